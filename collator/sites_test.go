@@ -24,7 +24,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
-	"github.com/nat-go/nat-go/ttc/source/traces"
+	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
 // witness is the question put to testdata/sites.py: sites as in the tensors, and the conversations they belong to.
@@ -209,11 +209,13 @@ func TestSitesByJinja(t *testing.T) {
 // without a record have none.
 func builtSites(t testing.TB, file string, cfg sdpo.Config) (items []Item, sites int) {
 	t.Helper()
-	from := schema.New[traces.Config]()
-	from.Path = []string{file}
+	from := schema.New[readers.TracesConfig]()
 	from.AssumeSampled = "assistant"
-	src, err := traces.Open(context.Background(), from,
-		source.Options{Drop: func(d ledger.Drop) { t.Errorf("%+v", d) }})
+	all := readers.Factories()
+	factory := all[slices.IndexFunc(all, func(f source.Factory) bool { return f.Type == "traces" })]
+	src, err := factory.Open(context.Background(), &from, file, source.Options{
+		Drop: func(d ledger.Drop) { t.Errorf("%+v", d) },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@
 // abandoned is rejected. The chosen side has no more model turns than the rejected one.
 //
 // Messages are hashed here by what makes two of them equal for a comparison (the ids of calls are left out), so the
-// hash is neither the record log's nor that of ttc/calls.
+// hash is neither the record log's nor that of internal/calls.
 //
 // Not part of the promised API.
 package divergence

@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
-	"github.com/nat-go/nat-go/ttc/source/nat"
+	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
 // strict reads a file as a strict run does and builds its pairs. It fails if the books don't balance.
@@ -23,9 +23,8 @@ func strict(t *testing.T, path string) (pairs int, reasons map[ledger.Reason]int
 	t.Helper()
 	ctx := context.Background()
 	reasons = map[ledger.Reason]int64{}
-	cfg := schema.New[nat.Config]()
-	cfg.Path = []string{path}
-	src, err := nat.Open(ctx, cfg, source.Options{Drop: func(d ledger.Drop) { reasons[d.Reason] += d.N() }})
+	cfg := schema.New[readers.NATConfig]()
+	src, err := readers.NAT().Open(ctx, &cfg, path, source.Options{Drop: func(d ledger.Drop) { reasons[d.Reason] += d.N() }})
 	if err != nil {
 		t.Fatal(err)
 	}

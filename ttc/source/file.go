@@ -21,7 +21,7 @@ import (
 	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/internal/table"
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/source/tables"
+	"github.com/nat-go/nat-go/ttc/source/internal/tables"
 )
 
 // Input identifies an input file.

@@ -17,8 +17,8 @@ import (
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
-	"github.com/nat-go/nat-go/ttc/source/candidates"
-	"github.com/nat-go/nat-go/ttc/source/traces"
+	"github.com/nat-go/nat-go/ttc/source/internal/candidates"
+	"github.com/nat-go/nat-go/ttc/source/internal/traces"
 )
 
 // found is what a pass over an input finds of its examples.

@@ -21,7 +21,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 	"github.com/nat-go/nat-go/ttc/source"
-	"github.com/nat-go/nat-go/ttc/source/nat"
+	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
 // recorder keeps what a builder emits.
@@ -49,9 +49,8 @@ func (r *recorder) Count(name string, n int64) error {
 func buildRun(t *testing.T, path string, cfg dpo.Config) (*recorder, error) {
 	t.Helper()
 	ctx := context.Background()
-	sc := schema.New[nat.Config]()
-	sc.Path = []string{path}
-	src, err := nat.Open(ctx, sc, source.Options{Raw: true})
+	sc := schema.New[readers.NATConfig]()
+	src, err := readers.NAT().Open(ctx, &sc, path, source.Options{Raw: true})
 	if err != nil {
 		t.Fatal(err)
 	}

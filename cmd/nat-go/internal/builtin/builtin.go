@@ -18,22 +18,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/files"
 	"github.com/nat-go/nat-go/plugins/sdk"
 	"github.com/nat-go/nat-go/ttc/source"
-	"github.com/nat-go/nat-go/ttc/source/agenttraces"
-	"github.com/nat-go/nat-go/ttc/source/atif"
-	"github.com/nat-go/nat-go/ttc/source/atof"
-	"github.com/nat-go/nat-go/ttc/source/candidates"
-	"github.com/nat-go/nat-go/ttc/source/claudecode"
-	"github.com/nat-go/nat-go/ttc/source/codex"
-	"github.com/nat-go/nat-go/ttc/source/command"
-	"github.com/nat-go/nat-go/ttc/source/endpoint"
-	"github.com/nat-go/nat-go/ttc/source/nat"
-	"github.com/nat-go/nat-go/ttc/source/nemogym"
-	"github.com/nat-go/nat-go/ttc/source/observations"
-	"github.com/nat-go/nat-go/ttc/source/otlp"
-	"github.com/nat-go/nat-go/ttc/source/qwencode"
-	"github.com/nat-go/nat-go/ttc/source/requestlog"
-	"github.com/nat-go/nat-go/ttc/source/traces"
-	"github.com/nat-go/nat-go/ttc/source/verifiers"
+	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
 // PluginName is the own name of the plugin with the built-in builders.
@@ -46,16 +31,7 @@ const ServeCommand = "plugin-serve"
 const NATPairs = "dpo_traj_builder.natcompat"
 
 // Sources returns the types of source.
-func Sources() []source.Factory {
-	return []source.Factory{
-		nat.Factory(), endpoint.Factory(), command.Factory(), candidates.Factory(),
-		traces.Factory(), traces.PairsFactory(),
-		claudecode.Factory(), codex.Factory(), otlp.Factory(), atif.Factory(),
-		verifiers.Factory(), atof.Factory(), nemogym.Factory(), requestlog.Chat(), requestlog.Responses(),
-		observations.Langfuse(), observations.LangSmith(), observations.OpenAIAgents(), qwencode.Factory(),
-		agenttraces.Factory(),
-	}
-}
+func Sources() []source.Factory { return readers.Factories() }
 
 // Source finds a source by its `_type`.
 func Source(typ string) (source.Factory, bool) {

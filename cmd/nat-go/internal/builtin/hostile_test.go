@@ -9,9 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/nat-go/nat-go/internal/sessiontest"
 	"github.com/nat-go/nat-go/ttc/ledger"
-	"github.com/nat-go/nat-go/ttc/source/session"
-	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
 )
 
 // storedCalls returns, for formats of stored calls, a file with one call: the question q and the answer a.
@@ -44,7 +43,7 @@ func storedCalls() map[string]string {
 	}
 }
 
-var oneUnread = map[string]map[ledger.Reason]int64{"line": {session.UnreadLine: 1}}
+var oneUnread = map[string]map[ledger.Reason]int64{"line": {"unread_line": 1}}
 
 // TestHostileFiles damages a file of each format: the sound part is read, and the rest is counted.
 func TestHostileFiles(t *testing.T) {

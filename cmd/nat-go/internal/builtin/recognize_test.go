@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/nat-go/nat-go/ttc/source/detect"
-	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
+	"github.com/nat-go/nat-go/internal/sessiontest"
+	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
 // TestStoredFormatsAreRecognised checks that exactly one of all the sources reads each format of stored calls, and that
@@ -38,11 +38,11 @@ func TestStoredFormatsAreRecognised(t *testing.T) {
 				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				h, err := detect.ReadHead(context.Background(), path)
+				h, err := readers.ReadHead(context.Background(), path)
 				if err != nil {
 					t.Fatal(err)
 				}
-				found, err := detect.Choose(Sources(), "", h)
+				found, err := readers.Choose(Sources(), "", h)
 				if err != nil || found.Source.Type != want {
 					t.Errorf("%s: %v, %v", want, found, err)
 				}
@@ -70,11 +70,11 @@ func TestStoredFormatsCompressed(t *testing.T) {
 		t.Run(typ, func(t *testing.T) {
 			for name, data := range compressed(t, "in.jsonl", text+"\n") {
 				path := sessiontest.Write(t, t.TempDir(), name, string(data))
-				h, err := detect.ReadHead(context.Background(), path)
+				h, err := readers.ReadHead(context.Background(), path)
 				if err != nil {
 					t.Fatal(err)
 				}
-				found, err := detect.Choose(Sources(), "", h)
+				found, err := readers.Choose(Sources(), "", h)
 				if err != nil || found.Source.Type != typ {
 					t.Fatalf("%s: %v, %v", name, found, err)
 				}
@@ -94,7 +94,7 @@ func TestStoredFormatsCompressed(t *testing.T) {
 
 // compressedATOF reads what NeMo Relay wrote.
 func compressedATOF(t *testing.T) {
-	plain, err := filepath.Glob("../../../../ttc/source/atof/testdata/*.jsonl")
+	plain, err := filepath.Glob("../../../../ttc/source/internal/atof/testdata/*.jsonl")
 	if err != nil || len(plain) == 0 {
 		t.Fatal(plain, err)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
+	"github.com/nat-go/nat-go/internal/sessiontest"
 )
 
 // TestVersions: what wrote a file is counted and, if it is newer than what was tried, reported once, however many

@@ -12,7 +12,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
-	"github.com/nat-go/nat-go/ttc/source/detect"
+	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
 func newInitCmd() *cobra.Command {
@@ -78,7 +78,7 @@ that works as it is: to standard output, or to the file that --write names. What
 func inputFlags(f *pflag.FlagSet, sourceType *string, keys *[]string) {
 	f.StringVar(sourceType, "source", "", "how inputs are read; default: recognised from the first entries")
 	f.StringArrayVar(keys, "map", nil, "what a key of the input means (repeatable): output=response, "+
-		"score=metadata.judge.score; it takes "+detect.MapTakes)
+		"score=metadata.judge.score; it takes "+readers.MapTakes)
 }
 
 // writeNew writes a file that does not exist yet.

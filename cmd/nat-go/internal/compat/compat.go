@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/ttc/source"
-	"github.com/nat-go/nat-go/ttc/source/nat"
+	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
 // Mode says whose behaviour a run follows.
@@ -35,7 +35,7 @@ func (m Mode) RawInput() bool { return m == NAT }
 // Source returns the type of source to read when asked was requested: NAT reads nothing but its own output.
 func (m Mode) Source(asked string) string {
 	if m == NAT {
-		return nat.Type
+		return readers.NATType
 	}
 	return asked
 }

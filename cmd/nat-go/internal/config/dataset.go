@@ -1,20 +1,20 @@
 package config
 
-import "github.com/nat-go/nat-go/ttc/source/scores"
+import "github.com/nat-go/nat-go/ttc/source/readers"
 
 // Dataset is the section `dataset`: what is made from the records.
 type Dataset struct {
-	Formats        []string       `yaml:"formats" scalar:"true" nullable:"true" doc:"row formats to write; default: the adapter's own, otherwise trl (see nat-go formats)" example:"[trl, customizer]"`
-	Split          Split          `yaml:"split" doc:"what to set aside for validation"`
-	PromptAs       string         `yaml:"prompt_as" default:"user_message" validate:"oneof=user_message text" doc:"how a plain text prompt is written in a format that takes messages"`
-	Turns          string         `yaml:"turns" default:"every" validate:"oneof=every last" doc:"which turns the trainer of messages rows trains: all assistant turns, or only the last, if it is told to; then each turn has a row"`
-	Completion     string         `yaml:"completion" default:"turn" validate:"oneof=turn stretch" doc:"what a demonstration in trl rows completes: one turn, so that each has a row with all that was before it; or everything up to the next turn that is context only, for a trainer that masks the messages in it that are not the assistant's (TRL's assistant_only_loss)"`
-	JSONColumns    string         `yaml:"json_columns" default:"json" validate:"oneof=json text" doc:"how Parquet rows (trl.parquet and the like) hold tools, and messages with tool calls or reasoning: as JSON values, supported by Hugging Face datasets from 4.7 on, or as text that the reader parses"`
-	Contradictions string         `yaml:"contradictions" default:"drop" validate:"oneof=drop keep" doc:"what to do with records that prefer A to B when others, by the same score, prefer B to A"`
-	MaxPairs       *int           `yaml:"max_pairs" validate:"omitempty,gte=1" doc:"keep at most this many records, drawn with split.seed; takes precedence over the trainer's max_pairs" example:"5000"`
-	Scores         *scores.Config `yaml:"scores" doc:"scores of rollouts from separate files, joined by the rollouts' ids"`
-	ScoreRules     []scores.Rule  `yaml:"score_rules" validate:"unique=Name,dive" doc:"scores derived from tool results: the last result that any rule matches decides, by the first rule that matches it" example:"[{name: passed, tool: Bash, call: pytest, result: ' passed in ', score: 1}, {name: failed, tool: Bash, call: pytest, result: ' failed', score: 0}]"`
-	Marks          string         `yaml:"marks" doc:"marks file, as nat-go view writes it beside a run: records rejected there are left out" example:"out/run1.marks.jsonl"`
+	Formats        []string              `yaml:"formats" scalar:"true" nullable:"true" doc:"row formats to write; default: the adapter's own, otherwise trl (see nat-go formats)" example:"[trl, customizer]"`
+	Split          Split                 `yaml:"split" doc:"what to set aside for validation"`
+	PromptAs       string                `yaml:"prompt_as" default:"user_message" validate:"oneof=user_message text" doc:"how a plain text prompt is written in a format that takes messages"`
+	Turns          string                `yaml:"turns" default:"every" validate:"oneof=every last" doc:"which turns the trainer of messages rows trains: all assistant turns, or only the last, if it is told to; then each turn has a row"`
+	Completion     string                `yaml:"completion" default:"turn" validate:"oneof=turn stretch" doc:"what a demonstration in trl rows completes: one turn, so that each has a row with all that was before it; or everything up to the next turn that is context only, for a trainer that masks the messages in it that are not the assistant's (TRL's assistant_only_loss)"`
+	JSONColumns    string                `yaml:"json_columns" default:"json" validate:"oneof=json text" doc:"how Parquet rows (trl.parquet and the like) hold tools, and messages with tool calls or reasoning: as JSON values, supported by Hugging Face datasets from 4.7 on, or as text that the reader parses"`
+	Contradictions string                `yaml:"contradictions" default:"drop" validate:"oneof=drop keep" doc:"what to do with records that prefer A to B when others, by the same score, prefer B to A"`
+	MaxPairs       *int                  `yaml:"max_pairs" validate:"omitempty,gte=1" doc:"keep at most this many records, drawn with split.seed; takes precedence over the trainer's max_pairs" example:"5000"`
+	Scores         *readers.ScoresConfig `yaml:"scores" doc:"scores of rollouts from separate files, joined by the rollouts' ids"`
+	ScoreRules     []readers.ScoreRule   `yaml:"score_rules" validate:"unique=Name,dive" doc:"scores derived from tool results: the last result that any rule matches decides, by the first rule that matches it" example:"[{name: passed, tool: Bash, call: pytest, result: ' passed in ', score: 1}, {name: failed, tool: Bash, call: pytest, result: ' failed', score: 0}]"`
+	Marks          string                `yaml:"marks" doc:"marks file, as nat-go view writes it beside a run: records rejected there are left out" example:"out/run1.marks.jsonl"`
 }
 
 // Split is `dataset.split`: what is set aside for validation.

@@ -26,19 +26,13 @@ import (
 	"github.com/nat-go/nat-go/pairs"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc/ledger"
-	"github.com/nat-go/nat-go/ttc/source"
-	"github.com/nat-go/nat-go/ttc/source/atif"
-	"github.com/nat-go/nat-go/ttc/source/nemogym"
-	"github.com/nat-go/nat-go/ttc/source/otlp"
-	"github.com/nat-go/nat-go/ttc/source/session"
-	"github.com/nat-go/nat-go/ttc/source/verifiers"
+	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
 // codes are all existing codes, by area. A package that reports codes adds its own here.
 var codes = sync.OnceValue(func() []ledger.Code {
 	all := slices.Concat(
-		source.Codes(), session.Codes(), atif.Codes(), nemogym.Codes(), otlp.Codes(), verifiers.Codes(),
-		ledger.Codes(), pairs.Codes(), grpo.Codes(), sft.Codes(), sdpo.Codes(), builders.Codes(), host.Codes(),
+		readers.Codes(), ledger.Codes(), pairs.Codes(), grpo.Codes(), sft.Codes(), sdpo.Codes(), builders.Codes(), host.Codes(),
 		curate.Codes(), rows.Codes(), collator.Codes(), teacher.Codes(), atropos.Codes(),
 		yamldoc.Codes(), schema.Codes(), config.Codes(), dataset.Codes(),
 	)

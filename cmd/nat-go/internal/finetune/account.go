@@ -21,7 +21,7 @@ import (
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
-	"github.com/nat-go/nat-go/ttc/source/nat"
+	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
 // account closes the books, and writes the files about the run: the list of drops, NAT's progress files and, last, the
@@ -159,10 +159,10 @@ func (r *run) noData(ctx context.Context, seen *source.Stats) error {
 	c := r.made.Counts
 	for _, b := range r.plan.config.Selected() {
 		d, ok := b.Config.(*dpo.Config)
-		if !ok || r.made.Source != nat.Type || !r.plan.Compat.ExplainsEmpty() {
+		if !ok || r.made.Source != readers.NATType || !r.plan.Compat.ExplainsEmpty() {
 			continue
 		}
-		if why := nat.NoMatch(seen, d.StepName); why != "" {
+		if why := readers.NoMatch(seen, d.StepName); why != "" {
 			return exit.Failedf("no trajectories collected. %s", why)
 		}
 	}

@@ -12,15 +12,15 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
-	"github.com/nat-go/nat-go/ttc/source/scores"
+	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
 // builder is a builder of the run: a session with its process.
 type builder struct {
 	name  string // in the YAML
 	unit  builders.Unit
-	picks bool          // it declares records that are made from candidates
-	rules *scores.Rules // that gave scores; nil if none did
+	picks bool                // it declares records that are made from candidates
+	rules *readers.ScoreRules // that gave scores; nil if none did
 
 	kinds   map[dropKind]bool // of its drops in the log
 	names   map[string]bool   // of its counters in the log

@@ -11,8 +11,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/ttc/source"
-	"github.com/nat-go/nat-go/ttc/source/endpoint"
-	"github.com/nat-go/nat-go/ttc/source/nat"
+	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
 // live sets up a source that makes agent runs rather than finds them, if the block is one. Its output goes to the run
@@ -40,7 +39,7 @@ func (p *plan) live(block *config.Block) (in *inputs, err error) {
 	if f.Output != nil {
 		keys = f.Output(block.Config)
 	}
-	in.read(nat.Factory(), keys, p.Compat)
+	in.read(readers.NAT(), keys, p.Compat)
 	return in, nil
 }
 
@@ -52,7 +51,7 @@ func (p *plan) endpointOfFlags() (*config.Block, error) {
 	if secret.Setting(p.Endpoint) {
 		return nil, exit.Usagef("--endpoint has a password in it, which would be stored in the run folder: write the address under sources instead, with ${VARIABLE} for the password")
 	}
-	cfg, keys := schema.New[endpoint.Config](), p.natKeys()
+	cfg, keys := schema.New[readers.EndpointConfig](), p.natKeys()
 	cfg.Endpoint, cfg.Timeout, cfg.Dataset = p.Endpoint, p.EndpointTimeout, p.Dataset
 	cfg.IDKey, cfg.QuestionKey, cfg.AnswerKey, cfg.TrajectoryKey = keys.IDKey, keys.QuestionKey, keys.AnswerKey,
 		keys.TrajectoryKey
@@ -65,7 +64,7 @@ func (p *plan) endpointOfFlags() (*config.Block, error) {
 	if cfg.Dataset == "" {
 		return nil, exit.Usagef("--endpoint needs questions: name them with --dataset, or under eval.general.dataset")
 	}
-	return &config.Block{Type: endpoint.Factory().Type, Config: &cfg}, nil
+	return &config.Block{Type: readers.Endpoint().Type, Config: &cfg}, nil
 }
 
 // collect makes the inputs, if the source does that. What was made before an interruption is kept.

@@ -22,8 +22,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/ttc/source"
-	"github.com/nat-go/nat-go/ttc/source/command"
-	"github.com/nat-go/nat-go/ttc/source/endpoint"
+	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
 // decided returns what decides the bytes of the run, apart from its inputs and flags, which are recorded as they are.
@@ -98,11 +97,11 @@ func (p *plan) program(self string) (string, error) {
 func (p *plan) decidedBySource(d *runfolder.Decided) error {
 	for _, b := range p.config.Sources {
 		switch c := b.Config.(type) {
-		case *endpoint.Config:
+		case *readers.EndpointConfig:
 			if err := addFile(d, "sources."+b.Name+".dataset", c.Dataset); err != nil {
 				return err
 			}
-		case *command.Config:
+		case *readers.CommandConfig:
 			path := c.NATConfig
 			if path == "" {
 				path = p.NATConfig

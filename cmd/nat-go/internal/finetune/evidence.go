@@ -6,13 +6,13 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/source/scores"
+	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
 // evidence finds what the scores of a group's examples are based on, if a rule gave them.
 type evidence struct {
-	rules *scores.Rules // nil if there are none
-	group *ttc.Group    // as the builder saw it
+	rules *readers.ScoreRules // nil if there are none
+	group *ttc.Group          // as the builder saw it
 	found map[int]json.Raw
 }
 

@@ -17,8 +17,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/intake"
 	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/ttc/source"
-	"github.com/nat-go/nat-go/ttc/source/nat"
-	"github.com/nat-go/nat-go/ttc/source/scores"
+	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
 // inputs are the files of a run, one per collection run, and how to read them.
@@ -28,8 +27,8 @@ type inputs struct {
 	as      []string             // everything that was named, if it is read as one input; paths is then its name
 	began   []source.Input       // state of the files when the run began
 	limit   int64                // at most this many examples per path; 0: all
-	scores  *scores.Scores       // from files beside them; nil: none
-	verdict *scores.Rules        // from what results say; nil if none
+	scores  *readers.Scores      // from files beside them; nil: none
+	verdict *readers.ScoreRules  // from what results say; nil if none
 	prove   source.Prove         // checks what inputs claim; nil: nothing can be checked
 	models  bool                 // count the models that sampled the examples
 	lower   string               // a builder for which a lower score is better
@@ -186,7 +185,7 @@ func chooseInputs(ctx context.Context, p *plan) (*inputs, error) {
 			return nil, err
 		}
 		if kind == "" {
-			kind = nat.Type
+			kind = readers.NATType
 		}
 	}
 	in := new(inputs)
@@ -220,7 +219,7 @@ func (p *plan) detect(ctx context.Context, in *inputs, kind string) error {
 	}
 	in.paths, p.PassedOver = d.Files, d.Passed
 	switch {
-	case f.Type == nat.Type:
+	case f.Type == readers.NATType:
 		config = p.natKeys()
 	case f.OpenAll != nil: // it reads folders itself
 		if in.paths, err = source.Matches(p.From); err != nil {
@@ -253,7 +252,7 @@ func (p *plan) sourceConfig(f source.Factory, block *config.Block) any {
 	switch {
 	case block != nil && block.Type == f.Type:
 		return block.Config
-	case block == nil && f.Type == nat.Type:
+	case block == nil && f.Type == readers.NATType:
 		return p.natKeys()
 	}
 	cfg := f.New()
@@ -263,7 +262,7 @@ func (p *plan) sourceConfig(f source.Factory, block *config.Block) any {
 
 // expand finds the files.
 func (p *plan) expand(paths []string, kind string) ([]string, error) {
-	name := nat.FileName
+	name := readers.NATFile
 	if f, ok := builtin.Source(kind); ok && f.OpenAll != nil {
 		return source.Matches(paths)
 	} else if ok && f.File != "" {
@@ -306,11 +305,11 @@ func natOutput(e config.Eval) ([]string, error) {
 	if dir == "" {
 		return nil, exit.Usagef("nothing to read: name inputs with --from, or under sources")
 	}
-	files, err := source.Expand([]string{dir}, nat.FileName)
+	files, err := source.Expand([]string{dir}, readers.NATFile)
 	if err != nil || len(files) == 0 {
 		return nil, exit.Environmentf(
 			"there is no %s in %s: run `nat eval` first, or name the input with --from",
-			nat.FileName,
+			readers.NATFile,
 			dir,
 		)
 	}
@@ -318,8 +317,8 @@ func natOutput(e config.Eval) ([]string, error) {
 }
 
 // natKeys returns the keys that NAT's evaluation writes under this configuration.
-func (p *plan) natKeys() *nat.Config {
-	cfg := schema.New[nat.Config]()
+func (p *plan) natKeys() *readers.NATConfig {
+	cfg := schema.New[readers.NATConfig]()
 	if d := p.config.Eval.General.Dataset; d != nil {
 		cfg.IDKey, cfg.QuestionKey, cfg.AnswerKey, cfg.TrajectoryKey = d.IDKey, d.Structure.QuestionKey,
 			d.Structure.GeneratedAnswerKey, d.Structure.TrajectoryKey

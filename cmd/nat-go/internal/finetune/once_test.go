@@ -15,10 +15,10 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/internal/calls"
 	"github.com/nat-go/nat-go/internal/oracletest"
+	"github.com/nat-go/nat-go/internal/sessiontest"
 	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/calls"
-	"github.com/nat-go/nat-go/ttc/source/session/sessiontest"
 )
 
 // exported is an OpenTelemetry export of one session: two agents, one inside the other, a retry, and a history that was
@@ -133,7 +133,7 @@ func TestEachAnswerIsTrainedOnce(t *testing.T) {
 	exports := func(name string) func(t *testing.T) string {
 		return func(t *testing.T) string { return filepath.Join(recorded("otlp", name)(t), "*.jsonl") }
 	}
-	atof, err := filepath.Abs("../../../../ttc/source/atof/testdata")
+	atof, err := filepath.Abs("../../../../ttc/source/internal/atof/testdata")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/source/scores"
+	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
 // plan is everything decided before a run starts.
@@ -35,10 +35,10 @@ type plan struct {
 	formats []dataset.Format
 	options rows.Options
 	rules   curate.Rules
-	marks   *marks.File    // made by a person; nil: none
-	scores  *scores.Scores // from files beside the inputs; nil: none
-	verdict *scores.Rules  // scores from what results say; nil if none
-	copyTo  string         // NAT's dataset_output_dir; empty: no copy
+	marks   *marks.File         // made by a person; nil: none
+	scores  *readers.Scores     // from files beside the inputs; nil: none
+	verdict *readers.ScoreRules // scores from what results say; nil if none
+	copyTo  string              // NAT's dataset_output_dir; empty: no copy
 	notes   []string
 	chosen  string           // how the input is read and what is made of it, where the user left that open
 	resume  bool             // continue with an existing run folder
@@ -179,12 +179,12 @@ func (p *plan) readMarks() (err error) {
 // readScores reads the scores supplied alongside the inputs, and the rules that give scores.
 func (p *plan) readScores(ctx context.Context) (err error) {
 	if list := p.config.Dataset.ScoreRules; len(list) > 0 {
-		if p.verdict, err = scores.NewRules(list); err != nil {
+		if p.verdict, err = readers.NewScoreRules(list); err != nil {
 			return exit.Usagef("dataset.score_rules%w", err)
 		}
 	}
 	if c := p.config.Dataset.Scores; c != nil {
-		if p.scores, err = scores.Read(ctx, c); err != nil {
+		if p.scores, err = readers.ReadScores(ctx, c); err != nil {
 			return exit.Usagef("dataset.scores: %w", err)
 		}
 		if text := p.scores.Conflicts(); text != "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/ttc/source"
-	"github.com/nat-go/nat-go/ttc/source/detect"
+	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
 // PassedOver is a file in a folder that is not read.
@@ -53,7 +53,7 @@ type chooser struct {
 
 // kind is one of the ways in which the files are read.
 type kind struct {
-	found *detect.Found
+	found *readers.Found
 	files []string
 }
 
@@ -99,7 +99,7 @@ func newChooser(opt Options) (*chooser, error) {
 // isn't data in a folder is passed over.
 func choose(
 	ctx context.Context, files []string, opt Options,
-) (found *detect.Found, read []string, passed []PassedOver, err error) {
+) (found *readers.Found, read []string, passed []PassedOver, err error) {
 	c, err := newChooser(opt)
 	if err != nil {
 		return nil, nil, nil, err
@@ -174,13 +174,13 @@ func kindOf(mode fs.FileMode) string {
 
 // pass passes over a file that was found in a folder if it isn't data; an inspection lists whatever can't be read.
 func (c *chooser) pass(ctx context.Context, file string, err error) error {
-	var unknown *detect.UnknownError
+	var unknown *readers.UnknownError
 	var unread *source.Error
 	why, isNothing := err.Error(), false
 	switch {
 	case errors.As(err, &unknown):
 		why, isNothing = unknown.Brief, true
-	case errors.Is(err, source.ErrEmpty), errors.Is(err, detect.ErrEmpty):
+	case errors.Is(err, source.ErrEmpty), errors.Is(err, readers.ErrEmpty):
 		why, isNothing = "it is empty", true
 	case errors.As(err, &unread) && unread.Line > 0:
 		why = fmt.Sprintf("line %d: %s", unread.Line, unread.What)

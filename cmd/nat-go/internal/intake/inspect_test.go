@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/intake"
-	"github.com/nat-go/nat-go/ttc/source/detect"
+	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
 // writeAll writes files, and returns their folder.
@@ -180,7 +180,7 @@ func TestInspectReadsSessions(t *testing.T) {
 // TestMapNames: whatever people are told that --map takes, it takes.
 func TestMapNames(t *testing.T) {
 	known := intake.MapNames()
-	for _, name := range strings.Split(detect.MapTakes, ", ") {
+	for _, name := range strings.Split(readers.MapTakes, ", ") {
 		if !slices.Contains(known, name) {
 			t.Errorf("--map doesn't take %s", name)
 		}

@@ -21,8 +21,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
-	"github.com/nat-go/nat-go/ttc/source/detect"
-	"github.com/nat-go/nat-go/ttc/source/nat"
+	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
 // How much of an input is examined: enough to tell what it is, little enough that nobody has to wait.
@@ -69,7 +68,7 @@ type Report struct {
 	Guessed  []string          `json:"guessed,omitempty"`
 	Lower    bool              `json:"lower_is_better,omitempty"`
 	Whole    bool              `json:"whole"` // all of it was read
-	detect.Survey
+	readers.Survey
 	Step     string           `json:"step,omitempty"` // the step name of most candidates
 	Names    map[string]int64 `json:"step_names,omitempty"`
 	Dropped  map[string]int64 `json:"dropped,omitempty"` // by the source, by reason
@@ -125,7 +124,7 @@ func Look(ctx context.Context, opt Options) (*Report, error) {
 }
 
 // readFormat reads files of one format.
-func readFormat(ctx context.Context, found *detect.Found, files []string, opt Options) (*Report, error) {
+func readFormat(ctx context.Context, found *readers.Found, files []string, opt Options) (*Report, error) {
 	r := &Report{
 		Paths: opt.Paths, Files: len(files), Source: found.Source.Type, Settings: found.Settings,
 		Guessed: found.Guessed, Lower: found.Lower,
@@ -190,17 +189,17 @@ func folders(paths []string) (all []string) {
 
 // expand finds the files. A folder stands for the file that the source expects there, or else for all data files in it.
 func expand(opt Options) ([]string, error) {
-	name := nat.FileName
+	name := readers.NATFile
 	if f, ok := builtin.Source(opt.Source); ok && f.File != "" {
 		name = f.File
 	}
 	return source.Expand(opt.Paths, name)
 }
 
-func chooseOne(ctx context.Context, file, only string, given map[string]string) (*detect.Found, error) {
-	found, err := detect.Recognize(ctx, builtin.Sources(), only, file, given)
-	var unknown *detect.UnknownError
-	var ambiguous *detect.AmbiguousError
+func chooseOne(ctx context.Context, file, only string, given map[string]string) (*readers.Found, error) {
+	found, err := readers.Recognize(ctx, builtin.Sources(), only, file, given)
+	var unknown *readers.UnknownError
+	var ambiguous *readers.AmbiguousError
 	var syntax *source.Error
 	var large *json.SizeError
 	var asks *table.LimitError
@@ -209,14 +208,14 @@ func chooseOne(ctx context.Context, file, only string, given map[string]string) 
 		return found, nil
 	case errors.As(err, &unknown) && only != "" && len(given) == 0: // the user named the source
 		f, _ := builtin.Source(only)
-		return &detect.Found{Source: f}, nil
+		return &readers.Found{Source: f}, nil
 	case errors.As(err, &unknown), errors.As(err, &ambiguous):
 		return nil, exit.With(exit.Usage, err)
-	case errors.Is(err, detect.ErrEmpty) && only == "":
+	case errors.Is(err, readers.ErrEmpty) && only == "":
 		return nil, exit.With(exit.Failed, err)
-	case (errors.Is(err, detect.ErrEmpty) || errors.As(err, &syntax)) && only != "": // the source reports it in the run
+	case (errors.Is(err, readers.ErrEmpty) || errors.As(err, &syntax)) && only != "": // the source reports it in the run
 		f, _ := builtin.Source(only)
-		return &detect.Found{Source: f, Reading: source.Reading{Settings: given}}, nil
+		return &readers.Found{Source: f, Reading: source.Reading{Settings: given}}, nil
 	case errors.As(err, &syntax) && syntax.Line > 0, errors.As(err, &large), errors.As(err, &asks):
 		return nil, exit.With(exit.Failed, err)
 	}
@@ -256,10 +255,10 @@ func Detect(ctx context.Context, files []string, opt Options) (*Detected, error)
 }
 
 // config returns the source's configuration with the detected settings.
-func config(found *detect.Found) (any, error) { return configWith(found, nil) }
+func config(found *readers.Found) (any, error) { return configWith(found, nil) }
 
 // configWith is config with further settings.
-func configWith(found *detect.Found, further map[string]any) (any, error) {
+func configWith(found *readers.Found, further map[string]any) (any, error) {
 	cfg := found.Source.New()
 	schema.Defaults(cfg)
 	if len(found.Settings)+len(further) == 0 {
@@ -278,7 +277,7 @@ func configWith(found *detect.Found, further map[string]any) (any, error) {
 }
 
 // readAll reads as many examples as are examined.
-func (r *Report) readAll(ctx context.Context, found *detect.Found, files []string, opt Options, y *yields) error {
+func (r *Report) readAll(ctx context.Context, found *readers.Found, files []string, opt Options, y *yields) error {
 	cfg, err := configWith(found, overridden(opt.Overrides, "sources")[sourceName])
 	if err != nil {
 		return exit.With(exit.Usage, err)

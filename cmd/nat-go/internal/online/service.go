@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
-	"github.com/nat-go/nat-go/ttc/source/traces"
+	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
 // Service makes batches from traces.
@@ -28,7 +28,7 @@ type Service struct {
 	collator  *collator.Collator
 	builders  []*finetune.Direct // of the channels
 	closers   []io.Closer
-	decoder   *traces.Decoder
+	decoder   *readers.TracesDecoder
 	policy    string
 	body      bytes.Buffer // of the last answer
 }

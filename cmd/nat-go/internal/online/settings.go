@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	ttcjson "github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/source/traces"
+	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
 // Settings are the first frame.
@@ -172,7 +172,7 @@ func open(ctx context.Context, s *Settings) (_ *Service, err error) {
 	if err := v.openBuilders(cfg); err != nil {
 		return nil, err
 	}
-	decoder, err := traces.NewDecoder(ctx, *cfg.Sources[0].Config.(*traces.Config))
+	decoder, err := readers.NewTracesDecoder(ctx, *cfg.Sources[0].Config.(*readers.TracesConfig))
 	if err != nil {
 		return nil, problem(BadSettings, "/sources/traces", "%v", err)
 	}

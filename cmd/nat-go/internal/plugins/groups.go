@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/group"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
-	"github.com/nat-go/nat-go/ttc/source/detect"
+	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
 // Groups reads up to most examples of a file (0: all) as `nat-go run` does, with the same sources and their
@@ -21,11 +21,11 @@ import (
 func Groups(
 	ctx context.Context, sources []source.Factory, path string, info host.BuilderInfo, most int,
 ) (groups []*ttc.Group, drops []ledger.Drop, err error) {
-	h, err := detect.ReadHead(ctx, path)
+	h, err := readers.ReadHead(ctx, path)
 	if err != nil {
 		return nil, nil, err
 	}
-	found, err := detect.Choose(sources, "", h)
+	found, err := readers.Choose(sources, "", h)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -17,13 +17,10 @@ import (
 	"github.com/nat-go/nat-go/plugins/conformance"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/source"
-	"github.com/nat-go/nat-go/ttc/source/candidates"
-	"github.com/nat-go/nat-go/ttc/source/nat"
-	"github.com/nat-go/nat-go/ttc/source/traces"
+	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-var sources = []source.Factory{nat.Factory(), candidates.Factory(), traces.Factory()}
+var sources = readers.Factories()
 
 // write writes a file of rows.
 func write(t *testing.T, rows string) string {

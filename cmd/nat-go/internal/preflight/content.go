@@ -23,8 +23,7 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
-	"github.com/nat-go/nat-go/ttc/source/detect"
-	"github.com/nat-go/nat-go/ttc/source/nat"
+	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
 // patience is how long the inputs are examined. What takes longer, on a slow disk for example, is left to the run.
@@ -60,7 +59,7 @@ func (k *check) content(ctx context.Context, b *config.Block, f source.Factory) 
 
 // sampledFiles returns files of an input that can be read here, spread evenly over all of them.
 func sampledFiles(f source.Factory, paths []string) (files []string) {
-	name := nat.FileName
+	name := readers.NATFile
 	if f.File != "" {
 		name = f.File
 	}
@@ -164,8 +163,8 @@ func dropped(r *intake.Report) string {
 // readAs returns what to write to have a file read as it is recognised; empty if that is how it is read, or nobody
 // knows.
 func (k *check) readAs(ctx context.Context, b *config.Block, file string) string {
-	found, err := detect.Recognize(ctx, builtin.Sources(), "", file, nil)
-	var unknown *detect.UnknownError
+	found, err := readers.Recognize(ctx, builtin.Sources(), "", file, nil)
+	var unknown *readers.UnknownError
 	if errors.As(err, &unknown) {
 		return keySettings(b, unknown.Like)
 	}

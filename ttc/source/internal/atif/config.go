@@ -1,0 +1,32 @@
+package atif
+
+import (
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// Factory is the source as a configuration names it.
+func Factory() source.Factory {
+	return session.Format{
+		Type: "atif", Tried: "Harbor 0.24.0, NAT 1.9.0",
+		Doc:        "trajectories in the Agent Trajectory Interchange Format (Harbor, NAT)",
+		Extensions: []string{".json", ".jsonl"}, Entries: entries,
+		Recognize: session.Marked(isTrajectory, "trajectory", "steps"),
+	}.Factory()
+}
+
+func isTrajectory(entry json.Raw) bool { return trajectoryOf(entry) != nil }
+
+// trajectoryOf returns the trajectory in an entry: the entry itself, or an item of NAT's list.
+func trajectoryOf(entry json.Raw) json.Raw {
+	if inner, ok := entry.Get("trajectory"); ok && inner.Kind() == json.Object {
+		entry = inner
+	}
+	if _, ok := entry.Get("steps"); ok && strings.HasPrefix(session.Text(entry, "schema_version"), "ATIF-") {
+		return entry
+	}
+	return nil
+}

@@ -1,0 +1,210 @@
+package atif
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// newest is the latest version of the format that has been tested.
+const newest = "1.8"
+
+// maxDepth is how deeply sub-trajectories are followed.
+const maxDepth = 20
+
+// steps makes calls from the steps of trajectories.
+type steps struct {
+	r    *reader
+	s    *calls.Session
+	part session.Kept
+
+	agent   string
+	model   string
+	tools   []chat.Tool
+	history []calls.Ref
+	system  bool
+	altered bool // a result in the history contains words added by a converter
+}
+
+func (t *steps) add(trajectory json.Raw, agent string, depth int) {
+	version := session.Text(trajectory, "schema_version")
+	t.r.tally.Wrote(source.Version{Program: "ATIF", Number: strings.TrimPrefix(version, "ATIF-v"), Newest: newest})
+	about, _ := trajectory.Get("agent")
+	definitions, _ := about.Get("tool_definitions")
+	t.agent, t.model, t.tools = agent, session.Text(about, "model_name"), exchange.Tools(definitions)
+	if ref, ok := trajectory.Get("continued_trajectory_ref"); ok && ref.Kind() == json.String {
+		t.r.tally.PassOver("continued_trajectory_ref", 1)
+	}
+	list, _ := trajectory.Get("steps")
+	n := int64(0)
+	for step := range list.Elements() {
+		if n++; t.s.TooLarge() {
+			return
+		}
+		t.step(step, n)
+	}
+	inner, _ := trajectory.Get("subagent_trajectories")
+	for i, sub := range enumerate(inner) {
+		if depth == maxDepth {
+			t.r.tally.PassOver("sub-trajectories too deep", 1)
+			break
+		}
+		name := session.Text(sub, "trajectory_id")
+		if name == "" {
+			name = fmt.Sprint(i + 1)
+		}
+		if agent != "" {
+			name = agent + "/" + name
+		}
+		(&steps{r: t.r, s: t.s, part: t.part}).add(sub, name, depth+1)
+	}
+}
+
+func enumerate(list json.Raw) (out []json.Raw) {
+	for e := range list.Elements() {
+		out = append(out, e)
+	}
+	return out
+}
+
+// step adds a step; n is its number.
+func (t *steps) step(step json.Raw, n int64) {
+	body, _ := step.Get("message")
+	if from := session.Text(step, "source"); from != "agent" {
+		if from != "system" && from != "user" {
+			t.r.tally.PassOver("steps of "+from, 1)
+			return
+		}
+		t.system = t.system || from == "system"
+		t.say(calls.Message{Message: exchange.Content(from, body)})
+		return
+	}
+	answer := exchange.Content("assistant", body)
+	if text := session.Text(step, "reasoning_content"); text != "" {
+		answer.Reasoning, answer.ReasoningKey = text, "reasoning_content"
+	}
+	list, _ := step.Get("tool_calls")
+	for c := range list.Elements() {
+		call := chat.ToolCall{
+			ID: session.Text(c, "tool_call_id"), Type: "function", Name: session.Text(c, "function_name"),
+		}
+		arguments, _ := c.Get("arguments")
+		exchange.Arguments(&call, arguments)
+		answer.ToolCalls = append(answer.ToolCalls, call)
+	}
+	if answer.Text == "" && answer.Form == chat.Text && answer.ToolCalls != nil {
+		answer.Form = chat.Null
+	}
+	results := results(step)
+	if why, detail := notOneCall(step); why != "" {
+		t.r.tally.S.Calls++
+		t.r.tally.Drop(ledger.Drop{
+			Unit: "call", Reason: why, Detail: detail, Example: t.s.ID,
+			Index: -1, File: t.part.Path, Offset: t.part.Offset,
+		})
+	} else {
+		t.call(step, answer, n)
+	}
+	t.say(calls.Message{Message: answer})
+	for _, m := range results {
+		t.say(m)
+	}
+}
+
+func (t *steps) say(m calls.Message) {
+	t.history = append(t.history, t.s.Message(m))
+	t.altered = t.altered || m.Role == "tool" && alteredText(m.Text)
+}
+
+// notOneCall says why the answer of a step is not trained: it was copied, or it was made by no call or by several.
+func notOneCall(step json.Raw) (ledger.Reason, string) {
+	if v, ok := step.Get("is_copied_context"); ok {
+		if copied, _ := v.Bool(); copied {
+			return session.CopiedCall, "the step is copied context"
+		}
+	}
+	if v, ok := step.Get("llm_call_count"); ok {
+		if n, ok := v.Int64(); ok && n != 1 {
+			return NotOneCall, fmt.Sprintf("the step stands for %d calls", n)
+		}
+	}
+	return "", ""
+}
+
+func (t *steps) call(step json.Raw, answer chat.Message, n int64) {
+	c := calls.Call{
+		Agent: t.agent, Model: t.model, Time: session.Nanoseconds(session.Text(step, "timestamp")),
+		Tools: t.tools, Output: answer,
+		Input: t.history, File: t.part.Path, Offset: t.part.Offset,
+	}
+	if m := session.Text(step, "model_name"); m != "" {
+		c.Model = m
+	}
+	if c.Time == 0 {
+		c.Time = n
+	}
+	if t.tools == nil {
+		c.Gaps |= ttc.NoTools
+	}
+	if !t.system {
+		c.Gaps |= ttc.NoSystem
+	}
+	if answer.ToolCalls != nil {
+		c.Gaps |= ttc.ParsedArguments
+	}
+	if t.altered {
+		c.Gaps |= ttc.AlteredResults
+	}
+	metrics, _ := step.Get("metrics")
+	number := func(key string) int64 { v, _ := metrics.Get(key); f, _ := v.Float64(); return int64(f) }
+	c.Usage = calls.Usage{Input: number("prompt_tokens"), Output: number("completion_tokens")}
+	tokens(&c, metrics)
+	t.s.Add(c)
+}
+
+// tokens reads the ids that the model wrote, and their log-probs if every one has one.
+func tokens(c *calls.Call, metrics json.Raw) {
+	list, _ := metrics.Get("completion_token_ids")
+	if c.TokenIDs = exchange.TokenIDs(list); c.TokenIDs == nil {
+		return
+	}
+	list, _ = metrics.Get("logprobs")
+	if probs := exchange.LogProbs(list); len(probs) == len(c.TokenIDs) {
+		c.LogProbs = probs
+	}
+}
+
+// results returns the results of a step's calls, which are in the step itself.
+func results(step json.Raw) (out []calls.Message) {
+	observation, _ := step.Get("observation")
+	list, _ := observation.Get("results")
+	for e := range list.Elements() {
+		content, _ := e.Get("content")
+		m := calls.Message{Message: exchange.Content("tool", content)}
+		m.ToolCallID = session.Text(e, "source_call_id")
+		if m.ToolCallID == "" { // no call asked for it
+			m.Role = "user"
+		}
+		extra, _ := e.Get("extra")
+		if v, ok := extra.Get("tool_result_is_error"); ok {
+			if failed, ok := v.Bool(); ok {
+				m.Error = &failed
+			}
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// alteredText reports whether a converter put its own words into a result.
+func alteredText(text string) bool {
+	return strings.Contains(text, "[stdout]") || strings.Contains(text, "[metadata]")
+}

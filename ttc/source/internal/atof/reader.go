@@ -1,0 +1,72 @@
+package atof
+
+import (
+	"cmp"
+
+	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// reader makes sessions from events.
+type reader struct {
+	tally *source.Tally
+	roots *session.Names // for calls that have begun but not ended
+	named *session.Names // sessions, by root
+}
+
+func entries(tally *source.Tally) session.Entries {
+	r := &reader{tally: tally, roots: &session.Names{}, named: &session.Names{}}
+	return session.Entries{
+		ID: r.root, Others: "lines that are not events", Regroup: r.session, Sessions: r.sessions,
+		Names: []*session.Names{r.roots, r.named},
+	}
+}
+
+// rootOf returns the outermost scope that contains an event, cut to the length of a key.
+func rootOf(entry json.Raw) string {
+	root := cmp.Or(session.Text(entry, "propagation_root_uuid"), session.Text(entry, "uuid"))
+	return root[:min(len(root), maxKey)]
+}
+
+// maxKey is how long the key of an event may be; an id has 36 characters.
+const maxKey = 40
+
+// root returns the key of an event.
+func (r *reader) root(entry json.Raw) (string, bool) {
+	if !isEvent(entry) {
+		return "", false
+	}
+	id, root := session.Text(entry, "uuid"), rootOf(entry)
+	if session.Text(entry, "category") == "llm" {
+		if began, ok := r.roots.Get(id); ok {
+			r.roots.Delete(id)
+			return began, true
+		}
+		if session.Text(entry, "scope_category") == "start" {
+			r.roots.Set(id, root)
+		}
+	}
+	metadata, _ := entry.Get("metadata")
+	if name := session.Text(metadata, "session_id"); name != "" {
+		r.named.Least(root, name)
+	}
+	return root, true
+}
+
+func (r *reader) session(root string) string {
+	if name, ok := r.named.Get(root); ok {
+		return name
+	}
+	return root
+}
+
+// sessions makes the session of the events.
+func (r *reader) sessions(g session.Group) []*calls.Session {
+	t := &scopes{r: r, byID: map[string]*scope{}, failed: map[string]bool{}, agents: map[*scope]string{}}
+	for _, part := range g.Parts {
+		t.add(part)
+	}
+	return t.sessions(g.Limits)
+}

@@ -1,0 +1,226 @@
+package atof
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// scopes holds the scopes of one session.
+type scopes struct {
+	r      *reader
+	byID   map[string]*scope
+	order  []*scope // by time
+	out    *calls.Session
+	failed map[string]bool   // tool calls, by id
+	agents map[*scope]string // names of sub-agents, unique within the session
+
+	version string // of the format, as the latest event says
+}
+
+// scope is a stretch of work: what it began with and what it ended with.
+type scope struct {
+	id, parent, category, name string
+	at                         int64
+	start, end                 json.Raw // nil: missing from the file
+	part                       session.Kept
+}
+
+// add adds an event.
+func (t *scopes) add(part session.Kept) {
+	raw := json.Raw(part.JSON)
+	if v := session.Text(raw, "atof_version"); v != t.version {
+		t.version = v
+		t.r.tally.Wrote(source.Version{Program: "ATOF", Number: v, Newest: newest})
+	}
+	if kind := session.Text(raw, "kind"); kind != "scope" {
+		t.r.tally.PassOver(session.Name(kind)+" events", 1)
+		return
+	}
+	id := session.Text(raw, "uuid")
+	s := t.byID[id]
+	if s == nil {
+		s = &scope{
+			id: id, parent: session.Text(raw, "parent_uuid"), category: session.Text(raw, "category"),
+			name: session.Text(raw, "name"), part: part,
+		}
+		t.byID[id] = s
+		t.order = append(t.order, s)
+	}
+	switch where := session.Text(raw, "scope_category"); {
+	case where == "start" && s.start == nil:
+		s.start, s.part = raw, part
+		s.at = session.Nanoseconds(session.Text(raw, "timestamp"))
+	case where == "end" && s.end == nil:
+		s.end = raw
+	default:
+		t.r.tally.PassOver("scope events that are recorded twice", 1)
+	}
+}
+
+// sessions makes the session of the scopes.
+func (t *scopes) sessions(limits session.Limits) []*calls.Session {
+	if len(t.order) == 0 {
+		return nil
+	}
+	slices.SortFunc(t.order, func(a, b *scope) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.id, b.id)) })
+	t.out = limits.New(t.r.session(rootOf(t.order[0].part.JSON)))
+	t.examine()
+	for _, s := range t.order {
+		if s.category == "llm" {
+			t.call(s)
+		}
+	}
+	return []*calls.Session{t.out}
+}
+
+// examine names the sub-agents and finds out which tool calls failed.
+func (t *scopes) examine() {
+	names := map[string]int{}
+	for _, s := range t.order {
+		switch s.category {
+		case "agent":
+			if t.above(s, func(a *scope) bool { return a.category == "agent" }) == nil {
+				continue
+			}
+			name := cmp.Or(s.name, "agent")
+			if names[name]++; names[name] > 1 {
+				name += "-" + strconv.Itoa(names[name])
+			}
+			t.agents[s] = name
+		case "tool":
+			profile, _ := s.startOrEnd().Get("category_profile")
+			if id := session.Text(profile, "tool_call_id"); id != "" && s.end != nil {
+				_, failed := s.failure()
+				t.failed[id] = t.failed[id] || failed
+			}
+		case "llm":
+		default:
+			t.r.tally.PassOver("scopes of category "+session.Name(s.category), 1)
+		}
+	}
+}
+
+// maxDepth is how far parents are followed: hostile links may form a cycle.
+const maxDepth = 1000
+
+// above returns the nearest enclosing scope of the given kind; nil if there is none.
+func (t *scopes) above(s *scope, is func(*scope) bool) *scope {
+	for range maxDepth {
+		if s = t.byID[s.parent]; s == nil || is(s) {
+			return s
+		}
+	}
+	return nil
+}
+
+func (s *scope) startOrEnd() json.Raw {
+	if s.start != nil {
+		return s.start
+	}
+	return s.end
+}
+
+// failure reports whether a scope ended in an error, and which.
+func (s *scope) failure() (string, bool) {
+	metadata, _ := s.end.Get("metadata")
+	failed := session.Text(metadata, "otel.status_code") == "ERROR" || session.Text(metadata, "status") == "error"
+	return session.Name(session.Text(metadata, "otel.status_description")), failed
+}
+
+func (t *scopes) drop(s *scope, why ledger.Reason, detail string) {
+	t.r.tally.S.Calls++
+	t.r.tally.Drop(ledger.Drop{
+		Unit: "call", Reason: why, Detail: detail, Example: t.out.ID, Index: -1,
+		File: s.part.Path, Offset: s.part.Offset,
+	})
+}
+
+// call adds the model call that a scope represents.
+func (t *scopes) call(s *scope) {
+	if s.start == nil {
+		t.drop(s, session.MissingHistory, "the beginning of the call is missing")
+		return
+	}
+	if s.end == nil {
+		t.drop(s, session.FailedCall, "the call has no end")
+		return
+	}
+	if why, failed := s.failure(); failed {
+		t.drop(s, session.FailedCall, why)
+		return
+	}
+	e, err := s.exchange()
+	switch {
+	case err != nil:
+		t.drop(s, session.UnknownShape, err.Error())
+		return
+	case len(e.Answers) == 0:
+		t.drop(s, session.FailedCall, "the response has no answer")
+		return
+	}
+	for i := range e.Input {
+		m := &e.Input[i]
+		if failed, ok := t.failed[m.ToolCallID]; ok && m.Role == "tool" && m.Error == nil {
+			m.Error = &failed
+		}
+	}
+	profile, _ := s.start.Get("category_profile")
+	c := calls.Call{
+		ID: s.id, Model: session.Text(profile, "model_name"), Time: s.at, File: s.part.Path, Offset: s.part.Offset,
+	}
+	if agent := t.above(s, func(a *scope) bool { return a.category == "agent" }); agent != nil {
+		c.Agent = t.agents[agent]
+	}
+	e.AddTo(t.out, c)
+}
+
+// exchange returns what a call was given and what it wrote.
+func (s *scope) exchange() (exchange.Exchange, error) {
+	data, _ := s.start.Get("data")
+	request, ok := data.Get("content")
+	if !ok {
+		request = data
+	}
+	response, _ := s.end.Get("data")
+	if exchange.Known(response) {
+		return exchange.Of(request, response)
+	}
+	profile, _ := s.end.Get("category_profile")
+	annotated, ok := profile.Get("annotated_response")
+	if !ok {
+		return exchange.Exchange{}, exchange.ErrShape
+	}
+	e, err := exchange.Chat(request, nil)
+	e.ID, e.Model = session.Text(annotated, "id"), session.Text(annotated, "model")
+	e.Answers = []exchange.Answer{annotatedAnswer(annotated)}
+	return e, err
+}
+
+// annotatedAnswer reads an answer from Relay's own annotation.
+func annotatedAnswer(annotated json.Raw) exchange.Answer {
+	text, _ := annotated.Get("message")
+	a := exchange.Answer{Message: exchange.Content("assistant", text), Finish: session.Text(annotated, "finish_reason")}
+	list, _ := annotated.Get("tool_calls")
+	for c := range list.Elements() {
+		call := chat.ToolCall{ID: session.Text(c, "id"), Type: "function", Name: session.Text(c, "name")}
+		arguments, _ := c.Get("arguments")
+		exchange.Arguments(&call, arguments)
+		a.ToolCalls = append(a.ToolCalls, call)
+	}
+	if a.Text == "" && a.ToolCalls != nil {
+		a.Form = chat.Null
+	}
+	if a.Finish == "tool_use" {
+		a.Finish = "tool_calls"
+	}
+	return a
+}

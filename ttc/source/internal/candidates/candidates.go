@@ -1,0 +1,347 @@
+package candidates
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/published"
+)
+
+// Source reads candidates from JSON lines.
+type Source struct {
+	source.Walk // a line is a step: Steps == Candidates + dropped steps
+	cfg         Config
+	lines       int64 // of the file
+	reader      *Reader
+
+	// The first line of the next example, read ahead. raw is valid until the reader's next call.
+	ahead struct {
+		raw    json.Raw
+		offset int64
+		ok     bool
+		of     belonging
+		rawID  json.Raw
+		id     string           // if it is rewritten
+		lines  []published.Line // likewise: the answers
+	}
+
+	scanned ttc.Example // what a scan returns for every example, since it keeps none
+
+	rewrite published.Rewriter // of entries in the shape of a published data set; nil: they are plain
+}
+
+var _ source.Source = (*Source)(nil)
+
+// Open opens the files of cfg.Path.
+func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) {
+	files, err := source.Expand(cfg.Path, FileName)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, errors.New("no input: name a file with --from, or set sources.*.path")
+	}
+	rewrite := published.NewRewriter(cfg.Shape)
+	if rewrite != nil {
+		cfg.rewritten()
+	}
+	s := &Source{cfg: cfg, reader: NewReader(cfg.Keys), rewrite: rewrite}
+	s.Init(files, cfg.MaxEmpty, opt, s.begin, s.entry)
+	s.Tally.S.Names = map[string]int64{}
+	if opt.Resume != nil {
+		if err := source.Replay(ctx, s, &s.Tally, opt); err != nil {
+			s.Close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *Source) begin(f *source.File) *json.Reader {
+	f.Within(s.cfg.EntriesKey)
+	s.lines = s.At.Lines
+	return json.NewReader(f, json.Auto, json.Limits{Size: s.cfg.MaxLine})
+}
+
+// entry reads the next example: the lines with one id.
+func (s *Source) entry(ctx context.Context) (*ttc.Example, error) {
+	if !s.ahead.ok {
+		if err := s.readAhead(); err != nil {
+			return nil, err
+		}
+	}
+	ex, err := s.example(ctx)
+	if err == nil {
+		s.Tally.S.Entries++
+	}
+	return ex, err
+}
+
+// readAhead reads the next line that is an object; others are dropped.
+func (s *Source) readAhead() error {
+	s.ahead.ok = false
+	for {
+		raw, offset, err := s.Reader.Next()
+		var tooLarge *json.SizeError
+		switch {
+		case err == io.EOF:
+			return err
+		case errors.As(err, &tooLarge):
+		case err != nil:
+			return source.ReadError(s.Path(), err, s.lines)
+		}
+		s.lines++
+		reason, detail := source.BadStep, "the line is "+raw.Kind().String()+", not an object"
+		if tooLarge == nil && raw.Kind() == json.Object {
+			s.ahead.raw, s.ahead.offset = raw, offset
+			if err = s.reshape(); err == nil {
+				s.ahead.ok, s.ahead.rawID = true, s.id()
+				s.ahead.of = s.belongs()
+				return nil
+			}
+			reason, detail = reasonOf(err), err.Error()
+		}
+		s.Chain(uint64(offset))
+		s.Tally.S.Steps++
+		d := ledger.Drop{
+			Unit:    "step",
+			Reason:  reason,
+			Detail:  detail,
+			Run:     s.At.Run,
+			Example: source.RowName(s.lines - 1),
+			Index:   -1,
+			File:    s.Path(),
+			Offset:  offset,
+		}
+		if tooLarge != nil {
+			d.Reason, d.Detail = source.ExampleTooLarge, tooLarge.Error()
+		}
+		s.Tally.Drop(d)
+		if err := s.Far(offset); err != nil {
+			return err
+		}
+	}
+}
+
+// reshape rewrites the line read ahead, if it has the shape of a published data set.
+func (s *Source) reshape() (err error) {
+	if s.rewrite != nil {
+		s.ahead.id, s.ahead.lines, err = s.rewrite(s.ahead.raw)
+	}
+	return err
+}
+
+func reasonOf(err error) ledger.Reason {
+	if errors.Is(err, published.ErrNoScore) {
+		return source.NoScore
+	}
+	return source.BadStep
+}
+
+// example reads the lines with one id, the first of which was read ahead.
+func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
+	s.Begin(s.ahead.offset, s.lines-1)
+	of := s.ahead.of
+	ex := s.newExample()
+	s.name(ex)
+	s.reader.Begin()
+	size := int64(0)
+	for n := 0; ; n++ {
+		if n%1000 == 999 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		size += int64(len(s.ahead.raw))
+		if err := s.fits(of.id, n, size); err != nil {
+			return nil, err
+		}
+		s.line(ex)
+		if len(ex.Candidates) > s.cfg.MaxExample {
+			return nil, s.tooMany(of.id, "answers")
+		}
+		if err := s.readAhead(); err == io.EOF {
+			break
+		} else if err != nil {
+			return nil, err
+		}
+		if next := s.ahead.of; next != of || next == (belonging{}) {
+			break
+		}
+	}
+	ex.Policy = s.reader.Policy()
+	s.At.Row++
+	s.At.Offset, s.At.Lines = s.Reader.Offset(), s.lines
+	if s.ahead.ok {
+		s.At.Offset, s.At.Lines = s.ahead.offset, s.lines-1
+	}
+	return ex, nil
+}
+
+// newExample returns the example that begins with the line read ahead.
+func (s *Source) newExample() *ttc.Example {
+	if s.Scans() {
+		s.scanned = ttc.Example{ID: s.ahead.of.id, Run: s.At.Run, Row: s.At.Row}
+		return &s.scanned
+	}
+	ex := &ttc.Example{
+		ID: s.ahead.of.id, Run: s.At.Run, Row: s.At.Row, File: s.Path(), Offset: s.ahead.offset,
+		Fidelity: ttc.TextOnly, RawID: append(json.Raw(nil), s.ahead.rawID...),
+	}
+	if v, ok := source.At(s.ahead.raw, s.cfg.TaskKey); ok {
+		ex.Task = source.IDText(v)
+	}
+	if len(s.ahead.lines) > 0 {
+		if v, ok := s.ahead.lines[0].Answer.Get(published.TaskKey); ok {
+			ex.Task = source.IDText(v)
+		}
+	}
+	return ex
+}
+
+// name makes the example's id unique. One without an id is named after its first line.
+func (s *Source) name(ex *ttc.Example) {
+	st := &s.Tally.S
+	entry := xxh3.Uint128{Lo: uint64(s.ahead.offset), Hi: 1} // every example is a different entry
+	add := func() (string, bool) { return s.IDs.Add(ex.Row, ex.ID, entry) }
+	if ex.ID == "" {
+		ex.ID = source.RowName(s.lines - 1)
+		st.MissingIDs++
+		add = func() (string, bool) { return s.IDs.AddLine(ex.Row, s.lines-1, entry) }
+	}
+	unique, _ := add()
+	if unique != ex.ID {
+		if st.RepeatedIDs++; st.FirstRepeat == "" {
+			st.FirstRepeat = ex.ID
+		}
+		ex.ID = unique
+	}
+}
+
+// fits checks the limits of an example that has n lines before the one read ahead, and size bytes with it.
+func (s *Source) fits(id string, n int, size int64) error {
+	switch {
+	case n == s.cfg.MaxExample:
+		return s.tooMany(id, "lines")
+	case size > max(s.cfg.MaxBytes, s.cfg.MaxLine):
+		return &source.Error{
+			Path: s.Path(), Offset: s.ahead.offset,
+			What: fmt.Sprintf("the lines with the id %q have more than %d bytes in total", id, s.cfg.MaxBytes),
+			Help: "Raise sources.*.max_example_bytes, or give each example an id of its own (id_key)",
+		}
+	}
+	return nil
+}
+
+func (s *Source) tooMany(id, what string) error {
+	return &source.Error{
+		Path: s.Path(), Offset: s.ahead.offset,
+		What: fmt.Sprintf("more than %d %s have the id %q", s.cfg.MaxExample, what, id),
+		Help: "Raise sources.*.max_candidates_per_example, or give each example an id of its own (id_key)",
+	}
+}
+
+// belonging is what the lines of an example share: their id or, if they have none, their prompt. A line with neither is
+// an example of its own.
+type belonging struct {
+	id     string
+	prompt xxh3.Uint128
+}
+
+// id returns the id of the line read ahead.
+func (s *Source) id() json.Raw {
+	if s.rewrite != nil {
+		if s.ahead.id == "" {
+			return nil
+		}
+		return json.AppendString(nil, s.ahead.id)
+	}
+	id, _ := source.At(s.ahead.raw, s.cfg.IDKey)
+	return id
+}
+
+// belongs returns the example that the line read ahead belongs to, given its id.
+func (s *Source) belongs() belonging {
+	if name := source.IDText(s.ahead.rawID); name != "" {
+		return belonging{id: name}
+	}
+	if s.rewrite != nil { // its answers are compared with each other only
+		return belonging{}
+	}
+	if prompt, _ := source.At(s.ahead.raw, s.cfg.PromptKey); len(prompt.Bytes()) > 0 || prompt.Kind() == json.Array {
+		hash := xxh3.Hash128(prompt)
+		for _, key := range []string{s.cfg.ContextKey, s.cfg.SystemKey} {
+			if beside, ok := source.At(s.ahead.raw, key); ok && key != "" {
+				hash.Hi, hash.Lo = hash.Lo, hash.Hi^xxh3.Hash(beside)
+			}
+		}
+		return belonging{prompt: hash}
+	}
+	return belonging{}
+}
+
+// line makes candidates from the line read ahead.
+func (s *Source) line(ex *ttc.Example) {
+	s.Chain(xxh3.Hash(s.ahead.raw))
+	switch {
+	case s.Scans():
+		return
+	case s.rewrite != nil:
+		s.rewritten(ex)
+		return
+	}
+	var last beside
+	lists := s.reader.answers(s.ahead.raw, func(f *fields, raw json.Raw) bool {
+		s.add(f, raw, &last, "", ex)
+		return len(ex.Candidates) <= s.cfg.MaxExample
+	})
+	if !lists {
+		s.object(s.ahead.raw, "", ex)
+	}
+}
+
+// rewritten makes candidates from the answers of the line read ahead. Those without a turn of their own are compared
+// with each other only.
+func (s *Source) rewritten(ex *ttc.Example) {
+	for _, line := range s.ahead.lines {
+		if line.Err == nil {
+			s.object(line.Answer, source.RowName(s.lines-1), ex)
+			continue
+		}
+		s.Tally.S.Steps++
+		s.drop(reasonOf(line.Err), line.Err.Error(), "", ex)
+	}
+}
+
+// object adds an object's answer; see add.
+func (s *Source) object(raw json.Raw, turn string, ex *ttc.Example) {
+	f := s.reader.fields(raw)
+	s.add(&f, raw, &beside{}, turn, ex)
+}
+
+// add adds an answer as a candidate of the given turn, unless it names its own.
+func (s *Source) add(f *fields, raw json.Raw, last *beside, turn string, ex *ttc.Example) {
+	st := &s.Tally.S
+	st.Steps++
+	cand := ttc.Candidate{Step: s.cfg.StepName, Turn: turn, Offset: s.ahead.offset}
+	if reason, detail := s.reader.fill(f, raw, last, &cand); reason != "" {
+		s.drop(reason, detail, cand.Turn, ex)
+		return
+	}
+	st.Candidates++
+	st.Names[cand.Step]++
+	ex.Candidates = append(ex.Candidates, cand)
+}
+
+func (s *Source) drop(reason ledger.Reason, detail, turn string, ex *ttc.Example) {
+	s.Tally.Drop(ledger.Drop{
+		Unit: "step", Reason: reason, Detail: detail, Run: ex.Run, Example: ex.ID, Turn: turn, Index: -1,
+		File: ex.File, Offset: s.ahead.offset,
+	})
+}

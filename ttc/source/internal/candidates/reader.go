@@ -1,0 +1,373 @@
+package candidates
+
+import (
+	"fmt"
+	"iter"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/natmodel"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/transcript"
+)
+
+// Reader makes candidates from objects, by the names of their keys: for this source and for others whose entries
+// contain candidates.
+type Reader struct {
+	keys   Keys
+	paths  []path
+	keep   source.Keeper
+	models models
+	counts map[string]int64 // candidates of the example, by turn
+}
+
+// NewReader returns a reader.
+func NewReader(keys Keys) *Reader { return &Reader{keys: keys, paths: keys.paths()} }
+
+// path is a key that leads into objects, and the field that its value belongs to.
+type path struct {
+	key   string
+	field func(*fields) *json.Raw
+}
+
+// paths returns the keys that may be paths, as source.At follows them.
+func (k *Keys) paths() (out []path) {
+	for _, p := range []path{
+		{k.TurnKey, func(f *fields) *json.Raw { return &f.turn }},
+		{k.IndexKey, func(f *fields) *json.Raw { return &f.index }},
+		{k.PromptKey, func(f *fields) *json.Raw { return &f.prompt }},
+		{k.ContextKey, func(f *fields) *json.Raw { return &f.context }},
+		{k.SystemKey, func(f *fields) *json.Raw { return &f.system }},
+		{k.OutputKey, func(f *fields) *json.Raw { return &f.output }},
+		{k.ScoreKey, func(f *fields) *json.Raw { return &f.score }},
+		{k.MetadataKey, func(f *fields) *json.Raw { return &f.metadata }},
+		{k.ModelKey, func(f *fields) *json.Raw { return &f.model }},
+	} {
+		if strings.Contains(p.key, ".") {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Begin starts an example.
+func (r *Reader) Begin() {
+	r.keep.Reset()
+	r.models = models{}
+	r.counts = map[string]int64{}
+}
+
+// Policy returns the model that all candidates of the example name; empty if there is no such model.
+func (r *Reader) Policy() string { return r.models.only() }
+
+// Candidate fills cand from an object, except for its step and offset. The reason says why it can't.
+func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, string) {
+	f := r.fields(raw)
+	return r.fill(&f, raw, &beside{}, cand)
+}
+
+// fill is Candidate for the fields of an object. It takes what the last one had beside its answer from last where this
+// one has the same.
+func (r *Reader) fill(f *fields, raw json.Raw, last *beside, cand *ttc.Candidate) (ledger.Reason, string) {
+	if reason, why := r.place(f, cand); reason != "" {
+		return reason, why
+	}
+	cfg := &r.keys
+	if f.score == nil {
+		return source.NoScore, missing(cfg.ScoreKey, raw)
+	}
+	var ok bool
+	if cand.Score, ok = natmodel.ParseFloat(f.score); !ok {
+		return source.BadScore, fmt.Sprintf("%s is %s, not a number", cfg.ScoreKey, display(f.score))
+	}
+	answer, why := r.answer(f.output)
+	switch {
+	case f.output == nil:
+		return source.NoOutput, missing(cfg.OutputKey, raw)
+	case why != "":
+		return source.BadOutput, cfg.OutputKey + " is " + why
+	case f.metadata != nil && f.metadata.Kind() != json.Object:
+		return source.BadStep, fmt.Sprintf("%s is %s, not an object", cfg.MetadataKey, f.metadata.Kind())
+	case f.system != nil && f.system.Kind() != json.String:
+		return source.BadStep, fmt.Sprintf("%s is %s, not text", cfg.SystemKey, f.system.Kind())
+	}
+	if !last.isOf(f) {
+		r.read(f, last)
+	}
+	r.counts[cand.Turn]++
+	cand.Output, cand.Prompt, cand.Metadata = answer, last.given, last.kept
+	failure, reasoning := f.failure, f.reasoning
+	if failure == nil {
+		failure = last.failure
+	}
+	if reasoning == nil {
+		reasoning = last.reasoning
+	}
+	cand.ScoreError = source.ScoreError(cand.Score, failure, reasoning, nil)
+	return "", ""
+}
+
+// beside is what a candidate has beside its answer. It is made once for all answers of a line: there may be a million
+// short ones under a prompt of megabytes.
+type beside struct {
+	prompt, context, system, metadata, model json.Raw // what the rest was made of
+
+	given              ttc.Prompt
+	kept               json.Raw // metadata
+	failure, reasoning json.Raw // in it
+}
+
+// isOf reports whether b was made of these very values.
+func (b *beside) isOf(f *fields) bool {
+	return isSame(b.prompt, f.prompt) && isSame(b.context, f.context) && isSame(b.system, f.system) &&
+		isSame(b.metadata, f.metadata) && isSame(b.model, f.model)
+}
+
+// isSame reports whether two values are the same bytes of the input.
+func isSame(a, b json.Raw) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
+
+func (r *Reader) read(f *fields, b *beside) {
+	*b = beside{prompt: f.prompt, context: f.context, system: f.system, metadata: f.metadata, model: f.model}
+	if f.model != nil {
+		r.models.add(r.keep.Name(f.model.Bytes()))
+	}
+	b.given = r.prompt(f.prompt)
+	if more, _ := f.context.Text(); more != "" && b.given.Form == ttc.TextPrompt {
+		b.given.Text += "\n\n" + more
+	}
+	b.given = b.given.Under(r.keep.Text(f.system))
+	b.kept = r.keep.Raw(f.metadata)
+	b.failure, b.reasoning = source.ScorerMarks(f.metadata)
+}
+
+// answers calls each with the answers that a line lists, with their scores, until it returns false: the fields of each,
+// and the object that has them. It reports whether the line lists any.
+func (r *Reader) answers(raw json.Raw, each func(f *fields, raw json.Raw) bool) bool {
+	k := &r.keys
+	outputs, _ := source.At(raw, k.OutputKey)
+	scores, _ := source.At(raw, k.ScoreKey)
+	if outputs.Kind() != json.Array || k.AnswerKey == "" && scores.Kind() != json.Array {
+		return false
+	}
+	line := r.fields(raw)
+	line.output, line.score = nil, nil
+	next, stop := iter.Pull(scores.Elements())
+	defer stop()
+	listed := false
+	for answer := range outputs.Elements() {
+		listed = true
+		f, of := line, raw
+		if k.AnswerKey != "" {
+			f, of = r.ownFields(answer, &line), answer
+		} else {
+			f.output = valued(answer)
+			if score, ok := next(); ok {
+				f.score = valued(score)
+			}
+		}
+		if !each(&f, of) {
+			break
+		}
+	}
+	return listed
+}
+
+// ownFields returns the fields of an answer that is an object, and for the rest those of the line that contains it.
+func (r *Reader) ownFields(answer json.Raw, line *fields) fields {
+	k := &r.keys
+	if answer.Kind() != json.Object {
+		return *line
+	}
+	f := r.fields(answer)
+	text, _ := answer.Get(k.AnswerKey)
+	f.output = valued(text)
+	for _, field := range []struct {
+		key      string
+		own, all *json.Raw
+	}{
+		{k.TurnKey, &f.turn, &line.turn},
+		{k.IndexKey, &f.index, &line.index},
+		{k.PromptKey, &f.prompt, &line.prompt},
+		{k.ContextKey, &f.context, &line.context},
+		{k.SystemKey, &f.system, &line.system},
+		{k.MetadataKey, &f.metadata, &line.metadata},
+		{k.ModelKey, &f.model, &line.model},
+		{"error", &f.failure, &line.failure},
+		{"reasoning", &f.reasoning, &line.reasoning},
+	} {
+		if _, has := answer.Get(field.key); *field.own == nil && !has {
+			*field.own = *field.all
+		}
+	}
+	return f
+}
+
+// valued returns nil for null.
+func valued(v json.Raw) json.Raw {
+	if v.Kind() == json.Null {
+		return nil
+	}
+	return v
+}
+
+// fields are the values of a candidate's keys; nil: null or missing.
+type fields struct {
+	turn, index, prompt, context, system, output, score, metadata, model, failure, reasoning json.Raw
+}
+
+func (r *Reader) fields(raw json.Raw) (f fields) {
+	cfg := &r.keys
+	c := raw.Cursor()
+	c.Enter(json.Object)
+	for key, ok := c.Member(); ok; key, ok = c.Member() {
+		v := valued(c.Value())
+		switch string(key.Bytes()) {
+		case "": // as are the names of keys that aren't set
+		case cfg.TurnKey:
+			f.turn = v
+		case cfg.IndexKey:
+			f.index = v
+		case cfg.PromptKey:
+			f.prompt = v
+		case cfg.ContextKey:
+			f.context = v
+		case cfg.SystemKey:
+			f.system = v
+		case cfg.OutputKey:
+			f.output = v
+		case cfg.ScoreKey:
+			f.score = v
+		case cfg.MetadataKey:
+			f.metadata = v
+		case cfg.ModelKey:
+			f.model = v
+		case "error":
+			f.failure = v
+		case "reasoning":
+			f.reasoning = v
+		}
+	}
+	for _, p := range r.paths {
+		v, _ := source.At(raw, p.key)
+		if field := p.field(&f); *field == nil && v.Kind() != json.Null {
+			*field = v
+		}
+	}
+	return f
+}
+
+// place fills in the candidate's turn and its index there.
+func (r *Reader) place(f *fields, cand *ttc.Candidate) (ledger.Reason, string) {
+	cfg := &r.keys
+	switch f.turn.Kind() {
+	case json.Invalid:
+	case json.String:
+		cand.Turn = r.keep.Turn(f.turn)
+	case json.Number:
+		cand.Turn = r.keep.Name(f.turn)
+	default:
+		return source.BadTurnID, fmt.Sprintf("%s is %s, not text or a number", cfg.TurnKey, f.turn.Kind())
+	}
+	cand.Index = r.counts[cand.Turn]
+	if f.index != nil {
+		n, ok := natmodel.ParseInt(f.index)
+		if !ok || !n.Fits {
+			return source.BadIndex, fmt.Sprintf("%s is %s, not an integer", cfg.IndexKey, f.index.Kind())
+		}
+		cand.Index = n.Value
+	}
+	return "", ""
+}
+
+// display formats a value for a person: a short text is shown as it is.
+func display(raw json.Raw) string {
+	if raw.Kind() == json.String && len(raw) <= 24 {
+		return string(raw)
+	}
+	return raw.Kind().String()
+}
+
+func missing(key string, raw json.Raw) string {
+	if raw.Kind() != json.Object {
+		return fmt.Sprintf("the answer is %s, not an object", raw.Kind())
+	}
+	return fmt.Sprintf("%s is null or missing; the keys are: %s", key, source.KeysOf(raw))
+}
+
+// answer reads an answer: text, parts that are all text, or one assistant message with such content. wrong says why it
+// is not an answer.
+func (r *Reader) answer(raw json.Raw) (text, wrong string) {
+	switch raw.Kind() {
+	case json.String:
+		return r.keep.Text(raw), ""
+	case json.Object, json.Array:
+		list := raw
+		if raw.Kind() == json.Object {
+			list = json.Raw("[" + string(raw) + "]")
+		}
+		if messages, err := chat.ParseMessages(list); err == nil && len(messages) == 1 {
+			m := &messages[0]
+			m.FlattenText()
+			if m.Role == "assistant" && m.ToolCalls == nil && m.Form == chat.Text {
+				return m.Text, ""
+			}
+		}
+		if parts, ok := chat.TextOfParts(raw); ok {
+			return parts, ""
+		}
+	}
+	return "", raw.Kind().String() + ", not text"
+}
+
+// prompt reads a prompt: text or messages, also messages as JSON text, as found in tables.
+func (r *Reader) prompt(raw json.Raw) ttc.Prompt {
+	if p := r.keep.Prompt(raw); p.Form == ttc.MessagesPrompt {
+		for i := range p.Messages {
+			p.Messages[i].FlattenText()
+		}
+		return p
+	} else if messages := r.transcript(p); messages != nil {
+		return ttc.Prompt{Form: ttc.MessagesPrompt, Messages: messages}
+	} else if p.Form != ttc.TextPrompt || !strings.HasPrefix(p.Text, `[{`) || !strings.Contains(p.Text, `"role"`) {
+		return p
+	}
+	text, _ := raw.Text()
+	inner, err := json.Parse([]byte(text), source.InTexts)
+	if err != nil {
+		return r.keep.Prompt(raw)
+	}
+	if _, err := chat.ParseMessages(inner); err != nil {
+		return r.keep.Prompt(raw)
+	}
+	return r.prompt(inner)
+}
+
+// transcript returns the conversation that a prompt contains, if prompts are transcripts; otherwise nil.
+func (r *Reader) transcript(p ttc.Prompt) []chat.Message {
+	if r.keys.Transcripts != "split" || p.Form != ttc.TextPrompt {
+		return nil
+	}
+	return transcript.Split(p.Text)
+}
+
+// models records whether the lines of an example name a single model.
+type models struct {
+	name  string
+	mixed bool
+}
+
+func (m *models) add(name string) {
+	m.mixed = m.mixed || m.name != "" && m.name != name
+	m.name = name
+}
+
+// only returns the model that all lines name; empty if there is no such model.
+func (m *models) only() string {
+	if m.mixed {
+		return ""
+	}
+	return m.name
+}

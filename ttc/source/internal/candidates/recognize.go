@@ -1,0 +1,143 @@
+package candidates
+
+import (
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/published"
+	"github.com/nat-go/nat-go/ttc/source/internal/transcript"
+)
+
+// Other names for the keys of candidates.
+var (
+	outputKey = source.Key{
+		Setting: "output_key", Default: "output", Means: "the answer", Is: isAnswer,
+		Others: []string{
+			"response", "completion", "answer", "generation", "model_output", "candidate", "reply",
+			"model_answer", "model_response",
+			"responses", "completions", "outputs", "answers", "generations", "candidates", "bot", "a",
+		},
+		Last: []string{"text"},
+	}
+	// answerKey is the key of the text in an answer that is an object, in a list of such answers.
+	answerKey = source.Key{
+		Setting: "answer_key", Means: "its text", Is: (*source.Column).Text,
+		Others: []string{"response", "completion", "answer", "output", "generation", "content", "text", "reply"},
+	}
+	scoreKey = source.Key{
+		Setting: "score_key", Default: "score", Means: "the score", Is: isScore,
+		Others: append(source.ScoreNames(), "scores", "rewards", "ratings"),
+	}
+	promptKey = source.Key{
+		Setting: "prompt_key", Default: "prompt", Means: "the prompt",
+		Others: []string{"question", "query", "instruction", "input", "messages", "problem", "user", "human", "q"},
+		Last:   []string{"context", "conversation", "conversations"},
+	}
+	contextKey = source.Key{
+		Setting: "context_key", Means: "the text below the prompt", Is: (*source.Column).Text,
+		Others: []string{"context", "input"},
+	}
+	systemKey = source.Key{
+		Setting: "system_key", Means: "the system message", Is: (*source.Column).Text,
+		Others: []string{"system", "system_prompt", "system_message"},
+	}
+	idKey = source.Key{
+		Setting: "id_key", Default: "id", Means: "the id",
+		Others: []string{"prompt_id", "question_id", "example_id", "sample_id", "problem_id", "uid", "uuid"},
+	}
+	turnKey = source.Key{
+		Setting: "turn_key", Default: "turn_id", Means: "the turn", Others: []string{"turn", "step_id"},
+	}
+)
+
+// isAnswer accepts texts, and lists of texts: several answers to a prompt in one line.
+func isAnswer(c *source.Column) bool {
+	return c.Kinds[json.String]+c.Kinds[json.Array] == c.Present
+}
+
+func isScore(c *source.Column) bool { return c.Number() || c.Kinds[json.Array] == c.Present }
+
+// recognize identifies candidates by an answer and a score.
+func recognize(h *source.Head) (r source.Reading) {
+	if shape := published.AnswersOf(h); shape != nil {
+		r.Fit = source.Certain
+		r.Set("shape", shape.Name)
+		r.Guessed = append(r.Guessed, shape.Told)
+		return r
+	}
+	cols := h.Columns()
+	output := cols.Find(outputKey)
+	if output.Column == nil {
+		return r
+	}
+	score, answer := cols.Find(scoreKey), source.Choice{}
+	several := output.List()
+	if inner := h.Objects(output.Key); several && inner.Names() != "" {
+		// A list of messages, or of parts, is a single answer; other objects are answers with their scores.
+		if several = !inner.Has("role", "from", "type"); several {
+			answer, score = inner.Find(answerKey), inner.Find(scoreKey)
+			if answer.Column == nil {
+				return r
+			}
+		}
+	}
+	if why := h.TextScores("score_key"); why != "" && answer.Column == nil && !several {
+		return source.Reading{Fit: source.Fits, Problem: why}
+	}
+	if score.Column == nil || answer.Column == nil && score.List() != several {
+		return r
+	}
+	prompt := cols.Find(promptKey, output.Key)
+	id := cols.Find(idKey)
+	if prompt.Column == nil && id.Column == nil {
+		return r
+	}
+	r.Fit = source.Fits
+	r.Take(outputKey, output)
+	r.Take(answerKey, answer)
+	r.TakeScore(scoreKey, score)
+	takePrompt(&r, h, prompt)
+	r.Take(systemKey, cols.Find(systemKey))
+	r.Take(idKey, id)
+	r.Take(turnKey, cols.Find(turnKey))
+	if id.Column != nil && prompt.Column != nil && cols.Of("turn_id") == nil && rowIDs(h, id.Key, prompt.Key) {
+		r.Set("id_key", "")
+		r.Guessed = append(r.Guessed, "every line has its own "+id.Key+", so lines with the same prompt are taken as its candidates")
+	}
+	return r
+}
+
+// takePrompt notes the prompt, the text below it, and whether it is a transcript.
+func takePrompt(r *source.Reading, h *source.Head, prompt source.Choice) {
+	r.Take(promptKey, prompt)
+	if prompt.Column == nil || !prompt.Text() {
+		return
+	}
+	if prompt.Guessed { // a column called prompt is complete
+		r.Take(contextKey, h.Columns().Find(contextKey, prompt.Key, r.Settings["output_key"]))
+	}
+	if h.Texts(prompt.Key, transcript.Is) {
+		r.Set("transcripts", "split")
+		r.Guessed = append(r.Guessed, "the prompts are transcripts, and are split into messages")
+	}
+}
+
+// rowIDs reports whether ids merely number the lines, so that prompts say which lines belong together.
+func rowIDs(h *source.Head, id, prompt string) bool {
+	ids, prompts := map[string]bool{}, map[string]bool{}
+	for _, e := range h.Entries {
+		i, _ := source.At(e, id)
+		p, _ := source.At(e, prompt)
+		if ids[string(i)] {
+			return false
+		}
+		ids[string(i)], prompts[string(p)] = true, true
+	}
+	return len(prompts) < len(ids)
+}
+
+// rewritten sets the keys to those of rewritten entries.
+func (c *Config) rewritten() {
+	c.TurnKey, c.PromptKey, c.OutputKey = published.TurnKey, published.PromptKey, published.OutputKey
+	c.ScoreKey, c.ModelKey, c.MetadataKey = published.ScoreKey, published.ModelKey, published.MetadataKey
+	c.IndexKey, c.AnswerKey, c.ContextKey, c.SystemKey = "", "", "", ""
+}

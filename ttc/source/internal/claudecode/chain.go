@@ -1,0 +1,259 @@
+package claudecode
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+)
+
+// rebuild gives a call the messages that its chain of parents implies.
+func (t *transcript) rebuild(a *answer, c *calls.Call) {
+	c.Gaps |= ttc.RebuiltHistory
+	var system calls.Walk
+	if shape, ok := t.requests.shapeOf(a); ok {
+		c.Tools = shape.tools
+		if shape.system >= 0 {
+			system = t.out.Extend(system, shape.system)
+		}
+	} else if a.prompt != "" {
+		system = t.out.Extend(system, t.systemMessage(t.prefixes[a.prompt]+a.prompt))
+	} else {
+		c.Gaps |= ttc.NoSystem
+	}
+	if c.Tools == nil {
+		c.Tools = a.tools
+	}
+	if c.Tools == nil {
+		c.Tools = t.firstTools(a)
+	}
+	if c.Tools == nil {
+		c.Gaps |= ttc.NoTools
+	}
+	c.After = t.historyOf(a, system).end()
+}
+
+// firstTools returns the tools of the first snapshot that has any, for an answer before it: the first snapshots of a
+// session contain only the system prompt.
+func (t *transcript) firstTools(a *answer) []chat.Tool {
+	if t.snapshots == nil {
+		t.snapshots = map[place][]chat.Tool{}
+		for _, other := range t.answers {
+			if at := (place{other.agent, other.path}); t.snapshots[at] == nil {
+				t.snapshots[at] = other.tools
+			}
+		}
+	}
+	if tools := t.snapshots[place{a.agent, a.path}]; tools != nil {
+		return tools
+	}
+	if a.path == t.path {
+		return t.tools
+	}
+	return nil
+}
+
+// place identifies a group of answers: those of one agent in one file.
+type place struct{ agent, path string }
+
+// walk returns the chain of parents of a line, first to last, without the line itself, starting after the line from if
+// that is in it. It stops at a cycle, and reports whether it arrived at from or, if that is nil, at a line whose parent
+// isn't there.
+func (t *transcript) walk(of, from *record) (chain []*record, whole bool) {
+	seen := map[*record]bool{of: true}
+	rec := t.records[of.parent]
+	for ; rec != nil && rec != from && !seen[rec]; rec = t.records[rec.parent] {
+		seen[rec] = true
+		chain = append(chain, rec)
+	}
+	t.out.Give(len(chain))
+	slices.Reverse(chain)
+	return chain, rec == from
+}
+
+// root returns the first line of a chain.
+func (t *transcript) root(of *record) string {
+	var chain []*record
+	seen := map[*record]bool{}
+	for rec := of; rec != nil && !seen[rec]; rec = t.records[rec.parent] {
+		seen[rec] = true
+		of = rec
+		if known, ok := t.roots[rec]; ok {
+			of = known
+			break
+		}
+		chain = append(chain, rec)
+	}
+	for _, rec := range chain {
+		t.roots[rec] = of
+	}
+	return of.uuid
+}
+
+// history assembles a list of messages the way Claude Code does: the lines of an answer form one message, the results
+// of its calls follow it whichever line they hang from, attachments go before what the user says or into the result
+// they follow. It grows with the chain, so each answer continues from the history of the previous one.
+type history struct {
+	t        *transcript
+	at       *record    // the last line; nil: none
+	to       *answer    // the answer that the history belongs to
+	met      bool       // the answer was among its own lines
+	out      calls.Walk // the messages
+	placed   map[*record]bool
+	given    map[*answer]bool
+	attached []string
+	said     []calls.Ref
+	boundary *record
+}
+
+// historyKey is what the histories of a chain have in common.
+type historyKey struct {
+	agent  string
+	system calls.Walk
+}
+
+// historyOf returns the history that an answer was given: that of the previous answer, if the chain continues from
+// there.
+func (t *transcript) historyOf(a *answer, system calls.Walk) *history {
+	key := historyKey{a.agent, system}
+	if h := t.histories[key]; h != nil && h.at != nil && !h.given[a] {
+		if chain, whole := t.walk(a.first, h.at); whole && h.follow(chain, a) {
+			return h
+		}
+		delete(t.histories, key)
+	}
+	h := &history{t: t, out: system, placed: map[*record]bool{}, given: map[*answer]bool{}}
+	chain, whole := t.walk(a.first, nil)
+	if h.follow(chain, a) && whole {
+		t.histories[key] = h
+	}
+	return h
+}
+
+// follow adds the lines of a chain that leads to an answer. It reports whether others may continue from there: the
+// answer itself, which is part of their history though not of its own, was not among the lines.
+func (h *history) follow(chain []*record, to *answer) bool {
+	h.to, h.met = to, false
+	for _, rec := range chain {
+		h.add(rec)
+		h.at = rec
+	}
+	return !h.met
+}
+
+// end returns the list in its current state; the history itself may continue.
+func (h *history) end() calls.Walk {
+	ended := *h
+	ended.flush()
+	return ended.out
+}
+
+func (h *history) add(rec *record) {
+	switch {
+	case h.placed[rec]:
+	case rec.boundary:
+		h.boundary = rec
+		h.placed[rec] = true // it may claim to have preserved itself
+	case rec.answer != nil:
+		h.answer(rec.answer)
+	case rec.hasResults && len(rec.results) == len(rec.given):
+		h.flush() // for a call that isn't in the chain
+		h.append(rec.results...)
+		h.placed[rec] = true
+	case rec.attached != "":
+		h.attached = append(h.attached, rec.attached)
+	default:
+		h.said = append(h.said, rec.given...)
+	}
+	if h.boundary != nil && rec.uuid == h.boundary.anchor {
+		h.preserved()
+	}
+}
+
+// preserved inserts what a compaction kept verbatim.
+func (h *history) preserved() {
+	boundary := h.boundary
+	h.boundary = nil
+	h.t.out.Give(len(boundary.preserved))
+	for _, id := range boundary.preserved {
+		if rec := h.t.records[id]; rec != nil {
+			h.add(rec)
+		}
+	}
+}
+
+func (h *history) answer(a *answer) {
+	if a == h.to {
+		h.met = true
+		return
+	}
+	if h.given[a] {
+		return
+	}
+	h.given[a] = true
+	h.flush()
+	h.append(a.ref0)
+	var results []*record
+	for _, call := range h.t.out.At(a.ref0).ToolCalls {
+		if h.t.out.Give(len(h.t.results[call.ID])); h.t.out.TooLarge() {
+			return
+		}
+		for _, rec := range h.t.results[call.ID] {
+			if !h.placed[rec] && rec.agent == a.agent {
+				h.placed[rec] = true
+				results = append(results, rec)
+			}
+		}
+	}
+	slices.SortFunc(results, func(x, y *record) int { return x.place - y.place })
+	for _, rec := range results {
+		h.append(rec.results...)
+	}
+}
+
+// flush ends a run of lines that are not the model's.
+func (h *history) flush() {
+	attached := strings.Join(h.attached, "\n")
+	h.attached = nil
+	if ref, before, ok := h.t.out.Last(h.out); ok && attached != "" && len(h.said) == 0 {
+		last := h.t.out.At(ref)
+		if text, ok := calls.Plain(&last.Message); ok && last.Role == "tool" {
+			last.Form, last.Text, last.Parts = chat.Text, text+"\n\n"+attached, nil
+			h.out = h.t.out.Extend(before, h.t.out.Message(last))
+			return
+		}
+	}
+	var texts []string
+	if attached != "" {
+		texts = append(texts, attached)
+	}
+	said := h.said
+	h.said = nil
+	for _, ref := range said {
+		m := h.t.out.At(ref)
+		text, ok := calls.Plain(&m.Message)
+		if !ok || m.Role != "user" {
+			h.user(texts)
+			texts = nil
+			h.append(ref)
+			continue
+		}
+		texts = append(texts, text)
+	}
+	h.user(texts)
+}
+
+func (h *history) user(texts []string) {
+	if texts != nil {
+		m := chat.Message{Role: "user", Form: chat.Text, Text: strings.Join(texts, "\n")}
+		h.append(h.t.out.Message(calls.Message{Message: m}))
+	}
+}
+
+func (h *history) append(refs ...calls.Ref) {
+	for _, ref := range refs {
+		h.out = h.t.out.Extend(h.out, ref)
+	}
+}

@@ -1,0 +1,54 @@
+package claudecode
+
+import (
+	"slices"
+
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// newest is the latest version of the program whose files were tried.
+const newest = "2.1.329"
+
+// Factory is the source as a configuration names it.
+func Factory() source.Factory {
+	return session.Format{
+		Type: "claude_code", Tried: "Claude Code " + newest,
+		Doc:        "sessions of Claude Code (~/.claude/projects)",
+		Extensions: []string{".jsonl"}, Recognize: recognize, Read: read,
+	}.Factory()
+}
+
+// recognize identifies files by their lines, unless one of them is of another program.
+func recognize(h *source.Head) source.Reading {
+	if slices.ContainsFunc(h.Entries, isOthers) {
+		return source.Reading{}
+	}
+	return session.Marked(isLine, "sessionId")(h)
+}
+
+// isOthers reports whether a line is of Qwen Code, whose lines have the same keys, with messages in Google's form.
+func isOthers(line json.Raw) bool {
+	message, _ := line.Get("message")
+	_, parts := message.Get("parts")
+	return parts
+}
+
+// isLine reports whether an object is a line of a session.
+func isLine(line json.Raw) bool {
+	if _, ok := line.Get("sessionId"); !ok {
+		return false
+	}
+	typ, _ := line.Get("type")
+	if typ.Kind() != json.String {
+		return false
+	}
+	_, parent := line.Get("parentUuid")
+	if isOthers(line) {
+		return false
+	}
+	_, message := line.Get("message")
+	text, _ := typ.Text()
+	return parent || message || passedOver[text] || text == "api-request" || text == "api-request-shape"
+}

@@ -1,0 +1,211 @@
+package claudecode
+
+import (
+	"slices"
+
+	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// requests are the logged requests of a session. A request is a list of messages by hash: a stated number from an
+// earlier request, and some more. The lists share common prefixes, as paths in a tree.
+type requests struct {
+	byID    map[string]*request
+	order   []*request
+	shapes  map[string]shape
+	blobs   map[string][]calls.Ref
+	hashes  []step
+	edges   map[stepEdge]int32
+	endings map[int32][]*request // by the last step
+	walks   map[stepWalk]calls.Walk
+}
+
+type request struct {
+	shape  string
+	last   int32   // step of its last message; -1: it has none
+	answer *answer // what came back
+	broken bool    // its beginning is missing
+}
+
+// step is a message in a list.
+type step struct {
+	parent int32
+	depth  int64
+	hash   string
+}
+
+// stepWalk is a list as it was sent: after a system prompt.
+type stepWalk struct {
+	system calls.Walk
+	step   int32
+}
+
+type stepEdge struct {
+	parent int32
+	hash   string
+}
+
+type shape struct {
+	system calls.Ref // -1: none
+	tools  []chat.Tool
+}
+
+func newRequests() requests {
+	return requests{
+		byID: map[string]*request{}, shapes: map[string]shape{}, blobs: map[string][]calls.Ref{},
+		edges:   map[stepEdge]int32{},
+		endings: map[int32][]*request{}, walks: map[stepWalk]calls.Walk{},
+	}
+}
+
+func (r *requests) addShape(l *line, t *transcript) {
+	if _, ok := r.shapes[l.shapeHash]; ok {
+		return
+	}
+	s := shape{system: -1}
+	if system, ok := l.shape.Get("system"); ok {
+		s.system = t.systemMessage(exchange.FromBlocks("system", exchange.Blocks(system)).Text)
+	}
+	if list, ok := l.shape.Get("tools"); ok {
+		s.tools = t.toolsOf(list)
+	}
+	r.shapes[l.shapeHash] = s
+}
+
+func (r *requests) addBlob(l *line, t *transcript) {
+	if _, ok := r.blobs[l.hash]; ok {
+		return
+	}
+	content, _ := l.message.Get("content")
+	refs := []calls.Ref{}
+	for _, m := range exchange.AnthropicMessages(session.Text(l.message, "role"), content) {
+		refs = append(refs, t.out.Message(m))
+	}
+	r.blobs[l.hash] = refs
+}
+
+func (r *requests) addRequest(l *line) {
+	if l.id == "" || r.byID[l.id] != nil {
+		return
+	}
+	q := &request{shape: l.shapeHash, last: -1}
+	if l.base != "" {
+		if base := r.byID[l.base]; base == nil || base.broken {
+			q.broken = true
+		} else {
+			q.last = base.last
+		}
+	}
+	for q.last >= 0 && r.hashes[q.last].depth > l.keep {
+		q.last = r.hashes[q.last].parent
+	}
+	if l.keep > 0 && (q.last < 0 || r.hashes[q.last].depth < l.keep) {
+		q.broken = true
+	}
+	for e := range l.tail.Elements() {
+		hash, _ := e.Text()
+		q.last = r.step(q.last, hash)
+	}
+	r.byID[l.id] = q
+	r.order = append(r.order, q)
+	r.endings[q.last] = append(r.endings[q.last], q)
+}
+
+func (r *requests) step(parent int32, hash string) int32 {
+	at, ok := r.edges[stepEdge{parent, hash}]
+	if !ok {
+		at = int32(len(r.hashes))
+		depth := int64(1)
+		if parent >= 0 {
+			depth += r.hashes[parent].depth
+		}
+		r.hashes = append(r.hashes, step{parent, depth, hash})
+		r.edges[stepEdge{parent, hash}] = at
+	}
+	return at
+}
+
+// resolve finds messages that are named but not stored: answers, which are among the lines of the session. A message
+// that follows the complete list of an earlier request is the answer to that.
+func (r *requests) resolve(answers []*answer) {
+	for _, a := range answers {
+		if q := r.byID[a.ref]; q != nil && q.answer == nil {
+			q.answer = a
+		}
+	}
+	for _, s := range r.hashes {
+		if _, ok := r.blobs[s.hash]; ok {
+			continue
+		}
+		for _, q := range r.endings[s.parent] {
+			if q.answer != nil {
+				r.blobs[s.hash] = []calls.Ref{q.answer.ref0}
+			}
+		}
+	}
+}
+
+// shapeOf returns what the request for an answer contained besides messages.
+func (r *requests) shapeOf(a *answer) (shape, bool) {
+	q := r.byID[a.ref]
+	if q == nil {
+		return shape{}, false
+	}
+	s, ok := r.shapes[q.shape]
+	return s, ok
+}
+
+// give gives a call the messages of its request. It reports whether they are known.
+func (r *requests) give(t *transcript, a *answer, c *calls.Call) bool {
+	q := r.byID[a.ref]
+	if q == nil || q.broken {
+		return false
+	}
+	s, ok := r.shapeOf(a)
+	if !ok {
+		return false
+	}
+	var system calls.Walk
+	if s.system >= 0 {
+		system = t.out.Extend(system, s.system)
+	}
+	if c.After, ok = r.walk(t, system, q.last); !ok {
+		return false
+	}
+	c.Tools = s.tools
+	if s.tools == nil {
+		c.Tools = []chat.Tool{}
+	}
+	if s.system < 0 {
+		c.Gaps |= ttc.NoSystem
+	}
+	return true
+}
+
+// walk returns the messages of a list, after a system prompt, reusing prefixes assembled before. It reports false if a
+// message isn't known.
+func (r *requests) walk(t *transcript, system calls.Walk, last int32) (calls.Walk, bool) {
+	var steps []int32
+	out := system
+	for at := last; at >= 0; at = r.hashes[at].parent {
+		if known, ok := r.walks[stepWalk{system, at}]; ok {
+			out = known
+			break
+		}
+		steps = append(steps, at)
+	}
+	for _, at := range slices.Backward(steps) {
+		refs, ok := r.blobs[r.hashes[at].hash]
+		if !ok {
+			return 0, false
+		}
+		for _, ref := range refs {
+			out = t.out.Extend(out, ref)
+		}
+		r.walks[stepWalk{system, at}] = out
+	}
+	return out, true
+}

@@ -1,0 +1,445 @@
+package claudecode
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// transcript is a session being read.
+type transcript struct {
+	out      *calls.Session
+	tally    *source.Tally
+	size     int64
+	objects  int64
+	tooLarge bool
+
+	records  map[string]*record // of the chain, by uuid
+	lines    int
+	answers  []*answer
+	open     map[string]*answer   // the answer being read, by agent
+	results  map[string][]*record // results of tools, by call id
+	requests requests
+
+	histories map[historyKey]*history // the latest of each chain
+	roots     map[*record]*record
+	snapshots map[place][]chat.Tool // nil: not searched for yet
+
+	prompt    string            // from the latest prompt snapshot; empty: there was none
+	prefixes  map[string]string // what precedes a prompt; not every snapshot says
+	tools     []chat.Tool
+	toolTexts map[xxh3.Uint128][]chat.Tool
+	path      string
+	versions  map[string]bool // of the program, as raw JSON
+}
+
+// block is a piece of an answer.
+type block struct {
+	index int64 // -1: not said
+	raw   json.Raw
+	kind  string
+	text  string // what distinguishes it from others of its kind: its text or, for a call, its id
+}
+
+func newBlock(index int64, raw json.Raw) block {
+	b := block{index: index, raw: raw, kind: session.Text(raw, "type")}
+	if b.kind == "tool_use" {
+		b.text = session.Text(raw, "id")
+	} else {
+		b.text = session.Text(raw, b.kind)
+	}
+	return b
+}
+
+// record is a line of the chain of parents.
+type record struct {
+	uuid, parent, agent string
+	place               int
+	answer              *answer
+	given               []calls.Ref // the messages it stands for
+	results             []calls.Ref // tool results among them
+	attached            string      // text of an attachment
+	boundary            bool
+	preserved           []string // kept verbatim by a compaction
+	anchor              string   // what they follow
+	hasResults          bool
+}
+
+// answer is what the model wrote in response to one request.
+type answer struct {
+	id, request, ref, model, agent, stop string
+	at                                   int64
+	first                                *record // its first line
+	blocks                               []block
+	usage                                calls.Usage
+	ref0                                 calls.Ref // as a message
+	hidden                               bool
+	prompt                               string
+	tools                                []chat.Tool
+	path                                 string
+	offset                               int64
+}
+
+func newTranscript(id string, limits session.Limits, tally *source.Tally) *transcript {
+	return &transcript{
+		out: limits.New(id), tally: tally, records: map[string]*record{}, results: map[string][]*record{},
+		requests: newRequests(), histories: map[historyKey]*history{}, roots: map[*record]*record{},
+		toolTexts: map[xxh3.Uint128][]chat.Tool{}, prefixes: map[string]string{},
+		versions: map[string]bool{},
+	}
+}
+
+// read reads a file.
+func (t *transcript) read(ctx context.Context, path string, limits session.Limits) error {
+	t.begin(path)
+	return session.Lines(ctx, path, limits.MaxLine, t.tally, func(l session.Line) bool {
+		if t.objects += l.JSON.Objects(limits.MaxObjects); t.objects > limits.MaxObjects {
+			t.tooLarge = true
+			return false
+		}
+		t.add(l)
+		t.tooLarge = t.tooLarge || t.size+t.out.Size() > limits.MaxSession
+		return !t.tooLarge
+	})
+}
+
+// Bounds on what a session may say about versions of the program: how many are told apart, and how long one is.
+const (
+	mostVersions = 100
+	longVersion  = 100
+)
+
+// add adds a line.
+func (t *transcript) add(raw session.Line) {
+	l := parseLine(raw.JSON)
+	l.offset = raw.Offset
+	if n := len(l.version); n > 0 && n < longVersion && !t.versions[string(l.version)] {
+		t.wrote(l.version)
+	}
+	t.line(&l)
+}
+
+// wrote counts a version of the program.
+func (t *transcript) wrote(version json.Raw) {
+	if len(t.versions) == mostVersions {
+		return
+	}
+	t.versions[string(version)] = true
+	number, _ := version.Text()
+	t.tally.Wrote(source.Version{Program: "Claude Code", Number: number, Newest: newest})
+}
+
+func (t *transcript) begin(path string) {
+	t.path, t.open, t.prompt, t.tools = path, map[string]*answer{}, "", nil
+}
+
+// passedOver are the types of lines that say nothing about what a model was given or wrote.
+var passedOver = map[string]bool{
+	"last-prompt": true, "mode": true, "tools-used": true, "cost-state": true, "atis-latch": true,
+	"queue-operation": true, "summary": true,
+	"file-history-snapshot": true, "permission-mode": true, "progress": true, "custom-title": true,
+	"ai-title": true, "agent-name": true,
+	"pr-link": true, "tag": true,
+}
+
+func (t *transcript) line(l *line) {
+	switch l.typ {
+	case "user":
+		t.user(l)
+	case "assistant":
+		t.assistant(l)
+	case "attachment":
+		t.attachment(l)
+	case "system":
+		t.systemLine(l)
+	case "api-request-shape":
+		t.requests.addShape(l, t)
+	case "api-request-blob":
+		t.size += int64(len(l.message))
+		t.requests.addBlob(l, t)
+	case "api-request":
+		t.requests.addRequest(l)
+	default:
+		if !passedOver[l.typ] {
+			t.tally.PassOver("lines of type "+session.Name(l.typ), 1)
+		}
+	}
+}
+
+// record adds a line to the chain. It returns nil for a copy of one that is there already.
+func (t *transcript) record(l *line) *record {
+	if l.uuid != "" && t.records[l.uuid] != nil {
+		return nil
+	}
+	rec := &record{uuid: l.uuid, parent: l.parent, agent: agent(l), place: t.lines}
+	t.lines++
+	if l.uuid != "" {
+		t.records[l.uuid] = rec
+	}
+	return rec
+}
+
+// agent returns the name of the agent that a line belongs to; empty: the main one.
+func agent(l *line) string {
+	switch {
+	case l.agent != "" && l.sidechain:
+		return "agent-" + l.agent
+	case l.sidechain:
+		return "sidechain"
+	}
+	return ""
+}
+
+func (t *transcript) user(l *line) {
+	rec := t.record(l)
+	if rec == nil {
+		return
+	}
+	content, _ := l.message.Get("content")
+	for _, m := range exchange.AnthropicMessages("user", content) {
+		ref := t.out.Message(m)
+		rec.given = append(rec.given, ref)
+		if m.Role == "tool" {
+			rec.results = append(rec.results, ref)
+			rec.hasResults = true
+			t.results[m.ToolCallID] = append(t.results[m.ToolCallID], rec)
+		}
+	}
+	if len(rec.results) < len(rec.given) {
+		delete(t.open, rec.agent) // someone else spoke: what follows is another answer, whatever its id
+	}
+	if l.summary {
+		t.callOutside(session.UnstoredCall, l, "the call that wrote the summary of a compaction")
+	}
+}
+
+func (t *transcript) assistant(l *line) {
+	rec := t.record(l)
+	if rec == nil {
+		return
+	}
+	model := session.Text(l.message, "model")
+	if l.apiError || model == "<synthetic>" {
+		t.callOutside(session.FailedCall, l, "there is a message of the program in place of the answer")
+		return
+	}
+	a := t.open[rec.agent]
+	id := session.Text(l.message, "id")
+	if a == nil || a.id != id || id == "" || a.request != "" && l.requestID != "" && a.request != l.requestID {
+		a = &answer{
+			id: id, model: model, agent: rec.agent, at: l.at, first: rec, prompt: t.prompt,
+			tools: t.tools, path: t.path, offset: l.offset,
+		}
+		t.answers = append(t.answers, a)
+		t.open[rec.agent] = a
+	}
+	rec.answer = a
+	if a.request == "" {
+		a.request = l.requestID
+	}
+	if a.ref == "" {
+		a.ref = l.requestRef
+	}
+	if s := session.Text(l.message, "stop_reason"); s != "" {
+		a.stop = s
+	}
+	if u, ok := l.message.Get("usage"); ok {
+		a.usage = exchange.AnthropicUsage(u)
+	}
+	content, _ := l.message.Get("content")
+	for _, b := range exchange.Blocks(content) {
+		t.size += int64(len(b))
+		a.add(newBlock(l.blockIndex, b))
+	}
+}
+
+// maxGrowing is how many of an answer's last blocks may still grow.
+const maxGrowing = 1000
+
+// add adds a block of the answer. Old versions wrote a growing block more than once; the last state counts.
+func (a *answer) add(b block) {
+	b.raw = slices.Clone(b.raw)
+	for i := max(0, len(a.blocks)-maxGrowing); i < len(a.blocks); i++ {
+		old := &a.blocks[i]
+		if b.index >= 0 && old.index == b.index || b.index < 0 && grew(old, &b) {
+			*old = b
+			return
+		}
+	}
+	a.blocks = append(a.blocks, b)
+}
+
+func grew(old, now *block) bool {
+	if old.kind != now.kind || old.text == "" {
+		return false
+	}
+	if now.kind == "tool_use" {
+		return old.text == now.text
+	}
+	return strings.HasPrefix(now.text, old.text)
+}
+
+func (t *transcript) attachment(l *line) {
+	rec := t.record(l)
+	kind := session.Text(l.attachment, "type")
+	if kind == "prompt_snapshot" {
+		t.snapshot(l)
+		return
+	}
+	if rec == nil {
+		return
+	}
+	var texts []string
+	for e := range l.rendered.Elements() {
+		content, _ := e.Get("content")
+		for _, b := range exchange.Blocks(content) {
+			texts = append(texts, session.Text(b, "text"))
+		}
+	}
+	rec.attached = strings.Join(texts, "\n")
+	t.size += int64(len(rec.attached))
+	if rec.attached == "" && kind == "queued_command" {
+		prompt, _ := l.attachment.Get("prompt")
+		for _, b := range exchange.Blocks(prompt) {
+			texts = append(texts, session.Text(b, "text"))
+		}
+		rec.attached = strings.Join(texts, "\n")
+	}
+}
+
+// snapshot records the system prompt and the tools, to which later lines refer.
+func (t *transcript) snapshot(l *line) {
+	var parts []string
+	prompt, _ := l.attachment.Get("systemPrompt")
+	for _, b := range exchange.Blocks(prompt) {
+		parts = append(parts, session.Text(b, "text"))
+	}
+	if parts != nil {
+		t.prompt = strings.Join(parts, "\n\n")
+		if prefix := session.Text(l.attachment, "cliPrefix"); prefix != "" {
+			t.prefixes[t.prompt] = prefix + "\n"
+		}
+	}
+	if list, ok := l.attachment.Get("tools"); ok {
+		t.tools = t.toolsOf(list)
+	}
+}
+
+func (t *transcript) systemMessage(text string) calls.Ref {
+	return t.out.Message(calls.Message{Message: chat.Message{Role: "system", Form: chat.Text, Text: text}})
+}
+
+// toolsOf reads tool definitions, and equal ones only once.
+func (t *transcript) toolsOf(list json.Raw) []chat.Tool {
+	h := xxh3.Hash128(list)
+	if out, ok := t.toolTexts[h]; ok {
+		return out
+	}
+	t.size += int64(len(list))
+	out := tools(list)
+	t.toolTexts[h] = out
+	return out
+}
+
+// tools reads tool definitions: as in requests, or under schema, as in snapshots.
+func tools(list json.Raw) []chat.Tool {
+	out := []chat.Tool{}
+	for e := range list.Elements() {
+		if s, ok := e.Get("schema"); ok {
+			e = s
+		}
+		if t, ok := exchange.ToolOf(e); ok {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+func (t *transcript) systemLine(l *line) {
+	rec := t.record(l)
+	if rec == nil {
+		return
+	}
+	switch l.subtype {
+	case "compact_boundary", "microcompact_boundary":
+		delete(t.open, rec.agent)
+		if l.subtype == "microcompact_boundary" {
+			return
+		}
+		rec.boundary = true
+		kept, _ := l.compact.Get("preservedMessages")
+		rec.anchor = session.Text(kept, "anchorUuid")
+		list, _ := kept.Get("uuids")
+		for e := range list.Elements() {
+			id, _ := e.Text()
+			rec.preserved = append(rec.preserved, id)
+		}
+	case "api_error":
+		t.callOutside(session.FailedCall, l, "")
+	}
+}
+
+// callOutside counts a call that the session mentions and that left nothing to train.
+func (t *transcript) callOutside(why ledger.Reason, l *line, detail string) {
+	t.tally.S.Calls++
+	t.tally.Drop(ledger.Drop{
+		Unit: "call", Reason: why, Detail: detail, Example: t.out.ID, Index: -1, File: t.path, Offset: l.offset,
+	})
+}
+
+// calls makes the calls of the session.
+func (t *transcript) calls() {
+	for _, a := range t.answers {
+		slices.SortStableFunc(a.blocks, func(x, y block) int {
+			if x.index < 0 || y.index < 0 {
+				return 0
+			}
+			return cmp.Compare(x.index, y.index)
+		})
+		raws := make([]json.Raw, len(a.blocks))
+		for i, b := range a.blocks {
+			raws[i] = b.raw
+		}
+		var m chat.Message
+		m, a.hidden = exchange.AnswerOf(raws)
+		a.blocks = nil
+		a.ref0 = t.out.Message(calls.Message{Message: m})
+	}
+	t.requests.resolve(t.answers)
+	for _, a := range t.answers {
+		if t.call(a); t.out.TooLarge() {
+			return
+		}
+	}
+}
+
+// call adds the call that produced an answer.
+func (t *transcript) call(a *answer) {
+	c := calls.Call{
+		ID: a.id, Agent: a.agent, Model: a.model, Time: a.at, Usage: a.usage,
+		FinishReason: exchange.StopReason(a.stop), Gaps: ttc.ParsedArguments,
+		Output: t.out.At(a.ref0).Message, File: a.path, Offset: a.offset,
+	}
+	if a.agent == "sidechain" {
+		c.Agent += "-" + t.root(a.first)
+	}
+	if a.hidden {
+		c.Gaps |= ttc.HiddenReasoning
+	}
+	if !t.requests.give(t, a, &c) {
+		t.rebuild(a, &c)
+	}
+	t.out.Add(c)
+}

@@ -1,0 +1,28 @@
+package codex
+
+import (
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// newest is the latest version of the program whose files were tried.
+const newest = "0.169.0"
+
+// Factory is the source as a configuration names it.
+func Factory() source.Factory {
+	return session.Format{
+		Type: "codex", Tried: "Codex " + newest,
+		Doc:        "sessions of Codex (~/.codex/sessions)",
+		Extensions: []string{".jsonl"}, Recognize: session.Marked(isLine, "payload"), Read: read,
+	}.Factory()
+}
+
+// isLine reports whether an object is a line of a session: {timestamp, type, payload}.
+func isLine(line json.Raw) bool {
+	typ, _ := line.Get("type")
+	text, _ := typ.Text()
+	payload, _ := line.Get("payload")
+	_, at := line.Get("timestamp")
+	return at && payload.Kind() == json.Object && (known[text] || passedOver[text])
+}

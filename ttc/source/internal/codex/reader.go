@@ -1,0 +1,140 @@
+package codex
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// reader iterates over threads in the order of their ids.
+type reader struct {
+	limits  session.Limits
+	tally   *source.Tally
+	threads []*file
+	byID    map[string]*file
+}
+
+// file is the file of a thread.
+type file struct {
+	thread, path string
+	parent       string // the thread that it continues; empty: none
+	end          int64  // the place in the parent's file where it starts, as an ordinal
+}
+
+// headLines is how many lines of a file are searched for its thread's id.
+const headLines = 50
+
+func read(
+	ctx context.Context, files []string, limits session.Limits, tally *source.Tally,
+) (session.Reader, error) {
+	r := &reader{limits: limits, tally: tally, byID: map[string]*file{}}
+	return r, r.arrange(ctx, files)
+}
+
+func (r *reader) arrange(ctx context.Context, paths []string) error {
+	for _, path := range paths {
+		f, err := r.head(ctx, path)
+		if err != nil {
+			return err
+		}
+		if f == nil {
+			r.tally.Drop(ledger.Drop{Unit: "file", Reason: session.OtherFormat, Index: -1, File: path})
+			continue
+		}
+		r.threads = append(r.threads, f)
+		if r.byID[f.thread] == nil { // paths are sorted, so the choice doesn't depend on how they were given
+			r.byID[f.thread] = f
+		}
+	}
+	slices.SortFunc(r.threads, func(a, b *file) int {
+		return cmp.Or(strings.Compare(a.thread, b.thread), strings.Compare(a.path, b.path))
+	})
+	return nil
+}
+
+// head examines the beginning of a file. It returns nil if the file isn't Codex's.
+func (r *reader) head(ctx context.Context, path string) (*file, error) {
+	f := &file{path: path}
+	known, n := false, 0
+	err := session.Lines(ctx, path, r.limits.MaxLine, &source.Tally{}, func(l session.Line) bool {
+		n++
+		known = known || isLine(l.JSON)
+		if payload, ok := l.JSON.Get("payload"); ok && session.Text(l.JSON, "type") == "session_meta" {
+			f.thread = session.ID(session.Text(payload, "id"))
+			f.forkedFrom(payload)
+		}
+		return f.thread == "" && n < headLines
+	})
+	if err != nil || !known {
+		return nil, err
+	}
+	if f.thread == "" {
+		f.thread = session.Stem(path)
+	}
+	return f, nil
+}
+
+// forkedFrom finds the place in another thread's file that a thread continues from. Older versions copied what came
+// before.
+func (f *file) forkedFrom(meta json.Raw) {
+	base, ok := meta.Get("history_base")
+	if !ok || base.Kind() != json.Object {
+		return
+	}
+	end, ok := base.Get("end_ordinal_exclusive")
+	if !ok {
+		end, _ = meta.Get("forked_from_ordinal_exclusive")
+	}
+	if n, ok := end.Int64(); ok && n >= 0 {
+		f.parent, f.end = session.ID(session.Text(base, "thread_id")), n
+	}
+}
+
+// FromLines makes the session of a thread's lines, which are stored elsewhere. A thread that it continues is not
+// available.
+func FromLines(id string, f session.LinesOf, tally *source.Tally) *calls.Session {
+	t := &thread{r: &reader{tally: tally}, out: session.Limits{}.New(id), failed: map[string]bool{}, path: f.Path}
+	for _, raw := range f.Lines {
+		payload, _ := raw.Get("payload")
+		if session.Text(raw, "type") == "session_meta" {
+			about := &file{}
+			about.forkedFrom(payload)
+			t.missing = t.missing || about.parent != ""
+		}
+		t.line(session.Line{JSON: raw, Offset: f.Offset})
+	}
+	t.addCalls()
+	return t.out
+}
+
+// Next reads the next thread.
+func (r *reader) Next(ctx context.Context) (*calls.Session, error) {
+	if len(r.threads) == 0 {
+		return nil, io.EOF
+	}
+	f := r.threads[0]
+	r.threads = r.threads[1:]
+	t := &thread{r: r, out: r.limits.New(f.thread), failed: map[string]bool{}}
+	if err := t.load(ctx, f, everything, 0); err != nil {
+		return nil, err
+	}
+	if t.tooLarge {
+		r.tally.Drop(ledger.Drop{
+			Unit: "session", Reason: session.SessionTooLong, Example: f.thread, Index: -1, File: f.path,
+			Detail: r.limits.Excess(t.size, t.objects),
+		})
+		return r.limits.New(f.thread), nil
+	}
+	t.addCalls()
+	return t.out, nil
+}
+
+func (r *reader) Close() error { return nil }

@@ -1,0 +1,318 @@
+package codex
+
+import (
+	"context"
+	"math"
+
+	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// thread is a thread being read.
+type thread struct {
+	r        *reader
+	out      *calls.Session
+	path     string
+	size     int64
+	objects  int64
+	tooLarge bool
+
+	inherited bool // what is being read belongs to a parent
+	missing   bool // a parent's file is missing
+	rebuilt   bool // the history isn't stored as the model saw it
+	tools     []chat.Tool
+	model     string
+
+	history []*entry
+	open    *turn // the answer being read
+	last    *turn // the last one, for what is said about it afterwards
+	answers []*turn
+	failed  map[string]bool // by call id: whether it failed, if an event says so
+}
+
+// entry is a message of the history.
+type entry struct {
+	sequence int64 // 0: not said
+	message  calls.Message
+	turn     *turn // an answer; nil: message is not an answer
+	known    bool  // ref is the session's message
+	ref      calls.Ref
+}
+
+// turn is an answer whose items are arriving.
+type turn struct {
+	call      calls.Call
+	through   int64    // how far the model had read; -1: unknown
+	input     []*entry // what it was given
+	inherited bool
+	missing   bool
+	rebuilt   bool
+}
+
+// everything is the ordinal up to which a file is read that is read completely.
+const everything = math.MaxInt64
+
+// maxForks is how many levels of forks are followed.
+const maxForks = 100
+
+var known = map[string]bool{
+	"session_meta": true, "response_item": true, "compacted": true, "event_msg": true, "turn_context": true,
+	"token_usage_record": true,
+}
+
+var passedOver = map[string]bool{"world_state": true, "inter_agent_communication": true, "ghost_snapshot": true}
+
+// passedEvents are events that repeat what items say, or say nothing about what the model saw.
+var passedEvents = map[string]bool{
+	"task_started": true, "task_complete": true, "turn_started": true, "turn_complete": true, "user_message": true,
+	"agent_message": true, "agent_reasoning": true, "thread_settings_applied": true, "turn_aborted": true,
+	"context_compacted":           true,
+	"agent_reasoning_raw_content": true, "exec_command_begin": true, "patch_apply_begin": true,
+	"mcp_tool_call_begin": true,
+	"entered_review_mode": true, "exited_review_mode": true, "item_started": true,
+	"agent_reasoning_section_break": true,
+}
+
+// load reads a thread up to an ordinal, after whatever it continues from.
+func (t *thread) load(ctx context.Context, f *file, end int64, depth int) error {
+	if f.parent != "" {
+		parent := t.r.byID[f.parent]
+		if parent == nil || depth == maxForks {
+			t.missing = true
+		} else if err := t.load(ctx, parent, f.end, depth+1); err != nil {
+			return err
+		}
+	}
+	t.close()
+	t.path, t.inherited = f.path, depth > 0
+	ordinal := int64(-1)
+	return session.Lines(ctx, f.path, t.r.limits.MaxLine, t.r.tally, func(l session.Line) bool {
+		ordinal++
+		if v, ok := l.JSON.Get("ordinal"); ok {
+			if n, ok := v.Int64(); ok {
+				ordinal = n
+			}
+		}
+		if ordinal >= end || t.tooLarge {
+			return false
+		}
+		if t.objects += l.JSON.Objects(t.r.limits.MaxObjects); t.objects > t.r.limits.MaxObjects {
+			t.tooLarge = true
+			return false
+		}
+		t.line(l)
+		t.tooLarge = t.size > t.r.limits.MaxSession || t.out.TooLarge()
+		return true
+	})
+}
+
+func (t *thread) line(l session.Line) {
+	payload, _ := l.JSON.Get("payload")
+	switch typ := session.Text(l.JSON, "type"); typ {
+	case "session_meta":
+		if !t.inherited {
+			t.r.tally.Wrote(source.Version{
+				Program: "Codex", Number: session.Text(payload, "cli_version"), Newest: newest,
+			})
+		}
+		t.start(payload)
+	case "response_item":
+		t.item(payload, l)
+	case "turn_context":
+		if m := session.Text(payload, "model"); m != "" {
+			t.model = m
+		}
+	case "token_usage_record":
+		t.usage(payload)
+	case "compacted":
+		t.compacted(payload, l)
+	case "event_msg":
+		t.event(payload, l)
+	default:
+		if !passedOver[typ] {
+			t.unread("lines of type " + session.Name(typ))
+		}
+	}
+}
+
+func (t *thread) unread(what string) {
+	if t.inherited {
+		return // counted where its own thread is read
+	}
+	t.r.tally.PassOver(what, 1)
+}
+
+// start reads how a file begins. Whatever a fork continues from began the same way.
+func (t *thread) start(meta json.Raw) {
+	if tools, ok := meta.Get("dynamic_tools"); ok && tools.Kind() == json.Array && t.tools == nil {
+		t.tools = exchange.Tools(tools)
+	}
+	base, _ := meta.Get("base_instructions")
+	if text := session.Text(base, "text"); text != "" && len(t.history) == 0 {
+		t.append(&entry{message: calls.Message{Message: chat.Message{Role: "system", Form: chat.Text, Text: text}}})
+	}
+}
+
+func (t *thread) append(e *entry) {
+	t.size += int64(len(e.message.Text))
+	t.history = append(t.history, e)
+}
+
+// usage records the token counts of the latest answer, and its id.
+func (t *thread) usage(payload json.Raw) {
+	if t.last == nil {
+		return
+	}
+	if id := session.Text(payload, "response_id"); id != "" {
+		t.last.call.ID = id
+	}
+	counts, _ := payload.Get("usage")
+	number := func(key string) int64 { v, _ := counts.Get(key); n, _ := v.Int64(); return n }
+	t.last.call.Usage = calls.Usage{Input: number("input_tokens"), Output: number("output_tokens")}
+	t.close()
+}
+
+// close ends the answer being read.
+func (t *thread) close() { t.open = nil }
+
+// compacted replaces the history with a summary, or with the history given.
+func (t *thread) compacted(payload json.Raw, l session.Line) {
+	t.close()
+	if !t.inherited {
+		t.r.tally.S.Calls++
+		t.r.tally.Drop(ledger.Drop{
+			Unit: "call", Reason: session.UnstoredCall, Example: t.out.ID,
+			Detail: "the call that wrote the summary of a compaction",
+			Index:  -1, File: t.path, Offset: l.Offset,
+		})
+	}
+	old := t.history
+	t.history = nil
+	if len(old) > 0 && old[0].message.Role == "system" {
+		t.history = append(t.history, old[0])
+	}
+	replacement, ok := payload.Get("replacement_history")
+	if ok && replacement.Kind() == json.Array {
+		for e := range replacement.Elements() {
+			t.replaced(e, l)
+		}
+		t.close()
+		return
+	}
+	t.rebuilt = true
+	for _, e := range old {
+		if e.turn == nil && e.message.Role == "user" {
+			t.history = append(t.history, e)
+		}
+	}
+	t.append(&entry{message: userText(session.Text(payload, "message"))})
+}
+
+// replaced adds an item of a history that took the place of another. The model's messages in it are context.
+func (t *thread) replaced(item json.Raw, l session.Line) {
+	n := len(t.answers)
+	t.item(item, l)
+	t.answers = t.answers[:n]
+}
+
+func (t *thread) event(payload json.Raw, l session.Line) {
+	switch typ := session.Text(payload, "type"); typ {
+	case "item_completed":
+		item, _ := payload.Get("item")
+		t.outcome(session.Text(item, "id"), item)
+	case "exec_command_end", "patch_apply_end", "mcp_tool_call_end":
+		t.outcome(session.Text(payload, "call_id"), payload)
+	case "token_count": // after each answer
+		t.close()
+	case "thread_rolled_back":
+		v, _ := payload.Get("num_turns")
+		n, _ := v.Int64()
+		t.rollBack(n)
+	case "stream_error", "error":
+		if !t.inherited {
+			t.r.tally.S.Calls++
+			t.r.tally.Drop(ledger.Drop{
+				Unit: "call", Reason: session.FailedCall, Example: t.out.ID, Index: -1, File: t.path, Offset: l.Offset,
+			})
+		}
+	default:
+		if !passedEvents[typ] {
+			t.unread("events of type " + session.Name(typ))
+		}
+	}
+}
+
+// outcome records what an event says about whether a call failed.
+func (t *thread) outcome(id string, of json.Raw) {
+	var failed bool
+	switch session.Text(of, "status") {
+	case "failed", "declined":
+		failed = true
+	case "completed":
+	default:
+		v, ok := of.Get("success")
+		success, isBool := v.Bool()
+		if !ok || !isBool {
+			return
+		}
+		failed = !success
+	}
+	if id != "" {
+		t.failed[id] = failed
+	}
+}
+
+// rollBack removes the last user turns and what followed them.
+func (t *thread) rollBack(n int64) {
+	t.close()
+	for i := len(t.history) - 1; i >= 0 && n > 0; i-- {
+		if t.history[i].turn == nil && t.history[i].message.Role == "user" {
+			t.history = t.history[:i:i]
+			n--
+		}
+	}
+}
+
+// addCalls makes the calls of the thread.
+func (t *thread) addCalls() {
+	for _, a := range t.answers {
+		if a.inherited {
+			continue
+		}
+		if a.missing {
+			t.r.tally.S.Calls++
+			t.r.tally.Drop(ledger.Drop{
+				Unit: "call", Reason: session.MissingHistory,
+				Detail:  "the thread that it was forked from is not among the files",
+				Example: t.out.ID, Index: -1, File: a.call.File, Offset: a.call.Offset,
+			})
+			continue
+		}
+		c := a.call
+		for _, e := range a.input {
+			c.Input = append(c.Input, t.refOf(e))
+		}
+		t.out.Add(c)
+	}
+}
+
+// refOf returns the session's message for an entry.
+func (t *thread) refOf(e *entry) calls.Ref {
+	if e.known {
+		return e.ref
+	}
+	m := e.message
+	if e.turn != nil {
+		m = calls.Message{Message: e.turn.call.Output}
+	}
+	if failed, ok := t.failed[m.ToolCallID]; ok && m.Role == "tool" {
+		m.Error = &failed
+	}
+	e.known, e.ref = true, t.out.Message(m)
+	return e.ref
+}

@@ -1,0 +1,229 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/process"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/nat"
+)
+
+// The files of one collection run, in its folder.
+const (
+	outputDir = "output"
+	logFile   = "output.log"
+	doneFile  = "done"
+	markFile  = "process" // the mark of the program's processes
+)
+
+// secretFiles are what `nat eval` writes beside its output: its configuration with variables substituted.
+var secretFiles = []string{"config_original.yml", "config_effective.yml", "config_metadata.json"}
+
+// Collect runs the program as often as the config says, each time in dir/run<k>, and returns the outputs in order.
+// Completed runs are not repeated. The program's output goes to dir/run<k>/output.log and, if it isn't nil, to live.
+func Collect(ctx context.Context, cfg Config, dir string, live io.Writer) ([]string, error) {
+	var paths []string
+	for run := range cfg.Runs {
+		c := collector{cfg: &cfg, run: run, dir: filepath.Join(dir, "run"+strconv.Itoa(run)), live: live}
+		path, err := c.collect(ctx)
+		if err != nil {
+			return paths, err
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
+
+type collector struct {
+	cfg  *Config
+	run  int
+	dir  string
+	live io.Writer
+}
+
+func (c *collector) collect(ctx context.Context) (string, error) {
+	out, err := filepath.Abs(filepath.Join(c.dir, outputDir))
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(filepath.Join(c.dir, doneFile)); err == nil {
+		return c.found(out)
+	}
+	if err := c.endOrphans(); err != nil {
+		return "", err
+	}
+	if err := os.RemoveAll(c.dir); err != nil { // from an interrupted run
+		return "", err
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return "", err
+	}
+	argv, cleanup, err := c.command(ctx, out)
+	if err != nil {
+		return "", err
+	}
+	defer cleanup()
+	err = c.start(ctx, argv)
+	if err := errors.Join(err, removeSecrets(out)); err != nil { // however it ended
+		return "", err
+	}
+	path, err := c.found(out)
+	if err != nil {
+		return "", err
+	}
+	return path, os.WriteFile(filepath.Join(c.dir, doneFile), nil, 0o644)
+}
+
+// found returns the output of a run. There must be exactly one.
+func (c *collector) found(out string) (string, error) {
+	paths, err := source.Expand([]string{out}, nat.FileName)
+	if err != nil || len(paths) != 1 {
+		return "", &source.Error{
+			Path:   out,
+			Offset: -1,
+			What: fmt.Sprintf("%s succeeded, but left %d files called %s here", c.cfg.Command[0], len(paths),
+				nat.FileName),
+			Help: "The program has to write it to {output_dir}; what it printed is in " + filepath.Join(c.dir, logFile),
+			Err:  err,
+		}
+	}
+	return paths[0], nil
+}
+
+func removeSecrets(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && slices.Contains(secretFiles, d.Name()) {
+			return os.Remove(path)
+		}
+		return err
+	})
+}
+
+// command returns the command line of this run. Call cleanup when it has ended.
+func (c *collector) command(ctx context.Context, out string) (argv []string, cleanup func(), err error) {
+	vars := []string{"{output_dir}", out, "{run}", strconv.Itoa(c.run)}
+	cleanup = func() {}
+	if strings.Contains(strings.Join(c.cfg.Command, " "), "{config}") {
+		if c.cfg.NATConfig == "" {
+			return nil, cleanup, errors.New("sources: the command needs a configuration for {config}: set nat_config")
+		}
+		text, err := Copy(ctx, c.cfg.NATConfig, out, c.cfg.StepTypes)
+		if err != nil {
+			return nil, cleanup, err
+		}
+		path, err := temporary(text)
+		if err != nil {
+			return nil, cleanup, err
+		}
+		cleanup = func() { os.Remove(path) }
+		vars = append(vars, "{config}", path)
+	}
+	r := strings.NewReplacer(vars...)
+	for _, arg := range c.cfg.Command {
+		argv = append(argv, r.Replace(arg))
+	}
+	return argv, cleanup, nil
+}
+
+// temporary writes a file that only its owner can read.
+func temporary(text []byte) (string, error) {
+	f, err := os.CreateTemp("", "nat-go-*.yml") //nolint:forbidigo // the program is told its name
+	if err != nil {
+		return "", err
+	}
+	_, err = f.Write(text)
+	if err := errors.Join(err, f.Close()); err != nil {
+		os.Remove(f.Name())
+		return "", err
+	}
+	return f.Name(), nil
+}
+
+// start runs the program until it ends.
+func (c *collector) start(ctx context.Context, argv []string) error {
+	if c.cfg.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.cfg.Timeout)
+		defer cancel()
+	}
+	log, err := os.Create(filepath.Join(c.dir, logFile))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	var w io.Writer = log
+	if c.live != nil {
+		w = io.MultiWriter(log, c.live)
+	}
+	mark, err := c.leave()
+	if err != nil {
+		return err
+	}
+	p, err := process.Start(process.Config{
+		Args: argv, Env: os.Environ(), Mark: mark,
+		Stdout: func(r io.Reader) { _, _ = io.Copy(w, r) }, // drain what can't be written
+	})
+	if errors.Is(err, exec.ErrNotFound) {
+		return fmt.Errorf("%s was not found: install it, or give its path in the source's command: %w", argv[0], err)
+	}
+	if err != nil {
+		return err
+	}
+	err = p.Run(ctx, c.cfg.StopTimeout)
+	if left := p.Left(); len(left) > 0 {
+		fmt.Fprintf(w, "\nnat-go: processes %v, which %s started, can't be ended\n", left, argv[0])
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("%s did not end within %s; what it printed is in %s", argv[0], c.cfg.Timeout, log.Name())
+	case ctx.Err() != nil:
+		return ctx.Err()
+	default:
+		return fmt.Errorf("%s failed (%w): %s", argv[0], err, lastLine(log.Name()))
+	}
+}
+
+// leave records the mark that the program's processes will carry, so that a later process can end them after a kill.
+func (c *collector) leave() (string, error) {
+	mark := process.NewMark()
+	return mark, os.WriteFile(filepath.Join(c.dir, markFile), []byte(mark), 0o600)
+}
+
+// endOrphans ends what remains of a program whose nat-go was killed: it would write into the next run's folder.
+func (c *collector) endOrphans() error {
+	mark, err := durable.ReadFile(filepath.Join(c.dir, markFile), int64(len(process.NewMark())))
+	if err != nil || len(mark) != len(process.NewMark()) {
+		return nil // there was none
+	}
+	if left := (&process.Tree{Mark: string(mark)}).Stop(context.Background(), c.cfg.StopTimeout); len(left) > 0 {
+		return fmt.Errorf("the program of the interrupted run is still running and can't be stopped: processes %v write to %s", left, c.dir)
+	}
+	return nil
+}
+
+// lastLine returns the end of the program's output, and where the rest is.
+func lastLine(path string) string {
+	f, err := durable.Open(path)
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	if size, err := f.Seek(0, io.SeekEnd); err == nil {
+		_, _ = f.Seek(max(0, size-2000), io.SeekStart)
+	}
+	b, _ := io.ReadAll(f) // an excerpt: whatever could be read
+	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(b), "?")), "\n")
+	return fmt.Sprintf("%q; the rest is in %s", lines[len(lines)-1], path)
+}

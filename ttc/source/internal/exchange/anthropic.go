@@ -1,0 +1,172 @@
+package exchange
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// Anthropic reads a request to Anthropic's messages API and its response.
+func Anthropic(request, response json.Raw) (Exchange, error) {
+	e := Exchange{
+		ID: session.Text(response, "id"), Model: session.Text(response, "model"), Tools: requestTools(request),
+		Usage: AnthropicUsage(member(response, "usage")),
+	}
+	if system, ok := request.Get("system"); ok && system.Kind() != json.Null {
+		e.Input = append(e.Input, calls.Message{Message: FromBlocks("system", Blocks(system))})
+	}
+	for m := range member(request, "messages").Elements() {
+		e.Input = append(e.Input, AnthropicMessages(session.Text(m, "role"), member(m, "content"))...)
+	}
+	answer, hidden := AnswerOf(Blocks(member(response, "content")))
+	if hidden {
+		e.Gaps |= ttc.HiddenReasoning
+	}
+	e.Answers = []Answer{{Message: answer, Finish: StopReason(session.Text(response, "stop_reason"))}}
+	return e, nil
+}
+
+// AnthropicUsage reads the token counts: everything the model was given, from a cache or not.
+func AnthropicUsage(usage json.Raw) (out calls.Usage) {
+	for _, key := range []string{"input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"} {
+		n, _ := member(usage, key).Int64()
+		out.Input += n
+	}
+	out.Output, _ = member(usage, "output_tokens").Int64()
+	return out
+}
+
+// StopReason says why an answer ended, in the terms of chat completions.
+func StopReason(reason string) string {
+	switch reason {
+	case "end_turn", "stop_sequence":
+		return "stop"
+	case "max_tokens":
+		return "length"
+	case "tool_use":
+		return "tool_calls"
+	}
+	return reason
+}
+
+// AnswerOf makes a message from the blocks of an answer. hidden says that it contained reasoning whose text is missing.
+func AnswerOf(blocks []json.Raw) (m chat.Message, hidden bool) {
+	m = chat.Message{Role: "assistant", Form: chat.Null}
+	var texts, thoughts []string
+	for _, b := range blocks {
+		switch kind := session.Text(b, "type"); kind {
+		case "text":
+			texts = append(texts, session.Text(b, "text"))
+		case "thinking":
+			if t := session.Text(b, "thinking"); t != "" {
+				thoughts = append(thoughts, t)
+			} else {
+				hidden = true
+			}
+		case "redacted_thinking":
+			hidden = true
+		case "tool_use", "server_tool_use", "mcp_tool_use":
+			m.ToolCalls = append(m.ToolCalls, toolUse(b))
+		default:
+			m.Extra = append(m.Extra, chat.Member{Key: kind, Value: slices.Clone(b)})
+		}
+	}
+	if texts != nil {
+		m.Form, m.Text = chat.Text, strings.Join(texts, "\n")
+	}
+	if thoughts != nil {
+		m.Reasoning, m.ReasoningKey = strings.Join(thoughts, "\n"), "reasoning_content"
+	}
+	return m, hidden
+}
+
+func toolUse(b json.Raw) chat.ToolCall {
+	input := member(b, "input")
+	if input == nil {
+		input = json.Raw("{}")
+	}
+	input = slices.Clone(input)
+	return chat.ToolCall{
+		ID: session.Text(b, "id"), Type: "function", Name: session.Text(b, "name"),
+		Arguments: string(input), Parsed: input, AsObject: input.Kind() == json.Object,
+	}
+}
+
+// AnthropicMessages makes chat messages from one message of a request: one per tool result, and one for everything else
+// together.
+func AnthropicMessages(role string, content json.Raw) []calls.Message {
+	if role == "assistant" {
+		m, _ := AnswerOf(Blocks(content))
+		return []calls.Message{{Message: m}}
+	}
+	var out []calls.Message
+	var rest []json.Raw
+	for _, b := range Blocks(content) {
+		if session.Text(b, "type") == "tool_result" {
+			out = append(out, toolResult(b))
+		} else {
+			rest = append(rest, b)
+		}
+	}
+	if rest != nil {
+		out = append(out, calls.Message{Message: FromBlocks(role, rest)})
+	}
+	return out
+}
+
+func toolResult(b json.Raw) calls.Message {
+	m := FromBlocks("tool", Blocks(member(b, "content")))
+	m.ToolCallID = session.Text(b, "tool_use_id")
+	failed := false // the format's default
+	if v, ok := b.Get("is_error"); ok {
+		failed, _ = v.Bool()
+	}
+	return calls.Message{Message: m, Error: &failed}
+}
+
+// FromBlocks makes a message from blocks: a single text if they are all text.
+func FromBlocks(role string, blocks []json.Raw) chat.Message {
+	m := chat.Message{Role: role, Form: chat.Text}
+	var texts []string
+	for _, b := range blocks {
+		if session.Text(b, "type") != "text" {
+			m.Form = chat.Parts
+			continue
+		}
+		texts = append(texts, session.Text(b, "text"))
+	}
+	if m.Form == chat.Text {
+		m.Text = strings.Join(texts, "\n")
+		return m
+	}
+	for _, b := range blocks {
+		p := chat.Part{Type: session.Text(b, "type"), Raw: slices.Clone(b)}
+		if p.Type == "text" {
+			p.Text = session.Text(b, "text")
+		}
+		m.Parts = append(m.Parts, p)
+	}
+	return m
+}
+
+// Blocks returns the blocks of a content; plain text is one text block.
+func Blocks(content json.Raw) []json.Raw {
+	if content.Kind() == json.String {
+		b := append(json.Raw(`{"type":"text","text":`), content...)
+		return []json.Raw{append(b, '}')}
+	}
+	var out []json.Raw
+	for e := range content.Elements() {
+		if e.Kind() == json.String {
+			out = append(out, Blocks(e)...)
+		} else if e.Kind() == json.Object {
+			out = append(out, e)
+		}
+	}
+	return out
+}

@@ -1,0 +1,102 @@
+package exchange
+
+import (
+	"fmt"
+
+	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// Chat reads a request of chat completions and its response.
+func Chat(request, response json.Raw) (Exchange, error) {
+	e := Exchange{
+		ID: session.Text(response, "id"), Model: session.Text(response, "model"), Time: seconds(response, "created"),
+		Tools: requestTools(request), Answers: Choices(response),
+	}
+	input, err := ChatMessages(member(request, "messages"))
+	if err != nil {
+		return e, err
+	}
+	for _, m := range input {
+		e.Input = append(e.Input, calls.Message{Message: m})
+	}
+	usage := member(response, "usage")
+	e.Usage = calls.Usage{Input: count(usage, "prompt_tokens"), Output: count(usage, "completion_tokens")}
+	thought := count(member(usage, "completion_tokens_details"), "reasoning_tokens") > 0
+	for _, a := range e.Answers {
+		if thought && a.Reasoning == "" {
+			e.Gaps |= ttc.HiddenReasoning
+		}
+	}
+	return e, nil
+}
+
+// requestTools returns the tools of a request: one that names none has none.
+func requestTools(request json.Raw) []chat.Tool {
+	if tools := Tools(member(request, "tools")); tools != nil {
+		return tools
+	}
+	return []chat.Tool{}
+}
+
+// ChatMessages reads the messages of a request of chat completions.
+func ChatMessages(list json.Raw) ([]chat.Message, error) {
+	messages, err := chat.ParseMessages(list)
+	if err != nil {
+		return nil, fmt.Errorf("the request: %w", err)
+	}
+	for i := range messages {
+		m := &messages[i]
+		if m.Role = Role(m.Role); m.Role == "assistant" {
+			*m = said(m)
+		}
+	}
+	return messages, nil
+}
+
+// said returns an assistant message without what servers and clients add to it, which the copy in a later request
+// lacks.
+func said(m *chat.Message) chat.Message {
+	out := *m
+	out.Extra = nil
+	if out.Role = "assistant"; out.Form == chat.Absent {
+		out.Form = chat.Null
+	}
+	for i := range out.ToolCalls {
+		out.ToolCalls[i].Type, out.ToolCalls[i].Extra = "function", nil
+	}
+	return out
+}
+
+// Choices reads the choices of a response of chat completions. It returns none if one of them can't be read.
+func Choices(response json.Raw) (out []Answer) {
+	for c := range member(response, "choices").Elements() {
+		message, ok := c.Get("message")
+		if !ok {
+			return nil
+		}
+		m, err := chat.ParseMessages(append(append(json.Raw{'['}, message...), ']'))
+		if err != nil {
+			return nil
+		}
+		a := Answer{Message: said(&m[0]), Finish: session.Text(c, "finish_reason")}
+		a.TokenIDs = TokenIDs(member(c, "token_ids"))
+		var probs []float32
+		for p := range member(member(c, "logprobs"), "content").Elements() {
+			f, ok := member(p, "logprob").Float64()
+			if !ok || f > 0 {
+				probs = nil
+				break
+			}
+			probs = append(probs, float32(f))
+		}
+		if a.TokenIDs != nil && len(probs) == len(a.TokenIDs) {
+			a.LogProbs = probs
+		}
+		out = append(out, a)
+	}
+	return out
+}

@@ -1,0 +1,161 @@
+package exchange
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// Exchange is a request to a model and its response.
+type Exchange struct {
+	ID, Model string
+	Previous  string // the response that the request continues, whose messages it doesn't repeat
+	Input     []calls.Message
+	Answers   []Answer    // the choices
+	Tools     []chat.Tool // nil: the request doesn't say
+	Gaps      ttc.Gaps
+	Usage     calls.Usage
+	Time      int64 // of the response, in nanoseconds since 1970; 0: unknown
+}
+
+// Answer is what a model wrote.
+type Answer struct {
+	chat.Message
+	Finish   string
+	TokenIDs []int32
+	LogProbs []float32
+}
+
+// ErrShape is the error for a response from an unknown API.
+var ErrShape = errors.New("the response is not of chat completions, of the Responses API or of Anthropic's messages")
+
+// Of reads a request and its response, in the response's format.
+func Of(request, response json.Raw) (Exchange, error) {
+	switch {
+	case IsChat(response):
+		return Chat(request, response)
+	case IsResponses(response):
+		return Responses(request, response)
+	case IsAnthropic(response):
+		return Anthropic(request, response)
+	}
+	return Exchange{}, ErrShape
+}
+
+// IsChat reports whether a response is from chat completions.
+func IsChat(response json.Raw) bool { return list(response, "choices") != nil }
+
+// IsResponses reports whether a response is from the Responses API.
+func IsResponses(response json.Raw) bool { return list(response, "output") != nil }
+
+// IsAnthropic reports whether a response is from Anthropic's messages API.
+func IsAnthropic(response json.Raw) bool {
+	return list(response, "content") != nil && session.Text(response, "role") == "assistant"
+}
+
+// list returns the array under a key; nil if there is none.
+func list(object json.Raw, key string) json.Raw {
+	if v, ok := object.Get(key); ok && v.Kind() == json.Array {
+		return v
+	}
+	return nil
+}
+
+func member(object json.Raw, key string) json.Raw {
+	v, _ := object.Get(key)
+	return v
+}
+
+// count returns the number under the first of the keys that has one.
+func count(object json.Raw, keys ...string) int64 {
+	for _, key := range keys {
+		if n, ok := member(object, key).Int64(); ok && n > 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+// seconds converts a time in seconds since 1970 to nanoseconds; 0 if there is none.
+func seconds(object json.Raw, key string) int64 {
+	if f, ok := member(object, key).Float64(); ok && f > 0 && f < 1e10 {
+		return int64(f * 1e9)
+	}
+	return 0
+}
+
+// TokenIDs reads token ids; nil if the list contains anything else.
+func TokenIDs(list json.Raw) (out []int32) {
+	for e := range list.Elements() {
+		n, ok := e.Int64()
+		if !ok || n < 0 || n > math.MaxInt32 {
+			return nil
+		}
+		out = append(out, int32(n))
+	}
+	return out
+}
+
+// LogProbs reads log-probs; nil if the list contains anything else, such as a positive number.
+func LogProbs(list json.Raw) (out []float32) {
+	for e := range list.Elements() {
+		f, ok := e.Float64()
+		if !ok || math.IsNaN(f) || f > 0 {
+			return nil
+		}
+		out = append(out, float32(f))
+	}
+	return out
+}
+
+// Gap returns the gap caused by arguments that are not text.
+func (a *Answer) Gap() ttc.Gaps {
+	for _, c := range a.ToolCalls {
+		if c.AsObject {
+			return ttc.ParsedArguments
+		}
+	}
+	return 0
+}
+
+// AddTo adds the calls of an exchange, one for each answer, to a session. An id or a model that the exchange doesn't
+// name is taken from c. If c has a time or an input, it is used instead of the exchange's.
+func (e *Exchange) AddTo(s *calls.Session, c calls.Call) {
+	c.ID, c.Model, c.Time = cmp.Or(e.ID, c.ID), cmp.Or(e.Model, c.Model), cmp.Or(c.Time, e.Time)
+	c.Usage, c.Gaps, c.Tools = e.Usage, c.Gaps|e.Gaps, e.Tools
+	if c.Tools == nil {
+		c.Gaps |= ttc.NoTools
+	}
+	input := c.Input
+	if input == nil {
+		for i := range e.Input {
+			input = append(input, s.Message(e.Input[i]))
+		}
+	}
+	id := c.ID
+	for i := range e.Answers {
+		a := &e.Answers[i]
+		choice := c
+		if i > 0 {
+			choice.ID = id + "/" + strconv.Itoa(i)
+		}
+		choice.Input = slices.Clone(input)
+		choice.Output, choice.FinishReason = a.Message, a.Finish
+		choice.TokenIDs, choice.LogProbs = a.TokenIDs, a.LogProbs
+		choice.Gaps |= a.Gap()
+		s.Add(choice)
+	}
+}
+
+// Known reports whether a response is from a supported API.
+func Known(response json.Raw) bool {
+	return IsChat(response) || IsResponses(response) || IsAnthropic(response)
+}

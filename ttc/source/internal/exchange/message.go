@@ -1,0 +1,106 @@
+package exchange
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// Role returns a role in the terms of chat templates.
+func Role(role string) string {
+	switch role {
+	case "developer":
+		return "system"
+	case "model", "ai":
+		return "assistant"
+	case "human":
+		return "user"
+	case "function":
+		return "tool"
+	}
+	return role
+}
+
+// Content makes a message from a text or a list of parts; parts that are all text become one text.
+func Content(role string, content json.Raw) chat.Message {
+	m := chat.Message{Role: role, Form: chat.Text}
+	if text, ok := content.Text(); ok {
+		m.Text = text
+		return m
+	}
+	var texts []string
+	for e := range content.Elements() {
+		switch typ := session.Text(e, "type"); typ {
+		case "input_text", "output_text", "text":
+			texts = append(texts, session.Text(e, "text"))
+			m.Parts = append(m.Parts, TextPart(session.Text(e, "text")))
+		default:
+			m.Form = chat.Parts
+			m.Parts = append(m.Parts, chat.Part{Type: typ, Raw: slices.Clone(e)})
+		}
+	}
+	if m.Form == chat.Text {
+		m.Text, m.Parts = strings.Join(texts, "\n"), nil
+	}
+	return m
+}
+
+// TextPart is a part that is a text.
+func TextPart(text string) chat.Part {
+	raw := json.AppendString([]byte(`{"type":"text","text":`), text)
+	return chat.Part{Type: "text", Text: text, Raw: append(raw, '}')}
+}
+
+// Arguments sets a call's arguments: the text that the model wrote, or a value instead.
+func Arguments(call *chat.ToolCall, value json.Raw) {
+	text, ok := value.Text()
+	if !ok {
+		call.AsObject = value.Kind() == json.Object
+		text = string(value)
+	}
+	call.Arguments, call.Parsed = text, nil
+	if parsed, err := json.Parse([]byte(text), json.Limits{}); err == nil {
+		call.Parsed = parsed
+	}
+}
+
+// Tools reads tool definitions, each as ToolOf does; nil if it is not a list.
+func Tools(list json.Raw) []chat.Tool {
+	if list.Kind() != json.Array {
+		return nil
+	}
+	out := []chat.Tool{}
+	for t := range list.Elements() {
+		if tool, ok := ToolOf(t); ok {
+			out = append(out, tool)
+		}
+	}
+	return out
+}
+
+// ToolOf converts a definition to the form that chat templates know: {"type": "function", "function": {...}}. It may be
+// flat, as in the Responses API, or have its parameters under input_schema, as with Anthropic.
+func ToolOf(raw json.Raw) (chat.Tool, bool) {
+	tool, err := chat.ParseTool(raw)
+	if err != nil {
+		return tool, false
+	}
+	if fn, ok := raw.Get("function"); ok && fn.Kind() == json.Object {
+		return tool, true
+	}
+	b := json.AppendString([]byte(`{"type":"function","function":{"name":`), tool.Name)
+	for _, keys := range [][]string{{"description"}, {"parameters", "input_schema", "inputSchema"}} {
+		for _, key := range keys {
+			if v, ok := raw.Get(key); ok && v.Kind() != json.Null {
+				b = append(json.AppendString(append(b, ','), keys[0]), ':')
+				b = append(b, v...)
+				break
+			}
+		}
+	}
+	tool.Raw = append(b, "}}"...)
+	return tool, true
+}

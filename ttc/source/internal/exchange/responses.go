@@ -1,0 +1,243 @@
+package exchange
+
+import (
+	"strings"
+
+	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// Responses reads a request of the Responses API and its response.
+func Responses(request, response json.Raw) (Exchange, error) {
+	e := Exchange{
+		ID: session.Text(response, "id"), Model: session.Text(response, "model"), Tools: requestTools(request),
+		Time: seconds(response, "created_at"), Previous: session.Text(request, "previous_response_id"),
+	}
+	in := Items{}
+	in.Instructions(request)
+	in.Add(member(request, "input"))
+	e.Input = in.End()
+	out := Items{}
+	out.Add(member(response, "output"))
+	for _, m := range out.End() {
+		if m.Role == "assistant" {
+			e.Answers = append(e.Answers, Answer{Message: m.Message})
+		}
+	}
+	if len(e.Answers) > 1 { // there are tools in between that ran on the server
+		e.Answers = e.Answers[:1]
+	}
+	for i := range e.Answers {
+		e.Answers[i].Finish = ResponseFinish(response, &e.Answers[i].Message)
+	}
+	if out.Hidden {
+		e.Gaps |= ttc.HiddenReasoning
+	}
+	usage := member(response, "usage")
+	e.Usage = calls.Usage{Input: count(usage, "input_tokens"), Output: count(usage, "output_tokens")}
+	return e, nil
+}
+
+// ResponseFinish says why the last answer of a response ended.
+func ResponseFinish(response json.Raw, m *chat.Message) string {
+	switch reason := session.Text(member(response, "incomplete_details"), "reason"); {
+	case reason == "max_output_tokens":
+		return "length"
+	case reason != "":
+		return reason
+	case m.ToolCalls != nil:
+		return "tool_calls"
+	}
+	return "stop"
+}
+
+// Items makes messages from items of the Responses API: the text, the reasoning and the calls of one turn, which are
+// separate items, become one message.
+type Items struct {
+	Summaries bool             // the reasoning summary is what the model wrote, as with servers of open models
+	Hidden    bool             // there was reasoning whose text is missing
+	Unread    map[string]int64 // items that tell a model nothing, by type
+	Turn      func(items []json.Raw, m *chat.Message)
+
+	out   []calls.Message
+	open  *chat.Message
+	items []json.Raw // of the open turn
+}
+
+// Instructions adds the instructions of a request, which are its system prompt.
+func (t *Items) Instructions(request json.Raw) {
+	if text := session.Text(request, "instructions"); text != "" {
+		t.out = append(t.out, calls.Message{Message: chat.Message{Role: "system", Form: chat.Text, Text: text}})
+	}
+}
+
+// Add adds a list of items, or a text, which is a user's message.
+func (t *Items) Add(list json.Raw) {
+	if list.Kind() == json.String {
+		t.end()
+		t.out = append(t.out, calls.Message{Message: Content("user", list)})
+		return
+	}
+	for item := range list.Elements() {
+		t.add(item)
+	}
+}
+
+func (t *Items) add(item json.Raw) {
+	typ := session.Text(item, "type")
+	switch {
+	case typ == "message" || typ == "":
+		if role := Role(session.Text(item, "role")); role != "assistant" {
+			t.end()
+			t.out = append(t.out, calls.Message{Message: Content(role, member(item, "content"))})
+			return
+		}
+		AddText(t.turn(item), Content("assistant", member(item, "content")))
+	case typ == "reasoning":
+		if !AddReasoning(t.turn(item), item, t.Summaries) {
+			t.Hidden = true
+		}
+	case IsCall(typ):
+		m := t.turn(item)
+		m.ToolCalls = append(m.ToolCalls, ItemCall(typ, item))
+	case IsResult(typ):
+		t.end()
+		t.out = append(t.out, ItemResult(item))
+	default:
+		if t.Unread == nil {
+			t.Unread = map[string]int64{}
+		}
+		t.Unread[typ]++
+	}
+}
+
+// turn returns the message of the turn that an item belongs to.
+func (t *Items) turn(item json.Raw) *chat.Message {
+	if t.open == nil {
+		t.open = &chat.Message{Role: "assistant", Form: chat.Null}
+	}
+	t.items = append(t.items, item)
+	return t.open
+}
+
+func (t *Items) end() {
+	if t.open == nil {
+		return
+	}
+	t.out = append(t.out, calls.Message{Message: *t.open})
+	if t.Turn != nil {
+		t.Turn(t.items, t.open)
+	}
+	t.open, t.items = nil, nil
+}
+
+// Len returns how many messages there are.
+func (t *Items) Len() int { return len(t.out) }
+
+// End ends the turn, and returns the messages so far.
+func (t *Items) End() []calls.Message {
+	t.end()
+	return t.out
+}
+
+// AddText adds what a turn says to its message.
+func AddText(m *chat.Message, said chat.Message) {
+	if m.Form == chat.Text && said.Form == chat.Text {
+		m.Text += "\n" + said.Text
+		return
+	}
+	m.Form, m.Text, m.Parts = said.Form, said.Text, said.Parts
+}
+
+// AddReasoning adds an item of reasoning to the message of its turn. It reports false if the text is missing: it is
+// encrypted, or there is only a summary, which another model may have written.
+func AddReasoning(m *chat.Message, item json.Raw, summaries bool) bool {
+	var texts []string
+	keys := []string{"content", "summary"}
+	if !summaries {
+		keys = keys[:1]
+	}
+	for _, key := range keys {
+		for e := range member(item, key).Elements() {
+			if s := session.Text(e, "text"); s != "" {
+				texts = append(texts, s)
+			}
+		}
+		if texts != nil {
+			break
+		}
+	}
+	if texts == nil {
+		return false
+	}
+	m.ReasoningKey = "reasoning_content"
+	if m.Reasoning != "" {
+		m.Reasoning += "\n"
+	}
+	m.Reasoning += strings.Join(texts, "\n")
+	return true
+}
+
+// IsCall reports whether items of a type are calls of tools that the client runs.
+func IsCall(typ string) bool {
+	switch typ {
+	case "function_call", "custom_tool_call", "local_shell_call", "tool_search_call":
+		return true
+	}
+	return false
+}
+
+// IsResult reports whether items of a type are results of such calls.
+func IsResult(typ string) bool {
+	switch typ {
+	case "function_call_output", "custom_tool_call_output", "local_shell_call_output", "tool_search_output":
+		return true
+	}
+	return false
+}
+
+// ItemCall reads an item that is a call.
+func ItemCall(typ string, item json.Raw) chat.ToolCall {
+	call := chat.ToolCall{ID: session.Text(item, "call_id"), Type: "function", Name: session.Text(item, "name")}
+	switch typ {
+	case "function_call", "tool_search_call":
+		Arguments(&call, member(item, "arguments"))
+	case "custom_tool_call":
+		// The input is text in the tool's own grammar. It is wrapped as by clients that offer such a tool as a
+		// function.
+		input := json.AppendString([]byte(`{"input":`), session.Text(item, "input"))
+		Arguments(&call, append(input, '}'))
+	case "local_shell_call":
+		call.Name = "local_shell"
+		Arguments(&call, member(item, "action"))
+		call.AsObject = true
+	}
+	if namespace := session.Text(item, "namespace"); namespace != "" {
+		call.Name = namespace + "." + call.Name
+	}
+	return call
+}
+
+// ItemResult reads the output of a call: text, an object with text under content, or a list of parts.
+func ItemResult(item json.Raw) calls.Message {
+	output := member(item, "output")
+	if output == nil {
+		output = member(item, "tools")
+	}
+	var failed *bool
+	if output.Kind() == json.Object {
+		if success, ok := member(output, "success").Bool(); ok {
+			no := !success
+			failed = &no
+		}
+		if content, ok := output.Get("content"); ok {
+			output = content
+		}
+	}
+	m := Content("tool", output)
+	m.ToolCallID = session.Text(item, "call_id")
+	return calls.Message{Message: m, Error: failed}
+}

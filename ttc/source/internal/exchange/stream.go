@@ -1,0 +1,289 @@
+package exchange
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// Joined puts together a streamed response from its pieces: a text of server-sent events, or a list of their data.
+// Anything else is returned unchanged. A stream that was cut off is joined up to the point it reached.
+func Joined(response json.Raw) json.Raw {
+	pieces := piecesOf(response)
+	if len(pieces) == 0 {
+		return response
+	}
+	for _, p := range slices.Backward(pieces) { // the last Responses API event holds the entire response
+		if whole, ok := p.Get("response"); ok && IsResponses(whole) &&
+			strings.HasPrefix(session.Text(p, "type"), "response.") {
+			return whole
+		}
+	}
+	switch first := pieces[0]; {
+	case session.Text(first, "type") == "message_start":
+		return joinMessage(pieces)
+	case session.Text(first, "object") == "chat.completion.chunk" || list(first, "choices") != nil && hasDelta(pieces):
+		return joinChunks(pieces)
+	}
+	return response
+}
+
+// piecesOf returns the objects of a stream, or none if it isn't a stream.
+func piecesOf(response json.Raw) (out []json.Raw) {
+	if response.Kind() == json.Array {
+		for e := range response.Elements() {
+			if e.Kind() != json.Object {
+				return nil
+			}
+			out = append(out, e)
+		}
+		return out
+	}
+	text, ok := response.Text()
+	if !ok || !strings.Contains(text, "data:") {
+		return nil
+	}
+	for line := range strings.Lines(text) {
+		data, ok := strings.CutPrefix(strings.TrimSpace(line), "data:")
+		if !ok {
+			continue
+		}
+		piece, err := json.Parse(bytes.TrimSpace([]byte(data)), json.Limits{})
+		if err == nil && piece.Kind() == json.Object {
+			out = append(out, piece)
+		}
+	}
+	return out
+}
+
+func hasDelta(pieces []json.Raw) bool {
+	return slices.ContainsFunc(pieces, func(p json.Raw) bool {
+		for c := range member(p, "choices").Elements() {
+			if _, ok := c.Get("delta"); ok {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// choice collects what the pieces of one choice say.
+type choice struct {
+	content, reasoning, refusal strings.Builder
+	said                        bool // has content, which may be empty
+	finish                      string
+	calls                       map[int64]*streamedCall
+}
+
+type streamedCall struct {
+	id, name  string
+	arguments strings.Builder
+}
+
+// joinChunks puts together a chat completions response.
+func joinChunks(pieces []json.Raw) json.Raw {
+	choices := map[int64]*choice{}
+	var usage json.Raw
+	head := pieces[0]
+	for _, p := range pieces {
+		if u := member(p, "usage"); u.Kind() == json.Object {
+			usage = u
+		}
+		for c := range member(p, "choices").Elements() {
+			n, _ := member(c, "index").Int64()
+			if choices[n] == nil {
+				choices[n] = &choice{calls: map[int64]*streamedCall{}}
+			}
+			choices[n].add(c)
+		}
+	}
+	out := json.AppendString(json.Raw(`{"id":`), session.Text(head, "id"))
+	out = json.AppendString(append(out, `,"model":`...), session.Text(head, "model"))
+	if created := member(head, "created"); created.Kind() == json.Number {
+		out = append(append(out, `,"created":`...), created...)
+	}
+	if usage != nil {
+		out = append(append(out, `,"usage":`...), usage...)
+	}
+	out = append(out, `,"choices":[`...)
+	for i, n := range slices.Sorted(maps.Keys(choices)) {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = choices[n].append(out)
+	}
+	return append(out, `]}`...)
+}
+
+func (c *choice) add(piece json.Raw) {
+	if f := session.Text(piece, "finish_reason"); f != "" {
+		c.finish = f
+	}
+	delta := member(piece, "delta")
+	if text, ok := member(delta, "content").Text(); ok {
+		c.said = true
+		c.content.WriteString(text)
+	}
+	c.refusal.WriteString(session.Text(delta, "refusal"))
+	for _, key := range []string{"reasoning_content", "reasoning"} {
+		if text := session.Text(delta, key); text != "" {
+			c.reasoning.WriteString(text)
+			break
+		}
+	}
+	for call := range member(delta, "tool_calls").Elements() {
+		n, _ := member(call, "index").Int64()
+		if c.calls[n] == nil {
+			c.calls[n] = &streamedCall{}
+		}
+		s, f := c.calls[n], member(call, "function")
+		if id := session.Text(call, "id"); id != "" {
+			s.id = id
+		}
+		s.name += session.Text(f, "name")
+		s.arguments.WriteString(session.Text(f, "arguments"))
+	}
+}
+
+func (c *choice) append(out json.Raw) json.Raw {
+	out = append(out, `{"message":{"role":"assistant","content":`...)
+	if c.said && (c.content.Len() > 0 || len(c.calls) == 0) {
+		out = json.AppendString(out, c.content.String())
+	} else {
+		out = append(out, "null"...)
+	}
+	if c.reasoning.Len() > 0 {
+		out = json.AppendString(append(out, `,"reasoning_content":`...), c.reasoning.String())
+	}
+	if c.refusal.Len() > 0 {
+		out = json.AppendString(append(out, `,"refusal":`...), c.refusal.String())
+	}
+	for i, n := range slices.Sorted(maps.Keys(c.calls)) {
+		if i == 0 {
+			out = append(out, `,"tool_calls":[`...)
+		} else {
+			out = append(out, ',')
+		}
+		s := c.calls[n]
+		out = json.AppendString(append(out, `{"type":"function","id":`...), s.id)
+		out = json.AppendString(append(out, `,"function":{"name":`...), s.name)
+		out = json.AppendString(append(out, `,"arguments":`...), s.arguments.String())
+		out = append(out, `}}`...)
+		if i == len(c.calls)-1 {
+			out = append(out, ']')
+		}
+	}
+	out = append(out, '}')
+	if c.finish != "" {
+		out = json.AppendString(append(out, `,"finish_reason":`...), c.finish)
+	}
+	return append(out, '}')
+}
+
+// joinMessage puts together an Anthropic message.
+func joinMessage(pieces []json.Raw) json.Raw {
+	head := member(pieces[0], "message")
+	usage := map[string]string{}
+	var keys []string // of the usage, in order of arrival
+	count := func(object json.Raw) {
+		for k, v := range object.Members() {
+			name, _ := k.Text()
+			if _, ok := usage[name]; !ok {
+				keys = append(keys, name)
+			}
+			usage[name] = string(v)
+		}
+	}
+	count(member(head, "usage"))
+	blocks, stop := map[int64]*block{}, session.Text(head, "stop_reason")
+	for _, p := range pieces[1:] {
+		n, _ := member(p, "index").Int64()
+		switch session.Text(p, "type") {
+		case "content_block_start":
+			blocks[n] = &block{start: member(p, "content_block")}
+		case "content_block_delta":
+			if b := blocks[n]; b != nil {
+				b.add(member(p, "delta"))
+			}
+		case "message_delta":
+			if s := session.Text(member(p, "delta"), "stop_reason"); s != "" {
+				stop = s
+			}
+			count(member(p, "usage"))
+		}
+	}
+	out := json.AppendString(json.Raw(`{"type":"message","role":"assistant","id":`), session.Text(head, "id"))
+	out = json.AppendString(append(out, `,"model":`...), session.Text(head, "model"))
+	out = json.AppendString(append(out, `,"stop_reason":`...), stop)
+	out = append(out, `,"usage":{`...)
+	for i, k := range keys {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(json.AppendString(out, k), ':'), usage[k]...)
+	}
+	out = append(out, `},"content":[`...)
+	for i, n := range slices.Sorted(maps.Keys(blocks)) {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = blocks[n].append(out)
+	}
+	return append(out, `]}`...)
+}
+
+// block is a part of a message, with what its pieces append to the texts it started with.
+type block struct {
+	start json.Raw
+	added map[string]*strings.Builder // by the block's key
+}
+
+func (b *block) add(delta json.Raw) {
+	for piece, key := range map[string]string{
+		"text": "text", "thinking": "thinking", "signature": "signature", "partial_json": "input",
+	} {
+		if text := session.Text(delta, piece); text != "" {
+			if b.added == nil {
+				b.added = map[string]*strings.Builder{}
+			}
+			if b.added[key] == nil {
+				b.added[key] = &strings.Builder{}
+			}
+			b.added[key].WriteString(text)
+		}
+	}
+}
+
+func (b *block) append(out json.Raw) json.Raw {
+	out = append(out, '{')
+	n := 0
+	set := func(key string, value json.Raw) {
+		if n++; n > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(json.AppendString(out, key), ':'), value...)
+	}
+	for k, v := range b.start.Members() {
+		if name, _ := k.Text(); b.added[name] == nil {
+			set(name, v)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(b.added)) {
+		text := b.added[key].String()
+		if key != "input" {
+			began, _ := member(b.start, key).Text()
+			set(key, json.AppendString(nil, began+text))
+			continue
+		}
+		if input, err := json.Parse([]byte(text), json.Limits{}); err == nil {
+			set(key, input)
+		} else { // cut off: what arrived of it, as a text
+			set(key, json.AppendString(nil, text))
+		}
+	}
+	return append(out, '}')
+}

@@ -1,0 +1,42 @@
+package observations
+
+import (
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// extensions are the file name extensions of exports.
+var extensions = []string{".jsonl", ".json", ".ndjson", ".parquet", ".csv"}
+
+// Langfuse is the source for exports of Langfuse.
+func Langfuse() source.Factory {
+	return factory("langfuse", "exports of Langfuse: observations and scores", langfuse,
+		"trace_id", "traceId", "parent_observation_id", "data_type", "dataType")
+}
+
+// LangSmith is the source for exports of LangSmith.
+func LangSmith() source.Factory {
+	return factory("langsmith", "exports of LangSmith: runs", langSmith, "run_type")
+}
+
+// OpenAIAgents is the source for spans that tracing processors of the OpenAI Agents SDK export.
+func OpenAIAgents() source.Factory {
+	return factory("openai_agents", "spans of the OpenAI Agents SDK, of models of chat completions", openAIAgents, "span_data")
+}
+
+func factory(typ, doc string, parse func(json.Raw) (observation, bool), keys ...string) source.Factory {
+	return session.Format{
+		Type: typ, Doc: doc, Extensions: extensions,
+		Recognize: session.Marked(func(entry json.Raw) bool {
+			inner, _ := within(entry)
+			for _, e := range append(inner, entry) {
+				if _, ok := parse(e); ok {
+					return true
+				}
+			}
+			return false
+		}, append(keys, envelopes...)...),
+		Entries: func(tally *source.Tally) session.Entries { return entries(tally, parse) },
+	}.Factory()
+}

@@ -1,0 +1,118 @@
+package observations
+
+import (
+	"slices"
+
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// envelopes are the keys under which responses of the platforms' APIs hold what an export lists entry by entry: pages
+// of entries, a trace with its observations and scores, a run with the runs inside it.
+var envelopes = []string{"data", "runs", "observations", "scores", "child_runs"}
+
+// maxDepth is the depth to which runs within runs are followed.
+const maxDepth = 30
+
+// within returns the entries that an entry holds, and how many are nested too deeply. What a trace says about itself -
+// its id, its session - applies to each observation that doesn't say it.
+func within(entry json.Raw) (out []json.Raw, tooDeep int64) {
+	out = appendWithin(nil, entry, 0, &tooDeep)
+	return out, tooDeep
+}
+
+func appendWithin(out []json.Raw, entry json.Raw, depth int, tooDeep *int64) []json.Raw {
+	if !holds(entry) {
+		return out
+	}
+	before := len(out)
+	of := holderOf(entry)
+	for key, list := range entry.Members() {
+		if list.Kind() != json.Array || !slices.ContainsFunc(envelopes, key.Is) {
+			continue
+		}
+		said := key.Is("observations") || key.Is("scores")
+		for e := range list.Elements() {
+			switch {
+			case e.Kind() != json.Object:
+				continue
+			case depth == maxDepth:
+				*tooDeep++
+				continue
+			case said:
+				e = of.tell(e)
+			}
+			n := len(out)
+			if out = appendWithin(out, e, depth+1, tooDeep); len(out) == n {
+				out = append(out, e)
+			}
+		}
+	}
+	if of.self && len(out) > before { // a run is also an entry itself
+		out = append(out, withoutKeys(entry, envelopes))
+	}
+	return out
+}
+
+// holds reports whether an entry has a list of others.
+func holds(entry json.Raw) bool {
+	for key, list := range entry.Members() {
+		if list.Kind() == json.Array && slices.ContainsFunc(envelopes, key.Is) {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutKeys returns an object without some of its keys.
+func withoutKeys(object json.Raw, keys []string) json.Raw {
+	out := json.Raw("{")
+	for k, v := range object.Members() {
+		if name, _ := k.Text(); slices.Contains(keys, name) {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, k...), ':'), v...)
+	}
+	return append(out, '}')
+}
+
+// holder is what an entry says about the entries it holds.
+type holder struct {
+	self           bool // it is an observation or a run itself
+	trace, session string
+}
+
+func holderOf(entry json.Raw) holder {
+	h := holder{
+		self:  session.Value(entry, "type", "run_type") != nil,
+		trace: text(entry, "id"), session: text(entry, "sessionId", "session_id"),
+	}
+	if h.self {
+		h.trace = text(entry, "traceId", "trace_id")
+	}
+	return h
+}
+
+// tell returns an observation or a score with its trace and session filled in.
+func (h holder) tell(e json.Raw) json.Raw {
+	out, n := json.Raw("{"), 0
+	add := func(key, value []byte) {
+		if n++; n > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, key...), ':'), value...)
+	}
+	for k, v := range e.Members() {
+		add(k, v)
+	}
+	if h.trace != "" && session.Value(e, "traceId", "trace_id") == nil {
+		add([]byte(`"traceId"`), json.AppendString(nil, h.trace))
+	}
+	if h.session != "" && session.Value(e, "sessionId", "session_id") == nil {
+		add([]byte(`"sessionId"`), json.AppendString(nil, h.session))
+	}
+	return append(out, '}')
+}

@@ -1,0 +1,167 @@
+package observations
+
+import (
+	"cmp"
+
+	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// exchange returns what a model was given and what it wrote.
+func (o *observation) exchange() (exchange.Exchange, error) {
+	if exchange.Known(o.output) && o.input.Kind() == json.Object {
+		e, err := exchange.Of(o.input, o.output)
+		if tools := exchange.Tools(o.tools); tools != nil && len(e.Tools) == 0 {
+			e.Tools = tools
+		}
+		return e, err
+	}
+	var e exchange.Exchange
+	var err error
+	if exchange.Known(o.output) { // for a request that isn't recorded as one
+		if e, err = exchange.Of(json.Raw(`{"messages":[]}`), o.output); err != nil {
+			return e, err
+		}
+	}
+	if e.Input, err = inputOf(o.input); err != nil {
+		return e, err
+	}
+	for _, definitions := range []json.Raw{session.Value(o.input, "tools"), o.tools} {
+		if e.Tools = exchange.Tools(definitions); e.Tools != nil {
+			break
+		}
+	}
+	if e.Answers != nil {
+		return e, nil
+	}
+	answer, err := answerOf(o.output)
+	if err == nil && answer != nil {
+		e.Answers = []exchange.Answer{*answer}
+	}
+	return e, err
+}
+
+// inputOf reads what a model was given: a list of messages, an object that contains one, a list within a list as
+// LangChain writes a batch of one, or text.
+func inputOf(input json.Raw) ([]calls.Message, error) {
+	if messages := session.Value(input, "messages", "prompts", "input"); messages != nil {
+		input = messages
+	}
+	for first := range input.Elements() {
+		if first.Kind() == json.Array {
+			input = first
+		}
+		break
+	}
+	if said, ok := input.Text(); ok {
+		return []calls.Message{{Message: chat.Message{Role: "user", Form: chat.Text, Text: said}}}, nil
+	}
+	var out []calls.Message
+	for e := range input.Elements() {
+		m, err := messageOf(e)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+// answerOf reads what a model wrote: a message, LangChain's generations, a list whose last message it is, or text; nil:
+// there is none.
+func answerOf(output json.Raw) (*exchange.Answer, error) {
+	finish := ""
+	if generations := session.Value(output, "generations"); generations != nil {
+		output = generations
+		for range 2 {
+			for first := range output.Elements() {
+				output = first
+				break
+			}
+		}
+		finish = session.Text(session.Value(output, "generation_info"), "finish_reason")
+	}
+	if inner := session.Value(output, "message", "messages", "output", "content_message"); inner != nil {
+		output = inner
+	}
+	var last json.Raw
+	for e := range output.Elements() {
+		last = e
+	}
+	if last != nil {
+		output = last
+	}
+	if said, ok := output.Text(); ok {
+		return &exchange.Answer{Message: chat.Message{Role: "assistant", Form: chat.Text, Text: said}}, nil
+	}
+	if output.Kind() != json.Object {
+		return nil, nil
+	}
+	m, err := messageOf(output)
+	if err != nil {
+		return nil, err
+	}
+	m.Role = "assistant"
+	about := session.Value(fields(output), "response_metadata")
+	reason := session.Text(about, "stop_reason")
+	finish = cmp.Or(finish, session.Text(about, "finish_reason"), exchange.StopReason(reason))
+	return &exchange.Answer{Message: m.Message, Finish: finish}, nil
+}
+
+// fields returns the fields of a LangChain message, which are in a nested object; nil if it isn't one.
+func fields(raw json.Raw) json.Raw {
+	for _, key := range []string{"kwargs", "data"} {
+		if inner, ok := raw.Get(key); ok && inner.Kind() == json.Object {
+			return inner
+		}
+	}
+	if _, ok := raw.Get("response_metadata"); ok {
+		return raw
+	}
+	return nil
+}
+
+// messageOf reads a message in the form of chat completions or of LangChain.
+func messageOf(raw json.Raw) (calls.Message, error) {
+	f := fields(raw)
+	if f == nil {
+		messages, err := exchange.ChatMessages(append(append(json.Raw{'['}, raw...), ']'))
+		if err != nil {
+			return calls.Message{}, err
+		}
+		return calls.Message{Message: messages[0]}, nil
+	}
+	role := exchange.Role(cmp.Or(session.Text(f, "type"), session.Text(raw, "type")))
+	if role == "constructor" || role == "AIMessageChunk" {
+		role = "assistant"
+	}
+	m := calls.Message{Message: exchange.Content(role, session.Value(f, "content"))}
+	m.ToolCallID = session.Text(f, "tool_call_id")
+	// With the arguments as the model wrote them.
+	sampled := session.Value(session.Value(f, "additional_kwargs"), "tool_calls")
+	for c := range sampled.Elements() {
+		if call, err := chat.ParseToolCall(c); err == nil {
+			call.Type, call.Extra = "function", nil
+			m.ToolCalls = append(m.ToolCalls, call)
+		}
+	}
+	if sampled == nil {
+		for c := range session.Value(f, "tool_calls").Elements() {
+			call := chat.ToolCall{ID: session.Text(c, "id"), Type: "function", Name: session.Text(c, "name")}
+			arguments, _ := c.Get("args")
+			exchange.Arguments(&call, arguments)
+			m.ToolCalls = append(m.ToolCalls, call)
+		}
+	}
+	if m.Text == "" && m.Form == chat.Text && m.ToolCalls != nil {
+		m.Form = chat.Null
+	}
+	if status := session.Text(f, "status"); role == "tool" && status != "" {
+		failed := status == "error"
+		m.Error = &failed
+	}
+	return m, nil
+}

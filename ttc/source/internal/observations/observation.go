@@ -1,0 +1,167 @@
+package observations
+
+import (
+	"slices"
+	"time"
+
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// observation is an entry of an export.
+type observation struct {
+	kind             kind
+	id, trace, model string
+	session          string // named by the entry; empty: none
+	what             string // its name in counts
+	at               int64
+	input, output    json.Raw
+	tools            json.Raw // tool definitions beside the input
+	failure          string   // why it failed
+	failed           bool
+	scores           []score
+}
+
+// score is a judgement of a session.
+type score struct {
+	name  string
+	value float64
+}
+
+type kind uint8
+
+const (
+	other kind = iota
+	ofModel
+	ofTool
+	ofScore
+)
+
+// langfuse reads a row of Langfuse, with the keys of its file exports or of its API.
+func langfuse(raw json.Raw) (observation, bool) {
+	o := observation{
+		id: text(raw, "id"), trace: text(raw, "trace_id", "traceId"), session: text(raw, "session_id", "sessionId"),
+		model: text(raw, "provided_model_name", "providedModelName", "model"),
+		at:    timeOf(raw, "start_time", "startTime"), input: session.Value(raw, "input"),
+		output: session.Value(raw, "output"),
+		tools:  session.Value(raw, "tool_definitions", "toolDefinitions"),
+	}
+	o.failed = text(raw, "level") == "ERROR"
+	o.failure = session.Name(text(raw, "status_message", "statusMessage"))
+	_, scored := raw.Get("value")
+	typ := text(raw, "type")
+	switch form := text(raw, "data_type", "dataType"); {
+	case scored && form != "" && (o.trace != "" || o.session != ""):
+		o.kind = ofScore
+		if f, ok := session.Value(raw, "value").Float64(); ok && (form == "NUMERIC" || form == "BOOLEAN") {
+			o.scores = []score{{text(raw, "name"), f}}
+		} else {
+			o.what = "scores that are not numbers"
+		}
+	case o.trace == "" || o.id == "":
+		return o, false
+	case typ == "GENERATION":
+		o.kind = ofModel
+	case typ == "TOOL":
+		o.kind = ofTool
+	case slices.Contains(otherTypes, typ):
+		o.what = "observations of type " + typ
+	default:
+		return o, false
+	}
+	return o, true
+}
+
+// otherTypes are Langfuse's observation types that are neither of a model nor of a tool.
+var otherTypes = []string{
+	"SPAN", "EVENT", "AGENT", "CHAIN", "RETRIEVER", "EVALUATOR", "EMBEDDING", "GUARDRAIL",
+}
+
+// langSmith reads a run of LangSmith.
+func langSmith(raw json.Raw) (observation, bool) {
+	extra := session.Value(raw, "extra")
+	metadata := session.Value(extra, "metadata")
+	parameters := session.Value(extra, "invocation_params")
+	o := observation{
+		id: text(raw, "id", "run_id"), trace: text(raw, "trace_id"),
+		session: text(metadata, "session_id", "thread_id", "conversation_id"),
+		model:   text(metadata, "ls_model_name"), at: timeOf(raw, "start_time"),
+		input: session.Value(raw, "inputs"), output: session.Value(raw, "outputs"),
+		tools:   session.Value(parameters, "tools"),
+		failure: session.Name(text(raw, "error")),
+	}
+	o.failed = o.failure != ""
+	typ := text(raw, "run_type")
+	if typ == "" || o.id == "" {
+		return o, false
+	}
+	if o.trace == "" {
+		o.trace = o.id
+	}
+	switch typ {
+	case "llm":
+		o.kind = ofModel
+	case "tool":
+		o.kind = ofTool
+	default:
+		o.what = "runs of type " + session.Name(typ)
+	}
+	if o.id == o.trace {
+		for name, stats := range session.Value(raw, "feedback_stats").Members() {
+			if f, ok := session.Value(stats, "avg").Float64(); ok {
+				key, _ := name.Text()
+				o.scores = append(o.scores, score{key, f})
+			}
+		}
+	}
+	return o, true
+}
+
+// openAIAgents reads a span of the OpenAI Agents SDK. Those of the Responses API name a response and don't have its
+// text.
+func openAIAgents(raw json.Raw) (observation, bool) {
+	data := session.Value(raw, "span_data")
+	o := observation{
+		id: text(raw, "id"), trace: text(raw, "trace_id"), model: text(data, "model"), at: timeOf(raw, "started_at"),
+		input: session.Value(data, "input"), output: session.Value(data, "output"), tools: session.Value(data, "tools"),
+	}
+	if text(raw, "object") != "trace.span" || data.Kind() != json.Object || o.id == "" || o.trace == "" {
+		return o, false
+	}
+	failure := session.Value(raw, "error")
+	o.failed, o.failure = failure != nil, session.Name(text(failure, "message"))
+	switch typ := text(data, "type"); {
+	case typ == "generation":
+		o.kind = ofModel
+	case typ == "function":
+		o.kind = ofTool
+	case typ == "response":
+		o.what = "spans of the Responses API, which have no texts (write result.to_input_list() instead)"
+	default:
+		o.what = "spans of type " + session.Name(typ)
+	}
+	return o, true
+}
+
+func text(raw json.Raw, keys ...string) string {
+	for _, key := range keys {
+		v, _ := raw.Get(key)
+		if s := source.IDText(v); s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+// timeOf parses a time in RFC 3339, or with a space and no zone, as databases write UTC.
+func timeOf(raw json.Raw, keys ...string) int64 {
+	s := text(raw, keys...)
+	if t, err := time.Parse("2006-01-02 15:04:05", s); err == nil {
+		return session.Nanoseconds(t.Format(time.RFC3339Nano))
+	}
+	if t, err := time.Parse("2006-01-02T15:04:05", s); err == nil {
+		return session.Nanoseconds(t.Format(time.RFC3339Nano))
+	}
+	return session.Nanoseconds(s)
+}

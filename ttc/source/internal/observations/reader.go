@@ -1,0 +1,185 @@
+package observations
+
+import (
+	"cmp"
+	"encoding/hex"
+	"slices"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// reader makes sessions from observations.
+type reader struct {
+	tally *source.Tally
+	parse func(json.Raw) (observation, bool)
+	named *session.Names // sessions, by the key of their traces
+	ids   *session.Names // ids of traces and sessions, by key
+}
+
+func entries(tally *source.Tally, parse func(json.Raw) (observation, bool)) session.Entries {
+	r := &reader{tally: tally, parse: parse, named: &session.Names{}, ids: &session.Names{}}
+	return session.Entries{
+		ID:       r.key,
+		Others:   "entries that are not observations",
+		Within:   r.within,
+		Regroup:  r.session,
+		Sessions: r.sessions,
+		Names:    []*session.Names{r.named, r.ids},
+	}
+}
+
+// within returns the entries that an entry holds.
+func (r *reader) within(entry json.Raw) []json.Raw {
+	out, tooDeep := within(entry)
+	if tooDeep > 0 {
+		r.tally.PassOver("entries nested too deeply", tooDeep)
+	}
+	return out
+}
+
+// key returns what an observation is stored under: a short name of its trace. A score may belong to a session only.
+func (r *reader) key(entry json.Raw) (string, bool) {
+	o, ok := r.parse(entry)
+	if !ok {
+		return "", false
+	}
+	key := r.short(cmp.Or(o.trace, o.session))
+	if o.session != "" {
+		r.named.Least(key, o.session)
+	}
+	return key, true
+}
+
+func (r *reader) short(id string) string {
+	sum := xxh3.HashString128(id).Bytes()
+	key := hex.EncodeToString(sum[:12])
+	r.ids.Set(key, id)
+	return key
+}
+
+func (r *reader) session(key string) string {
+	if name, ok := r.named.Get(key); ok {
+		return name
+	}
+	id, _ := r.ids.Get(key)
+	return id
+}
+
+// sessions makes the session of the observations.
+func (r *reader) sessions(g session.Group) []*calls.Session {
+	t := &traced{r: r, failed: map[string]bool{}, scores: map[string][]float64{}}
+	for _, part := range g.Parts {
+		o, _ := r.parse(part.JSON)
+		t.add(o, part)
+	}
+	if len(t.calls) == 0 {
+		return nil
+	}
+	first := t.calls[0]
+	t.out = g.Limits.New(r.session(r.short(cmp.Or(first.trace, first.session))))
+	t.out.Reward = t.reward()
+	for i := range t.calls {
+		t.call(&t.calls[i])
+	}
+	return []*calls.Session{t.out}
+}
+
+// traced are the observations of one session.
+type traced struct {
+	r      *reader
+	out    *calls.Session
+	calls  []recorded
+	failed map[string]bool // tool calls, by id
+	scores map[string][]float64
+}
+
+type recorded struct {
+	observation
+	part session.Kept
+}
+
+func (t *traced) add(o observation, part session.Kept) {
+	for _, s := range o.scores {
+		t.scores[s.name] = append(t.scores[s.name], s.value)
+	}
+	switch o.kind {
+	case ofModel:
+		t.calls = append(t.calls, recorded{o, part})
+	case ofTool:
+		for _, where := range []json.Raw{o.output, session.Value(o.output, "output"), o.input} {
+			if f := fields(where); f != nil {
+				where = f
+			}
+			if id := session.Text(where, "tool_call_id"); id != "" {
+				t.failed[id] = t.failed[id] || o.failed || session.Text(where, "status") == "error"
+				return
+			}
+		}
+	default:
+		if o.what != "" {
+			t.r.tally.PassOver(o.what, 1)
+		}
+	}
+}
+
+// reward returns the mean of the scores if they all have one name.
+func (t *traced) reward() *float64 {
+	if len(t.scores) > 1 {
+		for _, values := range t.scores {
+			t.r.tally.PassOver("scores of sessions that have several", int64(len(values)))
+		}
+		return nil
+	}
+	for _, values := range t.scores {
+		slices.Sort(values) // so that the sum doesn't depend on their order
+		sum := 0.0
+		for _, v := range values {
+			sum += v
+		}
+		sum /= float64(len(values))
+		return &sum
+	}
+	return nil
+}
+
+func (t *traced) drop(c *recorded, why ledger.Reason, detail string) {
+	t.r.tally.S.Calls++
+	t.r.tally.Drop(ledger.Drop{
+		Unit: "call", Reason: why, Detail: detail, Example: t.out.ID, Index: -1,
+		File: c.part.Path, Offset: c.part.Offset,
+	})
+}
+
+// call adds a call.
+func (t *traced) call(c *recorded) {
+	if c.failed {
+		t.drop(c, session.FailedCall, c.failure)
+		return
+	}
+	e, err := c.exchange()
+	switch {
+	case err != nil:
+		t.drop(c, session.UnknownShape, err.Error())
+		return
+	case len(e.Answers) == 0:
+		t.drop(c, session.FailedCall, "there is no output")
+		return
+	case len(e.Input) == 0:
+		t.drop(c, session.MissingHistory, "there is no input")
+		return
+	}
+	for i := range e.Input {
+		m := &e.Input[i]
+		if failed, ok := t.failed[m.ToolCallID]; ok && m.Role == "tool" && m.Error == nil {
+			m.Error = &failed
+		}
+	}
+	e.ID = cmp.Or(e.ID, c.id)
+	e.AddTo(t.out, calls.Call{Model: c.model, Time: c.at, File: c.part.Path, Offset: c.part.Offset})
+}

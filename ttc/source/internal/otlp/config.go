@@ -1,0 +1,39 @@
+package otlp
+
+import (
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// Factory is the source as a configuration names it.
+func Factory() source.Factory {
+	return session.Format{
+		Type:       "otlp",
+		Tried:      "openai-v2 2.3b0 and 2.4b0, OpenInference 0.1.66, OpenLLMetry 0.45.6 and 0.62.4",
+		Doc:        "exports of OpenTelemetry, JSON lines or protobuf (GenAI conventions, OpenInference, OpenLLMetry)",
+		Extensions: []string{".jsonl", ".json", ".binpb", ".pb", ".bin", ".otlp"}, Recognize: recognize, Read: read,
+	}.Factory()
+}
+
+func recognize(h *source.Head) source.Reading {
+	if len(h.Entries) == 0 {
+		if looksLikeProtobuf(h.Bytes) {
+			return source.Reading{Fit: source.Certain}
+		}
+		return source.Reading{}
+	}
+	return session.Marked(isExport, requestKeys...)(h)
+}
+
+var requestKeys = []string{"resourceSpans", "resourceLogs"}
+
+// isExport reports whether an object is an export request.
+func isExport(entry json.Raw) bool {
+	for _, key := range requestKeys {
+		if v, ok := entry.Get(key); ok && v.Kind() == json.Array {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,231 @@
+package otlp
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// node is a value spread over many attributes: a.0.b, a.0.c, a.1.b.
+type node struct {
+	value json.Raw
+	inner map[string]*node
+}
+
+// nested collects the attributes below a prefix.
+func (a attributes) nested(prefix string) *node {
+	root := &node{}
+	for key, value := range a {
+		rest, ok := strings.CutPrefix(key, prefix+".")
+		if !ok {
+			continue
+		}
+		at := root
+		for range maxDepth {
+			name, more, found := strings.Cut(rest, ".")
+			at = at.child(name)
+			if rest = more; !found {
+				break
+			}
+		}
+		at.value = value
+	}
+	return root
+}
+
+func (n *node) child(name string) *node {
+	if n.inner == nil {
+		n.inner = map[string]*node{}
+	}
+	c := n.inner[name]
+	if c == nil {
+		c = &node{}
+		n.inner[name] = c
+	}
+	return c
+}
+
+// descend returns what is below a key; an empty node if nothing is.
+func (n *node) descend(names ...string) *node {
+	for _, name := range names {
+		if n = n.inner[name]; n == nil {
+			return &node{}
+		}
+	}
+	return n
+}
+
+func (n *node) text(names ...string) string {
+	s, _ := n.descend(names...).value.Text()
+	return s
+}
+
+// list returns the numbered elements below, in order of their numbers.
+func (n *node) list() (out []*node) {
+	var numbers []int
+	for name := range n.inner {
+		if i, err := strconv.Atoi(name); err == nil && i >= 0 {
+			numbers = append(numbers, i)
+		}
+	}
+	slices.Sort(numbers)
+	for _, i := range numbers {
+		out = append(out, n.inner[strconv.Itoa(i)])
+	}
+	return slices.DeleteFunc(out, func(n *node) bool { return n == nil })
+}
+
+// numbered reads what OpenLLMetry wrote up to version 0.45: gen_ai.prompt.0.role and so on.
+func (e *modelCall) numbered(a attributes) {
+	for _, n := range a.nested("gen_ai.prompt").list() {
+		e.input = append(e.input, numberedMessage(n))
+	}
+	for _, n := range a.nested("gen_ai.completion").list() {
+		e.outputs = append(e.outputs, output{numberedMessage(n), n.text("finish_reason")})
+	}
+	for _, n := range a.nested("llm.request.functions").list() {
+		b := json.AppendString([]byte(`{"name":`), n.text("name"))
+		if text := n.text("description"); text != "" {
+			b = json.AppendString(append(b, `,"description":`...), text)
+		}
+		if parameters, err := json.Parse(n.descend("parameters").value.Bytes(), json.Limits{}); err == nil {
+			b = append(append(b, `,"parameters":`...), parameters...)
+		}
+		if tool, ok := exchange.ToolOf(append(b, '}')); ok {
+			e.tools = append(e.tools, tool)
+		}
+	}
+}
+
+func numberedMessage(n *node) chat.Message {
+	m := chat.Message{Role: exchange.Role(n.text("role")), Form: chat.Text, ToolCallID: n.text("tool_call_id")}
+	if m.Role == "" {
+		m.Role = "assistant"
+	}
+	m.Text = n.text("content")
+	if strings.HasPrefix(m.Text, `[{"type":`) || strings.HasPrefix(m.Text, `[{"type" :`) { // parts, as one text
+		if parts, err := json.Parse([]byte(m.Text), json.Limits{}); err == nil && m.Role != "tool" {
+			m.Form, m.Text, m.Parts = chat.Parts, "", contentParts(parts)
+		}
+	}
+	if text := n.text("reasoning_content"); text != "" {
+		m.Reasoning, m.ReasoningKey = text, "reasoning_content"
+	}
+	for _, c := range n.descend("tool_calls").list() {
+		call := chat.ToolCall{ID: c.text("id"), Type: "function", Name: c.text("name")}
+		exchange.Arguments(&call, c.descend("arguments").value)
+		m.ToolCalls = append(m.ToolCalls, call)
+	}
+	if m.Text == "" && m.ToolCalls != nil && m.Form == chat.Text {
+		m.Form = chat.Null
+	}
+	return m
+}
+
+// openInference reads OpenInference: the request and the response themselves if they are recorded in a known form,
+// otherwise the attributes they were spread over.
+func (e *modelCall) openInference(s *span) {
+	a := s.attributes
+	request := a.structured("input.value")
+	if list, ok := request.Get("messages"); ok {
+		if messages, err := chat.ParseMessages(list); err == nil && len(messages) > 0 {
+			e.input = messages
+			definitions, _ := request.Get("tools")
+			e.tools = exchange.Tools(definitions)
+		}
+	}
+	response := a.structured("output.value")
+	if e.id == "" {
+		e.id = session.Text(response, "id")
+	}
+	if e.input != nil { // the response is in the form of the request
+		for _, a := range exchange.Choices(response) {
+			e.outputs = append(e.outputs, output{a.Message, a.Finish})
+		}
+	}
+	if s.cut && (e.input == nil || e.outputs == nil) {
+		e.broken = "attributes are missing: there were more than the exporter's limit (OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT)"
+		return
+	}
+	if e.input == nil {
+		for _, n := range a.nested("llm.input_messages").list() {
+			e.input = append(e.input, inferenceMessage(n.descend("message")))
+		}
+	}
+	if e.outputs == nil {
+		e.spread(a)
+	}
+	if e.finish = a.text("llm.finish_reason"); e.tools == nil {
+		for _, n := range a.nested("llm.tools").list() {
+			if raw, err := json.Parse(n.descend("tool", "json_schema").value.Bytes(), json.Limits{}); err == nil {
+				if tool, ok := exchange.ToolOf(raw); ok {
+					e.tools = append(e.tools, tool)
+				}
+			}
+		}
+	}
+	items, _ := response.Get("output")
+	for item := range items.Elements() {
+		if session.Text(item, "type") == "reasoning" {
+			e.gaps |= ttc.HiddenReasoning
+		}
+	}
+}
+
+// spread reads the answer from the attributes. Several messages are one answer whose calls were recorded individually.
+func (e *modelCall) spread(a attributes) {
+	var messages []chat.Message
+	for _, n := range a.nested("llm.output_messages").list() {
+		messages = append(messages, inferenceMessage(n.descend("message")))
+	}
+	if messages = mergeAnswers(messages); len(messages) == 1 {
+		messages[0].Role = "assistant"
+	}
+	for _, m := range messages {
+		e.outputs = append(e.outputs, output{Message: m})
+	}
+}
+
+// inferenceMessage reads a message of OpenInference.
+func inferenceMessage(n *node) chat.Message {
+	m := chat.Message{Role: exchange.Role(n.text("role")), Form: chat.Text, ToolCallID: n.text("tool_call_id")}
+	var texts, thoughts []string
+	if text := n.text("content"); text != "" {
+		texts = append(texts, text)
+	}
+	for _, part := range n.descend("contents").list() {
+		p := part.descend("message_content")
+		switch p.text("type") {
+		case "text":
+			texts = append(texts, p.text("text"))
+			m.Parts = append(m.Parts, exchange.TextPart(p.text("text")))
+		case "reasoning":
+			thoughts = append(thoughts, p.text("text"))
+		case "tool_use": // only its place; the call itself is in tool_calls
+		case "image":
+			m.Form = chat.Parts
+			raw := json.AppendString(
+				[]byte(`{"type":"image_url","image_url":{"url":`),
+				p.text("image", "image", "url"),
+			)
+			m.Parts = append(m.Parts, chat.Part{Type: "image_url", Raw: append(raw, "}}"...)})
+		}
+	}
+	if thoughts != nil {
+		m.Reasoning, m.ReasoningKey = strings.Join(thoughts, "\n"), "reasoning_content"
+	}
+	for _, c := range n.descend("tool_calls").list() {
+		c = c.descend("tool_call")
+		call := chat.ToolCall{ID: c.text("id"), Type: "function", Name: c.text("function", "name")}
+		exchange.Arguments(&call, c.descend("function", "arguments").value)
+		m.ToolCalls = append(m.ToolCalls, call)
+	}
+	finishContent(&m, texts)
+	return m
+}

@@ -1,0 +1,315 @@
+package otlp
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// modelCall is what a model was given and what it wrote.
+type modelCall struct {
+	id, model, finish string
+	input             []chat.Message
+	outputs           []output // the choices
+	tools             []chat.Tool
+	toolsUnsaid       bool // the convention doesn't require programs to record tools
+	gaps              ttc.Gaps
+	usage             calls.Usage
+	broken            string // why it can't be reconstructed
+}
+
+type output struct {
+	chat.Message
+	finish string
+}
+
+// details is the name of the log record that holds all messages of a call.
+const details = "gen_ai.client.inference.operation.details"
+
+// genAI reads the GenAI conventions. The same content may be on the span and on a record beside it.
+func (e *modelCall) genAI(s *span) {
+	e.toolsUnsaid = true
+	from := s.attributes
+	if from["gen_ai.output.messages"] == nil {
+		for _, ev := range s.events {
+			if ev.name == details {
+				from = ev.attributes
+				if e.id == "" {
+					e.id = from.text("gen_ai.response.id")
+				}
+				if e.model == "" {
+					e.model = from.first("gen_ai.response.model", "gen_ai.request.model")
+				}
+			}
+		}
+	}
+	e.tools = exchange.Tools(from.structured("gen_ai.tool.definitions"))
+	if from["gen_ai.input.messages"] == nil && from["gen_ai.output.messages"] == nil {
+		e.legacy(s.events)
+		return
+	}
+	if from["gen_ai.system_instructions"] != nil {
+		m := partsMessage("system", raws(from.structured("gen_ai.system_instructions")))
+		e.input = append(e.input, m...)
+	}
+	input := from.structured("gen_ai.input.messages")
+	if from["gen_ai.input.messages"] != nil && input.Kind() != json.Array {
+		e.broken = "gen_ai.input.messages is not a list of messages; was it cut off?"
+		return
+	}
+	for m := range input.Elements() {
+		e.input = append(e.input, messageOf(m)...)
+	}
+	for m := range from.structured("gen_ai.output.messages").Elements() {
+		out := messageOf(m)
+		if len(out) != 1 || out[0].Role != "assistant" {
+			e.broken = "gen_ai.output.messages has a message that is not the model's"
+			return
+		}
+		e.outputs = append(e.outputs, output{out[0], session.Text(m, "finish_reason")})
+	}
+}
+
+// messageOf reads a message made of parts. Each tool result is a message.
+func messageOf(raw json.Raw) []chat.Message {
+	role := exchange.Role(session.Text(raw, "role"))
+	parts, _ := raw.Get("parts")
+	if parts.Kind() != json.Array {
+		content, _ := raw.Get("content")
+		text, _ := content.Text()
+		return []chat.Message{{Role: role, Form: chat.Text, Text: text}}
+	}
+	out := partsMessage(role, raws(parts))
+	if name := session.Text(raw, "name"); name != "" && len(out) == 1 {
+		out[0].Name = name
+	}
+	return out
+}
+
+// partsMessage makes messages from parts.
+func partsMessage(role string, parts []json.Raw) (out []chat.Message) {
+	m := chat.Message{Role: role, Form: chat.Text}
+	var content, thoughts []string
+	for _, p := range parts {
+		switch typ := session.Text(p, "type"); typ {
+		case "text":
+			if text := session.Text(p, "content"); text != "" { // streams have an empty one before calls
+				content = append(content, text)
+				m.Parts = append(m.Parts, exchange.TextPart(text))
+			}
+		case "reasoning", "thinking":
+			thoughts = append(thoughts, session.Text(p, "content"))
+		case "tool_call":
+			m.ToolCalls = append(m.ToolCalls, toolCall(p))
+		case "tool_call_response":
+			out = append(out, chat.Message{
+				Role: "tool", Form: chat.Text, Text: resultText(p), ToolCallID: session.Text(p, "id"),
+			})
+		default:
+			m.Form = chat.Parts
+			m.Parts = append(m.Parts, chat.Part{Type: typ, Raw: slices.Clone(p)})
+		}
+	}
+	if thoughts != nil {
+		m.Reasoning, m.ReasoningKey = strings.Join(thoughts, "\n"), "reasoning_content"
+	}
+	finishContent(&m, content)
+	if out != nil && len(content) == 0 && m.Form != chat.Parts {
+		return out
+	}
+	return append(out, m)
+}
+
+// finishContent gives a message the simplest form that can hold its content.
+func finishContent(m *chat.Message, texts []string) {
+	switch {
+	case m.Form == chat.Parts || len(texts) > 1:
+		m.Form = chat.Parts
+	case len(texts) == 1:
+		m.Text, m.Parts = texts[0], nil
+	case m.ToolCalls != nil:
+		m.Form, m.Parts = chat.Null, nil
+	}
+}
+
+// resultText returns a tool's result: text, or a value converted to text.
+func resultText(p json.Raw) string {
+	for _, key := range []string{"response", "result", "content"} {
+		v, ok := p.Get(key)
+		if !ok {
+			continue
+		}
+		if text, ok := v.Text(); ok {
+			return text
+		}
+		return string(v)
+	}
+	return ""
+}
+
+// toolCall reads a call: {id, name, arguments}.
+func toolCall(p json.Raw) chat.ToolCall {
+	call, err := chat.ParseToolCall(p)
+	if err != nil {
+		call = chat.ToolCall{ID: session.Text(p, "id")}
+	}
+	call.Type, call.Extra = "function", nil
+	return call
+}
+
+// legacy reads the conventions before 1.37: one event per message.
+func (e *modelCall) legacy(events []event) {
+	events = slices.Clone(events)
+	slices.SortStableFunc(events, func(a, b event) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.place, b.place))
+	})
+	var choices []choice
+	for _, ev := range events {
+		switch ev.name {
+		case "gen_ai.system.message", "gen_ai.user.message", "gen_ai.assistant.message", "gen_ai.tool.message":
+			role := strings.TrimSuffix(strings.TrimPrefix(ev.name, "gen_ai."), ".message")
+			e.input = append(e.input, eventMessage(cmp.Or(exchange.Role(session.Text(ev.body, "role")), role), ev.body))
+		case "gen_ai.choice":
+			index, _ := ev.body.Get("index")
+			n, _ := index.Int64()
+			choices = append(choices, choice{n, ev.body})
+		}
+	}
+	slices.SortStableFunc(choices, func(a, b choice) int { return cmp.Compare(a.index, b.index) })
+	for i, c := range choices {
+		if i > 0 && c.index == choices[i-1].index {
+			continue // recorded twice
+		}
+		message, _ := c.body.Get("message")
+		m := eventMessage("assistant", message)
+		if list, ok := c.body.Get("tool_calls"); ok &&
+			m.ToolCalls == nil { // OpenLLMetry has them beside the message
+			m.ToolCalls = toolCalls(list)
+		}
+		if m.Text == "" && m.ToolCalls != nil && m.Form == chat.Text {
+			m.Form = chat.Null
+		}
+		e.outputs = append(e.outputs, output{m, session.Text(c.body, "finish_reason")})
+	}
+}
+
+type choice struct {
+	index int64
+	body  json.Raw
+}
+
+// eventMessage reads a message from an event.
+func eventMessage(role string, body json.Raw) chat.Message {
+	m := chat.Message{Role: role, Form: chat.Text, ToolCallID: session.Text(body, "id")}
+	if role != "tool" {
+		m.ToolCallID = ""
+	}
+	content, _ := body.Get("content")
+	if content.Kind() == json.Array {
+		m.Parts, m.Form = contentParts(content), chat.Parts
+	} else if text, ok := content.Text(); ok {
+		m.Text = text
+	} else if len(content) > 0 && content.Kind() != json.Null {
+		m.Text = string(content)
+	}
+	if list, ok := body.Get("tool_calls"); ok {
+		m.ToolCalls = toolCalls(list)
+	}
+	if m.Text == "" && m.ToolCalls != nil && m.Form == chat.Text {
+		if m.Form = chat.Null; content == nil {
+			m.Form = chat.Absent // openai-v2 omits the text from the history if there are calls
+		}
+	}
+	return m
+}
+
+func contentParts(list json.Raw) (out []chat.Part) {
+	for p := range list.Elements() {
+		part := chat.Part{Type: session.Text(p, "type"), Raw: slices.Clone(p)}
+		if part.Type == "text" {
+			part.Text = session.Text(p, "text")
+		}
+		out = append(out, part)
+	}
+	return out
+}
+
+func toolCalls(list json.Raw) (out []chat.ToolCall) {
+	for c := range list.Elements() {
+		out = append(out, toolCall(c))
+	}
+	return out
+}
+
+// mergeAnswers merges messages that were one answer: some programs record a turn's reasoning, its text and each of its
+// calls separately. A text after another, or after calls, is an answer of its own.
+func mergeAnswers(in []chat.Message) []chat.Message {
+	var out []chat.Message
+	for _, m := range in {
+		n := len(out)
+		if n == 0 || m.Role != "assistant" || out[n-1].Role != "assistant" || !continues(&out[n-1], &m) {
+			out = append(out, m)
+			continue
+		}
+		last := &out[n-1]
+		if !says(last) && says(&m) {
+			last.Form, last.Text, last.Parts = m.Form, m.Text, m.Parts
+		}
+		last.ToolCalls = append(slices.Clone(last.ToolCalls), m.ToolCalls...)
+		if last.ToolCalls != nil && !says(last) && last.Form == chat.Text {
+			last.Form = chat.Null
+		}
+		if last.Reasoning == "" {
+			last.Reasoning, last.ReasoningKey = m.Reasoning, m.ReasoningKey
+		}
+	}
+	return out
+}
+
+// continues reports whether a message of the model is the rest of the one before it: a call without a text of its own,
+// or what follows reasoning alone.
+func continues(before, m *chat.Message) bool {
+	thought := before.Reasoning != "" && !says(before) && before.ToolCalls == nil
+	return thought && m.Reasoning == "" || m.ToolCalls != nil && !says(m)
+}
+
+// says reports whether a message has content.
+func says(m *chat.Message) bool {
+	text, plain := calls.Plain(m)
+	return !plain || text != ""
+}
+
+// join finds the calls that results answer if they have no id or one of a different kind: by order, if there are as
+// many results as calls.
+func join(in []chat.Message) {
+	for i := range in {
+		made := in[i].ToolCalls
+		if len(made) == 0 {
+			continue
+		}
+		results := in[i+1:]
+		n := 0
+		for n < len(results) && results[n].Role == "tool" {
+			n++
+		}
+		known := slices.ContainsFunc(results[:n], func(m chat.Message) bool {
+			return slices.ContainsFunc(
+				made,
+				func(c chat.ToolCall) bool { return c.ID == m.ToolCallID && c.ID != "" },
+			)
+		})
+		if n != len(made) || known {
+			continue
+		}
+		for k := range n {
+			results[k].ToolCallID = made[k].ID
+		}
+	}
+}

@@ -1,0 +1,275 @@
+package otlp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// reader stores spans and log records under the ids of their traces, and makes sessions from them.
+type reader struct {
+	limits   session.Limits
+	tally    *source.Tally
+	store    *session.Store
+	path     string
+	known    bool
+	scope    source.Version          // the instrumentation that wrote what is being read
+	wrote    map[source.Version]bool // those of the file
+	others   int64                   // requests in the file that contain something else
+	sessions session.Names           // for traces that name one
+	scratch  []byte
+	err      error
+}
+
+// The first byte of a stored item says what it is.
+const (
+	spanItem = 's'
+	logItem  = 'l'
+	// An item that is too large for any session, of which nothing else is stored.
+	largeItem = 'x'
+)
+
+func read(ctx context.Context, files []string, limits session.Limits, tally *source.Tally) (session.Reader, error) {
+	r := &reader{limits: limits, tally: tally}
+	r.sessions.Limit(limits.MaxNames)
+	keep := func(s *session.Store, path string) error {
+		r.store, r.path, r.known, r.others = s, path, false, 0
+		r.wrote = map[source.Version]bool{}
+		return r.file(ctx)
+	}
+	sessionOf := func(trace string) string {
+		if id, ok := r.sessions.Get(trace); ok {
+			return id
+		}
+		return trace
+	}
+	return session.ReadStored(files, limits, tally, keep, sessionOf, r.session)
+}
+
+// file stores the content of a file.
+func (r *reader) file(ctx context.Context) error {
+	f, err := source.Open(ctx, r.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	in := bufio.NewReaderSize(f, 64<<10)
+	head, err := in.Peek(4 << 10)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return source.ReadError(r.path, err, 0)
+	}
+	if text := bytes.TrimLeft(head, "\xEF\xBB\xBF \t\r\n"); framed(head) ||
+		len(text) == 0 || text[0] != '{' && text[0] != '[' {
+		err = r.protobuf(ctx, in)
+	} else {
+		err = session.ReadEntries(ctx, in, r.path, r.limits.MaxLine, r.tally, func(l session.Line) bool {
+			r.request(l.JSON, l.Offset)
+			return r.err == nil
+		})
+	}
+	if err == nil {
+		err = r.err
+	}
+	switch {
+	case err != nil:
+		return err
+	case !r.known:
+		r.tally.Drop(ledger.Drop{Unit: "file", Reason: session.OtherFormat, Index: -1, File: r.path})
+	default:
+		r.tally.PassOver("requests that hold neither spans nor log records", r.others)
+	}
+	return nil
+}
+
+// request stores the items of an export request: resources contain scopes, which contain spans or log records.
+func (r *reader) request(raw json.Raw, offset int64) {
+	c := raw.Cursor()
+	if !c.Enter(json.Object) {
+		return
+	}
+	found := false
+	for key, ok := c.Member(); ok; key, ok = c.Member() {
+		switch string(key) {
+		case `"resourceSpans"`:
+			found = true
+			inside(&c, `"scopeSpans"`, func() { r.within(&c, `"spans"`, spanItem, offset) })
+		case `"resourceLogs"`:
+			found = true
+			inside(&c, `"scopeLogs"`, func() { r.within(&c, `"logRecords"`, logItem, offset) })
+		default:
+			c.Skip()
+		}
+	}
+	if r.known = r.known || found; !found {
+		r.others++
+	}
+}
+
+// inside iterates over a list of objects, and calls each with the cursor before the value under key.
+func inside(c *json.Cursor, key string, each func()) {
+	objects(c, func(k string) {
+		if k == key && c.Kind() == json.Array {
+			each()
+		} else {
+			c.Skip()
+		}
+	})
+}
+
+// within stores the elements of the lists under key in a list of scopes.
+func (r *reader) within(c *json.Cursor, key string, kind byte, offset int64) {
+	r.scope = source.Version{}
+	objects(c, func(k string) {
+		switch {
+		case k == `"scope"`:
+			scope := c.Value()
+			r.scope = scopeOf(session.Text(scope, "name"), session.Text(scope, "version"))
+		case k == key && c.Kind() == json.Array:
+			r.items(c, kind, offset)
+			r.scope = source.Version{}
+		default:
+			c.Skip()
+		}
+	})
+}
+
+// objects iterates over a list of objects, and calls each with the cursor before the value under every key.
+func objects(c *json.Cursor, each func(key string)) {
+	if !c.Enter(json.Array) {
+		c.Skip()
+		return
+	}
+	for c.Element() {
+		if !c.Enter(json.Object) {
+			c.Skip()
+			continue
+		}
+		for k, ok := c.Member(); ok; k, ok = c.Member() {
+			each(string(k))
+		}
+	}
+}
+
+// Bounds on what a file may say about instrumentations: how many are told apart, and how much of a name is read.
+const (
+	mostScopes = 100
+	longName   = 100
+)
+
+// tried are the newest versions of instrumentations whose exports were tried.
+var tried = map[string]string{
+	"opentelemetry.instrumentation.openai_v2": "2.4b0",
+	"opentelemetry.util.genai.handler":        "1.1b0",
+	"openinference.instrumentation.openai":    "0.1.66",
+	"opentelemetry.instrumentation.openai.v1": "0.62.4",
+}
+
+// scopeOf returns the instrumentation that a scope names.
+func scopeOf(name, version string) source.Version {
+	short := func(text string) string { return strings.Clone(text[:min(len(text), longName)]) }
+	return source.Version{Program: short(name), Number: short(version), Newest: tried[name]}
+}
+
+// items stores the elements of a list.
+func (r *reader) items(c *json.Cursor, kind byte, offset int64) {
+	c.Enter(json.Array)
+	for c.Element() {
+		at := offset + int64(c.Pos())
+		r.keep(kind, c.Value(), at)
+	}
+}
+
+// keep stores a span or a log record. For a span that has nothing to do with models it stores only its place among the
+// others; such a log record is ignored.
+func (r *reader) keep(kind byte, raw json.Raw, offset int64) {
+	if r.err != nil || raw.Kind() != json.Object {
+		return
+	}
+	relevant := tellsOfModels(raw)
+	if kind == logItem && !relevant {
+		return
+	}
+	trace := hexID(session.Text(raw, "traceId"), traceBytes)
+	if trace == "" {
+		r.tally.PassOver("spans and log records without a trace", 1)
+		return
+	}
+	r.scratch = append(r.scratch[:0], kind)
+	if relevant {
+		if !r.wrote[r.scope] && len(r.wrote) < mostScopes {
+			r.wrote[r.scope] = true
+			r.tally.Wrote(r.scope)
+		}
+		if bytes.Contains(raw, []byte("session")) || bytes.Contains(raw, []byte("conversation.id")) {
+			if id := sessionOf(raw); id != "" {
+				if r.sessions.Least(trace, id); r.err == nil {
+					r.err = r.sessions.Err(r.path)
+				}
+			}
+		}
+		r.scratch = append(r.scratch, raw...)
+	} else {
+		r.scratch = appendPlace(r.scratch, raw)
+	}
+	if r.err == nil {
+		r.err = r.store.Add(trace, r.scratch, offset)
+	}
+}
+
+// sessionKeys are the attributes that name a session, the most telling first.
+var sessionKeys = [...]string{
+	"gen_ai.conversation.id", "session.id", "traceloop.association.properties.session_id",
+}
+
+var marks = [][]byte{[]byte("gen_ai."), []byte("llm."), []byte("openinference."), []byte("traceloop.")}
+
+// tellsOfModels reports whether an item uses any of the supported conventions.
+func tellsOfModels(raw json.Raw) bool {
+	for _, m := range marks {
+		if bytes.Contains(raw, m) {
+			return true
+		}
+	}
+	return false
+}
+
+// appendPlace appends what places a span among the others.
+func appendPlace(b []byte, raw json.Raw) []byte {
+	b = append(b, '{')
+	for i, key := range []string{"traceId", "spanId", "parentSpanId"} {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(json.AppendString(b, key), ':')
+		b = json.AppendString(b, session.Text(raw, key))
+	}
+	return append(b, '}')
+}
+
+// sessionOf returns the session that an item names.
+func sessionOf(raw json.Raw) string {
+	list, _ := raw.Get("attributes")
+	var found [len(sessionKeys)]json.Raw
+	for e := range list.Elements() {
+		key, _ := e.Get("key")
+		if i := slices.IndexFunc(sessionKeys[:], key.Is); i >= 0 {
+			value, _ := e.Get("value")
+			found[i] = appendPlain(nil, value, 0)
+		}
+	}
+	for _, v := range found {
+		if id := source.IDText(v); id != "" {
+			return session.ID(id)
+		}
+	}
+	return ""
+}

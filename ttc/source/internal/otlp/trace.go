@@ -1,0 +1,386 @@
+package otlp
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// traces holds the spans of one session.
+type traces struct {
+	r        *reader
+	out      *calls.Session
+	spans    map[string]*span // by trace and id
+	order    []*span          // by time
+	agents   map[*span]string // names of sub-agents, unique in the session
+	inner    map[*span]bool   // calls that merely wrap another
+	failed   map[string]bool  // tool results, by call id: whether it failed
+	failures map[string]bool  // texts of failed results, if no id is recorded
+	calls    []recorded
+	wrote    map[string]*chat.Message // answers with calls, by the id of the first call
+}
+
+// repeated is how many times the limit on a session's objects the JSON texts of its spans may hold: each call repeats
+// its history there.
+const repeated = 5
+
+// session makes the session of stored items.
+func (r *reader) session(g session.Group) []*calls.Session {
+	t := &traces{
+		r: r, spans: map[string]*span{}, agents: map[*span]string{}, inner: map[*span]bool{},
+		failed: map[string]bool{}, failures: map[string]bool{}, wrote: map[string]*chat.Message{},
+	}
+	for _, part := range g.Parts {
+		switch part.JSON[0] {
+		case spanItem:
+			t.add(spanOf(part))
+		case largeItem:
+			r.tally.Drop(ledger.Drop{
+				Unit: "session", Reason: session.SessionTooLong, Index: -1, File: part.Path, Offset: part.Offset,
+				Detail: "one of its spans or log records is too large on its own",
+			})
+			return nil
+		}
+	}
+	for _, part := range g.Parts {
+		if part.JSON[0] == logItem {
+			t.addEvent(part)
+		}
+	}
+	if len(t.spans) == 0 {
+		return nil
+	}
+	t.order = slices.SortedFunc(maps.Values(t.spans), func(a, b *span) int {
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.trace, b.trace), cmp.Compare(a.id, b.id))
+	})
+	id := t.order[0].trace
+	if name, ok := r.sessions.Get(id); ok {
+		id = name
+	}
+	t.out = r.limits.New(id)
+	t.examine()
+	most, inTexts := repeated*r.limits.MaxObjects, int64(0)
+	for _, s := range t.order {
+		if inTexts += s.objectsInTexts(most); inTexts > most {
+			r.tally.Drop(ledger.Drop{
+				Unit: "session", Reason: session.SessionTooLong, Example: t.out.ID, Index: -1, File: s.path,
+				Offset: s.offset, Detail: fmt.Sprintf("its texts have more than %d objects and lists: raise "+
+					"sources.*.max_session_objects", most),
+			})
+			return nil
+		}
+	}
+	for _, s := range t.order {
+		if s.isCall() {
+			t.read(s)
+		}
+	}
+	for i := range t.calls {
+		if t.out.TooLarge() {
+			break
+		}
+		t.call(t.calls[i].span, &t.calls[i].modelCall)
+	}
+	return []*calls.Session{t.out}
+}
+
+// add adds a span. Of two with the same id, the one with more attributes is kept, and the duplicate is counted.
+func (t *traces) add(s *span) {
+	key := s.trace + s.id
+	if old := t.spans[key]; old != nil {
+		t.r.tally.PassOver("spans that are recorded twice", 1)
+		if len(old.attributes) >= len(s.attributes) {
+			return
+		}
+	}
+	t.spans[key] = s
+}
+
+// addEvent adds a log record. Its span may be missing, or have been exported elsewhere.
+func (t *traces) addEvent(part session.Kept) {
+	ev, trace, id := eventOf(part)
+	s := t.spans[trace+id]
+	if s == nil {
+		s = &span{
+			id:         id,
+			trace:      trace,
+			start:      ev.at,
+			attributes: attributes{},
+			path:       part.Path,
+			offset:     part.Offset,
+		}
+		t.spans[trace+id] = s
+	}
+	s.events = append(s.events, ev)
+	if s.attributes == nil {
+		s.attributes = attributes{}
+	}
+}
+
+// isCall reports whether a span represents a model call that writes messages.
+func (s *span) isCall() bool {
+	switch s.attributes.text("gen_ai.operation.name") {
+	case "chat", "text_completion", "generate_content", "completion":
+		return true
+	case "":
+	default:
+		return false
+	}
+	if kind := s.attributes.text("openinference.span.kind"); kind != "" {
+		return kind == "LLM"
+	}
+	switch s.attributes.text("llm.request.type") {
+	case "chat", "completion":
+		return true
+	case "":
+	default:
+		return false
+	}
+	if s.attributes["gen_ai.output.messages"] != nil || s.attributes["gen_ai.completion.0.role"] != nil {
+		return true
+	}
+	return slices.ContainsFunc(
+		s.events,
+		func(e event) bool { return e.name == "gen_ai.choice" || e.name == details },
+	)
+}
+
+func (s *span) isAgent() bool {
+	return s.attributes.text("gen_ai.operation.name") == "invoke_agent" ||
+		s.attributes.text("openinference.span.kind") == "AGENT" ||
+		s.attributes.text("traceloop.span.kind") == "agent"
+}
+
+func (s *span) isTool() bool {
+	return s.attributes.text("gen_ai.operation.name") == "execute_tool" ||
+		s.attributes.text("openinference.span.kind") == "TOOL" ||
+		s.attributes.text("traceloop.span.kind") == "tool"
+}
+
+// maxAncestors is how far parents are followed: hostile links may form a cycle.
+const maxAncestors = 1000
+
+// ancestors calls each with the spans that enclose a span, innermost first.
+func (t *traces) ancestors(s *span, each func(*span)) {
+	for n := 0; n < maxAncestors; n++ {
+		parent := t.spans[s.trace+s.parent]
+		if s.parent == "" || parent == nil || parent == s {
+			return
+		}
+		s = parent
+		each(s)
+	}
+}
+
+// examine finds what is needed to judge calls: the agents, what failed, and which calls wrap others.
+func (t *traces) examine() {
+	names := map[string]int{}
+	for _, s := range t.order {
+		switch {
+		case s.isCall():
+			t.ancestors(s, func(a *span) {
+				if a.isCall() {
+					t.inner[a] = true
+				}
+			})
+		case s.isAgent():
+			within := false
+			t.ancestors(s, func(a *span) { within = within || a.isAgent() })
+			if !within {
+				continue
+			}
+			name := s.attributes.first("gen_ai.agent.name", "agent.name", "traceloop.entity.name")
+			if name == "" {
+				name = "agent"
+			}
+			if names[name]++; names[name] > 1 {
+				name += "-" + strconv.Itoa(names[name])
+			}
+			t.agents[s] = name
+		case s.isTool():
+			t.tool(s)
+		}
+	}
+}
+
+// tool records whether a tool failed.
+func (t *traces) tool(s *span) {
+	if id := s.attributes.first("gen_ai.tool.call.id", "tool_call.id"); id != "" {
+		t.failed[id] = s.failed
+		return
+	}
+	if s.failed {
+		for _, text := range []string{s.status, s.attributes.text("output.value")} {
+			if text != "" {
+				t.failures[text] = true
+			}
+		}
+	}
+}
+
+// agent returns the name of the sub-agent that a span belongs to; empty: the main agent.
+func (t *traces) agent(s *span) (name string) {
+	t.ancestors(s, func(a *span) {
+		if name == "" {
+			name = t.agents[a]
+		}
+	})
+	return name
+}
+
+func (t *traces) drop(s *span, why ledger.Reason, detail string) {
+	t.r.tally.S.Calls++
+	t.r.tally.Drop(ledger.Drop{
+		Unit: "call", Reason: why, Detail: detail, Example: t.out.ID, Index: -1, File: s.path, Offset: s.offset,
+	})
+}
+
+// recorded is a call as its span describes it.
+type recorded struct {
+	span *span
+	modelCall
+}
+
+// read reads a call.
+func (t *traces) read(s *span) {
+	if t.inner[s] {
+		t.drop(s, session.RepeatedCall, "a span inside it records the same call")
+		return
+	}
+	e := modelCallOf(s)
+	switch {
+	case e.broken != "":
+		t.drop(s, session.MissingHistory, e.broken)
+		return
+	case len(e.outputs) == 0 && s.failed:
+		t.drop(s, session.FailedCall, s.status)
+		return
+	case len(e.outputs) == 0 || len(e.input) == 0:
+		t.drop(s, NoContent, "")
+		return
+	}
+	for i := range e.outputs {
+		if made := e.outputs[i].ToolCalls; len(made) > 0 && made[0].ID != "" {
+			t.wrote[made[0].ID] = &e.outputs[i].Message
+		}
+	}
+	t.calls = append(t.calls, recorded{s, e})
+}
+
+// restore gives answers in a history the text that was omitted there but recorded where they were written.
+func (t *traces) restore(e *modelCall) {
+	for i := range e.input {
+		m := &e.input[i]
+		if m.Form != chat.Absent {
+			continue
+		}
+		m.Form = chat.Null
+		answer := t.wrote[m.ToolCalls[0].ID]
+		if answer == nil || len(answer.ToolCalls) != len(m.ToolCalls) {
+			e.gaps |= ttc.RebuiltHistory
+			continue
+		}
+		m.Form, m.Text, m.Parts = answer.Form, answer.Text, answer.Parts
+	}
+}
+
+// call adds a call.
+func (t *traces) call(s *span, e *modelCall) {
+	t.restore(e)
+	c := calls.Call{
+		ID: e.id, Agent: t.agent(s), Model: e.model, Time: s.start, Tools: e.tools,
+		Gaps: e.gaps, Usage: e.usage, File: s.path, Offset: s.offset,
+	}
+	if c.ID == "" {
+		c.ID = s.trace + "/" + s.id
+	}
+	join(e.input)
+	for _, m := range e.input {
+		message := calls.Message{Message: m}
+		if m.Role == "tool" {
+			if failed, ok := t.failed[m.ToolCallID]; ok {
+				message.Error = &failed
+			} else if text, ok := calls.Plain(&m); ok && t.failures[text] {
+				failed := true
+				message.Error = &failed
+			}
+		}
+		c.Input = append(c.Input, t.out.Message(message))
+	}
+	for i, out := range e.outputs {
+		choice := c
+		choice.Output, choice.FinishReason = out.Message, out.finish
+		if i > 0 {
+			choice.ID += "/" + strconv.Itoa(i)
+		}
+		for _, call := range out.ToolCalls {
+			if call.AsObject {
+				choice.Gaps |= ttc.ParsedArguments
+			}
+		}
+		if t.out.Add(choice); t.out.TooLarge() {
+			return
+		}
+	}
+}
+
+// modelCallOf reads what a call was given and what it wrote, in whichever convention the span uses.
+func modelCallOf(s *span) (e modelCall) {
+	a := s.attributes
+	e.id = a.text("gen_ai.response.id")
+	e.model = a.first("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
+	e.usage = calls.Usage{
+		Input: a.number("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt"),
+		Output: a.number(
+			"gen_ai.usage.output_tokens",
+			"gen_ai.usage.completion_tokens",
+			"llm.token_count.completion",
+		),
+	}
+	switch {
+	case a.text("openinference.span.kind") != "":
+		e.openInference(s)
+	case a["gen_ai.prompt.0.role"] != nil || a["gen_ai.completion.0.role"] != nil:
+		e.numbered(a)
+	default:
+		e.genAI(s)
+	}
+	if e.finish == "" {
+		reasons := a.structured("gen_ai.response.finish_reasons")
+		for r := range reasons.Elements() {
+			e.finish, _ = r.Text()
+			break
+		}
+	}
+	for i := range e.outputs {
+		out := &e.outputs[i]
+		if out.finish == "" {
+			out.finish = e.finish
+		}
+		if out.finish == "tool_call" { // OpenLLMetry's word for it
+			out.finish = "tool_calls"
+		}
+	}
+	if e.tools == nil && e.toolsUnsaid {
+		e.gaps |= ttc.NoTools
+	}
+	e.input = mergeAnswers(e.input)
+	return e
+}
+
+// raws are the elements of a list.
+func raws(list json.Raw) (out []json.Raw) {
+	for e := range list.Elements() {
+		out = append(out, e)
+	}
+	return out
+}

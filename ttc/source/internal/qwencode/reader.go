@@ -1,0 +1,143 @@
+package qwencode
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// Factory is the source as a configuration names it.
+func Factory() source.Factory {
+	return session.Format{
+		Type: "qwen_code", Doc: "sessions of Qwen Code (~/.qwen)", Extensions: []string{".jsonl"},
+		Recognize: session.Marked(isLine, "sessionId"), Entries: entries,
+	}.Factory()
+}
+
+// isLine reports whether an object is a line of a session that holds a message.
+func isLine(line json.Raw) bool {
+	parts := session.Value(session.Value(line, "message"), "parts")
+	return session.Text(line, "sessionId") != "" && session.Text(line, "type") != "" && parts.Kind() == json.Array
+}
+
+type reader struct{ tally *source.Tally }
+
+func entries(tally *source.Tally) session.Entries {
+	return session.Entries{
+		ID:     func(line json.Raw) (string, bool) { return session.Text(line, "sessionId"), isLine(line) },
+		Others: "lines without a message", Sessions: (&reader{tally}).sessions,
+	}
+}
+
+// place is what the conversation was when a line had been written.
+type place struct{ history []calls.Ref }
+
+// sessions makes the session of the lines with one id.
+func (r *reader) sessions(g session.Group) []*calls.Session {
+	id := ""
+	places := map[string]place{}
+	var last place
+	var s *calls.Session
+	slices.SortStableFunc(g.Parts, func(a, b session.Kept) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Offset, b.Offset))
+	})
+	for _, part := range g.Parts {
+		line := json.Raw(part.JSON)
+		if s == nil {
+			id = session.Text(line, "sessionId")
+			s = g.Limits.New(id)
+		}
+		at := last
+		if parent, ok := places[session.Text(line, "parentUuid")]; ok { // it goes back to an earlier line
+			at = parent
+		}
+		history := append([]calls.Ref(nil), at.history...)
+		for _, m := range r.messages(line) {
+			if m.Role == "assistant" {
+				s.Add(calls.Call{
+					ID: session.Text(line, "uuid"), Model: session.Text(line, "model"), Output: m.Message,
+					Time: session.Nanoseconds(session.Text(line, "timestamp")), Input: append([]calls.Ref(nil),
+						history...),
+					File: part.Path, Offset: part.Offset,
+					Gaps: ttc.RebuiltHistory | ttc.NoSystem | ttc.NoTools | argumentGap(m),
+				})
+			}
+			history = append(history, s.Message(m))
+		}
+		last = place{history}
+		places[session.Text(line, "uuid")] = last
+		if s.TooLarge() {
+			break
+		}
+	}
+	if s == nil {
+		return nil
+	}
+	return []*calls.Session{s}
+}
+
+func argumentGap(m calls.Message) ttc.Gaps { return (&exchange.Answer{Message: m.Message}).Gap() }
+
+// messages returns the messages of a line: one, or one for each result of a tool.
+func (r *reader) messages(line json.Raw) (out []calls.Message) {
+	said := session.Value(line, "message")
+	m := chat.Message{Role: exchange.Role(session.Text(said, "role")), Form: chat.Text}
+	if session.Text(line, "type") == "assistant" {
+		m.Role = "assistant"
+	}
+	var texts, thoughts []string
+	for p := range session.Value(said, "parts").Elements() {
+		text, isText := session.Value(p, "text").Text()
+		thought, _ := session.Value(p, "thought").Bool()
+		call, result := session.Value(p, "functionCall"), session.Value(p, "functionResponse")
+		switch {
+		case isText && thought:
+			thoughts = append(thoughts, text)
+		case isText:
+			texts = append(texts, text)
+		case call != nil:
+			made := chat.ToolCall{ID: session.Text(call, "id"), Type: "function", Name: session.Text(call, "name")}
+			exchange.Arguments(&made, session.Value(call, "args"))
+			m.ToolCalls = append(m.ToolCalls, made)
+		case result != nil:
+			out = append(out, resultOf(result))
+		default:
+			r.tally.PassOver("parts of messages that are neither texts nor calls nor results", 1)
+		}
+	}
+	if m.Text = strings.Join(texts, ""); m.Text == "" && m.ToolCalls != nil {
+		m.Form = chat.Null
+	}
+	if thoughts != nil {
+		m.Reasoning, m.ReasoningKey = strings.Join(thoughts, ""), "reasoning_content"
+	}
+	if texts != nil || m.ToolCalls != nil || thoughts != nil {
+		out = append(out, calls.Message{Message: m})
+	}
+	return out
+}
+
+// resultOf reads a tool's result: its output or its error as text, or the object that it is.
+func resultOf(result json.Raw) calls.Message {
+	m := calls.Message{Message: chat.Message{Role: "tool", Form: chat.Text, ToolCallID: session.Text(result, "id")}}
+	response := session.Value(result, "response")
+	if output, ok := session.Value(response, "output").Text(); ok {
+		m.Text = output
+		return m
+	}
+	if failure, ok := session.Value(response, "error").Text(); ok {
+		yes := true
+		m.Text, m.Error = failure, &yes
+		return m
+	}
+	m.Text = string(response)
+	return m
+}

@@ -1,0 +1,36 @@
+package requestlog
+
+import (
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// extensions are the file name extensions of logs.
+var extensions = []string{".jsonl", ".json", ".ndjson", ".log"}
+
+// keys are those of which an entry has at least one.
+var keys = []string{"request", "litellm_call_id", "model_input_messages"}
+
+// Chat is the source for logs of chat completions and Anthropic's messages.
+func Chat() source.Factory {
+	return factory("chat", "OpenAI's chat completions and LiteLLM 1.106.2; Anthropic's messages: documented",
+		"logs of requests: chat completions (OpenAI and what imitates it, LiteLLM's payload), Anthropic's messages",
+		func(e *entry) bool { return !e.isResponses() })
+}
+
+// Responses is the source for logs of the Responses API.
+func Responses() source.Factory {
+	return factory("responses", "the Responses API", "logs of requests: OpenAI's responses", (*entry).isResponses)
+}
+
+func factory(typ, tried, doc string, ours func(*entry) bool) source.Factory {
+	return session.Format{
+		Type: typ, Tried: tried, Doc: doc, Extensions: extensions,
+		Recognize: session.Marked(func(raw json.Raw) bool {
+			e, ok := entryOf(raw)
+			return ok && ours(&e)
+		}, keys...),
+		Entries: func(tally *source.Tally) session.Entries { return entries(tally, ours) },
+	}.Factory()
+}

@@ -1,0 +1,195 @@
+package requestlog
+
+import (
+	"encoding/hex"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// entry is a call as it appears in a log.
+type entry struct {
+	raw, request, response json.Raw
+	failed                 string // why there is no answer; empty: no reason is recorded
+}
+
+// entryOf finds the request and the response of an entry. It reports false for anything that is not a call.
+func entryOf(raw json.Raw) (entry, bool) {
+	e := entry{raw: raw}
+	if isLiteLLM(raw) {
+		e.request, e.response = liteLLMRequest(raw), exchange.Joined(body(raw, "response"))
+		if text := session.Text(raw, "error_str"); text != "" || session.Text(raw, "status") == "failure" {
+			e.failed = session.Name("the status is failure: " + text)
+		}
+		return e, true
+	}
+	if given, ok := raw.Get("model_input_messages"); ok {
+		e.request, e.response = stepOf(raw, given)
+		return e, given.Kind() == json.Array && e.response != nil
+	}
+	e.request, e.response = body(raw, "request"), exchange.Joined(body(raw, "response"))
+	if e.request.Kind() != json.Object || !isRequest(e.request) {
+		return e, false
+	}
+	for _, where := range []json.Raw{e.response, raw} {
+		if failure, ok := where.Get("error"); ok && failure.Kind() != json.Null {
+			e.failed = failureOf(failure)
+		}
+	}
+	if e.failed == "" && e.response.Kind() == json.Null {
+		e.failed = "there is no response"
+	}
+	return e, true
+}
+
+// isResponses reports whether a call uses the Responses API: judging by its response, or by its request if the response
+// is of no known kind.
+func (e *entry) isResponses() bool {
+	if exchange.Known(e.response) {
+		return exchange.IsResponses(e.response)
+	}
+	_, messages := e.request.Get("messages")
+	return !messages
+}
+
+// isRequest reports whether an object is a request to one of the APIs.
+func isRequest(request json.Raw) bool {
+	if m, ok := request.Get("messages"); ok && m.Kind() == json.Array {
+		return true
+	}
+	in, ok := request.Get("input")
+	_, model := request.Get("model")
+	return ok && model && (in.Kind() == json.Array || in.Kind() == json.String)
+}
+
+func failureOf(failure json.Raw) string {
+	if text, ok := failure.Text(); ok {
+		return session.Name(text)
+	}
+	return session.Name(session.Text(failure, "message"))
+}
+
+// body returns the value under a key: an object, the text of one, or an object with either of them under body.
+func body(raw json.Raw, key string) json.Raw {
+	v, ok := raw.Get(key)
+	if !ok {
+		return json.Raw("null")
+	}
+	for range 3 {
+		if text, ok := v.Text(); ok {
+			parsed, err := json.Parse([]byte(text), json.Limits{})
+			if err != nil {
+				return v
+			}
+			v = parsed
+			continue
+		}
+		inner, ok := v.Get("body")
+		if v.Kind() != json.Object || !ok {
+			return v
+		}
+		v = inner
+	}
+	return v
+}
+
+// isLiteLLM reports whether an entry is a LiteLLM payload.
+func isLiteLLM(raw json.Raw) bool {
+	_, call := raw.Get("litellm_call_id")
+	_, messages := raw.Get("messages")
+	return call && messages
+}
+
+// liteLLMRequest assembles the request from its separate parts: the messages, or the input, and the parameters.
+func liteLLMRequest(raw json.Raw) json.Raw {
+	messages, _ := raw.Get("messages")
+	b := append(append([]byte(`{"messages":`), messages...), `,"input":`...)
+	b = append(b, messages...)
+	parameters, _ := raw.Get("model_parameters")
+	for key, value := range parameters.Members() {
+		if name, _ := key.Text(); name != "messages" && name != "input" {
+			b = append(append(append(append(b, ','), key...), ':'), value...)
+		}
+	}
+	return append(b, '}')
+}
+
+// session returns the session that a call belongs to according to the log; empty: it doesn't say.
+func (e *entry) session() string {
+	metadata, _ := e.raw.Get("metadata")
+	own, _ := e.request.Get("metadata")
+	for _, key := range []string{"session_id", "conversation_id", "thread_id", "conversation", "trace_id"} {
+		for _, where := range []json.Raw{e.raw, metadata, e.request, own} {
+			v, _ := where.Get(key)
+			if v.Kind() == json.Object {
+				v, _ = v.Get("id")
+			}
+			if id := source.IDText(v); id != "" && id != session.Text(e.raw, "litellm_call_id") {
+				return id
+			}
+		}
+	}
+	// As Claude Code writes it, older and newer.
+	user := session.Text(own, "user_id")
+	if _, id, ok := strings.Cut(user, "_session_"); ok {
+		return id
+	}
+	if parsed, err := json.Parse([]byte(user), json.Limits{}); err == nil {
+		return session.Text(parsed, "session_id")
+	}
+	return ""
+}
+
+// opening returns the same name for all calls that begin alike.
+func (e *entry) opening() string {
+	h := xxh3.New()
+	for _, key := range []string{"system", "instructions"} {
+		v, _ := e.request.Get(key)
+		_, _ = h.Write(v)
+	}
+	for _, key := range []string{"messages", "input"} {
+		list, _ := e.request.Get(key)
+		if list.Kind() == json.String {
+			_, _ = h.Write(list)
+			break
+		}
+		for m := range list.Elements() {
+			_, _ = h.WriteString(session.Text(m, "role"))
+			content, _ := m.Get("content")
+			_, _ = h.Write(content)
+			if session.Text(m, "role") == "user" {
+				break
+			}
+		}
+		if list.Kind() == json.Array {
+			break
+		}
+	}
+	sum := h.Sum128().Bytes()
+	return "log-" + hex.EncodeToString(sum[:8])
+}
+
+// time returns when a call was made, in nanoseconds since 1970; 0: the log doesn't say.
+func (e *entry) time() int64 {
+	for _, key := range []string{"startTime", "start_time", "timestamp", "created_at", "time"} {
+		v, ok := e.raw.Get(key)
+		if !ok {
+			continue
+		}
+		if text, ok := v.Text(); ok {
+			return session.Nanoseconds(text)
+		}
+		switch f, _ := v.Float64(); {
+		case f > 0 && f < 1e10:
+			return int64(f * 1e9)
+		case f >= 1e11 && f < 1e13:
+			return int64(f * 1e6)
+		}
+	}
+	return 0
+}

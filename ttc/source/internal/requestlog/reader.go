@@ -1,0 +1,220 @@
+package requestlog
+
+import (
+	"encoding/hex"
+	"slices"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// reader makes sessions from calls.
+type reader struct {
+	tally *source.Tally
+	ours  func(*entry) bool
+	named *session.Names // sessions named by the log, by the key they are stored under
+	links *session.Names // for a response: the previous one, or the session it begins
+}
+
+func entries(tally *source.Tally, ours func(*entry) bool) session.Entries {
+	r := &reader{tally: tally, ours: ours, named: &session.Names{}, links: &session.Names{}}
+	return session.Entries{
+		ID: r.key, Others: "entries that are calls of a kind that the source doesn't read",
+		Regroup: r.session, Sessions: r.sessions, Names: []*session.Names{r.named, r.links},
+	}
+}
+
+// key returns what a call is stored under.
+func (r *reader) key(raw json.Raw) (string, bool) {
+	e, ok := entryOf(raw)
+	if !ok || !r.ours(&e) {
+		return "", false
+	}
+	begins := e.session()
+	if begins == "" {
+		begins = e.opening()
+	} else { // it may be longer than a key
+		r.named.Set(hashed(begins), begins)
+		begins = hashed(begins)
+	}
+	id, previous := session.Text(e.response, "id"), session.Text(e.request, "previous_response_id")
+	if !exchange.IsResponses(e.response) || id == "" {
+		return begins, true
+	}
+	if previous != "" {
+		begins = hashed(previous)
+	}
+	r.links.Set(hashed(id), begins)
+	return hashed(id), true
+}
+
+// hashed shortens an id.
+func hashed(id string) string {
+	sum := xxh3.HashString128(id).Bytes()
+	return hex.EncodeToString(sum[:12])
+}
+
+// session returns the session for a key, which is determined by the response that begins its chain. The whole chain is
+// then linked to that response directly, so that no chain is followed twice. Responses that name each other in a circle
+// are one session.
+func (r *reader) session(key string) string {
+	chain := map[string]bool{key: true}
+	for next, ok := r.links.Get(key); ok && !chain[next]; next, ok = r.links.Get(next) {
+		chain[next] = true
+		key = next
+	}
+	for link := range chain {
+		if link == key {
+			r.links.Delete(key)
+		} else {
+			r.links.Set(link, key)
+		}
+	}
+	if name, ok := r.named.Get(key); ok {
+		return name
+	}
+	return key
+}
+
+// sessions makes the session of the calls.
+func (r *reader) sessions(g session.Group) []*calls.Session {
+	l := &log{r: r, limits: g.Limits, byID: map[string]*call{}}
+	for _, part := range g.Parts {
+		l.add(part)
+	}
+	if l.out == nil {
+		return nil
+	}
+	for _, c := range l.calls {
+		if l.give(c); l.out.TooLarge() {
+			break
+		}
+	}
+	return []*calls.Session{l.out}
+}
+
+// log holds the calls of one session.
+type log struct {
+	r         *reader
+	limits    session.Limits
+	out       *calls.Session
+	calls     []*call
+	byID      map[string]*call
+	assembled int64 // messages of histories
+}
+
+type call struct {
+	exchange.Exchange
+	part session.Kept
+	time int64
+	full []calls.Ref // all messages that it was given; nil: not assembled yet
+	open bool        // it is being assembled
+	lost bool        // what it continues is not in the log
+}
+
+func (l *log) add(part session.Kept) {
+	e, _ := entryOf(part.JSON)
+	if l.out == nil {
+		key, _ := l.r.key(part.JSON)
+		l.out = l.limits.New(l.r.session(key))
+	}
+	if e.failed != "" {
+		l.drop(part, session.FailedCall, e.failed)
+		return
+	}
+	x, err := exchange.Of(e.request, e.response)
+	switch {
+	case err != nil:
+		l.drop(part, session.UnknownShape, err.Error())
+		return
+	case len(x.Answers) == 0:
+		l.drop(part, session.FailedCall, "the response has no answer")
+		return
+	}
+	c := &call{Exchange: x, part: part, time: e.time()}
+	l.calls = append(l.calls, c)
+	if x.ID != "" {
+		l.byID[x.ID] = c
+	}
+}
+
+func (l *log) drop(part session.Kept, why ledger.Reason, detail string) {
+	l.r.tally.S.Calls++
+	l.r.tally.Drop(ledger.Drop{
+		Unit: "call", Reason: why, Detail: detail, Example: l.out.ID, Index: -1, File: part.Path, Offset: part.Offset,
+	})
+}
+
+// give adds a call, with the messages of those that it continues.
+func (l *log) give(c *call) {
+	input, ok := l.history(c)
+	if l.out.TooLarge() {
+		return
+	}
+	if !ok {
+		l.drop(c.part, session.MissingHistory, "the response "+session.Name(c.Previous)+" is not in the log")
+		return
+	}
+	c.AddTo(l.out, calls.Call{Time: c.time, Input: input, File: c.part.Path, Offset: c.part.Offset})
+}
+
+// history returns all messages that a call was given. The system prompt of an earlier call isn't carried over.
+func (l *log) history(c *call) ([]calls.Ref, bool) {
+	var chain []*call
+	at := c
+	for at.full == nil && at.Previous != "" {
+		before := l.byID[at.Previous]
+		if before == nil || at.open || at.lost {
+			at.lost = true
+			for _, x := range chain {
+				x.open, x.lost = false, true
+			}
+			return nil, false
+		}
+		at.open = true
+		chain = append(chain, at)
+		at = before
+	}
+	if at.lost {
+		return nil, false
+	}
+	if at.full == nil {
+		at.full = l.refs(at.Input)
+	}
+	for _, x := range slices.Backward(chain) {
+		x.open = false
+		own, past := l.refs(x.Input), at.full
+		if l.begins(own) {
+			x.full, own = append(x.full, own[0]), own[1:]
+		}
+		if l.begins(past) {
+			past = past[1:]
+		}
+		if l.assembled += int64(len(past) + len(own)); l.assembled > l.out.MostGiven {
+			l.out.Give(int(l.assembled))
+			return nil, false
+		}
+		x.full = slices.Concat(x.full, past, l.refs([]calls.Message{{Message: at.Answers[0].Message}}), own)
+		at = x
+	}
+	return c.full, true
+}
+
+// begins reports whether messages begin with a system prompt.
+func (l *log) begins(messages []calls.Ref) bool {
+	return len(messages) > 0 && l.out.At(messages[0]).Role == "system"
+}
+
+func (l *log) refs(messages []calls.Message) []calls.Ref {
+	out := make([]calls.Ref, len(messages))
+	for i, m := range messages {
+		out[i] = l.out.Message(m)
+	}
+	return out
+}

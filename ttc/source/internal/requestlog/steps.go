@@ -1,0 +1,57 @@
+package requestlog
+
+import (
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// spoken maps the roles that smolagents gives to messages to those that it sends a model.
+var spoken = map[string]string{"tool-call": "assistant", "tool-response": "user"}
+
+// stepOf makes a request and a response of a step of smolagents: what the model was given, and its message.
+func stepOf(step, given json.Raw) (request, response json.Raw) {
+	written := session.Value(step, "model_output_message")
+	if written == nil {
+		return nil, nil
+	}
+	b := []byte(`{"messages":[`)
+	n := 0
+	for m := range given.Elements() {
+		if n++; n > 1 {
+			b = append(b, ',')
+		}
+		b = append(b, messageOf(m)...)
+	}
+	b = append(b, "]}"...)
+	return b, append(append([]byte(`{"choices":[{"message":`), messageOf(written)...), "}]}"...)
+}
+
+// onlyText returns the text of content that is a single part with one.
+func onlyText(content json.Raw) (text json.Raw, ok bool) {
+	n := 0
+	for p := range content.Elements() {
+		n++
+		text = session.Value(p, "text")
+	}
+	return text, n == 1 && text.Kind() == json.String
+}
+
+// messageOf returns a message with what a model is sent of it.
+func messageOf(m json.Raw) json.Raw {
+	role := session.Text(m, "role")
+	if sent, ok := spoken[role]; ok {
+		role = sent
+	}
+	b := json.AppendString([]byte(`{"role":`), role)
+	for _, key := range []string{"content", "tool_calls", "tool_call_id"} {
+		v := session.Value(m, key)
+		if text, ok := onlyText(v); ok {
+			v = text
+		}
+		if v != nil {
+			b = append(append(append(b, `,"`...), key...), `":`...)
+			b = append(b, v...)
+		}
+	}
+	return append(b, '}')
+}

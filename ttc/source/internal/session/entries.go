@@ -1,0 +1,163 @@
+package session
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+
+	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// Entries describes a format in which each entry - a line, an element of a list, a row of a table - belongs to one
+// session.
+type Entries struct {
+	// ID returns the session that an entry belongs to; ok is false if it is not an entry of the format.
+	ID func(entry json.Raw) (id string, ok bool)
+	// The name under which such entries are counted; if empty, they are counted by type.
+	Others string
+	// Returns the entries that an entry holds, or none if it is an entry itself. If nil, no entry holds any.
+	Within   func(entry json.Raw) []json.Raw
+	Regroup  func(id string) string
+	Names    []*Names                     // what ID keeps
+	Sessions func(Group) []*calls.Session // of the entries with one id
+}
+
+// read reads the sessions of files.
+func (e Entries) read(ctx context.Context, files []string, limits Limits, tally *source.Tally) (Reader, error) {
+	for _, n := range e.Names {
+		n.Limit(limits.MaxNames)
+	}
+	return ReadStored(files, limits, tally, func(s *Store, path string) error {
+		return e.file(ctx, s, path, limits, tally)
+	}, e.Regroup, e.Sessions)
+}
+
+// file stores the entries of a file.
+func (e Entries) file(ctx context.Context, s *Store, path string, limits Limits, tally *source.Tally) error {
+	f, err := source.Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var failed error
+	var known bool
+	others := map[string]int64{}
+	err = ReadEntries(ctx, bufio.NewReaderSize(f, 64<<10), path, limits.MaxLine, tally, func(l Line) bool {
+		for _, entry := range e.within(l.JSON) {
+			id, ok := e.ID(entry)
+			if !ok {
+				e.count(others, entry)
+				continue
+			}
+			known = true
+			failed = s.Add(id, entry, l.Offset)
+			for _, n := range e.Names {
+				failed = errors.Join(failed, n.Err(path))
+			}
+			if failed != nil {
+				return false
+			}
+		}
+		return true
+	})
+	if err = errors.Join(err, failed); err != nil {
+		return err
+	}
+	if !known {
+		tally.Drop(ledger.Drop{Unit: "file", Reason: OtherFormat, Index: -1, File: path})
+		return nil
+	}
+	for name, n := range others {
+		tally.PassOver(name, n)
+	}
+	return nil
+}
+
+// within returns the entries of an entry, which may be the entry itself.
+func (e Entries) within(entry json.Raw) []json.Raw {
+	if e.Within != nil {
+		if inner := e.Within(entry); len(inner) > 0 {
+			return inner
+		}
+	}
+	return []json.Raw{entry}
+}
+
+// mostOthers is how many types of unread entries are told apart.
+const mostOthers = 100
+
+// count counts an unread entry.
+func (e Entries) count(others map[string]int64, entry json.Raw) {
+	name := e.nameOf(entry)
+	if _, known := others[name]; !known && len(others) >= mostOthers {
+		name = "entries of other types"
+	}
+	others[name]++
+}
+
+// nameOf returns the name under which an unread entry is counted.
+func (e Entries) nameOf(entry json.Raw) string {
+	if e.Others != "" {
+		return e.Others
+	}
+	if typ := Text(entry, "type"); typ != "" {
+		return "entries of type " + Name(typ)
+	}
+	return "entries without a type"
+}
+
+// ReadEntries calls each with every object of a file, until it returns false: its lines, or a document that spans
+// several. Damaged lines are recorded and skipped; in a document, nothing after the damage can be found.
+func ReadEntries(
+	ctx context.Context, in *bufio.Reader, path string, limit int64, tally *source.Tally, each func(Line) bool,
+) error {
+	head, err := in.Peek(4 << 10)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return source.ReadError(path, err, 0)
+	}
+	if !isDocument(bytes.TrimLeft(head, "\xEF\xBB\xBF \t\r\n")) {
+		return ReadLines(ctx, in, path, limit, tally, each)
+	}
+	bad := func(offset int64, detail string) {
+		tally.Drop(ledger.Drop{Unit: "line", Reason: UnreadLine, Detail: detail, Index: -1, File: path, Offset: offset})
+	}
+	values := json.NewReader(in, json.Auto, json.Limits{Size: limit})
+	for {
+		v, offset, err := values.Next()
+		var tooLarge *json.SizeError
+		switch {
+		case errors.Is(err, io.EOF), err == nil && tally.Enough(offset):
+			return nil
+		case errors.As(err, &tooLarge):
+			bad(offset, err.Error())
+			continue
+		case err != nil:
+			bad(offset, source.ReadError(path, err, 0).Error())
+			return ctx.Err()
+		}
+		if v.Kind() != json.Object {
+			bad(offset, "the entry is "+v.Kind().String()+", not an object")
+		} else if !each(Line{JSON: v, Offset: offset}) {
+			return nil
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// isDocument reports whether a file that begins like this is a single value: a list, or an object whose first line is
+// not a value on its own and is not followed by a line that begins another.
+func isDocument(head []byte) bool {
+	if len(head) == 0 || head[0] == '[' {
+		return len(head) > 0
+	}
+	first, rest, more := bytes.Cut(head, []byte{'\n'})
+	rest = bytes.TrimLeft(rest, "\r\n")
+	return more && len(rest) > 0 && rest[0] != '{' && !json.Valid(bytes.TrimSpace(first))
+}

@@ -1,0 +1,101 @@
+package session
+
+import (
+	"context"
+
+	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/redact"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// Format is a format of stored sessions.
+type Format struct {
+	Type       string // the source's `_type`
+	Doc        string
+	Tried      string   // see source.Factory
+	Extensions []string // of its files
+	Recognize  func(*source.Head) source.Reading
+
+	// Read reads files, which are sorted, and records what it leaves out. A format may have Entries instead.
+	Read    func(ctx context.Context, files []string, limits Limits, tally *source.Tally) (Reader, error)
+	Entries func(*source.Tally) Entries
+}
+
+// Config is the configuration of a source of sessions.
+type Config struct {
+	Path   []string `yaml:"path" scalar:"true" doc:"folders, files or patterns; together they are one input"`
+	Limits `yaml:",inline"`
+	Redact redact.Config `yaml:"redact" doc:"what to remove before anything is written"`
+}
+
+// Limits bound what is read.
+type Limits struct {
+	MaxLine    int64 `yaml:"max_line_bytes" default:"33554432" validate:"gte=1024,lte=1073741824" doc:"a longer line is dropped"`
+	MaxSession int64 `yaml:"max_session_bytes" default:"33554432" validate:"gte=1024" doc:"a longer session is dropped"`
+	MaxObjects int64 `yaml:"max_session_objects" default:"200000" validate:"gte=100" doc:"a session with more objects and lists than this is dropped"`
+	MaxContext int64 `yaml:"max_session_context" default:"16000000" validate:"gte=100" doc:"a session whose calls were given more messages than this in total is dropped"`
+	MaxNames   int64 `yaml:"max_names_bytes" default:"67108864" validate:"gte=1024" doc:"the ids of all sessions and of their parts may take this much memory"`
+}
+
+// New returns a session without calls, within the limits. A name longer than any id is shortened.
+func (l Limits) New(id string) *calls.Session {
+	s := calls.NewSession(ID(id))
+	if l.MaxContext > 0 {
+		s.MostGiven = l.MaxContext
+	}
+	return s
+}
+
+// Settings are the parts of a config.
+type Settings struct {
+	Path   *[]string
+	Limits Limits
+	Redact redact.Config
+}
+
+// Factory is the source as a configuration names it.
+func (f Format) Factory() source.Factory {
+	return Factory(f, func(c *Config) Settings { return Settings{&c.Path, c.Limits, c.Redact} })
+}
+
+// Factory is Format.Factory for a source with its own config.
+func Factory[C any](f Format, settings func(*C) Settings) source.Factory {
+	out := source.Factory{Type: f.Type, Doc: f.Doc, Tried: f.Tried, Recognize: f.Recognize}
+	path := func(c *C) *[]string { return settings(c).Path }
+	if f.Read == nil {
+		f.Read = func(ctx context.Context, files []string, limits Limits, tally *source.Tally) (Reader, error) {
+			return f.Entries(tally).read(ctx, files, limits, tally)
+		}
+	}
+	return source.Folders(out, path, func(ctx context.Context, c C, opt source.Options) (*Source, error) {
+		s := settings(&c)
+		files, err := Find(*s.Path, f.Extensions...)
+		if err != nil {
+			return nil, err
+		}
+		tally := &source.Tally{Tell: opt.Drop, Sample: opt.Sample}
+		r, err := f.Read(ctx, files, s.Limits, tally)
+		if err != nil {
+			return nil, err
+		}
+		return newSource(ctx, r, s, tally, opt)
+	})
+}
+
+// Marked recognises inputs in which one of the first entries carries the format's mark. Such an entry has at least one
+// of the keys: most inputs have none of them, so their entries, which may be large, aren't searched once for each
+// format.
+func Marked(mark func(entry json.Raw) bool, keys ...string) func(*source.Head) source.Reading {
+	return func(h *source.Head) source.Reading {
+		if !h.Columns().Has(keys...) {
+			return source.Reading{}
+		}
+		for _, entry := range h.Entries {
+			if entry.Kind() == json.Object && mark(entry) {
+				return source.Reading{Fit: source.Certain}
+			}
+		}
+		return source.Reading{}
+	}
+}

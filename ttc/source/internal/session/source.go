@@ -1,0 +1,230 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/redact"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// Reader reads sessions, in the order of their ids.
+type Reader interface {
+	// Next returns the next session; after the last it returns io.EOF.
+	Next(ctx context.Context) (*calls.Session, error)
+	Close() error
+}
+
+// Source makes examples from sessions.
+type Source struct {
+	reader Reader
+	tally  *source.Tally
+	input  source.Input
+	redact *redact.Redactor // nil: no redaction
+	prove  source.Prove     // nil: nothing can be proven
+	queue  []*calls.Example
+	at     source.Cursor
+	owned  map[xxh3.Uint128]struct{}
+	ids    source.Names
+	err    error
+}
+
+var _ source.Source = (*Source)(nil)
+
+// newSource returns the source for a reader, which records in tally what it leaves out.
+func newSource(
+	ctx context.Context, r Reader, settings Settings, tally *source.Tally, opt source.Options,
+) (*Source, error) {
+	named, err := source.Matches(*settings.Path)
+	if err != nil {
+		r.Close()
+		return nil, err
+	}
+	input, err := source.Identify(ctx, named)
+	if err != nil {
+		r.Close()
+		return nil, err
+	}
+	redactor, err := redact.New(settings.Redact)
+	if err != nil {
+		r.Close()
+		return nil, err
+	}
+	s := &Source{
+		redact: redactor, prove: opt.Prove, reader: r, tally: tally, input: input, owned: map[xxh3.Uint128]struct{}{},
+	}
+	s.ids.Reset()
+	if opt.Resume != nil {
+		if err := source.Replay(ctx, s, tally, opt); err != nil {
+			s.Close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Next returns the next example; see source.Source.
+func (s *Source) Next(ctx context.Context) (*ttc.Example, source.Cursor, error) {
+	if s.err != nil {
+		return nil, s.at, s.err
+	}
+	for len(s.queue) == 0 {
+		if s.err = ctx.Err(); s.err != nil {
+			return nil, s.at, s.err
+		}
+		session, err := s.reader.Next(ctx)
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				s.input.Sum = s.at.Sum
+			}
+			s.err = err
+			return nil, s.at, err
+		}
+		if session.TooLarge() {
+			s.tally.Drop(ledger.Drop{
+				Unit: "session", Reason: SessionTooLong, Example: session.ID, Index: -1, File: s.input.Path,
+				Detail: fmt.Sprintf("its calls were given more than %d messages in total: raise sources.*.max_session_context", session.MostGiven),
+			})
+			continue
+		}
+		if session.Len() > 0 {
+			s.tally.S.Sessions++
+			s.queue = s.named(session.Examples(s.owns))
+		}
+	}
+	ex := s.queue[0]
+	s.queue[0] = nil
+	s.queue = s.queue[1:]
+	s.book(ex)
+	return &ex.Example, s.at, nil
+}
+
+// named leaves out the examples with a call that names no tool: no trainer takes one.
+func (s *Source) named(all []*calls.Example) []*calls.Example {
+	return slices.DeleteFunc(all, func(ex *calls.Example) bool {
+		for i := range ex.Graph.Nodes {
+			for j, c := range ex.Graph.Nodes[i].Message.ToolCalls {
+				if c.Name != "" {
+					continue
+				}
+				s.tally.Drop(ledger.Drop{
+					Unit: "session", Reason: NamelessCall, Example: ID(ex.ID), Index: -1, File: s.input.Path,
+					Detail: fmt.Sprintf("message %d, call %d", i+1, j+1),
+				})
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// owns reports whether an answer is trained where it now occurs: the first session that contains it owns it.
+func (s *Source) owns(id string, answer xxh3.Uint128) bool {
+	if id == "" {
+		return true
+	}
+	h := answer.Bytes()
+	key := xxh3.HashString128(string(h[:]) + id)
+	if _, ok := s.owned[key]; ok {
+		return false
+	}
+	s.owned[key] = struct{}{}
+	return true
+}
+
+var reasons = map[calls.Reason]ledger.Reason{
+	calls.Repeated: RepeatedCall, calls.Copied: CopiedCall,
+	calls.Abandoned: AbandonedRetry, calls.Ambiguous: AmbiguousRetry,
+}
+
+// book counts an example that is returned, and what became of its calls.
+func (s *Source) book(ex *calls.Example) {
+	st := &s.tally.S
+	if s.prove != nil {
+		s.check(ex)
+	}
+	claimed := ttc.IDsLogProbs
+	if s.redact != nil {
+		before := ex.Fidelity
+		if s.redact.Example(&ex.Example); ex.Fidelity < before { // redacted messages lose their ids
+			claimed = ex.Fidelity
+		}
+		st.Redacted = s.redact.Counts()
+	}
+	ex.ID, ex.Task, ex.Trial = ID(ex.ID), ID(ex.Task), ID(ex.Trial)
+	sum, size := fingerprint(&ex.Example)
+	if unique, _ := s.ids.Add(s.at.Row, ex.ID, xxh3.Uint128{Hi: uint64(s.at.Row) + 1}); unique != ex.ID {
+		if st.RepeatedIDs++; st.FirstRepeat == "" {
+			st.FirstRepeat = ex.ID
+		}
+		ex.ID = unique
+	}
+	ex.Row = s.at.Row
+	s.at.Row++
+	s.at.Offset += size
+	s.at.Sum = source.Chain(s.at.Sum, sum)
+	st.Entries++
+	st.Examples++
+	st.Calls += ex.Calls
+	for _, a := range ex.Answers {
+		st.Grade(min(a.Fidelity, claimed), a.Gaps)
+		st.GivenTokens += a.PromptTokens
+		st.WrittenTokens += a.OutputTokens
+	}
+	for _, c := range ex.SetAside {
+		d := ledger.Drop{
+			Unit:    "call",
+			Reason:  reasons[c.Why],
+			Example: ex.ID,
+			Index:   -1,
+			File:    c.File,
+			Offset:  c.Offset,
+		}
+		if c.ID != "" {
+			d.Detail = "answer " + ID(c.ID)
+		}
+		s.tally.Drop(d)
+	}
+}
+
+// fingerprint returns a hash of what an example says, and roughly how many bytes it takes.
+func fingerprint(ex *ttc.Example) (sum uint64, size int64) {
+	h := xxh3.New()
+	text := func(s string) {
+		size += int64(len(s))
+		_, _ = h.WriteString(s)
+		_, _ = h.Write([]byte{0})
+	}
+	text(ex.ID)
+	for i := range ex.Graph.Nodes {
+		m := &ex.Graph.Nodes[i].Message
+		for _, s := range []string{m.Role, m.Text, m.Reasoning} {
+			text(s)
+		}
+		for _, p := range m.Parts {
+			text(string(p.Raw))
+		}
+		for _, c := range m.ToolCalls {
+			text(c.Name)
+			text(c.Arguments)
+		}
+	}
+	return h.Sum64(), size
+}
+
+// Inputs returns what was read.
+func (s *Source) Inputs() []source.Input { return []source.Input{s.input} }
+
+// Stats returns the counts so far.
+func (s *Source) Stats() *source.Stats { return &s.tally.S }
+
+// Close ends the reading.
+func (s *Source) Close() error { return s.reader.Close() }

@@ -1,0 +1,86 @@
+package session
+
+import (
+	"context"
+	"io"
+	"iter"
+
+	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// stored reads the sessions in a store.
+type stored struct {
+	store *Store
+	tally *source.Tally
+	next  func() (Group, error, bool)
+	stop  func()
+	make  func(Group) []*calls.Session
+	queue []*calls.Session
+}
+
+// ReadStored calls file for each of the files, to store what it says about sessions, and then has sessions make them.
+// id, if not nil, returns each session's true id once all files have been read.
+func ReadStored(
+	files []string, limits Limits, tally *source.Tally,
+	file func(s *Store, path string) error, id func(string) string, sessions func(Group) []*calls.Session,
+) (Reader, error) {
+	store, err := NewStore()
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range files {
+		store.Begin(path)
+		if err := file(store, path); err != nil {
+			store.Close()
+			return nil, err
+		}
+	}
+	if id != nil {
+		if err := store.regroup(id); err != nil {
+			store.Close()
+			return nil, err
+		}
+	}
+	r := &stored{store: store, tally: tally, make: sessions}
+	r.next, r.stop = iter.Pull2(store.All(limits))
+	return r, nil
+}
+
+// Next returns the next session.
+func (r *stored) Next(ctx context.Context) (*calls.Session, error) {
+	for len(r.queue) == 0 {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		g, err, ok := r.next()
+		switch {
+		case !ok:
+			return nil, io.EOF
+		case err != nil:
+			return nil, err
+		case g.TooLarge:
+			r.tally.Drop(ledger.Drop{
+				Unit: "session", Reason: SessionTooLong, Index: -1, File: g.Path,
+				Detail: g.Limits.Excess(g.Size, g.Objects),
+			})
+			continue
+		case g.Repeated > 0:
+			r.tally.Drop(ledger.Drop{
+				Unit: "session", Reason: source.IdenticalRow, Count: g.Repeated, Index: -1, File: g.Path,
+			})
+		}
+		r.queue = r.make(g)
+	}
+	s := r.queue[0]
+	r.queue[0] = nil
+	r.queue = r.queue[1:]
+	return s, nil
+}
+
+// Close ends the reading.
+func (r *stored) Close() error {
+	r.stop()
+	return r.store.Close()
+}

@@ -1,0 +1,676 @@
+package traces
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
+)
+
+// graph makes a chain from the messages, including what they carry besides their text.
+func (s *Source) graph(raw json.Raw, ex *ttc.Example) error {
+	if texts(raw) {
+		raw = alternating(raw)
+	}
+	messages, err := parseMessages(raw)
+	if err != nil {
+		return err
+	}
+	if len(messages) == 0 {
+		return fmt.Errorf("%s is empty", s.cfg.MessagesKey)
+	}
+	return s.chain(messages, ex)
+}
+
+// parseMessages reads messages, including ShareGPT's, and also the JSON text of a list of them. Content that is all
+// text becomes a text.
+func parseMessages(raw json.Raw) ([]chat.Message, error) {
+	if text, ok := raw.Text(); ok {
+		inner, err := json.Parse([]byte(text), source.InTexts)
+		if err != nil {
+			return nil, fmt.Errorf("a text in place of messages, which is not JSON: %w", json.LineError(err))
+		}
+		raw = inner
+	}
+	if !areStandard(raw) {
+		if messages, ok := foreign(raw); ok {
+			return messages, nil
+		}
+	}
+	raw = asMessages(raw)
+	messages, err := chat.ParseMessages(raw)
+	if err == nil && slices.ContainsFunc(messages, hasBlocks) {
+		messages, err = blockMessages(raw)
+	}
+	for i := range messages {
+		messages[i].FlattenText()
+	}
+	return messages, err
+}
+
+// renamed returns messages with the role and the content under the usual keys, if the configuration names others.
+func (s *Source) renamed(list json.Raw) json.Raw {
+	if s.cfg.RoleKey == "" && s.cfg.ContentKey == "" {
+		return list
+	}
+	if text, ok := list.Text(); ok {
+		if inner, err := json.Parse([]byte(text), source.InTexts); err == nil {
+			list = inner
+		}
+	}
+	if list.Kind() != json.Array {
+		return list
+	}
+	names := map[string]string{s.cfg.RoleKey: "role", s.cfg.ContentKey: "content"}
+	delete(names, "")
+	out := []byte{'['}
+	for m := range list.Elements() {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = renameMembers(out, m, names)
+	}
+	return append(out, ']')
+}
+
+// renameMembers appends an object with other names for some of its members; what had those names before is dropped.
+func renameMembers(out []byte, o json.Raw, names map[string]string) []byte {
+	if o.Kind() != json.Object {
+		return append(out, o...)
+	}
+	taken := map[string]bool{}
+	for from, to := range names {
+		_, has := o.Get(from)
+		taken[to] = has && from != to
+	}
+	out = append(out, '{')
+	first := true
+	for key, v := range o.Members() {
+		name, _ := key.Text()
+		to, renamed := names[name]
+		switch {
+		case renamed:
+			name = to
+		case taken[name]:
+			continue
+		}
+		if !first {
+			out = append(out, ',')
+		}
+		first = false
+		out = append(append(json.AppendString(out, name), ':'), v...)
+	}
+	return append(out, '}')
+}
+
+// hasBlocks reports whether a message uses blocks as in Anthropic's API for what the chat API has members for.
+func hasBlocks(m chat.Message) bool {
+	return slices.ContainsFunc(m.Parts, func(p chat.Part) bool {
+		return p.Type == "tool_use" || p.Type == "tool_result" || p.Type == "thinking"
+	})
+}
+
+// blockMessages reads messages, some of which have Anthropic's blocks: tool calls and results, reasoning.
+func blockMessages(raw json.Raw) (out []chat.Message, err error) {
+	for e := range raw.Elements() {
+		one, err := chat.ParseMessages(json.Raw("[" + string(e) + "]"))
+		if err != nil {
+			return nil, err
+		}
+		if !hasBlocks(one[0]) {
+			out = append(out, one[0])
+			continue
+		}
+		content, _ := e.Get("content")
+		for _, m := range exchange.AnthropicMessages(one[0].Role, content) {
+			if m.Error != nil && *m.Error {
+				m.Extra = append(m.Extra, chat.Member{Key: "is_error", Value: json.Raw("true")})
+			}
+			out = append(out, m.Message)
+		}
+		out[len(out)-1].Extra = append(out[len(out)-1].Extra, one[0].Extra...)
+	}
+	return out, nil
+}
+
+// demonstration makes a conversation from the prompt of the current entry and its answer.
+func (s *Source) demonstration(prompt, response json.Raw, ex *ttc.Example) error {
+	messages, err := passage(prompt, "user")
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.cfg.PromptKey, err)
+	}
+	if more := s.context(s.field(s.cfg.ContextKey)); more != "" && len(messages) > 0 {
+		last := &messages[len(messages)-1]
+		last.Text += "\n\n" + more
+	}
+	if response.Kind() == json.Number { // such as the result of a sum
+		response = json.AppendString(nil, string(response))
+	}
+	answer, err := passage(response, "assistant")
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.cfg.ResponseKey, err)
+	}
+	if len(messages) == 0 {
+		return fmt.Errorf("%s is empty", s.cfg.PromptKey)
+	}
+	return s.chain(slices.Concat(s.earlier(s.field(s.cfg.HistoryKey)), messages, answer), ex)
+}
+
+// complete adds to a prompt what its entry has beside it: a text to put below it, earlier turns, a system message.
+func (s *Source) complete(p ttc.Prompt, entry json.Raw) ttc.Prompt {
+	more, earlier := s.context(first(entry, s.cfg.ContextKey)), s.earlier(first(entry, s.cfg.HistoryKey))
+	switch {
+	case p.Form == ttc.TextPrompt && p.Text != "":
+		if more != "" {
+			p.Text += "\n\n" + more
+		}
+		p = p.After(earlier...)
+	case p.Form == ttc.MessagesPrompt: // it is the whole conversation
+		if more != "" {
+			s.unused(s.cfg.ContextKey)
+		}
+		if earlier != nil {
+			s.unused(s.cfg.HistoryKey)
+		}
+	}
+	if own := s.systemOf(first(entry, s.cfg.SystemKey, "systemInstruction", "system_instruction")); own != "" {
+		return p.Under(own)
+	}
+	return p.Under(s.system)
+}
+
+// context returns the text to put below an entry's prompt. Anything else there is reported as unread.
+func (s *Source) context(v json.Raw) string {
+	text, ok := v.Text()
+	if !ok && v != nil {
+		s.unused(s.cfg.ContextKey)
+	}
+	return text
+}
+
+// systemOf returns the text of the system message beside an entry's conversation or prompt. Anything else there is
+// reported as unread.
+func (s *Source) systemOf(v json.Raw) string {
+	text := systemText(v)
+	if text == "" && v != nil && v.Kind() != json.String {
+		s.unused(s.cfg.SystemKey)
+	}
+	return text
+}
+
+// unused reports a key of the entry as unread, once.
+func (s *Source) unused(key string) {
+	if !slices.Contains(s.unread, key) {
+		s.unread = append(s.unread, key)
+	}
+}
+
+// earlier reads the turns before an entry's prompt. What isn't such turns is reported as unread.
+func (s *Source) earlier(list json.Raw) []chat.Message {
+	if text, ok := list.Text(); ok {
+		if text == "" {
+			return nil
+		}
+		if inner, err := json.Parse([]byte(text), source.InTexts); err == nil {
+			list = inner
+		}
+	}
+	turns, ok := exchanges(list)
+	if !ok {
+		if messages, err := parseMessages(list); list.Kind() == json.Array && err == nil {
+			return messages
+		}
+		s.unused(s.cfg.HistoryKey)
+	}
+	return turns
+}
+
+// exchanges reads a list of [prompt, answer], as LLaMA-Factory's instruction files have them.
+func exchanges(list json.Raw) (turns []chat.Message, ok bool) {
+	if list == nil {
+		return nil, true
+	}
+	if list.Kind() != json.Array {
+		return nil, false
+	}
+	for pair := range list.Elements() {
+		texts := slices.Collect(pair.Elements())
+		if len(texts) != 2 {
+			return nil, false
+		}
+		for i, role := range []string{"user", "assistant"} {
+			text, ok := texts[i].Text()
+			if !ok {
+				return nil, false
+			}
+			turns = append(turns, chat.Message{Role: role, Form: chat.Text, Text: text})
+		}
+	}
+	return turns, true
+}
+
+// passage reads text, which becomes a message with the given role, or messages, or a single one.
+func passage(raw json.Raw, role string) ([]chat.Message, error) {
+	switch raw.Kind() {
+	case json.String:
+		text, _ := raw.Text()
+		if strings.HasPrefix(text, "[{") && (strings.Contains(text, `"role"`) || strings.Contains(text, `"from"`)) {
+			if messages, err := parseMessages(raw); err == nil {
+				return messages, nil
+			}
+		}
+		if text == "" {
+			return nil, nil
+		}
+		return []chat.Message{{Role: role, Form: chat.Text, Text: text}}, nil
+	case json.Array:
+		return parseMessages(raw)
+	case json.Object:
+		if nested, ok := raw.Get("messages"); ok {
+			return parseMessages(nested)
+		}
+		return parseMessages(json.Raw("[" + string(raw) + "]"))
+	}
+	return nil, fmt.Errorf("%s, neither text nor messages", raw.Kind())
+}
+
+// chain makes the graph, beginning with the entry's own system message if the messages have none.
+func (s *Source) chain(messages []chat.Message, ex *ttc.Example) error {
+	if s.system != "" && messages[0].Role != "system" {
+		messages = slices.Insert(messages, 0, chat.Message{Role: "system", Form: chat.Text, Text: s.system})
+	}
+	ex.Graph = ttc.Chain(messages, ttc.No)
+	for i := range ex.Graph.Nodes {
+		if err := s.node(&ex.Graph.Nodes[i]); err != nil {
+			return fmt.Errorf("%s[%d]: %w", s.cfg.MessagesKey, i, err)
+		}
+	}
+	s.assume(ex.Graph.Nodes)
+	return nil
+}
+
+// node moves what is not part of the message from its extra keys to the node, and converts the legacy form of calls to
+// the current one.
+func (s *Source) node(n *ttc.Node) error {
+	m := &n.Message
+	x := extraReader{Source: s, node: n}
+	m.Extra = slices.DeleteFunc(m.Extra, x.take)
+	if x.failed != nil {
+		return x.failed
+	}
+	switch {
+	case x.meta == nil || x.meta.Kind() == json.Null:
+	case n.Failure != nil:
+		n.Failure.Meta = x.meta
+	default:
+		x.leave("error_meta without tool_error")
+	}
+	for _, e := range m.Extra {
+		if slices.Contains(telling, e.Key) && e.Value.Kind() != json.Null {
+			x.leave(e.Key)
+		}
+	}
+	if len(m.Extra) == 0 {
+		m.Extra = nil
+	}
+	if m.Role == "function" { // the result of a legacy call
+		m.Role = "tool"
+	}
+	if n.LogProbs != nil && len(n.LogProbs) != len(n.TokenIDs) {
+		return fmt.Errorf("%d log-probs for %d token ids", len(n.LogProbs), len(n.TokenIDs))
+	}
+	if !x.said && m.Role == "assistant" && n.LogProbs != nil {
+		x.said, n.Sampled = true, ttc.Yes
+	}
+	if m.Role != "assistant" {
+		n.Sampled = ttc.No
+	} else if !x.said {
+		n.Sampled = unsaid
+	}
+	return nil
+}
+
+// extraReader reads the extra keys of a message into its node.
+type extraReader struct {
+	*Source
+	node   *ttc.Node
+	said   bool     // the trace says whether the message was sampled
+	meta   json.Raw // error_meta
+	failed error
+}
+
+// leave reports something in the message as unread.
+func (r *extraReader) leave(what string) { r.unread = append(r.unread, r.node.Message.Role+": "+what) }
+
+// take reads a member, and reports whether it is known.
+func (r *extraReader) take(x chat.Member) bool {
+	n, m := r.node, &r.node.Message
+	switch x.Key {
+	case r.cfg.TokenIDsKey:
+		n.TokenIDs, r.failed = tokenIDs(x.Value, r.failed)
+	case r.cfg.LogProbsKey:
+		n.LogProbs, r.failed = logProbs(x.Value, r.failed)
+	case r.cfg.FinishKey:
+		n.FinishReason, _ = x.Value.Text()
+	case r.cfg.PolicyKey:
+		n.Policy, _ = x.Value.Text()
+	case "tool_call": // a call, or null
+		if call, err := chat.ParseToolCall(x.Value); err == nil && m.ToolCalls == nil {
+			call.Type = "function"
+			m.ToolCalls = []chat.ToolCall{call}
+		} else if x.Value.Kind() != json.Null {
+			r.leave(x.Key)
+			return false
+		}
+	case "tool_error": // the kind of an error, null where there was none
+		tellError(n, x.Value)
+	case "error_meta":
+		r.meta = x.Value
+	case "is_error":
+		if v, ok := x.Value.Bool(); ok {
+			n.Error = &v
+		}
+	case "sampled":
+		if v, ok := x.Value.Bool(); ok {
+			r.said = true
+			n.Sampled = sampledIf(v)
+		}
+	case "weight":
+		r.weight(x.Value)
+	case "function_call":
+		r.failed = legacyCall(m, x.Value, r.failed)
+	default:
+		return false
+	}
+	return true
+}
+
+// weight reads a message's weight: 0 says that it wasn't sampled, and any other than 1 is reported as unread.
+func (r *extraReader) weight(raw json.Raw) {
+	v, ok := raw.Float64()
+	switch {
+	case ok && v == 0:
+		r.said = true
+		r.node.Sampled = ttc.No
+	case raw.Kind() != json.Null && !(ok && v == 1):
+		r.leave("weight")
+	}
+}
+
+// tellError reads tool_error: the kind of an error, whoever speaks. An empty kind counts; null and false don't; in an
+// object the kind is a member, and the whole object belongs to the error.
+func tellError(n *ttc.Node, v json.Raw) {
+	b, isBool := v.Bool()
+	if v.Kind() == json.Null || isBool && !b {
+		return
+	}
+	n.Failure = &ttc.Failure{}
+	switch v.Kind() {
+	case json.String:
+		n.Failure.Kind, _ = v.Text()
+	case json.Object:
+		n.Failure.Meta = v
+		for _, key := range []string{"kind", "type", "code", "error"} {
+			k, _ := v.Get(key)
+			if n.Failure.Kind, _ = k.Text(); n.Failure.Kind != "" {
+				break
+			}
+		}
+	case json.Bool:
+	default:
+		n.Failure.Kind = shorten(v)
+	}
+	if n.Message.Role == "tool" || n.Message.Role == "function" {
+		yes := true
+		n.Error = &yes
+	}
+}
+
+// unsaid marks, while an entry is read, an assistant message for which the trace doesn't say whether it was sampled.
+const unsaid ttc.Sampled = 255
+
+func sampledIf(v bool) ttc.Sampled {
+	if v {
+		return ttc.Yes
+	}
+	return ttc.No
+}
+
+// assume decides for the messages whose trace doesn't say.
+func (s *Source) assume(nodes []ttc.Node) {
+	last := lastAssistant(nodes)
+	for i := range nodes {
+		if nodes[i].Sampled != unsaid {
+			continue
+		}
+		nodes[i].Sampled = ttc.No
+		if s.cfg.AssumeSampled == "assistant" || s.cfg.AssumeSampled == "last" && i == last {
+			nodes[i].Sampled = ttc.Assumed
+		}
+	}
+}
+
+func lastAssistant(nodes []ttc.Node) int {
+	for i := len(nodes) - 1; i >= 0; i-- {
+		if nodes[i].Message.Role == "assistant" {
+			return i
+		}
+	}
+	return -1
+}
+
+func legacyCall(m *chat.Message, raw json.Raw, failed error) error {
+	if failed != nil || raw.Kind() == json.Null || m.ToolCalls != nil {
+		return failed
+	}
+	call, err := chat.ParseToolCall(raw)
+	if err != nil {
+		return fmt.Errorf("function_call: %w", err)
+	}
+	call.Type = "function"
+	m.ToolCalls = []chat.ToolCall{call}
+	return nil
+}
+
+func tokenIDs(raw json.Raw, failed error) ([]int32, error) {
+	if failed != nil || raw.Kind() == json.Null {
+		return nil, failed
+	}
+	if raw.Kind() != json.Array {
+		return nil, fmt.Errorf("token ids are %s, not a list", raw.Kind())
+	}
+	out := []int32{}
+	for e := range raw.Elements() {
+		id, ok := e.Int64()
+		if !ok || id < 0 || id > math.MaxInt32 {
+			return nil, fmt.Errorf("token id %d is invalid: %s", len(out), shorten(e))
+		}
+		out = append(out, int32(id))
+	}
+	return out, nil
+}
+
+// logProbs reads a list of numbers, or of objects with a logprob; the chat API puts that list under "content".
+func logProbs(raw json.Raw, failed error) ([]float32, error) {
+	if failed != nil || raw.Kind() == json.Null {
+		return nil, failed
+	}
+	if raw.Kind() == json.Object {
+		raw, _ = raw.Get("content")
+	}
+	if raw.Kind() != json.Array {
+		return nil, fmt.Errorf("log-probs are %s, not a list", raw.Kind())
+	}
+	out := []float32{}
+	for e := range raw.Elements() {
+		v := e
+		if e.Kind() == json.Object {
+			v, _ = e.Get("logprob")
+		}
+		f, ok := v.Float64()
+		if !ok || math.IsNaN(f) || f > 0 {
+			return nil, fmt.Errorf("log-prob %d is invalid: %s", len(out), shorten(e))
+		}
+		out = append(out, float32(f))
+	}
+	return out, nil
+}
+
+func shorten(raw json.Raw) string {
+	if len(raw) > 40 {
+		return string(raw[:40]) + "..."
+	}
+	return string(raw)
+}
+
+// reward reads a score: null, a missing one and NaN (how pandas writes a gap) mean none.
+func reward(raw json.Raw) (*float64, error) {
+	if raw == nil {
+		return nil, nil
+	}
+	if v, ok := raw.Bool(); ok {
+		f := 0.0
+		if v {
+			f = 1
+		}
+		return &f, nil
+	}
+	f, ok := raw.Float64()
+	if text, isText := raw.Text(); isText { // a table's
+		if text == "" {
+			return nil, nil
+		}
+		v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+		f, ok = v, err == nil
+	}
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("%s, not a number", raw.Kind())
+	case math.IsNaN(f):
+		return nil, nil
+	case math.IsInf(f, 0):
+		return nil, fmt.Errorf("%s is not finite", shorten(raw))
+	}
+	return &f, nil
+}
+
+// sampling reads how a rollout was sampled. Unless all of it is numbers, it is unknown: a guessed temperature gives
+// wrong log-probs.
+func sampling(raw json.Raw) *ttc.Sampling {
+	if raw.Kind() != json.Object {
+		return nil
+	}
+	s := &ttc.Sampling{Temperature: 1, TopP: 1}
+	for key, to := range map[string]*float64{"temperature": &s.Temperature, "top_p": &s.TopP} {
+		v, ok := raw.Get(key)
+		if !ok || v.Kind() == json.Null {
+			continue
+		}
+		f, ok := v.Float64()
+		if !ok || !(f >= 0) || math.IsInf(f, 1) {
+			return nil
+		}
+		*to = f
+	}
+	if v, ok := raw.Get("processed"); ok {
+		s.Processed, _ = v.Bool()
+	}
+	return s
+}
+
+// mostTopK is the most log-probs per token that a rollout may request.
+const mostTopK = 1000
+
+// overrides reads what a rollout wants from a teacher for its task. Atropos has the same object beside a scored group;
+// nothing here reads its other keys.
+func (s *Source) overrides(raw json.Raw) (topK *int, err error) {
+	if raw == nil {
+		return nil, nil
+	}
+	if raw.Kind() != json.Object {
+		return nil, fmt.Errorf("%s, not an object", raw.Kind())
+	}
+	for key, v := range raw.Members() {
+		switch name, _ := key.Text(); name {
+		case "teacher_top_k":
+			n, ok := v.Int64()
+			if v.Kind() == json.Null {
+				continue
+			}
+			if !ok || n < -mostTopK || n > mostTopK {
+				return nil, fmt.Errorf("teacher_top_k is %s: want a whole number up to %d", shorten(v), mostTopK)
+			}
+			if topK == nil {
+				k := max(0, int(n))
+				topK = &k
+			}
+		case "skip_teacher_top_k":
+			skip, ok := v.Bool()
+			if !ok && v.Kind() != json.Null {
+				return nil, fmt.Errorf("skip_teacher_top_k is %s: want true or false", shorten(v))
+			}
+			if skip {
+				none := -1
+				topK = &none
+			}
+		default:
+			s.unread = append(s.unread, "group_overrides."+name)
+		}
+	}
+	return topK, nil
+}
+
+// parseTools reads a list of tool definitions, or its JSON text (as datasets store it).
+func parseTools(raw json.Raw) ([]chat.Tool, error) {
+	if text, ok := raw.Text(); ok {
+		inner, err := json.Parse([]byte(text), source.InTexts)
+		if err != nil {
+			return nil, err
+		}
+		raw = inner
+	}
+	if raw.Kind() != json.Array {
+		return nil, fmt.Errorf("%s, not a list", raw.Kind())
+	}
+	var out []chat.Tool
+	for e := range raw.Elements() {
+		t, err := chat.ParseTool(e)
+		if err != nil {
+			return nil, fmt.Errorf("tool %d: %w", len(out), err)
+		}
+		if _, anthropic := e.Get("input_schema"); anthropic {
+			t, _ = exchange.ToolOf(e)
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// fidelity is what the trace can prove: ids and log-probs only if every sampled message has them.
+func fidelity(nodes []ttc.Node) ttc.Fidelity {
+	f, any := ttc.IDsLogProbs, false
+	for i := range nodes {
+		n := &nodes[i]
+		if n.Sampled == ttc.No {
+			continue
+		}
+		any = true
+		switch {
+		case n.TokenIDs == nil:
+			return ttc.TextOnly
+		case n.LogProbs == nil:
+			f = ttc.IDs
+		}
+	}
+	if !any {
+		return ttc.TextOnly
+	}
+	return f
+}

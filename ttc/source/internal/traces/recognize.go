@@ -1,0 +1,592 @@
+package traces
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/published"
+	"github.com/nat-go/nat-go/ttc/source/internal/transcript"
+)
+
+// Other names for the keys of traces, demonstrations and ready-made pairs.
+var (
+	messagesKey = source.Key{
+		Setting: "messages_key", Default: "messages", Means: "the conversation", Is: isConversation,
+		Others: []string{
+			"conversations", "conversation", "dialog", "dialogue", "chat", "trajectory", "history", "items", "contents",
+			"msgs", "chat_messages", "utterances", "transcript",
+		},
+	}
+	toolsKey = source.Key{
+		Setting: "tools_key", Default: "tools", Means: "the list of tools",
+		Others: []string{"available_tools", "tool_definitions"},
+	}
+	rewardKey = source.Key{
+		Setting: "reward_key", Default: "reward", Means: "the score", Others: source.ScoreNames(),
+		Is: (*source.Column).Number,
+	}
+	taskKey = source.Key{
+		Setting: "task_key", Default: "task_id", Means: "the task", Others: []string{"task", "problem_id"},
+	}
+
+	promptKey = source.Key{
+		Setting: "prompt_key", Default: "prompt", Means: "the prompt",
+		Others: []string{"question", "query", "instruction", "input", "problem", "user", "human", "q"},
+		Last:   []string{"context"},
+	}
+	contextKey = source.Key{
+		Setting: "context_key", Means: "the text below the prompt", Is: (*source.Column).Text,
+		Others: []string{"context", "input"},
+	}
+	systemKey = source.Key{
+		Setting: "system_key", Default: "system", Means: "the system message", Is: (*source.Column).Text,
+		Others: []string{"system_prompt", "system_message"},
+	}
+	responseKey = source.Key{
+		Setting: "response_key", Default: "response", Means: "the answer", Is: isPassage,
+		Others: []string{
+			"output", "completion", "answer", "generation", "assistant", "reply", "solution", "target",
+			"bot", "a", "ideal", "canonical_solution", "model_answer", "model_response", "expected_output",
+			"expectedoutput", "expected",
+		},
+		Last: []string{"text", "transcript"},
+	}
+	chosenKey = source.Key{
+		Setting: "chosen_key", Default: "chosen", Means: "the better answer", Is: isPassage,
+		Others: []string{
+			"chosen_response", "preferred", "preferred_output", "winner", "accepted", "good", "response_chosen",
+			"win", "better", "response_j",
+		},
+	}
+	rejectedKey = source.Key{
+		Setting: "rejected_key", Default: "rejected", Means: "the worse answer", Is: isPassage,
+		Others: []string{
+			"rejected_response", "non_preferred_output", "dispreferred", "loser", "bad", "response_rejected",
+			"lose", "worse", "response_k",
+		},
+	}
+	chosenScoreKey = source.Key{
+		Setting: "chosen_score_key", Default: "chosen_score", Means: "the better answer's score",
+		Others: []string{
+			"score_chosen", "chosen_rating", "rating_chosen", "chosen_reward", "reward_chosen",
+		},
+		Is: (*source.Column).Number,
+	}
+	rejectedScoreKey = source.Key{
+		Setting: "rejected_score_key", Default: "rejected_score", Means: "the worse answer's score",
+		Others: []string{
+			"score_rejected", "rejected_rating", "rating_rejected", "rejected_reward",
+			"reward_rejected",
+		},
+		Is: (*source.Column).Number,
+	}
+)
+
+// isConversation accepts lists of objects, or their JSON text.
+func isConversation(c *source.Column) bool { return c.List() }
+
+// isPassage accepts texts, messages, and a message.
+func isPassage(c *source.Column) bool {
+	return c.Kinds[json.String]+c.Kinds[json.Array]+c.Kinds[json.Object] == c.Present
+}
+
+// own are keys that only this format has.
+var own = []string{"traj", "turns", "dpo_pairs", "replays"}
+
+// recognize identifies conversations by their messages, pairs by their two sides, and demonstrations by a prompt and an
+// answer without a score: with one they are candidates.
+func recognize(h *source.Head) (r source.Reading) {
+	cols := h.Columns()
+	if shape := published.ConversationsOf(h); shape != nil {
+		r.Fit = source.Certain
+		r.Set("shape", shape.Name)
+		r.Guessed = append(r.Guessed, shape.Told)
+		return r
+	}
+	if conversations(h) {
+		r.Fit = source.Fits
+		return r
+	}
+	if isOneConversation(h) {
+		r.Fit = source.Fits
+		r.Problem = fmt.Sprintf("the file is one conversation, whose messages are its entries: jq -c '{messages: .}' %s > rows.jsonl "+
+			"writes it as an entry", h.Path)
+		return r
+	}
+	spoken := messagesKey
+	spoken.Is = func(c *source.Column) bool { return c.List() && speaks(h, c.Key) }
+	messages := cols.Find(spoken)
+	if messages.Given && !speaks(h, messages.Key) {
+		messages = source.Choice{}
+	}
+	chosen, rejected := cols.Find(chosenKey), cols.Find(rejectedKey)
+	reward := cols.Find(rewardKey)
+	if h.Given["choice_key"] != "" {
+		return recognizeChoice(h)
+	}
+	switch {
+	case chosen.Column != nil && rejected.Column != nil:
+		r.Fit = source.Fits
+		takePairs(&r, h, chosen, rejected)
+		if messages.Column == nil {
+			return r
+		}
+	case messages.Column != nil:
+		r.Fit = source.Fits
+		if answered(cols, messages.Key, reward, h) {
+			return source.Reading{} // candidates whose prompts are messages
+		}
+	default:
+		for _, key := range own {
+			if c := cols.Of(key); c != nil && c.List() {
+				r.Fit = source.Fits
+				return r
+			}
+		}
+		return recognizeDemonstrations(h)
+	}
+	takeConversations(&r, h, cols, messages, reward)
+	return r
+}
+
+// takeConversations takes the columns of conversations.
+func takeConversations(r *source.Reading, h *source.Head, cols source.Columns, messages, reward source.Choice) {
+	r.Take(messagesKey, messages)
+	if inTurn(h, messages.Key) {
+		r.Guessed = append(r.Guessed,
+			fmt.Sprintf("the texts of %q are the user's and the assistant's in turn", messages.Key))
+	}
+	if r.Problem == "" {
+		r.Problem = h.TextScores(rewardKey.Setting)
+	}
+	r.Take(toolsKey, cols.Find(toolsKey))
+	r.Take(systemKey, cols.Find(systemKey))
+	if cols.Of("final_reward") == nil { // which the source tries by itself
+		r.TakeScore(rewardKey, reward)
+	}
+	if reward.Column == nil {
+		r.NoScore(cols)
+	}
+	r.Take(taskKey, cols.Find(taskKey))
+}
+
+// isOneConversation reports whether a file is one JSON list, whose entries are the messages of a conversation.
+func isOneConversation(h *source.Head) bool {
+	begin := bytes.TrimLeft(h.Bytes, "\xEF\xBB\xBF \t\r\n")
+	return h.Whole && len(h.Given) == 0 && bytes.HasPrefix(begin, []byte("[")) && areOfOne(h.Entries)
+}
+
+// recognizeChoice reads entries with two answers and a label that says which of them is better, as the user named them.
+func recognizeChoice(h *source.Head) (r source.Reading) {
+	first, second, choice := h.Given["first_key"], h.Given["second_key"], h.Given["choice_key"]
+	if first == "" || second == "" {
+		r.Fit = source.Fits
+		r.Problem = "a choice needs the two answers that it chooses from: add --map first=KEY --map second=KEY"
+		return r
+	}
+	for _, e := range h.Entries {
+		label, _ := source.At(e, choice)
+		if source.ChoiceOf(label, first, second) != source.NoChoice {
+			continue
+		}
+		r.Fit = source.Fits
+		r.Problem = fmt.Sprintf("%s is %s, which names neither %s nor %s: expected left or right, first or second, "+
+			"or what the names of the two end in", choice, shorten(label), first, second)
+		return r
+	}
+	r.Fit = source.Certain
+	prompt, context := instruction(h.Columns(), first, second)
+	takePrompt(&r, h.Columns(), prompt, context)
+	return r
+}
+
+// takePairs notes the two sides of ready-made pairs, their scores and their prompt.
+func takePairs(r *source.Reading, h *source.Head, chosen, rejected source.Choice) {
+	cols := h.Columns()
+	r.Take(chosenKey, chosen)
+	r.Take(rejectedKey, rejected)
+	prompt, context := instruction(cols, chosen.Key, rejected.Key)
+	takePrompt(r, cols, prompt, context)
+	better, worse := cols.Find(chosenScoreKey), cols.Find(rejectedScoreKey)
+	if better.Column != nil && worse.Column != nil {
+		r.Take(chosenScoreKey, better)
+		r.Take(rejectedScoreKey, worse)
+	}
+	splitTranscripts(r, h, chosen, rejected, prompt)
+}
+
+// splitTranscripts makes the source split transcripts if one of the columns holds nothing else.
+func splitTranscripts(r *source.Reading, h *source.Head, columns ...source.Choice) {
+	for _, c := range columns {
+		if c.Column != nil && c.Text() && h.Texts(c.Key, transcript.Is) {
+			r.Set("transcripts", "split")
+			r.Guessed = append(r.Guessed, fmt.Sprintf("%q holds transcripts, which are split into messages", c.Key))
+			return
+		}
+	}
+}
+
+// conversations reports whether the entries are lists of messages.
+func conversations(h *source.Head) bool {
+	for _, e := range h.Entries {
+		if e.Kind() != json.Array || !isSpoken(e) || texts(e) { // texts may be the cells of a row
+			return false
+		}
+	}
+	return len(h.Entries) > 0
+}
+
+// speaks reports whether the lists under a key contain messages; an empty list may.
+func speaks(h *source.Head, key string) bool {
+	for _, e := range h.Entries {
+		v, _ := source.At(e, key)
+		if text, ok := v.Text(); ok {
+			v, _ = json.Parse([]byte(text), source.InTexts)
+		}
+		if v.Kind() == json.Array && len(bytes.Trim(v, "[] \t\r\n")) > 0 {
+			return isSpoken(v) || hasKey(v, h.Given["role_key"])
+		}
+	}
+	return false
+}
+
+// isSpoken reports whether a list begins with a message, or is one of texts that are said in turn.
+func isSpoken(list json.Raw) bool {
+	for m := range list.Elements() {
+		return m.Kind() == json.Object && (speaker(m) != "" || isItem(m) || isPydantic(m)) || texts(list)
+	}
+	return false
+}
+
+// hasKey reports whether a list begins with an object that has a key.
+func hasKey(list json.Raw, key string) bool {
+	for m := range list.Elements() {
+		_, ok := m.Get(key)
+		return ok && key != ""
+	}
+	return false
+}
+
+// speakers are the keys that say whose a message is, in the order in which they are looked for.
+var speakers = []string{"role", "from", "speaker", "sender", "who"}
+
+// speaker returns the key that says whose a message is; empty: it has none.
+func speaker(m json.Raw) string {
+	for _, key := range speakers {
+		if _, ok := m.Get(key); ok {
+			return key
+		}
+	}
+	return ""
+}
+
+// texts reports whether a list has two texts or more and nothing else.
+func texts(list json.Raw) bool {
+	n := 0
+	for m := range list.Elements() {
+		if n++; m.Kind() != json.String {
+			return false
+		}
+	}
+	return n > 1
+}
+
+// inTurn reports whether the conversations are lists of texts.
+func inTurn(h *source.Head, key string) bool {
+	for _, e := range h.Entries {
+		if v, _ := source.At(e, key); texts(v) {
+			return true
+		}
+	}
+	return false
+}
+
+// answered reports whether the conversations end before an answer, which is given separately with its score.
+func answered(cols source.Columns, messages string, score source.Choice, h *source.Head) bool {
+	if score.Column == nil || cols.Find(responseKey, messages).Column == nil {
+		return false
+	}
+	for _, e := range h.Entries {
+		v, _ := source.At(e, messages)
+		role := ""
+		for m := range v.Elements() {
+			r, _ := m.Get("role")
+			role, _ = r.Text()
+		}
+		if role == "assistant" {
+			return false
+		}
+	}
+	return true
+}
+
+// recognizeDemonstrations recognises entries that are a prompt and an answer, and those that are a single text
+// containing a conversation.
+func recognizeDemonstrations(h *source.Head) (r source.Reading) {
+	cols := h.Columns()
+	score := cols.Find(rewardKey)
+	response := cols.Find(responseKey)
+	if score.Column != nil || response.Column == nil || h.TextScores(rewardKey.Setting) != "" {
+		return r // with a score, even one in words, they are candidates
+	}
+	prompt, context := instruction(cols, response.Key)
+	if prompt.Column == nil {
+		return recognizeTexts(h, response)
+	}
+	if !isMessage(h, prompt.Key) || !isMessage(h, response.Key) {
+		return r
+	}
+	r.Fit = source.Fits
+	takePrompt(&r, cols, prompt, context)
+	r.Take(responseKey, response)
+	r.NoScore(cols)
+	splitTranscripts(&r, h, prompt)
+	return r
+}
+
+// isMessage reports whether the objects under a key, if there are any, are messages or have some.
+func isMessage(h *source.Head, key string) bool {
+	for _, e := range h.Entries {
+		v, _ := source.At(e, key)
+		if v.Kind() != json.Object {
+			continue
+		}
+		for _, key := range []string{"role", "content", "messages", "parts"} {
+			if _, ok := v.Get(key); ok {
+				return true
+			}
+		}
+		return false
+	}
+	return true
+}
+
+// instruction finds the prompt and what is put below it: instruction and input, if there are columns of these names.
+// answers are the columns of the answers.
+func instruction(cols source.Columns, answers ...string) (prompt, context source.Choice) {
+	prompt = cols.Find(promptKey, answers...)
+	context = cols.Find(contextKey, append(answers, keyOf(prompt))...)
+	task, input := cols.Of("instruction"), cols.Of("input")
+	if task != nil && input != nil && !slices.Contains(answers, "input") && !prompt.Given {
+		prompt = source.Choice{Column: task, Guessed: true}
+		context = source.Choice{Column: input, Guessed: true}
+	}
+	return prompt, context
+}
+
+// takePrompt notes the prompt, what is put below it, and the system message beside it.
+func takePrompt(r *source.Reading, cols source.Columns, prompt, context source.Choice) {
+	r.Take(promptKey, prompt)
+	if prompt.Guessed || context.Given { // a column called prompt is complete
+		r.Take(contextKey, context)
+	}
+	r.Take(systemKey, cols.Find(systemKey))
+}
+
+func keyOf(c source.Choice) string {
+	if c.Column == nil {
+		return ""
+	}
+	return c.Key
+}
+
+// recognizeTexts recognises entries that are a single text containing a conversation.
+func recognizeTexts(h *source.Head, text source.Choice) (r source.Reading) {
+	if !text.Text() || !h.Texts(text.Key, transcript.Is) {
+		return r
+	}
+	r.Fit = source.Fits
+	r.Set("messages_key", text.Key)
+	r.Guessed = append(r.Guessed, fmt.Sprintf("the conversation is read from %q", text.Key))
+	splitTranscripts(&r, h, text)
+	return r
+}
+
+// roles maps names of roles that the chat API doesn't have, as found in ShareGPT and other files.
+var roles = map[string]string{
+	"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bing": "assistant", "bard": "assistant",
+	"ai": "assistant", "bot": "assistant", "model": "assistant", "function_call": "assistant", "tool_call": "assistant",
+	"observation": "tool", "function_response": "tool", "tool_response": "tool",
+	"prompter": "user", "claude": "assistant", "llm": "assistant",
+	"customer": "user", "client": "user", "visitor": "user", "agent": "assistant", "support": "assistant",
+}
+
+// standard are the roles of the chat API, which some write in capitals.
+var standard = []string{"system", "developer", "user", "assistant", "tool", "function"}
+
+// asMessages converts ShareGPT's {"from", "value"} and the like to messages. It leaves other entries as they are.
+func asMessages(raw json.Raw) json.Raw {
+	if areStandard(raw) {
+		return raw
+	}
+	changed := false
+	out := []byte{'['}
+	for m := range raw.Elements() {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		text := asMessage(m)
+		changed = changed || text != nil
+		if text == nil {
+			text = m
+		}
+		out = append(out, text...)
+	}
+	if !changed {
+		return raw
+	}
+	return append(out, ']')
+}
+
+// areStandard reports whether all messages are the chat API's own, which asMessage has nothing to change in. Nearly all
+// are; one pass over each says so.
+func areStandard(messages json.Raw) bool {
+	for m := range messages.Elements() {
+		var role, content json.Raw
+		elsewhere := false // there may be content under another key
+		for key, v := range m.Members() {
+			switch string(key.Bytes()) {
+			case "role":
+				role = v
+			case "content":
+				content = v
+			case "text", "parts":
+				elsewhere = true
+			}
+		}
+		if !slices.ContainsFunc(standard, role.Is) || content == nil && elsewhere || isUntyped(content) {
+			return false
+		}
+	}
+	return true
+}
+
+// alternating makes messages of texts that the user and the assistant say in turn.
+func alternating(raw json.Raw) json.Raw {
+	out := []byte{'['}
+	roles, n := [2]string{"user", "assistant"}, 0
+	for text := range raw.Elements() {
+		if n > 0 {
+			out = append(out, ',')
+		}
+		out = json.AppendString(append(out, `{"role":`...), roles[n%2])
+		out = append(append(append(out, `,"content":`...), text...), '}')
+		n++
+	}
+	return append(out, ']')
+}
+
+// said are the keys of a message's text where its speaker is not under role.
+var said = []string{"value", "text", "content", "message", "utterance", "said"}
+
+// asMessage returns nil if nothing needs changing.
+func asMessage(m json.Raw) json.Raw {
+	role, ok := m.Get("role")
+	value, has := m.Get("content")
+	keys := []string{"role", "content"}
+	untyped := has && isUntyped(value)
+	if untyped {
+		value = textParts(value)
+	}
+	if text, isThere := m.Get("text"); ok && !has && isThere {
+		value, keys[1] = text, "text"
+	}
+	if name := speaker(m); !ok && name != "" {
+		role, ok = m.Get(name)
+		keys = []string{name, "value"}
+		for _, key := range said {
+			if v, isThere := m.Get(key); isThere {
+				value, keys[1] = v, key
+				break
+			}
+		}
+	}
+	name, isText := role.Text()
+	lower := strings.ToLower(name)
+	to, known := roles[lower]
+	if !known && name != lower && slices.Contains(standard, lower) {
+		to, known = lower, true
+	}
+	if keys[0] == "role" && keys[1] == "text" && to == "" {
+		to, known = lower, true
+	}
+	if parts, ok := m.Get("parts"); ok && value == nil {
+		value, known = textParts(parts), true
+		keys[1] = "parts"
+		if to == "" {
+			to = lower
+		}
+	}
+	if !ok || !isText || keys[0] == "role" && !known && !untyped {
+		return nil
+	}
+	if !known {
+		to = name
+	}
+	out := json.AppendString([]byte(`{"role":`), to)
+	if name == "function_call" || name == "tool_call" {
+		if calls := callsOf(value); calls != nil {
+			return append(append(append(out, `,"content":null,"tool_calls":`...), calls...), '}')
+		}
+	}
+	if value == nil {
+		value = json.Raw("null")
+	}
+	out = append(append(out, `,"content":`...), value...)
+	for key, v := range m.Members() {
+		if !key.Is(keys[0]) && !key.Is(keys[1]) {
+			out = append(append(append(append(out, ','), key...), ':'), v...)
+		}
+	}
+	return append(out, '}')
+}
+
+// isUntyped reports whether a content consists of Amazon's parts, {"text": ...} without a type.
+func isUntyped(content json.Raw) bool {
+	n := 0
+	for p := range content.Elements() {
+		_, typed := p.Get("type")
+		if text, _ := p.Get("text"); typed || text.Kind() != json.String {
+			return false
+		}
+		n++
+	}
+	return n > 0 && content.Kind() == json.Array
+}
+
+// textParts converts Google's and Amazon's parts, {"text": ...}, to those of the chat API; others stay as they are.
+func textParts(parts json.Raw) json.Raw {
+	out := []byte{'['}
+	for p := range parts.Elements() {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		if text, ok := p.Get("text"); ok {
+			out = append(append(append(out, `{"type":"text","text":`...), text...), '}')
+		} else {
+			out = append(out, p...)
+		}
+	}
+	return append(out, ']')
+}
+
+// callsOf reads the list of calls from the text of ShareGPT's function_call: an object {"name", "arguments"}, or
+// several.
+func callsOf(value json.Raw) json.Raw {
+	text, _ := value.Text()
+	inner, err := json.Parse([]byte(text), source.InTexts)
+	if err != nil {
+		return nil
+	}
+	switch inner.Kind() {
+	case json.Object:
+		return json.Raw("[" + string(inner) + "]")
+	case json.Array:
+		return inner
+	}
+	return nil
+}

@@ -1,0 +1,381 @@
+package traces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/candidates"
+	"github.com/nat-go/nat-go/ttc/source/internal/published"
+	"github.com/nat-go/nat-go/ttc/source/internal/transcript"
+)
+
+// Source reads traces.
+type Source struct {
+	source.Walk
+	cfg     Config
+	tools   []chat.Tool // for rollouts without tools of their own
+	entries int64       // of the file
+	system  string      // the system message given beside the entry's messages
+
+	candidates *candidates.Reader
+	fields     map[string]json.Raw // of the current entry
+	keys       source.Keeper       // the names of fields
+	unread     []string            // keys of the current entry that mean something but are not read
+
+	shape     *published.Conversations // of the entries; nil: they are plain
+	keepEqual bool                     // keep entries that are identical
+}
+
+var _ source.Source = (*Source)(nil)
+
+// Open opens the files of cfg.Path.
+func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) {
+	files, err := source.Expand(cfg.Path, FileName)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, errors.New("no input: name a file with --from, or set sources.*.path")
+	}
+	s := newSource(cfg)
+	s.Init(files, cfg.MaxEmpty, opt, s.begin, s.entry)
+	s.Tally.S.Names = map[string]int64{}
+	if s.tools, err = readTools(ctx, cfg.ToolsFile); err != nil {
+		return nil, err
+	}
+	if opt.Resume != nil {
+		if err := source.Replay(ctx, s, &s.Tally, opt); err != nil {
+			s.Close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func newSource(cfg Config) *Source {
+	shape := published.ConversationsNamed(cfg.Shape)
+	if shape != nil {
+		cfg.MessagesKey, cfg.ToolsKey = published.MessagesKey, published.ToolsKey
+	}
+	return &Source{cfg: cfg, candidates: candidates.NewReader(cfg.CandidateKeys), shape: shape}
+}
+
+// maxTools is the largest file of tools, in bytes.
+const maxTools = 64 << 20
+
+func readTools(ctx context.Context, path string) ([]chat.Tool, error) {
+	if path == "" {
+		return nil, nil
+	}
+	b, err := source.ReadFile(ctx, path, maxTools)
+	if err != nil {
+		return nil, &source.Error{Path: path, Offset: -1, What: err.Error(), Help: "Check tools_file", Err: err}
+	}
+	raw, err := json.Parse(b, json.Limits{})
+	if err != nil {
+		return nil, source.ReadError(path, err, 0)
+	}
+	tools, err := parseTools(raw)
+	if err != nil {
+		return nil, &source.Error{
+			Path:   path,
+			Offset: -1,
+			What:   err.Error(),
+			Help:   "tools_file holds a JSON list of tool definitions",
+			Err:    err,
+		}
+	}
+	return tools, nil
+}
+
+func (s *Source) begin(f *source.File) *json.Reader {
+	f.Within(s.cfg.EntriesKey)
+	s.entries = 0
+	return json.NewReader(f, json.Auto, json.Limits{Size: s.cfg.MaxExample, Objects: s.cfg.MaxObjects})
+}
+
+// entry reads the next entry of the file. It returns nil for one that was dropped.
+func (s *Source) entry(context.Context) (*ttc.Example, error) {
+	raw, offset, err := s.Reader.Next()
+	var tooLarge *json.SizeError
+	if err != nil && !errors.As(err, &tooLarge) {
+		if err == io.EOF {
+			return nil, err
+		}
+		return nil, source.ReadError(s.Path(), err, s.entries)
+	}
+	s.entries++
+	s.Tally.S.Entries++
+	s.Begin(offset, 0)
+	ex := &ttc.Example{Run: s.At.Run, Row: s.At.Row, File: s.Path(), Offset: offset}
+	s.At.Row++
+	s.At.Offset = s.Reader.Offset()
+	drop := func(reason ledger.Reason, detail string) (*ttc.Example, error) {
+		if ex.ID == "" {
+			ex.ID = source.RowName(ex.Row)
+		}
+		s.Tally.Drop(ledger.Drop{
+			Unit:    "example",
+			Reason:  reason,
+			Detail:  detail,
+			Run:     ex.Run,
+			Example: ex.ID,
+			Index:   -1,
+			File:    ex.File,
+			Offset:  offset,
+		})
+		return nil, nil
+	}
+	if tooLarge != nil {
+		s.Chain(uint64(offset))
+		return drop(source.ExampleTooLarge, tooLarge.Error())
+	}
+	hash := xxh3.Hash128(raw)
+	s.Chain(hash.Lo)
+	s.unread = s.unread[:0]
+	if s.shape != nil {
+		var unread []string
+		if raw, unread, err = s.shape.Rewrite(raw); err != nil {
+			return drop(source.BadExample, err.Error())
+		}
+		s.unread = append(s.unread, unread...)
+	}
+	if err := s.read(raw, ex); err != nil {
+		return drop(source.BadExample, err.Error())
+	}
+	if s.keepEqual { // a different id for each
+		hash = xxh3.Uint128{Hi: uint64(offset), Lo: 1}
+	}
+	if s.IDs.Name(ex, hash, &s.Tally.S) {
+		return drop(source.IdenticalRow, "the same entry occurs earlier in this file")
+	}
+	if !s.Scans() {
+		s.addRest(raw, ex)
+	}
+	return ex, nil
+}
+
+// addRest adds what an entry has beside its conversation.
+func (s *Source) addRest(raw json.Raw, ex *ttc.Example) {
+	s.addCandidates(ex)
+	s.addPairs(raw, ex)
+	for _, key := range s.unread {
+		s.Tally.Unused(ex, key)
+	}
+}
+
+// addCandidates reads the answers that were considered at single turns, if the entry has any.
+func (s *Source) addCandidates(ex *ttc.Example) {
+	list := s.fields[s.cfg.CandidatesKey]
+	if list.Kind() != json.Array {
+		return
+	}
+	s.candidates.Begin()
+	st := &s.Tally.S
+	for e := range list.Elements() {
+		st.Steps++
+		c := ttc.Candidate{Step: s.cfg.CandidateKeys.StepName, Offset: ex.Offset}
+		reason, detail := source.BadStep, "the candidate is "+e.Kind().String()+", not an object"
+		if e.Kind() == json.Object {
+			reason, detail = s.candidates.Candidate(e, &c)
+		}
+		if reason != "" {
+			s.Tally.Drop(ledger.Drop{
+				Unit:    "step",
+				Reason:  reason,
+				Detail:  detail,
+				Run:     ex.Run,
+				Example: ex.ID,
+				Turn:    c.Turn,
+				Index:   -1,
+				File:    ex.File,
+				Offset:  ex.Offset,
+			})
+			continue
+		}
+		st.Candidates++
+		st.Names[c.Step]++
+		ex.Candidates = append(ex.Candidates, c)
+	}
+	if ex.Policy == "" {
+		ex.Policy = s.candidates.Policy()
+	}
+}
+
+// meaningful are keys of an entry that mean something but are not read under these names; telling are those of a
+// message.
+var (
+	meaningful = []string{
+		"rewards", "score", "scores", "advantage", "advantages", "hint", "hints", "preferences",
+		"system", "system_prompt", "system_message", "history",
+		"tool_errors",
+		"input_ids", "prompt_ids", "completion_ids", "labels", "mask", "masks", "response_mask", "loss_mask",
+		"old_logprobs", "ref_logprobs", "inference_logprobs",
+	}
+	telling = []string{"reward", "score", "advantage", "mask", "loss_mask", "train", "hint", "weight"}
+)
+
+// unreadOf records the keys of an entry that mean something but are not read.
+func (s *Source) unreadOf() {
+	cfg := &s.cfg
+	read := []string{
+		cfg.IDKey, cfg.MessagesKey, cfg.ToolsKey, cfg.RewardKey, cfg.TaskKey, cfg.TrialKey, cfg.PolicyKey,
+		cfg.FinishKey, cfg.SamplingKey, cfg.CandidatesKey, cfg.PairsKey, cfg.ReplaysKey,
+		cfg.SystemKey, cfg.HistoryKey, cfg.PromptKey, cfg.ResponseKey, cfg.ContextKey,
+	}
+	for _, key := range meaningful {
+		if s.field(key) != nil && !slices.Contains(read, key) {
+			s.unread = append(s.unread, key)
+		}
+	}
+	var lists []string
+	for _, key := range []string{cfg.MessagesKey, "traj", "turns"} {
+		if s.field(key) != nil && !slices.Contains(lists, key) {
+			lists = append(lists, key)
+		}
+	}
+	if len(lists) > 1 { // the first is read
+		s.unread = append(s.unread, lists[1:]...)
+	}
+}
+
+// index finds the values of an entry by their keys, so that they are looked for once. The last of duplicates wins.
+func (s *Source) index(entry json.Raw) {
+	if s.fields == nil {
+		s.fields = map[string]json.Raw{}
+	}
+	clear(s.fields)
+	for k, v := range entry.Members() {
+		s.fields[s.keys.Name(k.Bytes())] = v
+	}
+}
+
+// field returns the value of the first of the keys that has one in the entry; a key that isn't set has none. A key may
+// be a path, as source.At follows it.
+func (s *Source) field(keys ...string) json.Raw {
+	for _, key := range keys {
+		v := s.fields[key]
+		if part, path, isPath := strings.Cut(key, "."); v == nil && isPath {
+			v, _ = source.Within(s.fields[part], path)
+		}
+		if v != nil && key != "" && v.Kind() != json.Null {
+			return v
+		}
+	}
+	return nil
+}
+
+// read fills an example from its entry. The error says why it can't.
+func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
+	cfg := &s.cfg
+	s.index(raw)
+	if raw.Kind() == json.Array {
+		ex.Tools, s.system = s.tools, ""
+		return s.finish(nil, ex, s.graph(raw, ex))
+	}
+	if raw.Kind() != json.Object {
+		return fmt.Errorf("the entry is %s, not an object", raw.Kind())
+	}
+	if id := s.field(cfg.IDKey, "trace_id"); id != nil {
+		ex.ID, ex.RawID = source.IDText(id), append(json.Raw(nil), id...)
+	}
+	ex.Task, ex.Trial = source.IDText(s.field(cfg.TaskKey)), source.IDText(s.field(cfg.TrialKey))
+	if model := s.field(cfg.PolicyKey); model.Kind() == json.String {
+		ex.Policy, _ = model.Text()
+	}
+	var err error
+	if ex.Reward, err = reward(s.field(cfg.RewardKey, "final_reward")); err != nil {
+		return fmt.Errorf("%s: %w", cfg.RewardKey, err)
+	}
+	ex.Sampling = sampling(s.field(cfg.SamplingKey))
+	if ex.TeacherTopK, err = s.overrides(s.field(cfg.OverridesKey)); err != nil {
+		return fmt.Errorf("%s: %w", cfg.OverridesKey, err)
+	}
+	ex.Tools = s.tools
+	if tools := s.field(cfg.ToolsKey, "functions"); tools != nil {
+		if ex.Tools, err = parseTools(tools); err != nil {
+			return fmt.Errorf("%s: %w", cfg.ToolsKey, err)
+		}
+	}
+	s.system = s.systemOf(s.field(cfg.SystemKey, "systemInstruction", "system_instruction"))
+	messages := s.renamed(s.field(cfg.MessagesKey, "traj", "turns"))
+	prompt, response := s.field(cfg.PromptKey), s.field(cfg.ResponseKey)
+	s.unreadOf()
+	switch {
+	case messages != nil:
+		if cfg.HistoryKey != cfg.MessagesKey && s.field(cfg.ChosenKey) == nil &&
+			len(s.earlier(s.field(cfg.HistoryKey))) > 0 {
+			s.unused(cfg.HistoryKey)
+		}
+		return s.finish(s.field(cfg.FinishKey), ex, s.graph(s.fromTranscript(messages), ex))
+	case s.field(cfg.PairsKey).Kind() == json.Array || s.field(cfg.ReplaysKey).Kind() == json.Array ||
+		s.field(cfg.AnswersKey).Kind() == json.Array || s.isPair():
+		ex.Fidelity = ttc.TextOnly
+		return nil
+	case prompt != nil && response != nil:
+		err = s.demonstration(s.fromTranscript(prompt), response, ex)
+		return s.finish(s.field(cfg.FinishKey), ex, err)
+	}
+	return fmt.Errorf("the entry has no %s; its keys are: %s", cfg.MessagesKey, source.KeysOf(raw))
+}
+
+// fromTranscript returns the messages that a text contains, if texts are transcripts.
+func (s *Source) fromTranscript(raw json.Raw) json.Raw {
+	text, ok := raw.Text()
+	if !ok || s.cfg.Transcripts != "split" {
+		return raw
+	}
+	messages := transcript.Split(text)
+	if messages == nil {
+		return raw
+	}
+	out := []byte{'['}
+	for i, m := range messages {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(json.AppendString(append(out, `{"role":`...), m.Role), `,"content":`...)
+		out = append(json.AppendString(out, m.Text), '}')
+	}
+	return append(out, ']')
+}
+
+// systemText returns the text of a system message that is given separately from the conversation: a text, or Google's
+// parts of one.
+func systemText(raw json.Raw) string {
+	if parts, ok := raw.Get("parts"); ok {
+		text, _ := chat.TextOfParts(textParts(parts))
+		return text
+	}
+	if isUntyped(raw) {
+		text, _ := chat.TextOfParts(textParts(raw))
+		return text
+	}
+	text, _ := raw.Text()
+	return text
+}
+
+// finish notes why the model stopped, and what the conversation can prove.
+func (s *Source) finish(reason json.Raw, ex *ttc.Example, err error) error {
+	if err != nil {
+		return err
+	}
+	if reason.Kind() == json.String {
+		if n := lastAssistant(ex.Graph.Nodes); n >= 0 && ex.Graph.Nodes[n].FinishReason == "" {
+			ex.Graph.Nodes[n].FinishReason, _ = reason.Text()
+		}
+	}
+	ex.Fidelity = fidelity(ex.Graph.Nodes)
+	return nil
+}

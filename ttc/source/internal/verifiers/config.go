@@ -1,0 +1,41 @@
+package verifiers
+
+import (
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/redact"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// Factory is the source as a configuration names it.
+func Factory() source.Factory {
+	return session.Factory(session.Format{
+		Type: "verifiers", Tried: "verifiers 0.1.14 and 0.4.0",
+		Doc:        "rollouts of verifiers and prime-rl (traces.jsonl, results.jsonl)",
+		Extensions: []string{".jsonl"}, Entries: entries,
+		Recognize: session.Marked(isRollout, "traces", "nodes", "example_id"),
+	}, func(c *Config) session.Settings {
+		return session.Settings{Path: &c.Path, Limits: c.Limits, Redact: redact.Config{Enabled: c.Redact}}
+	})
+}
+
+// Config is `sources.<name>` with `_type: verifiers`.
+type Config struct {
+	Path   []string `yaml:"path" scalar:"true" doc:"folders, files or patterns; together they are one input"`
+	Redact bool     `yaml:"redact" doc:"remove secrets and personal data; a turn that contained any loses its token ids"`
+
+	session.Limits `yaml:",inline"`
+}
+
+// isRollout reports whether an object is a trace, an episode of traces, or a result from version 0.
+func isRollout(entry json.Raw) bool {
+	has := func(keys ...string) bool {
+		for _, key := range keys {
+			if _, ok := entry.Get(key); !ok {
+				return false
+			}
+		}
+		return true
+	}
+	return has("traces", "task") || has("nodes", "agent") || has("example_id", "prompt", "completion")
+}

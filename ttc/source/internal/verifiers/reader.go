@@ -1,0 +1,56 @@
+package verifiers
+
+import (
+	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// reader makes sessions from rollouts.
+type reader struct {
+	tally  *source.Tally
+	limits session.Limits
+	out    []*calls.Session // of the lines with one id
+}
+
+func entries(tally *source.Tally) session.Entries {
+	return session.Entries{ID: keyOf, Others: "lines that are not rollouts", Sessions: (&reader{tally: tally}).sessions}
+}
+
+// keyOf returns the session that a line belongs to: an episode, whose traces belong together, or else the trace.
+func keyOf(entry json.Raw) (string, bool) {
+	for _, key := range []string{"id", "example_id"} {
+		if id, ok := entry.Get(key); ok {
+			if name := source.IDText(id); name != "" {
+				return name, isRollout(entry)
+			}
+		}
+	}
+	return "", isRollout(entry)
+}
+
+// sessions makes the sessions of the lines with one id.
+func (r *reader) sessions(g session.Group) []*calls.Session {
+	r.out, r.limits = nil, g.Limits
+	for i, part := range g.Parts {
+		r.rollouts(part, i)
+	}
+	return r.out
+}
+
+// rollouts makes sessions from the rollouts of a line, the i-th with its id.
+func (r *reader) rollouts(part session.Kept, i int) {
+	raw := json.Raw(part.JSON)
+	if traces, ok := raw.Get("traces"); ok {
+		for trace := range traces.Elements() {
+			r.trace(trace, raw, part)
+		}
+		return
+	}
+	if _, ok := raw.Get("nodes"); ok {
+		r.trace(raw, raw, part)
+		return
+	}
+	r.result(raw, part, i)
+}

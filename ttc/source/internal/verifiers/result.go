@@ -1,0 +1,141 @@
+package verifiers
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// errorf phrases what is wrong with a rollout.
+func errorf(format string, a ...any) error { return fmt.Errorf(format, a...) }
+
+// result reads a result from version 0: the turns if they were kept, otherwise prompt and completion as one
+// conversation. i is the rollout's index within its example.
+func (r *reader) result(raw json.Raw, part session.Kept, i int) {
+	id, _ := raw.Get("example_id")
+	s := r.limits.New(session.ID(source.IDText(id)) + "/" + strconv.Itoa(i))
+	s.Task, s.Trial = source.IDText(id), strconv.Itoa(i)
+	if v, ok := raw.Get("reward"); ok {
+		if f, ok := v.Float64(); ok && !math.IsNaN(f) && !math.IsInf(f, 0) {
+			s.Reward = &f
+		}
+	}
+	list, _ := raw.Get("tool_defs")
+	defs := exchange.Tools(list)
+	err := r.turns(s, raw, defs, part)
+	if err != nil {
+		r.drop(s.ID, source.BadExample, err.Error(), part)
+		return
+	}
+	if session.Text(raw, "stop_condition") == "error" {
+		n := s.Len()
+		for range n {
+			r.tally.S.Calls++
+			r.dropUnit("call", s.ID, FailedRollout, "it ended in an error", part)
+		}
+		return
+	}
+	r.out = append(r.out, s)
+}
+
+func (r *reader) turns(s *calls.Session, raw json.Raw, defs []chat.Tool, part session.Kept) error {
+	prompt, _ := raw.Get("prompt")
+	completion, _ := raw.Get("completion")
+	if steps, ok := raw.Get("trajectory"); ok && steps.Kind() == json.Array {
+		n := int64(0)
+		for step := range steps.Elements() {
+			n++
+			prompt, _ := step.Get("prompt")
+			completion, _ := step.Get("completion")
+			response, _ := step.Get("response")
+			if err := r.chain(s, prompt, completion, calls.Call{
+				ID: s.ID + "/" + strconv.FormatInt(n, 10), Model: session.Text(response, "model"), Time: n, Tools: defs,
+				File: part.Path, Offset: part.Offset,
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return r.chain(s, prompt, completion, calls.Call{Time: 1, Tools: defs, File: part.Path, Offset: part.Offset})
+}
+
+// chain adds a call for each assistant message of a completion.
+func (r *reader) chain(s *calls.Session, prompt, completion json.Raw, c calls.Call) error {
+	if c.Tools == nil {
+		c.Gaps |= ttc.NoTools
+	}
+	var history []calls.Ref
+	for _, list := range []json.Raw{prompt, completion} {
+		ours := len(completion) > 0 && len(list) > 0 && &list[0] == &completion[0]
+		for e := range list.Elements() {
+			m, err := message(e)
+			if err != nil {
+				return err
+			}
+			if ours && m.Role == "assistant" {
+				call := c
+				call.Input, call.Output = append([]calls.Ref(nil), history...), m
+				s.Add(call)
+				c.Time++
+			}
+			history = append(history, s.Message(calls.Message{Message: m}))
+		}
+	}
+	return nil
+}
+
+// message reads a message of either version. In results from version 0 calls are given as JSON text.
+func message(raw json.Raw) (chat.Message, error) {
+	if raw.Kind() != json.Object {
+		return chat.Message{}, fmt.Errorf("a message is %s, not an object", raw.Kind())
+	}
+	list := append(append([]byte("["), raw...), ']')
+	if texts, ok := raw.Get("tool_calls"); ok && texts.Kind() == json.Array {
+		var inner []byte
+		for e := range texts.Elements() {
+			if text, ok := e.Text(); ok {
+				parsed, err := json.Parse([]byte(text), json.Limits{})
+				if err != nil {
+					return chat.Message{}, fmt.Errorf("a tool call is not JSON: %w", json.LineError(err))
+				}
+				e = parsed
+			}
+			if inner != nil {
+				inner = append(inner, ',')
+			}
+			inner = append(inner, e...)
+		}
+		list = []byte("[{")
+		for k, v := range raw.Members() {
+			if name, _ := k.Text(); name == "tool_calls" {
+				v = append(append([]byte("["), inner...), ']')
+			}
+			if len(list) > 2 {
+				list = append(list, ',')
+			}
+			list = append(append(append(list, k...), ':'), v...)
+		}
+		list = append(list, "}]"...)
+	}
+	ms, err := chat.ParseMessages(json.Raw(list))
+	if err != nil {
+		return chat.Message{}, err
+	}
+	m := ms[0]
+	m.Extra = nil // provider_state and the like
+	for i := range m.ToolCalls {
+		if m.ToolCalls[i].Type == "" {
+			m.ToolCalls[i].Type = "function"
+		}
+	}
+	return m, nil
+}

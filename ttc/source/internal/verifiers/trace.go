@@ -1,0 +1,284 @@
+package verifiers
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// newest is the latest version of traces that was tried.
+const newest = "1"
+
+// trace reads a trace from version 1: a graph of nodes.
+func (r *reader) trace(raw, episode json.Raw, part session.Kept) {
+	if v, ok := raw.Get("version"); ok {
+		r.tally.Wrote(source.Version{Program: "verifiers trace", Number: source.IDText(v), Newest: newest})
+	}
+	id, _ := raw.Get("id")
+	s := r.limits.New(source.IDText(id))
+	s.Task = taskOf(raw, episode)
+	s.Reward = rewardOf(raw)
+	list, _ := raw.Get("tools")
+	if list == nil {
+		root, _ := raw.Get("nodes")
+		for node := range root.Elements() {
+			list, _ = node.Get("tools")
+			break
+		}
+	}
+	t := &tree{s: s, tools: exchange.Tools(list)}
+	nodes, _ := raw.Get("nodes")
+	t.calls = callsOf(raw)
+	for node := range nodes.Elements() {
+		if err := t.add(node); err != nil {
+			r.drop(s.ID, source.BadExample, err.Error(), part)
+			return
+		}
+	}
+	if why, detail := unusable(raw); why != "" {
+		for range t.sampled {
+			r.tally.S.Calls++
+			r.dropUnit("call", s.ID, why, detail, part)
+		}
+		return
+	}
+	t.path, t.offset = part.Path, part.Offset
+	t.addCalls()
+	r.out = append(r.out, s)
+}
+
+func (r *reader) drop(id string, why ledger.Reason, detail string, part session.Kept) {
+	r.dropUnit("session", id, why, detail, part)
+}
+
+func (r *reader) dropUnit(unit, id string, why ledger.Reason, detail string, part session.Kept) {
+	r.tally.Drop(ledger.Drop{
+		Unit: unit, Reason: why, Detail: detail, Example: id, Index: -1, File: part.Path, Offset: part.Offset,
+	})
+}
+
+// unusable returns the reason nothing in a trace is trained, if there is one.
+func unusable(raw json.Raw) (ledger.Reason, string) {
+	agent, _ := raw.Get("agent")
+	if v, ok := agent.Get("trainable"); ok {
+		if trainable, ok := v.Bool(); ok && !trainable {
+			return NotTrainable, ""
+		}
+	}
+	if v, ok := raw.Get("ok"); ok {
+		if fine, ok := v.Bool(); ok && !fine {
+			return FailedRollout, "it ended with " + session.Text(raw, "stop_condition")
+		}
+	}
+	if session.Text(raw, "stop_condition") == "error" {
+		return FailedRollout, "it ended in an error"
+	}
+	return "", ""
+}
+
+// taskOf returns what trials of one problem share: a key, a hash, or the task's index in its environment.
+func taskOf(raw, episode json.Raw) string {
+	task, _ := raw.Get("task")
+	if task == nil {
+		task, _ = episode.Get("task")
+	}
+	for _, key := range []string{"key", "hash"} {
+		if s := session.Text(task, key); s != "" {
+			return s
+		}
+	}
+	if group, ok := episode.Get("group"); ok {
+		if id := session.Text(group, "id"); id != "" {
+			return id
+		}
+	}
+	data, _ := task.Get("data")
+	index, ok := data.Get("idx")
+	if !ok {
+		return ""
+	}
+	env, _ := episode.Get("env")
+	return session.Text(env, "id") + "/" + session.Text(task, "type") + "/" + source.IDText(index)
+}
+
+// rewardOf returns the weighted sum of the scores. A null score is missing, not zero.
+func rewardOf(raw json.Raw) *float64 {
+	rewards, _ := raw.Get("rewards")
+	sum, any := 0.0, false
+	for _, r := range rewards.Members() {
+		score, ok := r.Get("score")
+		f, isNumber := score.Float64()
+		if !ok || !isNumber || math.IsNaN(f) || math.IsInf(f, 0) {
+			continue
+		}
+		weight := 1.0
+		if w, ok := r.Get("weight"); ok {
+			if x, ok := w.Float64(); ok {
+				weight = x
+			}
+		}
+		sum, any = sum+f*weight, true
+	}
+	if !any {
+		return nil
+	}
+	return &sum
+}
+
+// tree holds the nodes of a trace.
+type tree struct {
+	s       *calls.Session
+	tools   []chat.Tool
+	nodes   []treeNode
+	sampled []int
+	calls   map[int]json.Raw
+	path    string
+	offset  int64
+}
+
+type treeNode struct {
+	parent  int
+	ref     calls.Ref
+	call    calls.Call
+	sampled bool
+}
+
+func callsOf(raw json.Raw) map[int]json.Raw {
+	out := map[int]json.Raw{}
+	list, _ := raw.Get("calls")
+	for c := range list.Elements() {
+		if v, ok := c.Get("node"); ok {
+			if n, ok := v.Int64(); ok {
+				out[int(n)] = c
+			}
+		}
+	}
+	return out
+}
+
+// add adds a node.
+func (t *tree) add(raw json.Raw) error {
+	n := treeNode{parent: -1}
+	if v, ok := raw.Get("parent"); ok {
+		if p, ok := v.Int64(); ok {
+			if p < 0 || p >= int64(len(t.nodes)) {
+				return errorf("node %d has the parent %d, which doesn't come before it", len(t.nodes), p)
+			}
+			n.parent = int(p)
+		}
+	}
+	body, _ := raw.Get("message")
+	m, err := message(body)
+	if err != nil {
+		return errorf("node %d: %w", len(t.nodes), err)
+	}
+	if v, ok := raw.Get("sampled"); ok {
+		n.sampled, _ = v.Bool()
+	}
+	ids, _ := raw.Get("token_ids")
+	full := exchange.TokenIDs(ids)
+	tokens := uint64(0)
+	if len(full) > 0 && m.Role == "assistant" {
+		tokens = xxh3.Hash(ids)
+	}
+	if n.sampled && m.Role == "assistant" {
+		n.call = calls.Call{Output: m, Tokens: tokens, Tools: t.tools, FinishReason: finish(t.calls[len(t.nodes)])}
+		if err := n.tokens(raw, full); err != nil {
+			return errorf("node %d: %w", len(t.nodes), err)
+		}
+		t.sampled = append(t.sampled, len(t.nodes))
+	}
+	n.ref = t.s.Message(calls.Message{Message: m, Tokens: tokens})
+	t.nodes = append(t.nodes, n)
+	return nil
+}
+
+// tokens reads the ids that the model wrote, as marked by the mask; the others are the template's. There is one
+// log-prob for each.
+func (n *treeNode) tokens(raw json.Raw, full []int32) error {
+	if len(full) == 0 {
+		return nil
+	}
+	mask, _ := raw.Get("mask")
+	i := 0
+	out := []int32{}
+	for e := range mask.Elements() {
+		if wrote, _ := e.Bool(); wrote && i < len(full) {
+			out = append(out, full[i])
+		}
+		i++
+	}
+	if i != len(full) {
+		return errorf("%d ids with a mask of %d", len(full), i)
+	}
+	probs := []float32{}
+	list, _ := raw.Get("logprobs")
+	for e := range list.Elements() {
+		f, ok := e.Float64()
+		if !ok || math.IsNaN(f) || f > 0 {
+			return errorf("a log-prob is invalid: %s", e)
+		}
+		probs = append(probs, float32(f))
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	n.call.TokenIDs = out
+	switch len(probs) {
+	case 0:
+	case len(out):
+		n.call.LogProbs = probs
+	default:
+		return errorf("%d log-probs for %d ids", len(probs), len(out))
+	}
+	return nil
+}
+
+func finish(call json.Raw) string { return session.Text(call, "finish_reason") }
+
+// addCalls makes a call from each sampled node.
+func (t *tree) addCalls() {
+	for _, i := range t.sampled {
+		if t.s.TooLarge() {
+			return
+		}
+		c := t.nodes[i].call
+		for p := t.nodes[i].parent; p >= 0; p = t.nodes[p].parent {
+			c.Input = append(c.Input, t.nodes[p].ref)
+		}
+		for a, b := 0, len(c.Input)-1; a < b; a, b = a+1, b-1 {
+			c.Input[a], c.Input[b] = c.Input[b], c.Input[a]
+		}
+		meta := t.calls[i]
+		c.ID = t.s.ID + "/" + strconv.Itoa(i)
+		c.Model = session.Text(meta, "model")
+		c.Time = int64(i) + 1
+		if span, ok := meta.Get("time"); ok {
+			if v, ok := span.Get("start"); ok {
+				if f, ok := v.Float64(); ok && f > 0 && f < 1e10 {
+					c.Time = int64(f * 1e9)
+				}
+			}
+		}
+		if usage, ok := meta.Get("usage"); ok {
+			c.Usage = calls.Usage{Input: count(usage, "prompt_tokens"), Output: count(usage, "completion_tokens")}
+		}
+		c.File, c.Offset = t.path, t.offset
+		t.s.Add(c)
+	}
+}
+
+func count(raw json.Raw, key string) int64 {
+	v, _ := raw.Get(key)
+	f, _ := v.Float64()
+	return int64(f)
+}

@@ -1,0 +1,95 @@
+package readers
+
+import (
+	"context"
+
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/command"
+	"github.com/nat-go/nat-go/ttc/source/internal/detect"
+	"github.com/nat-go/nat-go/ttc/source/internal/endpoint"
+	"github.com/nat-go/nat-go/ttc/source/internal/nat"
+	"github.com/nat-go/nat-go/ttc/source/internal/scores"
+	"github.com/nat-go/nat-go/ttc/source/internal/traces"
+)
+
+// The output of `nat eval`: its `_type`, its file in a folder, and its settings.
+const (
+	NATType = nat.Type
+	NATFile = nat.FileName
+)
+
+// NATConfig is the configuration of the source of type NATType.
+type NATConfig = nat.Config
+
+// NAT returns the factory of the source of type NATType.
+func NAT() source.Factory { return nat.Factory() }
+
+// NoMatch explains, if it can, why no step has the wanted name; otherwise it returns "".
+func NoMatch(s *source.Stats, wanted string) string { return nat.NoMatch(s, wanted) }
+
+// Sources that have agent runs made.
+type (
+	CommandConfig  = command.Config
+	EndpointConfig = endpoint.Config
+)
+
+// Endpoint returns the factory of the source whose configuration is an EndpointConfig.
+func Endpoint() source.Factory { return endpoint.Factory() }
+
+// The source of agent runs in the OpenAI chat format, and its decoder of single runs.
+type (
+	TracesConfig  = traces.Config
+	TracesDecoder = traces.Decoder
+)
+
+// Scores of examples: from files beside the inputs, or derived by rules from tool results.
+type (
+	ScoresConfig = scores.Config
+	Scores       = scores.Scores
+	ScoreRule    = scores.Rule
+	ScoreRules   = scores.Rules
+)
+
+// What recognises an input.
+type (
+	Found          = detect.Found
+	Survey         = detect.Survey
+	UnknownError   = detect.UnknownError
+	AmbiguousError = detect.AmbiguousError
+)
+
+// MapTakes lists the names that a user can map to keys of an input.
+const MapTakes = detect.MapTakes
+
+// ErrEmpty is the error for an input without content.
+var ErrEmpty = detect.ErrEmpty
+
+// NewTracesDecoder returns a decoder for a configuration.
+func NewTracesDecoder(ctx context.Context, c TracesConfig) (*TracesDecoder, error) {
+	return traces.NewDecoder(ctx, c)
+}
+
+// ReadScores reads score files.
+func ReadScores(ctx context.Context, c *ScoresConfig) (*Scores, error) { return scores.Read(ctx, c) }
+
+// NewScoreRules compiles rules. Its errors name the setting that is wrong.
+func NewScoreRules(rules []ScoreRule) (*ScoreRules, error) { return scores.NewRules(rules) }
+
+// ReadHead reads the beginning of a file.
+func ReadHead(ctx context.Context, path string) (*source.Head, error) {
+	return detect.ReadHead(ctx, path)
+}
+
+// Choose asks the sources how they would read an input of which they are shown the head. only names the single source
+// to ask; empty: all of them.
+func Choose(all []source.Factory, only string, h *source.Head) (*Found, error) {
+	return detect.Choose(all, only, h)
+}
+
+// Recognize determines how a file is read: by its entries or by those of a list that the file is wrapped around. given
+// are the settings that the user named; only is as in Choose.
+func Recognize(
+	ctx context.Context, all []source.Factory, only, path string, given map[string]string,
+) (*Found, error) {
+	return detect.Recognize(ctx, all, only, path, given)
+}

@@ -1,0 +1,44 @@
+package readers
+
+import (
+	"slices"
+
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/agenttraces"
+	"github.com/nat-go/nat-go/ttc/source/internal/atif"
+	"github.com/nat-go/nat-go/ttc/source/internal/atof"
+	"github.com/nat-go/nat-go/ttc/source/internal/candidates"
+	"github.com/nat-go/nat-go/ttc/source/internal/claudecode"
+	"github.com/nat-go/nat-go/ttc/source/internal/codex"
+	"github.com/nat-go/nat-go/ttc/source/internal/command"
+	"github.com/nat-go/nat-go/ttc/source/internal/endpoint"
+	"github.com/nat-go/nat-go/ttc/source/internal/nat"
+	"github.com/nat-go/nat-go/ttc/source/internal/nemogym"
+	"github.com/nat-go/nat-go/ttc/source/internal/observations"
+	"github.com/nat-go/nat-go/ttc/source/internal/otlp"
+	"github.com/nat-go/nat-go/ttc/source/internal/qwencode"
+	"github.com/nat-go/nat-go/ttc/source/internal/requestlog"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+	"github.com/nat-go/nat-go/ttc/source/internal/traces"
+	"github.com/nat-go/nat-go/ttc/source/internal/verifiers"
+)
+
+// Factories returns a factory for each type of source.
+func Factories() []source.Factory {
+	return []source.Factory{
+		nat.Factory(), endpoint.Factory(), command.Factory(), candidates.Factory(),
+		traces.Factory(), traces.PairsFactory(),
+		claudecode.Factory(), codex.Factory(), otlp.Factory(), atif.Factory(),
+		verifiers.Factory(), atof.Factory(), nemogym.Factory(), requestlog.Chat(), requestlog.Responses(),
+		observations.Langfuse(), observations.LangSmith(), observations.OpenAIAgents(), qwencode.Factory(),
+		agenttraces.Factory(),
+	}
+}
+
+// Codes returns the reasons for which sources drop what they read.
+func Codes() []ledger.Code {
+	return slices.Concat(
+		source.Codes(), session.Codes(), atif.Codes(), nemogym.Codes(), otlp.Codes(), verifiers.Codes(),
+	)
+}
