@@ -4,7 +4,7 @@
 // for winners and a direction for the score. Where NAT trains on whatever it is given, this builder looks first: ties,
 // scores that are not numbers, failed scorers, empty answers, candidates with different prompts, and prompts that
 // contain the answer are dropped, each with a reason (package pairs). Every candidate is either in at least one pair or
-// dropped once. NAT's own algorithm, reproduced to the letter, is in natcompat.
+// dropped once. NAT's own algorithm, reproduced to the letter, is in package natcompat.
 //
 // Records refer to their candidates instead of repeating their texts. NAT's metadata object is left out unless
 // `metadata: true`, because everything in it except the steps' own metadata follows from the record.

@@ -18,7 +18,7 @@ const module = "github.com/nat-go/nat-go/"
 var mayImport = map[string][]string{
 	"ttc/json":              {},
 	"ttc/ledger":            {},
-	"ttc/natmodel":          {"ttc/json"},
+	"internal/natmodel":     {"ttc/json"},
 	"internal/...":          {}, // plumbing that belongs to no room
 	"kernels/...":           {},
 	"builders/finding":      {"internal/..."},

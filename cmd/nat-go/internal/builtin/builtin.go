@@ -5,9 +5,9 @@ import (
 	"sync"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/builtin"
 	"github.com/nat-go/nat-go/builders/divergence"
 	"github.com/nat-go/nat-go/builders/dpo"
-	"github.com/nat-go/nat-go/builders/dpo/natcompat"
 	"github.com/nat-go/nat-go/builders/grpo"
 	"github.com/nat-go/nat-go/builders/sdpo"
 	"github.com/nat-go/nat-go/builders/sft"
@@ -71,8 +71,8 @@ var allBuilders = sync.OnceValue(func() []sdk.Factory {
 
 // Plugin returns the plugin with the built-in builders.
 func Plugin(version string) sdk.Plugin {
-	nat := natcompat.Info()
+	nat := builtin.NATCompat()
 	nat.Name = NATPairs
 	return sdk.Plugin{Name: PluginName, Version: version, Builders: append(Builders(),
-		sdk.New(nat, func(c *dpo.Config) (builders.Builder, error) { return natcompat.New(*c) }))}
+		sdk.New(nat, builtin.NewNATCompat))}
 }

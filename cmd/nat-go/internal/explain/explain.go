@@ -8,12 +8,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/builtin"
 	"github.com/nat-go/nat-go/builders/finding"
-	"github.com/nat-go/nat-go/builders/grpo"
 	"github.com/nat-go/nat-go/builders/schema"
-	"github.com/nat-go/nat-go/builders/sdpo"
-	"github.com/nat-go/nat-go/builders/sft"
 	"github.com/nat-go/nat-go/builders/yamldoc"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
@@ -32,7 +29,7 @@ import (
 // codes are all existing codes, by area. A package that reports codes adds its own here.
 var codes = sync.OnceValue(func() []ledger.Code {
 	all := slices.Concat(
-		readers.Codes(), ledger.Codes(), pairs.Codes(), grpo.Codes(), sft.Codes(), sdpo.Codes(), builders.Codes(), host.Codes(),
+		readers.Codes(), ledger.Codes(), pairs.Codes(), builtin.Codes(), host.Codes(),
 		curate.Codes(), rows.Codes(), collator.Codes(), teacher.Codes(), atropos.Codes(),
 		yamldoc.Codes(), schema.Codes(), config.Codes(), dataset.Codes(),
 	)

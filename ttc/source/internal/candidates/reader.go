@@ -5,11 +5,11 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/nat-go/nat-go/internal/natmodel"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
-	"github.com/nat-go/nat-go/ttc/natmodel"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/internal/transcript"
 )

@@ -10,10 +10,10 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/dpo"
+	"github.com/nat-go/nat-go/internal/natmodel"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/natmodel"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
