@@ -41,20 +41,20 @@ var mayImport = map[string][]string{
 	"builders/...": {
 		"internal/...", "builders", "builders/schema", "builders/finding", "builders/yamldoc", "pairs", "ttc/...",
 	},
-	"plugins":           {},
-	"plugins/proto/...": {},
-	"plugins/python":    {},
-	"plugins/wire":      {"plugins/proto/...", "builders", "ttc/..."},
+	"plugins":               {},
+	"plugins/proto/...":     {},
+	"plugins/python":        {},
+	"plugins/internal/wire": {"plugins/proto/...", "builders", "ttc/..."},
 	"plugins/sdk/...": {
-		"internal/...", "plugins/proto/...", "plugins/wire", "builders", "builders/schema", "builders/finding",
+		"internal/...", "plugins/proto/...", "plugins/internal/wire", "builders", "builders/schema", "builders/finding",
 		"builders/yamldoc", "ttc/...",
 	},
 	"plugins/host/...": {
-		"internal/...", "plugins/proto/...", "plugins/wire", "builders", "builders/schema", "builders/finding",
+		"internal/...", "plugins/proto/...", "plugins/internal/wire", "builders", "builders/schema", "builders/finding",
 		"builders/yamldoc", "ttc/...",
 	},
 	"plugins/conformance/...": {
-		"internal/...", "plugins/proto/...", "plugins/wire", "plugins/host/...", "plugins/sdk/...", "builders",
+		"internal/...", "plugins/proto/...", "plugins/internal/wire", "plugins/host/...", "plugins/sdk/...", "builders",
 		"builders/schema", "builders/finding", "builders/yamldoc", "ttc/...",
 	},
 	"collator":         {"internal/...", "collator/...", "builders", "ttc/..."},
@@ -134,7 +134,7 @@ func TestImportsGoOneWay(t *testing.T) {
 
 // sdkNeeds lists the packages of ours that a plugin links besides the SDK: the contract, its types and the wire.
 var sdkNeeds = []string{
-	"plugins/proto/nat/builder/v1", "plugins/sdk", "plugins/wire",
+	"plugins/proto/nat/builder/v1", "plugins/sdk", "plugins/internal/wire",
 	"builders", "builders/finding", "builders/schema", "builders/yamldoc",
 	"ttc", "ttc/chat", "ttc/json", "ttc/ledger", "internal/secret", "internal/terminal",
 }

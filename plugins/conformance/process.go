@@ -20,7 +20,7 @@ import (
 
 	"github.com/nat-go/nat-go/internal/process"
 	"github.com/nat-go/nat-go/plugins/host"
-	"github.com/nat-go/nat-go/plugins/wire"
+	"github.com/nat-go/nat-go/plugins/internal/wire"
 )
 
 // started is a plugin that a check starts without the host, as any parent could.

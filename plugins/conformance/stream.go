@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/nat-go/nat-go/plugins/host"
+	"github.com/nat-go/nat-go/plugins/internal/wire"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
-	"github.com/nat-go/nat-go/plugins/wire"
 )
 
 // openStream opens a session and its stream without the host's own client.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/internal/secret"
-	"github.com/nat-go/nat-go/plugins/wire"
+	"github.com/nat-go/nat-go/plugins/internal/wire"
 )
 
 // TestAnswerOfSpans checks that a group fails whose records refer to more messages than the limit of its output allows:

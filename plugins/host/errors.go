@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/nat-go/nat-go/internal/secret"
+	"github.com/nat-go/nat-go/plugins/internal/wire"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
-	"github.com/nat-go/nat-go/plugins/wire"
 )
 
 // StartError says why a plugin did not start. It is about the environment: the file, the machine, the plugin itself.

@@ -18,7 +18,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/nat-go/nat-go/internal/pythontest"
-	"github.com/nat-go/nat-go/plugins/wire"
+	"github.com/nat-go/nat-go/plugins/internal/wire"
 )
 
 // These tests show the holes in go-plugin's stock path (Cmd instead of our own runner), each beside what this package

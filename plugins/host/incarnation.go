@@ -24,8 +24,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/nat-go/nat-go/internal/process"
+	"github.com/nat-go/nat-go/plugins/internal/wire"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
-	"github.com/nat-go/nat-go/plugins/wire"
 )
 
 // incarnation is one life of a plugin's process. It is used once: after a failure it is never restarted.

@@ -15,7 +15,7 @@ import (
 
 	"github.com/nat-go/nat-go/internal/lines"
 	"github.com/nat-go/nat-go/internal/process"
-	"github.com/nat-go/nat-go/plugins/wire"
+	"github.com/nat-go/nat-go/plugins/internal/wire"
 )
 
 // program is our own runner.Runner. go-plugin sees one line of its standard output, the handshake, and nothing of its

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/go-plugin"
 	"github.com/hashicorp/go-plugin/runner"
 
-	"github.com/nat-go/nat-go/plugins/wire"
+	"github.com/nat-go/nat-go/plugins/internal/wire"
 )
 
 // ReattachAddress returns the address in the environment for attaching to the named plugin; empty: none.

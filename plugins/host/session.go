@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/nat-go/nat-go/builders"
-	"github.com/nat-go/nat-go/plugins/wire"
+	"github.com/nat-go/nat-go/plugins/internal/wire"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )

@@ -18,9 +18,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/plugins/internal/wire"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 	"github.com/nat-go/nat-go/plugins/sdk"
-	"github.com/nat-go/nat-go/plugins/wire"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"

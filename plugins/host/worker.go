@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/nat-go/nat-go/plugins/internal/wire"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
-	"github.com/nat-go/nat-go/plugins/wire"
 )
 
 // worker takes a session's groups through one instance.

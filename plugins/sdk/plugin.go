@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/builders/yamldoc"
-	"github.com/nat-go/nat-go/plugins/wire"
+	"github.com/nat-go/nat-go/plugins/internal/wire"
 )
 
 // Plugin is a program that serves builders.

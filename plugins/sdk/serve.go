@@ -21,8 +21,8 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/nat-go/nat-go/plugins/internal/wire"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
-	"github.com/nat-go/nat-go/plugins/wire"
 )
 
 // Serve runs the plugin and does not return: it serves a host or, if started by hand, runs the command line.

@@ -15,8 +15,8 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/plugins/internal/wire"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
-	"github.com/nat-go/nat-go/plugins/wire"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )

@@ -7,7 +7,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
-	"github.com/nat-go/nat-go/plugins/wire"
+	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -146,7 +146,7 @@ func TestReasonsAreLimited(t *testing.T) {
 				Reason:  ledger.Reason("p/" + name),
 				Unit:    name,
 			}},
-			Counts: []wire.Count{{Name: name, N: 1}},
+			Counts: []host.Count{{Name: name, N: 1}},
 		})
 		for _, d := range f.Group().Drops {
 			if d.Reason == builders.OtherReasons && d.Detail != "p/"+name {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
-	"github.com/nat-go/nat-go/plugins/wire"
+	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -66,6 +66,6 @@ func (g *gathered) Drop(d ledger.Drop) error {
 }
 
 func (g *gathered) Count(name string, n int64) error {
-	g.Counts = append(g.Counts, wire.Count{Name: name, N: n})
+	g.Counts = append(g.Counts, host.Count{Name: name, N: n})
 	return nil
 }

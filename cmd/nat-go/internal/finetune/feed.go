@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
-	"github.com/nat-go/nat-go/plugins/wire"
+	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/group"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -119,7 +119,7 @@ func (b *building) feedGroups(ctx context.Context, from cursor, items chan<- *it
 	if b.unit() == builders.UnitRun {
 		opt.By = group.Run
 	}
-	index, err := group.New(wire.NewExampleCodec(), opt)
+	index, err := group.New(host.NewExampleCodec(), opt)
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}

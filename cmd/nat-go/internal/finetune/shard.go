@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/internal/durable"
-	"github.com/nat-go/nat-go/plugins/wire"
+	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc/group"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -221,7 +221,7 @@ func (r *run) spillShard(ctx context.Context, t *tokens) (err error) {
 	if err := recordlog.Reset(r.plan.folder.Records()); err != nil {
 		return exit.Environmentf("can't start the record log: %w", err)
 	}
-	s.spill, err = group.NewSpill(wire.NewExampleCodec(), s.dir.Spill(s.number), len(s.plan.Shards))
+	s.spill, err = group.NewSpill(host.NewExampleCodec(), s.dir.Spill(s.number), len(s.plan.Shards))
 	if err != nil {
 		return exit.Environmentf("can't keep the examples: %w", err)
 	}
@@ -270,7 +270,7 @@ func (b *building) feedSpill(ctx context.Context, _ cursor, items chan<- *item) 
 // feedSpilled sends the tasks whose examples the shards stored in this shard's part.
 func (b *building) feedSpilled(ctx context.Context, from cursor, items chan<- *item) error {
 	s := b.plan.shard
-	index, err := group.New(wire.NewExampleCodec(), b.plan.grouping())
+	index, err := group.New(host.NewExampleCodec(), b.plan.grouping())
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/plugins/host"
-	"github.com/nat-go/nat-go/plugins/wire"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/group"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -40,7 +39,7 @@ func Groups(
 		return nil, nil, err
 	}
 	defer s.Close()
-	index, err := group.New(wire.NewExampleCodec(), group.Options{By: by(info.Unit)})
+	index, err := group.New(host.NewExampleCodec(), group.Options{By: by(info.Unit)})
 	if err != nil {
 		return nil, nil, err
 	}

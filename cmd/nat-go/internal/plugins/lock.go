@@ -16,7 +16,6 @@ import (
 
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/plugins/host"
-	"github.com/nat-go/nat-go/plugins/wire"
 )
 
 // lockFile is the name of the lock file.
@@ -171,7 +170,7 @@ func (l *Lock) Add(spec host.Spec, p *host.Plugin, sum string, beside map[string
 func describe(p *host.Plugin) *Entry {
 	e := &Entry{
 		Version:  p.Version(),
-		Protocol: fmt.Sprintf("%d.%d", wire.ProtocolVersion, p.ProtocolMinor()),
+		Protocol: fmt.Sprintf("%d.%d", host.ProtocolVersion, p.ProtocolMinor()),
 		Builders: map[string]string{},
 	}
 	var lines []string

@@ -17,9 +17,9 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/plugins/host"
+	"github.com/nat-go/nat-go/plugins/internal/wire"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 	"github.com/nat-go/nat-go/plugins/sdk"
-	"github.com/nat-go/nat-go/plugins/wire"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/nat-go/nat-go/plugins/host"
+	"github.com/nat-go/nat-go/plugins/internal/wire"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
-	"github.com/nat-go/nat-go/plugins/wire"
 )
 
 // serveRaw serves the protocol without the SDK, so that it can be violated.
