@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/collator/batch"
-	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/tensors"
 )
 
 // TestChangedBatchesOfSites changes the weights and the vocabulary of a batch of hinted turns, as someone who reweights

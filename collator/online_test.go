@@ -18,7 +18,7 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/collator/batch"
-	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/tensors"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/internal/oracletest"
 
 	"github.com/nat-go/nat-go/collator/tokenizer"
-	"github.com/nat-go/nat-go/collator/tokenizer/tokenizertest"
+	"github.com/nat-go/nat-go/internal/tokenizertest"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 

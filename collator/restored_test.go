@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nat-go/nat-go/collator/tokenizer"
-	"github.com/nat-go/nat-go/collator/tokenizer/tokenizertest"
 	"github.com/nat-go/nat-go/internal/property"
+	"github.com/nat-go/nat-go/internal/tokenizertest"
 )
 
 // TestRestored checks that what is concluded about a text from the tokens of its other characters alone matches what

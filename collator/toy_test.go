@@ -12,9 +12,9 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
-	"github.com/nat-go/nat-go/collator/tensors"
 	"github.com/nat-go/nat-go/collator/tokenizer"
-	"github.com/nat-go/nat-go/collator/tokenizer/tokenizertest"
+	"github.com/nat-go/nat-go/internal/tensors"
+	"github.com/nat-go/nat-go/internal/tokenizertest"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	njson "github.com/nat-go/nat-go/ttc/json"

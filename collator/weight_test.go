@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/nat-go/nat-go/collator/tensors"
 	"github.com/nat-go/nat-go/internal/oracletest"
+	"github.com/nat-go/nat-go/internal/tensors"
 )
 
 // TestOneObjective checks that with the same choice of what weighs one, real agent runs weigh the same on every

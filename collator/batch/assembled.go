@@ -5,7 +5,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/tensors"
 )
 
 // Assembled holds batches in memory, at most one per channel. Their lines name no file and carry no file hash.

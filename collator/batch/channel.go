@@ -3,7 +3,7 @@ package batch
 import (
 	"slices"
 
-	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/tensors"
 )
 
 // Ignored is the label of a token that is not trained, unless a batch's form says otherwise.

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nat-go/nat-go/collator/tensors"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/tensors"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/tensors"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 

@@ -13,9 +13,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nat-go/nat-go/collator/tensors"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/lines"
+	"github.com/nat-go/nat-go/internal/tensors"
 )
 
 // A step file combines all channels of a step, as the reference composite trainer's collator returns them: the rows of

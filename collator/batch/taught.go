@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/tensors"
 )
 
 // Columns of the rl channel [R,T,K]: a teacher's most probable tokens AT each position, given the tokens before it,

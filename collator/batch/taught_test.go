@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/tensors"
 )
 
 // taughtRows returns three rows of 3, 2 and 2 tokens: with two entries per token, with only the token's own, and with

@@ -12,9 +12,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/nat-go/nat-go/collator/tensors"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/fanout"
+	"github.com/nat-go/nat-go/internal/tensors"
 )
 
 // Layout says how a batch's sequences are laid out.

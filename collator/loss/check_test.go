@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/tensors"
 )
 
 // opened is an open file of tensors.

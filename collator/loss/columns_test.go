@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/tensors"
 )
 
 // onlyHeader is a file of which only the header may be read.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/tensors"
 )
 
 func renamed(x tensors.Tensor, name string) tensors.Tensor {

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/tensors"
 	"github.com/nat-go/nat-go/kernels"
 )
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/nat-go/nat-go/collator/batch"
-	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/tensors"
 	"github.com/nat-go/nat-go/kernels"
 )
 

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/tensors"
 )
 
 // Names of the columns this package adds to an sdpo batch.

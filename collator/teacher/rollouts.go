@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/nat-go/nat-go/collator/batch"
-	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/tensors"
 )
 
 // Taught counts what became of the rows of rl batches that a teacher was asked about, and of their groups.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/collator/batch"
-	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/tensors"
 )
 
 // TestRollouts checks that rows of an rl batch get the teacher's best tokens at every position but the first; a row it

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nat-go/nat-go/collator/teacher/scorer"
-	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/collator/teacher/internal/scorer"
+	"github.com/nat-go/nat-go/internal/tensors"
 	"github.com/nat-go/nat-go/kernels"
 )
 

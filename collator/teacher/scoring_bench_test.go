@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/collator/batch"
-	"github.com/nat-go/nat-go/collator/teacher/scorer"
-	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/collator/teacher/internal/scorer"
+	"github.com/nat-go/nat-go/internal/tensors"
 	"github.com/nat-go/nat-go/kernels"
 )
 

@@ -19,8 +19,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/nat-go/nat-go/collator/batch"
-	"github.com/nat-go/nat-go/collator/teacher/scorer"
-	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/collator/teacher/internal/scorer"
+	"github.com/nat-go/nat-go/internal/tensors"
 	"github.com/nat-go/nat-go/kernels"
 )
 

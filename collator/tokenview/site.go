@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 
 	"github.com/nat-go/nat-go/collator/batch"
-	"github.com/nat-go/nat-go/collator/tensors"
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/internal/tensors"
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nat-go/nat-go/collator/tokenizer/tokenizertest"
 	"github.com/nat-go/nat-go/internal/oracletest"
 	"github.com/nat-go/nat-go/internal/pythontest"
+	"github.com/nat-go/nat-go/internal/tokenizertest"
 )
 
 // TestOnRuns makes runs of examples/hints with the program - as they are, as a null-hint control on several templates,

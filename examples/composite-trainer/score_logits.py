@@ -3,7 +3,7 @@
     collator: {teacher: {logits: {command: [python3, score_logits.py, --model, PATH/TO/HF]}}}
 
 It reads one JSON object per line on standard input and answers each with one on standard output; the logits go into the
-memory behind descriptor 3, which nat-go maps as well. `go doc github.com/nat-go/nat-go/collator/teacher/scorer` has the
+memory behind descriptor 3, which nat-go maps as well. `go doc github.com/nat-go/nat-go/collator/teacher/internal/scorer` has the
 protocol.
 """
 

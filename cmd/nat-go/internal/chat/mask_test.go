@@ -19,8 +19,8 @@ import (
 	"github.com/nat-go/nat-go/internal/oracletest"
 
 	"github.com/nat-go/nat-go/collator/tokenizer"
-	"github.com/nat-go/nat-go/collator/tokenizer/tokenizertest"
 	"github.com/nat-go/nat-go/collator/turns"
+	"github.com/nat-go/nat-go/internal/tokenizertest"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 

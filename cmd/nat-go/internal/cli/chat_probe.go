@@ -8,7 +8,6 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/collator"
-	"github.com/nat-go/nat-go/collator/probe"
 	"github.com/nat-go/nat-go/collator/turns"
 	rawjson "github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
@@ -36,7 +35,7 @@ what it adds that no model wrote, and where a hint can be put without changing t
 			if set.Vars, err = probeVars(kwargs); err != nil {
 				return exit.Usagef("--kwargs: %v", err)
 			}
-			rep, err := probe.Run(text, set)
+			rep, err := turns.Probe(text, set)
 			if err != nil {
 				return exit.With(exit.Usage, fmt.Errorf("%s: %w", source, err))
 			}

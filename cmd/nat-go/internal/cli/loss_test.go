@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/tensors"
 	"github.com/nat-go/nat-go/kernels"
 )
 

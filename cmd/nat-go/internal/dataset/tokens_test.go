@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
-	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/tensors"
 )
 
 // TestVerifyTokens checks that files of token rows are read back and checked against the manifest like any others.

@@ -17,7 +17,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/teacher"
-	"github.com/nat-go/nat-go/collator/teacher/scorer"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/kernels"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -30,13 +29,13 @@ var vocabularyProbes = []string{
 }
 
 // probes returns the texts with their ids in the tokenizer.
-func probes(tok *tokenizer.Tokenizer) (out []scorer.Probe, err error) {
+func probes(tok *tokenizer.Tokenizer) (out []teacher.ScorerProbe, err error) {
 	for _, text := range vocabularyProbes {
 		enc, err := tok.Encode(text, tokenizer.Options{})
 		if err != nil {
 			return nil, fmt.Errorf("collator.teacher: %w", err)
 		}
-		p := scorer.Probe{Text: text}
+		p := teacher.ScorerProbe{Text: text}
 		p.IDs = append(p.IDs, enc.IDs...)
 		out = append(out, p)
 	}
@@ -84,7 +83,7 @@ func newTeacher(
 
 // sameTokenizer compares the tokenizer of a server that can't tokenise with ours, which was loaded from own: by name
 // or, if it is a folder here, by the size of the vocabulary and the ids of some texts.
-func sameTokenizer(s *config.Server, own string, texts []scorer.Probe, size int) error {
+func sameTokenizer(s *config.Server, own string, texts []teacher.ScorerProbe, size int) error {
 	name := cmp.Or(s.TokenizerName, s.Model)
 	trust := "or set vocabulary: assume if you know that it has the vocabulary of the model to be trained"
 	switch _, err := os.Stat(name); {
@@ -268,12 +267,12 @@ func serves(c *config.Teacher, counts map[string]batch.Count) bool {
 }
 
 // newScorer makes the program of `collator.teacher.logits`. It is started when a site needs it.
-func newScorer(c *config.Teacher, tok *tokenizer.Tokenizer) (*scorer.Scorer, error) {
+func newScorer(c *config.Teacher, tok *tokenizer.Tokenizer) (*teacher.Scorer, error) {
 	texts, err := probes(tok)
 	if err != nil {
 		return nil, err
 	}
-	program, err := scorer.New(scorer.Options{
+	program, err := teacher.NewScorer(teacher.ScorerOptions{
 		Command:      c.Logits.Command,
 		Memory:       int64(c.Logits.Memory),
 		Timeout:      c.Logits.Timeout,

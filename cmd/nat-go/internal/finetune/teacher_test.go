@@ -21,9 +21,9 @@ import (
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/teacher"
-	"github.com/nat-go/nat-go/collator/tensors"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/collator/tokenview"
+	"github.com/nat-go/nat-go/internal/tensors"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 

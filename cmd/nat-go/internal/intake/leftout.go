@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/collator"
-	"github.com/nat-go/nat-go/collator/probe"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/collator/turns"
 )
@@ -47,7 +46,7 @@ func (r *Report) leftOut() (all []LeftOut) {
 }
 
 // tryTemplate tries out the chat template in a model's folder.
-func tryTemplate(dir string) (*probe.Report, error) {
+func tryTemplate(dir string) (*turns.Report, error) {
 	c, err := tokenizer.ReadConfig(dir)
 	if err != nil {
 		return nil, err
@@ -59,15 +58,15 @@ func tryTemplate(dir string) (*probe.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return probe.Run(text, turns.Settings{Vars: collator.TemplateVars(c, nil)})
+	return turns.Probe(text, turns.Settings{Vars: collator.TemplateVars(c, nil)})
 }
 
 // missing lists what a template doesn't show of what the examples have.
-func (r *Report) missing(t *probe.Report) (what []string) {
+func (r *Report) missing(t *turns.Report) (what []string) {
 	if r.WithTools > 0 && !t.ToolsShown {
 		what = append(what, "the tools of "+quantity(r.WithTools, "example"))
 	}
-	if r.ToolCalls > 0 && t.Calls != probe.Kept {
+	if r.ToolCalls > 0 && t.Calls != turns.Kept {
 		what = append(what, quantity(r.ToolCalls, "tool call"))
 	}
 	switch {

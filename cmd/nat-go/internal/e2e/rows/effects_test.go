@@ -16,8 +16,7 @@ import (
 
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/teacher"
-	"github.com/nat-go/nat-go/collator/teacher/scorer"
-	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/tensors"
 	"github.com/nat-go/nat-go/kernels"
 )
 
@@ -103,14 +102,14 @@ func checkEffects(t *testing.T, command []string, all []tensors.Tensor, sites []
 	if err != nil || len(got) != p.Len() {
 		t.Fatalf("%d divergences for %d pairs, %v", len(got), p.Len(), err)
 	}
-	s, err := scorer.New(scorer.Options{Command: command, Assume: true})
+	s, err := teacher.NewScorer(teacher.ScorerOptions{Command: command, Assume: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	sums, n := make([]float64, len(sites)), make([]float64, len(sites))
 	for i := range got {
-		data, err := s.Score(t.Context(), []scorer.Sequence{
+		data, err := s.Score(t.Context(), []teacher.ScorerSequence{
 			{IDs: p.Student[p.StudentRow[i]], Positions: []int32{int32(p.StudentPos[i])}},
 			{IDs: p.Teacher[p.TeacherRow[i]], Positions: []int32{int32(p.TeacherPos[i])}},
 		})

@@ -16,8 +16,8 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/browsertest"
 	"github.com/nat-go/nat-go/collator/batch"
-	"github.com/nat-go/nat-go/collator/tensors"
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/internal/tensors"
 )
 
 const longRow = 200_000 // tokens

@@ -13,10 +13,10 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	layout "github.com/nat-go/nat-go/collator/batch"
-	"github.com/nat-go/nat-go/collator/tensors"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/lines"
 	"github.com/nat-go/nat-go/internal/spool"
+	"github.com/nat-go/nat-go/internal/tensors"
 )
 
 // maxLine is the length of the longest line of rows or of the batches' index.

@@ -1,4 +1,4 @@
-package probe
+package turns
 
 import (
 	"errors"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/nat-go/nat-go/internal/oracletest"
 
-	"github.com/nat-go/nat-go/collator/turns"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -22,12 +21,12 @@ const chatml = `{%- for m in messages %}
 {%- endfor %}
 {%- if add_generation_prompt %}{{ '<|start|>assistant\n' }}{% endif %}`
 
-func run(t *testing.T, source string) *Report {
+func probeReport(t *testing.T, source string) *Report {
 	t.Helper()
 	vars := &pyvalue.Dict{}
 	vars.SetStr("bos_token", pyvalue.Str("<s>"))
 	vars.SetStr("eos_token", pyvalue.Str("</s>"))
-	rep, err := Run(source, turns.Settings{Vars: vars})
+	rep, err := Probe(source, Settings{Vars: vars})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +34,7 @@ func run(t *testing.T, source string) *Report {
 }
 
 func TestPlainTemplate(t *testing.T) {
-	rep := run(t, chatml)
+	rep := probeReport(t, chatml)
 	if rep.GenerationPrompt != "<|start|>assistant\n" || !rep.PromptIsPrefix || rep.NoThink != nil ||
 		rep.RewritesHistory || len(rep.Filler) > 0 {
 		t.Errorf("%+v", rep)
@@ -131,7 +130,7 @@ func TestEachDefectIsSeen(t *testing.T) {
 			if !strings.Contains(chatml, c.old) {
 				t.Fatalf("%s: %q is not in the template", name, c.old)
 			}
-			if rep := run(t, strings.Replace(chatml, c.old, c.new, 1)); !c.seen(rep) {
+			if rep := probeReport(t, strings.Replace(chatml, c.old, c.new, 1)); !c.seen(rep) {
 				var b strings.Builder
 				_ = rep.WriteText(&b)
 				t.Errorf("%s was not found:\n%s", name, b.String())
@@ -141,13 +140,13 @@ func TestEachDefectIsSeen(t *testing.T) {
 }
 
 func TestTemplateThatDoesNotCompile(t *testing.T) {
-	if _, err := Run("{% if %}", turns.Settings{}); err == nil || !strings.Contains(err.Error(), "line 1, column 7") {
+	if _, err := Probe("{% if %}", Settings{}); err == nil || !strings.Contains(err.Error(), "line 1, column 7") {
 		t.Error(err)
 	}
 }
 
 func TestRefusingEverythingIsAReport(t *testing.T) {
-	rep := run(t, "{{ raise_exception('no') }}")
+	rep := probeReport(t, "{{ raise_exception('no') }}")
 	if rep.Calls != Refused || rep.Roles["system"] != Refused || rep.Arguments != "refused" ||
 		rep.GenerationPrompt != "" {
 		t.Errorf("%+v", rep)
@@ -162,7 +161,7 @@ func TestConformance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return run(t, string(src))
+		return probeReport(t, string(src))
 	}
 	check := func(name string, ok bool) {
 		if !ok {
@@ -197,7 +196,7 @@ func TestConformance(t *testing.T) {
 
 // TestSlowTemplate: a template that takes long is given up.
 func TestSlowTemplate(t *testing.T) {
-	p := &prober{until: time.Now().Add(-time.Second)}
+	p := &probing{until: time.Now().Add(-time.Second)}
 	if _, _, err := p.render(false, ask); !errors.Is(err, errSlow) {
 		t.Errorf("after its time it was rendered: %v", err)
 	}

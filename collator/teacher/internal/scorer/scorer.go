@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nat-go/nat-go/collator/tensors"
 	"github.com/nat-go/nat-go/internal/process"
+	"github.com/nat-go/nat-go/internal/tensors"
 )
 
 // Version is the protocol's name.

@@ -1,11 +1,10 @@
-package probe
+package turns
 
 import (
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/nat-go/nat-go/collator/turns"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/chat/template"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -77,12 +76,8 @@ type Place struct {
 	Splice bool `json:"splice"`
 }
 
-// Texts that occur in no template.
-const (
-	systemText, askText, answerText, thoughtText = "qzvSys", "qzvAsk", "qzvAns", "qzvThk"
-	argText, resultText, hintText, nextText      = "qzvArg", "qzvRes", "qzvHnt", "qzvNxt"
-	toolName                                     = "qzv_tool"
-)
+// Further texts that occur in no template.
+const systemText, thoughtText, hintText, nextText = "qzvSys", "qzvThk", "qzvHnt", "qzvNxt"
 
 func say(role, text string) chat.Message {
 	return chat.Message{Role: role, Form: chat.Text, Text: text}
@@ -91,7 +86,8 @@ func say(role, text string) chat.Message {
 func calls(arguments string, n int) chat.Message {
 	m := chat.Message{Role: "assistant", Form: chat.Null}
 	for i := range n {
-		c := chat.ToolCall{ID: "call0000" + string(rune('1'+i)), Type: "function", Name: toolName, Arguments: arguments}
+		c := call.ToolCalls[0]
+		c.ID, c.Arguments, c.Parsed = "call0000"+string(rune('1'+i)), arguments, nil
 		if raw, err := json.Parse([]byte(arguments), json.Limits{}); err == nil {
 			c.Parsed = raw
 		}
@@ -105,37 +101,32 @@ func thinking(m chat.Message) chat.Message {
 	return m
 }
 
-var (
-	ask    = say("user", askText)
-	next   = say("user", nextText)
-	answer = say("assistant", answerText)
-	call   = calls(`{"k": "`+argText+`"}`, 1)
-	result = chat.Message{Role: "tool", Form: chat.Text, Text: resultText, ToolCallID: "call00001", Name: toolName}
-	tool   = json.Raw(`{"type": "function", "function": {"name": "` + toolName + `", "description": "d", "parameters": {"type": "object", "properties": {"k": {"type": "string", "description": "k"}}, "required": ["k"]}}}`)
-)
+var next = user(nextText)
 
-// prober renders with one template.
-type prober struct {
-	r     *turns.Renderer
-	set   turns.Settings
+// probing renders with one template.
+type probing struct {
+	r     *Renderer
+	set   Settings
 	tools pyvalue.Value
 	raw   bool // pass arguments as text
 	until time.Time
 }
 
-// maxTime is how long a template may take: those that models have take milliseconds.
-const maxTime = 20 * time.Second
+// maxProbe is how long a template may take: those that models have take milliseconds.
+const maxProbe = 20 * time.Second
 
-var errSlow = fmt.Errorf("it takes more than %v to find out what the template does: does a value in it, or a loop, grow?", maxTime)
+var errSlow = fmt.Errorf("it takes more than %v to find out what the template does: does a value in it, or a loop, grow?", maxProbe)
 
-// Run probes a template. The error is a *template.Error for a template that doesn't compile.
-func Run(source string, s turns.Settings) (*Report, error) {
-	r, err := turns.New(source, s)
+// Probe finds out what a template does. It renders tiny conversations with unique texts and reads the origin of every
+// byte of the result: a template is judged by what it does, not by its name. The error is a *template.Error
+// for a template that doesn't compile.
+func Probe(source string, s Settings) (*Report, error) {
+	r, err := New(source, s)
 	if err != nil {
 		return nil, err
 	}
-	p := &prober{r: r, set: s, until: time.Now().Add(maxTime)}
-	if p.tools, err = template.ToolList([]chat.Tool{{Name: toolName, Raw: tool}}); err != nil {
+	p := &probing{r: r, set: s, until: time.Now().Add(maxProbe)}
+	if p.tools, err = template.ParseTools(json.Raw(tool)); err != nil {
 		return nil, err
 	}
 	rep := &Report{
@@ -161,7 +152,7 @@ func Run(source string, s turns.Settings) (*Report, error) {
 }
 
 // render renders messages; it fails if the template refuses them.
-func (p *prober) render(open bool, ms ...chat.Message) (*turns.Conversation, *template.Result, error) {
+func (p *probing) render(open bool, ms ...chat.Message) (*Conversation, *template.Result, error) {
 	if time.Now().After(p.until) {
 		return nil, nil, errSlow
 	}
@@ -173,7 +164,7 @@ func (p *prober) render(open bool, ms ...chat.Message) (*turns.Conversation, *te
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &turns.Conversation{Messages: values, Open: open}
+	c := &Conversation{Messages: values, Open: open}
 	for _, m := range ms {
 		if m.ToolCalls != nil {
 			c.Tools = p.tools
@@ -184,7 +175,7 @@ func (p *prober) render(open bool, ms ...chat.Message) (*turns.Conversation, *te
 }
 
 // arguments finds out how the template wants arguments, and uses that form from then on.
-func (p *prober) arguments() string {
+func (p *probing) arguments() string {
 	p.raw = p.r.RawArguments()
 	switch {
 	case p.raw:
@@ -196,7 +187,7 @@ func (p *prober) arguments() string {
 }
 
 // fate returns what became of message i of a conversation.
-func (p *prober) fate(i int, ms ...chat.Message) Fate {
+func (p *probing) fate(i int, ms ...chat.Message) Fate {
 	_, res, err := p.render(false, ms...)
 	if err != nil {
 		return Refused
@@ -224,7 +215,7 @@ func fateOf(res *template.Result, i int) Fate {
 	return Kept
 }
 
-func (p *prober) prompt(rep *Report) {
+func (p *probing) prompt(rep *Report) {
 	_, closed, err1 := p.render(false, ask)
 	_, open, err2 := p.render(true, ask)
 	if err1 != nil || err2 != nil {
@@ -247,8 +238,8 @@ func (p *prober) prompt(rep *Report) {
 }
 
 // noThink finds the variable that turns thinking off, by what it changes in an open conversation.
-func (p *prober) noThink(open string) *Switch {
-	for _, name := range []string{"enable_thinking", "thinking"} {
+func (p *probing) noThink(open string) *Switch {
+	for _, name := range switches {
 		vars := &pyvalue.Dict{}
 		if p.set.Vars != nil {
 			for i := range p.set.Vars.Len() {
@@ -259,7 +250,7 @@ func (p *prober) noThink(open string) *Switch {
 		vars.SetStr(name, pyvalue.False)
 		set := p.set
 		set.Vars = vars
-		off := &prober{r: p.r.With(set), set: set, tools: p.tools, raw: p.raw, until: p.until}
+		off := &probing{r: p.r.With(set), set: set, tools: p.tools, raw: p.raw, until: p.until}
 		_, closed, err := off.render(false, ask)
 		_, silent, err2 := off.render(true, ask)
 		if err == nil && err2 == nil && silent.Text != open {
@@ -269,15 +260,7 @@ func (p *prober) noThink(open string) *Switch {
 	return nil
 }
 
-func commonPrefix(a, b string) int {
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	return n
-}
-
-func (p *prober) roles(rep *Report) {
+func (p *probing) roles(rep *Report) {
 	system := say("system", systemText)
 	rep.Roles["system"] = p.fate(0, system, ask, answer)
 	rep.Roles["system_mid"] = p.fate(2, ask, answer, system, next)
@@ -324,9 +307,9 @@ func trimOf(res *template.Result, i int, content string) Trim {
 	return Trim{Left: first > 0, Right: last < len(content)}
 }
 
-func (p *prober) toolUse(rep *Report) {
+func (p *probing) toolUse(rep *Report) {
 	if values, err := template.Conversation([]chat.Message{ask}); err == nil {
-		if res, err := p.r.Render(&turns.Conversation{Messages: values, Tools: p.tools}); err == nil {
+		if res, err := p.r.Render(&Conversation{Messages: values, Tools: p.tools}); err == nil {
 			for _, s := range res.Spans {
 				rep.ToolsShown = rep.ToolsShown || s.Message == template.FromTools
 			}
@@ -338,17 +321,17 @@ func (p *prober) toolUse(rep *Report) {
 }
 
 // callFate is Kept only if every call of the message appears.
-func (p *prober) callFate(n int, ms ...chat.Message) Fate {
+func (p *probing) callFate(n int, ms ...chat.Message) Fate {
 	_, res, err := p.render(false, ms...)
 	if err != nil {
 		return Refused
 	}
 	shown := map[string]bool{}
 	for _, s := range res.Spans {
-		if s.Message == 1 && strings.HasPrefix(s.Field, "tool_calls[") && res.Text[s.Start:s.End] == toolName {
+		if s.Message == 1 && strings.HasPrefix(s.Field, "tool_calls[") && res.Text[s.Start:s.End] == call.ToolCalls[0].Name {
 			shown[s.Field] = true
 		}
-		if s.Message == 1 && s.Mode == template.Quoted && strings.Contains(res.Text[s.Start:s.End], toolName) {
+		if s.Message == 1 && s.Mode == template.Quoted && strings.Contains(res.Text[s.Start:s.End], call.ToolCalls[0].Name) {
 			shown[s.Field] = true
 		}
 	}
@@ -359,7 +342,7 @@ func (p *prober) callFate(n int, ms ...chat.Message) Fate {
 }
 
 // rawArguments says what becomes of arguments that are not a JSON object: the only honest rendering is verbatim.
-func (p *prober) rawArguments() string {
+func (p *probing) rawArguments() string {
 	broken := `{"k": "` + argText // what a model cut off or got wrong
 	_, res, err := p.render(false, ask, calls(broken, 1), result)
 	if err != nil {
@@ -377,7 +360,7 @@ func (p *prober) rawArguments() string {
 }
 
 // history determines, for several kinds of conversation, whether each turn reads as it was sampled.
-func (p *prober) history(rep *Report) {
+func (p *probing) history(rep *Report) {
 	last := say("assistant", hintText)
 	for kind, ms := range map[string][]chat.Message{
 		"chat":            {ask, answer, next, last},
@@ -406,7 +389,7 @@ func (p *prober) history(rep *Report) {
 }
 
 // shows reports whether the reasoning of message i appears in the text.
-func (p *prober) shows(i int, ms ...chat.Message) bool {
+func (p *probing) shows(i int, ms ...chat.Message) bool {
 	_, res, err := p.render(false, ms...)
 	if err != nil {
 		return false
@@ -422,7 +405,7 @@ func (p *prober) shows(i int, ms ...chat.Message) bool {
 	return false
 }
 
-func (p *prober) turnEnds(rep *Report) {
+func (p *probing) turnEnds(rep *Report) {
 	for kind, ms := range map[string][]chat.Message{
 		"final": {ask, answer}, "call": {ask, call}, "final_in_history": {ask, answer, next}, "call_in_history": {
 			ask,
@@ -456,7 +439,7 @@ func (rep *Report) addFiller(text string) {
 }
 
 // hints inserts one more message into a run with a failed call: before the call, or after its result.
-func (p *prober) hints(rep *Report) {
+func (p *probing) hints(rep *Report) {
 	base := []chat.Message{say("system", systemText), ask, thinking(call), result, thinking(answer)}
 	if p.fate(0, base...) == Refused {
 		base = base[1:]
@@ -471,12 +454,12 @@ func (p *prober) hints(rep *Report) {
 	rep.Hints["appended_to_result"] = p.compare(base, longer, after-1)
 }
 
-func (p *prober) place(base []chat.Message, at int, m chat.Message) Place {
+func (p *probing) place(base []chat.Message, at int, m chat.Message) Place {
 	with := append(append(append([]chat.Message(nil), base[:at]...), m), base[at:]...)
 	return p.compare(base, with, at)
 }
 
-func (p *prober) compare(base, with []chat.Message, at int) Place {
+func (p *probing) compare(base, with []chat.Message, at int) Place {
 	_, plain, err := p.render(false, base...)
 	if err != nil {
 		return Place{Fate: Refused}
