@@ -51,7 +51,7 @@ type Example struct {
 	TeacherTopK *int
 }
 
-// History is a hash of a message and of everything that the model was given before it; see package ttc/history.
+// History is a hash of a message and of everything that the model was given before it; see package internal/history.
 type History uint64
 
 // Graph holds an example's messages, each once, with its parent. A branch is a walk from the root to a leaf.

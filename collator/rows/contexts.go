@@ -2,8 +2,8 @@ package rows
 
 import (
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/internal/history"
 	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/history"
 )
 
 // Contexts appends a hash for each turn that the row trains, of the turn and of all that precedes it in the row, in the

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes the assembly and stubs of package kernels and kernels/bench. Output depends on nothing but the source.
+# Writes the assembly and stubs of package kernels and kernelbench. Output depends on nothing but the source.
 set -eu
 cd "$(dirname "$0")"
 go run . ..

@@ -1,5 +1,5 @@
-// Command generate writes the amd64 and arm64 assembly for packages kernels and kernels/bench. It is a separate module,
-// so that avo is not a dependency of nat-go. Run it through gen.sh.
+// Command generate writes the amd64 and arm64 assembly for packages kernels and kernelbench. It is a
+// separate module, so that avo is not a dependency of nat-go. Run it through gen.sh.
 package main
 
 import (
@@ -92,9 +92,9 @@ func main() {
 	writeStubs("stubs_arm64.go", "kernels", stubs)
 
 	probe := probes()
-	writeAsm("bench/probe_amd64.s", probe)
-	writeStubs("bench/probe_amd64.go", "bench", probe)
-	writeInstructions("bench/instructions_amd64.go", tiles)
+	writeAsm("../cmd/nat-go/internal/kernelbench/probe_amd64.s", probe)
+	writeStubs("../cmd/nat-go/internal/kernelbench/probe_amd64.go", "kernelbench", probe)
+	writeInstructions("../cmd/nat-go/internal/kernelbench/instructions_amd64.go", tiles)
 }
 
 func readNumbers() numbers {

@@ -11,7 +11,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// probes builds the floors for kernels/bench: how fast this core multiplies and adds, and how fast it reads two
+// probes builds the floors for package kernelbench: how fast this core multiplies and adds, and how fast it reads two
 // streams.
 func probes() *ir.File {
 	g := &generator{Context: newContext("amd64,!purego", "")}
@@ -64,11 +64,10 @@ func (g *generator) readProbe(name string, v []VecPhysical, bytes int) {
 	g.RET()
 }
 
-// writeInstructions writes how many vector instructions the kernels in kernels/bench take, counted in the generated
-// code.
+// writeInstructions writes how many vector instructions the kernels in package kernelbench take, counted in the generated code.
 func writeInstructions(file string, tiles *ir.File) {
 	var b strings.Builder
-	b.WriteString("// " + generatedBy("").GeneratedWarning() + "\n\n//go:build amd64 && !purego\n\npackage bench\n\n" +
+	b.WriteString("// " + generatedBy("").GeneratedWarning() + "\n\n//go:build amd64 && !purego\n\npackage kernelbench\n\n" +
 		"// instructions is how many vector instructions, moves aside, a path spends on 16 entries of both sides.\n" +
 		"var instructions = map[string]map[string]float64{\n")
 	for _, p := range []struct {

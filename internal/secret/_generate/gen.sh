@@ -14,4 +14,4 @@ cp record/validate.go "$gitleaks/cmd/generate/config/utils/validate.go"
 cp seeded/regen.go "$gitleaks/cmd/generate/secrets/regen.go"
 export RULES="$work/rules.jsonl"
 (cd "$gitleaks/cmd/generate/config" && go run -mod=vendor "${gitleaks#vendor/}/cmd/generate/config" "$work/gitleaks.toml")
-go run -mod=vendor . <"$RULES" "$here/../tokens_table.go" "$here/../../../ttc/redact/testdata/gitleaks.jsonl"
+go run -mod=vendor . <"$RULES" "$here/../tokens_table.go" "$here/../../../internal/redact/testdata/gitleaks.jsonl"

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/bench"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
-	kernels "github.com/nat-go/nat-go/kernels/bench"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/kernelbench"
 )
 
 func newBenchCmd() *cobra.Command {
@@ -43,13 +43,13 @@ is generated. Where NAT is installed (` + bench.PythonVariable + ` can name its 
 }
 
 func newBenchKernelsCmd() *cobra.Command {
-	var o kernels.Options
+	var o kernelbench.Options
 	cmd := &cobra.Command{
 		Use:   "kernels",
 		Short: "Measure the JSD kernels against what this machine can do",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return kernels.Run(cmd.Context(), cmd.OutOrStdout(), o)
+			return kernelbench.Run(cmd.Context(), cmd.OutOrStdout(), o)
 		},
 	}
 	f := cmd.Flags()

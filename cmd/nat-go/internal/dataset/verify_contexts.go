@@ -16,9 +16,9 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/history"
 	"github.com/nat-go/nat-go/internal/spool"
 	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/history"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 

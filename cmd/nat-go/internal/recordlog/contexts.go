@@ -4,9 +4,9 @@ import (
 	"slices"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/internal/history"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
-	"github.com/nat-go/nat-go/ttc/history"
 )
 
 // contexts hashes the contexts of a group's records, and each distinct text once.

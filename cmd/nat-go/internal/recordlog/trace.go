@@ -4,9 +4,9 @@ import (
 	"slices"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/internal/history"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
-	"github.com/nat-go/nat-go/ttc/history"
 )
 
 // tracer finds where the contexts of records were recorded: in the graphs and candidates of their group.

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/internal/redact"
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/redact"
 	"github.com/nat-go/nat-go/ttc/source"
 )
 

@@ -1,8 +1,8 @@
 package verifiers
 
 import (
+	"github.com/nat-go/nat-go/internal/redact"
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/redact"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )

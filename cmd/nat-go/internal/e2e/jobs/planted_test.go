@@ -17,7 +17,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/e2e"
 
-	"github.com/nat-go/nat-go/ttc/redact/redacttest"
+	"github.com/nat-go/nat-go/internal/redact/redacttest"
 )
 
 // plantedLog returns a request log with secrets, one in each call, in awkward places: in a question, in a diff that is

@@ -1,6 +1,6 @@
 //go:build amd64 && !purego
 
-package bench
+package kernelbench
 
 func findProbe(path string) probe {
 	switch path {

@@ -3,9 +3,9 @@ package history_test
 import (
 	"testing"
 
+	"github.com/nat-go/nat-go/internal/history"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
-	"github.com/nat-go/nat-go/ttc/history"
 	"github.com/nat-go/nat-go/ttc/json"
 )
 

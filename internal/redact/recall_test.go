@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/internal/redact/redacttest"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/redact/redacttest"
 )
 
 // sample is a text with a secret in it.

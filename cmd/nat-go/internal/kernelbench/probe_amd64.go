@@ -2,7 +2,7 @@
 
 //go:build amd64 && !purego
 
-package bench
+package kernelbench
 
 //go:noescape
 func fmaAVX512(n int)

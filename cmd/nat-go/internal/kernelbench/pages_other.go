@@ -1,5 +1,5 @@
 //go:build !linux
 
-package bench
+package kernelbench
 
 func large[T any](n int) []T { return make([]T, n) }

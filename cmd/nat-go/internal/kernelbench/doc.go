@@ -1,4 +1,4 @@
-// Package bench measures the kernels on the current machine against floors measured in the same run: how fast a core
+// Package kernelbench measures the kernels on the current machine against floors measured in the same run: how fast a core
 // can multiply and add, and what memory can deliver to two streams. Absolute times mean little on a shared machine;
 // ratios of interleaved measurements do. Optionally torch is measured too, eager and in the fastest of several forms
 // that torch.compile fuses, in a process of its own whose rounds are interleaved with ours and whose allocator keeps
@@ -7,7 +7,7 @@
 // # Where the time goes
 //
 // Measured on an AMD Zen 5 with AVX-512, 2 cores, 32 MiB of L3, float32, before AVX-512 kept the exponentials of its
-// first pass (see ../README.md); nanoseconds per entry, one thread.
+// first pass (see the README.md of package kernels); nanoseconds per entry, one thread.
 //
 // The forward kernel (0.34 cached, 0.37 from memory) is bound by its 51 vector instructions per 16 entries, not by
 // memory (0.19). It runs at 105 to 110 % of the FMA probe, since additions and permutes have units of their own. What
@@ -29,4 +29,4 @@
 // there a lookup already is a single instruction.
 //
 // Not part of the promised API.
-package bench
+package kernelbench

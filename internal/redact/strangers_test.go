@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/internal/redact/redacttest"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/redact/redacttest"
 )
 
 // strangers are patterns of further kinds of secrets, each in a typical setting: in a command, a file, a header, an

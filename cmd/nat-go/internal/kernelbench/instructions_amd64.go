@@ -2,7 +2,7 @@
 
 //go:build amd64 && !purego
 
-package bench
+package kernelbench
 
 // instructions is how many vector instructions, moves aside, a path spends on 16 entries of both sides.
 var instructions = map[string]map[string]float64{

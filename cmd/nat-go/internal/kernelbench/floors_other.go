@@ -1,6 +1,6 @@
 //go:build purego || !amd64
 
-package bench
+package kernelbench
 
 var instructions map[string]map[string]float64
 
