@@ -18,6 +18,4 @@
 //
 // Messages are hashed here by what makes two of them equal for a comparison (the ids of calls are left out), so the
 // hash is neither the record log's nor that of internal/calls.
-//
-// Not part of the promised API.
 package divergence

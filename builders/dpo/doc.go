@@ -8,6 +8,4 @@
 //
 // Records refer to their candidates instead of repeating their texts. NAT's metadata object is left out unless
 // `metadata: true`, because everything in it except the steps' own metadata follows from the record.
-//
-// Not part of the promised API.
 package dpo

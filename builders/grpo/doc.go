@@ -6,6 +6,4 @@
 //
 // Tasks that teach nothing - too few rollouts, or all rewards equal - can be left out whole but never in part: an
 // advantage computed over half a group is wrong.
-//
-// Not part of the promised API.
 package grpo

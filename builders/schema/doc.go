@@ -40,6 +40,4 @@
 // only those.
 //
 // Many names are exported because every rule of a setting has a finding code of its own.
-//
-// Not part of the promised API.
 package schema

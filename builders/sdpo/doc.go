@@ -29,6 +29,4 @@
 // own place.
 //
 // It is large because each source of hints is a file of its own, behind one interface.
-//
-// Not part of the promised API.
 package sdpo

@@ -20,6 +20,4 @@
 //
 // A demonstration refers to the messages of its example. In a rollout with branches each branch becomes a
 // demonstration, and a turn shared by several branches is trained only in the first.
-//
-// Not part of the promised API.
 package sft

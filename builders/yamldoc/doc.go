@@ -3,6 +3,4 @@
 // yaml.v3 knows a node's line and column, but not its file once files inherit from each other, nor what a value was
 // before a variable replaced it, nor which parts of a line are secret. A Document does. Aliases and merge keys are
 // resolved when it is parsed, within limits, so that callers walk a plain tree.
-//
-// Not part of the promised API.
 package yamldoc

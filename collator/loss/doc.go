@@ -12,6 +12,4 @@
 // or constant.
 //
 // ReadRows and ReadDump read their input from safetensors files, for `nat-go loss`.
-//
-// Not part of the promised API.
 package loss

@@ -11,6 +11,4 @@
 // The texts of a group occur in many of its rows (eight candidates make up to 28 pairs), so an Encoder escapes each
 // distinct text once per group and copies bytes from then on. The escaped text is also checked once: it is parsed back
 // and compared before its first use, and the rest of a row is a fixed skeleton.
-//
-// Not part of the promised API.
 package rows

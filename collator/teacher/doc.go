@@ -36,6 +36,4 @@
 // Servers are untrusted: sizes are limited, redirects are not followed, and no error shows a key.
 //
 // Many names are exported because a protocol's parts - request, sequence, scores, outcome - are types of their own.
-//
-// Not part of the promised API.
 package teacher

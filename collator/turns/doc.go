@@ -13,6 +13,4 @@
 // Probe finds out, in the same way, what a template does with conversations: which messages it accepts and where it puts
 // them, what it trims, drops, hoists and rewrites, what it adds, and how it ends a turn. Its findings decide how a hint
 // can be placed in the context, whether a trajectory can be one row, and what is refused.
-//
-// Not part of the promised API.
 package turns

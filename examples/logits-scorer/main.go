@@ -2,8 +2,6 @@
 // model whose logits depend on the previous token and on what was said recently, so that a hint moves them. It
 // demonstrates the protocol, and is what the demo and the tests run. For a real model see
 // ../composite-trainer/score_logits.py.
-//
-// Not part of the promised API.
 package main
 
 import (

@@ -11,6 +11,4 @@
 //
 // The order in which calls are added makes no difference: nodes are numbered by the calls' own order, by time, id and
 // content. A session uses memory for its distinct messages and one entry per call.
-//
-// Not part of the promised API.
 package calls

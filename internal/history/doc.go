@@ -6,6 +6,4 @@
 // in nothing that a row format writes: roles, texts, reasoning, calls with their arguments, ids and names. How a value
 // was spelled makes no difference: the escapes of a string, the space between values, arguments as an object or as
 // text, a text as a list with one part.
-//
-// Not part of the promised API.
 package history

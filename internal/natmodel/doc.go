@@ -3,6 +3,4 @@
 //
 // Both readers of NAT's files use it, so a step is judged the same whether NAT's own algorithm or ours builds pairs
 // from it. What it accepts was measured against pydantic 2.13; the table is in the tests.
-//
-// Not part of the promised API.
 package natmodel

@@ -7,6 +7,4 @@
 // Listings are never used, since they may be incomplete.
 //
 // Credentials come from the environment, and no error contains one.
-//
-// Not part of the promised API.
 package objects

@@ -9,6 +9,4 @@
 // personal data, and for what takes a look at its surroundings or a checksum. README.md has how much is found.
 //
 // No value is kept for longer than it takes to redact its example: what was seen is remembered by its hash.
-//
-// Not part of the promised API.
 package redact

@@ -3,6 +3,4 @@
 //
 // The page sizes stated in a file are checked before any page is decoded; the values of a row are counted as they are
 // read.
-//
-// Not part of the promised API.
 package table

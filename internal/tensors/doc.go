@@ -19,6 +19,4 @@
 //
 // Parquet rows (WriteParquet) have the columns that TRL's SFT trainer accepts as pre-tokenised: input_ids and labels,
 // plus whatever else the rows carry.
-//
-// Not part of the promised API.
 package tensors

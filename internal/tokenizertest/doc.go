@@ -1,6 +1,4 @@
 // Package tokenizertest makes tokenizers for tests of stock chat templates whose own tokenizers are unavailable: a
 // given tokenizer.json with the template's special strings added as special tokens. It needs no build tag: it writes
 // the file and leaves loading it to the test.
-//
-// Not part of the promised API.
 package tokenizertest

@@ -6,6 +6,4 @@
 // builder makes nothing of them the check is skipped and says so.
 //
 // Harness serves a plugin in memory, through the real protocol, for an author's own tests of a builder.
-//
-// Not part of the promised API.
 package conformance

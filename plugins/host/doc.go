@@ -26,6 +26,4 @@
 // it is not a sandbox.
 //
 // It is one large package because its files are about the same process: whoever restarts it must know what it was sent.
-//
-// Not part of the promised API.
 package host

@@ -19,6 +19,4 @@
 //
 // A group is in memory as a whole. One that exceeds the limits is refused as a whole, and only one of its members is
 // kept, to identify it: part of a task would silently give wrong advantages and wrong choices.
-//
-// Not part of the promised API.
 package group

@@ -7,6 +7,4 @@
 // same.
 //
 // It exports many names because every reader is built from them: options, cursor, walk, tally, columns, reasons.
-//
-// Not part of the promised API.
 package source

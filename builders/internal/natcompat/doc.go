@@ -9,6 +9,4 @@
 // under CPython 3.11; 1.4.3 behaves the same.
 //
 // mergeLo and mergeHi are as long as CPython's merge_lo and merge_hi, so that they can be compared line by line.
-//
-// Not part of the promised API.
 package natcompat

@@ -15,6 +15,4 @@
 // that repeats or is missing is an error that says what was wrong, never a panic.
 //
 // An example has one serialisation: what is stored on disk to form groups (ExampleCodec) are the protocol's own frames.
-//
-// Not part of the promised API.
 package wire

@@ -1,5 +1,3 @@
 // Package browsertest drives a headless Chromium for tests of pages: what is on the screen, keys, what the browser
 // complains about, and what is sent where. It is for this module's tests.
-//
-// Not part of the promised API.
 package browsertest

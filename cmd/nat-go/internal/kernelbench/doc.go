@@ -27,6 +27,4 @@
 // the exponent of 1+|D|: two permutes and a blend per coefficient. With 32 narrower segments, selected by four permutes
 // and three blends, it was 1.5 times as slow. The same table on AVX-512 would fit in one register per coefficient, but
 // there a lookup already is a single instruction.
-//
-// Not part of the promised API.
 package kernelbench

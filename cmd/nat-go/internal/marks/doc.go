@@ -2,5 +2,5 @@
 // a run, and `dataset.marks` has a later run leave out what was rejected.
 //
 // A record is identified by the hash of its content, so a mark holds in every run that has the record, however it is
-// numbered. The later of two marks on a record holds. Not part of the promised API.
+// numbered. The later of two marks on a record holds.
 package marks

@@ -1,5 +1,3 @@
 // Package models finds models' tokenizers on this machine: in folders, and in Hugging Face's cache. Nothing is
 // downloaded.
-//
-// Not part of the promised API.
 package models

@@ -7,6 +7,4 @@
 //
 // Many names are exported because plan, index, frames and manifests are files that the run (package finetune) reads and
 // writes piece by piece.
-//
-// Not part of the promised API.
 package shards

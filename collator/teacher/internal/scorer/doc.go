@@ -26,6 +26,4 @@
 // too often in a row. On Linux the memory is sealed, so the program can't shrink it under the reader. It may write to
 // it at any time, which only spoils its own numbers. If a request fails, the caller may repeat it in smaller parts or
 // give up.
-//
-// Not part of the promised API.
 package scorer

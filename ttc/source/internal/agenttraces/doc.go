@@ -7,6 +7,4 @@
 // there is, and its calls say that their history was reconstructed.
 //
 // The rows are read according to their documentation; their traces as the programs wrote them.
-//
-// Not part of the promised API.
 package agenttraces

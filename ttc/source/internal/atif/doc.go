@@ -7,6 +7,4 @@
 //
 // Many trajectories lack the system prompt and the tools, hold call arguments as parsed values, and show results
 // differently from how the model saw them: their calls say so.
-//
-// Not part of the promised API.
 package atif

@@ -7,6 +7,4 @@
 //
 // Relay sorts the keys of everything it writes, so tool definitions have theirs in a different order from what was
 // sent. The end of a stream names a different root from its beginning, so ends are matched by the id of their scope.
-//
-// Not part of the promised API.
 package atof

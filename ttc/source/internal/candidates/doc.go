@@ -4,6 +4,4 @@
 // Consecutive lines with one id form an example, so that one example is in memory at a time, whatever the size of the
 // file. Joining an id that reappears after another id's lines would need the whole file in memory; it becomes an
 // example of its own, named id#2, counted and warned about. Sorting the file by id fixes that.
-//
-// Not part of the promised API.
 package candidates

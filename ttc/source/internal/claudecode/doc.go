@@ -10,6 +10,4 @@
 // its session by the session's id. Call arguments are stored as parsed values, not as the model spelled them.
 //
 // parseLine is long because it is one switch with a case for each key of a line.
-//
-// Not part of the promised API.
 package claudecode

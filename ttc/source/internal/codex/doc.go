@@ -6,6 +6,4 @@
 // parent's file; the answers before the fork belong to the parent, and are context in the fork.
 //
 // Reasoning is stored encrypted, and tool definitions mostly not at all: the calls say so.
-//
-// Not part of the promised API.
 package codex

@@ -13,6 +13,4 @@
 //
 // The program runs in its own session, which is ended together with the collection, and in nat-go's environment: it is
 // the user's own workflow, with its own credentials.
-//
-// Not part of the promised API.
 package command

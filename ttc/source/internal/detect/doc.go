@@ -14,6 +14,4 @@
 //   - doesn't choose between two keys that could both be meant: it sets Problem, naming both and the flag that decides.
 //
 // Certain takes precedence over Fits. If two sources have the same rank, the error names both and suggests --source.
-//
-// Not part of the promised API.
 package detect

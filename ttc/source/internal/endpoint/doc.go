@@ -17,6 +17,4 @@
 //     example is marked as interrupted and counted.
 //   - A connection that ends early leaves an answer without its end. It is asked again.
 //   - A score of NaN arrives as null, so that candidate has no score (a local run keeps NaN).
-//
-// Not part of the promised API.
 package endpoint

@@ -6,6 +6,4 @@
 // each tool result is a message, the text and the calls of one turn are one message.
 //
 // A response that was streamed and logged piece by piece is put back together first (Joined).
-//
-// Not part of the promised API.
 package exchange

@@ -10,6 +10,4 @@
 // file, byte for byte, is dropped the second time. All that is remembered of earlier entries is 36 bytes each.
 //
 // For NAT-exact runs (source.Options.Raw) nothing is judged: entries are returned with their raw id and raw steps.
-//
-// Not part of the promised API.
 package nat

@@ -11,6 +11,4 @@
 //
 // Both are read as their makers document them; no program writes the exports without an account, so unlike other
 // sources these were never tested on a recorded one.
-//
-// Not part of the promised API.
 package observations

@@ -13,6 +13,4 @@
 //
 // Protobuf is walked field by field and converted to the JSON form rather than unmarshalled: an export is untrusted,
 // and a message of empty elements would take forty times its size as Go values.
-//
-// Not part of the promised API.
 package otlp

@@ -3,6 +3,4 @@
 //
 // Each line of the model is a call. What it was given is rebuilt from the lines before it, along their parents; the
 // system prompt and the tools aren't stored, so no call's context is complete, and each says so.
-//
-// Not part of the promised API.
 package qwencode

@@ -9,6 +9,4 @@
 // Which calls belong together is decided by the log (session_id, conversation_id, thread_id, trace_id; the session that
 // Claude Code puts into a request). If it doesn't say, calls that begin with the same system prompt and first message
 // form a session.
-//
-// Not part of the promised API.
 package requestlog

@@ -7,6 +7,4 @@
 // on as evidence.
 //
 // A score from a file takes precedence over one from a rule, and both take precedence over one that the input has.
-//
-// Not part of the promised API.
 package scores

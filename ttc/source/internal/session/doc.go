@@ -5,6 +5,4 @@
 // the order of their ids, so the arrangement in files makes no difference. One session is in memory at a time.
 //
 // Every model call is counted, as the unit "call": it is either trained in one example or dropped with a reason.
-//
-// Not part of the promised API.
 package session

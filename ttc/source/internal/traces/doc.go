@@ -12,6 +12,4 @@
 //
 // Most formats don't say whether the model really produced an assistant message in this rollout. assume_sampled decides
 // for those; a message with log-probs was sampled, and one with `weight: 0` or `sampled: false` was not.
-//
-// Not part of the promised API.
 package traces

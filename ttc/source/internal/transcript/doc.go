@@ -1,5 +1,3 @@
 // Package transcript splits conversations that are written as a single text, with each message preceded by its
 // speaker's name, as in Anthropic's HH-RLHF ("Human: ... Assistant: ...") and similar fine-tuning data sets.
-//
-// Not part of the promised API.
 package transcript

@@ -8,6 +8,4 @@
 // A rollout's reward is the weighted sum of its scores; an unscored rollout does not count as zero. Trials of one
 // problem share a task. Traces of agents that are not to be trained, and those that ended in an error, are counted and
 // left out.
-//
-// Not part of the promised API.
 package verifiers
