@@ -24,7 +24,9 @@ func strict(t *testing.T, path string) (pairs int, reasons map[ledger.Reason]int
 	ctx := context.Background()
 	reasons = map[ledger.Reason]int64{}
 	cfg := schema.New[readers.NATConfig]()
-	src, err := readers.NAT().Open(ctx, &cfg, path, source.Options{Drop: func(d ledger.Drop) { reasons[d.Reason] += d.N() }})
+	src, err := readers.NAT().Open(ctx, &cfg, path, source.Options{
+		Drop: func(d ledger.Drop) { reasons[d.Reason] += d.N() },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,8 +24,8 @@ var promised = []string{
 	"collator", "collator/tokenizer", "collator/batch", "kernels",
 }
 
-// doors are the packages through which the program gets what lies in a room's internal folder, or that other rooms build
-// on. They are importable because Go has no other way, and promise nothing.
+// doors are the packages through which the program gets what lies in a room's internal folder. They can be imported,
+// because Go knows no other way, and promise nothing.
 var doors = []string{
 	"ttc/source", "ttc/source/readers", "ttc/group",
 	"builders/yamldoc", "builders/builtin", "builders/schema",
