@@ -48,12 +48,13 @@ var mayImport = map[string][]string{
 		"internal/...", "plugins/proto/...", "plugins/internal/wire", "builders", "builders/schema", "builders/finding",
 		"builders/yamldoc", "ttc/...",
 	},
-	"plugins/host/...": {
+	"plugins/host": {"plugins/internal/...", "builders", "ttc/..."},
+	"plugins/internal/host": {
 		"internal/...", "plugins/proto/...", "plugins/internal/wire", "builders", "builders/schema", "builders/finding",
 		"builders/yamldoc", "ttc/...",
 	},
 	"plugins/conformance/...": {
-		"internal/...", "plugins/proto/...", "plugins/internal/wire", "plugins/host/...", "plugins/sdk/...", "builders",
+		"internal/...", "plugins/proto/...", "plugins/internal/wire", "plugins/internal/host", "plugins/sdk/...", "builders",
 		"builders/schema", "builders/finding", "builders/yamldoc", "ttc/...",
 	},
 	"collator":         {"internal/...", "collator/...", "builders", "ttc/..."},

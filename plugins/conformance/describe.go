@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/nat-go/nat-go/builders/schema"
-	"github.com/nat-go/nat-go/plugins/host"
+	"github.com/nat-go/nat-go/plugins/internal/host"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 )
 

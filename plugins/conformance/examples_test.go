@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/builders"
-	"github.com/nat-go/nat-go/plugins/host"
+	"github.com/nat-go/nat-go/plugins/internal/host"
 )
 
 func TestPythonExample(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/builders"
-	"github.com/nat-go/nat-go/plugins/host"
+	"github.com/nat-go/nat-go/plugins/internal/host"
 	"github.com/nat-go/nat-go/ttc"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/nat-go/nat-go/plugins/host"
+	"github.com/nat-go/nat-go/plugins/internal/host"
 )
 
 // noise returns what the plugin prints while it builds the sample groups.

@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/nat-go/nat-go/internal/process"
-	"github.com/nat-go/nat-go/plugins/host"
+	"github.com/nat-go/nat-go/plugins/internal/host"
 	"github.com/nat-go/nat-go/plugins/internal/wire"
 )
 

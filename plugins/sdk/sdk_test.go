@@ -25,7 +25,7 @@ func TestDependencies(t *testing.T) {
 		for _, bad := range []string{
 			"tokenizers", "parquet", "klauspost", "hashicorp", "internal/process", "nat-go/builders/dpo",
 			"nat-go/builders/sft", "nat-go/builders/sdpo", "nat-go/builders/grpo", "nat-go/collator", "nat-go/kernels",
-			"nat-go/plugins/host", "nat-go/cmd", "nat-go/ttc/source",
+			"nat-go/plugins/internal/host", "nat-go/cmd", "nat-go/ttc/source",
 		} {
 			if strings.Contains(line, bad) {
 				t.Errorf("the SDK pulls in %s", line)

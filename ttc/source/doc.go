@@ -1,10 +1,3 @@
-// Package source defines the contract of a reader of inputs, and what all readers share: finding files, opening them
-// whether or not they are compressed, and verifying that they are unchanged.
-//
-// A source yields one example at a time in the order of its inputs, each with a cursor that says where to continue
-// after it. A source opened with a cursor rereads what comes before without yielding it; that costs a fraction of the
-// first reading, needs no state on disk (such as ids already seen), and proves by a rolling hash that the input is the
-// same.
-//
-// It exports many names because every reader is built from them: options, cursor, walk, tally, columns, reasons.
+// Package source is the front door of what all readers of inputs share: the contract of a source, and finding and
+// opening files. Package readers lists the sources themselves. Package ttc/source/internal/source has the contract in words.
 package source

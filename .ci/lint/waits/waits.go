@@ -17,7 +17,7 @@ import (
 )
 
 // rooms are the packages that talk to other processes, where a peer can keep us waiting.
-var rooms = regexp.MustCompile(`/(plugins/host|cmd)(/|$)`)
+var rooms = regexp.MustCompile(`/(plugins/internal/host|cmd)(/|$)`)
 
 // Analyzer reports waits without an end.
 var Analyzer = &analysis.Analyzer{

@@ -3,12 +3,12 @@ package readers
 import (
 	"context"
 
-	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/internal/command"
 	"github.com/nat-go/nat-go/ttc/source/internal/detect"
 	"github.com/nat-go/nat-go/ttc/source/internal/endpoint"
 	"github.com/nat-go/nat-go/ttc/source/internal/nat"
 	"github.com/nat-go/nat-go/ttc/source/internal/scores"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 	"github.com/nat-go/nat-go/ttc/source/internal/traces"
 )
 

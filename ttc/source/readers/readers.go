@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/nat-go/nat-go/ttc/ledger"
-	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/internal/agenttraces"
 	"github.com/nat-go/nat-go/ttc/source/internal/atif"
 	"github.com/nat-go/nat-go/ttc/source/internal/atof"
@@ -20,6 +19,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/qwencode"
 	"github.com/nat-go/nat-go/ttc/source/internal/requestlog"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 	"github.com/nat-go/nat-go/ttc/source/internal/traces"
 	"github.com/nat-go/nat-go/ttc/source/internal/verifiers"
 )

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/nat-go/nat-go/builders"
-	"github.com/nat-go/nat-go/plugins/host"
+	"github.com/nat-go/nat-go/plugins/internal/host"
 	"github.com/nat-go/nat-go/plugins/internal/wire"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 	"github.com/nat-go/nat-go/plugins/sdk"

@@ -11,9 +11,9 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/nat-go/nat-go/internal/sessiontest"
-	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/internal/claudecode"
 	"github.com/nat-go/nat-go/ttc/source/internal/codex"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 // Lines as the programs write them: an answer spread over two lines with two calls, and their results.

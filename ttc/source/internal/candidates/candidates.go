@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
-	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/internal/published"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 // Source reads candidates from JSON lines.

@@ -1,6 +1,6 @@
 package candidates
 
-import "github.com/nat-go/nat-go/ttc/source"
+import "github.com/nat-go/nat-go/ttc/source/internal/source"
 
 // Factory is the source as a configuration names it.
 func Factory() source.Factory {

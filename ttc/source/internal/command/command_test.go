@@ -16,8 +16,8 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/nat-go/nat-go/builders/schema"
-	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/internal/nat"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

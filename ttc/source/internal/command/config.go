@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 // Factory is the source as a configuration names it.

@@ -13,7 +13,7 @@ import (
 	"unicode"
 
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 // headSize bounds the entries of a head together, entrySize each of them; in bytes.

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/internal/candidates"
 	"github.com/nat-go/nat-go/ttc/source/internal/detect"
 	"github.com/nat-go/nat-go/ttc/source/internal/nat"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 	"github.com/nat-go/nat-go/ttc/source/internal/traces"
 )
 

@@ -7,7 +7,7 @@ import (
 	"unicode"
 
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 // Words in the names of keys. A name is compared word by word: "Customer asks" and inputs.userQuestion count.

@@ -7,7 +7,7 @@ import (
 	"unicode"
 
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 // meanings are the settings whose keys are looked for within objects, with the names that they go by there.

@@ -2,7 +2,7 @@ package detect
 
 import (
 	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 // Survey describes the examples of an input.

@@ -6,7 +6,7 @@ import (
 	"errors"
 
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 // entriesKey is the setting for sources that read the entries of a list in one object.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/internal/nat"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 // Factory is the source as a configuration names it.

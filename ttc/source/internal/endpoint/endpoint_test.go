@@ -24,8 +24,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/nat-go/nat-go/builders/schema"
-	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/internal/nat"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -2,7 +2,7 @@ package nat
 
 import (
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 // Type is the source's `_type`.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 // The keys of a line that is an answer with its score.

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 // said is a message of a conversation.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 // The keys of an entry that is a conversation.

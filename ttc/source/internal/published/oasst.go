@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 // maxPrompts is how many bytes the prompts of a tree may have together: each message repeats all those above it.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 // object is a JSON object that is being written.

@@ -11,10 +11,10 @@ import (
 
 	"github.com/nat-go/nat-go/internal/sessiontest"
 	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/internal/claudecode"
 	"github.com/nat-go/nat-go/ttc/source/internal/detect"
 	"github.com/nat-go/nat-go/ttc/source/internal/qwencode"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 const lines = `{"uuid":"1","parentUuid":null,"sessionId":"s","type":"user","version":"0.15.10","message":{"role":"user","parts":[{"text":"List it."}]}}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 // Find returns the files to read: those named, and all below the named folders whose names end in one of the

@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/internal/lines"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
-	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 // Line is a line of a file.

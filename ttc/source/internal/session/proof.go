@@ -5,7 +5,7 @@ import (
 
 	"github.com/nat-go/nat-go/internal/calls"
 	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 // mostProven limits the total size of the prompts that are checked for one example: each call's prompt is rendered as a

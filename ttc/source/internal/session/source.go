@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/internal/redact"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
-	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 // Reader reads sessions, in the order of their ids.

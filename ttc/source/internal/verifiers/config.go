@@ -3,8 +3,8 @@ package verifiers
 import (
 	"github.com/nat-go/nat-go/internal/redact"
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 // Factory is the source as a configuration names it.

@@ -50,7 +50,7 @@ func TestMemory(t *testing.T) {
 		t.Skip("-short")
 	}
 	hostile := filepath.Join(t.TempDir(), "hostile")
-	if out, err := exec.Command("go", "build", "-o", hostile, "../../../../../plugins/host/testdata/plugin").
+	if out, err := exec.Command("go", "build", "-o", hostile, "../../../../../plugins/internal/host/testdata/plugin").
 		CombinedOutput(); err != nil {
 		t.Fatalf("can't build the hostile plugin: %v\n%s", err, out)
 	}

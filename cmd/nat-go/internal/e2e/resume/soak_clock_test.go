@@ -44,7 +44,7 @@ func TestClockSet(t *testing.T) {
 		t.Skip("-short")
 	}
 	hostile := filepath.Join(t.TempDir(), "hostile")
-	build := exec.Command("go", "build", "-o", hostile, "../../../../../plugins/host/testdata/plugin")
+	build := exec.Command("go", "build", "-o", hostile, "../../../../../plugins/internal/host/testdata/plugin")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("can't build the hostile plugin: %v\n%s", err, out)
 	}

@@ -24,18 +24,6 @@ type BuilderInfo = wire.BuilderInfo
 // Finding is what a plugin says about a builder's config; Pointer is a JSON pointer into it.
 type Finding = wire.Finding
 
-// Count is what a builder added to a counter of its own.
-type Count = wire.Count
-
-// ExampleCodec writes examples for storage, as the protocol's frames, and reads them back.
-type ExampleCodec = wire.ExampleCodec
-
-// NewExampleCodec returns a codec.
-func NewExampleCodec() *ExampleCodec { return wire.NewExampleCodec() }
-
-// ProtocolVersion is the version of the builder protocol that all plugins speak.
-const ProtocolVersion = wire.ProtocolVersion
-
 // Plugin is a running plugin: Spec.Instances processes of one program. It is safe for concurrent use.
 type Plugin struct {
 	spec      Spec

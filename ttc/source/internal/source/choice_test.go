@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 func TestChoiceOf(t *testing.T) {

@@ -1,0 +1,62 @@
+package host
+
+import (
+	"context"
+
+	"github.com/rs/zerolog"
+
+	"github.com/nat-go/nat-go/plugins/internal/host"
+	"github.com/nat-go/nat-go/plugins/internal/wire"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// ConfigError says that a plugin rejected a builder's config.
+type ConfigError = host.ConfigError
+
+// BuilderInfo is how a builder describes itself.
+type BuilderInfo = host.BuilderInfo
+
+// Finding is what a plugin says about a builder's config; Pointer is a JSON pointer into it.
+type Finding = host.Finding
+
+// Count is what a builder added to a counter of its own.
+type Count = wire.Count
+
+// Plugin is a running plugin: Spec.Instances processes of one program. It is safe for concurrent use.
+type Plugin = host.Plugin
+
+// Session is an ordered pipeline through one builder: whatever Send accepts, Recv returns with its results, in the
+// same order. Send and CloseSend belong to one goroutine, Recv to another.
+type Session = host.Session
+
+// Result is what became of a group. Records and Drops stand unless Reason says that the group was dropped as a whole:
+// then there are no records, and one drop of unit "group".
+type Result = host.Result
+
+// Spec says how to run a plugin. Zero values stand for the defaults given with each field.
+type Spec = host.Spec
+
+// ProtocolVersion is the version of the builder protocol that all plugins speak.
+const ProtocolVersion = wire.ProtocolVersion
+
+// FileSum returns the hex SHA-256 of a file.
+func FileSum(path string) (string, error) { return host.FileSum(path) }
+
+// Codes are the pages of these reasons for `nat-go explain`.
+func Codes() []ledger.Code { return host.Codes() }
+
+// ModuleArgs are the arguments with which an interpreter serves the builders of a Python module that it locates
+// itself.
+func ModuleArgs(module string) []string { return host.ModuleArgs(module) }
+
+// NewExampleCodec returns a codec that writes examples for storage, as the protocol's frames, and reads them back.
+func NewExampleCodec() *wire.ExampleCodec { return wire.NewExampleCodec() }
+
+// Start starts a plugin and asks it to describe itself. All its processes are running when it returns. The error is a
+// *StartError if the program is at fault. Close must be called.
+func Start(ctx context.Context, spec Spec, log zerolog.Logger) (*Plugin, error) {
+	return host.Start(ctx, spec, log)
+}
+
+// ReattachAddress returns the address in the environment for attaching to the named plugin; empty: none.
+func ReattachAddress(name string) string { return host.ReattachAddress(name) }

@@ -1,0 +1,105 @@
+package source
+
+import (
+	"context"
+
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
+)
+
+// Factory is a type of source: what an entry in the sources section names by `_type`.
+type Factory = source.Factory
+
+// Collection is what a source that makes agent runs is given.
+type Collection = source.Collection
+
+// Progress says how far a collection is.
+type Progress = source.Progress
+
+// Input identifies an input file.
+type Input = source.Input
+
+// File is an open input that is decompressed as it is read.
+type File = source.File
+
+// Reading says how a source would read an input.
+type Reading = source.Reading
+
+// Claim is what a trace says about one call of a model.
+type Claim = source.Claim
+
+// Prove checks a claim against the model's tokenizer and template. What it can't check it neither proves nor refutes.
+type Prove = source.Prove
+
+// ScanOptions say how an input is scanned.
+type ScanOptions = source.ScanOptions
+
+// Source reads examples. It is used by one goroutine.
+type Source = source.Source
+
+// Options are the options that every source is opened with.
+type Options = source.Options
+
+// Part is a part of an input, between two cursors that a source returned. It is read without what comes before it, and
+// yields what a reading of the whole input yields there.
+type Part = source.Part
+
+// Divisible is a source whose input can be read in parts.
+type Divisible = source.Divisible
+
+// Cursor is a place between two examples.
+type Cursor = source.Cursor
+
+// Stats are a source's counts. The books balance: Entries == Examples + dropped examples, Steps == Candidates +
+// dropped steps, and calls that aren't dropped are trained.
+type Stats = source.Stats
+
+// Error is an input that can't be read, explained for people: where, what, and what to do.
+type Error = source.Error
+
+// Reasons for which entries are dropped.
+const (
+	BadExample    = source.BadExample
+	BadStep       = source.BadStep
+	IdenticalRow  = source.IdenticalRow
+	KeyNotUsed    = source.KeyNotUsed
+	NotUnderstood = source.NotUnderstood
+	OtherStep     = source.OtherStep
+)
+
+// Stdin is the name by which a user means standard input.
+const Stdin = source.Stdin
+
+// DefaultBlock is how many bytes a worker of Scan reads at a time unless ScanOptions say otherwise.
+const DefaultBlock = source.DefaultBlock
+
+// ErrEmpty is wrapped by the error for a file without a single byte.
+var ErrEmpty = source.ErrEmpty
+
+// Identify describes several files or folders as one input: the total size of all files, and the time of the last
+// change.
+func Identify(ctx context.Context, paths []string) (Input, error) { return source.Identify(ctx, paths) }
+
+// Expand finds the files a user named: a file; a pattern (its matches, sorted); a folder, which stands for the file
+// called name in it, or for those in its jobs/job_* sub-folders, sorted (NAT's append_job_id_to_output_dir), or else
+// for all data files in and below it. name may also have the suffix .gz or .zst. Each file is one collection run.
+func Expand(paths []string, name string) ([]string, error) { return source.Expand(paths, name) }
+
+// Matches returns what exists of what a user named: a file, a folder, or a pattern's matches, sorted.
+func Matches(paths []string) ([]string, error) { return source.Matches(paths) }
+
+// Open opens an input: plain, gzip or zstd, detected from its first bytes. A Git LFS pointer and an empty file are
+// errors that say what to do. Tables - Parquet, CSV - are read as JSON lines. A pipe and standard input, named "-",
+// may be opened repeatedly and are then read from their beginning. Opening and reading end with ctx.
+func Open(ctx context.Context, path string) (*File, error) { return source.Open(ctx, path) }
+
+// IsRowName reports whether an id was made of a row's number, as "#12": it says nothing about the examples of other
+// files.
+func IsRowName(id string) bool { return source.IsRowName(id) }
+
+// Scan finds where the examples of a divisible input are, with workers that each read a block at a time. It calls each
+// with the cursor after each example, in order, and returns the input's rolling hash: what reading all of it from the
+// beginning yields, without making the examples. Lines and columns in its errors are counted from somewhere inside the
+// input.
+func Scan(ctx context.Context, o ScanOptions, each func(Cursor) error) (sum uint64, err error) {
+	return source.Scan(ctx, o, each)
+}
