@@ -54,8 +54,8 @@ var mayImport = map[string][]string{
 		"builders/yamldoc", "ttc/...",
 	},
 	"plugins/conformance/...": {
-		"internal/...", "plugins/proto/...", "plugins/internal/wire", "plugins/internal/host", "plugins/sdk/...", "builders",
-		"builders/schema", "builders/finding", "builders/yamldoc", "ttc/...",
+		"internal/...", "plugins/proto/...", "plugins/internal/wire", "plugins/internal/host", "plugins/sdk/...",
+		"builders", "builders/schema", "builders/finding", "builders/yamldoc", "ttc/...",
 	},
 	"collator":         {"internal/...", "collator/...", "builders", "ttc/..."},
 	"collator/...":     {"internal/...", "collator/...", "builders", "ttc/..."},

@@ -76,7 +76,8 @@ func TestSettingsAreRead(t *testing.T) {
 // TestRegistriesAreComplete finds packages that provide a component but are missing from the program's list.
 func TestRegistriesAreComplete(t *testing.T) {
 	var listed []string
-	for _, p := range list(t, module+"cmd/nat-go/internal/builtin", module+"builders/builtin", module+"ttc/source/readers") {
+	lists := []string{module + "cmd/nat-go/internal/builtin", module + "builders/builtin", module + "ttc/source/readers"}
+	for _, p := range list(t, lists...) {
 		listed = append(listed, p.Imports...)
 	}
 	found := 0

@@ -48,6 +48,7 @@ func (d *dialect) switched() *dialect {
 // Texts in the conversations that a dialect is learned from.
 const (
 	askText, answerText, argText, resultText = "qzuVWa", "qzaXKb", "qzvJHc", "qzrMNd"
+	toolName                                 = "qzfLPe"
 )
 
 // switches are the variables by which templates turn thinking off.
@@ -73,14 +74,15 @@ var (
 	ask    = user(askText)
 	answer = assistant(answerText)
 	call   = chat.Message{Role: "assistant", Form: chat.Null, ToolCalls: []chat.ToolCall{{
-		ID: "call00001", Type: "function", Name: "qzfLPe", Arguments: `{"k":"` + argText + `"}`, Parsed: json.Raw(`{"k":"` + argText + `"}`),
+		ID: "call00001", Type: "function", Name: toolName, Arguments: `{"k":"` + argText + `"}`,
+		Parsed: json.Raw(`{"k":"` + argText + `"}`),
 	}}}
-	result = chat.Message{Role: "tool", Form: chat.Text, Text: resultText, ToolCallID: "call00001", Name: "qzfLPe"}
+	result = chat.Message{Role: "tool", Form: chat.Text, Text: resultText, ToolCallID: "call00001", Name: toolName}
 )
 
 // tool is the definition of the tool in the calls.
-const tool = `[{"type":"function","function":{"name":"qzfLPe","description":"d","parameters":{"type":"object","properties":` +
-	`{"k":{"type":"string","description":"k"}},"required":["k"]}}}]`
+const tool = `[{"type":"function","function":{"name":"` + toolName + `","description":"d",` +
+	`"parameters":{"type":"object","properties":{"k":{"type":"string","description":"k"}},"required":["k"]}}}]`
 
 // learn renders tiny conversations, with or without a tool definition. Whatever the template refuses is missing from
 // its dialect.

@@ -328,10 +328,10 @@ func (p *probing) callFate(n int, ms ...chat.Message) Fate {
 	}
 	shown := map[string]bool{}
 	for _, s := range res.Spans {
-		if s.Message == 1 && strings.HasPrefix(s.Field, "tool_calls[") && res.Text[s.Start:s.End] == call.ToolCalls[0].Name {
+		if s.Message == 1 && strings.HasPrefix(s.Field, "tool_calls[") && res.Text[s.Start:s.End] == toolName {
 			shown[s.Field] = true
 		}
-		if s.Message == 1 && s.Mode == template.Quoted && strings.Contains(res.Text[s.Start:s.End], call.ToolCalls[0].Name) {
+		if s.Message == 1 && s.Mode == template.Quoted && strings.Contains(res.Text[s.Start:s.End], toolName) {
 			shown[s.Field] = true
 		}
 	}

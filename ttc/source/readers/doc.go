@@ -1,3 +1,3 @@
-// Package readers is the front door of package source: it lists every reader of inputs and names the little of them that
-// the program uses directly.
+// Package readers is the front door to the readers of inputs: it lists them and names the little of them that the program
+// uses directly.
 package readers

@@ -213,7 +213,7 @@ func chooseOne(ctx context.Context, file, only string, given map[string]string) 
 		return nil, exit.With(exit.Usage, err)
 	case errors.Is(err, readers.ErrEmpty) && only == "":
 		return nil, exit.With(exit.Failed, err)
-	case (errors.Is(err, readers.ErrEmpty) || errors.As(err, &syntax)) && only != "": // the source reports it in the run
+	case (errors.Is(err, readers.ErrEmpty) || errors.As(err, &syntax)) && only != "": // the source reports it
 		f, _ := builtin.Source(only)
 		return &readers.Found{Source: f, Reading: source.Reading{Settings: given}}, nil
 	case errors.As(err, &syntax) && syntax.Line > 0, errors.As(err, &large), errors.As(err, &asks):

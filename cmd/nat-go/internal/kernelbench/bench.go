@@ -504,11 +504,11 @@ func spread(threads, n int, f func(i int)) func() error {
 				for i := w; i < n; i += threads {
 					f(i)
 				}
-				done <- struct{}{}
+				done <- struct{}{} // wait: spread receives from each
 			}()
 		}
 		for range threads {
-			<-done
+			<-done // wait: f is arithmetic
 		}
 		return nil
 	}

@@ -11,7 +11,7 @@
 //
 // Every format, the statistics and the verification are pure functions of (log, decisions); see package curate.
 //
-// The encoding is not that of the plugin protocol (plugins/internal/wire), because a log outlives the program that wrote it: its
+// The encoding is not that of the plugin protocol (package wire), because a log outlives the program that wrote it: its
 // bytes are canonical, which protobuf doesn't promise, hashes are taken of them, and a text that many records share is
 // stored once for the whole group.
 package recordlog

@@ -3,8 +3,8 @@
 //
 // Collecting and reading are separate. Every answer is stored as it came, under a hash of its question, as soon as it
 // is complete; an interrupted collection continues with the questions that have none. Once all are there, they are
-// written in the form of workflow_output.json, as `nat eval --endpoint` does, and package ttc/source/internal/nat reads that. So
-// a collected run is read, resumed and judged like any other, and the same answers give the same bytes.
+// written in the form of workflow_output.json, as `nat eval --endpoint` does, and package nat reads that. So a
+// collected run is read, resumed and judged like any other, and the same answers give the same bytes.
 //
 // What a real `nat serve` 1.9.0 does that NAT's own client gets wrong or hides, and how it is handled:
 //
