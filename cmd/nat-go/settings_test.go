@@ -76,9 +76,8 @@ func TestSettingsAreRead(t *testing.T) {
 // TestRegistriesAreComplete finds packages that provide a component but are missing from the program's list.
 func TestRegistriesAreComplete(t *testing.T) {
 	var listed []string
-	lists := []string{module + "cmd/nat-go/internal/builtin", module + "builders/builtin", module + "ttc/source/readers"}
-	for _, p := range list(t, lists...) {
-		listed = append(listed, p.Imports...)
+	for _, name := range []string{"cmd/nat-go/internal/builtin", "builders/builtin", "ttc/source/readers"} {
+		listed = append(listed, list(t, module+name)[0].Imports...)
 	}
 	found := 0
 	pkgs, err := packages.Load(&packages.Config{Mode: packages.NeedName | packages.NeedTypes | packages.NeedExportFile},
