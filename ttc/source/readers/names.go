@@ -27,36 +27,44 @@ func NAT() source.Factory { return nat.Factory() }
 // NoMatch explains, if it can, why no step has the wanted name; otherwise it returns "".
 func NoMatch(s *source.Stats, wanted string) string { return nat.NoMatch(s, wanted) }
 
-// Sources that have agent runs made.
-type (
-	CommandConfig  = command.Config
-	EndpointConfig = endpoint.Config
-)
+// CommandConfig is the configuration of the source that runs NAT.
+type CommandConfig = command.Config
+
+// EndpointConfig is the configuration of the source that asks a running workflow.
+type EndpointConfig = endpoint.Config
 
 // Endpoint returns the factory of the source whose configuration is an EndpointConfig.
 func Endpoint() source.Factory { return endpoint.Factory() }
 
-// The source of agent runs in the OpenAI chat format, and its decoder of single runs.
-type (
-	TracesConfig  = traces.Config
-	TracesDecoder = traces.Decoder
-)
+// TracesConfig is the configuration of the source of agent runs in the OpenAI chat format.
+type TracesConfig = traces.Config
 
-// Scores of examples: from files beside the inputs, or derived by rules from tool results.
-type (
-	ScoresConfig = scores.Config
-	Scores       = scores.Scores
-	ScoreRule    = scores.Rule
-	ScoreRules   = scores.Rules
-)
+// TracesDecoder decodes single entries as that source reads them.
+type TracesDecoder = traces.Decoder
 
-// What recognises an input.
-type (
-	Found          = detect.Found
-	Survey         = detect.Survey
-	UnknownError   = detect.UnknownError
-	AmbiguousError = detect.AmbiguousError
-)
+// ScoresConfig is `dataset.scores`: files with scores of the examples.
+type ScoresConfig = scores.Config
+
+// Scores holds the scores from such files.
+type Scores = scores.Scores
+
+// ScoreRule is an element of `dataset.score_rules`.
+type ScoreRule = scores.Rule
+
+// ScoreRules derive scores from what tool results say.
+type ScoreRules = scores.Rules
+
+// Found says how an input is read.
+type Found = detect.Found
+
+// Survey describes the examples of an input.
+type Survey = detect.Survey
+
+// UnknownError is the error for an input that no source recognises.
+type UnknownError = detect.UnknownError
+
+// AmbiguousError is the error for an input that can be read in two ways.
+type AmbiguousError = detect.AmbiguousError
 
 // MapTakes lists the names that a user can map to keys of an input.
 const MapTakes = detect.MapTakes
