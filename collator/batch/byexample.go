@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/nat-go/nat-go/collator/tensors"
+	"github.com/nat-go/nat-go/internal/tensors"
 )
 
 // A step file with a row for each example combines a rollout's row of the rl channel with its row of the sdpo channel,

@@ -2,8 +2,8 @@ package view
 
 import (
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/internal/history"
 	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/history"
 )
 
 // turn is a turn of a demonstration that the model took: trained, or context only.
