@@ -1,55 +1,52 @@
-"""Read nat-go's batches: check them, slice them by row, pad them.
+"""Micro-batches: batches of any channel, checked, as torch tensors that are sliced by row and padded anew.
 
 A data set is a folder with `index.jsonl`, one line per batch, and `<channel>/<split>/NNNNN.safetensors`. Files are not
 trusted: every id that a loss is taken on is looked up again in the row it comes from, and a batch that fails is an
 error, never skipped silently.
 
-Run as a program it checks a folder:  python3 batches.py RUN/batches
+Run as a program it checks a folder:  python3 -m natgo.trl.microbatch RUN/batches
 """
 
 import hashlib
 import json
+import os
+import pathlib
 import sys
-from pathlib import Path
-from typing import Dict, Iterator, List, NamedTuple, Sequence
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
-from safetensors.torch import load
+
+from natgo.batches import BatchSet, Path, _index
+from natgo.errors import BatchError
+from natgo.tensorfile import as_torch, read_tensors
 
 IGNORED = -100
 SIDES = {"rl": [""], "sdpo": ["student_", "teacher_"], "dpo": ["chosen_", "rejected_"], "sft": [""]}
 PAIRS = ["student_row", "student_pos", "teacher_row", "teacher_pos", "target_id", "site"]
-
-
-class BatchError(ValueError):
-    pass
+Tensors = Dict[str, torch.Tensor]
 
 
 class Batch(NamedTuple):
     channel: str
-    line: dict  # its line of the index
-    t: Dict[str, torch.Tensor]  # the file's tensors, by the file's names
+    line: Dict[str, Any]  # its line of the index
+    t: Tensors  # the file's tensors, by the file's names
 
     @property
     def rows(self) -> int:
-        return self.t[SIDES[self.channel][0] + "input_ids"].shape[0]
+        return int(self.t[SIDES[self.channel][0] + "input_ids"].shape[0])
 
 
-def read(root, channel=None, split=None) -> Iterator[Batch]:
+def read(root: Path, channel: Optional[str] = None, split: Optional[str] = None) -> Iterator[Batch]:
     """Yields the batches of a folder in order, checked."""
-    root = Path(root)
-    for number, text in enumerate((root / "index.jsonl").read_text("utf-8").splitlines(), 1):
-        line = json.loads(text)
+    lines, _ = _index(os.fspath(root))
+    for line in lines:
         if split not in (None, line["split"]):
             continue
-        where = f"{root / 'index.jsonl'}:{number}: {line['file']}"
-        path = (root / line["file"]).resolve()
-        require(root.resolve() in path.parents, where, "leads out of the folder")
-        data = path.read_bytes()
-        proof = line.get("proof", {}).get("sha256")
-        require(not proof or hashlib.sha256(data).hexdigest() == proof, where, "is not the file the index was written for")
-        tensors = load(data)
-        require(line["channel"] in SIDES, where, f"unknown channel {line['channel']!r}")
+        where = f"{root}: {line['file']}"
+        if line["channel"] not in SIDES:
+            raise BatchError(f"{where}: unknown channel {line['channel']!r}")
+        verify = bool(line.get("proof", {}).get("sha256"))
+        tensors = dict(BatchSet(os.fspath(root), [line], range(1), torch=True, verify=verify)[0])
         if line.get("layout") == "composer":
             tensors = from_composer(line, tensors, where)
         ignored = line.get("ignore_index", IGNORED)
@@ -63,12 +60,12 @@ def read(root, channel=None, split=None) -> Iterator[Batch]:
             yield batch
 
 
-def require(ok, where: str, what: str):
+def require(ok: Any, where: str, what: str) -> None:
     if not bool(ok):
         raise BatchError(f"{where}: {what}")
 
 
-def check(b: Batch, where: str):
+def check(b: Batch, where: str) -> None:
     """Raises BatchError unless the tensors mean what the format says."""
     t, vocab = b.t, b.line["vocab_size"]
     lengths = {}
@@ -99,7 +96,7 @@ def check(b: Batch, where: str):
         require((t["row_n_active"] == active).all(), where, "row_n_active: not the number of trained tokens")
 
 
-def check_pairs(t, where, lengths, sites):
+def check_pairs(t: Tensors, where: str, lengths: Tensors, sites: int) -> None:
     row, pos, teacher_row, teacher_pos, target, site = (t["pair_" + n] for n in PAIRS)
     for side, r, p in (("student_", row, pos), ("teacher_", teacher_row, teacher_pos)):
         ids, length = t[side + "input_ids"], lengths[side]
@@ -117,7 +114,7 @@ def trained(b: Batch, side: str) -> torch.Tensor:
     return b.t["response_mask"] == 1 if b.channel == "rl" else b.t[side + "labels"] != IGNORED
 
 
-def unpack(t):
+def unpack(t: Tensors) -> Tensors:
     """Gives each sequence of a packed sft batch a row of its own."""
     if "seq_lengths" not in t:
         return t
@@ -129,7 +126,7 @@ def unpack(t):
     return out
 
 
-def select(b: Batch, rows: Sequence[int], pad_id=None, left=False, width=0) -> Batch:
+def select(b: Batch, rows: Sequence[int], pad_id: Optional[int] = None, left: bool = False, width: int = 0) -> Batch:
     """Some of the rows, in their order, padded anew: only as wide as they need, or `width`; on the right or on the left."""
     keep, t, out = torch.as_tensor(sorted(rows)), b.t, {}
     pad_id = b.line["pad_id"] if pad_id is None else pad_id
@@ -195,22 +192,23 @@ def idle(channel: str) -> Batch:
     return Batch(channel, {"pad_id": 0, "vocab_size": 1, "sites": []}, t)
 
 
-def steps(root, split=None) -> Iterator[Dict[str, Batch]]:
+def steps(root: Path, split: Optional[str] = None) -> Iterator[Dict[str, Batch]]:
     """Yields the step files of a folder (`collator.composer.files: step`), each as its batches by channel, checked."""
-    root = Path(root)
-    lines = {line["file"]: line for line in map(json.loads, (root / "index.jsonl").read_text("utf-8").splitlines())}
-    for text in (root / "steps.jsonl").read_text("utf-8").splitlines():
+    folder = pathlib.Path(root)
+    lines = {line["file"]: line for line in _index(os.fspath(root))[0]}
+    for text in (folder / "steps.jsonl").read_text("utf-8").splitlines():
         step = json.loads(text)
         if split not in (None, step["split"]):
             continue
-        path = (root / step["file"]).resolve()
-        require(root.resolve() in path.parents, step["file"], "leads out of the folder")
+        path = (folder / step["file"]).resolve()
+        require(folder.resolve() in path.parents, step["file"], "leads out of the folder")
         data = path.read_bytes()
         require(hashlib.sha256(data).hexdigest() == step["sha256"], step["file"], "is not the file the list was written for")
-        yield from_step(load(data), [lines[file] for file in step["batches"]], step["file"])
+        tensors = {n: as_torch(x) for n, x in read_tensors(str(path), bytearray(data)).items()}
+        yield from_step(tensors, [lines[file] for file in step["batches"]], step["file"])
 
 
-def from_step(t, lines, where) -> Dict[str, Batch]:
+def from_step(t: Tensors, lines: Sequence[Dict[str, Any]], where: str) -> Dict[str, Batch]:
     """The batches that a step file was made from. Rows of rl come first, then those of sdpo, all of one width; or each
     row is an example, in both."""
     out = {}
@@ -239,7 +237,7 @@ def from_step(t, lines, where) -> Dict[str, Batch]:
     return out
 
 
-def close_gaps(t, names):
+def close_gaps(t: Tensors, names: Sequence[str]) -> Tensors:
     """Moves padding from within rows (of a student as wide as its teacher) to their ends."""
     mask = t["attention_mask"].bool()
     real = torch.arange(mask.shape[1]) < mask.sum(1)[:, None]
@@ -250,7 +248,7 @@ def close_gaps(t, names):
     return out
 
 
-def from_composer(line, t, where):
+def from_composer(line: Dict[str, Any], t: Tensors, where: str) -> Tensors:
     """Translates a file in the composer layout (the reference trainer's names) to the padded layout's names.
 
     `sdpo_loss_mask` [S,T'] is 1 at the positions of the teacher's logits, and 0 or below elsewhere. A row is a site, or
@@ -285,7 +283,7 @@ def from_composer(line, t, where):
     return out
 
 
-def sites_of(line, row, pos, where):
+def sites_of(line: Dict[str, Any], row: torch.Tensor, pos: torch.Tensor, where: str) -> torch.Tensor:
     """The site of each pair: its row's, or the one of the row whose `pairs` in the line hold its target."""
     rows = line.get("row_info", ())
     if all(len(info["sites"]) == 1 for info in rows):
@@ -300,7 +298,7 @@ def sites_of(line, row, pos, where):
     return torch.tensor([at[p] for p in pairs], dtype=torch.int64)
 
 
-def main():
+def main() -> None:
     counts: Dict[str, List[int]] = {}
     for b in read(sys.argv[1]):
         active = len(b.t["pair_target_id"]) if b.channel == "sdpo" else sum(int(trained(b, s).sum()) for s in SIDES[b.channel])
@@ -315,4 +313,4 @@ if __name__ == "__main__":
     try:
         main()
     except (BatchError, OSError, KeyError) as err:
-        sys.exit(f"batches.py: {type(err).__name__}: {err}")
+        sys.exit(f"{type(err).__name__}: {err}")

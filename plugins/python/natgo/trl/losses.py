@@ -6,17 +6,20 @@ mask and the position ids. Losses are sums over a micro-batch, divided by what t
 neither the division into micro-batches nor the number of ranks changes a gradient.
 """
 
-import copy
-from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from batches import SIDES, Batch, idle, trained
+from natgo.trl.divergence import Divergence, TopK, at_least_float32, divergence
+from natgo.trl.microbatch import SIDES, Batch, idle, trained
+from natgo.trl.scoring import scoring
 
 CHANNELS = ("rl", "sdpo", "dpo", "sft")
+Term = Tuple[torch.Tensor, Dict[str, Any]]
+"""A loss summed over a micro-batch, and sums of what is shown beside it."""
 TERMS = {"rl": "loss/grpo", "sdpo": "loss/sdpo_kl", "dpo": "loss/trace_replay_dpo", "sft": "loss/sft"}
 
 
@@ -29,17 +32,21 @@ class Objective:
     temperature: float = 1.0  # of both sides' logits in the JSD
     jsd_normalize: bool = False  # divide by beta (1-beta): continuous at both ends
     jsd_clip: float = 0.0  # above 0: the upper limit of a position's loss
+    top_k: int = 0  # above 0: the JSD is over the student's best, and everything else as one more entry
     dpo_beta: float = 0.1
     clip_epsilon: float = 0.2  # the ratio is held in [1 - clip_epsilon, 1 + clip_epsilon_high]
-    clip_epsilon_high: float = None  # clip_epsilon unless given; DAPO's clip-higher
+    clip_epsilon_high: Optional[float] = None  # clip_epsilon unless given; DAPO's clip-higher
     reduction: str = "token"  # GRPO over the step: token, sequence, or constant: sums divided by max_tokens
     max_tokens: int = 1024
     reference: str = ""  # fingerprint that ref_ columns must have to be used
 
-    def highest(self):
+    def highest(self) -> float:
         return self.clip_epsilon if self.clip_epsilon_high is None else self.clip_epsilon_high
 
-    def weight(self, channel):
+    def divergence(self) -> Divergence:
+        return Divergence(self.jsd_beta, self.temperature, self.jsd_normalize, self.jsd_clip, self.top_k)
+
+    def weight(self, channel: str) -> float:
         return {"rl": 1.0, "sdpo": self.alpha_sdpo, "dpo": self.beta_replay, "sft": self.sft_weight}[channel]
 
 
@@ -47,49 +54,11 @@ class ShapeMismatch(ValueError):
     """Student and teacher have logits of different shapes."""
 
 
-@contextmanager
-def scoring(model):
-    """Eval mode and no gradients; afterwards every module is back in the mode it was in."""
-    modes = [(m, m.training) for m in model.modules()]
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield model
-    finally:
-        for m, training in modes:
-            m.training = training
+def side_logits(model: Any, b: Batch, side: str, row: Any, at: Any) -> torch.Tensor:
+    return model(*(b.t[side + n] for n in ("input_ids", "attention_mask", "position_ids")), row, at)  # type: ignore[no-any-return]
 
 
-class Teacher:
-    """The model that scores hinted rows: `live` is the student itself, `frozen` the student at the start, `ema` trails
-    it."""
-
-    def __init__(self, student, kind="frozen", decay=0.95, start=None):
-        self.student, self.kind, self.decay = student, kind, decay
-        self.model = {"live": lambda: student, "frozen": lambda: start or frozen(student), "ema": lambda: frozen(student)}[kind]()
-
-    @torch.no_grad()
-    def update(self):
-        if self.kind == "ema":
-            for mine, its in zip(self.model.parameters(), self.student.parameters()):
-                mine.lerp_(its, 1 - self.decay)
-            for mine, its in zip(self.model.buffers(), self.student.buffers()):
-                mine.copy_(its)
-
-
-def frozen(model):
-    return copy.deepcopy(model).eval().requires_grad_(False)
-
-
-def side_logits(model, b: Batch, side, row, at):
-    return model(*(b.t[side + n] for n in ("input_ids", "attention_mask", "position_ids")), row, at)
-
-
-def at_least_float32(x):
-    return x.to(torch.promote_types(x.dtype, torch.float32))
-
-
-def token_log_probs(model, b: Batch, side):
+def token_log_probs(model: Any, b: Batch, side: str) -> Tuple[torch.Tensor, torch.Tensor]:
     """Log-probs of the trained tokens, [N], and the row of each. The token at t is scored by the logits at t-1."""
     row, at = trained(b, side).nonzero(as_tuple=True)
     logits = at_least_float32(side_logits(model, b, side, row, at - 1))
@@ -99,52 +68,11 @@ def token_log_probs(model, b: Batch, side):
     return logits.gather(1, target[:, None])[:, 0] - logits.logsumexp(1), row
 
 
-def per_row(values, row, rows):
+def per_row(values: torch.Tensor, row: torch.Tensor, rows: int) -> torch.Tensor:
     return values.new_zeros(rows).index_add(0, row, values)
 
 
-def jsd(student, teacher, o: Objective):
-    """Generalised JSD of each row of logits [N,V] -> [N]; the gradient goes to the student alone."""
-    return JSD.apply(student, teacher, o)
-
-
-class JSD(torch.autograd.Function):
-    """In float32 (float64 for such logits), in log space, with the gradient in closed form, which is all that is kept.
-
-    It works on d = log p - log q (q student, p teacher) with what both rows share cancelled before rounding, and on g =
-    log M - log q as log1p of expm1(d): equal rows give exactly 0, and nearly equal ones, such as a student and its
-    hinted self, keep their precision. At beta 0 and 1 the summands are Bregman's, p d - p + q and -q d - q + p, which
-    sum to the same. -inf on both sides (a masked vocabulary) counts for nothing.
-    """
-
-    @staticmethod
-    def forward(ctx, student, teacher, o):
-        z, t = ((x - x.amax(1, keepdim=True)).clamp(min=torch.finfo(x.dtype).min / 4) / o.temperature for x in map(at_least_float32, (student, teacher)))
-        lse_z, lse_t = (x.exp().sum(1, keepdim=True, dtype=torch.float64).log() for x in (z, t))  # the row's maximum is 0
-        q, p, d = (z - lse_z.to(z)).exp(), (t - lse_t.to(t)).exp(), (t - z) - (lse_t - lse_z).to(z)
-        beta = o.jsd_beta
-        if beta == 0:
-            element, grad = p * d - p + q, q - p
-        elif beta == 1:
-            element, grad = -q * d - q + p, -q * d
-        else:
-            c = torch.log1p(torch.expm1(-d.abs()).mul_(torch.full_like(d, beta).masked_fill_(d > 0, 1 - beta)))
-            g = c + F.relu(d)
-            element, grad = beta * p * (-c - F.relu(-d)) - (1 - beta) * q * g, -(1 - beta) * q * g
-        loss, grad = element.sum(1, dtype=torch.float64).to(element), grad - q * grad.sum(1, keepdim=True)
-        if o.jsd_clip > 0:
-            grad, loss = grad.masked_fill((loss > o.jsd_clip)[:, None], 0), loss.clamp(max=o.jsd_clip)
-        scale = 1 / (beta * (1 - beta)) if o.jsd_normalize and 0 < beta < 1 else 1.0
-        ctx.save_for_backward(grad.mul_(scale / o.temperature).to(student.dtype))
-        return loss * scale
-
-    @staticmethod
-    def backward(ctx, upstream):
-        (grad,) = ctx.saved_tensors
-        return grad * upstream[:, None].to(grad), None, None
-
-
-def units(b: Batch, o: Objective):
+def units(b: Batch, o: Objective) -> torch.Tensor:
     """What a micro-batch adds to its channel's denominator of the step. float64."""
     if b.channel == "sdpo":
         return b.t["pair_weight"].double().sum()
@@ -157,13 +85,13 @@ def units(b: Batch, o: Objective):
     return (w * (tokens > 0)).sum()
 
 
-def row_weights(b: Batch):
+def row_weights(b: Batch) -> torch.Tensor:
     """A rollout nobody scored has no advantage: it weighs nothing."""
     w = b.t["row_weight"].double()
     return w * (b.t["reward_null"] == 0) if "reward_null" in b.t else w
 
 
-def rl_loss(model, b, o, **_):
+def rl_loss(model: Any, b: Batch, o: Objective, **_: Any) -> Term:
     """PPO's clipped surrogate. Without old log-probs the policy is compared with itself: a ratio of 1 with a
     gradient."""
     logp, row = token_log_probs(model, b, "")
@@ -178,20 +106,33 @@ def rl_loss(model, b, o, **_):
     return (w[row] * loss).sum(), {"ratio_off_1": off.sum(), "logp_off": (logp - old).detach().abs().sum(), "tokens": len(row)}
 
 
-def sdpo_loss(model, b, o, teacher=None, **_):
+def sdpo_loss(model: Any, b: Batch, o: Objective, teacher: Any = None, **_: Any) -> Term:
+    """The divergence at each pair, weighed. Without a teacher the batch's stored one is it."""
     t = b.t
     z = side_logits(model, b, "student_", t["pair_student_row"], t["pair_student_pos"])
-    with scoring(teacher.model) as scorer:
-        p = side_logits(scorer, b, "teacher_", t["pair_teacher_row"], t["pair_teacher_pos"])
-    if z.shape != p.shape:
-        raise ShapeMismatch(f"the student's logits are {list(z.shape)}, the teacher's {list(p.shape)}")
     w = t["pair_weight"].to(torch.promote_types(z.dtype, torch.float32))
-    loss = jsd(z, p, o)
     target = at_least_float32(z.detach()).log_softmax(1).gather(1, t["pair_target_id"][:, None])[:, 0]
+    if teacher is None:
+        p: Any = TopK(t["pair_teacher_topk_ids"], t["pair_teacher_topk_logprobs"])
+    else:
+        with teacher.scoring() as scorer:
+            p = side_logits(scorer, b, "teacher_", t["pair_teacher_row"], t["pair_teacher_pos"])
+        z, p = same_vocabulary(z, p, b.line["vocab_size"])
+    loss = divergence(z, p, o.divergence())
     return (w * loss)[w > 0].sum(), {"target_logp": (w * target).sum(), "pairs": w.sum()}
 
 
-def dpo_loss(model, b, o, reference=None, ref_given=False, **_):
+def same_vocabulary(z: torch.Tensor, p: torch.Tensor, vocabulary: int) -> Tuple[torch.Tensor, torch.Tensor]:
+    """Both sides' logits without what pads one of them to another width: entries beyond the tokenizer's vocabulary."""
+    if z.shape == p.shape:
+        return z, p
+    width = min(z.shape[1], p.shape[1])
+    if z.shape[0] != p.shape[0] or width < vocabulary:
+        raise ShapeMismatch(f"the student's logits are {list(z.shape)}, the teacher's {list(p.shape)}, and the vocabulary has {vocabulary} entries")
+    return z[:, :width], p[:, :width]
+
+
+def dpo_loss(model: Any, b: Batch, o: Objective, reference: Any = None, ref_given: bool = False, **_: Any) -> Term:
     """-log sigmoid(beta * margin); the reference scores are a frozen copy's, unless the file's are known to come from
     it."""
     t, policy, base = b.t, [], []
@@ -207,28 +148,28 @@ def dpo_loss(model, b, o, reference=None, ref_given=False, **_):
     return -(w * F.logsigmoid(margin)).sum(), {"margin": (w * margin.detach()).sum(), "accuracy": (w * (margin > 0)).sum(), "pairs": w.sum()}
 
 
-def sft_loss(model, b, o, **_):
+def sft_loss(model: Any, b: Batch, o: Objective, **_: Any) -> Term:
     logp, row = token_log_probs(model, b, "")
     return -(row_weights(b).to(logp)[row] * logp).sum(), {"tokens": len(row)}
 
 
-LOSSES = {"rl": rl_loss, "sdpo": sdpo_loss, "dpo": dpo_loss, "sft": sft_loss}
+LOSSES: Dict[str, Callable[..., Term]] = {"rl": rl_loss, "sdpo": sdpo_loss, "dpo": dpo_loss, "sft": sft_loss}
 
 
-def over_ranks(values, op):
+def over_ranks(values: Iterable[Any], op: str) -> List[float]:
     """values reduced over all ranks by SUM, MAX or MIN; unchanged if there is only one."""
     if not (dist.is_available() and dist.is_initialized()):
         return list(values)
-    values = torch.tensor(list(values), dtype=torch.float64)
-    dist.all_reduce(values, getattr(dist.ReduceOp, op))
-    return values.tolist()
+    sums = torch.tensor(list(values), dtype=torch.float64)
+    dist.all_reduce(sums, getattr(dist.ReduceOp, op))
+    return [float(x) for x in sums]
 
 
-def has_reference(b: Batch, o: Objective):
+def has_reference(b: Batch, o: Objective) -> bool:
     return bool(o.reference) and b.line.get("reference") == o.reference and "ref_chosen_logps" in b.t
 
 
-def composite(model, batches, o: Objective, teacher=None, reference=None):
+def composite(model: Any, batches: Sequence[Batch], o: Objective, teacher: Any = None, reference: Any = None) -> Dict[str, float]:
     """Runs a step's micro-batches, leaves their gradient in the model, summed over all ranks, and returns the step's metrics.
 
     Every rank runs as many forwards of each kind as the busiest one, on idle batches once its own are done: under sharded
@@ -240,7 +181,7 @@ def composite(model, batches, o: Objective, teacher=None, reference=None):
     (ref_given,) = over_ranks([all(has_reference(b, o) for b in mine["dpo"])], "MIN")
     if count[CHANNELS.index("dpo")] and not ref_given and reference is None:
         raise ValueError("dpo batches whose reference log-probs can't be used (objective.reference) need a reference model")
-    sums = {}
+    sums: Dict[Tuple[str, str], float] = {}
     for channel, n, denominator in zip(CHANNELS, count, whole):
         for i in range(int(n)):
             b = mine[channel][i] if i < len(mine[channel]) else idle(channel)
@@ -257,7 +198,7 @@ def composite(model, batches, o: Objective, teacher=None, reference=None):
     return metrics(dict(zip(sums, over_ranks(sums.values(), "SUM"))), o)
 
 
-def metrics(sums, o: Objective):
+def metrics(sums: Dict[Tuple[str, str], float], o: Objective) -> Dict[str, float]:
     """Turns a step's sums into means over pairs or tokens, under the names used in logs."""
     out = {}
     for channel in dict.fromkeys(c for c, _ in sums):
@@ -268,8 +209,8 @@ def metrics(sums, o: Objective):
     return {"loss/total": total, **out, "loss/alpha_sdpo": o.alpha_sdpo, "loss/beta_replay": o.beta_replay}
 
 
-@torch.no_grad()
-def untargeted_kl(model, start, b: Batch):
+@torch.no_grad()  # type: ignore[untyped-decorator]
+def untargeted_kl(model: Any, start: Any, b: Batch) -> Tuple[float, int]:
     """KL(start || model) summed over the student's positions outside all pairs, and their number: what training changed
     that it was not meant to."""
     rest = b.t["student_attention_mask"].bool().clone()

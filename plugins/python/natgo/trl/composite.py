@@ -1,0 +1,184 @@
+"""GRPO, with the divergence from a hinted model and DPO beside it, on the batches of a run."""
+
+import warnings
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Optional, Sequence
+
+from natgo.errors import missing
+from natgo.trl.hint_trainer import UpdateTeacher
+from natgo.trl.losses import LOSSES, TERMS, Objective, ShapeMismatch, has_reference, row_weights, units
+from natgo.trl.microbatch import Batch, split, trained, without_cut_off
+from natgo.trl.scoring import AtPositions, Teacher, frozen
+
+try:
+    import torch
+    from datasets import Dataset
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from torch.utils.data import DataLoader
+    from transformers import PreTrainedTokenizerFast
+    from trl import GRPOConfig, GRPOTrainer
+except ModuleNotFoundError as err:
+    raise missing("natgo.trl", err.name or "trl", "numpy 'trl>=1.9,<2'") from None
+
+CHANNELS = ("rl", "sdpo", "dpo")
+
+
+@dataclass
+class CompositeConfig(GRPOConfig):  # type: ignore[misc]  # TRL has no types
+    """GRPOConfig and the weights of the other terms. Both are 0 by default: plain GRPO.
+
+    Nothing is generated, so that two rows a device and two generations are as good as any.
+    """
+
+    per_device_train_batch_size: int = field(default=2, metadata={"help": "Not used: see micro_rows."})
+    num_generations: Optional[int] = field(default=2, metadata={"help": "Not used: rollouts are the run's."})
+    logging_steps: float = field(default=50, metadata={"help": "A line every so many steps, and for the first."})
+    logging_first_step: bool = field(default=True, metadata={"help": "Whether the first step is logged."})
+    alpha_sdpo: float = field(default=0.0, metadata={"help": "Weight of the JSD between a turn and its hinted self."})
+    beta_replay: float = field(default=0.0, metadata={"help": "Weight of DPO over the pairs."})
+    sdpo_jsd_beta: float = field(default=0.5, metadata={"help": "0: KL(teacher||student), 1: KL(student||teacher)."})
+    sdpo_temperature: float = field(default=1.0, metadata={"help": "Of both sides' logits in the JSD."})
+    sdpo_token_clip: Optional[float] = field(default=None, metadata={"help": "Upper limit of a position's JSD."})
+    sdpo_top_k: Optional[int] = field(default=None, metadata={"help": "Compare the student's best, and everything else as one more entry."})
+    replay_dpo_beta: float = field(default=0.1, metadata={"help": "DPO's beta."})
+    reference: str = field(default="", metadata={"help": "Fingerprint that ref_ columns must have to be used."})
+    micro_rows: int = field(default=8, metadata={"help": "Rows of each channel in a micro-batch; gradient_accumulation_steps of them are a step."})
+
+    def objective(self) -> Objective:
+        return Objective(
+            alpha_sdpo=self.alpha_sdpo, beta_replay=self.beta_replay, jsd_beta=self.sdpo_jsd_beta, temperature=self.sdpo_temperature,
+            jsd_clip=self.sdpo_token_clip or 0.0, top_k=self.sdpo_top_k or 0, dpo_beta=self.replay_dpo_beta, clip_epsilon=self.epsilon,
+            clip_epsilon_high=self.epsilon_high, reference=self.reference,
+        )
+
+
+class CompositeTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL has no types
+    """TRL's GRPOTrainer on the batches of `microbatch.read`: grpo + alpha_sdpo * jsd + beta_replay * dpo.
+
+    It never generates and never computes a reward: the GRPO term takes the ids, log-probs and advantages of the batches'
+    own rollouts, and TRL computes its loss from them as it would from rollouts of its own. A step has
+    gradient_accumulation_steps micro-batches of each channel that has a weight, and each term is sum(w l) / sum(w) over
+    all of them; one without error sites or pairs leaves their terms out. `teacher` is live, frozen, ema or stored, as in
+    HintTrainer. One process.
+    """
+
+    def __init__(self, model: Any, args: CompositeConfig, batches: Sequence[Batch], teacher: str = "live", **more: Any):
+        if args.loss_type not in ("dapo", "cispo") or args.beta:
+            raise ValueError("CompositeTrainer: loss_type must be dapo or cispo, whose mean is over the step's tokens, and beta 0: the run has no reference")
+        if args.mask_truncated_completions:
+            batches = [without_cut_off(b) for b in batches]
+        if teacher == "stored":
+            batches = [answered(b) for b in batches]
+        self.objective = args.objective()
+        pools = {c: [m for b in batches if b.channel == c for m in split(b, args.micro_rows)] for c in CHANNELS if self.objective.weight(c)}
+        self.pools = {c: [m for m in pool if float(units(m, self.objective)) > 0] for c, pool in pools.items()}
+        self.pools = {c: pool for c, pool in self.pools.items() if pool}
+        if not self.pools:
+            raise ValueError("nothing to train on: no batch of a channel with a weight above 0")
+        args.temperature = sampled_at(self.pools.get("rl", []))
+        args.steps_per_generation = args.gradient_accumulation_steps
+        self.scored = AtPositions(model)
+        self.start = frozen(self.scored) if args.beta_replay else None  # before TRL gives the model a head of its own
+        self.teacher = None if teacher == "stored" else Teacher(self.scored, teacher, start=self.start)
+        self.whole: Dict[str, float] = {}  # the step's denominators
+        n, pad = max(len(pool) for pool in self.pools.values()), batches[0].line["pad_id"]
+        steps = Dataset.from_dict({"prompt": [""] * (n + -n % args.gradient_accumulation_steps)})
+        super().__init__(model=model, args=args, train_dataset=steps, processing_class=pad_only(max(pad, 0)), reward_funcs=no_reward, **more)
+        if self.accelerator.num_processes > 1:
+            raise ValueError("CompositeTrainer is for one process")
+        if self.teacher is not None:
+            self.add_callback(UpdateTeacher(self.teacher))
+
+    def get_train_dataloader(self) -> Any:
+        return DataLoader(range(len(self.train_dataset)), batch_size=1, collate_fn=list)  # type: ignore[arg-type]
+
+    def micro_batches(self, number: int) -> Dict[str, Batch]:
+        """A micro-batch of each channel."""
+        return {c: pool[number % len(pool)] for c, pool in self.pools.items()}
+
+    def _get_num_items_in_batch(self, batch_samples: List[Any], device: Any) -> None:
+        step = [self.micro_batches(self._step + i) for i in range(len(batch_samples))]
+        self.whole = {c: sum(float(units(m[c], self.objective)) for m in step) for c in self.pools}
+
+    def _prepare_inputs(self, inputs: Any) -> Dict[str, Batch]:
+        """The step's micro-batches by channel: their number takes the place of a prompt."""
+        to = self.accelerator.device
+        return {c: b._replace(t={n: x.to(to) for n, x in b.t.items()}) for c, b in self.micro_batches(self._step).items()}
+
+    def compute_loss(self, model: Any, inputs: Dict[str, Batch], return_outputs: bool = False, num_items_in_batch: Any = None) -> Any:
+        terms = {}
+        for channel, b in inputs.items():
+            whole = self.whole.get(channel) or float(units(b, self.objective))
+            if channel == "rl":
+                terms[channel] = super().compute_loss(model, as_trl(b, whole))
+            else:
+                terms[channel] = self._beside(channel, b) / whole
+        total = sum(self.objective.weight(c) * loss for c, loss in terms.items())
+        # What is logged is a mean over micro-batches, and the terms are parts of a sum.
+        parts = self.current_gradient_accumulation_steps if self.whole else 1
+        logged = {"loss/total": total, **{TERMS[c]: loss for c, loss in terms.items()}}
+        seen = {name: float(value) * parts for name, value in logged.items()}
+        seen.update({"loss/alpha_sdpo": self.args.alpha_sdpo, "loss/beta_replay": self.args.beta_replay})
+        for name, value in seen.items():
+            self._metrics["train" if self.model.training else "eval"][name].append(value)
+        return total
+
+    def _beside(self, channel: str, b: Batch) -> torch.Tensor:
+        """The sum of a term that isn't TRL's."""
+        try:
+            given = has_reference(b, self.objective)
+            return LOSSES[channel](self.scored, b, self.objective, teacher=self.teacher, reference=self.start, ref_given=given)[0]
+        except ShapeMismatch as err:  # a teacher of another vocabulary
+            warnings.warn(f"the {channel} term of this step counts as 0: {err}", stacklevel=2)
+            return torch.zeros((), device=self.accelerator.device, requires_grad=True)
+
+
+def no_reward(**_: Any) -> List[float]:
+    raise AssertionError("the batches hold the rewards: nothing is scored here")
+
+
+def answered(b: Batch) -> Batch:
+    """A batch whose pairs weigh nothing where the stored teacher gave no answer."""
+    if b.channel != "sdpo":
+        return b
+    if "pair_teacher_topk_ids" not in b.t:
+        raise ValueError(f"{b.line.get('file', 'an sdpo batch')}: has no stored teacher: set collator.teacher.endpoint")
+    return b._replace(t={**b.t, "pair_weight": b.t["pair_weight"] * (b.t["pair_teacher_topk_ids"] >= 0).any(1)})
+
+
+def as_trl(b: Batch, whole: Optional[float] = None) -> Dict[str, torch.Tensor]:
+    """An rl micro-batch under the names of TRL's loss.
+
+    The prompt is what comes before the first token that any row trains; everything after it is the completion, in which
+    tool_mask is 1 where the policy sampled. So a rollout of many turns is one row, prompts have one length, and nothing
+    is padded on the left. A row's weight and the step's denominator go into its advantage, so that with loss_type dapo
+    the step's loss is the mean over its tokens weighted by row_weight.
+    """
+    t, on = b.t, trained(b, "")
+    start = int(on.int().argmax(1).masked_fill(~on.any(1), on.shape[1] - 1).min())
+    weight = row_weights(b)
+    whole = float((weight * on.sum(1)).sum()) if whole is None else whole
+    out = {
+        "prompt_ids": t["input_ids"][:, :start], "prompt_mask": t["attention_mask"][:, :start],
+        "completion_ids": t["input_ids"][:, start:], "completion_mask": t["attention_mask"][:, start:],
+        "tool_mask": on[:, start:].long(), "advantages": (weight / whole * t["advantage"]).float(),
+        "num_items_in_batch": torch.ones((), device=on.device),
+    }
+    if "old_logprobs" in t:
+        out["old_per_token_logps"] = t["old_logprobs"][:, start:]
+    return out
+
+
+def sampled_at(pool: Sequence[Batch]) -> float:
+    """The temperature that the rollouts' log-probs were taken at, one for all: TRL divides all logits by it."""
+    found = {float(x) for b in pool for x in b.t.get("temperature", torch.ones(1))}
+    if len(found) > 1:
+        raise ValueError(f"rollouts sampled at several temperatures ({sorted(found)}): TRL's loss takes one")
+    return found.pop() if found else 1.0
+
+
+def pad_only(pad: int) -> Any:
+    """TRL wants a tokenizer. The batches hold ids, so this one knows only how a row is padded."""
+    tokenizer = Tokenizer(WordLevel({"<pad>": pad}, unk_token="<pad>"))
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<pad>")

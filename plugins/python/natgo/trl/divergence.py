@@ -1,0 +1,107 @@
+"""The divergence of a student's predictions from a teacher's, exact where both are nearly equal."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Optional, Tuple, Union
+
+import torch
+import torch.nn.functional as F
+
+
+@dataclass
+class Divergence:
+    """The generalised JSD, as `nat-go loss jsd` has it: beta KL(p||M) + (1 - beta) KL(q||M), q the student, p the teacher, M = (1 - beta) q + beta p."""
+
+    beta: float = 0.5  # 0: KL(teacher||student), 1: KL(student||teacher)
+    temperature: float = 1.0  # of both sides' logits
+    normalize: bool = False  # divide by beta (1-beta): continuous at both ends
+    clip: float = 0.0  # above 0: the upper limit of a position's loss, before it is normalised
+    top_k: int = 0  # above 0: compare the student's best, and everything else as one more entry
+
+
+class TopK(NamedTuple):
+    """A stored teacher: its best tokens at each position and their log-probs at temperature 1."""
+
+    ids: torch.Tensor
+    """int64 [N,K], -1 where there are fewer."""
+    logprobs: torch.Tensor
+    """float32 [N,K], in nats."""
+
+
+def at_least_float32(x: torch.Tensor) -> torch.Tensor:
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def divergence(student: torch.Tensor, teacher: Union[torch.Tensor, TopK], d: Divergence) -> torch.Tensor:
+    """Returns [N]: the divergence at each row of logits [N,V]; the gradient goes to the student alone.
+
+    On a support of k tokens everything else is one more entry, with exactly the mass that is left on each side. What
+    happens within the rest is not seen, so the divergence is a lower bound of the one over the whole vocabulary.
+    """
+    if isinstance(teacher, TopK):
+        return _of_stored(student, teacher, d)
+    if d.top_k:
+        best = student.detach().topk(min(d.top_k, student.shape[1]), 1).indices
+        return _jsd(_support(student, best, d.temperature), _support(teacher, best, d.temperature), d, 1.0)
+    return _jsd(student, teacher, d, d.temperature)
+
+
+def _jsd(student: torch.Tensor, teacher: torch.Tensor, d: Divergence, temperature: float) -> torch.Tensor:
+    return JSD.apply(student, teacher, d.beta, temperature, d.normalize, d.clip)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def _support(logits: torch.Tensor, ids: torch.Tensor, temperature: float, there: Optional[torch.Tensor] = None) -> torch.Tensor:
+    """Log-probs [N,K+1] of some tokens and, last, of all others together; `there` says which ids count."""
+    z = at_least_float32(logits) / temperature
+    nothing = torch.finfo(z.dtype).min / 4
+    whole, rest = z.logsumexp(1, keepdim=True), z.scatter(1, ids, nothing).logsumexp(1, keepdim=True)
+    at = z.gather(1, ids) - whole
+    return torch.cat((at if there is None else at.masked_fill(~there, nothing), rest - whole), 1)
+
+
+def _of_stored(student: torch.Tensor, teacher: TopK, d: Divergence) -> torch.Tensor:
+    if d.temperature != 1:
+        raise ValueError(f"a stored teacher's log-probs are at temperature 1, not {d.temperature:g}")
+    if teacher.ids.numel() and int(teacher.ids.max()) >= student.shape[1]:
+        raise ValueError(f"the stored teacher names token {int(teacher.ids.max())}: the student's logits have {student.shape[1]} entries")
+    there = teacher.ids >= 0
+    ids = torch.where(there, teacher.ids, teacher.ids[:, :1].clamp(min=0))  # one that is there already takes nothing from the rest
+    best = teacher.logprobs.double().masked_fill(~there, -torch.inf).clamp(max=0)
+    top, others = best.max(1, keepdim=True).values, best.exp().sum(1, keepdim=True)
+    rest = (-torch.expm1(top) - (others - top.exp())).clamp(min=0).log()  # exact if one entry is nearly 1
+    p = torch.cat((best, rest), 1).to(at_least_float32(student)).clamp(min=torch.finfo(torch.float32).min / 4)
+    return _jsd(_support(student, ids, 1.0, there), p, d, 1.0)
+
+
+class JSD(torch.autograd.Function):  # type: ignore[misc]  # torch may be missing
+    """In float32 (float64 for such logits), in log space, with the gradient in closed form, which is all that is kept.
+
+    It works on d = log p - log q (q student, p teacher) with what both rows share cancelled before rounding, and on g =
+    log M - log q as log1p of expm1(d): equal rows give exactly 0, and nearly equal ones, such as a student and its
+    hinted self, keep their precision. At beta 0 and 1 the summands are Bregman's, p d - p + q and -q d - q + p, which
+    sum to the same. -inf on both sides (a masked vocabulary) counts for nothing.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, student: torch.Tensor, teacher: torch.Tensor, beta: float, temperature: float, normalize: bool, clip: float) -> torch.Tensor:
+        z, t = ((x - x.amax(1, keepdim=True)).clamp(min=torch.finfo(x.dtype).min / 4) / temperature for x in map(at_least_float32, (student, teacher)))
+        lse_z, lse_t = (x.exp().sum(1, keepdim=True, dtype=torch.float64).log() for x in (z, t))  # the row's maximum is 0
+        q, p, d = (z - lse_z.to(z)).exp(), (t - lse_t.to(t)).exp(), (t - z) - (lse_t - lse_z).to(z)
+        if beta == 0:
+            element, grad = p * d - p + q, q - p
+        elif beta == 1:
+            element, grad = -q * d - q + p, -q * d
+        else:
+            c = torch.log1p(torch.expm1(-d.abs()).mul_(torch.full_like(d, beta).masked_fill_(d > 0, 1 - beta)))
+            g = c + F.relu(d)
+            element, grad = beta * p * (-c - F.relu(-d)) - (1 - beta) * q * g, -(1 - beta) * q * g
+        loss, grad = element.sum(1, dtype=torch.float64).to(element), grad - q * grad.sum(1, keepdim=True)
+        if clip > 0:
+            grad, loss = grad.masked_fill((loss > clip)[:, None], 0), loss.clamp(max=clip)
+        scale = 1 / (beta * (1 - beta)) if normalize and 0 < beta < 1 else 1.0
+        ctx.save_for_backward(grad.mul_(scale / temperature).to(student.dtype))
+        return loss * scale
+
+    @staticmethod
+    def backward(ctx: Any, upstream: torch.Tensor) -> Tuple[Optional[torch.Tensor], ...]:
+        (grad,) = ctx.saved_tensors
+        return grad * upstream[:, None].to(grad), None, None, None, None, None

@@ -1,0 +1,238 @@
+"""TRL's trainers of demonstrations, pairs and answers, with a loss over exactly the tokens that a run trains."""
+
+from typing import Any, Dict, Iterator, List, Optional, Sequence
+
+from natgo.errors import missing
+from natgo.trl.collators import AnswerCollator, PairCollator, Weighing
+from natgo.trl.rows import REFERENCE, SIDES, WEIGHT
+
+try:
+    import datasets
+    import torch
+    import trl
+except ModuleNotFoundError as err:
+    raise missing("natgo.trl", err.name or "trl", "numpy 'trl>=1.9,<2'") from None
+
+
+def refuse(trainer: str, args: Any, given: Dict[str, Any], options: Dict[str, str]) -> None:
+    """Raises an error if an option is set that would change what is trained."""
+    for name, why in options.items():
+        if given.get(name) or getattr(args, name, None):
+            raise ValueError(f"natgo's {trainer}: {name} can't be used: {why}")
+    parallel = getattr(args, "parallelism_config", None)
+    if parallel is not None and (getattr(parallel, "cp_size", 1) > 1 or getattr(parallel, "sp_size", 1) > 1):
+        raise ValueError(f"natgo's {trainer}: context and sequence parallelism cut rows: not supported")
+
+
+_OWN_COLLATOR = "natgo's own collator makes the masks"
+
+
+def _columns(data: Any, needed: Sequence[str], made_by: str) -> None:
+    missing = [name for name in needed if name not in (data.column_names or ())]
+    if missing:
+        raise ValueError(f"the data set has no column {missing[0]!r}: make it with natgo.trl.{made_by}")
+
+
+def fits(data: Any, columns: Sequence[str], limit: Optional[int]) -> None:
+    """Raises an error if a row is longer than the trainer's limit: cutting it would change its loss."""
+    if limit is None or not isinstance(data, datasets.Dataset):
+        return
+    for part in data.with_format("arrow").iter(1000):
+        for name in columns:
+            longest = max(len(x) for x in part[name])
+            if longest > limit:
+                raise ValueError(
+                    f"a row has {longest} tokens, and max_length is {limit}: rows are not cut here. "
+                    "Set max_length=None, or collator.max_length in the run's configuration"
+                )
+
+
+def pad_id(processing_class: Any) -> int:
+    pad = getattr(getattr(processing_class, "tokenizer", processing_class), "pad_token_id", None)
+    return 0 if pad is None else int(pad)  # the model never sees padding, but its id needs an embedding
+
+
+class _Weighted:
+    """Of a trainer of TRL's: rows with a `row_weight` have the loss sum(w l) / sum(w) over the whole step.
+
+    TRL takes means over a micro-batch, so it is given a row at a time, and the row's loss is weighed here; without a
+    column of weights nothing changes.
+    """
+
+    weighted = False
+
+    def weigh(self) -> None:
+        self.weighted = any(WEIGHT in (d.column_names or ()) for d in data_sets(self.train_dataset, self.eval_dataset))  # type: ignore[attr-defined]
+        if self.weighted:  # transformers has not to divide by the number of micro-batches
+            self.loss_is_scaled_for_ga, self.model_accepts_loss_kwargs = True, True
+
+    def units(self, inputs: Dict[str, Any]) -> torch.Tensor:
+        """What a micro-batch adds to the step's denominator."""
+        return inputs[WEIGHT].double().sum()  # type: ignore[no-any-return]
+
+    def split(self, inputs: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
+        """The rows of a micro-batch, each as one of its own."""
+        n = len(inputs["input_ids"])
+        for row in range(n):
+            yield {name: x[row : row + 1] if torch.is_tensor(x) and x.dim() and len(x) == n else x for name, x in inputs.items()}
+
+    def of_row(self, model: Any, inputs: Dict[str, Any]) -> torch.Tensor:
+        """The loss of a row: a sum over what units counts."""
+        return super().compute_loss(model, inputs)  # type: ignore[misc, no-any-return]
+
+    def _get_num_items_in_batch(self, batch_samples: List[Any], device: Any) -> Any:
+        if not self.weighted:
+            return super()._get_num_items_in_batch(batch_samples, device)  # type: ignore[misc]
+        return whole_step(self, [self.units(b) for b in batch_samples], device)
+
+    def compute_loss(self, model: Any, inputs: Dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None) -> Any:
+        if WEIGHT not in inputs:
+            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)  # type: ignore[misc]
+        total = self.units(inputs) if num_items_in_batch is None else num_items_in_batch
+        weights, inputs = inputs[WEIGHT], {k: v for k, v in inputs.items() if k != WEIGHT}
+        scale = weights * (1 if num_items_in_batch is None else self.accelerator.num_processes) / max(float(total), 1e-30)  # type: ignore[attr-defined]
+        loss = torch.stack([w * self.of_row(model, row) for w, row in zip(scale, self.split(inputs))]).sum()
+        return (loss, {}) if return_outputs else loss  # outputs go to metrics, of which rows of unequal weight have none
+
+
+def whole_step(trainer: Any, units: Sequence[torch.Tensor], device: Any) -> torch.Tensor:
+    """The sum of what the step's micro-batches count, on all ranks."""
+    return trainer.accelerator.gather(sum(units, torch.zeros((), dtype=torch.float64)).to(device)).sum()
+
+
+def data_sets(*given: Any) -> List[Any]:
+    return [one for data in given if data is not None for one in (data.values() if isinstance(data, dict) else [data])]
+
+
+class DPOTrainer(_Weighted, trl.DPOTrainer):  # type: ignore[misc]  # TRL has no types
+    """TRL's DPOTrainer on rows of `pairs`: its losses, over exactly the tokens that the run trains.
+
+    Reference log-probs are TRL's own (a reference model, the adapter switched off, or `precompute_ref_log_probs=True`)
+    or, if the rows have them, the run's: `precompute_ref_log_probs=True` then uses those, and no reference model is
+    needed.
+    """
+
+    def __init__(self, model: Any, ref_model: Any = None, args: Any = None, **more: Any):
+        refuse("DPOTrainer", args, more, {
+            "data_collator": _OWN_COLLATOR,
+            "padding_free": "TRL 1.16 falls back to padding with it; leave it out",
+        })
+        args = args or trl.DPOConfig(max_length=None)
+        for one in data_sets(more.get("train_dataset"), more.get("eval_dataset")):
+            if REFERENCE[0] in (one.column_names or ()) and not args.precompute_ref_log_probs:
+                raise ValueError(
+                    "the rows have reference log-probs: set precompute_ref_log_probs=True to use them, or make the rows "
+                    "without reference=True"
+                )
+        collator = PairCollator(pad_id(more.get("processing_class")), args.pad_to_multiple_of)
+        super().__init__(model, ref_model, args, data_collator=collator, **more)
+        collator.vocabulary = self.model.get_input_embeddings().weight.shape[0]
+        self.weigh()
+        if self.weighted and {"aot", "aot_unpaired"} & set(self.loss_types):
+            raise ValueError("natgo's DPOTrainer: loss_type aot compares the rows of a batch: it can't be used with rows of unequal weight")
+
+    def split(self, inputs: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
+        n = len(inputs["input_ids"]) // 2  # chosen rows, then rejected ones
+        for row in range(n):
+            yield {name: x[row :: n] if len(x) == 2 * n else x[row : row + 1] for name, x in inputs.items()}
+
+    def _prepare_dataset(self, dataset: Any, processing_class: Any, args: Any, dataset_name: str) -> Any:
+        ids = [f"{side}_input_ids" for side in SIDES]
+        _columns(dataset, [*ids, *(f"{side}_mask" for side in SIDES)], "pairs")
+        fits(dataset, ids, args.max_length)
+        return dataset
+
+    def _set_signature_columns_if_needed(self) -> None:
+        self._signature_columns = [f"{side}_{name}" for side in SIDES for name in ("input_ids", "mask")] + [*REFERENCE, WEIGHT]
+
+    def _precompute_ref_logps(self, dataset: Any, name: str, batch_size: int) -> Any:
+        return dataset if REFERENCE[0] in dataset.column_names else super()._precompute_ref_logps(dataset, name, batch_size)
+
+
+class KTOTrainer(_Weighted, trl.KTOTrainer):  # type: ignore[misc]  # TRL has no types
+    """TRL's KTOTrainer on rows of `answers` or `rollouts`: its losses, over exactly the tokens that the run trains.
+
+    Reference log-probs come from a reference model, or from the model with the adapter switched off. Only the loss
+    `apo_zero_unpaired` can use the run's, or precomputed ones (`precompute_ref_log_probs=True`): the others also need
+    those of the mismatched answers, which are made batch by batch.
+    """
+
+    def __init__(self, model: Any, ref_model: Any = None, args: Any = None, **more: Any):
+        options = {"data_collator": _OWN_COLLATOR}
+        args = args or trl.KTOConfig(max_length=None)
+        mismatched = args.loss_type != "apo_zero_unpaired"
+        if mismatched:
+            options["precompute_ref_log_probs"] = f"the mismatched answers of loss_type={args.loss_type!r} are made batch by batch"
+        refuse("KTOTrainer", args, more, options)
+        data = more.get("train_dataset")
+        if data is not None and "ref_logps" in (data.column_names or ()) and not args.precompute_ref_log_probs:
+            raise ValueError("the rows have reference log-probs, which are used only with precompute_ref_log_probs=True: make the rows without reference=True")
+        collator = AnswerCollator(pad_id(more.get("processing_class")), args.pad_to_multiple_of)
+        collator.mismatched = mismatched
+        super().__init__(model, ref_model, args, data_collator=collator, **more)
+        collator.vocabulary = self.model.get_input_embeddings().weight.shape[0]
+        self.weigh()
+
+    def compute_loss(self, model: Any, inputs: Dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None) -> Any:
+        """The mismatched answers are the batch's, so it is not divided: the weights multiply TRL's own of good and bad answers."""
+        if WEIGHT not in inputs:
+            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
+        total = self.units(inputs) if num_items_in_batch is None else num_items_in_batch
+        weights, good = inputs[WEIGHT], inputs["label"].bool()
+        scale = weights * (len(weights) * (1 if num_items_in_batch is None else self.accelerator.num_processes) / max(float(total), 1e-30))
+        own = self.desirable_weight, self.undesirable_weight  # type: ignore[has-type]
+        self.desirable_weight, self.undesirable_weight = own[0] * scale[good], own[1] * scale[~good]
+        try:
+            return trl.KTOTrainer.compute_loss(self, model, {k: v for k, v in inputs.items() if k != WEIGHT}, return_outputs)
+        finally:
+            self.desirable_weight, self.undesirable_weight = own
+
+    def _prepare_dataset(self, dataset: Any, processing_class: Any, args: Any, dataset_name: str) -> Any:
+        _columns(dataset, ["input_ids", "mask", "label"], "answers or natgo.trl.rollouts")
+        fits(dataset, ["input_ids"], args.max_length)
+        return dataset
+
+    def _set_signature_columns_if_needed(self) -> None:
+        self._signature_columns = ["input_ids", "mask", "label", "ref_logps", WEIGHT]
+
+    def _precompute_ref_logps(self, dataset: Any, name: str, batch_size: int) -> Any:
+        return dataset if "ref_logps" in dataset.column_names else super()._precompute_ref_logps(dataset, name, batch_size)
+
+
+class SFTTrainer(_Weighted, trl.SFTTrainer):  # type: ignore[misc]  # TRL has no types
+    """TRL's SFTTrainer on rows of `demonstrations`: its losses, over exactly the tokens that the run trains.
+
+    `padding_free=True` trains the same tokens.
+    """
+
+    def __init__(self, model: Any, args: Any = None, **more: Any):
+        refuse("SFTTrainer", args, more, {
+            "data_collator": "TRL's own collator pads the rows and takes their labels",
+            "packing": "TRL cuts rows to pack them; a run packs whole rows (collator.layout: packed), and padding_free=True trains them that way",
+            "assistant_only_loss": "the rows say which tokens are trained",
+            "formatting_func": "the rows are tokens",
+        })
+        args = args or trl.SFTConfig(max_length=None)
+        weighted = False
+        for one in data_sets(more.get("train_dataset"), more.get("eval_dataset")):
+            _columns(one, ["input_ids", "labels"], "demonstrations")
+            fits(one, ["input_ids"], args.max_length)
+            weighted = weighted or WEIGHT in one.column_names
+        if weighted and args.padding_free:
+            raise ValueError("natgo's SFTTrainer: padding_free can't be used with rows of unequal weight: it makes one row of them")
+        args.dataset_kwargs = {**(args.dataset_kwargs or {}), "skip_prepare_dataset": True}
+        super().__init__(model, args, **more)
+        self.weigh()
+        if self.weighted:
+            self.data_collator = Weighing(self.data_collator)  # type: ignore[has-type]
+
+    def units(self, inputs: Dict[str, Any]) -> torch.Tensor:
+        return (inputs[WEIGHT].double() * (inputs["labels"][:, 1:] != -100).sum(1)).sum()
+
+    def of_row(self, model: Any, inputs: Dict[str, Any]) -> torch.Tensor:
+        loss = trl.SFTTrainer.compute_loss(self, model, inputs, num_items_in_batch=torch.ones((), device=self.args.device))
+        return loss / (self.accelerator.num_processes if self.args.average_tokens_across_devices else 1)
+
+    def _set_signature_columns_if_needed(self) -> None:
+        super()._set_signature_columns_if_needed()
+        self._signature_columns = [*self._signature_columns, WEIGHT]  # type: ignore[has-type]

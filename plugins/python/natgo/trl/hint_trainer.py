@@ -1,0 +1,124 @@
+"""Distils a hinted model into the model without the hint, at the tokens that a hint is about."""
+
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Optional, Tuple
+
+from natgo.errors import BatchError, missing
+from natgo.trl.collators import HintCollator
+from natgo.trl.exact import data_sets, fits, pad_id, refuse, whole_step
+from natgo.trl.losses import Objective, sdpo_loss, units
+from natgo.trl.microbatch import Batch
+from natgo.trl.rows import HINTS, STORED
+from natgo.trl.scoring import TEACHERS, AtPositions, Teacher
+
+try:
+    import torch
+    import trl
+    from transformers import TrainerCallback
+except ModuleNotFoundError as err:
+    raise missing("natgo.trl", err.name or "trl", "numpy 'trl>=1.9,<2'") from None
+
+
+@dataclass
+class HintConfig(trl.SFTConfig):  # type: ignore[misc]  # TRL has no types
+    """SFTConfig, and the divergence. Rows are not cut, so that max_length is None."""
+
+    max_length: Optional[int] = field(default=None, metadata={"help": "Rows longer than this are an error."})
+    teacher: str = field(
+        default="live",
+        metadata={"help": "What scores the hinted rows: live, the model as it is; frozen, the model at the start, or with its adapter off; ema, "
+                          "a copy that trails it; stored, the run's top-k."},
+    )
+    ema_decay: float = field(default=0.95, metadata={"help": "What is left of the ema teacher after each step."})
+    jsd_beta: float = field(default=0.5, metadata={"help": "0: KL(teacher||student), 1: KL(student||teacher)."})
+    temperature: float = field(default=1.0, metadata={"help": "Of both sides' logits."})
+    token_clip: Optional[float] = field(default=None, metadata={"help": "Upper limit of a position's divergence."})
+    top_k: Optional[int] = field(default=None, metadata={"help": "Compare the student's best, and everything else as one more entry."})
+
+    def objective(self) -> Objective:
+        return Objective(jsd_beta=self.jsd_beta, temperature=self.temperature, jsd_clip=self.token_clip or 0.0, top_k=self.top_k or 0)
+
+
+class UpdateTeacher(TrainerCallback):  # type: ignore[misc]  # transformers has no types
+    def __init__(self, teacher: Teacher):
+        self.teacher = teacher
+
+    def on_step_end(self, *_: Any, **__: Any) -> None:
+        self.teacher.update()
+
+
+class HintTrainer(trl.SFTTrainer):  # type: ignore[misc]  # TRL has no types
+    """Trains on rows of `hints`: the generalised JSD between what the model predicts and what it predicts where it has read the hint.
+
+    The loss of a step is sum(w l) / sum(w) over its pairs, on all micro-batches and ranks, w being `pair_weight`; a step
+    without pairs changes nothing. Logits are made at the pairs only. `teacher_model` takes the place of the frozen one.
+    """
+
+    def __init__(self, model: Any, args: Optional[HintConfig] = None, teacher_model: Any = None, **more: Any):
+        args = args or HintConfig("hints")
+        refuse("HintTrainer", args, more, {
+            "data_collator": "natgo's own collator makes the pairs",
+            "packing": "a row has its own teachers",
+            "padding_free": "a row has its own teachers",
+            "assistant_only_loss": "the rows say which tokens are trained",
+            "formatting_func": "the rows are tokens",
+            "compute_loss_func": "the loss is the divergence",
+            "use_liger_kernel": "the loss is the divergence",
+        })
+        if args.teacher not in (*TEACHERS, "stored"):
+            raise ValueError(f"teacher {args.teacher!r} is not one of {', '.join(TEACHERS)} and stored")
+        if teacher_model is not None and args.teacher != "frozen":
+            raise ValueError(f"teacher_model goes with teacher='frozen', not {args.teacher!r}")
+        needed = [*HINTS, *(STORED if args.teacher == "stored" else ())]
+        for one in data_sets(more.get("train_dataset"), more.get("eval_dataset")):
+            lacking = [name for name in needed if name not in one.column_names]
+            if lacking:
+                how = "stored=True" if lacking[0] in STORED else ""
+                raise ValueError(f"the data set has no column {lacking[0]!r}: make it with natgo.trl.hints({how})")
+            fits(one, ["student_input_ids"], args.max_length)
+        args.dataset_kwargs = {**(args.dataset_kwargs or {}), "skip_prepare_dataset": True}
+        collator = HintCollator(pad_id(more.get("processing_class")), args.pad_to_multiple_of)
+        super().__init__(model, args, data_collator=collator, **more)
+        collator.vocabulary = self.model.get_input_embeddings().weight.shape[0]
+        self.objective = args.objective()
+        self.loss_is_scaled_for_ga, self.model_accepts_loss_kwargs = True, True  # by the step's weights
+        self.teacher = None if args.teacher == "stored" else self._teacher(teacher_model)
+
+    def _teacher(self, given: Any) -> Teacher:
+        sharded = self.is_deepspeed_enabled or self.is_fsdp_enabled
+        if sharded and (self.args.teacher == "ema" or given is not None):
+            raise ValueError("a teacher of its own can't be used with sharded parameters: use teacher='live', or 'frozen' with an adapter")
+        start = AtPositions(given.to(self.args.device).requires_grad_(False)) if given is not None else None
+        teacher = Teacher(AtPositions(self.model), self.args.teacher, self.args.ema_decay, start)
+        if sharded and self.args.teacher == "frozen" and teacher.adapter is None:
+            raise ValueError("a frozen copy can't be made of sharded parameters: train an adapter (peft_config=...), or use teacher='live'")
+        self.add_callback(UpdateTeacher(teacher))
+        return teacher
+
+    def _set_signature_columns_if_needed(self) -> None:
+        self._signature_columns = [*HINTS, *STORED]
+
+    def _micro_batch(self, inputs: Dict[str, Any]) -> Batch:
+        return Batch("sdpo", {"vocab_size": len(self.processing_class)}, inputs)
+
+    def _get_num_items_in_batch(self, batch_samples: List[Any], device: Any) -> Any:
+        return whole_step(self, [units(self._micro_batch(b), self.objective) for b in batch_samples], device)
+
+    def compute_loss(self, model: Any, inputs: Dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None) -> Any:
+        batch = self._micro_batch({name: x for name, x in inputs.items() if torch.is_tensor(x)})
+        loss, parts = sdpo_loss(AtPositions(model), batch, self.objective, teacher=self.teacher)
+        weight = float(parts["pairs"])
+        total = weight if num_items_in_batch is None else float(num_items_in_batch) / self.accelerator.num_processes
+        mode = self._metrics["train" if self.model.training else "eval"]
+        mode["pairs"].append(len(batch.t["pair_weight"]))
+        if weight > 0:
+            mode["jsd"].append(float(loss.detach()) / weight)
+            mode["target_logp"].append(float(parts["target_logp"]) / weight)
+        loss = loss / (total or 1.0)
+        if not torch.isfinite(loss):
+            raise BatchError("the loss is not finite: stopped before it reached the weights")
+        return (loss, {}) if return_outputs else loss
+
+    def prediction_step(self, model: Any, inputs: Any, prediction_loss_only: bool, ignore_keys: Optional[List[str]] = None) -> Tuple[Any, None, None]:
+        with torch.no_grad():
+            return self.compute_loss(model, self._prepare_inputs(inputs)).detach(), None, None

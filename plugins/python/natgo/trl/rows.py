@@ -1,0 +1,251 @@
+"""The rows of a run as data sets for the trainers: its own ids, and which of them are trained."""
+
+import hashlib
+import warnings
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+
+from natgo.batches import Batch, BatchSet, Path, load
+from natgo.errors import BatchError, missing
+
+try:
+    import datasets
+    import numpy as np
+except ModuleNotFoundError as err:
+    raise missing("natgo.trl", err.name or "datasets", "numpy 'trl>=1.9,<2'") from None
+
+IGNORED = -100
+SIDES = ("chosen", "rejected")
+REFERENCE = ("ref_chosen_logps", "ref_rejected_logps")
+WEIGHT = "row_weight"
+STORED = ("pair_teacher_topk_ids", "pair_teacher_topk_logprobs")
+HINTS = ("student_input_ids", "teacher_input_ids", "pair_pos", "pair_teacher", "pair_teacher_pos", "pair_target_id", "pair_site", "pair_weight")
+_IDS, _MASK = datasets.List(datasets.Value("int32")), datasets.List(datasets.Value("bool"))
+
+
+def pairs(run: Path, split: str = "train", *, reference: bool = False, weights: str = "use", verify: bool = True) -> "datasets.Dataset":
+    """The preference pairs of a run, for `DPOTrainer`.
+
+    Each side has `<side>_input_ids`, and `<side>_mask`, true at the tokens that are trained. `reference=True` adds the
+    log-probs of the reference model, `ref_chosen_logps` and `ref_rejected_logps`, which the run has if
+    `collator.reference` is set. Rows of unequal weight have their `row_weight`, with which the trainer takes the step's
+    loss as sum(w l) / sum(w); `weights="ignore"` trains all rows alike.
+    """
+    batches = _batches(run, "dpo", split, reference, weights, verify)
+    features = {f"{side}_{name}": kind for side in SIDES for name, kind in (("input_ids", _IDS), ("mask", _MASK))}
+    return _dataset(_pair_rows, batches, features, [*(REFERENCE if reference else ()), *_unequal(batches, weights)])
+
+
+def answers(run: Path, split: str = "train", *, reference: bool = False, weights: str = "use", verify: bool = True) -> "datasets.Dataset":
+    """Both sides of each pair as answers by themselves, for `KTOTrainer`: `input_ids`, `mask`, and `label`, true for the chosen.
+
+    `reference` (which adds `ref_logps`), `weights` and `verify` are as in `pairs`.
+    """
+    batches = _batches(run, "dpo", split, reference, weights, verify)
+    features = {"input_ids": _IDS, "mask": _MASK, "label": datasets.Value("bool")}
+    return _dataset(_answer_rows, batches, features, [*(("ref_logps",) if reference else ()), *_unequal(batches, weights)])
+
+
+def rollouts(run: Path, split: str = "train", *, good_from: Optional[float] = None, weights: str = "use", verify: bool = True) -> "datasets.Dataset":
+    """The scored rollouts of a run as answers by themselves, for `KTOTrainer`: `input_ids`, `mask`, and `label`, true for the good.
+
+    A rollout is good if its reward is at least `good_from`; by default if it is 1, where every reward is 0 or 1, otherwise
+    if it is above the mean of its task. One without a reward, or whose task has one reward only, is neither: it is left
+    out, and counted in a warning. The mask is true at the turns that the model sampled, and nowhere else. Traces without token
+    ids need `collator.rl.ids: rendered`. `weights` and `verify` are as in `pairs`.
+    """
+    batches = _batches(run, "rl", split, False, weights, verify)
+    labels, unlabelled = _labels(batches, good_from)
+    if unlabelled:
+        warnings.warn(f"{unlabelled} of {unlabelled + len(labels)} rollouts are neither good nor bad and left out: they have no reward, or their tasks have one reward only (good_from=...)", stacklevel=2)
+    if not labels:
+        raise BatchError("no rollout is good or bad: none has a reward, or each task has one reward only; pass good_from")
+    features = {"input_ids": _IDS, "mask": _MASK, "label": datasets.Value("bool")}
+    return _dataset(_rollout_rows, batches, features, _unequal(batches, weights), labels=labels)
+
+
+def demonstrations(run: Path, split: str = "train", *, weights: str = "use", verify: bool = True) -> "datasets.Dataset":
+    """The demonstrations of a run, for `SFTTrainer`: `input_ids`, and `labels`, -100 where a token is not trained.
+
+    Sequences packed into one row (`collator.layout: packed`) are rows of their own here. `weights` and `verify` are as
+    in `pairs`.
+    """
+    batches = _batches(run, "sft", split, False, weights, verify)
+    return _dataset(_demonstration_rows, batches, {"input_ids": _IDS, "labels": _IDS}, _unequal(batches, weights))
+
+
+def _batches(run: Path, channel: str, split: str, reference: bool, weights: str, verify: bool) -> BatchSet:
+    if weights not in ("use", "ignore"):
+        raise ValueError(f"weights {weights!r} is neither 'use' nor 'ignore'")
+    batches = load(run, channel, split, verify=verify, rendered=True)
+    for batch in batches:
+        where = batch.line["file"]
+        if batch.line.get("layout") == "composer":
+            raise BatchError(f"{where}: is in the composer layout, whose tensors have other names: remove collator.format from the configuration")
+        if reference and not all(name in batch for name in REFERENCE):
+            raise BatchError(f"{where}: has no reference log-probs for its pairs: set collator.reference, or omit reference=True")
+    return batches
+
+
+def _unequal(batches: BatchSet, weights: str) -> Tuple[str, ...]:
+    """The column of weights, if there are unequal ones to use."""
+    seen = {float(w) for batch in batches for w in batch["row_weight"]} if weights == "use" else ()
+    return (WEIGHT,) if len(seen) > 1 else ()
+
+
+def _dataset(
+    rows: Any, batches: BatchSet, features: Dict[str, Any], numbers: Sequence[str], labels: Optional[Dict[Any, bool]] = None
+) -> "datasets.Dataset":
+    features = {**{name: datasets.Value("float32") for name in numbers}, **features}
+    key = f"{batches.fingerprint()[:32]}-{rows.__name__}-{'-'.join(numbers)}"
+    given: Dict[str, Any] = {"batches": batches, "numbers": tuple(numbers)}
+    if labels is not None:
+        given["labels"] = labels
+        key += "-" + hashlib.sha256(repr(sorted(labels.items())).encode()).hexdigest()[:16]
+    # Rows made from the same batches before come from the cache of datasets, which would take a list for shards.
+    return datasets.Dataset.from_generator(rows, features=datasets.Features(features), gen_kwargs=given, fingerprint=key)
+
+
+def _sequences(batch: Batch, side: str) -> Iterator[Tuple[Any, Any]]:
+    """The ids of each sequence of a side, and which of them are trained, without padding."""
+    ids, labels = batch[side + "input_ids"], batch[side + "labels"]
+    trained = labels != (batch.line.get("ignore_index") or IGNORED)
+    where = f"{batch.line['file']}: {side}"
+    if (labels[trained] != ids[trained]).any():
+        raise BatchError(f"{where}labels: differ from the ids at their positions")
+    if "seq_lengths" in batch:
+        ends = np.cumsum(batch["seq_lengths"])
+        places = [(0, slice(start, end)) for start, end in zip([0, *ends[:-1]], ends)]
+    else:
+        mask = batch[side + "attention_mask"]
+        lengths = mask.sum(1)
+        if (mask != (np.arange(mask.shape[1]) < lengths[:, None])).any() or (trained & (mask == 0)).any():
+            raise BatchError(f"{where}attention_mask: is not 1 up to each row's end, or padding is trained")
+        places = [(row, slice(0, length)) for row, length in enumerate(lengths)]
+    for row, place in places:
+        if trained[row, place][0] or not trained[row, place].any():
+            raise BatchError(f"{where}labels: a row trains its first token, which nothing predicts, or none at all")
+        yield ids[row, place], trained[row, place]
+
+
+def _pair_rows(batches: BatchSet, numbers: Sequence[str]) -> Iterator[Dict[str, Any]]:
+    for batch in batches:
+        for at, both in enumerate(zip(*(_sequences(batch, side + "_") for side in SIDES))):
+            row = {name: float(batch[name][at]) for name in numbers}
+            for side, (ids, trained) in zip(SIDES, both):
+                row.update({f"{side}_input_ids": ids, f"{side}_mask": trained})
+            yield row
+
+
+def _answer_rows(batches: BatchSet, numbers: Sequence[str]) -> Iterator[Dict[str, Any]]:
+    weighted, referred = WEIGHT in numbers, "ref_logps" in numbers
+    for row in _pair_rows(batches, [*(REFERENCE if referred else ()), *((WEIGHT,) if weighted else ())]):
+        for side in SIDES:
+            answer = {"input_ids": row[f"{side}_input_ids"], "mask": row[f"{side}_mask"], "label": side == "chosen"}
+            if referred:
+                answer["ref_logps"] = row[f"ref_{side}_logps"]
+            yield {**answer, WEIGHT: row[WEIGHT]} if weighted else answer
+
+
+def _rollouts(batch: Batch) -> Iterator[Tuple[int, Any]]:
+    """The rows of a batch, each with what names its rollout."""
+    names = batch.line["rollouts"]
+    for row, rollout in enumerate(batch["row_rollout"]):
+        yield row, names[int(rollout)]
+
+
+def _labels(batches: BatchSet, good_from: Optional[float]) -> Tuple[Dict[Any, bool], int]:
+    """Whether each rollout is good, by its name, and the number of those that are neither good nor bad."""
+    tasks: Dict[int, Dict[Any, Optional[float]]] = {}
+    for batch in batches:
+        for row, name in _rollouts(batch):
+            reward = None if batch["reward_null"][row] else float(batch["reward"][row])
+            tasks.setdefault(int(batch["group"][row]), {})[name] = reward
+    if good_from is None and all(r in (None, 0.0, 1.0) for task in tasks.values() for r in task.values()):
+        good_from = 1.0
+    labels, unlabelled = {}, 0
+    for task in tasks.values():
+        scored = {name: reward for name, reward in task.items() if reward is not None}
+        if good_from is None and len(set(scored.values())) < 2:
+            scored = {}
+        unlabelled += len(task) - len(scored)
+        limit = sum(scored.values()) / max(1, len(scored))
+        for name, reward in scored.items():
+            labels[name] = reward > limit if good_from is None else reward >= good_from
+    return labels, unlabelled
+
+
+def _rollout_rows(batches: BatchSet, numbers: Sequence[str], labels: Dict[Any, bool]) -> Iterator[Dict[str, Any]]:
+    for batch in batches:
+        ids, here, trained = batch["input_ids"], batch["attention_mask"], batch["response_mask"] != 0
+        for row, name in _rollouts(batch):
+            length = int(here[row].sum())
+            mask = trained[row, :length]
+            if not here[row, :length].all() or trained[row, length:].any() or mask[0] or not mask.any():
+                raise BatchError(f"{batch.line['file']}: response_mask: row {row} trains padding, its first token, which nothing predicts, or none at all")
+            if name in labels:
+                yield {"input_ids": ids[row, :length], "mask": mask, "label": labels[name], **{n: float(batch[n][row]) for n in numbers}}
+
+
+def _demonstration_rows(batches: BatchSet, numbers: Sequence[str]) -> Iterator[Dict[str, Any]]:
+    for batch in batches:
+        for at, (ids, trained) in enumerate(_sequences(batch, "")):
+            yield {"input_ids": ids, "labels": np.where(trained, ids, IGNORED), **{name: float(batch[name][at]) for name in numbers}}
+
+
+def hints(run: Path, split: str = "train", *, stored: bool = False, verify: bool = True) -> "datasets.Dataset":
+    """The rollouts of a run with their hints, for `HintTrainer`: a row a rollout.
+
+    `student_input_ids` is the rollout, `teacher_input_ids` a list of its rows with hints. Pair i compares the student's
+    logits at `pair_pos[i]` with those of teacher `pair_teacher[i]` at `pair_teacher_pos[i]`: both predict
+    `pair_target_id[i]`, for the site `pair_site[i]` of its batch, with `pair_weight[i]` (`collator.weight`: token, site
+    or rollout). `stored=True` adds the teacher's top-k that the run fetched (`collator.teacher`): `pair_teacher_topk_ids`
+    and `pair_teacher_topk_logprobs`, [pairs, k], the former -1 where the teacher named fewer.
+    """
+    batches = load(run, "sdpo", split, verify=verify)
+    for batch in batches:
+        where = batch.line["file"]
+        if batch.line.get("layout") == "composer":
+            raise BatchError(f"{where}: is in the composer layout, whose tensors have other names: remove collator.format from the configuration")
+        if stored and "pair_teacher_topk_ids" not in batch:
+            raise BatchError(f"{where}: has no stored teacher: set collator.teacher.endpoint, or omit stored=True")
+        if stored and float(batch.get("pair_teacher_temperature", [1.0])[0]) != 1:
+            raise BatchError(f"{where}: its teacher's log-probs are not at temperature 1")
+    ints, floats = datasets.List(datasets.Value("int32")), datasets.List(datasets.Value("float32"))
+    features = {"student_input_ids": ints, "teacher_input_ids": datasets.List(ints), "pair_weight": floats, **{name: ints for name in _PAIR.values()}}
+    if stored:
+        features.update(zip(STORED, (datasets.List(ints), datasets.List(floats))))
+    return _dataset(_hint_rows, batches, features, STORED if stored else ())
+
+
+# The columns of the pair table, and what they are called in a row of hints.
+_PAIR = {name: name for name in ("pair_teacher_pos", "pair_target_id", "pair_site")} | {"pair_teacher_row": "pair_teacher", "pair_student_pos": "pair_pos"}
+
+
+def _hint_rows(batches: BatchSet, numbers: Sequence[str]) -> Iterator[Dict[str, Any]]:
+    for batch in batches:
+        _check_pairs(batch)
+        lengths = {side: batch[f"{side}_attention_mask"].sum(1) for side in ("student", "teacher")}
+        for row, ids in enumerate(batch["student_input_ids"]):
+            pairs = batch["pair_student_row"] == row
+            teachers, own = np.unique(batch["pair_teacher_row"][pairs], return_inverse=True)
+            out = {name: batch[column][pairs] for column, name in _PAIR.items()}
+            out.update({name: batch[name][pairs] for name in numbers})
+            out.update(pair_teacher=own, pair_weight=batch["pair_weight"][pairs], student_input_ids=ids[: lengths["student"][row]])
+            out["teacher_input_ids"] = [batch["teacher_input_ids"][t, : lengths["teacher"][t]] for t in teachers]
+            yield out
+
+
+def _check_pairs(batch: Batch) -> None:
+    """Raises an error unless the logits of each pair predict its target on both sides."""
+    where = batch.line["file"]
+    for side in ("student", "teacher"):
+        ids, length = batch[f"{side}_input_ids"], batch[f"{side}_attention_mask"].sum(1)
+        row, pos = batch[f"pair_{side}_row"], batch[f"pair_{side}_pos"]
+        if (row < 0).any() or (row >= len(ids)).any() or (pos < 0).any() or (pos + 1 >= length[row]).any():
+            raise BatchError(f"{where}: pair_{side}_pos: outside its row")
+        wrong = np.flatnonzero(ids[row, pos + 1] != batch["pair_target_id"])
+        if len(wrong):
+            raise BatchError(f"{where}: pair {wrong[0]}: {side}_input_ids[row, pos+1] is not the target id")
+    weight = batch["pair_weight"]
+    if not np.isfinite(weight).all() or (weight < 0).any():
+        raise BatchError(f"{where}: pair_weight: not finite, or negative")
