@@ -34,7 +34,7 @@ Provides-Extra: datasets
 Requires-Dist: datasets; extra == "datasets"
 Provides-Extra: trl
 Requires-Dist: numpy; extra == "trl"
-Requires-Dist: trl>=1.16,<2; extra == "trl"
+Requires-Dist: trl>=1.9,<2; extra == "trl"
 Provides-Extra: builder
 Requires-Dist: grpcio>=1.60; extra == "builder"
 Requires-Dist: protobuf>=4.21; extra == "builder"

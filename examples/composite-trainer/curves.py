@@ -15,20 +15,21 @@ import torch
 from transformers import PrinterCallback
 
 import toy
-from batches import read
-from train import HuggingFace
-from trl_trainer import CompositeGRPOTrainer, Log, config, tiny, write_csv
+from natgo.trl.microbatch import read
+from natgo.trl import CompositeTrainer
+from natgo.trl.scoring import AtPositions
+from trl_trainer import Log, config, tiny, write_csv
 
 TERMS = {"loss/grpo": "#0072b2", "loss/sdpo_kl": "#d55e00", "loss/trace_replay_dpo": "#009e73"}
 
 
 def train(out, steps=20, seed=0):
     """The log of the steps, one row each."""
-    model = toy.warm_up(out, seed, make=lambda vocab: HuggingFace(tiny(vocab)))
+    model = toy.warm_up(out, seed, make=lambda vocab: AtPositions(tiny(vocab)))
     toy.sample(model, out / "round0", seed)
     log = Log()
     settings = config(out / "trainer", steps, 3e-4, seed=seed, alpha_sdpo=1.0, beta_replay=1.0, micro_rows=1024)
-    trainer = CompositeGRPOTrainer(model.model, settings, list(read(out / "round0", split="train")), "frozen", callbacks=[log])
+    trainer = CompositeTrainer(model.model, settings, list(read(out / "round0", split="train")), "frozen", callbacks=[log])
     trainer.remove_callback(PrinterCallback)
     trainer.train()
     return log.rows

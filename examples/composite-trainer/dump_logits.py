@@ -14,8 +14,9 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from batches import SIDES, read
-from composite_loss import per_row, scoring, side_logits, token_log_probs
+from natgo.trl.microbatch import SIDES, read
+from natgo.trl.losses import per_row, side_logits, token_log_probs
+from natgo.trl.scoring import scoring
 from train import load_model
 
 

@@ -43,7 +43,7 @@ func TestHintEffects(t *testing.T) {
 		cmd := exec.Command(bin, "finetune", "run", "--config-file", "finetune.yml", "--run-id", id,
 			"-o", "collator.tokenizer=tokenizer", "-o", "collator.policy=booker-1", "-o", "collator.teacher", teacher)
 		cmd.Dir = work
-		cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1")
+		cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1", pythontest.Package(t, "../.."))
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("nat-go finetune run: %v\n%s", err, out)
 		}
@@ -74,7 +74,7 @@ func TestHintEffects(t *testing.T) {
 func serveEffects(t *testing.T, py, init string) string {
 	t.Helper()
 	cmd := exec.Command(py, "test_effects.py", "serve", init)
-	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1")
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1", pythontest.Package(t, "../.."))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

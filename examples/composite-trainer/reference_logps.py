@@ -15,8 +15,9 @@ import hashlib
 import json
 import struct
 
-from batches import SIDES, read, select, trained
-from composite_loss import per_row, scoring, token_log_probs
+from natgo.trl.microbatch import SIDES, read, select, trained
+from natgo.trl.losses import per_row, token_log_probs
+from natgo.trl.scoring import scoring
 from train import load_model
 
 

@@ -15,7 +15,7 @@ import sys
 
 import torch
 
-from composite_loss import scoring
+from natgo.trl.scoring import scoring
 from train import load_model
 
 TYPES = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "float16"}

@@ -11,8 +11,9 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
-from batches import read
-from composite_loss import scoring, side_logits
+from natgo.trl.microbatch import read
+from natgo.trl.losses import side_logits
+from natgo.trl.scoring import scoring
 from score_logits import padded
 from train import TinyDecoder, load_model
 

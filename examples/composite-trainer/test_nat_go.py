@@ -19,8 +19,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import toy
-from batches import IGNORED, SIDES, Batch, read, select, split, steps
-from composite_loss import CHANNELS, Teacher, composite, frozen, side_logits
+from natgo.trl.microbatch import IGNORED, SIDES, Batch, read, select, split, steps
+from natgo.trl.losses import CHANNELS, composite, side_logits
+from natgo.trl.scoring import Teacher, frozen
 from dump_logits import dump
 from test_trainer import every_term, gradient, with_tensors
 from train import TinyDecoder, evaluate, fit
@@ -109,15 +110,15 @@ class Composer(unittest.TestCase):
         self.assertGreater(several, 0, "no row has several sites")
 
     def test_trl_trains_on_them(self):
-        import trl_trainer
-
-        if trl_trainer.missing:
-            self.skipTest(f"no TRL: {trl_trainer.missing}")
+        try:
+            import trl_trainer
+        except ImportError as err:
+            self.skipTest(f"no TRL: {err}")
         for run in sorted(RUNS.glob("composer.*")):
             with self.subTest(run.name), tempfile.TemporaryDirectory() as scratch:
                 data, log = list(read(run / "batches", split="train")), trl_trainer.Log()
                 model = trl_trainer.tiny(data[0].line["vocab_size"])
-                trl_trainer.CompositeGRPOTrainer(model, trl_trainer.config(scratch, 1, 1e-3, alpha_sdpo=1.0, beta_replay=1.0), data, callbacks=[log]).train()
+                trl_trainer.CompositeTrainer(model, trl_trainer.config(scratch, 1, 1e-3, alpha_sdpo=1.0, beta_replay=1.0), data, callbacks=[log]).train()
                 self.assertTrue(math.isfinite(log.rows[0]["loss/total"]), log.rows)
 
     def test_another_ignore_index(self):

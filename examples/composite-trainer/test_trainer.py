@@ -20,12 +20,15 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
-import batches as data
-import composite_loss
 import reference_logps
 import toy
-from batches import IGNORED, Batch, BatchError, read, select, split
-from composite_loss import Objective, Teacher, composite, frozen, jsd, scoring, side_logits, untargeted_kl
+from natgo.errors import BatchError
+from natgo.trl import losses
+from natgo.trl import microbatch as data
+from natgo.trl.divergence import divergence
+from natgo.trl.microbatch import IGNORED, Batch, read, select, split
+from natgo.trl.losses import Objective, composite, side_logits, untargeted_kl
+from natgo.trl.scoring import Teacher, frozen, scoring
 from train import TinyDecoder, evaluate, fit
 
 HERE = Path(__file__).parent
@@ -61,6 +64,10 @@ def gradient(model, parts, o, teacher=None, reference=None):
     model.zero_grad(set_to_none=True)
     m = composite(model, parts, o, teacher, reference)
     return m, torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in model.parameters()])
+
+
+def jsd(student, teacher, o):
+    return divergence(student, teacher, o.divergence())
 
 
 class Blind(torch.nn.Module):
@@ -115,7 +122,7 @@ class Reader(unittest.TestCase):
             list(read(root / "changed"))
         w.lines[0]["file"] = "../toy/index.jsonl"
         w.close()
-        with self.assertRaisesRegex(BatchError, "out of the folder"):
+        with self.assertRaisesRegex(BatchError, "names a file outside the folder"):
             list(read(root / "changed"))
 
     def test_packed_rows_are_taken_apart(self):
@@ -168,11 +175,11 @@ class Reader(unittest.TestCase):
 
 class WithoutTRL(unittest.TestCase):
     def test_the_module_imports_and_the_trainer_says_what_to_install(self):
-        program = ("import sys; sys.modules['trl'] = None; import trl_trainer; config = trl_trainer.CompositeConfig();"
-                   "print(config.alpha_sdpo, config.beta_replay); trl_trainer.CompositeGRPOTrainer(None, config, [])")
-        out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=Path(__file__).parent)
-        self.assertEqual(out.stdout, "0.0 0.0\n", out.stderr)
-        self.assertIn("ImportError: trl_trainer.py needs TRL: pip install 'trl>=1.16,<2'", out.stderr)
+        program = "import sys; sys.modules['trl'] = None; import natgo.trl; print('imported'); natgo.trl.CompositeTrainer"
+        out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+        self.assertEqual(out.stdout, "imported\n", out.stderr)
+        self.assertIn("natgo.trl needs the package", out.stderr)
+        self.assertIn("pip install numpy 'trl>=1.9,<2'", out.stderr)
 
 
 class EqualWidth(unittest.TestCase):
@@ -252,7 +259,7 @@ class NullHint(unittest.TestCase):
         seen = []
         noisy.lm_head.register_forward_hook(lambda m, i, out: seen.append((out.requires_grad, out.detach())))
         for _ in range(2):
-            composite_loss.sdpo_loss(noisy.train(), self.b, every_term(), teacher=teacher)
+            losses.sdpo_loss(noisy.train(), self.b, every_term(), teacher=teacher)
         (g0, s0), (g1, t0), (_, s1), (_, t1) = seen
         self.assertTrue(g0 and not g1, "the student has a gradient, the teacher none")
         self.assertTrue(torch.equal(t0, t1), "the teacher is in eval mode")
@@ -305,7 +312,7 @@ class Invariance(unittest.TestCase):
 
     def test_nothing_active_is_exactly_nothing(self):
         o, start = every_term(), frozen(policy)
-        m, g = gradient(policy, [data.idle(c) for c in composite_loss.CHANNELS], o, Teacher(policy), start)
+        m, g = gradient(policy, [data.idle(c) for c in losses.CHANNELS], o, Teacher(policy), start)
         self.assertEqual([m[k] for k in ("loss/total", "loss/grpo", "loss/sdpo_kl", "loss/trace_replay_dpo", "loss/sft")], [0.0] * 5)
         self.assertEqual(float(g.abs().max()), 0.0)
         b = select(batch("sdpo"), range(4))
@@ -331,7 +338,7 @@ class FirstStep(unittest.TestCase):
             m = composite(policy, [wrong._replace(line={**b.line, **line})], o, reference=start)
             self.assertAlmostEqual(m["loss/trace_replay_dpo"], math.log(2), delta=1e-6, msg=str((line, o.reference)))
         with scoring(policy):
-            sums = [composite_loss.per_row(*composite_loss.token_log_probs(policy, b, s), b.rows) for s in data.SIDES["dpo"]]
+            sums = [losses.per_row(*losses.token_log_probs(policy, b, s), b.rows) for s in data.SIDES["dpo"]]
         right = with_tensors(b, ref_chosen_logps=sums[0], ref_rejected_logps=sums[1])._replace(line={**b.line, "reference": "a"})
         self.assertAlmostEqual(composite(policy, [right], every_term(reference="a"))["loss/trace_replay_dpo"], math.log(2), delta=1e-6)
         self.assertNotAlmostEqual(composite(policy, [wrong._replace(line=right.line)], every_term(reference="a"))["loss/trace_replay_dpo"], math.log(2), delta=1e-3)
@@ -389,10 +396,10 @@ class OnPolicy(unittest.TestCase):
             with scoring(policy):
                 for left in (False, True):
                     c = select(b, range(b.rows), left=left, width=40)
-                    got, _ = composite_loss.token_log_probs(policy, c, "")
+                    got, _ = losses.token_log_probs(policy, c, "")
                     self.assertLess(float((got - c.t["old_logprobs"][c.t["response_mask"] == 1]).abs().max()), 1e-4)
                 late = with_tensors(b, old_logprobs=b.t["old_logprobs"].roll(1, 1), response_mask=b.t["response_mask"].roll(1, 1))
-                got, _ = composite_loss.token_log_probs(policy, late, "")
+                got, _ = losses.token_log_probs(policy, late, "")
                 self.assertGreater(float((got - late.t["old_logprobs"][late.t["response_mask"] == 1]).abs().max()), 1e-2)
 
     def test_the_temperature_is_the_rollouts(self):
@@ -400,7 +407,7 @@ class OnPolicy(unittest.TestCase):
         b = batch("rl")
         hot = with_tensors(b, temperature=torch.full((b.rows,), 1.7))
         with scoring(policy):
-            logp, _ = composite_loss.token_log_probs(policy, hot, "")
+            logp, _ = losses.token_log_probs(policy, hot, "")
         old = torch.zeros_like(b.t["old_logprobs"])
         old[b.t["response_mask"] == 1] = logp
         for said, exact in (("processed", True), ("raw", False)):
@@ -661,7 +668,7 @@ class Ranks(unittest.TestCase):
         self.assertLess(float((g - g0).abs().max()), 1e-5 * float(g.abs().max()) + 1e-7)
 
 
-class HuggingFace(unittest.TestCase):
+class Transformers(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         try:
@@ -675,8 +682,7 @@ class HuggingFace(unittest.TestCase):
         cls.llama = transformers.LlamaForCausalLM(transformers.LlamaConfig(**size))
 
     def test_same_objective(self):
-        from train import HuggingFace
-        model = HuggingFace(self.llama)
+        model = AtPositions(self.llama)
         start = frozen(model)
         parts = [select(batch(c), range(6)) for c in ("rl", "sdpo", "dpo")]
         want, g = gradient(model, parts, every_term(), Teacher(model, "live"), start)
@@ -687,23 +693,23 @@ class HuggingFace(unittest.TestCase):
         self.assertAlmostEqual(want["loss/trace_replay_dpo"], math.log(2), delta=1e-6)
 
     def test_null_hint(self):
-        from train import HuggingFace
         tried = [r for r in toy.rollouts(policy, [(v, "object1") for v in toy.VERBS], 2, torch.Generator().manual_seed(2)) if r.failed]
         w = toy.Writer(root / "null-hf")
         w.sdpo("train", tried, hint=lambda verb: [])
         w.close()
-        model = HuggingFace(self.llama)
+        model = AtPositions(self.llama)
         b = batch("sdpo", "null-hf")
         for c in (b, select(b, range(b.rows), left=True, width=50)):
             m, g = gradient(model, [c], every_term(), Teacher(model, "live"))
             self.assertLess(abs(m["loss/sdpo_kl"]), 1e-9)
             self.assertLess(float(g.abs().max()), 1e-9)
 
-    def test_heads_that_do_more_are_refused(self):
-        from train import HuggingFace
+    def test_what_follows_the_head_stays(self):
         model = self.transformers.GraniteForCausalLM(self.transformers.GraniteConfig(**self.size, logits_scaling=8.0))
-        with self.assertRaisesRegex(SystemExit, "more to its logits"):
-            HuggingFace(model)
+        ids, at = torch.arange(8)[None], torch.tensor([2, 5])
+        with torch.no_grad():
+            here = AtPositions(model)(ids, torch.ones_like(ids), torch.arange(8)[None], torch.zeros_like(at), at)
+            self.assertTrue(torch.allclose(here, model(ids).logits[0, at], atol=1e-6))
 
     def test_from_a_folder(self):
         self.llama.save_pretrained(root / "llama")
@@ -752,10 +758,10 @@ class Program(unittest.TestCase):
         self.assertAlmostEqual(float((w * jsd64(t["student_logits"], t["teacher_logits"], 0.5)).sum() / w.sum()), want, delta=1e-5)
 
     def test_checks_a_folder(self):
-        out = self.run_it(HERE / "batches.py", root / "toy")
+        out = self.run_it("-m", "natgo.trl.microbatch", root / "toy")
         self.assertEqual(out.returncode, 0, out.stderr)
         self.assertEqual([json.loads(l)["channel"] for l in out.stdout.splitlines()], [f"{c}/{s}" for s in ("train", "validation") for c in ("rl", "sdpo", "dpo")])
-        self.assertIn("FileNotFoundError", self.run_it(HERE / "batches.py", root / "nowhere").stderr)
+        self.assertIn("BatchError", self.run_it("-m", "natgo.trl.microbatch", root / "nowhere").stderr)
 
 
 if __name__ == "__main__":

@@ -19,11 +19,14 @@ from transformers import PrinterCallback
 
 import curves
 import toy
-from batches import SIDES, read, trained, without_cut_off
-from composite_loss import LOSSES, frozen, row_weights, scoring, side_logits, units
+from natgo.trl.microbatch import SIDES, read, trained, without_cut_off
+from natgo.trl.losses import LOSSES, row_weights, side_logits, units
+from natgo.trl.scoring import frozen, scoring
 from test_trainer import jsd64, log_softmax64, with_tensors
-from train import HuggingFace
-from trl_trainer import CompositeGRPOTrainer, Log, as_trl, config, tiny, warm_up
+from natgo.trl import CompositeTrainer
+from natgo.trl.composite import as_trl
+from natgo.trl.scoring import AtPositions
+from trl_trainer import Log, config, tiny, warm_up
 
 torch.set_num_threads(1)
 
@@ -74,9 +77,9 @@ class Steps(unittest.TestCase):
     """20 steps, each term of each compared with the float64 calculation; what is trained falls."""
 
     def train(self, batches, model, alpha=0.7, beta=0.3, lr=1e-3, **more):
-        log, rows, start = Log(), [], frozen(HuggingFace(model))
+        log, rows, start = Log(), [], frozen(AtPositions(model))
         with tempfile.TemporaryDirectory() as out:
-            trainer = CompositeGRPOTrainer(model, config(out, 20, lr, alpha_sdpo=alpha, beta_replay=beta, **more), batches, "frozen", callbacks=[log])
+            trainer = CompositeTrainer(model, config(out, 20, lr, alpha_sdpo=alpha, beta_replay=beta, **more), batches, "frozen", callbacks=[log])
             compute = trainer.compute_loss
 
             def beside(model, inputs, **kwargs):
@@ -105,7 +108,7 @@ class Steps(unittest.TestCase):
 
     def test_toy(self):
         with tempfile.TemporaryDirectory() as out:
-            model = toy.warm_up(out, 0, make=lambda vocab: HuggingFace(tiny(vocab)))
+            model = toy.warm_up(out, 0, make=lambda vocab: AtPositions(tiny(vocab)))
             toy.sample(model, Path(out) / "round0", 0)
             batches = list(read(Path(out) / "round0", split="train"))
         # Rollouts of unequal weight, and one that nobody scored.
@@ -122,14 +125,14 @@ class Steps(unittest.TestCase):
     def test_clip_higher(self):
         """DAPO's clip-higher: TRL's term and the plain trainer's are those of the two bounds, and not of one."""
         with tempfile.TemporaryDirectory() as out:
-            model = toy.warm_up(out, 0, steps=1, make=lambda vocab: HuggingFace(tiny(vocab)))
+            model = toy.warm_up(out, 0, steps=1, make=lambda vocab: AtPositions(tiny(vocab)))
             toy.sample(model, Path(out) / "round0", 0)
             b = next(b for b in read(Path(out) / "round0", split="train") if b.channel == "rl")
             torch.manual_seed(1)
             noise = 0.3 * torch.randn(b.t["old_logprobs"].shape)
             b = with_tensors(b, old_logprobs=b.t["old_logprobs"] + noise, advantage=torch.randn(b.rows))
             args = config(Path(out) / "t", 1, 1e-3, epsilon=0.1, epsilon_high=0.28, micro_rows=b.rows)
-            trainer = CompositeGRPOTrainer(model.model, args, [b])
+            trainer = CompositeTrainer(model.model, args, [b])
             trainer.current_gradient_accumulation_steps = 1  # train sets it
             want = grpo64(trainer.scored, b, 0.1, 0.28)
             got = float(trainer.compute_loss(trainer.model, {"rl": b}).detach())
@@ -155,12 +158,12 @@ class Contract(unittest.TestCase):
     def setUp(self):
         self.out = tempfile.TemporaryDirectory()
         self.addCleanup(self.out.cleanup)
-        self.model = toy.warm_up(self.out.name, 0, steps=1, make=lambda vocab: HuggingFace(tiny(vocab)))
+        self.model = toy.warm_up(self.out.name, 0, steps=1, make=lambda vocab: AtPositions(tiny(vocab)))
         toy.sample(self.model, Path(self.out.name) / "round0", 0)
         self.batches = list(read(Path(self.out.name) / "round0", split="train"))
 
     def trainer(self, batches, **more):
-        return CompositeGRPOTrainer(self.model.model, config(Path(self.out.name) / "t", 1, 1e-3, **more), batches)
+        return CompositeTrainer(self.model.model, config(Path(self.out.name) / "t", 1, 1e-3, **more), batches)
 
     def test_defaults_are_plain_grpo(self):
         t = self.trainer(self.batches)

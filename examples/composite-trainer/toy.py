@@ -21,8 +21,9 @@ from pathlib import Path
 import torch
 from safetensors.torch import save, save_file
 
-from batches import IGNORED, read
-from composite_loss import Objective, Teacher, frozen, scoring
+from natgo.trl.microbatch import IGNORED, read
+from natgo.trl.losses import Objective
+from natgo.trl.scoring import Teacher, frozen, scoring
 from train import TinyDecoder, fit
 
 VERBS = ["find", "open", "list", "send", "sort", "plot"]

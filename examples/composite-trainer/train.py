@@ -21,8 +21,9 @@ import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from batches import read, split, without_cut_off
-from composite_loss import CHANNELS, Objective, Teacher, composite, frozen, over_ranks, scoring, untargeted_kl
+from natgo.trl.microbatch import read, split, without_cut_off
+from natgo.trl.losses import CHANNELS, Objective, composite, over_ranks, untargeted_kl
+from natgo.trl.scoring import AtPositions, Teacher, frozen, scoring
 
 
 class TinyDecoder(nn.Module):
@@ -57,28 +58,11 @@ class TinyDecoder(nn.Module):
         return self.lm_head(self.norm(x[row, at]))
 
 
-class HuggingFace(nn.Module):
-    """A causal language model of transformers, whose head is applied only to gathered hidden states."""
-
-    def __init__(self, model):
-        super().__init__()
-        self.model = model
-        ids, at = torch.arange(4)[None] % model.config.vocab_size, torch.arange(4)
-        with scoring(self):
-            here, there = self(ids, torch.ones_like(ids), at[None], torch.zeros_like(at), at), model(ids).logits[0]
-        if not torch.allclose(here.float(), there.float(), rtol=1e-3, atol=1e-3):
-            raise SystemExit(f"{type(model).__name__} does more to its logits than its head (scaling, soft-capping): add that to HuggingFace.forward")
-
-    def forward(self, ids, mask, positions, row, at):
-        hidden = self.model.base_model(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=False).last_hidden_state
-        return self.model.get_output_embeddings()(hidden[row, at])
-
-
 def load_model(name, init, vocab):
     """The tiny model, with the weights of a file if one is given, or a transformers model from a folder."""
     if name != "tiny":
         from transformers import AutoModelForCausalLM
-        return HuggingFace(AutoModelForCausalLM.from_pretrained(name))
+        return AtPositions(AutoModelForCausalLM.from_pretrained(name))
     model = TinyDecoder(vocab)
     if init:
         model.load_state_dict(load_file(init))

@@ -26,7 +26,7 @@ func runWith(t *testing.T, env []string, args ...string) string {
 	t.Helper()
 	py := pythontest.Torch(t)
 	cmd := exec.Command(py, args...)
-	cmd.Env = append(append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1"), env...)
+	cmd.Env = append(append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1", pythontest.Package(t, "../..")), env...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
@@ -91,7 +91,7 @@ func TestReadsBatches(t *testing.T) {
 		if testing.Short() { // without Python
 			continue
 		}
-		got := run(t, "batches.py", dir)
+		got := run(t, "-m", "natgo.trl.microbatch", dir)
 		for key, n := range want {
 			line := fmt.Sprintf(`{"channel": "%s", "batches": %d, "rows": %d, "tokens": %d, "n_active": %d}`, key, n.Batches, n.Rows, n.Tokens, n.Active)
 			if !strings.Contains(got, line) {

@@ -24,7 +24,7 @@ func TestTRL(t *testing.T) {
 	natGo("finetune", "run", "--config_file", config, "--run-id", "trl", "--trainer_adapter", "files",
 		"-o", "sources.runs.path=traces.jsonl", "-o", "collator.tokenizer=tokenizer")
 	cmd := exec.Command(python, "-m", "unittest", "test_trl")
-	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1",
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1", pythontest.Package(t, "../.."),
 		"NATGO_RUN="+filepath.Join(work, "out", "trl"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -117,7 +117,7 @@ var trl = sync.OnceValues(func() (string, error) {
 	if path := first(need, os.Getenv("NATGO_TRAINER_PYTHON"), "python3", inside(env)); path != "" || !Required("trl") {
 		return path, nil
 	}
-	packages := []string{"torch", "trl>=1.16,<2", "peft", "datasets", "accelerate", "safetensors"}
+	packages := []string{"torch", "trl>=1.9,<2", "peft", "datasets", "accelerate", "safetensors"}
 	return inside(env), create(env, need, "python3", nil, packages...)
 })
 
@@ -187,6 +187,17 @@ func run(program string, args ...string) error {
 		return fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, out)
 	}
 	return nil
+}
+
+// Package returns the variable with which a Python finds the package natgo of this checkout. root is the repository's
+// root.
+func Package(t testing.TB, root string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join(root, "plugins", "python"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "PYTHONPATH=" + path
 }
 
 // TinyModel makes the tiny model of examples/trl-dpo and returns its folder. root is the repository's root.

@@ -54,7 +54,7 @@ func feeds() []feed {
 			"answers of several messages", documented,
 		},
 		{
-			"preference", "dpo", "your own (examples/composite-trainer)",
+			"preference", "dpo", "natgo.trl: DPOTrainer, KTOTrainer, CompositeTrainer",
 			"the sampled turns of either answer with their terminators, after the prompt's common tokens", "nothing",
 			proof,
 		},
@@ -110,7 +110,7 @@ func feeds() []feed {
 			"rollouts without ids of the model to be trained", proof,
 		},
 		{
-			"distillation", "sdpo", "your own (examples/composite-trainer)",
+			"distillation", "sdpo", "natgo.trl: HintTrainer, CompositeTrainer",
 			"each token of the failed turn, or the one after, towards the teacher's distribution, which has seen the hint",
 			"sites whose hint the template can't show", proof,
 		},

@@ -376,7 +376,7 @@ KINDS = {"dpo": DPO, "kto": KTO, "sft": SFT}
 class Page(Case):
     def test_the_snippet_runs(self):
         page = (pathlib.Path(__file__).parents[2] / "README.md").read_text()
-        blocks = [b for b in re.findall(r"```python\n(.*?)```", page, re.S) if "natgo.trl" in b]
+        blocks = [b for b in re.findall(r"```python\n(.*?)```", page, re.S) if "import DPOTrainer" in b]
         self.assertEqual(len(blocks), 1)
         os.symlink(WORK / TEMPLATES[0] / "run", f"{self.out}/first")
         code = blocks[0].replace("path/to/model", str(WORK / TEMPLATES[0] / "model")).replace('"out/', f'"{self.out}/')

@@ -119,9 +119,31 @@ func TestRecipeComposite(t *testing.T) {
 	if py == "" {
 		t.Skip("SKIPPED: no Python with torch and safetensors, so the composite recipe was not run; NATGO_TRAINER_PYTHON names one")
 	}
-	_, printed := recipe(t, "hints-composite", "PYTHON="+py, "STEPS=2")
+	_, printed := recipe(t, "hints-composite", "PYTHON="+withPackage(t, py), "STEPS=2")
 	near(t, printed[0], "loss/trace_replay_dpo", math.Ln2, 1e-5)
 	if jsd, ok := printed[0]["loss/sdpo_kl"].(float64); !ok || jsd <= 0 {
 		t.Errorf("loss/sdpo_kl: %v", printed[0])
 	}
+}
+
+func TestRecipeHints(t *testing.T) {
+	run, printed := recipe(t, "hints-trl", "PYTHON="+withPackage(t, pythontest.TRL(t)), "STEPS=12")
+	first, ok := printed[0]["loss"].(float64)
+	if last, found := printed[len(printed)-1]["loss"].(float64); !ok || !found || first <= 0 || last >= first/2 {
+		t.Errorf("the loss should be above 0 and fall: %v", printed)
+	}
+	if _, err := os.Stat(filepath.Join(run, "model", "model.safetensors")); err != nil {
+		t.Error(err)
+	}
+}
+
+// withPackage is a Python that finds the package of this checkout: what a trainer inherits doesn't include PYTHONPATH.
+func withPackage(t *testing.T, python string) string {
+	t.Helper()
+	with := filepath.Join(t.TempDir(), "python")
+	path := pythontest.Package(t, filepath.Join("..", "..", "..", "..", ".."))
+	if err := os.WriteFile(with, []byte("#!/bin/sh\nexport "+path+"\nexec "+python+" \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return with
 }
