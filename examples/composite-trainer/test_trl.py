@@ -1,6 +1,7 @@
 """trl_trainer.py compared with a float64 calculation from the logits of each step. Set NATGO_RUN to a run's folder with
 batches of all four channels, or run `go test`."""
 
+import copy
 import math
 import os
 import tempfile
@@ -19,7 +20,8 @@ from transformers import PrinterCallback
 
 import curves
 import toy
-from natgo.trl.microbatch import SIDES, read, trained, without_cut_off
+from natgo.errors import BatchError
+from natgo.trl.microbatch import SIDES, read, select, trained, without_cut_off
 from natgo.trl.losses import LOSSES, row_weights, side_logits, units
 from natgo.trl.scoring import frozen, scoring
 from test_trainer import jsd64, log_softmax64, with_tensors
@@ -188,7 +190,7 @@ class Contract(unittest.TestCase):
     def test_a_teacher_of_another_shape_counts_as_0(self):
         t, log = self.trainer(self.batches, alpha_sdpo=1.0), Log()
         student = t.teacher.model
-        t.teacher.model = type("Wider", (torch.nn.Module,), {"forward": lambda self, *a: torch.nn.functional.pad(student(*a), (0, 3))})()
+        t.teacher.model = type("Narrower", (torch.nn.Module,), {"forward": lambda self, *a: student(*a)[:, :-3]})()
         t.add_callback(log)
         with self.assertWarnsRegex(UserWarning, r"sdpo term of this step counts as 0: the student's logits are \[\d+, \d+\], the teacher's"):
             t.train()
@@ -197,7 +199,7 @@ class Contract(unittest.TestCase):
 
     def test_cut_off_rollouts_can_be_left_out(self):
         b = next(b for b in self.batches if b.channel == "rl")
-        with self.assertRaisesRegex(ValueError, "doesn't say which rollouts were cut off"):
+        with self.assertRaisesRegex(BatchError, "doesn't say which rollouts were cut off"):
             without_cut_off(b)
         info = [{"flags": ["cut_off"]}, {"flags": ["truncated"]}] + [{}] * (b.rows - 2)
         b = b._replace(line={**b.line, "row_info": info})
@@ -212,6 +214,23 @@ class Contract(unittest.TestCase):
         self.assertEqual(self.trainer([hot]).args.temperature, torch.tensor(0.7).item())
         with self.assertRaisesRegex(ValueError, "several temperatures"):
             self.trainer([b, hot])
+
+    def test_micro_batches_are_one_step(self):
+        """Rollouts, sites and pairs of unequal weight: accumulated micro-batches have the step's denominators."""
+        batches = []
+        for b in self.batches:
+            batches.append(with_tensors(select(b, range(4)), row_weight=torch.arange(4) + 0.5))
+        got = []
+        for rows, parts in ((4, 1), (2, 2), (1, 4)):
+            model, log = copy.deepcopy(self.model.model), Log()
+            args = config(Path(self.out.name) / "t", 1, 0.1, alpha_sdpo=0.7, beta_replay=0.3, micro_rows=rows, gradient_accumulation_steps=parts, optim="sgd", max_grad_norm=0.0)
+            trainer = CompositeTrainer(model, args, batches, "frozen", callbacks=[log])
+            trainer.train()
+            got.append((torch.cat([x.detach().flatten() for x in model.parameters()]), log.rows[0]))
+        for after, row in got[1:]:
+            self.assertLess(float((after - got[0][0]).abs().max()), 1e-6)
+            for name in (*curves.TERMS, "loss/total"):
+                self.assertAlmostEqual(row[name], got[0][1][name], places=5)
 
     def test_it_never_generates(self):
         t = self.trainer(self.batches)

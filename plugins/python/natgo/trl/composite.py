@@ -118,7 +118,7 @@ class CompositeTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL has no types
         # What is logged is a mean over micro-batches, and the terms are parts of a sum.
         parts = self.current_gradient_accumulation_steps if self.whole else 1
         logged = {"loss/total": total, **{TERMS[c]: loss for c, loss in terms.items()}}
-        seen = {name: float(value) * parts for name, value in logged.items()}
+        seen = {name: float(value.detach()) * parts for name, value in logged.items()}
         seen.update({"loss/alpha_sdpo": self.args.alpha_sdpo, "loss/beta_replay": self.args.beta_replay})
         for name, value in seen.items():
             self._metrics["train" if self.model.training else "eval"][name].append(value)
