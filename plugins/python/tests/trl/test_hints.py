@@ -404,13 +404,13 @@ class Page(Case):
 class Weights(Case):
     """Rows of unequal weight: each trainer's loss is sum(w l) / sum(w), and micro-batches are one step."""
 
-    run = WORK / "tiny" / "weighted"
+    folder = WORK / "tiny" / "weighted"
 
     def config(self, kind, **more):
         return kind(self.out, **{**QUIET, "max_length": None, "max_steps": 1, "optim": "sgd", "learning_rate": 0.1, "max_grad_norm": 0.0, "weight_decay": 0.0, **more})
 
     def made(self, which):
-        data = {"sft": demonstrations, "dpo": pairs, "kto": answers}[which](self.run)
+        data = {"sft": demonstrations, "dpo": pairs, "kto": answers}[which](self.folder)
         if "row_weight" not in data.column_names:
             data = data.add_column("row_weight", [0.5 + i % 3 for i in range(len(data))])
         return data.select(range(4))
@@ -427,8 +427,8 @@ class Weights(Case):
         return torch.cat([x.detach().flatten() for x in trainer.model.parameters()]), next(x["loss"] for x in trainer.state.log_history if "loss" in x)
 
     def test_the_run_has_weights(self):
-        self.assertIn("row_weight", demonstrations(self.run).column_names)
-        self.assertNotIn("row_weight", demonstrations(self.run, weights="ignore").column_names)
+        self.assertIn("row_weight", demonstrations(self.folder).column_names)
+        self.assertNotIn("row_weight", demonstrations(self.folder, weights="ignore").column_names)
         self.assertNotIn("row_weight", demonstrations(WORK / "tiny" / "run").column_names)
 
     def test_means(self):
