@@ -28,7 +28,7 @@ from natgo.trl import microbatch as data
 from natgo.trl.divergence import divergence
 from natgo.trl.microbatch import IGNORED, Batch, read, select, split
 from natgo.trl.losses import Objective, composite, side_logits, untargeted_kl
-from natgo.trl.scoring import Teacher, frozen, scoring
+from natgo.trl.scoring import AtPositions, Teacher, frozen, scoring
 from train import TinyDecoder, evaluate, fit
 
 HERE = Path(__file__).parent

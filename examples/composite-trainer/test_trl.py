@@ -91,7 +91,7 @@ class Steps(unittest.TestCase):
                 if "sdpo" in inputs:
                     found["loss/sdpo_kl"] = sdpo64(trainer.scored, trainer.teacher.model, inputs["sdpo"], 0.5)
                 if "dpo" in inputs:
-                    found["loss/trace_replay_dpo"] = dpo64(trainer.scored, start, inputs["loss/trace_replay_dpo"], 0.1)
+                    found["loss/trace_replay_dpo"] = dpo64(trainer.scored, start, inputs["dpo"], 0.1)
                 rows.append(found)
                 return compute(model, inputs, **kwargs)
 
