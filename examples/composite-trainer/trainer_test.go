@@ -26,7 +26,8 @@ func runWith(t *testing.T, env []string, args ...string) string {
 	t.Helper()
 	py := pythontest.Torch(t)
 	cmd := exec.Command(py, args...)
-	cmd.Env = append(append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1", pythontest.Package(t, "../..")), env...)
+	cmd.Env = append(append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "OMP_NUM_THREADS=1",
+		pythontest.Package(t, "../..")), env...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
