@@ -49,8 +49,9 @@ func TestTRLHints(t *testing.T) {
 	collate(t, dir, "weighted", nil, items)
 
 	for name, hints := range map[string]string{"hints": "given", "null": "none"} {
-		finetune(t, natGo, "../../examples/hints", filepath.Join(work, name), "-o", "collator.tokenizer=tokenizer", "-o",
-			"collator.policy=booker-1", "-o", "trajectory_builders.hints.target=both", "-o", "collator.hints="+hints)
+		finetune(t, natGo, "../../examples/hints", filepath.Join(work, name), "-o", "collator.tokenizer=tokenizer",
+			"-o", "collator.policy=booker-1", "-o", "trajectory_builders.hints.target=both",
+			"-o", "collator.hints="+hints)
 	}
 	t.Run("airline", func(t *testing.T) { // of its own, so that missing oracle data skips no more than itself
 		finetune(t, natGo, airlineFolder(t), filepath.Join(work, "airline"))
