@@ -182,6 +182,9 @@ class Losses(Case):
             self.assertLess(float((z.grad - grad).abs().max()), 1e-5, options)
             pairs += len(z)
             # The logits are those at the pairs' places, as the plain forward has them.
+            for side in ("student", "teacher"):
+                ids = batch[f"{side}_input_ids"][batch[f"pair_{side}_row"], batch[f"pair_{side}_pos"] + 1]
+                self.assertTrue(torch.equal(ids, batch["pair_target_id"]), side)
             if n % 10 == 0:
                 whole = {}
                 for side in ("student", "teacher"):
