@@ -72,7 +72,7 @@ func (t *torch) do(k kernel, threads int, compiled bool) (form string, err error
 	return t.ask("%s %s %g %d", how, what, k.beta, threads)
 }
 
-// seconds is how long the fastest compiled form takes with one thread.
+// seconds is the processor time of the fastest compiled form with one thread.
 func (t *torch) seconds(k kernel) (float64, error) {
 	what := "forward"
 	if k.grad {
