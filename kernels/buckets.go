@@ -166,14 +166,17 @@ func (w *worker) split(
 	path := w.path
 	w.a.k = float32(math.Log2E / tau)
 	w.a.dk = float64(w.a.k)
-	if m.Cols <= fewEntries {
-		path, w.a.dk = paths()[len(paths())-1], math.Log2E/tau
+	first := path.sum[m.DType]
+	switch {
+	case m.Cols <= fewEntries:
+		first, w.a.dk = paths()[len(paths())-1].exact[m.DType], math.Log2E/tau
 		if w.a.wide == nil {
 			w.a.wide = new([2][tile]float32)
 		}
-	}
-	first := path.sum[m.DType]
-	if keep != nil {
+		if keep == nil {
+			keep, _ = w.keep(m.Cols)
+		}
+	case keep != nil:
 		first = path.keep[m.DType]
 	}
 	top, ok := math.Inf(-1), tau > 1e-6 && tau < 1e6

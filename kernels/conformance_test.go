@@ -378,14 +378,21 @@ func TestGoldenReduce(t *testing.T) {
 }
 
 func TestGoldenSparse(t *testing.T) {
-	s := loadSuite(t, "sparse")
-	g := gateOf("")
+	forPaths(t, func(t *testing.T, path string) { goldenSparse(t, loadSuite(t, "sparse"), path) })
+}
+
+func goldenSparse(t *testing.T, s *Suite, path string) {
 	var tl tally
 	for i := range s.Cases {
 		c := &s.Cases[i]
 		in := s.Input(c.In)
 		z, w := inputOf(t, s, in)
-		o := optionsOf(t, c, "")
+		o := optionsOf(t, c, path)
+		g := gateOf(path)
+		g.rel = 1.5e-6
+		if in.V <= fewEntries {
+			g.rel, g.abs = 1e-11, 1e-14 // both sides are summed in float64
+		}
 		o.Reduction = ReduceSum
 		out := Output{
 			RowLoss:    make([]float64, in.Rows),

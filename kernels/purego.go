@@ -16,6 +16,7 @@ func pureTiles() *tileSet {
 		p.jsd[d] = func(a *tileArgs) { pureJSD(a, d) }
 		p.grad[d] = func(a *tileArgs) { pureGrad(a, d) }
 		p.keep[d] = func(a *tileArgs) { pureKeep(a, d) }
+		p.exact[d] = func(a *tileArgs) { pureExact(a, d) }
 	}
 	return p
 }
@@ -93,6 +94,16 @@ func pureKeep(a *tileArgs, d DType) {
 		e := float32(exp2(y))
 		kept[i] = e
 		sum += float64(e)
+	}
+	a.sum = sum
+}
+
+func pureExact(a *tileArgs, d DType) {
+	kept, sum := unsafe.Slice((*float32)(a.kept), a.n), 0.0
+	for i, x := range decode(a.s, d, a.n, &a.wide[0]) {
+		e := math.Exp2(float64(x)*a.dk - a.dref)
+		kept[i] = float32(e)
+		sum += e
 	}
 	a.sum = sum
 }
