@@ -136,6 +136,8 @@ type gridPoint struct {
 // measureGrid times every point, and torch on the same arrays, in rounds.
 func (rep *Report) measureGrid(ctx context.Context, o *Options, v int) error {
 	rows := max(2, 8*32000/v)
+	runtime.LockOSThread() // whose processor time is measured
+	defer runtime.UnlockOSThread()
 	var peer *torch
 	if o.Torch != "" && rep.NotCompiled == "" {
 		var err error
@@ -179,8 +181,6 @@ func (g *gridPoint) measure(
 	} else {
 		peer = nil
 	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	for round := range max(2, o.Rounds) {
 		if ctx.Err() != nil || round > 1 && rep.left <= 0 {
 			break
