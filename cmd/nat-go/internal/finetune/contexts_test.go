@@ -50,20 +50,23 @@ func imitated(t *testing.T, from, failedCalls string) (dir string, written []run
 func TestNoTurnInAForeignContext(t *testing.T) {
 	python := pythontest.Need(t, "python", "import json", "no raw file is compared with the rows made from it")
 	example := filepath.Join("..", "..", "..", "..", "examples", "hints", "traces.jsonl")
+	fixture := func(path ...string) func(t *testing.T) string {
+		return func(t *testing.T) string { return oracletest.Path(t, append([]string{"readers"}, path...)...) }
+	}
 	for name, file := range map[string]func(t *testing.T) string{
-		"example": func(*testing.T) string { return example },
-		"airline": airlineRows,
-		"chat log": func(t *testing.T) string {
-			return oracletest.Path(t, "readers", "request_logs",
-				"openai_chat.jsonl")
-		},
-		"litellm": func(t *testing.T) string {
-			return oracletest.Path(t, "readers", "litellm", "standard_logging_payload.jsonl")
-		},
-		"verifiers": func(t *testing.T) string {
-			return oracletest.Path(t, "readers", "verifiers_v0",
-				"results.jsonl")
-		},
+		"codex":         fixture("codex", "sessions"),
+		"gym, steps":    fixture("nemo_gym", "example_multi_step.example_rollouts.jsonl"),
+		"gym, rewards":  fixture("nemo_gym", "example_tool_call_multireward.example_rollouts.jsonl"),
+		"atif, claude":  fixture("atif_harbor", "claude", "trajectory.json"),
+		"atif, codex":   fixture("atif_harbor", "codex", "trajectory.json"),
+		"atif, nat":     fixture("atif_nat", "workflow_output_atif.json"),
+		"openinference": fixture("otlp", "openinference", "traces.jsonl"),
+		"gen_ai":        fixture("otlp", "v2_latest_span", "traces.jsonl"),
+		"example":       func(*testing.T) string { return example },
+		"airline":       airlineRows,
+		"chat log":      fixture("request_logs", "openai_chat.jsonl"),
+		"litellm":       fixture("litellm", "standard_logging_payload.jsonl"),
+		"verifiers":     fixture("verifiers_v0", "results.jsonl"),
 	} {
 		for _, failed := range []string{"context", "train", "remove"} {
 			t.Run(name+"/"+failed, func(t *testing.T) {
