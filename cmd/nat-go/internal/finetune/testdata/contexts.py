@@ -152,8 +152,8 @@ def calls(raw):
         for one in raw:
             yield from calls(one)
         return
-    if "trajectory" in raw or "steps" in raw:
-        trajectory = raw.get("trajectory", raw)
+    trajectory = raw["trajectory"] if isinstance(raw.get("trajectory"), dict) else raw
+    if "steps" in trajectory:
         yield from each_turn(trajectory["agent"].get("tool_definitions"), of_steps(trajectory))
         return
     if "responses_create_params" in raw:
