@@ -97,6 +97,7 @@ func Start(c Config) (*Process, error) {
 		closeAll(pipes.theirs...)
 		if err == nil {
 			p.pid = p.cmd.Process.Pid
+			brand(p.pid, c.With, p.mark)
 			p.started = startTime(p.pid)
 		}
 		started <- err

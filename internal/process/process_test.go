@@ -75,15 +75,17 @@ func running(pid int) bool {
 }
 
 // family returns a script that starts children of every kind and waits: in its own group, in another group, in another
-// session, one in a session whose parent has ended, and one that has cleared its environment but is still a child.
+// session, one in a session whose parent has ended, one that has cleared its environment, and one that has done all of
+// that.
 func family(t *testing.T) (script, file string, members int) {
 	file = filepath.Join(t.TempDir(), "pids")
 	note := func(prefix string) string {
 		return fmt.Sprintf(`%s sh -c 'echo $$ >> %s; exec sleep 600' & `, prefix, file)
 	}
 	script = note("") + note("timeout 600") + note("setsid") +
-		fmt.Sprintf(`(setsid sh -c 'echo $$ >> %s; exec sleep 600' &) ; `, file) + note("env -i "+path(t, "setsid")) + "wait"
-	return script, file, 5
+		fmt.Sprintf(`(setsid sh -c 'echo $$ >> %s; exec sleep 600' &) ; `, file) + note("env -i "+path(t, "setsid")) +
+		fmt.Sprintf(`(env -i %s sh -c 'echo $$ >> %s; exec sleep 600' &) ; `, path(t, "setsid"), file) + "wait"
+	return script, file, 6
 }
 
 func path(t *testing.T, name string) string {
@@ -130,9 +132,6 @@ func TestAllOfItIsEnded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			script, file, n := family(t)
-			if name == "ends" {
-				script = strings.ReplaceAll(script, "env -i ", "") // one that has no mark is found by its parent only
-			}
 			p := start(t, Config{Args: shell("trap 'exit 7' USR1; " + script), Group: name == "killed in a group"})
 			all := pids(t, file, n)
 			end(p)
@@ -236,16 +235,33 @@ func TestOutputIsDrained(t *testing.T) {
 	}
 }
 
-// TestWhatGetsAway: a process that nobody can find - in its own session, without an environment, its parent gone -
-// escapes, as the package comment says; it holds the pipe, but that keeps nobody waiting.
-func TestWhatGetsAway(t *testing.T) {
+// TestOutlivesNothing: a process in its own session, without an environment, its parent gone, ends with the program that
+// started it, even if that ends at once.
+func TestOutlivesNothing(t *testing.T) {
+	onlyLinux(t)
 	file := filepath.Join(t.TempDir(), "pids")
-	p := start(t, Config{
-		Args:   shell(fmt.Sprintf(`(env -i %s sh -c 'echo $$ >> %s; exec sleep 600' &); while [ ! -s %[2]s ]; do sleep 0.01; done`, path(t, "setsid"), file)),
-		Stdout: func(r io.Reader) { _, _ = io.Copy(io.Discard, r) },
-	})
+	script := fmt.Sprintf(`(env -i %s sh -c 'echo $$ >> %s; exec sleep 600' &); while [ ! -s %[2]s ]; do sleep 0.01; done`,
+		path(t, "setsid"), file)
+	p := start(t, Config{Args: shell(script), Stdout: func(r io.Reader) { _, _ = io.Copy(io.Discard, r) }})
 	<-p.Done()
-	_ = syscall.Kill(pids(t, file, 1)[0], syscall.SIGKILL)
+	if pid := pids(t, file, 1)[0]; running(pid) {
+		t.Error("it outlives the program")
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// TestBrands: a brand tells which of the two marks, and nothing else has it.
+func TestBrands(t *testing.T) {
+	onlyLinux(t)
+	p := start(t, Config{Args: []string{"sleep", "600"}, With: "outer", Mark: "inner"})
+	for mark, want := range map[string]bool{"outer": true, "inner": true, "other": false} {
+		if branded(p.PID(), mark) != want {
+			t.Errorf("branded with %s: %v", mark, !want)
+		}
+	}
+	if branded(os.Getpid(), "inner") {
+		t.Error("this program is branded")
+	}
 }
 
 func TestSignals(t *testing.T) {

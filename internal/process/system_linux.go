@@ -113,12 +113,15 @@ const marksSeen = true
 // maxEnviron is how much of a process's environment is searched.
 const maxEnviron = 8 << 20
 
-// hasMark looks for the mark in a process's environment. The environment of a process that is just replacing its
-// program (execve) can't be seen: it reads as empty, as does that of one without any variables, or of one that is
+// hasMark looks for the mark in a process's limit and environment. The environment of a process that is just replacing
+// its program (execve) can't be seen: it reads as empty, as does that of one without any variables, or of one that is
 // ending.
 func hasMark(pid int, mark string) (has, hidden bool) {
 	if mark == "" {
 		return false, false
+	}
+	if branded(pid, mark) {
+		return true, false
 	}
 	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {

@@ -2,7 +2,11 @@ package host
 
 import (
 	"bytes"
+	"fmt"
 	"io"
+	"os"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,6 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/nat-go/nat-go/internal/pythontest"
 	"github.com/nat-go/nat-go/internal/secret"
 
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -62,8 +67,9 @@ func TestLogIsBounded(t *testing.T) {
 				began := time.Now()
 				p.drain(io.LimitReader(&repeat{line: line + "\n"}, int64(n*(len(line)+1))), "stderr")
 				seconds := 1 + int(time.Since(began)/time.Second) // that reading paused for
+				all := strings.Count(log.String(), `"stream"`) == n
 				if most := seconds * (bytesPerSec + linesPerSec*100); log.Len() > most ||
-					!strings.Contains(log.String(), "prints too much") {
+					!all && !strings.Contains(log.String(), "prints too much") {
 					t.Errorf("%d lines of %d bytes make %d bytes of log; want at most %d", n, len(line), log.Len(),
 						most)
 				}
@@ -96,11 +102,102 @@ func TestFloodIsPaced(t *testing.T) {
 		if last := p.lastLines(); len(last) != tailLines || last[0] != "y" {
 			t.Errorf("%q", last)
 		}
+		p = newLogPump(zerolog.Nop(), new(secret.Values))
+		for _, unbroken := range []string{"\n", "x"} {
+			began = time.Now()
+			p.drain(io.LimitReader(&repeat{line: unbroken}, 5*bytesReadPerSec), "stdout")
+			if took := time.Since(began); took < 3*time.Second {
+				t.Errorf("five seconds' bytes of %q took %v", unbroken, took)
+			}
+		}
+		p.end()
 		w := &syncWriter{pump: p}
 		if n, err := w.Write(bytes.Repeat([]byte("\n"), 15<<20)); n != 15<<20 || err != nil || len(w.buf) != 0 {
 			t.Errorf("%d, %v, %d left", n, err, len(w.buf))
 		}
 	})
+}
+
+// TestLongMessage checks that of a message that is too long the first and the last lines are kept, the others counted,
+// and a line that was cut is never logged.
+func TestLongMessage(t *testing.T) {
+	var log bytes.Buffer
+	p := newLogPump(zerolog.New(&log), new(secret.Values))
+	p.end()
+	w := &syncWriter{pump: p}
+	const before, after = "before", "after"
+	middle := strings.Repeat("a line of some length in the middle\n", 100_000)
+	if _, err := w.Write([]byte(before + "\n" + middle + after + "\nhalf a line, ")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write([]byte("and the other half\n")); err != nil {
+		t.Fatal(err)
+	}
+	last := p.lastLines()
+	if n := len(last); last[n-1] != "half a line, and the other half" || last[n-2] != after {
+		t.Errorf("%q", last)
+	}
+	p.mu.Lock()
+	p.reportSuppressed()
+	p.mu.Unlock()
+	logged := strings.Count(log.String(), "\n") - 1
+	if want := fmt.Sprintf(`"lines":%d`, 100_003-logged); !strings.Contains(log.String(), before) ||
+		!strings.Contains(log.String(), want) || strings.Count(log.String(), "in the middle\"") != logged-1 {
+		t.Errorf("%d lines are logged, and it does not say %s", logged, want)
+	}
+}
+
+// TestFloodCostsLittle measures the processor time of a host whose plugin prints without end for ten seconds.
+func TestFloodCostsLittle(t *testing.T) {
+	pythontest.Long(t, "no plugin floods")
+	if runtime.GOOS != "linux" {
+		t.Skip("SKIPPED: there is no /proc")
+	}
+	t.Parallel()
+	for _, flood := range []string{
+		"stdout lines", "stderr lines", "stdout blank", "stderr unbroken", "stderr JSON", "go-plugin lines",
+		"go-plugin blank", "go-plugin unbroken",
+	} {
+		t.Run(flood, func(t *testing.T) {
+			t.Parallel()
+			host := hostProcess(false, false, "pour "+flood)
+			out, err := host.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := host.Start(); err != nil {
+				t.Fatal(err)
+			}
+			var plugin int
+			var dir string
+			_, err = fmt.Fscan(out, &plugin, &dir)
+			before := processorTime(t, host.Process.Pid)
+			time.Sleep(10 * time.Second)
+			cost := processorTime(t, host.Process.Pid) - before
+			_ = host.Process.Kill()
+			_ = host.Wait()
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%v of the processor", cost)
+			const limit = 500 * time.Millisecond // 2 s for a flood of 40 s
+			if cost > limit {
+				t.Errorf("the flood cost the host %v, want at most %v", cost, limit)
+			}
+		})
+	}
+}
+
+// processorTime returns what a process has used, without its children.
+func processorTime(t *testing.T, pid int) time.Duration {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * time.Second / 100 // the kernel's ticks
 }
 
 // repeat is an endlessly repeated line.

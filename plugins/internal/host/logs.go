@@ -26,9 +26,9 @@ const (
 	maxLogged    = 16 << 10  // in a logged line
 	maxKept      = 2 << 10   // in a line of the tail
 	// Beyond these, reading waits for the next second, and so does a plugin that prints even more: a flood must not
-	// cost the host its processor.
+	// cost the host its processor. What comes through go-plugin comes in messages of 1 KiB.
 	linesReadPerSec = 20_000
-	bytesReadPerSec = 8 << 20
+	bytesReadPerSec = 2 << 20
 )
 
 // logPump turns a process's output into log lines. It always drains the output, whatever it is.
@@ -42,8 +42,8 @@ type logPump struct {
 	window     time.Time
 	inWindow   int // lines
 	bytes      int // of them
+	read       int // bytes, of whatever
 	suppressed int
-	read       int           // bytes in the window
 	ended      chan struct{} // closed when the process has, so that nothing waits any more
 	endOnce    sync.Once
 }
@@ -55,9 +55,20 @@ func newLogPump(log zerolog.Logger, secrets *secret.Values) *logPump {
 // end says that the process has ended: what it printed is read without a pause.
 func (p *logPump) end() { p.endOnce.Do(func() { close(p.ended) }) }
 
-// pace waits for the next second if too much was read in this one.
-func (p *logPump) pace() {
+// count counts what was read. The lock is held.
+func (p *logPump) count(lines, bytes int) {
+	if now := time.Now(); now.Sub(p.window) >= time.Second {
+		p.reportSuppressed()
+		p.window, p.inWindow, p.bytes, p.read = now, 0, 0, 0
+	}
+	p.inWindow += lines
+	p.read += bytes
+}
+
+// pace counts what was read, and waits for the next second if it is too much for this one.
+func (p *logPump) pace(lines, bytes int) {
 	p.mu.Lock()
+	p.count(lines, bytes)
 	wait := time.Duration(0)
 	if p.inWindow > linesReadPerSec || p.read > bytesReadPerSec {
 		wait = time.Until(p.window.Add(time.Second))
@@ -88,9 +99,21 @@ func (p *logPump) warn(message string) {
 	p.log.Warn().Msg(message)
 }
 
+// pacedReader paces the bytes of an output, which need not have lines.
+type pacedReader struct {
+	r    io.Reader
+	pump *logPump
+}
+
+func (p pacedReader) Read(b []byte) (int, error) {
+	n, err := p.r.Read(b)
+	p.pump.pace(0, n)
+	return n, err
+}
+
 // drain reads lines until the end.
 func (p *logPump) drain(r io.Reader, stream string) {
-	for line, err := range lines.Read(r, maxLineBytes) {
+	for line, err := range lines.Read(pacedReader{r, p}, maxLineBytes) {
 		p.take(line, err, stream)
 	}
 	p.mu.Lock()
@@ -101,15 +124,18 @@ func (p *logPump) drain(r io.Reader, stream string) {
 // take handles the result of reading a line.
 func (p *logPump) take(line []byte, err error, stream string) {
 	var long *lines.TooLong
+	blank := 0
 	switch {
 	case errors.As(err, &long):
 		p.line(fmt.Appendf(nil, "[cut] %v", err), stream)
 	case err == nil:
 		if line = bytes.TrimSuffix(line, []byte("\r")); len(line) > 0 {
 			p.line(line, stream)
+		} else {
+			blank = 1
 		}
 	}
-	p.pace()
+	p.pace(blank, 0)
 }
 
 // lastLines returns the end of the output.
@@ -128,14 +154,8 @@ func (p *logPump) line(line []byte, stream string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.keep(line)
-	now := time.Now()
-	if now.Sub(p.window) >= time.Second {
-		p.reportSuppressed()
-		p.window, p.inWindow, p.bytes, p.read = now, 0, 0, 0
-	}
-	p.inWindow++
-	p.read += len(line)
-	if p.bytes += min(len(line), maxLogged); p.inWindow > linesPerSec || p.bytes > bytesPerSec {
+	p.count(1, 0)
+	if p.bytes += len(line); p.inWindow > linesPerSec || p.bytes > bytesPerSec {
 		p.suppressed++
 		return
 	}
@@ -162,6 +182,13 @@ func (p *logPump) line(line []byte, stream string) {
 		e = e.Interface(k, v)
 	}
 	e.Msg(message)
+}
+
+// skip counts lines that nobody has looked at.
+func (p *logPump) skip(lines int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.suppressed += lines
 }
 
 func (p *logPump) reportSuppressed() {
@@ -274,7 +301,25 @@ type syncWriter struct {
 	buf    []byte
 }
 
+// Write takes a message. Of one that has more than the log may have in a second only the first and the last lines are
+// looked at.
 func (w *syncWriter) Write(b []byte) (int, error) {
+	n := len(b)
+	if n > bytesPerSec+tailBytes {
+		w.split(b[:bytesPerSec])
+		w.buf = w.buf[:0] // half a line may hold half a secret, which would not be recognised
+		last := b[n-tailBytes:]
+		last = last[1+bytes.IndexByte(last, '\n'):]
+		w.pump.skip(bytes.Count(b[bytesPerSec:n-len(last)], []byte("\n")))
+		b = last
+	}
+	w.split(b)
+	w.pump.pace(0, n)
+	return n, nil
+}
+
+// split passes lines on, and keeps the last if it isn't whole.
+func (w *syncWriter) split(b []byte) {
 	w.buf = append(w.buf, b...)
 	rest := w.buf
 	for {
@@ -292,8 +337,6 @@ func (w *syncWriter) Write(b []byte) (int, error) {
 		rest = nil
 	}
 	w.buf = append(w.buf[:0], rest...)
-	w.pump.pace()
-	return len(b), nil
 }
 
 // hostLogger sends go-plugin's own messages to zerolog at debug level, because we report the same things ourselves.

@@ -132,7 +132,7 @@ func outside(err error) bool {
 // readStdout reads the handshake from the first line and drains the rest.
 func (p *program) readStdout(r io.Reader) {
 	first := true
-	for line, err := range lines.Read(r, maxLineBytes) {
+	for line, err := range lines.Read(pacedReader{r, p.pump}, maxLineBytes) {
 		if !first {
 			p.pump.take(line, err, "stdout")
 			continue

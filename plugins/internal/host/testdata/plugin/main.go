@@ -50,6 +50,8 @@ func main() {
 			for {
 				fmt.Print(strings.Repeat("x", 1<<16))
 			}
+		case "pour": // without end, once it serves
+			go pour(os.Args[2], os.Args[3])
 		case "raw":
 			serveRaw(len(os.Args) > 2 && os.Args[2] == "gzip")
 			return
@@ -63,13 +65,12 @@ func main() {
 				}
 				os.WriteFile(os.Args[2], nil, 0o600)
 			}()
-		case "child": // in its own session; its pid is in a file
-			c := exec.Command("sleep", "600")
-			c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-			if err := c.Start(); err != nil {
+		case "child": // in its own session, with no environment, its parent gone; its pid is in a file
+			pid, err := exec.Command("sh", "-c", "env -i setsid sleep 600 >/dev/null 2>&1 & echo $!").Output()
+			if err != nil {
 				panic(err)
 			}
-			os.WriteFile(os.Args[2], fmt.Appendln(nil, c.Process.Pid), 0o600)
+			os.WriteFile(os.Args[2], pid, 0o600)
 		case "env":
 			for _, e := range os.Environ() {
 				fmt.Fprintln(os.Stderr, e)
@@ -284,6 +285,24 @@ func flood(fd int) {
 	line := strings.Repeat("y", 1000) + "\n"
 	for range 64 << 10 {
 		write(fd, line)
+	}
+}
+
+// pour prints without end: to a descriptor, or by way of go-plugin, which takes over os.Stdout.
+func pour(where, what string) {
+	text := strings.Repeat(map[string]string{
+		"lines": "y\n", "blank": "\n", "unbroken": "x", "JSON": "{\"message\":\"m\",\"field\":[1,2,3]}\n",
+	}[what], 1<<12)
+	time.Sleep(300 * time.Millisecond)
+	for {
+		switch where {
+		case "stdout":
+			write(1, text)
+		case "stderr":
+			write(2, text)
+		default:
+			os.Stdout.WriteString(text)
+		}
 	}
 }
 

@@ -1,0 +1,57 @@
+package process
+
+import (
+	"hash/fnv"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A brand is a process's marks in a place that it can't lose by accident: the soft limit of the time for which a
+// realtime thread may run without waiting. Children inherit it, whatever becomes of their environment, session and
+// parent, and only a program that sets this very limit is rid of it. Others are unlimited; a brand is 146,000 years
+// and the halves of its last 62 bits are hashes of the two marks.
+const (
+	brandBit  = 1 << 62
+	brandHalf = 31
+	brandMask = 1<<brandHalf - 1
+)
+
+func brandOf(mark string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(mark)) // it can't fail
+	return h.Sum64() & brandMask
+}
+
+// brand brands a process that was just started, and what it has started since. It does without where a limit is not
+// to be had: the marks in the environment are there, too.
+func brand(pid int, with, mark string) {
+	limit := unix.Rlimit{Max: unix.RLIM_INFINITY}
+	if unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &limit) != nil {
+		return
+	}
+	limit.Cur = brandBit | brandOf(with)<<brandHalf | brandOf(mark)
+	if unix.Prlimit(pid, unix.RLIMIT_RTTIME, &limit, nil) != nil {
+		return
+	}
+	id := strconv.Itoa(pid)
+	children, _ := os.ReadFile("/proc/" + id + "/task/" + id + "/children")
+	for _, child := range strings.Fields(string(children)) {
+		if n, err := strconv.Atoi(child); err == nil {
+			brand(n, with, mark)
+		}
+	}
+}
+
+// branded reports whether a process has a brand with the mark.
+func branded(pid int, mark string) bool {
+	var limit unix.Rlimit
+	err := unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &limit)
+	if err != nil || limit.Cur&^(brandBit-1) != brandBit { // another user's, or unlimited
+		return false
+	}
+	h := brandOf(mark)
+	return limit.Cur&brandMask == h || limit.Cur>>brandHalf&brandMask == h
+}
