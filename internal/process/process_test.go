@@ -27,6 +27,11 @@ func TestMain(m *testing.M) {
 		}
 		select {}
 	}
+	if os.Getenv("NATGO_TEST_FILTERED") != "" {
+		if err := withoutLandlock(); err != nil {
+			panic(err)
+		}
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -341,5 +346,9 @@ mkdir a b; echo x >a/f; mv a/f b/f; cat /proc/$$/environ >own; kill -0 $p 2>&1; 
 	}
 	if found := run(true); strings.Contains(found, library) || strings.Contains(found, "PATH=") {
 		t.Errorf("it read %q", found)
+	}
+	// Only in a process of its own: one that starts a program as another user can't be dumped from then on.
+	if filtered, alone := os.LookupEnv("NATGO_TEST_FILTERED"); alone && (filtered != "") != undumped() {
+		t.Errorf("filtered %q, but not to be dumped %v", filtered, undumped())
 	}
 }
