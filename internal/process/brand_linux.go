@@ -1,8 +1,10 @@
 package process
 
 import (
+	"errors"
 	"hash/fnv"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 
@@ -25,8 +27,32 @@ func brandOf(mark string) uint64 {
 	return h.Sum64() & brandMask
 }
 
-// brand brands a process that was just started, and what it has started since. It does without where a limit is not
-// to be had: the marks in the environment are there, too.
+// launch starts a command and brands it. One that is held (attributes) stops before its first instruction until it has
+// the brand; where a process can't be held, and without confinement, what it starts in that instant may lack the brand.
+func launch(cmd *exec.Cmd, with, mark string) (*exec.Cmd, error) {
+	err := cmd.Start()
+	if errors.Is(err, unix.EPERM) && cmd.SysProcAttr.Ptrace {
+		cmd.SysProcAttr.Ptrace = false
+		cmd = &exec.Cmd{
+			Path: cmd.Path, Args: cmd.Args, Dir: cmd.Dir, Env: cmd.Env, SysProcAttr: cmd.SysProcAttr,
+			Stdin: cmd.Stdin, Stdout: cmd.Stdout, Stderr: cmd.Stderr, ExtraFiles: cmd.ExtraFiles,
+		}
+		err = cmd.Start()
+	}
+	if err != nil {
+		return nil, err
+	}
+	pid := cmd.Process.Pid
+	if cmd.SysProcAttr.Ptrace {
+		_ = waitFor(pid, unix.WSTOPPED|unix.WEXITED)
+		defer func() { _ = unix.PtraceDetach(pid) }() // it fails if the process has been killed
+	}
+	brand(pid, with, mark)
+	return cmd, nil
+}
+
+// brand brands a process, and what it has started. It does without where a limit is not to be had: the marks in the
+// environment are there, too.
 func brand(pid int, with, mark string) {
 	limit := unix.Rlimit{Max: unix.RLIM_INFINITY}
 	if unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &limit) != nil {

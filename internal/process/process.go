@@ -35,7 +35,7 @@ type Config struct {
 
 	Input    bool       // it reads what is written to Process.Stdin; otherwise its standard input is empty
 	Files    []*os.File // further open files: descriptors 3, 4, ...
-	Confined bool       // it can't read this program's memory and environment, see the package comment
+	Confined bool       // it can't read this program's memory and environment, or lose its mark: see the package comment
 	Survives bool       // it continues when this program ends, as does what it leaves running when it ends by itself
 }
 
@@ -93,11 +93,11 @@ func Start(c Config) (*Process, error) {
 		if c.Confined {
 			confine() // the thread, and what it starts
 		}
-		err := p.cmd.Start()
+		var err error
+		p.cmd, err = launch(p.cmd, c.With, p.mark)
 		closeAll(pipes.theirs...)
 		if err == nil {
 			p.pid = p.cmd.Process.Pid
-			brand(p.pid, c.With, p.mark)
 			p.started = startTime(p.pid)
 		}
 		started <- err

@@ -137,7 +137,9 @@ func TestAllOfItIsEnded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			script, file, n := family(t)
-			p := start(t, Config{Args: shell("trap 'exit 7' USR1; " + script), Group: name == "killed in a group"})
+			p := start(t, Config{
+				Args: shell("trap 'exit 7' USR1; " + script), Group: name == "killed in a group", Confined: true,
+			})
 			all := pids(t, file, n)
 			end(p)
 			<-p.Done()
@@ -247,11 +249,18 @@ func TestOutlivesNothing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pids")
 	script := fmt.Sprintf(`(env -i %s sh -c 'echo $$ >> %s; exec sleep 600' &); while [ ! -s %[2]s ]; do sleep 0.01; done`,
 		path(t, "setsid"), file)
-	p := start(t, Config{Args: shell(script), Stdout: func(r io.Reader) { _, _ = io.Copy(io.Discard, r) }})
-	<-p.Done()
-	if pid := pids(t, file, 1)[0]; running(pid) {
-		t.Error("it outlives the program")
-		_ = syscall.Kill(pid, syscall.SIGKILL)
+	for range 20 {
+		p := start(t, Config{
+			Args: shell(script), Confined: true, Stdout: func(r io.Reader) { _, _ = io.Copy(io.Discard, r) },
+		})
+		<-p.Done()
+		if pid := pids(t, file, 1)[0]; running(pid) {
+			t.Error("it outlives the program")
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
