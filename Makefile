@@ -22,13 +22,19 @@ export GOFLAGS := $(filter-out $(NO_DEBUG),$(shell $(GO) env GOFLAGS)) $(NO_DEBU
 PAGES      = README.md CONTRIBUTING.md $(shell find builders collator configs examples kernels plugins ttc/ledger -name '*.md' \
 	-not -path '*/testdata/*' -not -path '*/.venv/*' -not -path '*/out/*')
 
-.PHONY: help demo test build wheel release image portable lib lint words gen bench same pace fuzz verify verify-full clean
+.PHONY: help demo trial test build wheel release image portable lib lint words gen bench same pace fuzz verify verify-full clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
-demo: build ## set up, then turn a real NAT run into a preference data set
-	@sh examples/demo/run.sh bin/nat-go
+# The first part of the demo needs no tokenizer. Where nothing is built yet it does without, and so without the tokenizer
+# library, which takes Rust and most of a cold build's time; what is compiled here, make build finds in the build cache.
+BUILT := $(wildcard bin/nat-go)
+demo: $(if $(BUILT),build,trial) ## set up, then turn a real NAT run into a preference data set; after make build: all of the demo
+	@sh examples/demo/run.sh $(or $(BUILT),$(CACHE)/trial/nat-go first)
+
+trial:
+	GOGC=off GOMEMLIMIT=768MiB $(GO) build -tags $(TAGS:tokenizers,%=%) -ldflags '-s -w' -o $(CACHE)/trial/nat-go ./cmd/nat-go
 
 test: lib ## set up, then run the tests that need nothing else
 	@$(WITH_LIB) sh .ci/test $(TAGS) -short

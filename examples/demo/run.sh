@@ -1,5 +1,6 @@
 #!/bin/sh
-# Turns the real NAT run in this folder into a preference data set, then looks at it. Usage: run.sh NAT-GO
+# Turns the real NAT run in this folder into a preference data set, then looks at it. Usage: run.sh NAT-GO [first]
+# With first it ends there: the rest needs a nat-go with the tokenizer library.
 set -eu
 natgo=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 cd "$(dirname "$0")"
@@ -9,6 +10,12 @@ echo '$ nat-go finetune run --config-file finetune.yml --run-id demo'
 echo
 echo '$ head -n 1 out/demo/dataset/trl/train.jsonl'
 head -n 1 out/demo/dataset/trl/train.jsonl
+
+if [ "${2-}" = first ]; then
+	echo
+	echo 'Next: "make build" builds the tokenizer library, too. Then "make demo" goes on with failed calls, hints, and tokens.'
+	exit
+fi
 
 # What hints do to a model's predictions: a scoring program's logits, both sides of each failed call, through the JSD kernel.
 cd ../hints-logits

@@ -2,7 +2,10 @@ package redact
 
 import (
 	"encoding/base64"
+	"regexp"
+	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -27,6 +30,39 @@ func visible(s string) (shown string, at []int) {
 		}
 	}
 	return shown, at
+}
+
+// percent matches a printable character or the end of a line as it is written in an address or a form.
+var percent = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`%(?:0[AD]|[2-6][0-9A-Fa-f]|7[0-9A-Ea-e])`)
+})
+
+// unescapedAddress returns a text without its percent-encoding, and where each of its bytes is in the text; nil if it
+// has none. A + is a space as in forms, unless spaces are written as %20.
+func unescapedAddress(s string) (plain string, at []int) {
+	if strings.IndexByte(s, '%') < 0 {
+		return s, nil
+	}
+	found := percent().FindAllStringIndex(s, -1)
+	if found == nil {
+		return s, nil
+	}
+	form := !strings.Contains(s, "%20")
+	b := make([]byte, 0, len(s))
+	at = make([]int, 0, len(s)+1)
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		at = append(at, i)
+		switch {
+		case len(found) > 0 && i == found[0][0]:
+			n, _ := strconv.ParseUint(s[i+1:i+3], 16, 8) // the pattern admits nothing else
+			c, i, found = byte(n), i+2, found[1:]
+		case c == '+' && form:
+			c = ' '
+		}
+		b = append(b, c)
+	}
+	return string(b), append(at, len(s))
 }
 
 const (

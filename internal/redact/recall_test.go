@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/base64"
 	"fmt"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -65,6 +66,26 @@ var where = map[string]func(string) chat.Message{
 		return chat.Message{Role: "tool", Form: chat.Text, Text: "echo " +
 			base64.StdEncoding.EncodeToString([]byte(s)) + " | base64 -d"}
 	},
+	"percent-encoded": func(s string) chat.Message {
+		return chat.Message{Role: "tool", Form: chat.Text, Text: "POST /form?text=" + url.QueryEscape("see:\n"+s+"\n") + "&submit=1"}
+	},
+}
+
+// TestGluedToAWord: a token that tells by its own beginning what it is needs no space before it.
+func TestGluedToAWord(t *testing.T) {
+	p := redacttest.New(13)
+	for _, kind := range []string{"github", "gitlab", "aws id", "anthropic", "slack", "npm"} {
+		pattern, ok := redacttest.Kinds[kind]
+		if !ok {
+			t.Fatalf("there is no kind %q: %v", kind, sorted(redacttest.Kinds))
+		}
+		before, secret, after := p.Plant(pattern)
+		for _, word := range []string{"key", "TOKEN_", "4"} {
+			if out, _ := redactor(t).Text("see " + before + word + secret + after); strings.Contains(out, secret) {
+				t.Errorf("%s after %s: %q", kind, word, out)
+			}
+		}
+	}
 }
 
 // TestRecall: of each group of kinds, as many samples are found as the page says.

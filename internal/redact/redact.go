@@ -298,7 +298,7 @@ func vague(class string) int {
 }
 
 // find finds the places, including those where escapes or colours precede a secret that would otherwise begin a word,
-// and those with invisible characters within a secret.
+// those with invisible characters within a secret, and those in the percent-encoding of addresses and forms.
 func (r *Redactor) find(s string) []found {
 	out := r.places(s, s)
 	if bare := unescaped(s); bare != s {
@@ -307,6 +307,11 @@ func (r *Redactor) find(s string) []found {
 	if shown, at := visible(s); at != nil {
 		for _, p := range r.places(shown, shown) {
 			out = append(out, found{at[p.from], at[p.to-1] + 1, p.class})
+		}
+	}
+	if plain, at := unescapedAddress(s); at != nil {
+		for _, p := range r.places(plain, plain) {
+			out = append(out, found{at[p.from], at[p.to], p.class})
 		}
 	}
 	return append(out, r.encoded(s)...)

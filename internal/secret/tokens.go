@@ -59,11 +59,19 @@ func matched(m []int) (from, to int) {
 	return m[0], m[1]
 }
 
+// leastGlued is how many bytes a hint has that tells a token even where it is glued to a word, as in keyghp_...: a
+// pattern takes the beginning of its window for that of a word.
+const leastGlued = 4
+
 // window returns what to search around a hint; false if there is no token around it.
 func (t *token) window(s string, at, end int) (w [2]int, ok bool) {
 	if t.run > 0 {
+		from := max(0, at-2)
+		if end-at >= leastGlued {
+			from = at
+		}
 		end := runEnd(s, at)
-		return [2]int{max(0, at-2), min(len(s), end+2)}, end-at >= t.run
+		return [2]int{from, min(len(s), end+2)}, end-at >= t.run
 	}
 	for i := at - t.before; i < at; i++ {
 		if i < 0 || !inRun(s[i]) {
