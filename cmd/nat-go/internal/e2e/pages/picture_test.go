@@ -19,6 +19,7 @@ import (
 
 // TestPicture: the README's picture of a terminal is what its script draws from this program.
 func TestPicture(t *testing.T) {
+	pythontest.Long(t, "the README's picture was not compared")
 	if _, err := exec.LookPath("python3"); err != nil {
 		if slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), "python") {
 			t.Fatal("there is no python3, and NATGO_REQUIRE names it")
@@ -39,6 +40,7 @@ func TestPicture(t *testing.T) {
 // TestViewPicture: the README's picture of the view is as large as the one that its script draws, and neither is blank.
 // They aren't compared further, because fonts differ between machines.
 func TestViewPicture(t *testing.T) {
+	pythontest.Long(t, "the README's picture was not drawn")
 	if _, err := exec.LookPath("chromium"); err != nil {
 		if pythontest.Required("chromium") {
 			t.Fatal("NATGO_REQUIRE names chromium, and there is none")
