@@ -247,8 +247,8 @@ func TestOutputIsDrained(t *testing.T) {
 func TestOutlivesNothing(t *testing.T) {
 	onlyLinux(t)
 	file := filepath.Join(t.TempDir(), "pids")
-	script := fmt.Sprintf(`(env -i %s sh -c 'echo $$ >> %s; exec sleep 600' &); while [ ! -s %[2]s ]; do sleep 0.01; done`,
-		path(t, "setsid"), file)
+	script := fmt.Sprintf(`(env -i %s sh -c 'echo $$ >> %s; exec sleep 600' &)
+		while [ ! -s %[2]s ]; do sleep 0.01; done`, path(t, "setsid"), file)
 	for range 20 {
 		p := start(t, Config{
 			Args: shell(script), Confined: true, Stdout: func(r io.Reader) { _, _ = io.Copy(io.Discard, r) },

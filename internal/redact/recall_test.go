@@ -67,7 +67,8 @@ var where = map[string]func(string) chat.Message{
 			base64.StdEncoding.EncodeToString([]byte(s)) + " | base64 -d"}
 	},
 	"percent-encoded": func(s string) chat.Message {
-		return chat.Message{Role: "tool", Form: chat.Text, Text: "POST /form?text=" + url.QueryEscape("see:\n"+s+"\n") + "&submit=1"}
+		text := "POST /form?text=" + url.QueryEscape("see:\n"+s+"\n") + "&submit=1"
+		return chat.Message{Role: "tool", Form: chat.Text, Text: text}
 	},
 }
 

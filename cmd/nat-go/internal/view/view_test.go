@@ -502,8 +502,8 @@ func TestStrangersKeepNobodyOut(t *testing.T) {
 // everyPage lists what a browser asks for, as "METHOD path".
 func everyPage(t *testing.T, r *Run) (pages []string) {
 	queries := map[string]string{
-		"/api/search": "?q=what", "/api/record": "?n=1", "/api/row": "?batches=0&row=0", "/api/tokens": "?batches=0&row=0",
-		"/api/written": "?n=1",
+		"/api/search": "?q=what", "/api/record": "?n=1", "/api/row": "?batches=0&row=0",
+		"/api/tokens": "?batches=0&row=0", "/api/written": "?n=1",
 	}
 	for pattern := range r.routes() {
 		_, path, _ := strings.Cut(pattern, " ")
