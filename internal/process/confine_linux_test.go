@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestConfinedWithoutLandlock repeats the test of confinement in a process for which the kernel has no Landlock, as this
-// user and, if that is root, as another.
+// TestConfinedWithoutLandlock repeats the test of confinement in a process for which the kernel has no Landlock, as
+// this user and, if that is root, as another.
 func TestConfinedWithoutLandlock(t *testing.T) {
 	if os.Getenv("NATGO_TEST_FILTERED") != "" {
 		t.Skip("SKIPPED: the process is filtered")

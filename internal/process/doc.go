@@ -10,8 +10,9 @@
 // capability to look into other processes.
 //
 // The mark is in the environment and, on Linux, in a resource limit, so that a process keeps it that has cleared its
-// environment, left the session, and lost its parent. A process can escape on purpose, by setting that limit, too; of a
-// program that isn't confined, what it starts in its first instant may escape in this way (launch). On macOS the environments of other processes can't be read and their limits not be set, so there a process that leaves
-// the session escapes once its parent has ended. Processes that are found but can't be ended (they belong to another
-// user, or hang in the kernel) are reported by Left.
+// environment, left the session, and lost its parent. A process can escape on purpose, by setting that limit, too; and
+// what a program that isn't confined starts in its first instant may escape in this way (launch). On macOS the
+// environments of other processes can't be read and their limits not be set, so there a process that leaves the session
+// escapes once its parent has ended. Processes that are found but can't be ended (they belong to another user, or hang
+// in the kernel) are reported by Left.
 package process

@@ -35,7 +35,7 @@ type Config struct {
 
 	Input    bool       // it reads what is written to Process.Stdin; otherwise its standard input is empty
 	Files    []*os.File // further open files: descriptors 3, 4, ...
-	Confined bool       // it can't read this program's memory and environment, or lose its mark: see the package comment
+	Confined bool       // it can't read this program's memory and environment: see the package comment
 	Survives bool       // it continues when this program ends, as does what it leaves running when it ends by itself
 }
 

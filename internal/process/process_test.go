@@ -242,8 +242,8 @@ func TestOutputIsDrained(t *testing.T) {
 	}
 }
 
-// TestOutlivesNothing: a process in its own session, without an environment, its parent gone, ends with the program that
-// started it, even if that ends at once.
+// TestOutlivesNothing: a process in its own session, without an environment, its parent gone, ends with the program
+// that started it, even if that ends at once.
 func TestOutlivesNothing(t *testing.T) {
 	onlyLinux(t)
 	file := filepath.Join(t.TempDir(), "pids")
