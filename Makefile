@@ -14,6 +14,7 @@ FUZZTIME  ?= 10s
 ARCH      ?= amd64
 LINT_VERSION := v2.15.0
 VALE_VERSION := v3.21.0
+ACTIONLINT_VERSION := v1.7.12
 # Nothing here needs debug information, which takes a tenth of the compiler's time. All targets share the flags, and so
 # the build cache.
 NO_DEBUG  := -gcflags=all=-dwarf=false
@@ -66,7 +67,8 @@ portable:
 lib: ## fetch or build libtokenizers, once
 	@sh collator/tokenizer/lib.sh >/dev/null
 
-lint: lib $(CACHE)/bin/golangci-lint $(CACHE)/bin/natlint words ## vet and lint
+lint: lib $(CACHE)/bin/golangci-lint $(CACHE)/bin/natlint $(CACHE)/bin/actionlint words ## vet and lint
+	$(CACHE)/bin/actionlint
 	$(WITH_LIB) $(GO) vet -tags $(TAGS) ./...
 	$(GO) vet ./...
 	$(WITH_LIB) $(GO) vet -tags $(TAGS) -vettool=$(CACHE)/bin/natlint ./...
@@ -80,6 +82,9 @@ $(CACHE)/bin/vale:
 
 $(CACHE)/bin/golangci-lint:
 	GOBIN=$(CACHE)/bin $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION)
+
+$(CACHE)/bin/actionlint:
+	GOBIN=$(CACHE)/bin $(GO) install github.com/rhysd/actionlint/cmd/actionlint@$(ACTIONLINT_VERSION)
 
 $(CACHE)/bin/natlint: $(shell find .ci/lint -name '*.go' -not -path '*/testdata/*')
 	cd .ci/lint && $(GO) test ./... && $(GO) build -o $@ .

@@ -46,7 +46,7 @@ func follow(cmd *exec.Cmd, total int) int {
 	err = cmd.Wait()
 	used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	s.summary(used)
-	if err != nil || s.failed > 0 {
+	if err != nil || len(s.failed) > 0 {
 		return 1
 	}
 	return 0

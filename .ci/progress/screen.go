@@ -21,7 +21,7 @@ type screen struct {
 	slowest        []*pkg
 	idle           []string // packages whose tests were all skipped
 	done, cached   int
-	failed         int
+	failed         []string // packages
 	tests, skipped int
 }
 
@@ -130,7 +130,7 @@ func (s *screen) ofPackage(p *pkg, e event) bool {
 		return false
 	case "pass", "skip":
 	case "fail":
-		s.failed++
+		s.failed = append(s.failed, p.name)
 		s.clear()
 		s.explain(p, e)
 	default:
@@ -213,8 +213,8 @@ func (s *screen) status(now time.Time) {
 		longest = append(longest, text)
 	}
 	line := fmt.Sprintf("%s  %d of %d packages", now.Sub(s.began).Round(time.Second), s.done, s.total)
-	if s.failed > 0 {
-		line += fmt.Sprintf(", %d failed", s.failed)
+	if len(s.failed) > 0 {
+		line += fmt.Sprintf(", %d failed", len(s.failed))
 	}
 	if len(longest) > 0 {
 		line += "; running: " + strings.Join(longest, ", ")
@@ -243,9 +243,12 @@ func (s *screen) summary(used time.Duration) {
 		slow = append(slow, fmt.Sprintf("%s %s", p.name, p.took.Round(100*time.Millisecond)))
 	}
 	fmt.Fprintf(s.out, "%d packages passed (%d of them unchanged), %d failed; %d tests passed, %d skipped; %s, %s of CPU\n",
-		s.done-s.failed, s.cached, s.failed, s.tests, s.skipped, time.Since(s.began).Round(time.Second),
+		s.done-len(s.failed), s.cached, len(s.failed), s.tests, s.skipped, time.Since(s.began).Round(time.Second),
 		used.Round(time.Second))
 	fmt.Fprintf(s.out, "slowest: %s\n", strings.Join(slow, ", "))
+	if len(s.failed) > 0 {
+		fmt.Fprintf(s.out, "failed, as said above: %s\n", strings.Join(s.failed, ", "))
+	}
 	if len(s.idle) > 0 {
 		fmt.Fprintf(s.out, "ran no test: %s\n", strings.Join(s.idle, ", "))
 	}

@@ -38,8 +38,7 @@ func Page(types Types) []byte {
 		"A limit of the address space (`ulimit -v`) is another matter. Below 2 GiB a run doesn't start (exit "+
 		"status 3). If one above that is used up, Go itself ends the program: `fatal error: out of memory`, or "+
 		"`SIGABRT: abort` if it was the tokenizer library that met the limit, then stacks, and exit status 2. "+
-		"What was written stays, and `nat-go finetune resume` continues. To limit memory, use a cgroup or a "+
-		"container.",
+		"What was written stays, and `nat-go finetune resume` continues. To limit memory, use a container.",
 		sections["limits"])
 	r.section("eval", "NAT's section. Only the settings for where its output is, and in what form, are read.", sections["eval"])
 	return []byte(b.String())
