@@ -92,7 +92,11 @@ func otherwise(h *source.Head) string {
 	case at(h, "custom_id") && (at(h, "response.body") || at(h, "result.message")):
 		return "These are the results of a batch, without their prompts: join each with its request, by custom_id, into " +
 			`{"messages": [...]} with the answer as the last message`
-	case !h.Whole || len(h.Entries) != 1:
+	}
+	if said, is := conversationIn(h); is {
+		return said
+	}
+	if !h.Whole || len(h.Entries) != 1 {
 		return ""
 	}
 	if list := listWithin(h.Entries[0], "", 1); list != "" {
@@ -102,6 +106,46 @@ func otherwise(h *source.Head) string {
 	if byID(h.Entries[0]) {
 		return fmt.Sprintf("Its values may be the entries: jq -c '.[]' %s > rows.jsonl writes them as lines",
 			quoted(h.Path))
+	}
+	return ""
+}
+
+// conversationIn says how to read entries that hold a conversation in a list of what was said by whom; is is true for
+// such entries, although nothing helps if only numbers say who spoke.
+func conversationIn(h *source.Head) (help string, is bool) {
+	if len(h.Entries) == 0 {
+		return "", false
+	}
+	for key, list := range h.Entries[0].Members() {
+		name, _ := key.Text()
+		first, n := json.Raw(nil), 0
+		for e := range list.Elements() {
+			if n++; first == nil {
+				first = e
+			}
+		}
+		content, role := named(first, "body", "content", "text", "message", "said"), named(first, "role", "author", "from",
+			"sender", "speaker", "who", "author_id", "sender_id")
+		if n < 2 || content == "" || role == "" {
+			continue
+		}
+		who, _ := first.Get(role)
+		if who.Kind() != json.String {
+			return fmt.Sprintf("%s is a conversation in which %s says by a number who spoke: give each message a role, "+
+				"user or assistant", name, role), true
+		}
+		return fmt.Sprintf("%s is a conversation: add --map messages=%s --map role=%s --map content=%s", name, name, role,
+			content), true
+	}
+	return "", false
+}
+
+// named returns the first of the keys under which an object has a value.
+func named(o json.Raw, keys ...string) string {
+	for _, key := range keys {
+		if v, ok := o.Get(key); ok && v.Kind() != json.Null {
+			return key
+		}
 	}
 	return ""
 }

@@ -29,10 +29,12 @@ type Conversations struct {
 
 type conversed struct {
 	messages, tools json.Raw
+	reward          json.Raw // nil: none
+	id, task        string   // empty: those of the entry
 	keys, unread    []string
 }
 
-var conversations = []Conversations{
+var conversations = append(agents, []Conversations{
 	{
 		"capybara", "the conversations are lists of input and output, as in Capybara",
 		func(h *source.Head) bool { return !hasAny(h, "chosen", "rejected") && exchangesKey(h.Entries...) != "" },
@@ -59,7 +61,7 @@ var conversations = []Conversations{
 			return hasAll(h, "query", "tools", "answers") && h.Objects("answers").Has("arguments")
 		}, xlam,
 	},
-}
+}...)
 
 // ConversationsOf returns the shape of conversations that an input has; nil: none of these, or the user said how its
 // keys are read.
@@ -91,7 +93,8 @@ func (s *Conversations) Rewrite(entry json.Raw) (_ json.Raw, unread []string, er
 	if err != nil {
 		return nil, nil, err
 	}
-	out := object(nil).set(MessagesKey, c.messages).set(ToolsKey, c.tools)
+	out := object(nil).set(MessagesKey, c.messages).set(ToolsKey, c.tools).set("reward", c.reward).name("id", c.id).
+		name("task_id", c.task)
 	for key, v := range entry.Members() {
 		name, _ := key.Text()
 		if name != MessagesKey && name != ToolsKey && !slices.Contains(c.keys, name) {

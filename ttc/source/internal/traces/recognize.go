@@ -113,6 +113,11 @@ func recognize(h *source.Head) (r source.Reading) {
 	}
 	if isOneConversation(h) {
 		r.Fit = source.Fits
+		if !asks(h.Entries) {
+			r.Problem = "the file is what a model answered, as in response.messages of the AI SDK, without what it was asked: " +
+				`write {"messages": [...]} with the messages that were sent first, then these`
+			return r
+		}
 		r.Problem = fmt.Sprintf("the file is one conversation, whose messages are its entries: jq -c '{messages: .}' %s > rows.jsonl "+
 			"writes it as an entry", h.Path)
 		return r
@@ -178,6 +183,14 @@ func takeConversations(r *source.Reading, h *source.Head, cols source.Columns, m
 func isOneConversation(h *source.Head) bool {
 	begin := bytes.TrimLeft(h.Bytes, "\xEF\xBB\xBF \t\r\n")
 	return h.Whole && len(h.Given) == 0 && bytes.HasPrefix(begin, []byte("[")) && areOfOne(h.Entries)
+}
+
+// asks reports whether a user speaks in messages.
+func asks(messages []json.Raw) bool {
+	return slices.ContainsFunc(messages, func(m json.Raw) bool {
+		role, _ := m.Get("role")
+		return !role.Is("assistant") && !role.Is("tool") && !role.Is("system")
+	})
 }
 
 // recognizeChoice reads entries with two answers and a label that says which of them is better, as the user named them.
