@@ -32,14 +32,15 @@ type Changed uint8
 
 // The changes of contexts.
 const (
-	Redacted Changed = iota + 1 // secrets and personal data in it were replaced
-	Removed                     // messages or calls that the model saw were taken out
-	OtherIDs                    // the ids of calls are those of another rollout with the same messages
-	Unknown                     // nothing recorded has this context: the builder made it
-	PartOnly                    // the row format has no place for all of it: the tools, earlier messages
+	Redacted   Changed = iota + 1 // secrets and personal data in it were replaced
+	Removed                       // messages or calls that the model saw were taken out
+	OtherIDs                      // the ids of calls are those of another rollout with the same messages
+	Unknown                       // nothing recorded has this context: the builder made it
+	PartOnly                      // the row format has no place for all of it: the tools, earlier messages
+	OtherWords                    // the turn is another rollout's: the same calls before it, differently worded users
 )
 
-var changedNames = [...]string{"", "redaction", "remove", "call_ids", "unknown", "format"}
+var changedNames = [...]string{"", "redaction", "remove", "call_ids", "unknown", "format", "worded"}
 
 // String is the change's name in files and messages.
 func (c Changed) String() string {

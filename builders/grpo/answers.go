@@ -14,21 +14,20 @@ import (
 
 // answers are the candidates of a task's examples, which were sampled for one prompt and scored: rollouts of one turn.
 type answers struct {
+	*Builder
 	tasks map[string]*answered
 }
 
 // answered is what the answers to one prompt have in common.
 type answered struct {
-	scored int
-	first  float64
-	equal  bool
+	scored
 	why    ledger.Reason // why they are left out; empty: they aren't
 	detail string
 }
 
 // answersOf judges the candidates of a task.
 func (b *Builder) answersOf(g *ttc.Group) *answers {
-	a := &answers{tasks: map[string]*answered{}}
+	a := &answers{b, map[string]*answered{}}
 	for _, ex := range g.Examples {
 		for i := range ex.Candidates {
 			c := &ex.Candidates[i]
@@ -37,20 +36,19 @@ func (b *Builder) answersOf(g *ttc.Group) *answers {
 			}
 			t := a.tasks[taskOf(ex, c)]
 			if t == nil {
-				t = &answered{first: c.Score, equal: true}
+				t = &answered{}
 				a.tasks[taskOf(ex, c)] = t
 			}
-			t.scored++
-			t.equal = t.equal && c.Score == t.first
+			t.add(c.Score)
 		}
 	}
 	for _, t := range a.tasks {
 		switch {
-		case t.scored < b.cfg.MinRollouts && b.cfg.MinRollouts > 1:
+		case int(t.n) < b.cfg.MinRollouts && b.cfg.MinRollouts > 1:
 			t.why = FewRollouts
-			t.detail = fmt.Sprintf("%d scored answers; min_rollouts is %d", t.scored, b.cfg.MinRollouts)
-		case b.cfg.NeedSpread && t.equal:
-			t.why, t.detail = EqualRewards, fmt.Sprintf("%d scored answers", t.scored)
+			t.detail = fmt.Sprintf("%d scored answers; min_rollouts is %d", int(t.n), b.cfg.MinRollouts)
+		case b.cfg.NeedSpread && t.scale.Low == t.scale.High:
+			t.why, t.detail = EqualRewards, fmt.Sprintf("%d scored answers", int(t.n))
 		}
 	}
 	return a
@@ -101,13 +99,32 @@ func (a *answers) emit(g *ttc.Group, e int, out builders.Output) error {
 				Index: int(c.Index), File: ex.File, Offset: c.Offset, Detail: detail,
 			})
 		} else {
-			err = out.Record(rolloutOf(ex, e, c))
+			err = a.record(g, e, c, out)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// record emits an answer as a rollout, with its label.
+func (a *answers) record(g *ttc.Group, e int, c *ttc.Candidate, out builders.Output) error {
+	ex := g.Examples[e]
+	task := a.tasks[taskOf(ex, c)]
+	all := task.scale
+	if g.Scales != nil {
+		if of, ok := g.Scales.Steps[c.Step]; ok {
+			all = of
+		}
+	}
+	good, known := a.label(c.Score, &task.scored, all)
+	if err := countLabel(good, known, out); err != nil {
+		return err
+	}
+	r := rolloutOf(ex, e, c)
+	r.Metadata = metadata(good, known)
+	return out.Record(r)
 }
 
 // rolloutOf is the rollout of a candidate: its prompt and its answer. No single reference covers the two together, so

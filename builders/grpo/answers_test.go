@@ -21,7 +21,7 @@ func (k *kept) Record(r builders.Record) error {
 	for _, m := range x.Messages.Messages {
 		text += " " + m.Role + "=" + m.Text
 	}
-	*k = append(*k, text)
+	*k = append(*k, text+" "+string(x.Metadata))
 	return nil
 }
 
@@ -56,15 +56,15 @@ func TestAnswers(t *testing.T) {
 		want kept
 	}{
 		"all": {Config{MinRollouts: 1}, kept{
-			"t 1: user=q assistant=1", "t 0: system=s user=q assistant=2", "a  empty_response", "a  non_finite_score",
-			"a  earlier_turns", "a  failed_scorer", "t/2 1: user=q assistant=6",
+			`t 1: user=q assistant=1 {"label": true}`, `t 0: system=s user=q assistant=2 {"label": false}`, "a  empty_response", "a  non_finite_score",
+			"a  earlier_turns", "a  failed_scorer", `t/2 1: user=q assistant=6 {"label": true}`,
 		}},
 		"of a few": {Config{MinRollouts: 2}, kept{
-			"t 1: user=q assistant=1", "t 0: system=s user=q assistant=2", "a  empty_response", "a  non_finite_score",
+			`t 1: user=q assistant=1 {"label": true}`, `t 0: system=s user=q assistant=2 {"label": false}`, "a  empty_response", "a  non_finite_score",
 			"a  earlier_turns", "a  failed_scorer", "b 2 few_rollouts",
 		}},
 		"that differ": {Config{MinRollouts: 1, NeedSpread: true}, kept{
-			"t 1: user=q assistant=1", "t 0: system=s user=q assistant=2", "a  empty_response", "a  non_finite_score",
+			`t 1: user=q assistant=1 {"label": true}`, `t 0: system=s user=q assistant=2 {"label": false}`, "a  empty_response", "a  non_finite_score",
 			"a  earlier_turns", "a  failed_scorer", "b 2 equal_rewards",
 		}},
 	} {

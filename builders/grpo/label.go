@@ -9,29 +9,44 @@ import (
 // labels returns what says whether a rollout of the task is good; known is false if nothing does: it has no reward, or
 // all rollouts of its task have the same, which is then neither above nor below their mean.
 func (b *Builder) labels(g *ttc.Group) func(*ttc.Example) (good, known bool) {
-	var own ttc.Scale
-	n, sum := 0.0, 0.0
+	var s scored
 	for _, ex := range g.Examples {
 		if isScored(ex) {
-			own.Add(*ex.Reward)
-			n, sum = n+1, sum+*ex.Reward
+			s.add(*ex.Reward)
 		}
 	}
-	all := own
+	all := s.scale
 	if g.Scales != nil {
 		all = g.Scales.Rewards
 	}
 	return func(ex *ttc.Example) (good, known bool) {
-		switch {
-		case !isScored(ex):
+		if !isScored(ex) {
 			return false, false
-		case b.cfg.GoodFrom != nil:
-			return *ex.Reward >= *b.cfg.GoodFrom, true
-		case !all.Graded:
-			return *ex.Reward == 1, true
 		}
-		return *ex.Reward > sum/n, own.Low != own.High
+		return b.label(*ex.Reward, &s, all)
 	}
+}
+
+// scored are the scores of the rollouts of a task.
+type scored struct {
+	scale  ttc.Scale
+	n, sum float64
+}
+
+func (s *scored) add(score float64) {
+	s.scale.Add(score)
+	s.n, s.sum = s.n+1, s.sum+score
+}
+
+// label says whether a score is good: compared with those of its task, and on the scale of the whole input.
+func (b *Builder) label(score float64, task *scored, all ttc.Scale) (good, known bool) {
+	switch {
+	case b.cfg.GoodFrom != nil:
+		return score >= *b.cfg.GoodFrom, true
+	case !all.Graded:
+		return score == 1, true
+	}
+	return score > task.sum/task.n, task.scale.Low != task.scale.High
 }
 
 // metadata says whether a rollout is good, for formats that label answers.

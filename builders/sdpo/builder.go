@@ -61,7 +61,7 @@ func New(cfg Config) (*Builder, error) {
 		case sourceSchema:
 			b.sources = append(b.sources, schemaSource{})
 		case sourceFeedback:
-			feedback, err := newFeedback(cfg.Hints.Feedback)
+			feedback, err := newFeedback(cfg.Hints.Feedback, cfg.Hints.MaxChars)
 			if err != nil {
 				return nil, err
 			}
@@ -317,6 +317,11 @@ func (w *work) site(t *trace, f *failure, target builders.Target) (*builders.Sit
 	}
 	if err := w.out.Count("sites/"+f.class+"/"+h.source+"/"+kind, 1); err != nil {
 		return nil, err
+	}
+	if h.short {
+		if err := w.out.Count(countedShort, 1); err != nil {
+			return nil, err
+		}
 	}
 	return &builders.Site{
 		Call: f.turn, CallSeq: f.seq, Result: f.result, Target: target, Tool: f.made.Name, Error: f.class,

@@ -47,7 +47,7 @@ type Hints struct {
 	Feedback string   `yaml:"feedback" default:"A{% if tool %} call of {{ tool }}{% else %}n action{% endif %} was tried here before and failed: {{ error | trim }}" validate:"required" doc:"wording of the source feedback: a template with the variables of a rule's text"`
 	Rules    []Rule   `yaml:"rules" validate:"dive" doc:"for the source rules: the first match counts"`
 	Command  *Command `yaml:"command" doc:"for the source command"`
-	MaxChars int      `yaml:"max_chars" default:"2000" validate:"gte=1,lte=100000" doc:"a longer hint is refused"`
+	MaxChars int      `yaml:"max_chars" default:"2000" validate:"gte=1,lte=100000" doc:"a longer hint is refused; where the source feedback repeats an error, the middle of the error is left out"`
 	LeakRun  int      `yaml:"leak_run" default:"5" validate:"gte=2" doc:"number of consecutive words that a hint must not share with its turn"`
 }
 

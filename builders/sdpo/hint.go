@@ -20,6 +20,7 @@ type hint struct {
 	source string
 	kind   builders.HintKind
 	none   bool // the source wants no hint here: no other source is asked
+	short  bool // what it repeats was longer
 }
 
 // source supplies hints. An empty text is not an answer unless none is set. An error means the source failed; its text
@@ -139,7 +140,7 @@ func (rs ruleSource) hint(_ context.Context, s *site) (hint, error) {
 		if r.none {
 			return hint{source: sourceRules, none: true}, nil
 		}
-		in, err := s.variables()
+		in, err := s.variables(s.errorText())
 		if err != nil {
 			return hint{}, fmt.Errorf("hints.rules[%d]: %w", i, err)
 		}
@@ -158,7 +159,7 @@ func (rs ruleSource) hint(_ context.Context, s *site) (hint, error) {
 // class, error_kind and error_meta (what the source says about the error: tool_error and error_meta beside the
 // message), schema (of the arguments, or none), tools (the definitions), tool_names, and problems (what is wrong with
 // the call itself).
-func (s *site) variables() (template.Input, error) {
+func (s *site) variables(failed string) (template.Input, error) {
 	tools, err := template.ToolList(s.example.Tools)
 	if err != nil {
 		return template.Input{}, err
@@ -172,7 +173,7 @@ func (s *site) variables() (template.Input, error) {
 		}
 	}
 	vars.SetStr("arguments", args)
-	vars.SetStr("error", pyvalue.Str(s.errorText()))
+	vars.SetStr("error", pyvalue.Str(failed))
 	vars.SetStr("class", pyvalue.Str(s.class))
 	vars.SetStr("error_kind", pyvalue.Str(s.told.kind))
 	meta := pyvalue.None
@@ -260,15 +261,16 @@ func joinFirst(list []string, most int, by string) string {
 // feedbackSource repeats what the environment said, which is nothing new for the turn after the error.
 type feedbackSource struct {
 	text    *template.Template
+	most    int             // characters of a hint
 	wording map[string]bool // the words of the template
 }
 
-func newFeedback(text string) (*feedbackSource, error) {
+func newFeedback(text string, most int) (*feedbackSource, error) {
 	t, err := template.Compile(text)
 	if err != nil {
 		return nil, fmt.Errorf("hints.feedback: %w", err)
 	}
-	f := &feedbackSource{text: t, wording: map[string]bool{}}
+	f := &feedbackSource{text: t, most: most, wording: map[string]bool{}}
 	for _, w := range nameWords(text) {
 		f.wording[w] = true
 	}
@@ -279,14 +281,39 @@ func (f *feedbackSource) hint(_ context.Context, s *site) (hint, error) {
 	if s.target == builders.NextTurn || strings.TrimSpace(s.text) == "" {
 		return hint{}, nil
 	}
-	in, err := s.variables()
+	failed := s.errorText()
+	text, err := f.render(s, failed)
+	over := utf8.RuneCountInString(text) - f.most
+	if err == nil && over > 0 {
+		text, err = f.render(s, shortened(failed, utf8.RuneCountInString(failed)-over))
+	}
 	if err != nil {
 		return hint{}, fmt.Errorf("hints.feedback: %w", err)
+	}
+	return hint{text: text, source: sourceFeedback, kind: s.kindOfHint(text, f.wording), short: over > 0}, nil
+}
+
+func (f *feedbackSource) render(s *site, failed string) (string, error) {
+	in, err := s.variables(failed)
+	if err != nil {
+		return "", err
 	}
 	res, err := f.text.Render(in)
 	if err != nil {
-		return hint{}, fmt.Errorf("hints.feedback: %w", err)
+		return "", err
 	}
-	text := strings.TrimSpace(res.Text)
-	return hint{text: text, source: sourceFeedback, kind: s.kindOfHint(text, f.wording)}, nil
+	return strings.TrimSpace(res.Text), nil
+}
+
+// shortened leaves out the middle of a text, so that at most so many characters are left: an error says at its
+// beginning what failed and at its end why.
+func shortened(s string, most int) string {
+	const between = "\n...\n"
+	runes := []rune(s)
+	most -= utf8.RuneCountInString(between)
+	if most < 2 || most >= len(runes) {
+		return s
+	}
+	begin := most / 3
+	return string(runes[:begin]) + between + string(runes[len(runes)-(most-begin):])
 }

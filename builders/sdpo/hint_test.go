@@ -3,6 +3,7 @@ package sdpo
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -282,8 +283,8 @@ func TestHostile(t *testing.T) {
 		calls([3]string{"2", "a", `{"x":2}`}), result("2", special),
 		calls([3]string{"3", "a", `{"x":3}`}), result("3", "Error: lone \xed\xa0\x80 surrogate"))))
 	sites := got.records[0].(*builders.Distillation).Sites
-	if len(sites) != 2 || !strings.Contains(sites[0].Hint, strings.TrimSpace(special)) ||
-		got.drops[0].Reason != HintTooLong {
+	if len(sites) != 3 || !strings.Contains(sites[1].Hint, strings.TrimSpace(special)) ||
+		utf8.RuneCountInString(sites[0].Hint) > cfg.Hints.MaxChars || !strings.Contains(sites[0].Hint, "\n...\n") {
 		t.Errorf("%d sites, %v", len(sites), got.why())
 	}
 	var many []string
@@ -299,5 +300,25 @@ func TestHostile(t *testing.T) {
 		if got := build(t, cfg, ex); len(got.drops) != 1 || got.drops[0].Reason != NoErrorSite {
 			t.Error(got.why())
 		}
+	}
+}
+
+// TestShortened checks that a long error is repeated without its middle, and counted.
+func TestShortened(t *testing.T) {
+	cfg := matching()
+	cfg.Hints.Sources = []string{sourceFeedback}
+	cfg.Hints.MaxChars = 200
+	long := "Error: the first line\n" + strings.Repeat("  at a frame\n", 100) + "the last line"
+	got := build(t, cfg, example(t, talk(user("hi"), calls([3]string{"1", "a", `{}`}), result("1", long))))
+	if len(got.records) != 1 {
+		t.Fatal(got.why())
+	}
+	h := got.records[0].(*builders.Distillation).Sites[0].Hint
+	if n := utf8.RuneCountInString(h); n > 200 || n < 190 || !strings.Contains(h, "Error: the first line\n") ||
+		!strings.HasSuffix(h, "the last line") || !strings.Contains(h, "\n...\n") {
+		t.Errorf("%d characters: %s", n, h)
+	}
+	if got.counts[countedShort] != 1 {
+		t.Error(got.counts)
 	}
 }

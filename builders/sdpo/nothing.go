@@ -13,6 +13,7 @@ import (
 // A run's counters.
 const (
 	countedCalls        = "calls"
+	countedShort        = "shortened_hints" // of the source feedback
 	countedWithoutTools = "calls_without_tools"
 )
 
@@ -57,6 +58,10 @@ func Remarks(c *Config, counters map[string]int64, near *NearMisses) []string {
 	if n := counters[countedWithoutTools]; n > 0 && len(c.Detect.Calls) > 0 {
 		out = append(out, fmt.Sprintf("%s of %d had no list of tools, so whether the tool exists and the arguments fit its schema could not be checked; give the traces a key tools",
 			ledger.Quantity(n, "call"), calls))
+	}
+	if n := counters[countedShort]; n > 0 {
+		out = append(out, fmt.Sprintf("%s of feedback would have more than hints.max_chars (%d) characters: the middle of the "+
+			"error is left out", ledger.Quantity(n, "hint"), c.Hints.MaxChars))
 	}
 	if found > 0 || calls == 0 {
 		return out

@@ -22,7 +22,7 @@ import (
 )
 
 // TestTRL: TRL's losses cover exactly the tokens of the files, which tests/trl/test_exact.py reads from the gradients.
-// The rows are conversations with tools and reasoning on four templates, 6 pairs and 6 demonstrations of each;
+// The rows are conversations with tools and reasoning on four templates, 6 pairs, 6 demonstrations and 6 rollouts of each;
 // NATGO_LONG=1 uses 26 of each, 208 rows, and the last of them has a tool result of 20,000 tokens.
 func TestTRL(t *testing.T) {
 	if testing.Short() {
@@ -119,7 +119,8 @@ func TestTorch(t *testing.T) {
 	}
 }
 
-// made returns the records built from what made.py wrote: a preference from each pair, a demonstration from each trace.
+// made returns the records built from what made.py wrote: a preference from each pair, a
+// demonstration and a rollout from each trace.
 func made(t *testing.T, work string) (items []collator.Item) {
 	t.Helper()
 	each(t, filepath.Join(work, "pairs.jsonl"), func(row json.Raw, origin *builders.Origin) {
@@ -131,6 +132,13 @@ func made(t *testing.T, work string) (items []collator.Item) {
 	each(t, filepath.Join(work, "traces.jsonl"), func(row json.Raw, origin *builders.Origin) {
 		items = append(items, collator.Item{Hash: origin.Example, Record: &builders.Resolved{
 			Record: &builders.Demonstration{Train: builders.TrainAll, Weight: 1}, Origin: origin,
+			Messages: passage(t, row, "messages"),
+		}})
+	})
+	each(t, filepath.Join(work, "traces.jsonl"), func(row json.Raw, origin *builders.Origin) {
+		reward := float64(origin.Row % 2) // every second one is good
+		items = append(items, collator.Item{Hash: "rollout " + origin.Example, Record: &builders.Resolved{
+			Record: &builders.Rollout{Reward: &reward, Task: origin.Task}, Origin: origin,
 			Messages: passage(t, row, "messages"),
 		}})
 	})
@@ -193,6 +201,7 @@ func collate(t *testing.T, dir, name string, reference *collator.Reference, item
 	}
 	c, err := collator.New(collator.Config{
 		Tokenizer: tok, Template: string(template), MaxLength: 1 << 16, BatchTokens: 1 << 17, Reference: reference,
+		RenderedRollouts: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -210,7 +219,11 @@ func collate(t *testing.T, dir, name string, reference *collator.Reference, item
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rows := result.Counts["dpo/train"].Rows + result.Counts["sft/train"].Rows; int(rows) < len(items) {
+	rows := 0
+	for _, n := range result.Counts {
+		rows += int(n.Rows)
+	}
+	if rows < len(items) {
 		t.Fatalf("%s: %d rows of %d records", dir, rows, len(items))
 	}
 }

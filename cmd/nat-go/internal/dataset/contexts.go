@@ -111,6 +111,7 @@ var changedBy = map[string]string{
 	"remove":    "messages or calls that the model saw were taken out",
 	"call_ids":  "the calls have the ids of another rollout with the same messages",
 	"unknown":   "the builder wrote it, and nothing recorded is the same",
+	"worded":    "the turn is another rollout's, with the same calls and results before it, but whose user words things differently",
 	"format":    "the format has no place for the tools or for earlier messages",
 }
 

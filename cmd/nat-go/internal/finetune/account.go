@@ -115,7 +115,12 @@ func (r *run) needsTokens() string {
 	if len(counted(r.made.Counters, "sites/")) == 0 || r.plan.config.Collator.Tokenizer != "" {
 		return ""
 	}
-	return "; hints are for token batches, and no row of text holds them: add -o collator.tokenizer=FOLDER, the folder of the model's tokenizer"
+	again := "run it again with"
+	if len(r.plan.From) > 0 {
+		again = "nat-go run " + strings.Join(r.plan.From, " ") + " --builder sdpo"
+	}
+	return "; hints are for token batches, and no row of text holds them: " + again +
+		" -o collator.tokenizer=FOLDER, the folder of the model's tokenizer"
 }
 
 // noBatches says why records went into the collator and none came out, whatever text formats they were written in.

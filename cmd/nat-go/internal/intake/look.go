@@ -27,7 +27,7 @@ import (
 // How much of an input is examined: enough to tell what it is, little enough that nobody has to wait.
 var most = extent{1000, 32 << 20}
 
-// few is how much is examined if the builder is named and no other is tried: only its settings are wanted.
+// few is how much is examined if the builder is named: its settings are wanted, and what others would make.
 var few = extent{100, 1 << 20}
 
 // extent bounds what is read, by examples or by bytes.
@@ -46,7 +46,7 @@ type Options struct {
 	// Tokenizers looks for locally available tokenizers; data never depend on it.
 	Tokenizers bool
 
-	// Builders are those named by the user, as for --builder: then none is tried.
+	// Builders are those named by the user, as for --builder: then the others are tried on the beginning.
 	Builders []string
 
 	// Overrides are settings of the configuration that is made of the input, PATH=VALUE: what it is tried with.
@@ -87,6 +87,8 @@ type Report struct {
 	LeftOut    []LeftOut `json:"left_out,omitempty"`   // by their templates
 
 	Choice Choice `json:"choice"`
+
+	others []Yield // of the beginning, if the user named the builder
 
 	read  []string // the files that are read, if others are passed over
 	steps int      // of examples
@@ -166,6 +168,10 @@ func readFormat(ctx context.Context, found *readers.Found, files []string, opt O
 	r.Choice = r.choose()
 	if len(opt.Builders) > 0 {
 		r.take(opt.Builders)
+		var err error
+		if r.others, err = y.make(ctx, r); err != nil {
+			return nil, err
+		}
 	}
 	return r, nil
 }
@@ -289,7 +295,7 @@ func (r *Report) readAll(ctx context.Context, found *readers.Found, files []stri
 	case opt.All, opt.Inspect && all != nil, opt.Quick:
 		left = extent{math.MaxInt, math.MaxInt64}
 	case len(opt.Builders) > 0:
-		left, y = few, nil
+		left = few
 	}
 	if opt.Inspect && all != nil {
 		src, err := all(ctx, cfg, files, options)

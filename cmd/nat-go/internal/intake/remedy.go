@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
@@ -173,8 +174,7 @@ func (r *Report) Also() (out []string) {
 	for _, b := range r.Choice.Builders {
 		chosen[b] = true
 	}
-	for i := range r.Builders {
-		y := &r.Builders[i]
+	for _, y := range slices.Concat(r.Builders, r.others) {
 		if chosen[y.Builder] || y.Records == 0 {
 			continue
 		}

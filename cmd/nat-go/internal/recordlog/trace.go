@@ -5,6 +5,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/internal/history"
+	"github.com/nat-go/nat-go/pairs"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
@@ -111,6 +112,7 @@ func (t *tracer) index(c *contexts) {
 			} else {
 				h = history.Then(h, c.hasher.Text("user", x.Prompt.Text))
 			}
+			t.recorded[h] = h // what a rollout of one turn is asked
 			h = history.Then(h, c.hasher.Text("assistant", x.Output))
 			t.recorded[h] = h
 		}
@@ -136,6 +138,43 @@ func (t *tracer) explain(r *builders.Resolved, turns int) []builders.Change {
 			}
 			turn++
 		}
+	}
+	if at := turns - 1; at >= 0 && out[at].By == builders.Unknown && r.Record.Kind() == builders.KindPreference {
+		if was, ok := t.worded(r); ok {
+			out[at] = builders.Change{Turn: at, By: builders.OtherWords, Was: was}
+		}
+	}
+	return out
+}
+
+// worded finds the rejected turn of a preference in another rollout, which made the same calls before and read the same
+// results.
+func (t *tracer) worded(r *builders.Resolved) (was ttc.History, ok bool) {
+	if len(r.Rejected.Nodes) != 1 || len(r.Chosen.Nodes) == 0 {
+		return 0, false
+	}
+	better := refs(slices.Concat(r.Prompt.Nodes, r.Chosen.Nodes[:1]))
+	t.hasher.NoIDs = true
+	rejected := t.hasher.Message(&r.Rejected.Nodes[0].Message)
+	for e, ex := range t.group.Examples {
+		for _, leaf := range ex.Graph.Leaves() {
+			branch := ex.Graph.Branch(leaf)
+			var worse []*ttc.Node
+			for _, n := range branch {
+				worse = append(worse, &ex.Graph.Nodes[n])
+			}
+			a, b, why := pairs.DivergeAtAction(better, worse)
+			if why == "" && a == len(r.Prompt.Nodes) && t.hasher.Message(&worse[b].Message) == rejected {
+				return t.was(e, branch[b]), true
+			}
+		}
+	}
+	return 0, false
+}
+
+func refs(nodes []ttc.Node) (out []*ttc.Node) {
+	for i := range nodes {
+		out = append(out, &nodes[i])
 	}
 	return out
 }

@@ -110,7 +110,7 @@ type Written struct {
 }
 
 // Contexts counts turns that are trained, and those of them whose context isn't as recorded, by what changed it:
-// redaction, remove, call_ids, unknown, format.
+// redaction, remove, call_ids, unknown, format, worded.
 type Contexts struct {
 	Turns   int64            `json:"turns"`
 	Changed map[string]int64 `json:"changed,omitempty"`

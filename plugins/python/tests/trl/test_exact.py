@@ -28,7 +28,7 @@ import trl
 
 import natgo
 from natgo.textrows import _MAX_DEPTH, _feature, _joined, _shape_of
-from natgo.trl import DPOTrainer, KTOTrainer, SFTTrainer, answers, demonstrations, pairs
+from natgo.trl import DPOTrainer, KTOTrainer, SFTTrainer, answers, demonstrations, pairs, rollouts
 
 WORK = pathlib.Path(os.environ["NATGO_TEST_TRL"])
 LONG = bool(os.environ.get("NATGO_LONG"))
@@ -294,6 +294,32 @@ class KTO(Case):
             with self.subTest(name):
                 trainer = self.trainer(name)
                 self.assertEqual(sorted(everything(trainer)), sorted(of_files(name, "dpo", ["chosen_", "rejected_"])))
+
+    def test_rollouts(self):
+        """Checks that exactly the model's turns of scored rollouts are trained, and that TRL alone trains what was read between them, too."""
+        name = TEMPLATES[0]
+        args = config(KTOConfig, self.out, train_sampling_strategy="sequential", per_device_train_batch_size=2 if LONG else 3)
+        data = rollouts(WORK / name / "run")
+        self.assertEqual((sum(data["label"]), len(data)), (len(data) // 2, len((WORK / "traces.jsonl").read_text().splitlines())))
+        ours = everything(KTOTrainer(model(name), args=args, train_dataset=data, processing_class=tokenizer(name)))
+        want = []
+        for batch in natgo.load(WORK / name / "run", "rl", rendered=True):
+            for ids, mask, here in zip(batch["input_ids"], batch["response_mask"], batch["attention_mask"]):
+                n = int(here.sum())
+                want.append((tuple(ids[:n].tolist()), tuple(mask[:n].nonzero()[0].tolist())))
+        self.assertEqual(sorted(ours), sorted(want))
+        rows = []
+        for at, trace in enumerate(map(json.loads, (WORK / "traces.jsonl").read_text().splitlines())):
+            first = next(i for i, m in enumerate(trace["messages"]) if m["role"] == "assistant")
+            rows.append({"prompt": trace["messages"][:first], "completion": trace["messages"][first:], "label": at % 2 == 1})
+        shape = None
+        for row in rows:
+            shape = _joined(shape, _shape_of(row, _MAX_DEPTH))
+        plain_data = Dataset.from_list(rows, features=Features({k: _feature(k, v) for k, v in shape.items()}))
+        alone = everything(trl.KTOTrainer(model(name), args=args, train_dataset=plain_data, processing_class=tokenizer(name)))
+        trained, theirs = (sum(len(places) for _, places in x) for x in (ours, alone))
+        print(f"KTO on rollouts: natgo.trl trains {trained} tokens, TRL alone {theirs}")
+        self.assertGreater(theirs, trained)
 
     def test_mismatched_answers(self):
         trainer = self.trainer(TEMPLATES[0])

@@ -124,8 +124,8 @@ func conversationIn(h *source.Head) (help string, is bool) {
 				first = e
 			}
 		}
-		content, role := named(first, "body", "content", "text", "message", "said"), named(first, "role", "author", "from",
-			"sender", "speaker", "who", "author_id", "sender_id")
+		content := named(first, "body", "content", "text", "message", "said")
+		role := named(first, "role", "author", "from", "sender", "speaker", "who", "author_id", "sender_id")
 		if n < 2 || content == "" || role == "" {
 			continue
 		}

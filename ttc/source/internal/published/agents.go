@@ -30,6 +30,69 @@ var agents = []Conversations{
 		"inspect_ai", "the entries are samples of inspect-ai: the value of the first score counts, C as 1, I and N as 0, P as 0.5",
 		func(h *source.Head) bool { return hasAll(h, "epoch", "messages", "scores") }, inspectAI,
 	},
+	{
+		"ai_sdk", "the entries have messages of the AI SDK, whose calls and results are parts",
+		func(h *source.Head) bool { return slices.ContainsFunc(h.Entries, callsInParts) }, aiSDK,
+	},
+}
+
+// callsInParts reports whether an entry has a message of the AI SDK with a call.
+func callsInParts(e json.Raw) bool {
+	for m := range value(e, "messages").Elements() {
+		for part := range value(m, "content").Elements() {
+			if value(part, "type").Is("tool-call") && value(part, "toolName") != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// aiSDK reads ModelMessages of the AI SDK.
+func aiSDK(e json.Raw) (c conversed, err error) {
+	said, err := list(value(e, "messages"))
+	if err != nil {
+		return c, fmt.Errorf("messages: %w", err)
+	}
+	var m messages
+	for x := range said.Elements() {
+		role, _ := value(x, "role").Text()
+		content := value(x, "content")
+		switch {
+		case role == "tool":
+			for part := range content.Elements() {
+				m = m.raw(object(nil).text("role", "tool").set("tool_call_id", value(part, "toolCallId")).
+					text("content", outputText(value(part, "output", "result"))).end())
+			}
+		case role != "assistant":
+			m = m.raw(x)
+		default:
+			t := turn{text: partsText(content)}
+			for part := range content.Elements() {
+				switch kind, _ := value(part, "type").Text(); kind {
+				case "reasoning":
+					text, _ := value(part, "text").Text()
+					t.thoughts = append(t.thoughts, text)
+				case "tool-call":
+					t.call(value(part, "toolCallId"), value(part, "toolName"), value(part, "input", "args"), "")
+				}
+			}
+			t.results = nil // they are messages of their own
+			m = t.add(m)
+		}
+	}
+	return conversed{messages: m.end(), keys: []string{"messages"}}, nil
+}
+
+// outputText returns the result of a call: a text, or the value of {type, value}.
+func outputText(v json.Raw) string {
+	if inner := value(v, "value"); inner != nil {
+		v = inner
+	}
+	if text, ok := v.Text(); ok {
+		return text
+	}
+	return string(v)
 }
 
 // geminiCLI reads a session of Gemini CLI (~/.gemini/tmp/*/chats): what was said, and calls beside their results.
@@ -83,7 +146,7 @@ func partsText(v json.Raw) string {
 	}
 	var texts []string
 	for part := range v.Elements() {
-		if text, ok := value(part, "text").Text(); ok {
+		if text, ok := value(part, "text").Text(); ok && !value(part, "type").Is("reasoning") {
 			texts = append(texts, text)
 		}
 	}
