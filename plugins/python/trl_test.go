@@ -22,8 +22,8 @@ import (
 )
 
 // TestTRL: TRL's losses cover exactly the tokens of the files, which tests/trl/test_exact.py reads from the gradients.
-// The rows are conversations with tools and reasoning on four templates, 6 pairs, 6 demonstrations and 6 rollouts of each;
-// NATGO_LONG=1 uses 26 of each, 208 rows, and the last of them has a tool result of 20,000 tokens.
+// The rows are conversations with tools and reasoning on four templates, 6 pairs, 6 demonstrations and 6 rollouts of
+// each; NATGO_LONG=1 uses 26 of each, and the last of them has a tool result of 20,000 tokens.
 func TestTRL(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: training takes a minute; run without -short")
