@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 // Sessions that agents store as one object a file, and what evaluations log of their samples.
