@@ -86,15 +86,15 @@ func (d *Index) split() error {
 	if err != nil {
 		return err
 	}
-	defer n.close()
 	if d.rules.Hold {
 		return d.hold(n)
 	}
-	c, err := n.components()
+	c, err := n.components(d)
+	defer c.list.Close()
 	if err != nil || c.total == 0 {
 		return err
 	}
-	if 2*c.largest.size > c.total && (d.rules.Split.Required || c.len() == 1) {
+	if 2*c.largest.size > c.total && (d.rules.Split.Required || c.list.Len() == 1) {
 		return d.undivided(n, c)
 	}
 	chosen, size, err := n.choose(c, d.rules.Split.Validation)
@@ -103,13 +103,9 @@ func (d *Index) split() error {
 	}
 	if got, want := float64(size)/float64(c.total), d.rules.Split.Validation; math.Abs(got-want) > 0.1 {
 		d.warning = fmt.Sprintf("the validation set is %.0f %% of the records where %.0f %% were asked for: a split never divides records"+
-			" that share %s or a prompt, and there are only %d groups of those", 100*got, 100*want, d.splitUnit(), c.len())
+			" that share %s or a prompt, and there are only %d groups of those", 100*got, 100*want, d.splitUnit(), c.list.Len())
 	}
-	validates, err := n.inComponents(chosen)
-	if err != nil {
-		return err
-	}
-	return d.eachOf(validates, func(row []byte, one bool) {
+	return d.eachOf(n, chosen, func(row []byte, one bool) {
 		if !one {
 			return
 		}
@@ -138,16 +134,14 @@ func (d *Index) undivided(n *nodes, c *components) error {
 
 // hold drops records that share anything with the validation side being kept without belonging to it.
 func (d *Index) hold(n *nodes) error {
-	roots, err := n.rootsOf(n.held)
-	if err != nil {
-		return err
-	}
-	holds, err := n.inComponents(roots)
-	if err != nil {
-		return err
+	roots := make([]bool, len(n.parent))
+	for node, held := range n.held {
+		if held {
+			roots[n.root(uint32(node))] = true
+		}
 	}
 	validates := false
-	err = d.eachOf(holds, func(row []byte, held bool) {
+	err := d.eachOf(n, roots, func(row []byte, held bool) {
 		for o := range d.kept(row) {
 			switch {
 			case d.of[o] == Validation:
@@ -190,16 +184,10 @@ func (d *Index) splitByPosition() {
 
 // nameOf names the first record of a component.
 func (d *Index) nameOf(n *nodes, root uint32) (string, error) {
-	one := n.table(1)
-	if err := one.add(root); err != nil {
-		return "", err
-	}
-	all, err := n.inComponents(one)
-	if err != nil {
-		return "", err
-	}
+	one := make([]bool, len(n.parent))
+	one[root] = true
 	first := uint64(math.MaxUint64)
-	err = d.eachOf(all, func(row []byte, one bool) {
+	err := d.eachOf(n, one, func(row []byte, one bool) {
 		if !one {
 			return
 		}
