@@ -14,8 +14,8 @@
 //	tag       meaning
 //	yaml      name of the key; ",inline" for an embedded struct; "-" to leave the field out
 //	default   value where the key is absent, written as in YAML; without it: null for a pointer, else Go's zero value
-//	validate  rules of go-playground/validator, and "pattern", a regular expression; "required" also means that the key
-//	          must be there
+//	validate  rules of go-playground/validator, and "pattern", a regular expression; "required" also means that the
+//	          key must be there
 //	doc       one line for people
 //	example   a value for people to see, written as in YAML
 //	secret    "true": never shown (fields of type Secret are secret anyway)

@@ -278,7 +278,8 @@ func (c *commandSource) exchange(ctx context.Context, q *question) (r reply, err
 	dec.DisallowUnknownFields()
 	switch err := dec.Decode(&r); {
 	case err != nil:
-		return r, fmt.Errorf("the hint command %s did not answer with {\"id\", \"hint\", \"kind\"}: %s", c.cfg.Run[0], process.Beginning(answer))
+		return r, fmt.Errorf("the hint command %s did not answer with {\"id\", \"hint\", \"kind\"}: %s",
+			c.cfg.Run[0], process.Beginning(answer))
 	case r.ID != q.ID:
 		return r,
 			fmt.Errorf("the hint command %s answered another question: id %s", c.cfg.Run[0],

@@ -23,7 +23,7 @@ import (
 // together solely from batches of equal width in the composer layout, so that it can be made again and compared.
 //
 //	input_ids attention_mask position_ids response_mask          [B,T]  rollouts, then the students of sites
-//	rewards advantages reward_null group row_channel row_...     [B]    row_channel: 0 rl, 1 sdpo; sites have no reward
+//	rewards advantages reward_null group row_channel row_...     [B]    row_channel: 0 rl, 1 sdpo; no reward of sites
 //	old_logprobs                                                 [B,T]  where the rollouts have them
 //	ctx_teacher_ with the first three, sdpo_loss_mask            [B,T]  with sites; a rollout is its own teacher
 //	dpo_...                                                      [B',T'] as in the dpo batch, of one width; dpo_row_

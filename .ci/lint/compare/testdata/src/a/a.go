@@ -1,5 +1,0 @@
-package a
-
-import "reflect"
-
-func same(a, b any) bool { return reflect.DeepEqual(a, b) }
