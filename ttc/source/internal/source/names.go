@@ -8,10 +8,11 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// Names makes ids unique within a file and finds duplicate entries. It remembers only hashes: 21 to 27 bytes per
-// entry. Call Reset before its first use.
+// Names makes ids unique within a file and finds duplicate entries. It remembers only hashes, some 40 bytes per entry.
+// Ids with the same hash are taken for one, so the later one gets a name that it doesn't need; entries are duplicates
+// only if both hashes agree, 128 bits. Call Reset before its first use.
 type Names struct {
-	byID     seen
+	byID     map[uint64]uint64         // hash of the first entry, by that of its id
 	repeated map[uint64]int            // by hash of the id: how many more entries had it
 	more     map[xxh3.Uint128]struct{} // entries whose id was seen before
 	part     *Part                     // names for the entries of a part; nil: this is not a part
@@ -22,7 +23,7 @@ type Names struct {
 
 // Reset forgets everything, for the next file.
 func (n *Names) Reset() {
-	n.byID = seen{}
+	n.byID = map[uint64]uint64{}
 	n.repeated = map[uint64]int{}
 	n.more = map[xxh3.Uint128]struct{}{}
 }
@@ -68,9 +69,10 @@ func (n *Names) addRow(row int64, entry xxh3.Uint128) (unique string, identical 
 
 func (n *Names) add(id string, entry xxh3.Uint128) (unique string, identical bool) {
 	key, hash := xxh3.HashString(id), entry.Hi^entry.Lo
-	first, known := n.byID.put(key, hash)
+	first, known := n.byID[key]
 	switch {
 	case !known:
+		n.byID[key] = hash
 		return id, false
 	case first == hash:
 		return "", true
@@ -82,7 +84,9 @@ func (n *Names) add(id string, entry xxh3.Uint128) (unique string, identical boo
 	for {
 		n.repeated[key]++
 		unique = fmt.Sprintf("%s#%d", id, n.repeated[key]+1)
-		if _, taken := n.byID.put(xxh3.HashString(unique), hash); !taken {
+		key := xxh3.HashString(unique)
+		if _, taken := n.byID[key]; !taken {
+			n.byID[key] = hash
 			return unique, false
 		}
 	}
