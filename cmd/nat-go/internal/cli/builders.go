@@ -10,10 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/catalog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/intake"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
 	"github.com/nat-go/nat-go/plugins/host"
 )
@@ -38,12 +37,12 @@ func (f *pluginFlags) add(cmd *cobra.Command) {
 }
 
 // load reads the catalog of the selected plugins.
-func (f *pluginFlags) load(cmd *cobra.Command) (*catalog.Catalog, error) {
+func (f *pluginFlags) load(cmd *cobra.Command) (*inspect.Catalog, error) {
 	opt, err := loadOptions(builtin.Types(), "", nil)
 	if err != nil {
 		return nil, err
 	}
-	c, found, err := catalog.Open(f.config, opt)
+	c, found, err := inspect.Open(f.config, opt)
 	if len(found) > 0 {
 		tellFindings(cmd)(found)
 	}
@@ -51,8 +50,8 @@ func (f *pluginFlags) load(cmd *cobra.Command) (*catalog.Catalog, error) {
 }
 
 // find resolves what the user named.
-func (f *pluginFlags) find(cmd *cobra.Command, name string) (*catalog.Named, error) {
-	if n, err := catalog.Program(name, f.args); n != nil || err != nil {
+func (f *pluginFlags) find(cmd *cobra.Command, name string) (*inspect.Named, error) {
+	if n, err := inspect.Program(name, f.args); n != nil || err != nil {
 		return n, err
 	}
 	c, err := f.load(cmd)
@@ -63,9 +62,9 @@ func (f *pluginFlags) find(cmd *cobra.Command, name string) (*catalog.Named, err
 }
 
 // start starts the plugin of what the user named.
-func (f *pluginFlags) start(cmd *cobra.Command, name string) (*host.Plugin, *catalog.Named, error) {
+func (f *pluginFlags) start(cmd *cobra.Command, name string) (*host.Plugin, *inspect.Named, error) {
 	for _, b := range builtin.Builders() {
-		if typ := intake.TypeOf(name); b.Info().Name == typ { // dpo, as --builder accepts it
+		if typ := inspect.TypeOf(name); b.Info().Name == typ { // dpo, as --builder accepts it
 			name = typ
 		}
 	}
@@ -175,7 +174,7 @@ func newBuildersNewCmd() *cobra.Command {
 
 func newBuildersTryCmd() *cobra.Command {
 	var flags pluginFlags
-	var try catalog.Try
+	var try inspect.Try
 	var settings string
 	cmd := &cobra.Command{
 		Use:   "try BUILDER|PLUGIN|PROGRAM --from FILE",

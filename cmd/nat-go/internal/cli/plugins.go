@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/builders/finding"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/catalog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 	"github.com/nat-go/nat-go/plugins/host"
@@ -57,7 +57,7 @@ func newPluginsListCmd() *cobra.Command {
 }
 
 // programOf names what serves a plugin's builders.
-func programOf(v catalog.Plugin) string {
+func programOf(v inspect.Plugin) string {
 	if v.Python != "" {
 		return v.Path + " " + strings.Join(host.ModuleArgs(v.Python), " ")
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/preflight"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 )
 
 // checkPlugins checks the blocks of plugins against the plugins' own schemas, which means starting those that are not
@@ -57,7 +57,7 @@ Exit code 2 if there is an error, 0 if there are only warnings and notes.`,
 				fs = finding.Sort(append(fs, plugins(cmd, file, c)...))
 			}
 			if c != nil && !noFiles && !finding.Failed(fs) {
-				fs = finding.Sort(append(fs, preflight.Check(cmd.Context(), c)...))
+				fs = finding.Sort(append(fs, inspect.Check(cmd.Context(), c)...))
 			}
 			if err := printFindings(cmd.OutOrStdout(), format, fs, colored(cmd.OutOrStdout())); err != nil {
 				return err

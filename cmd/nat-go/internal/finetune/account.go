@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/builders/sdpo"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/intake"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator"
@@ -191,7 +191,7 @@ func (r *run) remedies(ctx context.Context) (text string) {
 	if err != nil {
 		return ""
 	}
-	report, err := intake.Look(ctx, intake.Options{
+	report, err := inspect.Look(ctx, inspect.Options{
 		Paths: p.From, Source: p.Source, Map: keys, Overrides: p.Overrides,
 	})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/intake"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/readers"
@@ -197,7 +197,7 @@ func chooseInputs(ctx context.Context, p *plan) (*inputs, error) {
 	}
 	f, ok := builtin.Source(kind)
 	if !ok || f.Open == nil {
-		return nil, exit.Usagef("unknown source %q; the sources are %s", kind, intake.SourceNames())
+		return nil, exit.Usagef("unknown source %q; the sources are %s", kind, inspect.SourceNames())
 	}
 	in.read(f, p.sourceConfig(f, block), p.Compat)
 	return in, nil
@@ -209,7 +209,7 @@ func (p *plan) detect(ctx context.Context, in *inputs, kind string) error {
 	if err != nil {
 		return err
 	}
-	d, err := intake.Detect(ctx, in.paths, intake.Options{Paths: p.From, Source: kind, Map: keys})
+	d, err := inspect.Detect(ctx, in.paths, inspect.Options{Paths: p.From, Source: kind, Map: keys})
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/intake"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/plugins/host"
@@ -68,7 +68,7 @@ func (r *run) passOver(read int) {
 	if len(passed) == 0 {
 		return
 	}
-	r.warn("%s", intake.SayPassedOver(passed, read))
+	r.warn("%s", inspect.SayPassedOver(passed, read))
 	r.books.In(ledger.Source, unitFile, int64(len(passed)))
 	for _, f := range passed {
 		r.books.drop(ledger.Drop{

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/intake"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
 	"github.com/nat-go/nat-go/internal/secret"
@@ -25,11 +25,11 @@ import (
 type Request struct {
 	ConfigFile string
 	Overrides  []string
-	From       []string            // inputs, in the order of the collection runs
-	PassedOver []intake.PassedOver `json:",omitempty"` // files in folders among them that aren't read
-	Source     string              // `_type` of the source; empty: from the config, else from the input's first entry
-	Map        []string            // what keys of the input mean: "output=response"
-	Builders   []string            // without a config: "dpo", or a type as in YAML; empty: those that fit the input
+	From       []string             // inputs, in the order of the collection runs
+	PassedOver []inspect.PassedOver `json:",omitempty"` // files in folders among them that aren't read
+	Source     string               // `_type` of the source; empty: from the config, else from the input's first entry
+	Map        []string             // what keys of the input mean: "output=response"
+	Builders   []string             // without a config: "dpo", or a type as in YAML; empty: those that fit the input
 	Formats    []string
 	Adapter    string // "files", or a name of trainer_adapters
 	OutputDir  string
@@ -201,7 +201,7 @@ func keyMap(pairs []string) (keyMapping, error) {
 				p,
 			)
 		}
-		if known := intake.MapNames(); !slices.Contains(known, strings.TrimSuffix(name, "_key")) {
+		if known := inspect.MapNames(); !slices.Contains(known, strings.TrimSuffix(name, "_key")) {
 			return nil, exit.Usagef("--map %s: unknown name %q; --map takes %s", p, name, strings.Join(known, ", "))
 		}
 		m[name] = key
@@ -239,13 +239,13 @@ func builderOverrides(c *config.Config, builders []string) (out []config.Overrid
 		}
 		names := is(func(x config.Block) string { return x.Name }, b)
 		if len(names) == 0 {
-			names = is(func(x config.Block) string { return x.Type }, intake.TypeOf(b))
+			names = is(func(x config.Block) string { return x.Type }, inspect.TypeOf(b))
 		}
 		if len(names) == 0 {
 			names = []string{strings.NewReplacer("/", "_", ".", "_").Replace(b)}
 			out = append(
 				out,
-				config.Override(fmt.Sprintf("trajectory_builders.%s._type=%s", names[0], intake.TypeOf(b))),
+				config.Override(fmt.Sprintf("trajectory_builders.%s._type=%s", names[0], inspect.TypeOf(b))),
 			)
 		}
 		used = append(used, names...)
@@ -260,7 +260,7 @@ func configOfInput(ctx context.Context, req *Request, keys keyMapping) (text []b
 	if req.Compat == compat.NAT {
 		return configOfFlags(req)
 	}
-	r, err := intake.Look(ctx, intake.Options{
+	r, err := inspect.Look(ctx, inspect.Options{
 		Paths: req.From, Source: req.Source, Map: keys, Builders: req.Builders, Overrides: req.Overrides,
 	})
 	if err != nil {
@@ -290,7 +290,7 @@ func configOfFlags(req *Request) (text []byte, line string, err error) {
 			name = t
 		}
 		names = append(names, name)
-		fmt.Fprintf(&b, "  %s: {_type: %s}\n", name, intake.TypeOf(t))
+		fmt.Fprintf(&b, "  %s: {_type: %s}\n", name, inspect.TypeOf(t))
 	}
 	fmt.Fprintf(
 		&b,

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/intake"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 )
 
 // Inspection says what to examine.
@@ -17,7 +17,7 @@ type Inspection struct {
 	Quick    bool     // read only a sample of each file
 }
 
-func (in *Inspection) options() (opt intake.Options, err error) {
+func (in *Inspection) options() (opt inspect.Options, err error) {
 	keys, err := keyMap(in.Map)
 	if err != nil {
 		return opt, err
@@ -25,22 +25,22 @@ func (in *Inspection) options() (opt intake.Options, err error) {
 	if len(in.From) == 0 {
 		return opt, exit.Usagef("which input? Name a file, a folder, or - for standard input")
 	}
-	return intake.Options{
+	return inspect.Options{
 		Paths: in.From, Source: in.Source, Map: keys, Builders: in.Builders, Tokenizers: true, Quick: in.Quick,
 	}, nil
 }
 
 // Propose says how an input would be run.
-func Propose(ctx context.Context, in Inspection) (*intake.Report, error) {
+func Propose(ctx context.Context, in Inspection) (*inspect.Report, error) {
 	opt, err := in.options()
 	if err != nil {
 		return nil, err
 	}
-	return intake.Look(ctx, opt)
+	return inspect.Look(ctx, opt)
 }
 
 // Inspect says what inputs are, what they contain, and what would be made of them.
-func Inspect(ctx context.Context, in Inspection) (*intake.Inspection, error) {
+func Inspect(ctx context.Context, in Inspection) (*inspect.Inspection, error) {
 	opt, err := in.options()
 	if err != nil {
 		return nil, err
@@ -53,5 +53,5 @@ func Inspect(ctx context.Context, in Inspection) (*intake.Inspection, error) {
 		defer p.tokenizer.Close()
 		opt.Prove = p.prove
 	}
-	return intake.Inspect(ctx, opt)
+	return inspect.Inspect(ctx, opt)
 }

@@ -1,0 +1,211 @@
+package inspect
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/ttc"
+)
+
+// Carried is how many of a builder's records a row format has a place for.
+type Carried struct {
+	Format  string `json:"format"`
+	Tried   int64  `json:"tried"`
+	Records int64  `json:"records"`
+	Why     string `json:"why,omitempty"` // why the first was refused
+
+	Turns rows.Turns `json:"turns,omitzero"`  // of demonstrations, of refused ones too
+	Bytes int64      `json:"bytes,omitempty"` // of the rows
+
+	enc *rows.Encoder
+	buf []byte
+}
+
+// mostTried is how many of a builder's records are tried with each format.
+const mostTried = 200
+
+// formats returns those whose rows stand alone, as lines: their tables carry the same records.
+func formats(opt rows.Options) (all []*Carried) {
+	for _, f := range rows.Formats() {
+		if !f.Declared() && !f.SharesRows() {
+			all = append(all, &Carried{Format: f.Name, enc: rows.NewEncoder(f, opt)})
+		}
+	}
+	return all
+}
+
+// try tries a record of the group with each format that suits its kind.
+func (y *Yield) try(g *ttc.Group, rec builders.Record, opt rows.Options) error {
+	if y.Records > mostTried {
+		return nil
+	}
+	if y.Formats == nil {
+		y.Formats = formats(opt)
+	}
+	r, err := resolve(g, rec)
+	if err != nil || r == nil {
+		return err
+	}
+	for _, c := range y.Formats {
+		if !slices.Contains(c.enc.Carries, rec.Kind()) {
+			continue
+		}
+		c.Tried++
+		c.enc.Begin()
+		var refused *rows.CannotCarry
+		c.buf, _, err = c.enc.Append(c.buf[:0], rows.Train, r)
+		c.Turns.Add(c.enc.Turns())
+		c.Bytes += int64(len(c.buf))
+		switch {
+		case err == nil:
+			c.Records++
+		case c.Why != "":
+		case errors.As(err, &refused):
+			c.Why = refused.Why
+		default:
+			c.Why = err.Error()
+		}
+	}
+	return nil
+}
+
+// resolve makes a pair or a demonstration self-contained; it returns nil if it is neither.
+func resolve(g *ttc.Group, rec builders.Record) (r *builders.Resolved, err error) {
+	ex := g.Examples[rec.Header().Example]
+	r = &builders.Resolved{Record: rec, Origin: &builders.Origin{Example: ex.ID, Tools: ex.Tools}}
+	switch v := rec.(type) {
+	case *builders.Preference:
+		if r.Prompt, err = builders.Resolve(g, v.Prompt); err != nil {
+			return nil, err
+		}
+		if r.Chosen, err = builders.Resolve(g, v.Chosen); err != nil {
+			return nil, err
+		}
+		r.Rejected, err = builders.Resolve(g, v.Rejected)
+	case *builders.Demonstration:
+		r.Messages, err = builders.Resolve(g, v.Messages)
+	default:
+		return nil, nil
+	}
+	return r, err
+}
+
+// dear is how many times the text of its conversations a format's rows may have, if it is to be chosen for carrying
+// more turns: a trainer has to forward all of it.
+const dear = 3
+
+// best returns the preferred format or, if another one carries more of what the builder makes and isn't dear, that one.
+func (r *Report) best(builder, preferred string) string {
+	var chosen *Carried
+	for _, c := range r.carried(builder) {
+		if c.Format == preferred {
+			chosen = c
+		}
+	}
+	if chosen == nil {
+		return preferred
+	}
+	for _, c := range r.carried(builder) {
+		if c.carries() > chosen.carries() && c.times() <= dear && slices.Contains(readily, c.Format) {
+			chosen = c
+		}
+	}
+	return chosen.Format
+}
+
+// carries returns how many turns a format carries or, for pairs, records.
+func (c *Carried) carries() int64 {
+	if c.Turns.Carried+c.Turns.Lost > 0 {
+		return c.Turns.Carried
+	}
+	return c.Records
+}
+
+// Whole reports whether a format carries everything that was tried.
+func (c *Carried) Whole() bool { return c.Records == c.Tried && c.Turns.Lost == 0 }
+
+// times returns how many times the text of its conversations a format's rows have.
+func (c *Carried) times() float64 {
+	if once := c.Bytes - c.Turns.Repeated; once > 0 {
+		return float64(c.Bytes) / float64(once)
+	}
+	return 1
+}
+
+// readily lists the formats that are preferred unless others are requested, because many trainers read them.
+var readily = []string{"trl", "messages"}
+
+func (r *Report) carried(builder string) []*Carried {
+	for _, y := range r.Builders {
+		if y.Builder == builder {
+			return y.Formats
+		}
+	}
+	return nil
+}
+
+// Losses reports which of the chosen formats have no place for some records, and which format has one.
+func (r *Report) Losses() (out []string) {
+	for _, y := range r.Builders {
+		if !slices.Contains(r.Choice.Builders, y.Builder) {
+			continue
+		}
+		for _, c := range y.Formats {
+			if !slices.Contains(r.Choice.Formats, c.Format) || c.Whole() {
+				continue
+			}
+			text := c.String()
+			if other := y.Instead(c); other != nil {
+				text += fmt.Sprintf("; %s (dataset.formats)", other.offer())
+			}
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// String says, for people, what a format can't carry.
+func (c *Carried) String() string {
+	if c.Records == c.Tried && c.Turns.Lost > 0 {
+		return fmt.Sprintf("%s carries %d of %d turns: its trainers train every turn, so a row ends before the first that is "+
+			"context only", c.Format, c.Turns.Carried, c.Turns.Carried+c.Turns.Lost)
+	}
+	text := fmt.Sprintf("%s carries %d of %d records", c.Format, c.Records, c.Tried)
+	if all := c.Turns.Carried + c.Turns.Lost; all > 0 && c.Records > 0 {
+		text += fmt.Sprintf(", %d of %d turns", c.Turns.Carried, all)
+	}
+	return text + ": " + c.Why
+}
+
+// offer says what a format carries, and at what cost.
+func (c *Carried) offer() string {
+	text := fmt.Sprintf("%s carries %d", c.Format, c.carries())
+	if times := c.times(); times > 1.05 {
+		text += fmt.Sprintf(", in %.1f times the text of the conversations", times)
+	}
+	return text
+}
+
+// Offer says which format carries more than c, and at what cost; empty: none does.
+func (y *Yield) Offer(c *Carried) string {
+	if other := y.Instead(c); other != nil {
+		return other.offer()
+	}
+	return ""
+}
+
+// Instead returns the format that carries most, if it is more than c carries; among equals, one that many trainers
+// read.
+func (y *Yield) Instead(c *Carried) (other *Carried) {
+	for _, o := range y.Formats {
+		better := other == nil || o.carries() > other.carries() ||
+			o.carries() == other.carries() && slices.Contains(readily, o.Format)
+		if o.carries() > c.carries() && better {
+			other = o
+		}
+	}
+	return other
+}

@@ -1,0 +1,138 @@
+package inspect
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
+	"github.com/nat-go/nat-go/plugins/host"
+)
+
+// Catalog holds the plugins of a configuration, the installed ones, and what they are locked to.
+type Catalog struct {
+	Configured []config.Plugin
+	Lock       *plugins.Lock
+}
+
+// Open reads the plugins of a configuration, and the lock file beside it; without a configuration, the lock file in the
+// current folder. If the configuration can't be read, it returns findings along with the error.
+func Open(configFile string, o config.Options) (*Catalog, []finding.Finding, error) {
+	dir := "."
+	c := &Catalog{}
+	if configFile != "" {
+		dir = filepath.Dir(configFile)
+		conf, found := config.Load(configFile, o)
+		if conf == nil {
+			return nil, found, exit.Usagef("%s can't be read", configFile)
+		}
+		c.Configured = conf.Plugins
+	}
+	var err error
+	if c.Lock, err = plugins.ReadLock(dir); err != nil {
+		return nil, nil, exit.With(exit.Environment, err)
+	}
+	return c, nil, nil
+}
+
+// Names lists the plugins of the configuration, then the installed ones.
+func (c *Catalog) Names() (names []string) {
+	for _, p := range c.Configured {
+		names = append(names, p.Name)
+	}
+	for _, p := range plugins.Installed() {
+		if !slices.Contains(names, p.Name) {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// Named is what the user named: a plugin, or one of its builders.
+type Named struct {
+	Spec    host.Spec
+	Builder string // empty: none was named
+	name    string // as written
+	lock    *plugins.Lock
+}
+
+// Program resolves names that need no catalog: "" or a built-in builder is this program itself, a path is that program.
+// For any other name it returns nil.
+func Program(name string, args []string) (*Named, error) {
+	for _, b := range builtin.Builders() {
+		if name == "" || name == builtin.PluginName || b.Info().Name == name {
+			spec := host.Spec{
+				Name:  builtin.PluginName,
+				Self:  true,
+				Args:  []string{builtin.ServeCommand},
+				Known: explain.Known,
+			}
+			return &Named{Spec: spec, Builder: strings.TrimPrefix(name, builtin.PluginName), name: name}, nil
+		}
+	}
+	info, err := os.Stat(name)
+	if filepath.IsAbs(name) || strings.HasPrefix(name, ".") { // a plugin can't have such a name
+		switch {
+		case err != nil:
+			return nil, exit.Usagef("there is no program %s", name)
+		case info.IsDir():
+			return nil, exit.Usagef("%s is a folder: name the program in it", name)
+		}
+	}
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, nil
+	}
+	path, err := filepath.Abs(name)
+	if err != nil {
+		return nil, err
+	}
+	base := strings.TrimPrefix(filepath.Base(name), "nat-go-builder-")
+	return &Named{
+		Spec: host.Spec{Name: base, Path: path, Args: args, StartTimeout: time.Minute, Known: explain.Known},
+		name: name,
+	}, nil
+}
+
+// Plugin finds a plugin by its name, or a builder as PLUGIN/BUILDER.
+func (c *Catalog) Plugin(name string) (*Named, error) {
+	plugin, builder, _ := strings.Cut(name, "/")
+	spec, err := plugins.Spec(plugin, c.Configured, c.Lock)
+	if err != nil {
+		return nil, exit.With(exit.Usage, err)
+	}
+	return &Named{Spec: spec, Builder: builder, name: name, lock: c.Lock}, nil
+}
+
+// Start starts the plugin, which must match the lock.
+func (n *Named) Start(ctx context.Context, log zerolog.Logger) (*host.Plugin, error) {
+	p, err := host.Start(ctx, n.Spec, log)
+	if err != nil {
+		return nil, exit.With(exit.Environment, err)
+	}
+	if err := n.lock.Check(n.Spec.Name, p); err != nil {
+		p.Close()
+		return nil, exit.With(exit.Environment, err)
+	}
+	return p, nil
+}
+
+// Among chooses one of the plugin's builders: the named one, else the requested one, else the only one.
+func (n *Named) Among(p *host.Plugin, asked string) string {
+	if n.Builder != "" {
+		return n.Builder
+	}
+	if infos := p.Describe(); asked == "" && len(infos) == 1 {
+		return infos[0].Name
+	}
+	return asked
+}

@@ -1,0 +1,176 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// The names of the built-in builders that the choice refers to.
+const (
+	dpoBuilder  = "dpo_traj_builder"
+	sftBuilder  = "sft_traj_builder"
+	sdpoBuilder = "sdpo_traj_builder"
+	grpoBuilder = "grpo_traj_builder"
+)
+
+// builderSuffix ends the type of every built-in builder.
+const builderSuffix = "_traj_builder"
+
+func shortName(typ string) string { return strings.TrimSuffix(typ, builderSuffix) }
+
+// TypeOf returns the type of a builder named as for --builder: "dpo", or the type itself.
+func TypeOf(name string) string {
+	if strings.ContainsAny(name, "/_") {
+		return name
+	}
+	return name + builderSuffix
+}
+
+// Choice says which builder and row format fit an input.
+type Choice struct {
+	Builders []string `json:"builders"` // types
+	Formats  []string `json:"formats"`
+	SplitBy  string   `json:"split_by"`
+	Why      string   `json:"why"` // in words; if there is nothing to choose, what is missing
+}
+
+// Records returns how many records a builder makes from what was examined.
+func (r *Report) Records(typ string) int64 {
+	for _, y := range r.Builders {
+		if y.Builder == typ {
+			return y.Records
+		}
+	}
+	return 0
+}
+
+// choose prefers pairs if there are any, because they were scored to be compared. Otherwise what the model said is
+// imitated.
+func (r *Report) choose() Choice {
+	c := Choice{SplitBy: "example"}
+	if r.Tasks > 0 {
+		c.SplitBy = "task"
+	}
+	switch {
+	case r.Records(dpoBuilder) > 0:
+		c.Builders = []string{dpoBuilder}
+		c.Why = "answers to one prompt with different scores make preference pairs"
+		if r.Choices == int(r.Records(dpoBuilder)) && r.Names != nil && r.Source == "traces" {
+			c.Why = "ready pairs of a better and a worse answer"
+		}
+	case r.Records(sftBuilder) > 0:
+		c.Builders = []string{sftBuilder}
+		c.Why = "conversations to imitate"
+		switch {
+		case r.Labelled() && !r.Lower:
+			c.Why = "nothing can be compared, and every score is 0 or 1: what is labelled 1 is imitated"
+		case r.Candidates > 0:
+			c.Why = "no prompt has answers with different scores, so there is nothing to compare: the answers are imitated"
+		case r.Tasks > 0 && r.Scored > 0:
+			c.Why = "the best-scored conversations of each task are imitated"
+		}
+	default:
+		c.Why = r.nothing()
+	}
+	for _, b := range c.Builders {
+		c.Formats = append(c.Formats, r.Format(b))
+	}
+	return c
+}
+
+// take uses the builders named by the user, as for --builder.
+func (r *Report) take(names []string) {
+	r.Choice.Builders, r.Choice.Formats, r.Choice.Why = nil, nil, asked
+	for _, name := range names {
+		typ := TypeOf(name)
+		r.Choice.Builders = append(r.Choice.Builders, typ)
+		if f := r.Format(typ); !slices.Contains(r.Choice.Formats, f) {
+			r.Choice.Formats = append(r.Choice.Formats, f)
+		}
+	}
+}
+
+// nothing says why no builder makes anything.
+func (r *Report) nothing() string {
+	var parts []string
+	for _, reason := range sorted(r.Dropped) {
+		parts = append(parts, fmt.Sprintf("%d %s", r.Dropped[reason], reason))
+	}
+	for _, name := range sorted(r.Stats.Unread) {
+		parts = append(parts, fmt.Sprintf("not read: %s, %s", name, quantity(int(r.Stats.Unread[name]), "time")))
+	}
+	for _, y := range r.Builders {
+		if y.Builder != sftBuilder && y.Builder != dpoBuilder {
+			continue
+		}
+		for _, reason := range sorted(y.Dropped) {
+			parts = append(parts, fmt.Sprintf("%s: %d %s", y.Name(), y.Dropped[reason], reason))
+		}
+	}
+	if parts == nil {
+		return "no builder makes anything from it"
+	}
+	why := "no builder makes anything from it (" + strings.Join(parts, "; ") + ")"
+	if len(r.Details) > 0 {
+		why += ": " + strings.Join(r.Details, "; ")
+	}
+	return why
+}
+
+// Format returns the row format for what a builder makes of the input.
+func (r *Report) Format(builder string) string {
+	switch {
+	case builder == grpoBuilder:
+		return "verl"
+	case builder == sftBuilder && r.Candidates == 0 && (r.ToolCalls > 0 || r.Turns > r.Examples):
+		return r.best(builder, "messages")
+	}
+	return r.best(builder, "trl")
+}
+
+// asked is why a builder named by the user was chosen.
+const asked = "as asked"
+
+// Line says in one line how the input is read and what is made of it; empty if the user specified everything.
+func (r *Report) Line() string {
+	if len(r.Guessed) == 0 && r.Choice.Why == asked {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "read as %s", r.Source)
+	if len(r.Guessed) > 0 {
+		fmt.Fprintf(&b, " (%s)", strings.Join(r.Guessed, "; "))
+	}
+	var names []string
+	for _, t := range r.Choice.Builders {
+		names = append(names, shortName(t))
+	}
+	if names == nil {
+		return b.String()
+	}
+	fmt.Fprintf(&b, "; builder %s, format %s: %s",
+		strings.Join(names, ", "), strings.Join(r.Choice.Formats, ", "), r.Choice.Why)
+	for _, loss := range r.Losses() {
+		b.WriteString("; " + loss)
+	}
+	return b.String()
+}
+
+func sorted(m map[string]int64) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(x, y string) int {
+		if m[x] != m[y] {
+			return int(m[y] - m[x])
+		}
+		return strings.Compare(x, y)
+	})
+	return names
+}
+
+func quantity(n int, unit string) string { return ledger.Quantity(int64(n), unit) }

@@ -1,0 +1,283 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/objects"
+	"github.com/nat-go/nat-go/internal/secret"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/readers"
+)
+
+// patience is how long the inputs are examined. What takes longer, on a slow disk for example, is left to the run.
+const patience = 10 * time.Second
+
+// content examines the beginning of an input the way the run would read it: whether its source can read it, what it
+// leaves out, and what the builders and formats make of the rest.
+func (k *check) content(ctx context.Context, b *config.Block, f source.Factory) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	files := sampledFiles(f, f.Paths(b.Config))
+	s := NewSample(k.options())
+	usable := false
+	for _, file := range files {
+		r, err := s.Read(ctx, f, b.Config, file)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			k.unreadable(ctx, b, file, err)
+			return
+		}
+		if usable = usable || r.Usable(); !r.Usable() && len(r.Dropped) > 0 {
+			k.unusable(ctx, b, file, r)
+			return
+		}
+		k.losing(b, file, r)
+	}
+	if usable {
+		k.yield(ctx, b, s)
+	}
+}
+
+// sampledFiles returns files of an input that can be read here, spread evenly over all of them.
+func sampledFiles(f source.Factory, paths []string) (files []string) {
+	name := readers.NATFile
+	if f.File != "" {
+		name = f.File
+	}
+	paths = slices.DeleteFunc(slices.Clone(paths), func(p string) bool {
+		return p == source.Stdin || objects.Is(p) || strings.Contains(p, "${")
+	})
+	all, err := source.Expand(paths, name)
+	if f.OpenAll != nil {
+		all, err = source.Matches(paths)
+	}
+	if err != nil {
+		return nil
+	}
+	step := (len(all) + SampledFiles - 1) / SampledFiles
+	for i := 0; i < len(all); i += step {
+		if Regular(all[i]) {
+			files = append(files, all[i])
+		}
+	}
+	return files
+}
+
+// options returns the options of the rows that the configuration has written.
+func (k *check) options() (opt rows.Options) {
+	if k.config.Dataset.PromptAs == "text" {
+		opt.TextPrompt = rows.PlainText
+	}
+	opt.LastTurn = k.config.Dataset.Turns == "last"
+	opt.Stretch = k.config.Dataset.Completion == "stretch"
+	return opt
+}
+
+// unreadable reports a file that a run would stop at.
+func (k *check) unreadable(ctx context.Context, b *config.Block, file string, err error) {
+	what, fix := err.Error(), ""
+	var bad *source.Error
+	if errors.As(err, &bad) {
+		what, fix = bad.What, clause(bad.Help)
+		if bad.Line > 0 {
+			what = fmt.Sprintf("line %d: %s", bad.Line, what)
+		}
+	}
+	if as := k.readAs(ctx, b, file); as != "" {
+		fix = as
+	} else if fix == "" {
+		fix = "name another file, or make this one again"
+	}
+	k.report(config.CodeContent, fmt.Sprintf("the input %q can't be read as %s: %s", file, b.Type, secret.Shape(what)),
+		fix,
+		b.Section, b.Name, "path")
+}
+
+// clause writes a sentence as fixes are written.
+func clause(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToLower(first)) + text[size:]
+}
+
+// unusable reports a file of which nothing would be used.
+func (k *check) unusable(ctx context.Context, b *config.Block, file string, r *Report) {
+	fix := k.readAs(ctx, b, file)
+	if fix == "" {
+		fix = "`nat-go inspect " + file + "` says how it can be read"
+	}
+	k.report(config.CodeContent,
+		fmt.Sprintf("nothing at the beginning of the input %q can be used as %s: %s", file, b.Type, dropped(r)), fix,
+		b.Section, b.Name, "path")
+}
+
+// harmless are reasons for leaving out parts of an input that nobody misses.
+var harmless = []ledger.Reason{source.OtherStep, source.KeyNotUsed, source.IdenticalRow}
+
+// losing warns of what the source would leave out.
+func (k *check) losing(b *config.Block, file string, r *Report) {
+	for _, reason := range harmless {
+		delete(r.Dropped, string(reason))
+	}
+	if len(r.Dropped) == 0 {
+		return
+	}
+	k.found = append(k.found, k.config.Place(finding.Finding{
+		Code: config.CodeContent, Severity: finding.Warning,
+		Message: fmt.Sprintf("some of the beginning of the input %q would be left out: %s", file, dropped(r)),
+		Fix:     "`nat-go explain REASON` says what can be done about each reason",
+	}, b.Section, b.Name, "path"))
+}
+
+// dropped says what was left out: each reason with its count, and the first in detail.
+func dropped(r *Report) string {
+	var parts []string
+	for _, reason := range slices.Sorted(maps.Keys(r.Dropped)) {
+		parts = append(parts, fmt.Sprintf("%d %s", r.Dropped[reason], reason))
+	}
+	text := strings.Join(parts, ", ")
+	if len(r.Details) > 0 {
+		text += " (" + secret.Shape(r.Details[0]) + ")"
+	}
+	return text
+}
+
+// readAs returns what to write to have a file read as it is recognised; empty if that is how it is read, or nobody
+// knows.
+func (k *check) readAs(ctx context.Context, b *config.Block, file string) string {
+	found, err := readers.Recognize(ctx, builtin.Sources(), "", file, nil)
+	var unknown *readers.UnknownError
+	if errors.As(err, &unknown) {
+		return keySettings(b, unknown.Like)
+	}
+	if err != nil || b.Spec == nil {
+		return ""
+	}
+	var parts []string
+	now := map[string]any{}
+	if found.Source.Type != b.Type {
+		parts = append(parts, "_type: "+found.Source.Type)
+	} else if text, fs := b.JSON(b.Spec); !finding.Failed(fs) {
+		_ = json.Unmarshal(text, &now) // it was made just now
+	}
+	for _, key := range slices.Sorted(maps.Keys(found.Settings)) {
+		if now[key] != found.Settings[key] {
+			parts = append(parts, key+": "+found.Settings[key])
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	return "write " + strings.Join(parts, ", ")
+}
+
+// keySettings returns the settings that name keys which may mean what the source wants; empty if it has none such.
+func keySettings(b *config.Block, like [][2]string) string {
+	if b.Spec == nil {
+		return ""
+	}
+	var parts []string
+	for _, l := range like {
+		setting := l[0] + "_key"
+		if f, ok := builtin.Source(b.Type); ok && f.Same[setting] != "" {
+			setting = f.Same[setting]
+		}
+		if slices.ContainsFunc(b.Spec.Fields, func(f schema.Field) bool { return f.Name == setting }) {
+			parts = append(parts, setting+": "+l[1])
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	return "write what the keys mean, perhaps " + strings.Join(parts, ", ")
+}
+
+// yield reports builders that make nothing of the sample, and formats that can't carry what they make of it.
+func (k *check) yield(ctx context.Context, b *config.Block, s *Sample) {
+	d := &k.config.Dataset
+	if d.Scores != nil || len(d.ScoreRules) > 0 { // scores come later
+		return
+	}
+	for _, selected := range k.config.Selected() {
+		for _, f := range builtin.Builders() {
+			if f.Info().Name != selected.Type || selected.Spec == nil {
+				continue
+			}
+			settings, fs := selected.JSON(selected.Spec)
+			if finding.Failed(fs) {
+				continue
+			}
+			y, err := s.Build(ctx, f, settings)
+			switch {
+			case err != nil || y == nil || ctx.Err() != nil:
+			case y.Records == 0:
+				k.barren(ctx, &selected, b, s, y)
+			default:
+				k.carried(y)
+			}
+		}
+	}
+}
+
+// barren reports a builder that makes nothing of what was read: for a whole input that is an error.
+func (k *check) barren(ctx context.Context, builder, input *config.Block, s *Sample, y *Yield) {
+	var parts []string
+	for _, reason := range slices.Sorted(maps.Keys(y.Dropped)) {
+		parts = append(parts, fmt.Sprintf("%d %s", y.Dropped[reason], reason))
+	}
+	read, severity := "beginning, "+ledger.Quantity(int64(s.Examples), "example"), finding.Warning
+	if s.Whole {
+		read, severity = ledger.Quantity(int64(s.Examples), "example"), finding.Error
+	}
+	message := fmt.Sprintf("%s makes no record from sources.%s (%s)", builder.Type, input.Name, read)
+	if parts != nil {
+		message += ": " + strings.Join(parts, ", ")
+	}
+	fix := "`nat-go explain REASON` says what can be done about a reason; `nat-go inspect` says what each builder makes of a file"
+	for _, f := range builtin.Builders() {
+		if other, err := s.Build(ctx, f, []byte("{}")); err == nil && other != nil && other.Records > 0 {
+			fix = fmt.Sprintf("write _type: %s, which makes %s from them", other.Builder,
+				ledger.Quantity(other.Records, "record"))
+		}
+	}
+	k.found = append(k.found, k.config.Place(finding.Finding{
+		Code: config.CodeContent, Severity: severity, Message: message, Fix: fix,
+	}, builder.Section, builder.Name, "_type"))
+}
+
+// carried warns of formats that have no place for some of the records.
+func (k *check) carried(y *Yield) {
+	for _, c := range y.Formats {
+		i := slices.IndexFunc(k.config.Dataset.Formats, func(name string) bool {
+			return strings.TrimSuffix(name, rows.TableSuffix) == c.Format
+		})
+		if i < 0 || c.Whole() {
+			continue
+		}
+		fix := "leave it out"
+		if other := y.Offer(c); other != "" {
+			fix = "write another format: " + other
+		}
+		k.found = append(k.found, k.config.Place(finding.Finding{
+			Code: config.CodeCarries, Severity: finding.Warning,
+			Message: "of what was read of the input, " + c.String(), Fix: fix,
+		}, "dataset", "formats", strconv.Itoa(i)))
+	}
+}

@@ -1,0 +1,231 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
+	"github.com/nat-go/nat-go/internal/terminal"
+	"github.com/nat-go/nat-go/internal/terminal/columns"
+	"github.com/nat-go/nat-go/plugins/host"
+)
+
+// Builder is a builder as printed.
+type Builder struct {
+	Type      string          `json:"type"` // the value for _type
+	Plugin    string          `json:"plugin"`
+	Version   string          `json:"version"`
+	Stability string          `json:"stability"`
+	Unit      string          `json:"unit"`
+	Kinds     []string        `json:"kinds"`
+	Doc       string          `json:"doc"`
+	Schema    json.RawMessage `json:"config_schema,omitempty"`
+}
+
+func viewOf(plugin string, b host.BuilderInfo) Builder {
+	v := Builder{
+		Type: plugin + "/" + b.Name, Plugin: plugin, Version: b.Version,
+		Stability: b.Stability, Unit: b.Unit.String(), Doc: b.Doc,
+	}
+	if plugin == builtin.PluginName {
+		v.Type = b.Name
+	}
+	for _, k := range b.Kinds {
+		v.Kinds = append(v.Kinds, k.String())
+	}
+	if json.Valid(b.ConfigSchema) {
+		v.Schema = b.ConfigSchema
+	}
+	return v
+}
+
+// List is all available builders, and why some plugins could not be asked for theirs.
+type List struct {
+	Builders []Builder         `json:"builders"`
+	Failed   map[string]string `json:"failed,omitempty"`
+	plugins  []string
+}
+
+// Builders lists the built-in builders, and starts every plugin to ask what it serves.
+func (c *Catalog) Builders(ctx context.Context) *List {
+	l := &List{Failed: map[string]string{}, plugins: c.Names()}
+	for _, f := range builtin.Builders() {
+		i := f.Info()
+		l.Builders = append(l.Builders, viewOf(builtin.PluginName, host.BuilderInfo{
+			Name: i.Name, Version: i.Version, Stability: i.Stability, Doc: i.Doc, Unit: i.Unit, Kinds: i.Kinds,
+		}))
+	}
+	for _, name := range l.plugins {
+		views, err := c.ask(ctx, name)
+		if err != nil {
+			l.Failed[name] = err.Error()
+		}
+		l.Builders = append(l.Builders, views...)
+	}
+	return l
+}
+
+// ask starts a plugin to ask what it serves.
+func (c *Catalog) ask(ctx context.Context, name string) (views []Builder, err error) {
+	spec, err := plugins.Spec(name, c.Configured, c.Lock)
+	if err != nil {
+		return nil, err
+	}
+	spec.Instances = 1
+	p, err := host.Start(ctx, spec, zerolog.Nop())
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	for _, b := range p.Describe() {
+		v := viewOf(name, b)
+		v.Schema = nil
+		views = append(views, v)
+	}
+	return views, c.Lock.Check(name, p)
+}
+
+// Text prints one line per builder, and on the second writer one per failed plugin.
+func (l *List) Text(w, failed io.Writer) error {
+	t := &columns.Table{}
+	for _, b := range l.Builders {
+		t.Add(terminal.Line(b.Type), terminal.Line(b.Version), b.Stability, b.Unit, terminal.Line(b.Doc))
+	}
+	if _, err := io.WriteString(w, t.Text(terminal.Width(w))); err != nil {
+		return err
+	}
+	for _, name := range l.plugins {
+		if why := l.Failed[name]; why != "" {
+			fmt.Fprintf(failed, "plugin %s: %s\n", name, why)
+		}
+	}
+	return nil
+}
+
+// Description is what a plugin says about its builders, or about the named one.
+type Description struct {
+	Builders []Builder `json:"builders"`
+	Plugin   string    `json:"plugin"`
+	Version  string    `json:"version"`
+}
+
+// Describe asks the plugin that Start started.
+func (n *Named) Describe(p *host.Plugin) (*Description, error) {
+	infos := p.Describe()
+	if n.Builder != "" {
+		one, err := p.Builder(n.Builder)
+		if err != nil {
+			return nil, exit.With(exit.Usage, err)
+		}
+		infos = []host.BuilderInfo{one}
+	}
+	plugin, _, _ := strings.Cut(n.name, "/")
+	if p.Name() == builtin.PluginName || strings.ContainsRune(n.name, filepath.Separator) && n.Builder == "" {
+		plugin = p.Name()
+	}
+	d := &Description{Plugin: p.Name(), Version: p.Version()}
+	for _, b := range infos {
+		d.Builders = append(d.Builders, viewOf(plugin, b))
+	}
+	return d, nil
+}
+
+// Text prints the description for people.
+func (d *Description) Text(w io.Writer) error {
+	var b strings.Builder
+	for i := range d.Builders {
+		d.Builders[i].text(&b, terminal.Width(w))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (v *Builder) text(b *strings.Builder, width int) {
+	fmt.Fprintf(b, "%s %s (%s)\n", v.Type, v.Version, v.Stability)
+	about := &columns.Table{Indent: 2}
+	about.Add(terminal.Line(v.Doc))
+	about.Add(fmt.Sprintf("works on one %s at a time; emits %s", v.Unit, strings.Join(v.Kinds, ", ")))
+	b.WriteString(about.Text(width))
+	settings := settingsOf(v.Schema, "", 0)
+	if len(settings) == 0 {
+		return
+	}
+	b.WriteString("  settings:\n")
+	t := &columns.Table{Indent: 4}
+	for _, p := range settings {
+		def := ""
+		if p.Default != nil {
+			def = fmt.Sprintf(" (default %v)", p.Default)
+		}
+		t.Add(terminal.Line(p.key), terminal.Line(p.Description+def))
+	}
+	b.WriteString(t.Text(width))
+}
+
+// setting is a property of a schema, with its path: detect.match[].tool.
+type setting struct {
+	key         string
+	Default     any             `json:"default"`
+	Description string          `json:"description"`
+	Items       json.RawMessage `json:"items"`
+}
+
+// maxNesting bounds how deeply a plugin's schema is explored.
+const maxNesting = 8
+
+// settingsOf lists a schema's properties and their nested ones, in the schema's order.
+func settingsOf(schema []byte, prefix string, depth int) (out []setting) {
+	var s struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if depth == maxNesting || json.Unmarshal(schema, &s) != nil {
+		return nil
+	}
+	for _, key := range propertyOrder(schema) {
+		p := setting{}
+		if json.Unmarshal(s.Properties[key], &p) != nil {
+			continue
+		}
+		p.key = prefix + key
+		out = append(out, p)
+		out = append(out, settingsOf(s.Properties[key], p.key+".", depth+1)...)
+		out = append(out, settingsOf(p.Items, p.key+"[].", depth+1)...)
+	}
+	return out
+}
+
+// propertyOrder lists a schema's properties in its own order.
+func propertyOrder(schema []byte) (keys []string) {
+	var s struct {
+		Properties json.RawMessage `json:"properties"`
+	}
+	if json.Unmarshal(schema, &s) != nil {
+		return nil
+	}
+	dec := json.NewDecoder(strings.NewReader(string(s.Properties)))
+	if _, err := dec.Token(); err != nil {
+		return nil
+	}
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return keys
+		}
+		var skip json.RawMessage
+		if dec.Decode(&skip) != nil {
+			return keys
+		}
+		if k, ok := key.(string); ok {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}

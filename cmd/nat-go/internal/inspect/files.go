@@ -1,0 +1,235 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/readers"
+)
+
+// PassedOver is a file in a folder that is not read.
+type PassedOver struct {
+	Path string `json:"path"`
+	Why  string `json:"why"`
+}
+
+// SayPassedOver says in one line how many of some files are passed over, and why, naming the first of them.
+func SayPassedOver(passed []PassedOver, read int) string {
+	const named = 3
+	var parts []string
+	for _, p := range passed[:min(named, len(passed))] {
+		parts = append(parts, fmt.Sprintf("%s (%s)", p.Path, p.Why))
+	}
+	if more := len(passed) - named; more > 0 {
+		parts = append(parts, fmt.Sprintf("%d more", more))
+	}
+	return fmt.Sprintf("passed over %s of %d: %s",
+		quantity(len(passed), "file"), len(passed)+read, strings.Join(parts, ", "))
+}
+
+// mostHeads is how many files are examined to tell how they are read. The others are taken for what those are.
+const mostHeads = 10_000
+
+// chooser decides how to read files.
+type chooser struct {
+	opt    Options
+	given  map[string]string // settings that the user named
+	named  map[string]bool   // files that the user named, as opposed to those found in a folder
+	kinds  []*kind
+	passed []PassedOver
+	first  error // for the first of passed
+}
+
+// kind is one of the ways in which the files are read.
+type kind struct {
+	found *readers.Found
+	files []string
+}
+
+// MapNames lists the names that --map takes: those of the settings that name keys, of all sources that recognise their
+// inputs.
+func MapNames() []string {
+	var names []string
+	for _, f := range builtin.Sources() {
+		if f.Recognize == nil {
+			continue
+		}
+		for _, field := range schema.MustOf(f.New()).Fields {
+			if name, ok := strings.CutSuffix(field.Name, "_key"); ok && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func newChooser(opt Options) (*chooser, error) {
+	if opt.Source != "" {
+		if f, ok := builtin.Source(opt.Source); !ok || f.Open == nil {
+			return nil, exit.Usagef("unknown source %q; the sources are %s", opt.Source, SourceNames())
+		}
+	}
+	c := &chooser{opt: opt, given: map[string]string{}, named: map[string]bool{}}
+	for name, key := range opt.Map {
+		c.given[strings.TrimSuffix(name, "_key")+"_key"] = key
+	}
+	matches, err := source.Matches(opt.Paths)
+	if err != nil {
+		return nil, exit.With(exit.Environment, err)
+	}
+	for _, m := range matches {
+		c.named[m] = true
+	}
+	return c, nil
+}
+
+// choose decides how to read the files, and which. All of them are read alike, so those examined have to agree; what
+// isn't data in a folder is passed over.
+func choose(
+	ctx context.Context, files []string, opt Options,
+) (found *readers.Found, read []string, passed []PassedOver, err error) {
+	c, err := newChooser(opt)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	files = c.regular(files)
+	for _, file := range files[:min(mostHeads, len(files))] {
+		if err := c.examine(ctx, file); err != nil {
+			return nil, nil, nil, err
+		}
+		if k := c.kinds; len(k) == 1 && k[0].found.Source.OpenAll != nil { // it reads folders itself
+			return k[0].found, files, c.passed, nil
+		}
+	}
+	k, err := c.kind()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return k.found, append(k.files, files[min(mostHeads, len(files)):]...), c.passed, nil
+}
+
+// examine finds out how a file is read, or passes over it.
+func (c *chooser) examine(ctx context.Context, file string) error {
+	if ext := strings.ToLower(filepath.Ext(file)); ext == ".yml" || ext == ".yaml" {
+		return exit.Usagef("%s is YAML, and inputs are JSON: name a configuration with --config-file", file)
+	}
+	for _, k := range c.kinds {
+		if k.found.Confirmed(ctx, file, c.given) {
+			k.files = append(k.files, file)
+			return nil
+		}
+	}
+	found, err := chooseOne(ctx, file, c.opt.Source, c.given)
+	if err != nil {
+		return c.pass(ctx, file, err)
+	}
+	for _, k := range c.kinds {
+		if found.Source.Type == k.found.Source.Type && maps.Equal(found.Settings, k.found.Settings) {
+			k.files = append(k.files, file)
+			return nil
+		}
+	}
+	c.kinds = append(c.kinds, &kind{found, []string{file}})
+	return nil
+}
+
+// regular passes over what was found in a folder and is no file: reading it may wait forever.
+func (c *chooser) regular(files []string) (out []string) {
+	for _, file := range files {
+		if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() && !c.named[file] {
+			why := "it is " + kindOf(info.Mode()) + " in a folder"
+			c.passed = append(c.passed, PassedOver{file, why})
+			if c.first == nil {
+				c.first = exit.Usagef("%s: %s: name it to have it read", file, why)
+			}
+			continue
+		}
+		out = append(out, file)
+	}
+	return out
+}
+
+// kindOf says what something is that isn't a regular file.
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	}
+	return "a device"
+}
+
+// pass passes over a file that was found in a folder if it isn't data; an inspection lists whatever can't be read.
+func (c *chooser) pass(ctx context.Context, file string, err error) error {
+	var unknown *readers.UnknownError
+	var unread *source.Error
+	why, isNothing := err.Error(), false
+	switch {
+	case errors.As(err, &unknown):
+		why, isNothing = unknown.Brief, true
+	case errors.Is(err, source.ErrEmpty), errors.Is(err, readers.ErrEmpty):
+		why, isNothing = "it is empty", true
+	case errors.As(err, &unread) && unread.Line > 0:
+		why = fmt.Sprintf("line %d: %s", unread.Line, unread.What)
+	case errors.As(err, &unread):
+		why = unread.What
+	default:
+		why = strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(why, file), ":"))
+	}
+	if ctx.Err() != nil || !c.opt.Inspect && (c.named[file] || !isNothing) {
+		return err
+	}
+	if c.first == nil {
+		c.first = err
+	}
+	c.passed = append(c.passed, PassedOver{file, why})
+	return nil
+}
+
+// kind returns the way in which the files are read.
+func (c *chooser) kind() (*kind, error) {
+	switch len(c.kinds) {
+	case 0:
+		return nil, c.none()
+	case 1:
+		return c.kinds[0], nil
+	}
+	var parts []string
+	for _, k := range c.kinds {
+		parts = append(parts, fmt.Sprintf("%s (%s) as %s", k.files[0], quantity(len(k.files), "file"), k.describe()))
+	}
+	return nil, exit.Usagef("the files are read in different ways: %s. Make a separate run from each", strings.Join(parts, ", "))
+}
+
+// none returns the error where no file can be read.
+func (c *chooser) none() error {
+	if len(c.passed) == 1 {
+		return c.first
+	}
+	return exit.With(exit.Usage, fmt.Errorf("none of %s is understood. The first: %w",
+		quantity(len(c.passed), "file"), c.first))
+}
+
+func (k *kind) describe() string {
+	var parts []string
+	for _, key := range slices.Sorted(maps.Keys(k.found.Settings)) {
+		parts = append(parts, key+": "+k.found.Settings[key])
+	}
+	if parts == nil {
+		return k.found.Source.Type
+	}
+	return k.found.Source.Type + " with " + strings.Join(parts, ", ")
+}

@@ -1,0 +1,118 @@
+package inspect
+
+import (
+	"context"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// Inspection is what is found in everything that was named.
+type Inspection struct {
+	Reports []*Report `json:"reports"` // one for each format
+}
+
+// Stored is what the files of stored sessions say about their calls.
+type Stored struct {
+	Sessions int64             `json:"sessions"`
+	Calls    int64             `json:"calls"`
+	Given    int64             `json:"given_tokens"`   // of the prompts of the trained calls, as recorded
+	Written  int64             `json:"written_tokens"` // of their answers
+	Versions map[string]int64  `json:"versions,omitempty"`
+	Newer    map[string]string `json:"newer,omitempty"` // versions newer than the newest that was tried
+	Fidelity map[string]int64  `json:"fidelity,omitempty"`
+	Gaps     map[string]int64  `json:"gaps,omitempty"`
+	Rising   map[string]int64  `json:"rising,omitempty"`
+	Proven   map[string]int64  `json:"proven,omitempty"`
+	Redacted map[string]int64  `json:"redacted,omitempty"`
+	Unread   map[string]int64  `json:"unread,omitempty"` // what isn't read, by name
+}
+
+// stored returns nil for a source whose files don't hold calls.
+func stored(s *source.Stats) *Stored {
+	if s.Sessions == 0 && s.Calls == 0 && len(s.Versions) == 0 {
+		return nil
+	}
+	return &Stored{
+		Sessions: s.Sessions, Calls: s.Calls, Given: s.GivenTokens, Written: s.WrittenTokens, Versions: s.Versions,
+		Newer: s.Newer, Fidelity: s.Fidelity, Gaps: s.Gaps, Rising: s.Rising, Proven: s.Proven, Redacted: s.Redacted,
+		Unread: s.Unread,
+	}
+}
+
+// A sample of all files together is this large, and that of one file between the least and the most.
+const (
+	sampleAll   = 64 << 20
+	sampleLeast = 16 << 10
+	sampleMost  = 4 << 20
+)
+
+// bytesPerFile returns how much is read of each of n files.
+func bytesPerFile(n int) int64 { return min(max(int64(sampleAll/max(n, 1)), sampleLeast), sampleMost) }
+
+// Inspect reports on everything that was named, whatever its formats: a folder may hold files of several, and some of
+// none.
+func Inspect(ctx context.Context, opt Options) (*Inspection, error) {
+	opt.Inspect = true
+	files, err := expand(opt)
+	if err != nil {
+		return nil, exit.With(exit.Environment, err)
+	}
+	c, err := byFormat(ctx, files, opt)
+	if err != nil {
+		return nil, err
+	}
+	out := &Inspection{}
+	for _, k := range c.kinds {
+		one := opt
+		if len(c.kinds) > 1 && len(k.files) <= mostNamed {
+			one.Paths = k.files
+		}
+		r, err := readFormat(ctx, k.found, k.files, one)
+		if err != nil {
+			return nil, err
+		}
+		out.Reports = append(out.Reports, r)
+	}
+	out.Reports[len(out.Reports)-1].Passed = c.passed
+	return out, nil
+}
+
+// mostNamed is how many files of a format are named one by one if what was named holds others, too.
+const mostNamed = 3
+
+// someHeads is how many files are examined if all of those are of one format.
+const someHeads = 500
+
+// byFormat groups files by how they are read, in the order of their first files. Of many files some are examined, and
+// all only if these aren't alike.
+func byFormat(ctx context.Context, files []string, opt Options) (*chooser, error) {
+	if len(files) > someHeads {
+		var some []string
+		for i := 0; i < len(files); i += len(files)/someHeads + 1 {
+			some = append(some, files[i])
+		}
+		if c, err := examined(ctx, some, opt); err == nil && len(c.kinds) == 1 && len(c.passed) == 0 {
+			c.kinds[0].files = files
+			return c, nil
+		}
+	}
+	return examined(ctx, files, opt)
+}
+
+// examined groups files by how they are read. It is an error if none can be.
+func examined(ctx context.Context, files []string, opt Options) (*chooser, error) {
+	c, err := newChooser(opt)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		if err := c.examine(ctx, file); err != nil {
+			return nil, err
+		}
+	}
+	if len(c.kinds) == 0 {
+		return nil, c.none()
+	}
+	return c, nil
+}

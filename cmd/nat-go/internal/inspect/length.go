@@ -1,0 +1,60 @@
+package inspect
+
+import (
+	"fmt"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+)
+
+// bytesPerToken is how much text a token stands for at least, in prose, code and JSON under the tokenizers of today: an
+// estimate made with it is rather too high, and the max_length that it suggests carries every row.
+const bytesPerToken = 3
+
+// usualLength is the default of collator.max_length.
+const usualLength = 4096
+
+// estimate returns about how many tokens the longest branch of an example has, with its tools.
+func estimate(ex *ttc.Example) int {
+	tools := 0
+	for _, t := range ex.Tools {
+		tools += len(t.Raw)
+	}
+	longest, bytes := 0, make([]int, len(ex.Graph.Nodes))
+	for i := range ex.Graph.Nodes {
+		n := &ex.Graph.Nodes[i]
+		if bytes[i] = textBytes(&n.Message); n.Parent >= 0 {
+			bytes[i] += bytes[n.Parent]
+		}
+		longest = max(longest, bytes[i])
+	}
+	return (longest + tools) / bytesPerToken
+}
+
+// textBytes returns how much text a message has.
+func textBytes(m *chat.Message) int {
+	n := len(m.Role) + len(m.Text) + len(m.Reasoning)
+	for _, p := range m.Parts {
+		n += len(p.Text)
+	}
+	for i := range m.ToolCalls {
+		n += len(m.ToolCalls[i].Name) + len(m.ToolCalls[i].Arguments)
+	}
+	return n
+}
+
+// carrying returns the max_length that carries every conversation, if the default doesn't; else 0.
+func (r *Report) carrying() int {
+	if r.Sizes == nil || r.Sizes.Max <= usualLength {
+		return 0
+	}
+	return (r.Sizes.Max + 1023) / 1024 * 1024
+}
+
+// lengths prints how long the conversations are, if some are longer than a row is by default.
+func (r *Report) lengths(line printer) {
+	if r.carrying() > 0 {
+		line("tokens", "%s", fmt.Sprintf("about %d in the longest conversation (estimated from its text): collator.%s",
+			r.Sizes.Max, r.Sizes.Advice(usualLength)))
+	}
+}

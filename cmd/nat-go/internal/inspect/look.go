@@ -1,0 +1,389 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/collator"
+	"github.com/nat-go/nat-go/internal/table"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/readers"
+)
+
+// How much of an input is examined: enough to tell what it is, little enough that nobody has to wait.
+var most = extent{1000, 32 << 20}
+
+// few is how much is examined if the builder is named: its settings are wanted, and what others would make.
+var few = extent{100, 1 << 20}
+
+// extent bounds what is read, by examples or by bytes.
+type extent struct {
+	examples int
+	bytes    int64
+}
+
+// Options say what to examine.
+type Options struct {
+	Paths  []string          // as named: files, folders, patterns, "-"
+	Source string            // `_type` of the source; empty: whichever fits
+	Map    map[string]string // what the user said about keys: {"output": "response"}
+	All    bool              // read everything, not only the beginning
+
+	// Tokenizers looks for locally available tokenizers; data never depend on it.
+	Tokenizers bool
+
+	// Builders are those named by the user, as for --builder: then the others are tried on the beginning.
+	Builders []string
+
+	// Overrides are settings of the configuration that is made of the input, PATH=VALUE: what it is tried with.
+	Overrides []string
+
+	Prove source.Prove // checks what is claimed for model calls; nil: nothing can be checked
+
+	Inspect bool // sessions are read to their end, although builders are tried on the beginning
+	Quick   bool // only a sample of each file is read
+}
+
+// Report is what was found.
+type Report struct {
+	Paths    []string          `json:"paths"`
+	Files    int               `json:"files"`
+	Passed   []PassedOver      `json:"passed_over,omitempty"` // files that are not read
+	Source   string            `json:"source"`
+	Settings map[string]string `json:"settings,omitempty"` // non-default settings of the source
+	Guessed  []string          `json:"guessed,omitempty"`
+	Lower    bool              `json:"lower_is_better,omitempty"`
+	Whole    bool              `json:"whole"` // all of it was read
+	readers.Survey
+	Step     string           `json:"step,omitempty"` // the step name of most candidates
+	Names    map[string]int64 `json:"step_names,omitempty"`
+	Dropped  map[string]int64 `json:"dropped,omitempty"` // by the source, by reason
+	Details  []string         `json:"dropped_details,omitempty"`
+	Unused   map[string]int64 `json:"unused,omitempty"` // keys that mean something and aren't read, by name
+	Stored   *Stored          `json:"stored,omitempty"` // for sources of stored sessions
+	Sample   int64            `json:"sample_bytes,omitempty"`
+	Cut      int64            `json:"sampled_files,omitempty"`  // files that are longer than their sample
+	Tried    int              `json:"tried_examples,omitempty"` // examples that builders were tried on, if not all
+	Builders []Yield          `json:"builders"`
+
+	// Sizes are the conversations' lengths in tokens, estimated from their texts; nil: there are none.
+	Sizes *collator.Sizes `json:"estimated_sizes,omitempty"`
+
+	Tokenizers []string  `json:"tokenizers,omitempty"` // folders of those available locally
+	LeftOut    []LeftOut `json:"left_out,omitempty"`   // by their templates
+
+	Choice Choice `json:"choice"`
+
+	others []Yield // of the beginning, if the user named the builder
+
+	read  []string // the files that are read, if others are passed over
+	steps int      // of examples
+}
+
+// empty makes the maps of a report.
+func (r *Report) empty() {
+	r.Dropped, r.Names, r.Unused = map[string]int64{}, map[string]int64{}, map[string]int64{}
+}
+
+// Inputs returns what a configuration names to have the same read: the paths as they were named, or the files in them
+// that are not passed over.
+func (r *Report) Inputs() []string {
+	if r.read != nil {
+		return r.read
+	}
+	return r.Paths
+}
+
+// Look reads the beginning of the inputs and says what they are.
+func Look(ctx context.Context, opt Options) (*Report, error) {
+	files, err := expand(opt)
+	if err != nil {
+		return nil, exit.With(exit.Environment, err)
+	}
+	found, files, passed, err := choose(ctx, files, opt)
+	if err != nil {
+		return nil, err
+	}
+	r, err := readFormat(ctx, found, files, opt)
+	if err == nil && len(passed) > 0 {
+		r.Passed, r.read = passed, files
+	}
+	return r, err
+}
+
+// readFormat reads files of one format.
+func readFormat(ctx context.Context, found *readers.Found, files []string, opt Options) (*Report, error) {
+	r := &Report{
+		Paths: opt.Paths, Files: len(files), Source: found.Source.Type, Settings: found.Settings,
+		Guessed: found.Guessed, Lower: found.Lower,
+	}
+	r.empty()
+	if opt.Quick {
+		r.Sample = bytesPerFile(len(files))
+	}
+	if found.Source.OpenAll != nil && !opt.Inspect { // it reads folders itself
+		var err error
+		if files, err = source.Matches(opt.Paths); err != nil {
+			return nil, exit.With(exit.Environment, err)
+		}
+	}
+	y := newYields()
+	y.overrides = overridden(opt.Overrides, "trajectory_builders")
+	if err := r.readAll(ctx, found, files, opt, y); err != nil {
+		return nil, exit.Default(exit.Failed, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Names)) {
+		if r.Step == "" || r.Names[name] > r.Names[r.Step] {
+			r.Step = name
+		}
+	}
+	if len(opt.Builders) == 0 {
+		var err error
+		if r.Builders, err = y.make(ctx, r); err != nil {
+			return nil, err
+		}
+		if err := y.remedies(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	r.Stored = stored(&r.Stats)
+	if opt.Tokenizers {
+		r.Tokenizers = Near(folders(opt.Paths), slices.Sorted(maps.Keys(r.Policies)))
+		r.LeftOut = r.leftOut()
+	}
+	r.Choice = r.choose()
+	if len(opt.Builders) > 0 {
+		r.take(opt.Builders)
+		var err error
+		if r.others, err = y.make(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// folders returns the folders that contain the inputs, then the working folder.
+func folders(paths []string) (all []string) {
+	for _, p := range paths {
+		dir := p
+		if info, err := os.Stat(p); err != nil || !info.IsDir() {
+			dir = filepath.Dir(p)
+		}
+		if p != "-" && !slices.Contains(all, dir) {
+			all = append(all, dir)
+		}
+	}
+	if !slices.Contains(all, ".") {
+		all = append(all, ".")
+	}
+	return all
+}
+
+// expand finds the files. A folder stands for the file that the source expects there, or else for all data files in it.
+func expand(opt Options) ([]string, error) {
+	name := readers.NATFile
+	if f, ok := builtin.Source(opt.Source); ok && f.File != "" {
+		name = f.File
+	}
+	return source.Expand(opt.Paths, name)
+}
+
+func chooseOne(ctx context.Context, file, only string, given map[string]string) (*readers.Found, error) {
+	found, err := readers.Recognize(ctx, builtin.Sources(), only, file, given)
+	var unknown *readers.UnknownError
+	var ambiguous *readers.AmbiguousError
+	var syntax *source.Error
+	var large *json.SizeError
+	var asks *table.LimitError
+	switch {
+	case err == nil:
+		return found, nil
+	case errors.As(err, &unknown) && only != "" && len(given) == 0: // the user named the source
+		f, _ := builtin.Source(only)
+		return &readers.Found{Source: f}, nil
+	case errors.As(err, &unknown), errors.As(err, &ambiguous):
+		return nil, exit.With(exit.Usage, err)
+	case errors.Is(err, readers.ErrEmpty) && only == "":
+		return nil, exit.With(exit.Failed, err)
+	case (errors.Is(err, readers.ErrEmpty) || errors.As(err, &syntax)) && only != "": // the source reports it
+		f, _ := builtin.Source(only)
+		return &readers.Found{Source: f, Reading: source.Reading{Settings: given}}, nil
+	case errors.As(err, &syntax) && syntax.Line > 0, errors.As(err, &large), errors.As(err, &asks):
+		return nil, exit.With(exit.Failed, err)
+	}
+	return nil, exit.With(exit.Environment, err)
+}
+
+// SourceNames lists the types of source, for people.
+func SourceNames() string {
+	var names []string
+	for _, f := range builtin.Sources() {
+		names = append(names, f.Type)
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// Detected says how files are read.
+type Detected struct {
+	Source  source.Factory
+	Config  any
+	Guessed []string     // which of it was guessed
+	Files   []string     // those that are read
+	Passed  []PassedOver // the others, all of them in folders
+}
+
+// Detect decides how to read files.
+func Detect(ctx context.Context, files []string, opt Options) (*Detected, error) {
+	found, files, passed, err := choose(ctx, files, opt)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := configWith(found, nil)
+	if err != nil {
+		return nil, exit.With(exit.Usage, err)
+	}
+	return &Detected{found.Source, cfg, found.Guessed, files, passed}, nil
+}
+
+// configWith returns the source's configuration with the detected settings, and further ones.
+func configWith(found *readers.Found, further map[string]any) (any, error) {
+	cfg := found.Source.New()
+	schema.Defaults(cfg)
+	if len(found.Settings)+len(further) == 0 {
+		return cfg, nil
+	}
+	spec, err := schema.Of(cfg)
+	if err != nil {
+		return nil, err
+	}
+	settings := map[string]any{}
+	for key, value := range found.Settings {
+		settings[key] = value
+	}
+	maps.Copy(settings, further)
+	return cfg, decode(spec, settings, cfg)
+}
+
+// readAll reads as many examples as are examined.
+func (r *Report) readAll(ctx context.Context, found *readers.Found, files []string, opt Options, y *yields) error {
+	cfg, err := configWith(found, overridden(opt.Overrides, "sources")[sourceName])
+	if err != nil {
+		return exit.With(exit.Usage, err)
+	}
+	left, all := most, found.Source.OpenAll
+	r.Whole = true
+	options := source.Options{Drop: r.drop, Prove: opt.Prove, Sample: r.Sample}
+	switch {
+	case opt.All, opt.Inspect && all != nil, opt.Quick:
+		left = extent{math.MaxInt, math.MaxInt64}
+	case len(opt.Builders) > 0:
+		left = few
+	}
+	if opt.Inspect && all != nil {
+		src, err := all(ctx, cfg, files, options)
+		if err != nil {
+			return err
+		}
+		_, err = r.readFrom(ctx, src, left, y)
+		return err
+	}
+	for _, file := range files {
+		if r.Examples >= left.examples || left.bytes <= 0 {
+			r.Whole = false
+			break
+		}
+		src, err := found.Source.Open(ctx, cfg, file, options)
+		if err != nil {
+			return err
+		}
+		if opt.Quick {
+			left.bytes = r.Sample
+		}
+		n, err := r.readFrom(ctx, src, left, y)
+		if err != nil {
+			return err
+		}
+		left.bytes -= n
+	}
+	return nil
+}
+
+// readFrom reads examples from a source, and closes it.
+func (r *Report) readFrom(
+	ctx context.Context, src source.Source, left extent, y *yields,
+) (bytes int64, err error) {
+	defer src.Close()
+	for r.Examples < left.examples && bytes < left.bytes {
+		ex, at, err := src.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			r.note(src.Stats())
+			return bytes, nil
+		}
+		if err != nil {
+			return bytes, err
+		}
+		bytes = at.Offset
+		r.Add(ex)
+		if len(ex.Graph.Nodes) > 0 {
+			if r.Sizes == nil {
+				r.Sizes = &collator.Sizes{}
+			}
+			r.Sizes.Add(estimate(ex))
+		}
+		r.steps += len(ex.Steps)
+		switch {
+		case y == nil:
+		case r.Examples <= most.examples && y.bytes < most.bytes:
+			y.add(ex, bytes)
+		case r.Tried == 0:
+			r.Tried = r.Examples - 1
+		}
+	}
+	if r.Whole = false; r.Sample > 0 {
+		r.Cut++
+	}
+	r.note(src.Stats())
+	return bytes, nil
+}
+
+func (r *Report) note(s *source.Stats) {
+	for name, n := range s.Names {
+		r.Names[name] += n
+	}
+	if r.Cut += s.Cut; s.Cut > 0 {
+		r.Whole = false
+	}
+	r.Stats.Add(s)
+}
+
+// maxDetails is how many drops are shown with their details, and maxUnused how many unused keys are counted by name.
+const (
+	maxDetails = 3
+	maxUnused  = 20
+)
+
+func (r *Report) drop(d ledger.Drop) {
+	if d.Reason == source.OtherStep {
+		return
+	}
+	if _, known := r.Unused[d.Detail]; d.Reason == source.KeyNotUsed && (known || len(r.Unused) < maxUnused) {
+		r.Unused[d.Detail] += d.N()
+	}
+	if r.Dropped[string(d.Reason)] += d.N(); r.Dropped[string(d.Reason)] == d.N() && len(r.Details) < maxDetails {
+		r.Details = append(r.Details, fmt.Sprintf("%s: %s", d.Reason, d.Detail))
+	}
+}

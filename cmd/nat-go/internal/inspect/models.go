@@ -1,0 +1,78 @@
+package inspect
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// file is what identifies a folder with a tokenizer.
+const file = "tokenizer.json"
+
+// Cached returns where Hugging Face's cache has the tokenizer of a model, "owner/name"; empty: nowhere.
+func Cached(model string) string {
+	return newest(filepath.Join(cache(), escape(folder(model)), "snapshots", "*", file))
+}
+
+// mostNear bounds how many tokenizers are listed.
+const mostNear = 5
+
+// Near lists folders with a tokenizer: the given folders, those one level below them, and, for the models named, those
+// in Hugging Face's cache; a model named without its owner may be anyone's.
+func Near(folders, names []string) (found []string) {
+	add := func(dir string) {
+		if dir != "" && len(found) < mostNear && !slices.Contains(found, dir) {
+			found = append(found, dir)
+		}
+	}
+	for _, dir := range folders {
+		for _, pattern := range []string{file, filepath.Join("*", file)} {
+			for _, path := range matches(filepath.Join(escape(dir), pattern)) {
+				add(filepath.Dir(path))
+			}
+		}
+	}
+	for _, name := range names {
+		if strings.Contains(name, "/") {
+			add(Cached(name))
+			continue
+		}
+		add(newest(filepath.Join(cache(), "models--*--"+escape(name), "snapshots", "*", file)))
+	}
+	return found
+}
+
+// folder returns a model's folder in the cache.
+func folder(model string) string { return "models--" + strings.ReplaceAll(model, "/", "--") }
+
+func cache() string {
+	home := os.Getenv("HF_HOME")
+	if home == "" {
+		user, err := os.UserHomeDir()
+		if err != nil {
+			return ""
+		}
+		home = filepath.Join(user, ".cache", "huggingface")
+	}
+	return filepath.Join(escape(home), "hub")
+}
+
+// newest returns the folder of the last match.
+func newest(pattern string) string {
+	found := matches(pattern)
+	if len(found) == 0 {
+		return ""
+	}
+	return filepath.Dir(slices.Max(found))
+}
+
+func matches(pattern string) []string {
+	found, _ := filepath.Glob(pattern) // the only possible error is a bad pattern
+	return found
+}
+
+// escape makes a name literal in a pattern.
+func escape(name string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(name)
+}

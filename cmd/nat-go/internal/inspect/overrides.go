@@ -1,0 +1,32 @@
+package inspect
+
+import (
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// overridden returns the settings that overrides, PATH=VALUE, set in the entries of a section: by the name of the entry
+// and the key. Keys within keys stay with the configuration that is made of the input.
+func overridden(overrides []string, section string) map[string]map[string]any {
+	out := map[string]map[string]any{}
+	for _, o := range overrides {
+		path, text, ok := strings.Cut(o, "=")
+		parts := strings.Split(path, ".")
+		if !ok || len(parts) != 3 || parts[0] != section {
+			continue
+		}
+		var value any
+		if yaml.Unmarshal([]byte(text), &value) != nil {
+			continue // the check of the configuration reports it
+		}
+		if out[parts[1]] == nil {
+			out[parts[1]] = map[string]any{}
+		}
+		out[parts[1]][parts[2]] = value
+	}
+	return out
+}
+
+// sourceName is the name of the source in a configuration that is made of an input.
+const sourceName = "runs"

@@ -1,0 +1,241 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/exec"
+	"github.com/nat-go/nat-go/internal/objects"
+)
+
+// Check says what is wrong with what a configuration refers to. Paths are relative to the current folder, as in a run.
+// Of inputs the beginning is read.
+func Check(ctx context.Context, c *config.Config) []finding.Finding {
+	k := &check{config: c}
+	for i := range c.Sources {
+		k.source(ctx, &c.Sources[i])
+	}
+	k.tokenizer()
+	if t := c.Collator.Template; strings.HasSuffix(t, ".jinja") || strings.ContainsRune(t, filepath.Separator) {
+		k.path(t, "the template", "collator", "template")
+	}
+	if r := c.Collator.Reference; r != nil {
+		k.path(r.Path, "the file of log-probs", "collator", "reference", "path")
+	}
+	if t := c.Collator.Teacher; t != nil && t.Dumps != "" {
+		k.path(t.Dumps, "the folder of logits", "collator", "teacher", "dumps")
+	}
+	if a := c.Adapter(); a != nil {
+		k.adapter(a)
+	}
+	for _, b := range c.Selected() {
+		k.builder(&b)
+	}
+	k.formats()
+	return k.found
+}
+
+type check struct {
+	config *config.Config
+	found  []finding.Finding
+}
+
+func (k *check) report(code, message, fix string, path ...string) {
+	k.found = append(k.found, k.config.Place(finding.Finding{
+		Code: code, Severity: finding.Error, Message: message, Fix: fix,
+	}, path...))
+}
+
+func (k *check) source(ctx context.Context, b *config.Block) {
+	f, ok := builtin.Source(b.Type)
+	if !ok || f.Paths == nil || b.Config == nil {
+		return
+	}
+	before := len(k.found)
+	for _, p := range f.Paths(b.Config) {
+		if objects.Is(p) && f.Open != nil { // in the run it is asked for
+			k.object(p, b)
+			continue
+		}
+		k.path(p, theInput, b.Section, b.Name, "path")
+	}
+	if len(k.found) == before && f.Open != nil {
+		k.content(ctx, b, f)
+	}
+}
+
+// object reports the address of an object if no object can have it.
+func (k *check) object(p string, b *config.Block) {
+	var bad *objects.Error
+	if err := objects.Check(p); errors.As(err, &bad) {
+		k.report(config.CodeRemote, fmt.Sprintf("%s %s: %s", theInput, bad.Path, bad.What), clause(bad.Help),
+			b.Section, b.Name, "path")
+	}
+}
+
+var (
+	address   = regexp.MustCompile(`^([a-z][a-z0-9+.-]+)://`)
+	modelName = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*/[\w.-]+$`)
+)
+
+// remote reports an address where a path is expected.
+func (k *check) remote(p, what string, path ...string) bool {
+	m := address.FindStringSubmatch(p)
+	if m == nil {
+		return false
+	}
+	name := p[strings.LastIndexByte(p, '/')+1:]
+	copying := map[string]string{
+		"s3": "aws s3 cp " + p + " .", "gs": "gcloud storage cp " + p + " .",
+		"hf":   "hf download " + strings.TrimPrefix(p, "hf://"),
+		"http": "curl -O " + p, "https": "curl -O " + p,
+	}[m[1]]
+	fix := "copy it to this machine and write " + name
+	if copying != "" {
+		fix = "copy it, `" + copying + "`, and write " + name
+	}
+	k.report(config.CodeRemote,
+		fmt.Sprintf("%s is the address %q, but nat-go reads files on this machine", what, p), fix, path...)
+	return true
+}
+
+const theInput = "the input"
+
+// path reports a path or pattern that leads nowhere, and an empty input.
+func (k *check) path(p, what string, path ...string) {
+	if p == "" || p == "-" || strings.Contains(p, "${") || k.remote(p, what, path...) {
+		return
+	}
+	if info, err := os.Stat(p); err == nil {
+		if what == theInput && info.Mode().IsRegular() && info.Size() == 0 {
+			k.report(config.CodeMissing, fmt.Sprintf("%s %q is empty", what, p),
+				"write the path of a file that has entries, or collect them first", path...)
+		}
+		return
+	}
+	if found, _ := filepath.Glob(p); len(found) > 0 {
+		return
+	}
+	fix := "write the path of an existing file; it is relative to the current folder"
+	if near := nearby(p); near != "" {
+		fix = "write " + near
+	}
+	if rest, ok := strings.CutPrefix(p, "~/"); ok {
+		fix = "write ${HOME}/" + rest + ": only a shell knows ~"
+	}
+	k.report(config.CodeMissing, fmt.Sprintf("%s %q does not exist", what, p), fix, path...)
+}
+
+// nearby returns the file that was most likely meant instead of a missing one: one with a similar name, or the only one
+// of its kind.
+func nearby(p string) string {
+	folder := filepath.Dir(p)
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return ""
+	}
+	var all, same []string
+	for _, e := range entries {
+		all = append(all, e.Name())
+		if filepath.Ext(e.Name()) == filepath.Ext(p) {
+			same = append(same, e.Name())
+		}
+	}
+	near := finding.Nearest(filepath.Base(p), all)
+	if near == "" && len(same) == 1 {
+		near = same[0]
+	}
+	if near == "" {
+		return ""
+	}
+	return filepath.Join(folder, near)
+}
+
+func (k *check) tokenizer() {
+	p := k.config.Collator.Tokenizer
+	if p == "" || strings.Contains(p, "${") || objects.Is(p) {
+		return
+	}
+	at := []string{"collator", "tokenizer"}
+	if k.remote(p, "the tokenizer", at...) {
+		return
+	}
+	info, err := os.Stat(p)
+	switch {
+	case err != nil && modelName.MatchString(p) && !exists(filepath.Dir(p)):
+		to := "models/" + filepath.Base(p)
+		fix := fmt.Sprintf("download it, `hf download %s --local-dir %s`, and write %s", p, to, to)
+		if cached := Cached(p); cached != "" {
+			fix = "write " + cached
+		}
+		k.report(config.CodeModelName,
+			fmt.Sprintf("%q is a model's name; nat-go downloads nothing and needs a folder", p), fix, at...)
+	case err != nil:
+		k.path(p, "the tokenizer", at...)
+	case info.IsDir() && !exists(filepath.Join(p, "tokenizer.json")):
+		fix := "write a folder that has one: the one a model was saved to with its tokenizer"
+		for _, sub := range []string{"tokenizer", "model"} {
+			if exists(filepath.Join(p, sub, "tokenizer.json")) {
+				fix = "write " + filepath.Join(p, sub)
+			}
+		}
+		k.report(config.CodeMissing, fmt.Sprintf("the folder %q has no tokenizer.json", p), fix, at...)
+	}
+}
+
+func exists(p string) bool {
+	_, err := os.Stat(p)
+	return err == nil
+}
+
+// adapter looks for the program of a local trainer.
+func (k *check) adapter(b *config.Block) {
+	c, ok := b.Config.(*exec.Config)
+	if !ok || len(c.Command) == 0 || strings.ContainsAny(c.Command[0], "{$") {
+		return
+	}
+	program := c.Command[0]
+	if strings.ContainsRune(program, filepath.Separator) && c.WorkDir != "" && !filepath.IsAbs(program) {
+		program = filepath.Join(c.WorkDir, program)
+	}
+	if _, err := osexec.LookPath(program); err != nil {
+		fix := "write the path of an existing program, or install it"
+		if near := nearby(program); near != "" && strings.ContainsRune(program, filepath.Separator) {
+			fix = "write " + near
+		}
+		k.report(config.CodeMissing, fmt.Sprintf("there is no program %q", c.Command[0]), fix,
+			b.Section, b.Name, "command", "0")
+	}
+}
+
+// builder asks a built-in builder about its settings, and reports what a run would when it opens the builder.
+func (k *check) builder(b *config.Block) {
+	if b.Spec == nil || strings.Contains(b.Type, "/") {
+		return
+	}
+	for _, f := range builtin.Builders() {
+		if f.Info().Name != b.Type {
+			continue
+		}
+		settings, found := b.JSON(b.Spec)
+		if finding.Failed(found) {
+			return // already reported
+		}
+		_, found = f.Open(settings)
+		for i := range found {
+			if found[i].Code == "" {
+				found[i].Code = config.CodeRefused
+			}
+		}
+		k.found = append(k.found, b.Adopt(found)...)
+	}
+}

@@ -1,0 +1,59 @@
+package inspect
+
+import (
+	"context"
+	"os"
+
+	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/plugins/sdk"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// How much a sample reads: enough to see what would fail, little enough that nobody waits for it.
+var sampled = extent{100, 1 << 20}
+
+// SampledFiles is how many of an input's files a sample has.
+const SampledFiles = 16
+
+// Sample is what a source, as it is configured, makes of the beginning of an input.
+type Sample struct {
+	Report
+	yields *yields
+}
+
+// NewSample returns an empty sample, of records that are tried with the options of the rows to be written.
+func NewSample(opt rows.Options) *Sample {
+	s := &Sample{yields: newYields()}
+	s.yields.options = opt
+	s.Whole = true
+	s.empty()
+	return s
+}
+
+// Read adds the beginning of a file and returns what was found in it alone.
+func (s *Sample) Read(ctx context.Context, f source.Factory, config any, file string) (*Report, error) {
+	var one Report
+	one.empty()
+	one.Whole = true
+	src, err := f.Open(ctx, config, file, source.Options{Drop: one.drop})
+	if err == nil {
+		_, err = one.readFrom(ctx, src, sampled, s.yields)
+	}
+	s.Examples += one.Examples
+	s.Whole = s.Whole && one.Whole
+	return &one, err
+}
+
+// Build has a builder, with the settings of a configuration, make records of the sample; nil if it refuses them.
+func (s *Sample) Build(ctx context.Context, f sdk.Factory, settings []byte) (*Yield, error) {
+	return s.yields.with(ctx, f, settings)
+}
+
+// Usable reports whether anything that was read has content.
+func (r *Report) Usable() bool { return r.Messages+r.Candidates+r.steps > 0 }
+
+// Regular reports whether a path names a file that can be read twice: not a pipe, not standard input, no object.
+func Regular(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}

@@ -1,0 +1,255 @@
+package inspect
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/internal/terminal"
+	"github.com/nat-go/nat-go/internal/terminal/columns"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// Screen prints the report for a person.
+func (r *Report) Screen(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", terminal.Line(strings.Join(r.Paths, ", ")))
+	line := func(name, format string, a ...any) {
+		t := columns.Table{Indent: 2}
+		t.Add(columns.Pad(name, len("examples")), terminal.Line(fmt.Sprintf(format, a...)))
+		b.WriteString(t.Text(terminal.Width(w)))
+	}
+	r.contents(line)
+	r.leftovers(line)
+	r.uses(line)
+	_, err := io.WriteString(terminal.For(w), b.String())
+	return err
+}
+
+// printer prints a line under a name.
+type printer func(name, format string, a ...any)
+
+// mostPassed is how many files that aren't read are listed to people.
+const mostPassed = 20
+
+// contents prints what the files hold.
+func (r *Report) contents(line printer) {
+	line("read as", "%s, %s", r.Source, quantity(r.Files, "file"))
+	if r.Sample > 0 {
+		line("sample", "at most %d KiB of each file; %s longer", r.Sample>>10, areFiles(r.Cut))
+	}
+	for _, p := range r.Passed[:min(mostPassed, len(r.Passed))] {
+		line("not read", "%s: %s", p.Path, p.Why)
+	}
+	if more := len(r.Passed) - mostPassed; more > 0 {
+		line("not read", "%d more files; --json lists them", more)
+	}
+	for _, guess := range r.Guessed {
+		line("guessed", "%s", guess)
+	}
+	some := ""
+	if !r.Whole {
+		some = " (the beginning of more)"
+	}
+	r.sessions(line)
+	line("examples", "%d%s", r.Examples, some)
+	if r.Messages > 0 {
+		line("messages", "%d, of which %s of the assistant; %s",
+			r.Messages, quantity(r.Turns, "turn"), quantity(r.ToolCalls, "tool call"))
+		line("tools", "listed in %d of %s", r.WithTools, quantity(r.Examples, "example"))
+	}
+	if n := r.errorSites(); n > 0 {
+		line("failed", "%s", quantity(n, "tool call")+" that failed")
+	}
+	if r.Candidates > 0 {
+		line("answers", "%d; %s with several", r.Candidates, quantity(r.Choices, "prompt"))
+	}
+	r.scores(line)
+	if r.TokenIDs > 0 {
+		line("tokens", "%s with token ids, %d with log-probs", quantity(r.TokenIDs, "turn"), r.LogProbs)
+	}
+	r.fidelity(line)
+	if s := r.Stored; s != nil && s.Given+s.Written > 0 {
+		line("usage", "%d tokens given, %d written, as recorded for the trained calls", s.Given, s.Written)
+	}
+	if len(r.Policies) > 0 {
+		line("models", "%s", strings.Join(slices.Sorted(maps.Keys(r.Policies)), ", "))
+	}
+}
+
+// sessions prints what stored sessions hold, and what wrote them.
+func (r *Report) sessions(line printer) {
+	s := r.Stored
+	if s == nil {
+		return
+	}
+	line("sessions", "%d, with %s and %s of their histories", s.Sessions, quantity(int(s.Calls), "model call"),
+		branches(r.Branches))
+	if len(s.Versions) == 0 {
+		return
+	}
+	var by []string
+	for _, name := range sorted(s.Versions) {
+		if newest := s.Newer[name]; newest != "" {
+			name += " (newer than " + newest + ", the newest that was tried)"
+		}
+		by = append(by, name)
+	}
+	line("versions", "%s", strings.Join(by, ", "))
+}
+
+func branches(n int) string {
+	if n == 1 {
+		return "1 branch"
+	}
+	return fmt.Sprintf("%d branches", n)
+}
+
+func areFiles(n int64) string {
+	if n == 1 {
+		return "1 file is"
+	}
+	return fmt.Sprintf("%d files are", n)
+}
+
+// leftovers prints what in the files was dropped or not read.
+func (r *Report) leftovers(line printer) {
+	for _, reason := range sorted(r.Dropped) {
+		if reason != string(source.KeyNotUsed) {
+			line("dropped", "%d %s", r.Dropped[reason], reason)
+		}
+	}
+	for _, key := range sorted(r.Unused) {
+		line("unused", "%q, in %s", key, quantity(int(r.Unused[key]), "example"))
+	}
+	if s := r.Stored; s != nil {
+		for _, name := range sorted(s.Unread) {
+			line("unread", "%s, %s", name, quantity(int(s.Unread[name]), "time"))
+		}
+		if len(s.Redacted) > 0 {
+			var classes []string
+			for _, class := range sorted(s.Redacted) {
+				classes = append(classes, fmt.Sprintf("%s %d", class, s.Redacted[class]))
+			}
+			line("redacted", "%s", strings.Join(classes, ", "))
+		}
+	}
+}
+
+// uses prints what can be made of the files, and what is chosen.
+func (r *Report) uses(line printer) {
+	for _, cure := range r.Stats.Cures() {
+		line("better", "%s", cure)
+	}
+	if r.Tried > 0 {
+		line("builders", "were tried on the first %s", quantity(r.Tried, "example"))
+	}
+	for _, y := range r.Builders {
+		line("builder", "%-10s %5d %s%s", y.Name(), y.Records, unit(y.Records), dropReasons(y))
+		if y.Remedy != "" {
+			line("remedy", "%-10s %s", y.Name(), y.Remedy)
+		}
+	}
+	r.lengths(line)
+	if len(r.Tokenizers) > 0 {
+		line(
+			"model",
+			"tokenizer in %s; with it as collator.tokenizer, the run makes token batches, too",
+			strings.Join(r.Tokenizers, ", "),
+		)
+	}
+	for _, l := range r.LeftOut {
+		line("template", "%s", l)
+	}
+	if len(r.Choice.Builders) == 0 {
+		line("choice", "none: %s", r.Choice.Why)
+	} else {
+		line("choice", "%s, as %s: %s",
+			strings.Join(r.Choice.Builders, ", "), strings.Join(r.Choice.Formats, ", "), r.Choice.Why)
+	}
+	for _, loss := range r.Losses() {
+		line("lost", "%s", loss)
+	}
+}
+
+func unit(n int64) string {
+	if n == 1 {
+		return "record"
+	}
+	return "records"
+}
+
+// mostReasons is how many reasons are listed for a builder that made nothing of something.
+const mostReasons = 3
+
+func dropReasons(y Yield) string {
+	var parts []string
+	for _, reason := range sorted(y.Dropped) {
+		if len(parts) < mostReasons {
+			parts = append(parts, fmt.Sprintf("%d %s", y.Dropped[reason], reason))
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	return ", not used: " + strings.Join(parts, ", ")
+}
+
+// errorSites returns how many failed tool calls there are: those found by the hint builder, or marked by the source
+// itself.
+func (r *Report) errorSites() int {
+	n := 0
+	for _, y := range r.Builders {
+		if y.Builder != sdpoBuilder {
+			continue
+		}
+		for name, count := range y.Counters {
+			if strings.HasPrefix(name, "found/") {
+				n += int(count)
+			}
+		}
+	}
+	return max(n, r.ToolErrors)
+}
+
+// fidelity says what can be claimed for the calls, and what is missing.
+func (r *Report) fidelity(line func(name, format string, a ...any)) {
+	if len(r.Stats.Fidelity) == 0 {
+		return
+	}
+	var grades, gaps []string
+	for _, f := range []ttc.Fidelity{ttc.IDsLogProbs, ttc.IDs, ttc.TextOnly, ttc.Partial} {
+		if n := r.Stats.Fidelity[f.String()]; n > 0 {
+			grades = append(grades, fmt.Sprintf("%s %s", quantity(int(n), "call"), f))
+		}
+	}
+	for _, gap := range slices.Sorted(maps.Keys(r.Stats.Gaps)) {
+		gaps = append(gaps, fmt.Sprintf("%d %s", r.Stats.Gaps[gap], gap))
+	}
+	text := strings.Join(grades, ", ")
+	for _, by := range slices.Sorted(maps.Keys(r.Stats.Proven)) {
+		text += fmt.Sprintf("; %d proven by %s", r.Stats.Proven[by], by)
+	}
+	if gaps != nil {
+		text += "; " + strings.Join(gaps, ", ")
+	}
+	line("fidelity", "%s", text)
+}
+
+func (r *Report) scores(line func(name, format string, a ...any)) {
+	if r.LowScore == nil {
+		return
+	}
+	better := "higher is better"
+	if r.Lower {
+		better = "lower is better"
+	}
+	of := ""
+	if r.Unscored > 0 && r.Scored > 0 {
+		of = fmt.Sprintf("; %d conversations have none", r.Unscored)
+	}
+	line("scores", "from %g to %g, %s%s", *r.LowScore, *r.HighScore, better, of)
+}

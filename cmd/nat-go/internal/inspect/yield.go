@@ -1,0 +1,173 @@
+package inspect
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/yamldoc"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
+	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/plugins/sdk"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Yield says what a builder, with its defaults, makes of what was examined.
+type Yield struct {
+	Builder  string           `json:"builder"` // its `_type`
+	Does     string           `json:"does"`
+	Records  int64            `json:"records"`
+	Dropped  map[string]int64 `json:"dropped,omitempty"` // by reason
+	Counters map[string]int64 `json:"counters,omitempty"`
+	Remedy   string           `json:"remedy,omitempty"`  // if it makes nothing: what would change that
+	Formats  []*Carried       `json:"formats,omitempty"` // those for pairs and demonstrations
+}
+
+// Name returns the short name, as for --builder.
+func (y *Yield) Name() string { return shortName(y.Builder) }
+
+// yields makes records from examples as a run does, without keeping any.
+type yields struct {
+	order   []*ttc.Group // by task
+	tasks   map[string]*ttc.Group
+	scales  ttc.Scales
+	bytes   int64        // read up to the last of them
+	options rows.Options // of the formats that records are tried with
+
+	overrides map[string]map[string]any // settings of builders that the user asked for, by the name of the entry
+}
+
+func newYields() *yields { return &yields{tasks: map[string]*ttc.Group{}} }
+
+func (y *yields) add(ex *ttc.Example, bytes int64) {
+	y.bytes = bytes
+	y.scales.Add(ex)
+	key := ex.Task
+	if key == "" {
+		key = fmt.Sprintf("\x00%d/%s", ex.Run, ex.ID)
+	}
+	g := y.tasks[key]
+	if g == nil {
+		g = &ttc.Group{Key: key, Scales: &y.scales}
+		y.tasks[key] = g
+		y.order = append(y.order, g)
+	}
+	g.Examples = append(g.Examples, ex)
+}
+
+// make runs every built-in builder.
+func (y *yields) make(ctx context.Context, r *Report) (out []Yield, err error) {
+	for _, f := range builtin.Builders() {
+		one, err := y.by(ctx, f, r)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+func (y *yields) by(ctx context.Context, f sdk.Factory, r *Report) (Yield, error) {
+	info := f.Info()
+	given := settings(f, r)
+	maps.Copy(given, y.overrides[blockName(info.Name)])
+	text, err := json.Marshal(given)
+	if err != nil {
+		return Yield{}, err
+	}
+	out, err := y.with(ctx, f, text)
+	if out == nil { // it needs settings that it was not given
+		out = newYield(info)
+	}
+	return *out, err
+}
+
+func newYield(info builders.Info) *Yield {
+	return &Yield{Builder: info.Name, Does: info.Doc, Dropped: map[string]int64{}, Counters: map[string]int64{}}
+}
+
+// with runs a builder with its settings; the yield is nil if it refuses them.
+func (y *yields) with(ctx context.Context, f sdk.Factory, settings []byte) (*Yield, error) {
+	b, found := f.Open(settings)
+	if finding.Failed(found) || b == nil {
+		return nil, nil
+	}
+	info := f.Info()
+	out := newYield(info)
+	for _, g := range y.order {
+		groups := []*ttc.Group{g}
+		if info.Unit == builders.UnitExample {
+			groups = groups[:0]
+			for _, ex := range g.Examples {
+				groups = append(groups, &ttc.Group{Key: ex.ID, Examples: []*ttc.Example{ex}})
+			}
+		}
+		for _, g := range groups {
+			if err := b.Build(ctx, g, &counter{out, g, y.options}); err != nil {
+				return out, err
+			}
+		}
+	}
+	return out, nil
+}
+
+// settings returns what the report says for a builder's config: whichever of them it has a key for.
+func settings(f sdk.Factory, r *Report) map[string]any {
+	all := map[string]any{}
+	if r.Step != "" {
+		all["ttc_step_name"] = r.Step
+	}
+	if r.Lower {
+		all["score_direction"] = "lower"
+	}
+	if r.selects() {
+		all["select"] = "best"
+	}
+	spec := schema.MustOf(f.Info().Config)
+	out := map[string]any{}
+	for _, field := range spec.Fields {
+		if v, ok := all[field.Name]; ok {
+			out[field.Name] = v
+		}
+	}
+	return out
+}
+
+// counter counts what a builder emits for a group.
+type counter struct {
+	*Yield
+	group   *ttc.Group
+	options rows.Options
+}
+
+func (c *counter) Record(r builders.Record) error {
+	c.Records++
+	return c.try(c.group, r, c.options)
+}
+
+func (c *counter) Drop(d ledger.Drop) error { c.Dropped[string(d.Reason)] += d.N(); return nil }
+
+func (c *counter) Count(name string, n int64) error { c.Counters[name] += n; return nil }
+
+// decode fills a config struct from settings.
+func decode(spec *schema.Spec, settings map[string]any, into any) error {
+	text, err := json.Marshal(settings)
+	if err != nil {
+		return err
+	}
+	doc, found := yamldoc.Parse("settings", text, yamldoc.DefaultLimits)
+	if doc != nil && !finding.Failed(found) {
+		found = append(found, spec.Decode(doc, doc.Root, into, schema.Options{})...)
+	}
+	for _, f := range found {
+		if f.Severity == finding.Error {
+			return fmt.Errorf("%s", f.Message)
+		}
+	}
+	return nil
+}
