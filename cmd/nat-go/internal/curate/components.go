@@ -138,7 +138,7 @@ type components struct {
 func (n *nodes) components(d *Index) (*components, error) {
 	c := &components{list: extsort.New(8+4+8, d.rules.Memory/8, d.tmp)}
 	next := uint32(0)
-	return c, d.each(func(node uint32, row []byte) error {
+	err := d.each(func(node uint32, row []byte) error {
 		if node != next {
 			return nil
 		}
@@ -155,6 +155,11 @@ func (n *nodes) components(d *Index) (*components, error) {
 		b = binary.BigEndian.AppendUint32(b, x.root)
 		return c.list.Add(binary.BigEndian.AppendUint64(b, uint64(x.size)))
 	})
+	if err != nil {
+		c.list.Close()
+		return nil, err
+	}
+	return c, nil
 }
 
 // choose picks, in order, every component that brings the validation set closer to its share; at least one, and never

@@ -90,9 +90,12 @@ func (d *Index) split() error {
 		return d.hold(n)
 	}
 	c, err := n.components(d)
-	defer c.list.Close()
-	if err != nil || c.total == 0 {
+	if err != nil {
 		return err
+	}
+	defer c.list.Close()
+	if c.total == 0 {
+		return nil
 	}
 	if 2*c.largest.size > c.total && (d.rules.Split.Required || c.list.Len() == 1) {
 		return d.undivided(n, c)
