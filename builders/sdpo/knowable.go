@@ -111,9 +111,9 @@ var empty = func() map[string]bool {
 		a an the this that these those it its he she they them their you your i we our is are was were be been being am
 		has have had do does did done will would can could cannot can't may might must shall should not no none nor and
 		or but if then else than so as of at by for from in into on onto off to up out over under with without within
-		about after before again already yet still also only just more less enough too very any all some each every other
-		another same such there here when where which who what why how because due while until s t don doesn didn isn
-		aren wasn weren won couldn shouldn wouldn
+		about after before again already yet still also only just more less enough too very any all some each every
+		other another same such there here when where which who what why how because due while until s t don doesn didn
+		isn aren wasn weren won couldn shouldn wouldn
 		error errors failed fail fails failure failing invalid illegal wrong bad exception traceback most recent call
 		last calls called tried unable unknown unexpected denied refused rejected missing unsupported valueerror
 		keyerror typeerror runtimeerror oserror please try use used using`) {
