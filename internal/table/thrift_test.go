@@ -5,7 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/parquet-go/parquet-go"
 )
 
 // footer returns a file that has nothing but a footer.

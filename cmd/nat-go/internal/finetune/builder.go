@@ -268,6 +268,9 @@ const (
 	unitTurn      = "turn"
 )
 
+// units are those that a drop may have under any reason.
+var units = []string{unitCandidate, unitExample, unitSite, unitRollout, unitTurn, unitPair, unitRecord}
+
 // account is a builder's account of one group.
 type account struct {
 	group                *ttc.Group
