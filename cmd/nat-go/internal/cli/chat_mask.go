@@ -47,6 +47,9 @@ straddling tokens are out.`,
 			if err != nil {
 				return err
 			}
+			if source == "" && len(tok.Config.Templates) == 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "nat-go: the tokenizer has no chat template: %s\n", collator.PlainAdvice)
+			}
 			m.Rows = rows
 			out := cmd.OutOrStdout()
 			if asJSON || !terminal.Is(out) {
