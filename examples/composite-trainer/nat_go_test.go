@@ -56,8 +56,10 @@ func TestOnRuns(t *testing.T) {
 				"collator.composer.files="+c.files, "collator.composer.mask="+mask)
 		}
 	}
-	finetune("composer.cumulative.equal.example.ignore_index", "tokenizer", both, "collator.format=composer",
-		"collator.composer.rows=example", "collator.composer.mask=ignore_index")
+	// A row for each example holds its rollout, so both runs have the rl channel.
+	finetune("hints.rollouts", "tokenizer", both, "collator.rl.ids=rendered", "collator.sites=cumulative")
+	finetune("composer.rollouts.equal.example.ignore_index", "tokenizer", both, "collator.rl.ids=rendered",
+		"collator.format=composer", "collator.composer.rows=example", "collator.composer.mask=ignore_index")
 	finetune("hints.ignored", "tokenizer", "collator.ignore_index=-1")
 	for name, template := range templates(t) {
 		folder := filepath.Join(work, name)
