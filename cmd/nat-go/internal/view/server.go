@@ -102,8 +102,21 @@ func (s *Server) known(host string) bool {
 
 // Serve answers requests until the context ends.
 func (s *Server) Serve(ctx context.Context, r *Run) error {
-	s.server = &http.Server{
-		Handler: s.handler(r), MaxHeaderBytes: 64 << 10,
+	s.server = httpServer(ctx, s.handler(r))
+	stop := context.AfterFunc(ctx, func() { _ = s.server.Close() })
+	defer stop()
+	err := s.server.Serve(&door{Listener: s.listener})
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// httpServer returns a server that lets go of connections on which nothing comes, so that strangers who open many keep
+// nobody else out.
+func httpServer(ctx context.Context, h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: h, MaxHeaderBytes: 64 << 10,
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
@@ -113,13 +126,6 @@ func (s *Server) Serve(ctx context.Context, r *Run) error {
 		// browser, once a second.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
-	stop := context.AfterFunc(ctx, func() { _ = s.server.Close() })
-	defer stop()
-	err := s.server.Serve(&door{Listener: s.listener})
-	if errors.Is(err, http.ErrServerClosed) {
-		return nil
-	}
-	return err
 }
 
 // handler serves the page and the endpoints behind the checks of every request.
