@@ -28,7 +28,7 @@ const (
 	// Beyond these, reading waits for the next second, and so does a plugin that prints even more: a flood must not
 	// cost the host its processor. What comes through go-plugin comes in messages of 1 KiB.
 	linesReadPerSec = 20_000
-	bytesReadPerSec = 2 << 20
+	bytesReadPerSec = 12 << 20
 )
 
 // logPump turns a process's output into log lines. It always drains the output, whatever it is.
