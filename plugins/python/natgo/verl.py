@@ -26,6 +26,11 @@ def parsed(values: Any) -> list[Any] | None:
 class Conversations(MultiTurnSFTDataset):  # type: ignore[misc] # verl has no types
     """verl's MultiTurnSFTDataset over rows of nat-go's format verl."""
 
+    # What verl's class sets.
+    messages: Any
+    tools: Any
+    dataframe: Any
+
     def _read_files_and_process(self) -> None:
         super()._read_files_and_process()
         self.messages = [parsed(messages) for messages in self.messages]
