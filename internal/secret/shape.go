@@ -279,7 +279,7 @@ func ordinary(before, v string) bool {
 	}
 	if strings.HasPrefix(v, "<") && strings.HasSuffix(v, ">") || strings.HasSuffix(before, "PWD=") && v[0] == '/' ||
 		strings.HasPrefix(v, "+") {
-		return true // a placeholder, a folder, an expression
+		return true // as in <NAME>, PWD=/src, "key=" + variable
 	}
 	return Plain(v) || plainTokens().MatchString(before) || strings.HasPrefix(v, "<|")
 }

@@ -128,7 +128,7 @@ GROUPS = {
         (O, "search_code", {"q": "ErrNotFound"}, "{\"total_count\": 1, \"incomplete_results\": false, \"items\": [{\"path\": \"errors.go\"}]}"),
     ],
     "filesystem_mcp": [
-        (F, "read_text_file", {"path": "/etc/x"}, "Access denied - path outside allowed directories: /etc/x not in /work"),
+        (F, "read_text_file", {"path": "/etc/x"}, "Access denied - path outside allowed directories: /etc/x not in /srv"),
         (F, "edit_file", {"path": "a.py"}, "Could not find exact match for edit:\nfoo = 1"),
         (F, "move_file", {"source": "a", "destination": "b"}, "ENOENT: no such file or directory, rename 'a' -> 'b'"),
         (F, "read_multiple_files", {"paths": ["nope.txt"]}, "nope.txt: Error - ENOENT: no such file or directory, open 'nope.txt'"),
@@ -240,7 +240,7 @@ GROUPS = {
         (F, "rebook", {"flight": "X1"}, "Fare rules don't permit changes to this ticket."),
         (F, "book_hotel", {"from": "2026-03-02", "to": "2026-03-01"}, "check-out must be after check-in"),
         (O, "flight_status", {"flight": "X1"}, "X1 is cancelled because of a technical failure."),
-        (O, "search_flights", {"to": "XXX"}, "{\"flights\": [], \"message\": \"No flights on that day\"}"),
+        (O, "search_flights", {"to": "OSL"}, "{\"flights\": [], \"message\": \"No flights on that day\"}"),
         (O, "policy", {"topic": "refunds"}, "Tickets cannot be refunded within 24 hours of departure. Changes are not permitted on basic fares."),
     ],
     "crm": [
