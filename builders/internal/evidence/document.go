@@ -5,23 +5,16 @@ import (
 )
 
 var (
-	logLine = lazy(`^(?:\[?\d{4}[-/]\d\d[-/]\d\d[ T]|\[?\d\d:\d\d(?::\d\d)?\b|\[?(?:TRACE|DEBUG|INFO|NOTICE|` +
-		`WARN|WARNING|ERROR|FATAL|CRITICAL)\]? +(?:[a-z][\w.]*:|\d\d:\d\d|\d{4}-|\[|[a-z]+ [a-z])|(?:TRACE|` +
-		`DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL):[\w.]+:|` +
-		`[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d|[IWEF]\d{4} |(?:time|ts|level)=|\d{1,3}(?:\.\d{1,3}){3} - |` +
-		`\{"(?:level|ts|time|timestamp|severity|@timestamp)":)`)
-	numbered = lazy(`^\s*\d+(?:\t| ?[|│→:] ?|:)`)
-	grepLine = lazy(`^[\w./-]+\.\w+[:-]\d+[:-](?:\d+:)?\S?`)
-	mailHead = lazy(`^(?:From|To|Cc|Subject|Date|Reply-To|Sent|Von|An|Betreff): `)
-	heading  = lazy("^(?:#{1,6} [A-Z\\d]|```|<!--|Q: |A: )")
-	item     = lazy(`^(?:\* \S|- \S|\d+\. \S|\[(?:doc|source|result|chunk|passage)\b[^\]]{0,20}\] \S)`)
-	source   = lazy(`^(?:#!/|package \w+$|import [\w{"*]|from [\w.]+ import |(?:export |async |public |private |` +
-		`static )*(?:class|def|func|function|const|let|interface|enum|struct|fn|impl|module|` +
-		`namespace) \S.*[{:(=]$|class \w+|def \w+\(|func \w+\(|if __name__|#include|using \w|"""|//|/\*|try:$|` +
-		`except\b.*:$|raise \w|throw new )`)
-	speaker  = lazy(`^(?:<\w+> |\[\d\d:\d\d\] \w+: |(?:Agent|Customer|User|Assistant|Human|Support|Caller): )`)
-	manual   = lazy(`^(?:NAME|SYNOPSIS|DESCRIPTION|EXIT STATUS|OPTIONS)$`)
-	diffHead = lazy(`^(?:diff --git |--- [ab]/|\+\+\+ [ab]/|@@ -\d|commit [0-9a-f]{4,40}$|Author: )`)
+	logLine  = pattern("logLine")
+	numbered = pattern("numbered")
+	grepLine = pattern("grepLine")
+	mailHead = pattern("mailHead")
+	heading  = pattern("heading")
+	item     = pattern("item")
+	source   = pattern("source")
+	speaker  = pattern("speaker")
+	manual   = pattern("manual")
+	diffHead = pattern("diffHead")
 )
 
 // looksLikeLog reports whether the first line is from a log.
@@ -114,10 +107,9 @@ func (t *text) marks() map[string]int {
 	return n
 }
 
-var exitStatus = lazy(`^(?:exit status [1-9]\d*|The connection to the server \S+ was refused.*|` +
-	`(?:error|Error|ERROR): .{0,300}|fatal: .{0,300})$`)
+var exitStatus = pattern("exitStatus")
 
-var letter = lazy(`^(?:Hi|Hello|Hey|Dear|Hallo|Good (?:morning|day))\b.{0,40}[,!]?$`)
+var letter = pattern("letter")
 
 // proseBefore reports whether the first lines contain sentences of prose.
 func (t *text) proseBefore() bool {

@@ -123,7 +123,7 @@ func (c Call) read(text string, depth int) Finding {
 }
 
 // level matches the beginning of a line that a program logs.
-var level = lazy(`^(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL)\b`)
+var level = pattern("level")
 
 // logged reads a result whose first line is an object, followed by what a program logged in the meantime.
 func (c Call) logged(text string, depth int) Finding {

@@ -1,39 +1,20 @@
 package evidence
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// lazy is a regular expression that is compiled on first use: a process that serves other builders never needs it.
-func lazy(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
-}
-
 // Harnesses print the exit code before or after the output.
 var (
-	codeFirst = lazy(`^(?:<returncode>\s*(-?\d+)\s*</returncode>|Exit code:? (-?\d+)$|` +
-		`[Ee]xit ?code:? (-?\d+)(?: \(execution (?:failed|succeeded)\))?$|` +
-		`Return ?code:? (-?\d+)$|Process exited with code (-?\d+)$|` +
-		`The script ran, then exited with an error \(POSIX exit code: (-?\d+)\)$|` +
-		`Command (?:failed|exited|finished|completed) with (?:exit )?(?:code|status):? (-?\d+)[.:]?$)`)
-	codeLast = lazy(`^[\[(<]?(?:(?:The c|C)ommand (?:completed|finished|exited|failed|` +
-		`succeeded) with (?:exit )?(?:code|status):? |Process (?:exited|finished) with (?:exit )?code:? |` +
-		`(?:(?:The )?(?:[Cc]ommand|[Pp]rocess|[Pp]rogram|[Ss]cript|[Ss]hell|[Tt]ool|[Ee]xecution|` +
-		`bash) )?(?:exited|returned|terminated|finished|completed|failed|` +
-		`ended) (?:with )?(?:a )?(?:non-?zero )?(?:exit )?(?:code|status)(?: code)?:? |` +
-		`(?:\x{274c} )?(?:Command )?[Ff]ailed \(exit code |` +
-		`(?:exit|Exit|EXIT|return|Return)[ _-]?(?:code|status|Code|Status|CODE)\s?[:=]?\s?|` +
-		`[Ee]xited with (?:exit )?(?:code|status):? )(-?\d+)\.?[\])>]?$`)
-	codeLabel  = lazy(`^(?:Exit Code|Process exited with code):? (-?\d+|\(none\))$`)
-	harborTail = lazy(`^\[metadata\] (\{.*\})$`)
-	timeLimit  = lazy(`(?i)^(?:<error>)?(?:the (?:last )?command .{0,200})?(?:command |process |execution |` +
-		`bash |it )?(?:has )?(?:timed out|was killed after|exceeded its time limit)\b`)
-	frameLabel = lazy(`^(?:Chunk ID:|Wall time:|Original token count:|Output:|Directory:|Command:|Total output lines:)`)
+	codeFirst  = pattern("codeFirst")
+	codeLast   = pattern("codeLast")
+	codeLabel  = pattern("codeLabel")
+	harborTail = pattern("harborTail")
+	timeLimit  = pattern("timeLimit")
+	frameLabel = pattern("frameLabel")
 )
 
 // frameLines is how many of the first and last lines may hold a harness's frame; exit codes mentioned elsewhere are
@@ -255,24 +236,9 @@ func (c Call) command() string {
 }
 
 var (
-	testReport = lazy(`^(?:=+ .*\b\d+ (?:failed|passed|errors?|skipped|deselected)\b.* in [\d.:]+ ?s.*|` +
-		`\d+ (?:failed|passed)(?:, \d+ \w+)*(?: in [\d.:]+ ?s.*)?|FAILED \((?:failures|errors)=\d+.*\)|` +
-		`FAIL\t\S+.*|ok\s+\S+\s+(?:\(cached\)|[\d.]+s).*|--- FAIL: .*|=== RUN .*|FAIL|not ok \d+.*|` +
-		`test result: (?:FAILED|ok)\..*|# (?:fail|pass|tests) \d+|\x{2139} (?:fail|pass|tests) \d+|` +
-		`Tests:\s+.*\d+ (?:failed|passed).*|\s*\d+ (?:passing|failing)\b.*|` +
-		`Ran \d+ tests? in .*|Test Suites: .*|error: test failed, to rerun pass .*|` +
-		`\d+ examples?, \d+ failures?.*|BUILD FAILED - tests.*)$`)
-	checkReport = lazy(`^(?:Found \d+ errors?\b.*|Success: no issues found.*|All checks passed!?|` +
-		`Your code has been rated at .*|\x{2716} \d+ problems? .*|\S+?:\d+:\d+: [A-Z]{1,4}\d{2,5}:? .*|` +
-		`\S+\.pyi?:\d+: (?:error|note|warning): .*|\S+\.py:\d+:\d+ - (?:error|warning): .*|` +
-		`\d+ errors?, \d+ warnings?.*|\S+\.tsx?[(:]\d+[,:]\d+\)?:? ?-? error TS\d+: .*|would reformat .*|` +
-		`\d+ issues?[:.].*|\S+:\d+:\d+: .* \([a-z][\w-]+\)|\s+\d+:\d+\s+(?:error|warning)\s+.*)$`)
-	noTests = lazy(`^(?:=*\s?no tests ran\b.*|(?:ERROR|[\w.-]+: error|error): (?:file or directory not found|` +
-		`not found|unrecognized arguments|unexpected argument|usage|the following arguments|no such option|` +
-		`unknown option|cannot|can't).*|` +
-		`mypy: (?:can't|error).*|.*\bE902\b.*|.*[Nn]o such (?:file|option).*|.*[Nn]o files? (?:matching|found|` +
-		`matched).*|.*[Cc]an(?:'t|not) (?:read|find|open) (?:the )?(?:file|config|input|module).*|[Uu]sage: .*|` +
-		`.*No Python files.*|error: unexpected .*|.*[Ii]nvalid option.*)`)
+	testReport  = pattern("testReport")
+	checkReport = pattern("checkReport")
+	noTests     = pattern("noTests")
 )
 
 // report reports whether a text is the report of a test runner or checker.

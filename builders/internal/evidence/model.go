@@ -81,7 +81,7 @@ func features(s string, c Call) map[string]float64 {
 	return fs
 }
 
-var wordOf = lazy(`<given>|[A-Za-z]+(?:'[a-z]+)?|\d[\d.,:/-]*|[?:;()"'→<>=|!.]`)
+var wordOf = pattern("wordOf")
 
 // wordsOf returns the words and marks of a text, in lower case, with what the call gave and numbers replaced.
 func (c Call) wordsOf(s string) []string {
@@ -158,4 +158,4 @@ func (c Call) values(v json.Raw, out []string) []string {
 	return out
 }
 
-var aWordIn = lazy(`\w`)
+var aWordIn = pattern("aWordIn")

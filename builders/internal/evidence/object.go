@@ -545,7 +545,7 @@ func ownError(key string) bool {
 }
 
 // thrown matches the stack of an exception, as JavaScript prints it.
-var thrown = lazy(`^[A-Za-z]\w*: [^\n]*(?:\n.*)*\n\s+at `)
+var thrown = pattern("thrown")
 
 // refusesData reports whether an object with a code, a message and a data member has no data and doesn't say that all
 // is well.
@@ -558,13 +558,10 @@ func (o *object) refusesData() bool {
 }
 
 // badCode matches an error code in capitals or camel case.
-var badCode = lazy(`(?i)^[\w.-]*(?:err|econn|enoent|eacces|timed?_?out|refused|invalid|` +
-	`not_?(?:found|allowed|available|enough)|insufficient|denied|` +
-	`failed|failure|forbidden|unauthori[sz]ed|conflict|expired|limit|missing|taken|unknown|exceed|duplicate|` +
-	`reject)[\w.-]*$`)
+var badCode = pattern("badCode")
 
 // numberedCode matches a code of the kind that services number their errors with: PGRST116.
-var numberedCode = lazy(`^[A-Z]{1,8}[-_]?\d{2,6}$`)
+var numberedCode = pattern("numberedCode")
 
 // hasMore reports whether an object says anything beyond certain members.
 func (o *object) hasMore(known ...string) bool {

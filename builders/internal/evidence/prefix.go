@@ -6,38 +6,27 @@ import (
 )
 
 var (
-	prefixed = lazy(`^(?:[^\w\s<>"'` + "`" + `-]{1,4}\s*)?(?:\[?(?:ERROR|Error|error|FATAL|Fatal|fatal|Exception|EXCEPTION|FAILED|Failure|FAILURE)\]?|\((?:error|ERROR)\)|[Ff]atal error|[Ii]nternal (?:server )?error|` +
-		`error\[E\d+\]|error TS\d+|npm (?:ERR!|error)|[Ss]yntax [Ee]rror|[Pp]arse [Ee]rror|[Rr]untime [Ee]rror|` +
-		`[Vv]alidation [Ee]rror|(?:Tool|API|HTTP|Server|Request|Database|Query|SQL|Network|Connection|` +
-		`Auth\w*) [Ee]rror|Unexpected error|<urlopen error|\[Errno \d+\]|E[A-Z]{4,}:|### Error|CMake Error|` +
-		`ERROR: LoadError|PHP (?:Fatal|Parse) error|Error in \S.{0,80} :|! LaTeX Error|Error (?:while |` +
-		`when )?(?:fetching|loading|opening|connecting|creating|updating|deleting|sending|retrieving|getting|` +
-		`searching|accessing|validating|executing|running|reading|writing|calling|processing|decoding|parsing|` +
-		`querying|saving|building|starting|finding|downloading|uploading|installing|` +
-		`compiling|evaluating|resolving)\b[^:]{0,120}|(?:[A-Z]\w+ ){1,2}[Ee]rror|Msg \d+, Level)` +
-		`(?: (?:in|from|at|near|code|response from|returned by|on) [^:]{1,60}| \d{3,5}(?: ?\([\w ]+\))?|` +
-		` ?\([\w ]{1,30}\))?(?:\s?[:\x{2013}\x{2014}] {0,2}\S|\s-\s|:$|\s\(\w+\): |\s+\[?Errno|\s(?:Missing|` +
-		`code|Cannot|Could|Invalid)\b)`)
-	logName = lazy(`^ERROR:\w+:`)
+	prefixed = pattern("prefixed")
+	logName  = pattern("logName")
 )
 
 // boxed matches an error in a box, as Terraform draws it.
-var boxed = lazy(`(?m)^[│|] Error: .*$`)
+var boxed = pattern("boxed")
 
 // cross matches a mark in front of what went wrong.
-var cross = lazy(`^(?:×|✗|✘|✖|❌|⛔|🚫)\s+[A-Za-z]`)
+var cross = pattern("cross")
 
 // tagged matches a level in brackets in front of what went wrong, as in a tool's own log; raises matches a sentence
 // naming the exception that something raised.
 var (
-	tagged = lazy(`^(?:ERR|Err|FATAL)!? [^\s:=|].*|(?i)^\[\s*(?:[\w-]+[ _-])?(?:err(?:or)?|fatal|failed|failure|exception)\s*\]:?\s+\S`)
+	tagged = pattern("tagged")
 	raises = lazy(`^(?:The |Your |An? |This )?(?:[\w.()'"` + "`" + `-]+ ){0,4}(?:raised|threw|thrown|throws|` +
 		`(?:failed|ended|exited|crashed|aborted|died|stopped) with|hit|got|caught|encountered|ran into)` +
 		`(?: an?| the)?(?: \w+)?(?: (?:exception|error))?:? ` + anyException + `(?:: |\(|\.|$)|` +
 		`^Unexpected ` + anyException + `: |^\(` + anyException + `\) \S|` +
 		`^while (?:parsing|scanning|constructing) an? [a-z ]+$`)
-	ended  = lazy(`^[A-Z]\w*(?: \w+){0,3} (?:failed|crashed|aborted|errored):\s+\S`)
-	anyTag = lazy(`^\[[A-Za-z]+\]`)
+	ended  = pattern("ended")
+	anyTag = pattern("anyTag")
 )
 
 // sole reports whether the tag on the first line is the only one in a text of a few lines: a tool's answer, not a log.
@@ -95,8 +84,7 @@ func (t *text) prefix() Finding {
 }
 
 // figure matches an error that is a number: a model's error, a measurement's.
-var figure = lazy(`^[\w ]*[Ee]rrors?\s?[:=]\s*(?:-?[\d.]+(?:e-?\d+)?\s?%?|none|no|null|false|n/a|\d+ (?:of|` +
-	`out of|/) ?\d+.*)$`)
+var figure = pattern("figure")
 
 // startingLike counts the lines that begin with the same word as the given one.
 func (t *text) startingLike(line string) (n int) {

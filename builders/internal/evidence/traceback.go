@@ -14,19 +14,14 @@ var (
 	exceptionLine = lazy(`^(?:Uncaught |Unhandled |` +
 		`Caused by: )?(?:` + exceptionName + `(?: \[[\w.]+\])?(?:\(.*\)|: .*|:)|` + exceptionName + `(?:\(.*\)|` +
 		`:.*|\s\[.*\].*)?$|KeyboardInterrupt$|SystemExit: .*)`)
-	namedError = lazy(`^(?:Uncaught |Unhandled )?(?:[A-Za-z_][\w$]*(?:\.|::))*[A-Z]\w*(?:Error|Exception|` +
-		`Interrupt|Failure)(?: \[[\w.]+\])?(?:\(.*\)$|: \S.*|:$)|^(?:Error|Exception)\(['"].*\)$`)
-	panicLine = lazy(`^(?:panic: |fatal error: |thread '[^']*'(?: \(\d+\))? (?:has )?panicked at |` +
-		`Exception in thread "|Un(?:handled|caught) exception\b|terminate called after throwing|Fatal Python error: |` +
-		`goroutine \d+ \[|\*\*\* stack smashing|\S+:\d+:in .*\([A-Z]\w*(?:::\w+)*\)$|(?:PHP )?Fatal error: )`)
-	frameLine = lazy(`^(?:\s+|at |Caused by: |Suppressed: |\.\.\. \d+ more|During handling of the above|` +
-		`The above exception was|For further information |\^+$|Node\.js v\d|\}$|exit status \d+$|goroutine \d+|` +
-		`main\.|runtime\.|created by |note: |Backtrace|stack backtrace|[Ss]tack trace:|CallStack \(from |#\d+\s|\[Previous line|\[signal )`)
+	namedError = pattern("namedError")
+	panicLine  = pattern("panicLine")
+	frameLine  = pattern("frameLine")
 )
 
 var (
-	groupEnd  = lazy(`^\s*\+-+$`)
-	groupLine = lazy(`\w*ExceptionGroup: .*`)
+	groupEnd  = pattern("groupEnd")
+	groupLine = pattern("groupLine")
 )
 
 const stackHead = "Traceback (most recent call last):"

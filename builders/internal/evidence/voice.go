@@ -8,34 +8,23 @@ import (
 // A program run by a command line speaks in its own name, and its last words are about the call: "find: unknown
 // predicate". A few words identify what it says besides errors.
 var (
-	signed = lazy(`^([\w./+-]+)(?:\[\d+\])?(?: [a-z]+){0,2}(?: \([\w ]+\))? ?: +(\S.*)$`)
-	quiet  = lazy(`(?i)\b(?:warnings?|warn|note|notice|info|debug|removing leading|up to date|nothing to be done|` +
-		`entering|leaving|done|ok|created|updated|imported|installed|saved|succe\w+|complete[ds]?|finished|` +
-		`skipp\w+|ignor\w+|listening|started|running|version|progress|added|removed|deprecated|using|loaded|` +
-		`connected|\d+%)\b`)
+	signed = pattern("signed")
+	quiet  = pattern("quiet")
 	// The last words of a command, without a program's name in front.
-	unsigned = lazy(`^(?:(?:Unable to|Could not|Couldn't|Cannot|Can't|Failed to|Not able to|Invalid choice|` +
-		`Unrecognized|Unknown (?:option|command|argument|flag)|No such) .{1,300}|` +
-		`(?:Unknown|Unrecognized|Unsupported|Invalid|Illegal|Bad|Missing) [\w -]{2,40}(?:: | ["'\x{2018}]).{1,200}|` +
-		`\S+ (?:is not|isn't) an? (?:[\w-]+ ){1,4}(?:file|directory|archive|key|image|device|repository|package)\b.*|` +
-		`Error \w+ing .*|Please (?:run|log ?in|sign in|authenticate|use|set|specify|provide|supply|install)\b.*|` +
-		`To get started with .*\bplease run\b.*|The system cannot .*|Access is denied.*|(?:[A-Z][\w-]*|` +
-		`\S+) (?:[\w-]+ ){0,4}failed[.!]?(?: .*)?|.{1,80} failed: \S.*|` +
-		`.{1,80}: (?:error|Error|ERROR): \S.*)$`)
+	unsigned = pattern("unsigned")
 )
 
 // sums matches a program's closing line about the errors that it listed.
-var sums = lazy(`^(?:found |there were )?[1-9]\d* (?:fatal )?errors?\b`)
+var sums = pattern("sums")
 
 // lastLog matches a log line at a level that ends a program.
-var lastLog = lazy(`^time="[^"]*" level=(?:fatal|error|panic) msg=`)
+var lastLog = pattern("lastLog")
 
 // stamp matches the time at the beginning of a line, as Go's package log and others write it.
-var stamp = lazy(`^\[?\d{4}[/-]\d\d[/-]\d\d[ T]\d\d:\d\d:\d\d\S*\]? +(?:\d+ +)?(?:\S+\.go:\d+: )?`)
+var stamp = pattern("stamp")
 
 // declines matches a first line saying that what the command asks for is unavailable; an explanation follows.
-var declines = lazy(`^(?:\S+ aborted!|[Ee]xpects an? .{1,80}|.{1,80} requires .{1,80}\b(?:not (?:have )?installed|to be installed)\b.*|[^:]{1,120} (?:is|are) not (?:permitted|recogni[sz]ed)\.?|` +
-	`[Nn]o (?:[\w-]+ ){1,3}(?:running|connected|reachable|responding|listening) (?:on|at|to) \S.*)$`)
+var declines = pattern("declines")
 
 // voice reads a program's last words in a text that no other rule matches.
 func (c Call) voice(t *text) Finding {
@@ -125,10 +114,10 @@ func (c Call) misused(t *text, command string) Finding {
 }
 
 // pointsToHelp matches what a program prints only to send the caller to its help.
-var pointsToHelp = lazy(`(?i)\b(?:try|see|use|run|type|check|more info\w*)\b.{0,60}(?:\s--?help\b|\s-h\b|['"\x60 ]help['"\x60.])`)
+var pointsToHelp = pattern("pointsToHelp")
 
 // host matches -h followed by a host, which is not a request for help.
-var host = lazy(`\s-h \w+\.\w`)
+var host = pattern("host")
 
 // echo matches a line of a short text that rejects an argument of the command by name.
 func echo(t *text, command string) Finding {
@@ -173,18 +162,10 @@ func holdsWord(l, word string) bool {
 }
 
 var (
-	turnsDown = lazy(`(?i)\b(?:has no\b|not (?:\w+ed\b|executable|ready|an? |the |be |in |enough |been |find |found|exist|installed|permitted|allowed|` +
-		`supported|recogni[sz]ed|valid|readable|writable|accessible|understood|implemented|available|defined|` +
-		`specified|open|set\b|known)|(?:is|was|are|does|do|did|has|have|could|can|wo)n't|can ?not|unknown|` +
-		`unrecogni[sz]ed|unsupported|invalid|illegal|no such|` +
-		`no (?:\w+ ){1,3}(?:named|called|matches|matching|matched|specified|given)\b|missing|denied|refused|` +
-		`unable|failed to|failure|bad|malformed|must|expect(?:s|ed|ing)|required|requires|undefined|unexpected|` +
-		`conflicts?|too (?:many|few|long|short|large|small)|already exists|out of range|corrupt\w*|unreachable|` +
-		`forbidden|unauthori[sz]ed)`)
-	aWord      = lazy(`(?i)[a-z]{3}`)
-	inBrackets = lazy(`\([^()]*\)`)
-	asksHelp   = lazy(`(?i)(?:^|\s)(?:-h|-\?|-H|--?help\S*|help|--usage|--?version|-V|man|info|cat|less|head|tail|` +
-		`grep|echo|printf|sed|awk|rg)(?:\s|$)`)
+	turnsDown  = pattern("turnsDown")
+	aWord      = pattern("aWord")
+	inBrackets = pattern("inBrackets")
+	asksHelp   = pattern("asksHelp")
 )
 
 // starts reports whether a command line runs a program.

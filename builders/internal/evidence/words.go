@@ -72,8 +72,7 @@ var shells = map[string]bool{
 	"/bin/bash": true, "-bash": true, "timeout": true, "sudo": true,
 }
 
-var defines = lazy(`(?i)\b(?:raised (?:when|if|by)|(?:is|are) (?:raised|thrown) (?:when|if|by)|is defined as|` +
-	`refers to|occurs when)\b`)
+var defines = pattern("defines")
 
 // text is a text together with the lines that are examined.
 type text struct {

@@ -1,0 +1,36 @@
+package evidence
+
+import (
+	_ "embed"
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// patternText has a block for each pattern: its name, then the pieces of its expression, indented, which are joined.
+//
+//go:embed patterns.txt
+var patternText string
+
+var patterns = sync.OnceValue(func() map[string]string {
+	named, name := map[string]string{}, ""
+	for l := range strings.Lines(patternText) {
+		l = strings.TrimSuffix(l, "\n")
+		if piece, ok := strings.CutPrefix(l, "\t"); ok {
+			named[name] += piece
+		} else {
+			name = l
+		}
+	}
+	return named
+})
+
+// pattern returns the regular expression that has a name in patterns.txt.
+func pattern(name string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(patterns()[name]) })
+}
+
+// lazy is a regular expression that is compiled on first use: a process that serves other builders never needs it.
+func lazy(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
