@@ -239,7 +239,6 @@ type Encoder struct {
 	byText  map[*byte]int32 // index in escaped, by the text's address
 	arena   []byte
 	back    []byte // scratch: a text read back
-	places  []Place
 
 	masksThought  bool // a trained turn's reasoning can be context
 	several       bool // a side of a pair may have several messages
@@ -272,7 +271,7 @@ func (e *Encoder) Append(dst []byte, s Split, r *builders.Resolved) (out []byte,
 // AppendTogether is Append for records with the same key from Together.
 func (e *Encoder) AppendTogether(dst []byte, s Split, rs []*builders.Resolved) (out []byte, rows int, err error) {
 	n := len(dst)
-	e.split, e.rows, e.lone, e.trimmed, e.places = s, 1, false, 0, e.places[:0]
+	e.split, e.rows, e.lone, e.trimmed = s, 1, false, 0
 	e.turns = Turns{}
 	out, err = e.encode(e, dst, rs)
 	if err == nil && !(e.opts.NAT && e.Name == customizer.Name) && e.lone {

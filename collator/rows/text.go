@@ -17,7 +17,7 @@ func (e *Encoder) text(dst []byte, s string) ([]byte, error) {
 	if i, ok := e.byText[at]; ok {
 		if t := &e.escaped[i]; t.of == len(s) {
 			e.lone = e.lone || t.lone
-			return e.place(dst, t.json), nil
+			return append(dst, t.json...), nil
 		}
 	}
 	start := len(e.arena)
@@ -34,23 +34,8 @@ func (e *Encoder) text(dst []byte, s string) ([]byte, error) {
 	e.lone = e.lone || lone
 	e.byText[at] = int32(len(e.escaped))
 	e.escaped = append(e.escaped, escaped{b, len(s), lone})
-	return e.place(dst, b), nil
+	return append(dst, b...), nil
 }
-
-// place appends a text and notes where it is.
-func (e *Encoder) place(dst, text []byte) []byte {
-	from := len(dst)
-	dst = append(dst, text...)
-	e.places = append(e.places, Place{from, len(dst)})
-	return dst
-}
-
-// Place is where a text stands, including its quotation marks: offsets in what rows were appended to.
-type Place struct{ From, To int }
-
-// Places returns where most texts of the last rows stand, in order, so that nobody has to look for their ends. It is
-// valid until the next rows.
-func (e *Encoder) Places() []Place { return e.places }
 
 // escaped is a text as JSON. Each text is examined once rather than once per row: a text occurs in many rows, and
 // examining the rows took a tenth of a run.

@@ -210,7 +210,7 @@ func (f *rowFile) join(ctx context.Context, path string) error {
 			f.out.buf = append(f.out.buf, '\n')
 		}
 		if f.reading != nil {
-			f.reading.lines(lines, 0, int(n), nil)
+			f.reading.lines(lines)
 		}
 		f.rows += n
 		f.out.buf = append(f.out.buf, lines...)

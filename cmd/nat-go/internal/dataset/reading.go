@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
-	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -31,8 +30,6 @@ type reading struct {
 	chunk   int // from 0
 	bytes   int // of the chunk
 	columns int
-	forms   []*form // of rows of this chunk, the latest first
-	form    *form   // that of the row being read; nil: it has too many values
 }
 
 // column is what is found at one path in all rows.
@@ -49,42 +46,26 @@ type column struct {
 	varied  bool               // its objects have different keys within the first chunk
 }
 
-// lines processes n rows at the end of buf, from an offset on, with newlines around them. Texts are found at places
-// without looking for their ends; others are looked for.
-func (r *reading) lines(buf []byte, from, n int, places []rows.Place) {
-	for from < len(buf) && buf[from] == '\n' {
-		from++
+// lines processes rows, with newlines around them.
+func (r *reading) lines(rows []byte) {
+	for line := range bytes.Lines(bytes.Trim(rows, "\n")) {
+		r.add(bytes.TrimRight(line, "\n"))
 	}
-	buf = bytes.TrimRight(buf, "\n")
-	for ; n > 1; n-- {
-		end := from + bytes.IndexByte(buf[from:], '\n')
-		r.add(buf[:end], from, places)
-		from = end + 1
-	}
-	r.add(buf, from, places)
 }
 
-// add processes a row, one checked line of JSON: the end of buf from an offset on.
-func (r *reading) add(buf []byte, from int, places []rows.Place) {
-	line := buf[from:]
+// add processes a row, one checked line of JSON.
+func (r *reading) add(line []byte) {
 	if r.rows++; r.bytes >= readerChunk {
 		r.endChunk()
 		r.chunk, r.bytes = r.chunk+1, 0
 	}
 	r.bytes += len(line) + 1
-	if r.known(buf, from, places) {
-		return
-	}
-	r.form = &form{}
 	c := json.Raw(line).Cursor()
 	r.value(&r.row, &c)
-	if r.form != nil && r.form.end(line) {
-		r.learn()
-	}
 }
 
 func (r *reading) value(col *column, c *json.Cursor) {
-	kind, from := c.Kind(), c.Pos()
+	kind := c.Kind()
 	if kind == json.Null {
 		c.Skip()
 		return
@@ -96,7 +77,6 @@ func (r *reading) value(col *column, c *json.Cursor) {
 	switch kind {
 	case json.Object:
 		col.objects++
-		r.form.object(col)
 		c.Enter(kind)
 		for key, ok := c.Member(); ok; key, ok = c.Member() {
 			in := r.key(col, key)
@@ -105,7 +85,6 @@ func (r *reading) value(col *column, c *json.Cursor) {
 				continue
 			}
 			in.here++
-			r.form.key(in)
 			r.value(in, c)
 		}
 	case json.Array:
@@ -129,10 +108,8 @@ func (r *reading) value(col *column, c *json.Cursor) {
 		default:
 			col.texts = true
 		}
-		r.leaf(col, kind, from, c.Pos())
 	default:
 		c.Skip()
-		r.leaf(col, kind, from, c.Pos())
 	}
 }
 
@@ -160,10 +137,6 @@ func (r *reading) key(col *column, key json.Raw) *column {
 
 // endChunk determines which texts of the chunk are timestamps, and which objects differ in shape.
 func (r *reading) endChunk() {
-	for _, f := range r.forms {
-		f.count()
-	}
-	r.forms = r.forms[:0]
 	r.row.each("", func(_ string, c *column) {
 		if !c.texts {
 			c.turned += c.dates

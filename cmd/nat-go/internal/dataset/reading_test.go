@@ -2,13 +2,8 @@ package dataset
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/nat-go/nat-go/collator/rows"
 )
 
 // TestReading checks what Hugging Face datasets changes when it reads lines of JSON. TestLoadDataset asks the library
@@ -38,7 +33,7 @@ func TestReading(t *testing.T) {
 				if !strings.HasPrefix(line, "{") {
 					line = "{" + line
 				}
-				r.add([]byte(line), 0, nil)
+				r.add([]byte(line))
 			}
 			var got []string
 			for _, x := range r.changes() {
@@ -55,87 +50,12 @@ func TestReading(t *testing.T) {
 func TestReadingIsBounded(t *testing.T) {
 	var r reading
 	for i := range 3 * maxColumns {
-		r.add(fmt.Appendf(nil, `{"a": {"k%d": "2024-01-01"}}`, i), 0, nil)
+		r.add(fmt.Appendf(nil, `{"a": {"k%d": "2024-01-01"}}`, i))
 	}
 	if len(r.row.keys["a"].keys) > maxColumns || r.columns > maxColumns {
 		t.Errorf("%d columns", r.columns)
 	}
 	if n := len(r.changes()); n == 0 {
 		t.Error("nothing was found")
-	}
-}
-
-// somePlaces returns the places of some of the texts in a row that begins at the offset.
-func somePlaces(rnd *rand.Rand, line []byte, offset int) (places []rows.Place) {
-	for i := 0; i < len(line); i++ {
-		if line[i] != '"' {
-			continue
-		}
-		from := i
-		for i++; line[i] != '"'; i++ {
-			if line[i] == '\\' {
-				i++
-			}
-		}
-		if rnd.IntN(3) > 0 {
-			places = append(places, rows.Place{From: offset + from, To: offset + i + 1})
-		}
-	}
-	return places
-}
-
-// TestForms checks that counting rows of a known form gives the same result as reading every row, whichever places of
-// texts are known.
-func TestForms(t *testing.T) {
-	dates := []string{"2024-01-01", "a \"text\"", "2024-02-30", `\`, ""}
-	shapes := []func(r *rand.Rand) string{
-		func(r *rand.Rand) string {
-			return fmt.Sprintf(`{"p":[{"role":"user","content":%q}],"score":%d}`, dates[r.IntN(5)], r.IntN(100))
-		},
-		func(r *rand.Rand) string {
-			return fmt.Sprintf(`{"p":[{"role":"user","content":%q},{"role":"tool"}],"score":%d.5,"end":null}`,
-				dates[r.IntN(2)], r.IntN(9))
-		},
-		func(r *rand.Rand) string {
-			return fmt.Sprintf(`{"p":[],"ok":%t,"when":"2024-01-0%d"}`, r.IntN(2) == 0, 1+r.IntN(9))
-		},
-		func(r *rand.Rand) string {
-			return fmt.Sprintf(`{"p":%d,"o":{"k%d":"2024-01-01"}}`, r.IntN(2), r.IntN(6))
-		},
-		func(r *rand.Rand) string { return `{"many":[` + strings.Repeat(`1,`, maxLeaves) + `"x"]}` },
-		func(r *rand.Rand) string { return `{"` + strings.Repeat("k", maxForm) + `":1}` },
-	}
-	for seed := range uint64(40) {
-		rnd := rand.New(rand.NewPCG(seed, 1))
-		var with, without reading
-		counted := int64(0)
-		for range 400 {
-			line := []byte(shapes[rnd.IntN(1+int(seed)%len(shapes))](rnd))
-			if rnd.IntN(100) == 0 {
-				with.bytes, without.bytes = readerChunk, readerChunk // the next row begins a chunk
-			}
-			before := strings.Repeat("x", rnd.IntN(9))
-			with.add([]byte(before+string(line)), len(before), somePlaces(rnd, line, len(before)))
-			without.add(line, 0, nil)
-			if len(with.forms) > 0 {
-				counted += min(1, with.forms[0].rows)
-			}
-			for _, f := range without.forms {
-				if f.rows != 0 {
-					t.Fatal("a row was only counted, without places of texts")
-				}
-			}
-			without.forms = nil
-		}
-		if counted == 0 {
-			t.Errorf("seed %d: no row was counted by its form", seed)
-		}
-		if diff := cmp.Diff(without.changes(), with.changes()); diff != "" {
-			t.Errorf("seed %d: -read +counted\n%s", seed, diff)
-		}
-		with.forms, with.form, without.forms, without.form = nil, nil, nil, nil
-		if diff := cmp.Diff(without, with, cmp.AllowUnexported(reading{}, column{})); diff != "" {
-			t.Errorf("seed %d: -read +counted\n%s", seed, diff)
-		}
 	}
 }

@@ -177,7 +177,7 @@ func (c *formatCheck) file(i int) error {
 			return err
 		}
 		if !c.folder.Format.Declared() {
-			reading.add(line, 0, nil)
+			reading.add(line)
 		}
 		switch {
 		case seen.Shape == "":

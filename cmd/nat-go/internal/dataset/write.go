@@ -424,7 +424,7 @@ func (f *rowFile) lines(enc *rows.Encoder, s rows.Split, rs []*builders.Resolved
 		return 0, err
 	}
 	if f.reading != nil {
-		f.reading.lines(buf, len(f.out.buf), n, enc.Places())
+		f.reading.lines(buf[len(f.out.buf):])
 	}
 	f.out.buf = buf
 	f.out.rotate()
