@@ -7,7 +7,6 @@ import (
 
 	"github.com/nat-go/nat-go/plugins/internal/host"
 	"github.com/nat-go/nat-go/plugins/internal/wire"
-	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // ConfigError says that a plugin rejected a builder's config.
@@ -41,9 +40,6 @@ const ProtocolVersion = wire.ProtocolVersion
 
 // FileSum returns the hex SHA-256 of a file.
 func FileSum(path string) (string, error) { return host.FileSum(path) }
-
-// Codes are the pages of these reasons for `nat-go explain`.
-func Codes() []ledger.Code { return host.Codes() }
 
 // ModuleArgs are the arguments with which an interpreter serves the builders of a Python module that it locates
 // itself.

@@ -1,9 +1,6 @@
 package readers
 
 import (
-	"slices"
-
-	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source/internal/agenttraces"
 	"github.com/nat-go/nat-go/ttc/source/internal/atif"
 	"github.com/nat-go/nat-go/ttc/source/internal/atof"
@@ -18,7 +15,6 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/otlp"
 	"github.com/nat-go/nat-go/ttc/source/internal/qwencode"
 	"github.com/nat-go/nat-go/ttc/source/internal/requestlog"
-	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 	"github.com/nat-go/nat-go/ttc/source/internal/traces"
 	"github.com/nat-go/nat-go/ttc/source/internal/verifiers"
@@ -34,11 +30,4 @@ func Factories() []source.Factory {
 		observations.Langfuse(), observations.LangSmith(), observations.OpenAIAgents(), qwencode.Factory(),
 		agenttraces.Factory(),
 	}
-}
-
-// Codes returns the reasons for which sources drop what they read.
-func Codes() []ledger.Code {
-	return slices.Concat(
-		source.Codes(), session.Codes(), atif.Codes(), nemogym.Codes(), otlp.Codes(), verifiers.Codes(),
-	)
 }

@@ -8,32 +8,31 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/nat-go/nat-go/builders/builtin"
+	"gopkg.in/yaml.v3"
+
 	"github.com/nat-go/nat-go/builders/finding"
-	"github.com/nat-go/nat-go/builders/schema"
-	"github.com/nat-go/nat-go/builders/yamldoc"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/atropos"
-	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/rows"
-	"github.com/nat-go/nat-go/collator/teacher"
 	"github.com/nat-go/nat-go/internal/terminal/columns"
-	"github.com/nat-go/nat-go/pairs"
-	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc/ledger"
-	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// codes are all existing codes, by area. A package that reports codes adds its own here.
+//go:embed codes.yaml
+var written []byte
+
+// codes are all existing codes, by area.
 var codes = sync.OnceValue(func() []ledger.Code {
-	all := slices.Concat(
-		readers.Codes(), ledger.Codes(), pairs.Codes(), builtin.Codes(), host.Codes(),
-		curate.Codes(), rows.Codes(), collator.Codes(), teacher.Codes(), atropos.Codes(),
-		yamldoc.Codes(), schema.Codes(), config.Codes(), dataset.Codes(),
-	)
-	slices.SortStableFunc(all, func(a, b ledger.Code) int {
+	var pages map[string]map[string]ledger.Code
+	if err := yaml.Unmarshal(written, &pages); err != nil {
+		panic(err) // the file is part of the program, and the tests read it
+	}
+	all := slices.Concat(rows.Codes(), dataset.Codes())
+	for area, codes := range pages {
+		for code, p := range codes {
+			all = append(all, ledger.Code{Code: code, Area: area, Text: p.Text, Help: p.Help})
+		}
+	}
+	slices.SortFunc(all, func(a, b ledger.Code) int {
 		return cmp.Or(
 			cmp.Compare(slices.Index(areas, a.Area), slices.Index(areas, b.Area)),
 			cmp.Compare(a.Code, b.Code),
