@@ -2,6 +2,7 @@ package sdpo
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/json"
@@ -10,40 +11,12 @@ import (
 // toldKinds are the words by which sources name faults that a schema can answer, in lower case and without separators.
 // Any other kind is left to rules and commands.
 var toldKinds = map[string]string{
-	"unknowntool":        unknownTool,
-	"nosuchtool":         unknownTool,
-	"toolnotfound":       unknownTool,
-	"unknownfunction":    unknownTool,
-	"nosuchfunction":     unknownTool,
-	"functionnotfound":   unknownTool,
-	"invalidtool":        unknownTool,
-	"toolnotavailable":   unknownTool,
-	"invalidtoolname":    unknownTool,
-	"nonexistenttool":    unknownTool,
-	"argumentsnotjson":   argumentsNotJSON,
-	"invalidjson":        argumentsNotJSON,
-	"malformedjson":      argumentsNotJSON,
-	"jsondecodeerror":    argumentsNotJSON,
-	"argumentparseerror": argumentsNotJSON,
-	"badjson":            argumentsNotJSON,
-	"schema":             badSchema,
-	"schemaerror":        badSchema,
-	"schemaviolation":    badSchema,
-	"schemavalidation":   badSchema,
-	"invalidarguments":   badSchema,
-	"invalidargument":    badSchema,
-	"badarguments":       badSchema,
-	"badargument":        badSchema,
-	"invalidparams":      badSchema,
-	"invalidparameters":  badSchema,
-	"invalidparameter":   badSchema,
-	"validationerror":    badSchema,
-	"argumentvalidation": badSchema,
-	"missingargument":    badSchema,
-	"missingarguments":   badSchema,
-	"missingparameter":   badSchema,
-	"wrongarguments":     badSchema,
-	"typeerror":          badSchema,
+	unknownTool: "unknowntool nosuchtool toolnotfound unknownfunction nosuchfunction functionnotfound invalidtool " +
+		"toolnotavailable invalidtoolname nonexistenttool",
+	argumentsNotJSON: "argumentsnotjson invalidjson malformedjson jsondecodeerror argumentparseerror badjson",
+	badSchema: "schema schemaerror schemaviolation schemavalidation invalidarguments invalidargument badarguments " +
+		"badargument invalidparams invalidparameters invalidparameter validationerror argumentvalidation " +
+		"missingargument missingarguments missingparameter wrongarguments typeerror",
 }
 
 // class returns the fault of a call that the source's kind of error names; empty if it names none.
@@ -57,7 +30,12 @@ func (e *told) class() string {
 		}
 		return -1
 	}, e.kind)
-	return toldKinds[plain]
+	for class, kinds := range toldKinds {
+		if slices.Contains(strings.Fields(kinds), plain) {
+			return class
+		}
+	}
+	return ""
 }
 
 // tools returns the names of the tools that exist according to the source.

@@ -1,12 +1,15 @@
 package redacttest
 
 import (
+	"embed"
 	"encoding/base64"
 	"hash/crc32"
 	"math/rand/v2"
 	"regexp"
 	"strconv"
 	"strings"
+
+	"gopkg.in/yaml.v3"
 )
 
 const alnum = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -86,46 +89,20 @@ func withSum(body string) string {
 	return body + string(end[:])
 }
 
-// Kinds are patterns of secrets in context, by name.
-var Kinds = map[string]string{
-	"private key":  "|-----BEGIN RSA PRIVATE KEY-----\n{alnum 64}\n-----END RSA PRIVATE KEY-----|",
-	"aws id":       "|AKIA{base32 16}|",
-	"aws secret":   "AWS_SECRET_ACCESS_KEY=|{alnum 40}|",
-	"github":       "|ghp_{crc 36}|",
-	"github app":   "|ghs_{crc 36}|",
-	"github fine":  "|github_pat_{alnum 22}_{alnum 59}|",
-	"gitlab":       "|glpat-{alnum 20}|",
-	"slack":        "|xoxb-{digit 12}-{alnum 24}|",
-	"slack hook":   "https://hooks.slack.com/services/|T{base32 8}/B{base32 8}/{alnum 24}|",
-	"stripe":       "|sk_live_{alnum 24}|",
-	"openai":       "|sk-proj-{alnum 48}|",
-	"anthropic":    "|sk-ant-api03-{alnum 80}|",
-	"google":       "|AIza{alnum 35}|",
-	"hugging face": "|hf_{alnum 34}|",
-	"npm":          "|npm_{crc 36}|",
-	"pypi":         "|pypi-AgEIcHlwaS5vcmc{alnum 60}|",
-	"sendgrid":     "|SG.{alnum 22}.{alnum 43}|",
-	"twilio":       "|SK{hex 32}|",
-	"telegram":     "|{digit 9}:AA{alnum 33}|",
-	"digitalocean": "|dop_v1_{hex 64}|",
-	"databricks":   "|dapi{hex 32}|",
-	"shopify":      "|shpat_{hex 32}|",
-	"azure":        "AccountKey=|{alnum 86}==|",
-	"age":          "|AGE-SECRET-KEY-1{bech32 58}|",
-	"nvidia":       "|nvapi-{alnum 64}|",
-	"replicate":    "|r8_{alnum 37}|",
-	"groq":         "|gsk_{alnum 52}|",
-	"atlassian":    "|ATATT3{alnum 180}|",
-	"docker":       "|dckr_pat_{alnum 27}|",
-	"vault":        "|hvs.{alnum 90}|",
-	"grafana":      "|glsa_{alnum 32}_{hex 8}|",
-	"postman":      "|PMAK-{hex 24}-{hex 34}|",
-	"jwt":          "|eyJhbGciOiJIUzI1NiJ9.{alnum 40}.{alnum 43}|",
-	"bearer":       "Authorization: Bearer |{alnum 40}|",
-	"url":          "postgres://app:|{alnum 16}|@db.internal:5432/x",
-	"env line":     "DB_PASSWORD=|{alnum 20}|",
-	"e-mail":       "|{upper 6}.{upper 8}@posteo.de|",
-	"phone":        "call |+49 30 {digit 4} {digit 4}|",
-	"ip":           "from |{octet 60}.{octet 40}.{octet 1}.{octet 1}|",
-	"home":         "/home/|{lower 9}|/src",
+//go:embed kinds.yaml further.yaml
+var files embed.FS
+
+// Kinds are patterns of secrets in context, by name; Further are those of kinds that are rarer, or that only what is
+// around them tells.
+var Kinds, Further = patterns("kinds.yaml"), patterns("further.yaml")
+
+func patterns(name string) (all map[string]string) {
+	b, err := files.ReadFile(name)
+	if err == nil {
+		err = yaml.Unmarshal(b, &all)
+	}
+	if err != nil {
+		panic(err) // the files are our own
+	}
+	return all
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes tokens_table.go, the shapes of tokens, from gitleaks' rules and from further.go, and examples of them for tests.
+# Writes tokens_table.go, the shapes of tokens, from gitleaks' rules and from further.yaml, and examples of them for tests.
 # gitleaks hands its rules' examples only to its own check of them; a copy of the module is made in which that check
 # writes them down, and draws the same examples each time.
 set -eu

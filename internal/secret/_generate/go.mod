@@ -4,6 +4,8 @@ go 1.26.0
 
 tool github.com/zricethezav/gitleaks/v8/cmd/generate/config
 
+require gopkg.in/yaml.v3 v3.0.1
+
 require (
 	dario.cat/mergo v1.0.1 // indirect
 	github.com/BobuSumisu/aho-corasick v1.0.3 // indirect
@@ -73,5 +75,4 @@ require (
 	golang.org/x/sys v0.30.0 // indirect
 	golang.org/x/text v0.22.0 // indirect
 	gopkg.in/ini.v1 v1.67.0 // indirect
-	gopkg.in/yaml.v3 v3.0.1 // indirect
 )

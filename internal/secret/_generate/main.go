@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"go/format"
@@ -14,6 +15,8 @@ import (
 	"regexp/syntax"
 	"slices"
 	"strings"
+
+	"gopkg.in/yaml.v3"
 )
 
 // rule is one of gitleaks'.
@@ -42,7 +45,10 @@ func main() {
 }
 
 func run(table, examples string) error {
-	rows := further()
+	rows, err := further()
+	if err != nil {
+		return err
+	}
 	var drawn bytes.Buffer
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 1<<20)
@@ -78,6 +84,38 @@ func run(table, examples string) error {
 		return err
 	}
 	return os.WriteFile(examples, drawn.Bytes(), 0o644)
+}
+
+//go:embed further.yaml
+var written []byte
+
+// further returns the rows of further.yaml.
+func further() (rows []token, err error) {
+	var list []struct {
+		Class, Pattern string
+		Bits           float64
+		Hints          []string
+		Before         int
+		Beside         bool
+	}
+	if err := yaml.Unmarshal(written, &list); err != nil {
+		return nil, err
+	}
+	for _, r := range list {
+		t := token{class: r.Class, pattern: r.Pattern, bits: r.Bits, hints: r.Hints, before: r.Before}
+		if !r.Beside {
+			re, err := syntax.Parse(r.Pattern, syntax.Perl)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", r.Class, err)
+			}
+			t.pattern = `(?:^|[^A-Za-z0-9_])(` + r.Pattern + `)`
+			if r.Before == 0 {
+				t.run = least(re)
+			}
+		}
+		rows = append(rows, t)
+	}
+	return rows, nil
 }
 
 // excluded are rules that package secret has better ones for, and those that match names and public keys.

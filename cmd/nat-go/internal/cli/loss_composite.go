@@ -113,14 +113,8 @@ func composite(cmd *cobra.Command, batches, logits []string, output string, o lo
 // register adds the flags; weight is the default of both terms.
 func (o *compositeFlags) register(cmd *cobra.Command, weight float64) {
 	f := cmd.Flags()
-	f.Float64Var(&o.AlphaSDPO, "alpha-sdpo", weight, "weight of the JSD; also --sdpo-weight")
-	f.Float64Var(&o.BetaReplay, "beta-replay", weight, "weight of DPO; also --dpo-weight")
-	for name, to := range map[string]*float64{
-		"sdpo-weight": &o.AlphaSDPO, "alpha": &o.AlphaSDPO, "dpo-weight": &o.BetaReplay,
-	} {
-		f.Float64Var(to, name, weight, "the same under another name")
-		_ = f.MarkHidden(name)
-	}
+	f.Float64Var(&o.AlphaSDPO, "alpha-sdpo", weight, "weight of the JSD")
+	f.Float64Var(&o.BetaReplay, "beta-replay", weight, "weight of DPO")
 	f.Float64Var(&o.JSD.Beta, "jsd-beta", 0.5, "from 0, KL(teacher||student), to 1, KL(student||teacher)")
 	f.Float64Var(&o.JSD.Temperature, "temperature", 1, "divides both sides' logits in the JSD")
 	f.StringVar(&o.clip, "clip", "none", "what --clip-value limits in the JSD: none, token, element or element_bregman")

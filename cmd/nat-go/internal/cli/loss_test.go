@@ -277,7 +277,7 @@ func TestLossComposite(t *testing.T) {
 	save(t, at("sdpo.logits"), tensors.Of("student_logits", z, 1, 4, v), tensors.Of("teacher_logits", p, 1, 5, v))
 
 	args := []string{
-		"composite", "--output", at("grads"), "--alpha", "0.7", "--dpo-weight", "0.3", "--clip-epsilon", "0",
+		"composite", "--output", at("grads"), "--alpha-sdpo", "0.7", "--beta-replay", "0.3", "--clip-epsilon", "0",
 	}
 	for _, name := range []string{"rl", "dpo", "sdpo"} {
 		args = append(args, "--batch", at(name), "--logits", at(name+".logits"))
