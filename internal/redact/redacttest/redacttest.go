@@ -92,9 +92,11 @@ func withSum(body string) string {
 //go:embed kinds.yaml further.yaml
 var files embed.FS
 
-// Kinds are patterns of secrets in context, by name; Further are those of kinds that are rarer, or that only what is
-// around them tells.
-var Kinds, Further = patterns("kinds.yaml"), patterns("further.yaml")
+// Kinds are patterns of secrets in context, by name.
+var Kinds = patterns("kinds.yaml")
+
+// Further are patterns of kinds that are rarer, or that only what is around them tells.
+var Further = patterns("further.yaml")
 
 func patterns(name string) (all map[string]string) {
 	b, err := files.ReadFile(name)
