@@ -57,31 +57,42 @@ func aiSDK(e json.Raw) (c conversed, err error) {
 	var m messages
 	for x := range said.Elements() {
 		role, _ := value(x, "role").Text()
-		content := value(x, "content")
-		switch {
-		case role == "tool":
-			for part := range content.Elements() {
-				m = m.raw(object(nil).text("role", "tool").set("tool_call_id", value(part, "toolCallId")).
-					text("content", outputText(value(part, "output", "result"))).end())
-			}
-		case role != "assistant":
+		if said := value(x, "content"); said.Kind() != json.Array || role != "assistant" && role != "tool" {
 			m = m.raw(x)
-		default:
-			t := turn{text: partsText(content)}
-			for part := range content.Elements() {
-				switch kind, _ := value(part, "type").Text(); kind {
-				case "reasoning":
-					text, _ := value(part, "text").Text()
-					t.thoughts = append(t.thoughts, text)
-				case "tool-call":
-					t.call(value(part, "toolCallId"), value(part, "toolName"), value(part, "input", "args"), "")
-				}
-			}
-			t.results = nil // they are messages of their own
-			m = t.add(m)
+		} else {
+			m = partsOf(m, role, said)
 		}
 	}
 	return conversed{messages: m.end(), keys: []string{"messages"}}, nil
+}
+
+// partsOf appends the turns of a model that a message of the AI SDK holds, or the results. Where the provider has run a
+// tool, its result stands between what the model said before and after.
+func partsOf(m messages, role string, said json.Raw) messages {
+	var t turn
+	var own messages
+	for part := range said.Elements() {
+		kind, _ := value(part, "type").Text()
+		if t.results != nil && kind != "tool-result" && role == "assistant" {
+			t.content = content(own.end())
+			m, t, own = t.add(m), turn{}, nil
+		}
+		own = own.raw(part)
+		switch kind {
+		case "reasoning":
+			text, _ := value(part, "text").Text()
+			t.thoughts = append(t.thoughts, text)
+		case "tool-call":
+			t.call(value(part, "toolCallId"), value(part, "toolName"), value(part, "input", "args"))
+		case "tool-result":
+			t.result(value(part, "toolCallId"), outputText(value(part, "output", "result")))
+		}
+	}
+	if role == "tool" {
+		return t.addResults(m)
+	}
+	t.content = content(own.end())
+	return t.add(m)
 }
 
 // outputText returns the result of a call: a text, or the value of {type, value}.
@@ -105,52 +116,78 @@ func geminiCLI(e json.Raw) (c conversed, err error) {
 	for x := range said.Elements() {
 		switch kind, _ := value(x, "type").Text(); kind {
 		case "user":
-			m = m.add("user", partsText(value(x, "content")))
+			m = m.raw(user(value(x, "content")))
 		case "gemini":
 			var thoughts []string
 			for t := range value(x, "thoughts").Elements() {
 				text, _ := value(t, "description").Text()
 				thoughts = append(thoughts, text)
 			}
-			t := turn{text: partsText(value(x, "content")), thoughts: thoughts}
+			t := turn{content: content(value(x, "content")), thoughts: thoughts}
 			for call := range value(x, "toolCalls").Elements() {
-				t.call(value(call, "id"), value(call, "name"), value(call, "args"), geminiResult(call))
+				t.call(value(call, "id"), value(call, "name"), value(call, "args"))
+				if result, ok := geminiResult(call); ok {
+					t.result(value(call, "id"), result)
+				}
 			}
 			m = t.add(m)
-		default: // info and error: what the program told its user
+		case "info", "error", "warning": // what the program told its user
+		default:
+			if what := fmt.Sprintf("messages: type %.40q", kind); !slices.Contains(c.unread, what) {
+				c.unread = append(c.unread, what)
+			}
 		}
 	}
 	id, _ := value(e, "sessionId").Text()
-	return conversed{messages: m.end(), id: id, keys: []string{"messages", "sessionId"}}, nil
+	return conversed{messages: m.end(), id: id, keys: []string{"messages", "sessionId"}, unread: c.unread}, nil
 }
 
-// geminiResult returns what a call returned.
-func geminiResult(call json.Raw) string {
+// geminiResult returns what a call returned; ok is false if it was never run.
+func geminiResult(call json.Raw) (text string, ok bool) {
 	for part := range value(call, "result").Elements() {
 		response := value(value(part, "functionResponse"), "response")
 		if text, ok := value(response, "output", "error").Text(); ok {
-			return text
+			return text, true
 		}
 		if response != nil {
-			return string(response)
+			return string(response), true
 		}
 	}
-	text, _ := value(call, "resultDisplay").Text()
-	return text
+	return value(call, "resultDisplay").Text()
 }
 
-// partsText returns a text, or the texts of parts.
-func partsText(v json.Raw) string {
-	if text, ok := v.Text(); ok {
-		return text
+// content returns the texts of a part or of parts as one, or parts if one of them is an image or another file.
+func content(v json.Raw) json.Raw {
+	if v.Kind() != json.Array {
+		v = json.Raw("[" + string(v) + "]")
 	}
 	var texts []string
+	var parts messages
+	files := false
 	for part := range v.Elements() {
-		if text, ok := value(part, "text").Text(); ok && !value(part, "type").Is("reasoning") {
+		kind, _ := value(part, "type").Text()
+		text, ok := part.Text()
+		if !ok {
+			text, ok = value(part, "text").Text()
+		}
+		switch {
+		case ok && kind != "reasoning":
 			texts = append(texts, text)
+			parts = parts.raw(object(nil).text("type", "text").text("text", text).end())
+		case value(part, "inlineData", "fileData") != nil,
+			(kind == "file" || kind == "image") && !value(part, "mime").Is("text/plain"): // opencode has its text beside it
+			files = true
+			parts = parts.raw(object(nil).text("type", "file").set("file", part).end())
 		}
 	}
-	return strings.Join(texts, "\n")
+	if files {
+		return parts.end()
+	}
+	return json.AppendString(nil, strings.Join(texts, "\n"))
+}
+
+func user(said json.Raw) json.Raw {
+	return object(nil).text("role", "user").set("content", content(said)).end()
 }
 
 // opencode reads an exported session of opencode: each message has its role in info, and parts.
@@ -161,27 +198,28 @@ func opencode(e json.Raw) (c conversed, err error) {
 	}
 	var m messages
 	for x := range said.Elements() {
-		role, _ := value(value(x, "info"), "role").Text()
-		if role == "user" {
-			m = m.add("user", partsText(value(x, "parts")))
+		t := turn{content: content(value(x, "parts"))}
+		switch role, _ := value(value(x, "info"), "role").Text(); role {
+		case "user":
+			m = m.raw(user(value(x, "parts")))
 			continue
+		case "assistant":
+		default:
+			return c, fmt.Errorf("messages: the role %.40q is neither user nor assistant", role)
 		}
-		var t turn
-		var texts []string
 		for part := range value(x, "parts").Elements() {
-			text, _ := value(part, "text").Text()
 			switch kind, _ := value(part, "type").Text(); kind {
-			case "text":
-				texts = append(texts, text)
 			case "reasoning":
+				text, _ := value(part, "text").Text()
 				t.thoughts = append(t.thoughts, text)
 			case "tool":
 				state := value(part, "state")
-				result, _ := value(state, "output", "error").Text()
-				t.call(value(part, "callID"), value(part, "tool"), value(state, "input"), result)
+				t.call(value(part, "callID"), value(part, "tool"), value(state, "input"))
+				if result, ok := value(state, "output", "error").Text(); ok { // not if it was still running
+					t.result(value(part, "callID"), result)
+				}
 			}
 		}
-		t.text = strings.Join(texts, "\n")
 		m = t.add(m)
 	}
 	id, _ := value(value(e, "info"), "id").Text()
@@ -201,11 +239,14 @@ func inspectAI(e json.Raw) (c conversed, err error) {
 	for _, score := range value(e, "scores").Members() {
 		v := value(score, "value")
 		letters := map[string]string{"C": "1", "P": "0.5", "I": "0", "N": "0"}
-		if text, ok := v.Text(); ok {
-			if letters[text] == "" {
-				c.unread = []string{fmt.Sprintf("scores: %.40q, which is none of C, I, P and N", text)}
-			}
+		switch text, isText := v.Text(); {
+		case isText && letters[text] == "":
+			c.unread = []string{fmt.Sprintf("scores: %.40q, which is none of C, I, P and N", text)}
+			v = nil
+		case isText:
 			v = json.Raw(letters[text])
+		case v.Kind() == json.Object || v.Kind() == json.Array:
+			c.unread, v = []string{"scores: " + v.Kind().String() + " of values, of which none is the score"}, nil
 		}
 		c.reward = v
 		break
@@ -215,28 +256,34 @@ func inspectAI(e json.Raw) (c conversed, err error) {
 
 // turn is a turn of a model, whose calls stand beside their results.
 type turn struct {
-	text           string
+	content        json.Raw
 	thoughts       []string
 	calls, results messages
 }
 
-func (t *turn) call(id, name, args json.Raw, result string) {
+func (t *turn) call(id, name, args json.Raw) {
 	if args == nil {
 		args = json.Raw("{}")
 	}
 	function := object(nil).set("name", name).set("arguments", args).end()
 	t.calls = t.calls.raw(object(nil).set("id", id).text("type", "function").set("function", function).end())
-	t.results = t.results.raw(object(nil).text("role", "tool").set("tool_call_id", id).text("content", result).end())
+}
+
+func (t *turn) result(id json.Raw, text string) {
+	t.results = t.results.raw(object(nil).text("role", "tool").set("tool_call_id", id).text("content", text).end())
 }
 
 // add appends the turn and the results of its calls.
 func (t *turn) add(m messages) messages {
-	o := object(nil).text("role", "assistant").text("content", t.text)
+	o := object(nil).text("role", "assistant").set("content", t.content)
 	o = o.name("reasoning_content", strings.Join(t.thoughts, "\n"))
-	if t.calls == nil {
-		return m.raw(o.end())
+	if t.calls != nil {
+		o = o.set("tool_calls", t.calls.end())
 	}
-	m = m.raw(o.set("tool_calls", t.calls.end()).end())
+	return t.addResults(m.raw(o.end()))
+}
+
+func (t *turn) addResults(m messages) messages {
 	for result := range t.results.end().Elements() {
 		m = m.raw(result)
 	}
