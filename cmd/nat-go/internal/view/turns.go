@@ -49,20 +49,22 @@ func (r *Run) turns(ordinal uint64) ([]turn, error) {
 		list = append(list, t)
 	}
 	if elsewhere {
-		g.trainedIn(list, at)
+		r.trainedIn(list, &g, at)
 	}
 	return list, nil
 }
 
-// trainedIn looks among the other records of the example for those that train the turns of a record that it doesn't.
-func (g *keptGroup) trainedIn(list []turn, at int) {
+// trainedIn looks among the other kept records of the example for those that train the turns of a record that it
+// doesn't.
+func (r *Run) trainedIn(list []turn, g *keptGroup, at int) {
 	own := &g.Records[at]
 	var h history.Hasher
 	in := map[ttc.History]uint64{}
 	for i := range g.Records {
 		other := &g.Records[i]
 		d, ok := other.Record.(*builders.Demonstration)
-		if !ok || i == at || other.Messages.IsText() || other.Origin.Example != own.Origin.Example {
+		if !ok || i == at || other.Messages.IsText() || other.Origin.Example != own.Origin.Example ||
+			!r.decision(g.first+uint64(i)).Kept() {
 			continue
 		}
 		trained := d.Train.Turns(other.Messages.Nodes, d.Trained)

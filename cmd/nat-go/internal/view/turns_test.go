@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/ttc"
@@ -66,6 +67,16 @@ func TestTurnsTrainedElsewhere(t *testing.T) {
 		if diff := cmp.Diff(want, a.Turns); diff != "" {
 			t.Errorf("%s: %s", path, diff)
 		}
+	}
+}
+
+// TestTurnsOfDroppedRecords: a record that was dropped trains nothing.
+func TestTurnsOfDroppedRecords(t *testing.T) {
+	r := open(t, branched(t))
+	r.decisions = curate.Decided([]curate.Decision{curate.Dropped(curate.Held), curate.Train})
+	got, err := r.turns(1)
+	if diff := cmp.Diff([]turn{{Message: 1}, {Message: 3}, {Message: 4, Trained: true}}, got); err != nil || diff != "" {
+		t.Error(err, diff)
 	}
 }
 
