@@ -108,6 +108,10 @@ func pairsOf(c *columns) map[string]tensors.Tensor {
 		seen := student[r*own[1] : (r+1)*own[1]]
 		shorter := total(teacher[r*shape[1]:(r+1)*shape[1]]) - total(seen)
 		gap := slices.Contains(seen[:total(seen)], 0)
+		if gap && own[1] != shape[1] || slices.ContainsFunc(seen, func(m int64) bool { return m != 0 && m != 1 }) {
+			c.fail("attention_mask: row %d has other numbers than 0 and 1, or a gap that doesn't fit its teacher", r)
+			return nil
+		}
 		for p := range shape[1] - 1 {
 			at := r*shape[1] + p
 			if mask[at] != 1 {
@@ -140,7 +144,9 @@ func pairsOf(c *columns) map[string]tensors.Tensor {
 
 func total(mask []int64) (n int) {
 	for _, m := range mask {
-		n += int(m)
+		if m == 1 {
+			n++
+		}
 	}
 	return n
 }

@@ -138,6 +138,30 @@ func TestComposerLayout(t *testing.T) {
 	}
 }
 
+// TestComposerMasksOfNoBatch: masks that no collator writes are an error.
+func TestComposerMasksOfNoBatch(t *testing.T) {
+	for name, mask := range map[string][]int64{
+		"other numbers":          {9, 9, 9, 9, 9, 9, 9},
+		"negative":               {1, 1, -9, 0, 1, 1, 1},
+		"a gap in a shorter row": {1, 0, 1, 1},
+	} {
+		s := newStep(true)
+		n := len(mask)
+		joint := slices.Clone(s.composer[0][0])
+		for i, x := range joint[:3] {
+			v, _ := tensors.Items[int64](x)
+			joint[i] = tensors.Of(x.Name, v[:n], 1, n)
+		}
+		joint[1] = tensors.Of("attention_mask", mask, 1, n)
+		x, _ := tensors.Items[float32](s.composer[0][1][0])
+		logits := slices.Clone(s.composer[0][1])
+		logits[0] = tensors.Of("logits", x[:n*vocab], 1, n, vocab)
+		if _, err := ReadDump(opened(t, joint...), opened(t, logits...)); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
 // TestWithoutOldLogprobs checks that a policy without recorded log-probs is compared with itself: every ratio is 1, and
 // the gradient is that of the advantages.
 func TestWithoutOldLogprobs(t *testing.T) {
