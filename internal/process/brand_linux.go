@@ -1,7 +1,6 @@
 package process
 
 import (
-	"errors"
 	"hash/fnv"
 	"os"
 	"os/exec"
@@ -31,7 +30,7 @@ func brandOf(mark string) uint64 {
 // the brand; where a process can't be held, and without confinement, what it starts in that instant may lack the brand.
 func launch(cmd *exec.Cmd, with, mark string) (*exec.Cmd, error) {
 	err := cmd.Start()
-	if errors.Is(err, unix.EPERM) && cmd.SysProcAttr.Ptrace {
+	if err != nil && cmd.SysProcAttr.Ptrace { // whether it can't be traced or not started, the error doesn't say
 		cmd.SysProcAttr.Ptrace = false
 		cmd = &exec.Cmd{
 			Path: cmd.Path, Args: cmd.Args, Dir: cmd.Dir, Env: cmd.Env, SysProcAttr: cmd.SysProcAttr,

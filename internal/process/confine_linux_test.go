@@ -49,12 +49,13 @@ func TestConfinedWithoutLandlock(t *testing.T) {
 	}
 }
 
-// withoutLandlock has the kernel answer as one without Landlock, from now on.
+// withoutLandlock has the kernel answer as one without Landlock, that knows no tracing either, from now on.
 func withoutLandlock() error {
 	const returnENOSYS = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
 	filter := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // the call's number
-		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_LANDLOCK_CREATE_RULESET, Jf: 1},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_LANDLOCK_CREATE_RULESET, Jt: 1},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_PTRACE, Jf: 1},
 		{Code: unix.BPF_RET | unix.BPF_K, K: returnENOSYS},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
 	}
