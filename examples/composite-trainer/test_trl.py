@@ -171,6 +171,10 @@ class Contract(unittest.TestCase):
         t = self.trainer(self.batches)
         self.assertEqual((t.args.alpha_sdpo, t.args.beta_replay, list(t.pools)), (0.0, 0.0, ["rl"]))
 
+    def test_batches_of_a_generator(self):
+        t = self.trainer(iter(self.batches), alpha_sdpo=1.0, beta_replay=1.0)
+        self.assertEqual(list(t.pools), list(self.trainer(self.batches, alpha_sdpo=1.0, beta_replay=1.0).pools))
+
     def test_nothing_to_train_on_is_said(self):
         with self.assertRaisesRegex(ValueError, "nothing to train on"):
             self.trainer([b for b in self.batches if b.channel != "rl"])

@@ -9,16 +9,17 @@ from natgo.errors import BatchError
 from natgo.trl.rows import REFERENCE, SIDES, STORED, WEIGHT
 
 
+def weights(examples: Sequence[Dict[str, Any]]) -> Dict[str, torch.Tensor]:
+    """The rows' weights, if they have some."""
+    return {WEIGHT: torch.tensor([x[WEIGHT] for x in examples])} if WEIGHT in examples[0] else {}
+
+
 class _Collator:
     """Puts sequences with their masks into tensors, padded on the right."""
 
     def __init__(self, pad_id: int, multiple: Optional[int]):
         self.pad_id, self.multiple = pad_id, multiple
         self.vocabulary = 0  # number of the model's embeddings, once known
-
-    def weighed(self, examples: Sequence[Dict[str, Any]]) -> Dict[str, torch.Tensor]:
-        """The rows' weights, if they have some."""
-        return {WEIGHT: torch.tensor([x[WEIGHT] for x in examples])} if WEIGHT in examples[0] else {}
 
     def padded(self, rows: Sequence[Tuple[List[int], List[bool]]], prefix: str = "") -> Dict[str, torch.Tensor]:
         wide = max(len(ids) for ids, _ in rows)
@@ -44,7 +45,7 @@ class PairCollator(_Collator):
         for name in REFERENCE:
             if name in examples[0]:
                 out[name] = torch.tensor([x[name] for x in examples])
-        return {**out, **self.weighed(examples)}
+        return {**out, **weights(examples)}
 
 
 class AnswerCollator(_Collator):
@@ -69,7 +70,7 @@ class AnswerCollator(_Collator):
                 answer, mask = list(other["input_ids"][from_:]), list(other["mask"][from_:])
                 mixed.append((list(x["input_ids"][:start]) + answer, [False] * start + mask))
             out.update(self.padded(mixed, "KL_"))
-        return {**out, **self.weighed(examples)}
+        return {**out, **weights(examples)}
 
 
 class HintCollator(_Collator):
@@ -105,11 +106,10 @@ class HintCollator(_Collator):
 
 
 class Weighing:
-    """Another collator's batch, with the rows' weights beside it."""
+    """Another collator's batch, with the rows' weights beside it if they have some."""
 
     def __init__(self, collator: Any):
         self.collator = collator
 
     def __call__(self, examples: Sequence[Dict[str, Any]]) -> Dict[str, torch.Tensor]:
-        weights = torch.tensor([x[WEIGHT] for x in examples])
-        return {**self.collator([{k: v for k, v in x.items() if k != WEIGHT} for x in examples]), WEIGHT: weights}
+        return {**self.collator([{k: v for k, v in x.items() if k != WEIGHT} for x in examples]), **weights(examples)}

@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, Iterable, List, Optional, Sequence
 
 from natgo.errors import missing
 from natgo.trl.hint_trainer import UpdateTeacher
@@ -63,9 +63,10 @@ class CompositeTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL has no types
     HintTrainer. One process.
     """
 
-    def __init__(self, model: Any, args: CompositeConfig, batches: Sequence[Batch], teacher: str = "live", **more: Any):
+    def __init__(self, model: Any, args: CompositeConfig, batches: Iterable[Batch], teacher: str = "live", **more: Any):
         if args.loss_type not in ("dapo", "cispo") or args.beta:
             raise ValueError("CompositeTrainer: loss_type must be dapo or cispo, whose mean is over the step's tokens, and beta 0: the run has no reference")
+        batches = list(batches)  # of a generator, as microbatch.read is
         if args.mask_truncated_completions:
             batches = [without_cut_off(b) for b in batches]
         if teacher == "stored":

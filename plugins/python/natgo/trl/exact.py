@@ -56,15 +56,18 @@ class _Weighted:
     """Of a trainer of TRL's: rows with a `row_weight` have the loss sum(w l) / sum(w) over the whole step.
 
     TRL takes means over a micro-batch, so it is given a row at a time, and the row's loss is weighed here; without a
-    column of weights nothing changes.
+    column of weights nothing changes. Either of the sets, for training and for evaluation, may have one.
     """
 
-    weighted = False
+    weighted = False  # the rows for training
 
-    def weigh(self) -> None:
-        self.weighted = any(WEIGHT in (d.column_names or ()) for d in data_sets(self.train_dataset, self.eval_dataset))  # type: ignore[attr-defined]
-        if self.weighted:  # transformers has not to divide by the number of micro-batches
+    def weigh(self) -> bool:
+        """Whether any rows have weights."""
+        of_train, of_eval = (any(WEIGHT in (d.column_names or ()) for d in data_sets(one)) for one in (self.train_dataset, self.eval_dataset))  # type: ignore[attr-defined]
+        self.weighted = of_train
+        if of_train:  # transformers has not to divide by the number of micro-batches
             self.loss_is_scaled_for_ga, self.model_accepts_loss_kwargs = True, True
+        return of_train or of_eval
 
     def units(self, inputs: Dict[str, Any]) -> torch.Tensor:
         """What a micro-batch adds to the step's denominator."""
@@ -81,7 +84,7 @@ class _Weighted:
         return super().compute_loss(model, inputs)  # type: ignore[misc, no-any-return]
 
     def _get_num_items_in_batch(self, batch_samples: List[Any], device: Any) -> Any:
-        if not self.weighted:
+        if not (WEIGHT in batch_samples[0] if batch_samples else self.weighted):
             return super()._get_num_items_in_batch(batch_samples, device)  # type: ignore[misc]
         return whole_step(self, [self.units(b) for b in batch_samples], device)
 
@@ -127,8 +130,7 @@ class DPOTrainer(_Weighted, trl.DPOTrainer):  # type: ignore[misc]  # TRL has no
         collator = PairCollator(pad_id(more.get("processing_class")), args.pad_to_multiple_of)
         super().__init__(model, ref_model, args, data_collator=collator, **more)
         collator.vocabulary = self.model.get_input_embeddings().weight.shape[0]
-        self.weigh()
-        if self.weighted and {"aot", "aot_unpaired"} & set(self.loss_types):
+        if self.weigh() and {"aot", "aot_unpaired"} & set(self.loss_types):
             raise ValueError("natgo's DPOTrainer: loss_type aot compares the rows of a batch: it can't be used with rows of unequal weight")
 
     def split(self, inputs: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
@@ -222,8 +224,7 @@ class SFTTrainer(_Weighted, trl.SFTTrainer):  # type: ignore[misc]  # TRL has no
             raise ValueError("natgo's SFTTrainer: padding_free can't be used with rows of unequal weight: it makes one row of them")
         args.dataset_kwargs = {**(args.dataset_kwargs or {}), "skip_prepare_dataset": True}
         super().__init__(model, args, **more)
-        self.weigh()
-        if self.weighted:
+        if self.weigh():
             self.data_collator = Weighing(self.data_collator)  # type: ignore[has-type]
 
     def units(self, inputs: Dict[str, Any]) -> torch.Tensor:

@@ -418,11 +418,11 @@ class Weights(Case):
             data = data.add_column("row_weight", [0.5 + i % 3 for i in range(len(data))])
         return data.select(range(4))
 
-    def trainer(self, which, data, **more):
+    def trainer(self, which, data, held=None, **more):
         kind, config = {"sft": (SFTTrainer, SFTConfig), "dpo": (DPOTrainer, DPOConfig), "kto": (KTOTrainer, KTOConfig)}[which]
         more = {"loss_type": "apo_zero_unpaired", **more} if which == "kto" else more  # without an estimate over the batch
         extra = {"ref_model": model(259, seed=1)} if which != "sft" else {}
-        return kind(model(259), args=self.config(config, **more), train_dataset=data, processing_class=tokenizer(), **extra)
+        return kind(model(259), args=self.config(config, **more), train_dataset=data, eval_dataset=held, processing_class=tokenizer(), **extra)
 
     def step(self, which, data, **more):
         trainer = self.trainer(which, data, **more)
@@ -462,6 +462,18 @@ class Weights(Case):
                 want, alone = self.step(which, data.select([0, 1]).remove_columns("row_weight"), per_device_train_batch_size=2)
                 self.assertLess(float((got - want).abs().max()), 2e-5)
                 self.assertAlmostEqual(loss, alone, places=4)
+
+    def test_one_of_the_sets_has_weights(self):
+        for which in ("sft", "dpo", "kto"):
+            data = self.made(which)
+            alone = data.remove_columns("row_weight")
+            for train, held in ((data, alone), (alone, data)):
+                with self.subTest(which, weighted=train is data):
+                    trainer = self.trainer(which, train, held, gradient_accumulation_steps=2, per_device_train_batch_size=2)
+                    trainer.train()
+                    self.assertTrue(math.isfinite(trainer.evaluate()["eval_loss"]))
+                    want, _ = self.step(which, train, gradient_accumulation_steps=2, per_device_train_batch_size=2)
+                    self.assertEqual(float((want - torch.cat([x.detach().flatten() for x in trainer.model.parameters()])).abs().max()), 0)
 
     def test_refused(self):
         with self.assertRaisesRegex(ValueError, "padding_free can't be used with rows of unequal weight"):
