@@ -299,6 +299,8 @@ def sites_of(line: Dict[str, Any], row: torch.Tensor, pos: torch.Tensor, where: 
 
 
 def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit("usage: python3 -m natgo.trl.microbatch RUN/batches")
     counts: Dict[str, List[int]] = {}
     for b in read(sys.argv[1]):
         active = len(b.t["pair_target_id"]) if b.channel == "sdpo" else sum(int(trained(b, s).sum()) for s in SIDES[b.channel])
