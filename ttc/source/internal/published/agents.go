@@ -175,7 +175,7 @@ func content(v json.Raw) json.Raw {
 			texts = append(texts, text)
 			parts = parts.raw(object(nil).text("type", "text").text("text", text).end())
 		case value(part, "inlineData", "fileData") != nil,
-			(kind == "file" || kind == "image") && !value(part, "mime").Is("text/plain"): // opencode has its text beside it
+			(kind == "file" || kind == "image") && !value(part, "mime").Is("text/plain"): // whose text stands beside it
 			files = true
 			parts = parts.raw(object(nil).text("type", "file").set("file", part).end())
 		}
