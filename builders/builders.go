@@ -24,6 +24,14 @@ type Output interface {
 	Count(name string, n int64) error
 }
 
+// NewDrop returns the drop of an example, or of a part of one, with the example's place in its input. Index is -1.
+func NewDrop(ex *ttc.Example, unit string, why ledger.Reason) ledger.Drop {
+	return ledger.Drop{
+		Stage: ledger.Build, Reason: why, Unit: unit, Run: ex.Run, Example: ex.ID, Index: -1,
+		File: ex.File, Offset: ex.Offset,
+	}
+}
+
 // Info describes a builder.
 type Info struct {
 	Name      string // the name used in YAML: "dpo_traj_builder"

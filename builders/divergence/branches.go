@@ -34,7 +34,7 @@ func (b *Builder) branches(ctx context.Context, g *ttc.Group, out builders.Outpu
 		if made {
 			continue
 		}
-		if err := out.Drop(drop(ex, "example", why)); err != nil {
+		if err := out.Drop(builders.NewDrop(ex, "example", why)); err != nil {
 			return err
 		}
 	}
@@ -47,7 +47,7 @@ func (b *Builder) fork(
 ) (n int, why ledger.Reason, err error) {
 	refuse := func(reason ledger.Reason, left int) error {
 		why = reason
-		d := drop(ex, "pair", reason)
+		d := builders.NewDrop(ex, "pair", reason)
 		if d.Detail = fmt.Sprintf("after message %d", f.At); left >= 0 {
 			d.Detail = fmt.Sprintf("message %d against %d", f.Kept, left)
 		}

@@ -58,7 +58,7 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 		r, why := usable(e, ex)
 		if why == "" {
 			fit = append(fit, r)
-		} else if err := out.Drop(drop(ex, "example", why)); err != nil {
+		} else if err := out.Drop(builders.NewDrop(ex, "example", why)); err != nil {
 			return err
 		}
 	}
@@ -122,7 +122,7 @@ func sameTools(a, b []chat.Tool) bool {
 // choose pairs rollouts that began alike; lonely is the reason to give when there is only one.
 func (b *Builder) choose(g *ttc.Group, set []*rollout, lonely ledger.Reason, out builders.Output) error {
 	if len(set) == 1 {
-		return out.Drop(drop(set[0].ex, "example", lonely))
+		return out.Drop(builders.NewDrop(set[0].ex, "example", lonely))
 	}
 	if err := b.cfg.chooser().Check(len(set)); err != nil {
 		return fmt.Errorf("max_pairs_per_task says how many pairs are wanted: %w", err)
@@ -150,7 +150,7 @@ func (b *Builder) choose(g *ttc.Group, set []*rollout, lonely ledger.Reason, out
 		if why == "" {
 			why = r.why
 		}
-		d := drop(r.ex, "example", why)
+		d := builders.NewDrop(r.ex, "example", why)
 		d.Detail = fmt.Sprintf("%s %v", b.cfg.ScoreName, *r.ex.Reward)
 		if err := out.Drop(d); err != nil {
 			return err
@@ -167,7 +167,7 @@ func (b *Builder) pair(g *ttc.Group, better, worse *rollout, margin float64, out
 	}
 	if why != "" {
 		better.why, worse.why = why, why
-		refusal := drop(better.ex, "pair", why)
+		refusal := builders.NewDrop(better.ex, "pair", why)
 		refusal.Detail = fmt.Sprintf(
 			"with %s, %s %v and %v",
 			worse.ex.ID,
@@ -282,17 +282,4 @@ func metadata(better, worse *rollout, p parting) json.Raw {
 		return fmt.Appendf(b, `,"messages_before":%d,"rejected_messages_before":%d}`, p.chosen.from, p.rejected.from)
 	}
 	return fmt.Appendf(b, `,"shared_messages":%d}`, p.chosen.from)
-}
-
-func drop(ex *ttc.Example, unit string, why ledger.Reason) ledger.Drop {
-	return ledger.Drop{
-		Stage:   ledger.Build,
-		Reason:  why,
-		Unit:    unit,
-		Run:     ex.Run,
-		Example: ex.ID,
-		Index:   -1,
-		File:    ex.File,
-		Offset:  ex.Offset,
-	}
 }

@@ -79,11 +79,11 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 func (b *Builder) example(s *scratch, g *ttc.Group, e int, out builders.Output) error {
 	ex := g.Examples[e]
 	if len(ex.Candidates) == 0 && len(ex.Graph.Nodes) > 0 {
-		return out.Drop(drop(ex, "example", pairs.TakesCandidates, "", -1))
+		return out.Drop(builders.NewDrop(ex, "example", pairs.TakesCandidates))
 	}
 	others := s.group(ex, b.cfg.StepName)
 	if others > 0 {
-		d := drop(ex, "candidate", pairs.OtherName, "", -1)
+		d := builders.NewDrop(ex, "candidate", pairs.OtherName)
 		d.Count, d.Detail = int64(others),
 			fmt.Sprintf("%d candidates are of other steps than %q", others, b.cfg.StepName)
 		if err := out.Drop(d); err != nil {
@@ -311,14 +311,16 @@ func (b *Builder) note(ex *ttc.Example, turnID string, left pairs.Left, out buil
 			parts = append(parts, fmt.Sprintf("%s %d", c.reason, c.n))
 		}
 	}
-	d := drop(ex, "pair", reason, turnID, -1)
+	d := builders.NewDrop(ex, "pair", reason)
+	d.Turn = turnID
 	d.Count, d.Detail = total, strings.Join(parts, ", ")
 	return out.Drop(d)
 }
 
 func (b *Builder) candidateDrop(ex *ttc.Example, i int, reason ledger.Reason) ledger.Drop {
 	c := &ex.Candidates[i]
-	d := drop(ex, "candidate", reason, c.Turn, int(c.Index))
+	d := builders.NewDrop(ex, "candidate", reason)
+	d.Turn, d.Index = c.Turn, int(c.Index)
 	d.Offset = c.Offset
 	switch reason {
 	case pairs.FailedScorer:
@@ -329,13 +331,6 @@ func (b *Builder) candidateDrop(ex *ttc.Example, i int, reason ledger.Reason) le
 		d.Detail = brief(c.Prompt.Text)
 	}
 	return d
-}
-
-func drop(ex *ttc.Example, unit string, reason ledger.Reason, turnID string, index int) ledger.Drop {
-	return ledger.Drop{
-		Stage: ledger.Build, Reason: reason, Unit: unit, Run: ex.Run, Example: ex.ID, Turn: turnID, Index: index,
-		File: ex.File, Offset: ex.Offset,
-	}
 }
 
 // brief returns the start of a text.

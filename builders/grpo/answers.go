@@ -94,10 +94,9 @@ func (a *answers) emit(g *ttc.Group, e int, out builders.Output) error {
 		}
 		var err error
 		if why != "" {
-			err = out.Drop(ledger.Drop{
-				Stage: ledger.Build, Reason: why, Unit: "candidate", Run: ex.Run, Example: ex.ID, Turn: c.Turn,
-				Index: int(c.Index), File: ex.File, Offset: c.Offset, Detail: detail,
-			})
+			d := builders.NewDrop(ex, "candidate", why)
+			d.Turn, d.Index, d.Offset, d.Detail = c.Turn, int(c.Index), c.Offset, detail
+			err = out.Drop(d)
 		} else {
 			err = a.record(g, e, c, out)
 		}

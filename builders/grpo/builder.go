@@ -54,17 +54,8 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 			why, what = b.rollout(ex)
 		}
 		if why != "" {
-			d := ledger.Drop{
-				Stage:   ledger.Build,
-				Reason:  why,
-				Unit:    "example",
-				Run:     ex.Run,
-				Example: ex.ID,
-				Index:   -1,
-				File:    ex.File,
-				Offset:  ex.Offset,
-				Detail:  what,
-			}
+			d := builders.NewDrop(ex, "example", why)
+			d.Detail = what
 			if err := out.Drop(d); err != nil {
 				return err
 			}

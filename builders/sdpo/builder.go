@@ -363,17 +363,9 @@ func (w *work) dropSite(f *failure, why ledger.Reason, detail string) error {
 }
 
 func (w *work) drop(unit string, why ledger.Reason, index int) ledger.Drop {
-	ex := w.group.Examples[w.at]
-	return ledger.Drop{
-		Stage:   ledger.Build,
-		Reason:  why,
-		Unit:    unit,
-		Run:     ex.Run,
-		Example: ex.ID,
-		Index:   index,
-		File:    ex.File,
-		Offset:  ex.Offset,
-	}
+	d := builders.NewDrop(w.group.Examples[w.at], unit, why)
+	d.Index = index
+	return d
 }
 
 func firstLine(s string) string {

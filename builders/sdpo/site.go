@@ -31,7 +31,6 @@ type failure struct {
 	call
 	class     string
 	rule      string // the one that found it
-	quote     string // what the rule matched
 	told      told   // what the source says about the error
 	fault     *fault // what is wrong with the call itself, if anything
 	text      string // what the result says
@@ -81,7 +80,7 @@ func (b *Builder) judge(t *trace, c call) (f failure, nearly finding, failed boo
 				found.class = evidence.Message
 			}
 			if found.class != "" {
-				f.class, f.rule, f.quote, f.result = found.class, found.rule, found.quote, at
+				f.class, f.rule, f.result = found.class, found.rule, at
 				break
 			}
 			if nearly.rule == "" {
@@ -118,7 +117,7 @@ func (d *detector) tell(t *trace, f *failure) {
 	}
 	f.told = of
 	if f.class == "" {
-		f.class, f.rule, f.quote = evidence.Flag, sourceFlag, of.kind
+		f.class, f.rule = evidence.Flag, sourceFlag
 	}
 	if strings.TrimSpace(f.text) == "" {
 		f.text = of.kind
@@ -179,7 +178,7 @@ func (d *detector) toldAt(t *trace, turn, at int, of told) {
 	}
 	f := failure{
 		call:  call{turn: turn, seq: -1, result: -1, made: &chat.ToolCall{Name: of.tool()}},
-		class: evidence.Flag, rule: sourceFlag, quote: of.kind, told: of, text: of.kind,
+		class: evidence.Flag, rule: sourceFlag, told: of, text: of.kind,
 	}
 	if made := t.walk[turn].Message.ToolCalls; len(made) > 0 { // the first call represents the turn
 		f.seq, f.made = 0, &made[0]

@@ -114,7 +114,7 @@ func (b *Builder) candidates(g *ttc.Group, e int, out builders.Output) error {
 		})
 	}
 	if others > 0 {
-		d := drop(ex, "candidate", pairs.OtherName)
+		d := builders.NewDrop(ex, "candidate", pairs.OtherName)
 		d.Count, d.Detail = others, fmt.Sprintf("%d candidates are of other steps than %q", others, b.cfg.StepName)
 		if err := out.Drop(d); err != nil {
 			return err
@@ -128,18 +128,6 @@ func (b *Builder) candidates(g *ttc.Group, e int, out builders.Output) error {
 		}
 	}
 	return nil
-}
-
-func unusable(c *ttc.Candidate) ledger.Reason {
-	switch {
-	case c.ScoreError != "":
-		return pairs.FailedScorer
-	case c.Output == "":
-		return ledger.EmptyResponse
-	case c.Prompt.Form == ttc.OtherPrompt:
-		return pairs.ReprPrompt
-	}
-	return ""
 }
 
 // choose decides among the rollouts of a task or the candidates for a turn, and emits records and drops in their order.
@@ -348,29 +336,28 @@ func (b *Builder) ofCandidate(g *ttc.Group, c choice, score *float64) builders.R
 	}
 }
 
-func drop(ex *ttc.Example, unit string, why ledger.Reason) ledger.Drop {
-	return ledger.Drop{
-		Stage:   ledger.Build,
-		Reason:  why,
-		Unit:    unit,
-		Run:     ex.Run,
-		Example: ex.ID,
-		Index:   -1,
-		File:    ex.File,
-		Offset:  ex.Offset,
+func unusable(c *ttc.Candidate) ledger.Reason {
+	switch {
+	case c.ScoreError != "":
+		return pairs.FailedScorer
+	case c.Output == "":
+		return ledger.EmptyResponse
+	case c.Prompt.Form == ttc.OtherPrompt:
+		return pairs.ReprPrompt
 	}
+	return ""
 }
 
 func (b *Builder) dropOf(ex *ttc.Example, c choice) ledger.Drop {
 	if c.candidate < 0 {
-		d := drop(ex, "rollout", c.why)
+		d := builders.NewDrop(ex, "rollout", c.why)
 		if c.scored {
 			d.Detail = fmt.Sprintf("reward %v", c.score)
 		}
 		return d
 	}
 	cand := &ex.Candidates[c.candidate]
-	d := drop(ex, "candidate", c.why)
+	d := builders.NewDrop(ex, "candidate", c.why)
 	d.Turn, d.Index, d.Offset = cand.Turn, int(cand.Index), cand.Offset
 	d.Detail = fmt.Sprintf("score %v", c.score)
 	return d

@@ -131,7 +131,7 @@ func (b *Builder) report(
 		if !remove {
 			continue
 		}
-		d := drop(ex, "turn", RemovedCall)
+		d := builders.NewDrop(ex, "turn", RemovedCall)
 		d.Index = n
 		d.Detail = fmt.Sprintf("cut out: %s of %d, and what was returned", ledger.Quantity(int64(len(f.calls)),
 			"failed call"),

@@ -151,7 +151,7 @@ func (c *Client) Do(ctx context.Context, req Request) (*Reply, error) {
 		if e.RetryAfter > 0 {
 			pause = e.RetryAfter + rand.N(wait/2+1)
 		}
-		if !sleep(ctx, min(pause, c.o.MaxPause)) {
+		if !Sleep(ctx, min(pause, c.o.MaxPause)) {
 			return nil, err
 		}
 		wait = min(wait*2, c.o.MaxPause)
@@ -355,8 +355,8 @@ func (c *Client) Place() string { return c.place(c.base) }
 // terminal control characters.
 func (c *Client) Scrub(s string) string { return terminal.Line(secret.Shape(c.secrets.Redact(s))) }
 
-// sleep waits, and reports whether it waited the full time.
-func sleep(ctx context.Context, d time.Duration) bool {
+// Sleep waits, and reports whether it waited the full time.
+func Sleep(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

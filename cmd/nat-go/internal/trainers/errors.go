@@ -3,25 +3,13 @@ package trainers
 import (
 	"context"
 	"errors"
-	"fmt"
-	"time"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/internal/httpclient"
 )
 
-// Error is the result of a failed attempt to do something with a trainer. A request to a service ends in an
-// httpclient.Error instead; AsError reads either.
-type Error struct {
-	Op  string // what was attempted: "start the trainer"
-	Why string // what happened: "exec: no such file"
-	Fix string // what to do; may be empty
-
-	Fault      Fault
-	Unsettled  bool          // the request may have been carried out although no answer says so
-	RetryAfter time.Duration // how long the service asks us to wait; 0: it doesn't say
-	Err        error         // the cause, for errors.Is; may be nil
-}
+// Error is the result of a failed attempt to do something with a trainer.
+type Error = httpclient.Error
 
 // Fault says whose fault an error is, which decides whether to retry and the exit code.
 type Fault = httpclient.Fault
@@ -35,36 +23,10 @@ const (
 	Gone        = httpclient.Gone        // the service doesn't know the job: exit 1
 )
 
-func (e *Error) Error() string {
-	s := fmt.Sprintf("can't %s: %s", e.Op, e.Why)
-	if e.Fix != "" {
-		s += "; " + e.Fix
-	}
-	return s
-}
-
-// Unwrap returns the cause.
-func (e *Error) Unwrap() error { return e.Err }
-
 // AsError finds the error of an adapter, or of a request that it made.
-func AsError(err error) (*Error, bool) {
-	var e *Error
-	var h *httpclient.Error
-	switch {
-	case errors.As(err, &e):
-		return e, true
-	case errors.As(err, &h):
-		return &Error{
-			Op:         h.Op,
-			Why:        h.Why,
-			Fix:        h.Fix,
-			Fault:      h.Fault,
-			Unsettled:  h.Unsettled,
-			RetryAfter: h.RetryAfter,
-			Err:        h,
-		}, true
-	}
-	return nil, false
+func AsError(err error) (e *Error, ok bool) {
+	ok = errors.As(err, &e)
+	return e, ok
 }
 
 // Transient reports whether a retry can help.

@@ -3,6 +3,7 @@ package candidates
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/nat-go/nat-go/internal/natmodel"
@@ -18,39 +19,41 @@ import (
 // contain candidates.
 type Reader struct {
 	keys   Keys
-	paths  []path
+	named  []named // the keys that are set
 	keep   source.Keeper
 	models models
 	counts map[string]int64 // candidates of the example, by turn
 }
 
 // NewReader returns a reader.
-func NewReader(keys Keys) *Reader { return &Reader{keys: keys, paths: keys.paths()} }
-
-// path is a key that leads into objects, and the field that its value belongs to.
-type path struct {
-	key   string
-	field func(*fields) *json.Raw
-}
-
-// paths returns the keys that may be paths, as source.At follows them.
-func (k *Keys) paths() (out []path) {
-	for _, p := range []path{
-		{k.TurnKey, func(f *fields) *json.Raw { return &f.turn }},
-		{k.IndexKey, func(f *fields) *json.Raw { return &f.index }},
-		{k.PromptKey, func(f *fields) *json.Raw { return &f.prompt }},
-		{k.ContextKey, func(f *fields) *json.Raw { return &f.context }},
-		{k.SystemKey, func(f *fields) *json.Raw { return &f.system }},
-		{k.OutputKey, func(f *fields) *json.Raw { return &f.output }},
-		{k.ScoreKey, func(f *fields) *json.Raw { return &f.score }},
-		{k.MetadataKey, func(f *fields) *json.Raw { return &f.metadata }},
-		{k.ModelKey, func(f *fields) *json.Raw { return &f.model }},
+func NewReader(keys Keys) *Reader {
+	r := &Reader{keys: keys}
+	for _, n := range []named{
+		{key: keys.TurnKey, field: func(f *fields) *json.Raw { return &f.turn }},
+		{key: keys.IndexKey, field: func(f *fields) *json.Raw { return &f.index }},
+		{key: keys.PromptKey, field: func(f *fields) *json.Raw { return &f.prompt }},
+		{key: keys.ContextKey, field: func(f *fields) *json.Raw { return &f.context }},
+		{key: keys.SystemKey, field: func(f *fields) *json.Raw { return &f.system }},
+		{key: keys.OutputKey, field: func(f *fields) *json.Raw { return &f.output }},
+		{key: keys.ScoreKey, field: func(f *fields) *json.Raw { return &f.score }},
+		{key: keys.MetadataKey, field: func(f *fields) *json.Raw { return &f.metadata }},
+		{key: keys.ModelKey, field: func(f *fields) *json.Raw { return &f.model }},
+		{key: "error", field: func(f *fields) *json.Raw { return &f.failure }},
+		{key: "reasoning", field: func(f *fields) *json.Raw { return &f.reasoning }},
 	} {
-		if strings.Contains(p.key, ".") {
-			out = append(out, p)
+		if n.key != "" {
+			n.path = strings.Contains(n.key, ".")
+			r.named = append(r.named, n)
 		}
 	}
-	return out
+	return r
+}
+
+// named is a key, and the field that its value belongs to.
+type named struct {
+	key   string
+	field func(*fields) *json.Raw
+	path  bool // the key may lead into objects, as source.At follows it
 }
 
 // Begin starts an example.
@@ -184,22 +187,9 @@ func (r *Reader) ownFields(answer json.Raw, line *fields) fields {
 	f := r.fields(answer)
 	text, _ := answer.Get(k.AnswerKey)
 	f.output = valued(text)
-	for _, field := range []struct {
-		key      string
-		own, all *json.Raw
-	}{
-		{k.TurnKey, &f.turn, &line.turn},
-		{k.IndexKey, &f.index, &line.index},
-		{k.PromptKey, &f.prompt, &line.prompt},
-		{k.ContextKey, &f.context, &line.context},
-		{k.SystemKey, &f.system, &line.system},
-		{k.MetadataKey, &f.metadata, &line.metadata},
-		{k.ModelKey, &f.model, &line.model},
-		{"error", &f.failure, &line.failure},
-		{"reasoning", &f.reasoning, &line.reasoning},
-	} {
-		if _, has := answer.Get(field.key); *field.own == nil && !has {
-			*field.own = *field.all
+	for _, n := range r.named {
+		if _, has := answer.Get(n.key); *n.field(&f) == nil && !has {
+			*n.field(&f) = *n.field(line)
 		}
 	}
 	return f
@@ -219,40 +209,20 @@ type fields struct {
 }
 
 func (r *Reader) fields(raw json.Raw) (f fields) {
-	cfg := &r.keys
 	c := raw.Cursor()
 	c.Enter(json.Object)
 	for key, ok := c.Member(); ok; key, ok = c.Member() {
-		v := valued(c.Value())
-		switch string(key.Bytes()) {
-		case "": // as are the names of keys that aren't set
-		case cfg.TurnKey:
-			f.turn = v
-		case cfg.IndexKey:
-			f.index = v
-		case cfg.PromptKey:
-			f.prompt = v
-		case cfg.ContextKey:
-			f.context = v
-		case cfg.SystemKey:
-			f.system = v
-		case cfg.OutputKey:
-			f.output = v
-		case cfg.ScoreKey:
-			f.score = v
-		case cfg.MetadataKey:
-			f.metadata = v
-		case cfg.ModelKey:
-			f.model = v
-		case "error":
-			f.failure = v
-		case "reasoning":
-			f.reasoning = v
+		v, name := valued(c.Value()), key.Bytes()
+		if i := slices.IndexFunc(r.named, func(n named) bool { return n.key == string(name) }); i >= 0 {
+			*r.named[i].field(&f) = v // of several keys with this name the first
 		}
 	}
-	for _, p := range r.paths {
-		v, _ := source.At(raw, p.key)
-		if field := p.field(&f); *field == nil && v.Kind() != json.Null {
+	for _, n := range r.named {
+		if !n.path {
+			continue
+		}
+		v, _ := source.At(raw, n.key)
+		if field := n.field(&f); *field == nil && v.Kind() != json.Null {
 			*field = v
 		}
 	}

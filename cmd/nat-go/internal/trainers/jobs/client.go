@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
+	"github.com/nat-go/nat-go/internal/httpclient"
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
@@ -326,7 +327,7 @@ func (c *Client) act(ctx context.Context, j *Job, m *machine, a action) (done bo
 	case giveUp:
 		return true, c.stillRunning(j, a.err)
 	}
-	sleep(ctx, a.pause)
+	httpclient.Sleep(ctx, a.pause)
 	return false, nil
 }
 
@@ -348,7 +349,7 @@ func (c *Client) deploy(ctx context.Context, j *Job, m *machine) (done bool, err
 			failure := exit.With(exit.Code(trainers.Exit(err)), fmt.Errorf("the model is trained, but not deployed: %w; `nat-go finetune wait %s` tries again", err, c.Dir))
 			return true, errors.Join(failure, c.save(j))
 		}
-		if !sleep(ctx, a.pause) {
+		if !httpclient.Sleep(ctx, a.pause) {
 			return false, nil
 		}
 	}
@@ -472,16 +473,4 @@ func (s *speed) eta(now time.Time, p Phase, st trainers.JobStatus) time.Duration
 		return 0
 	}
 	return time.Duration(float64(now.Sub(s.at)) * (1 - done) / (done - s.done))
-}
-
-// sleep waits, and reports whether it waited the full time.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
