@@ -31,8 +31,6 @@ type Config struct {
 	Special []NamedToken
 	// AdditionalSpecial is additional_special_tokens (extra_special_tokens in newer files).
 	AdditionalSpecial []string
-	// ModelMaxLength is the tokenizer's own limit in tokens, 0 if it states none.
-	ModelMaxLength int
 	// Templates are the chat templates, "default" first, then by name.
 	Templates []Template
 
@@ -102,10 +100,6 @@ func ReadConfig(dir string) (*Config, error) {
 	}
 	for _, key := range []string{"additional_special_tokens", "extra_special_tokens"} {
 		c.AdditionalSpecial = append(c.AdditionalSpecial, tokenTexts(raw[key])...)
-	}
-	var limit float64
-	if json.Unmarshal(raw["model_max_length"], &limit) == nil && limit >= 1 && limit < 1e9 {
-		c.ModelMaxLength = int(limit)
 	}
 	if c.Templates, err = readTemplates(dir, raw["chat_template"]); err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ func folder(t testing.TB, files map[string]string) string {
 
 func TestReadConfig(t *testing.T) {
 	c, err := ReadConfig(folder(t, map[string]string{
-		"tokenizer_config.json": `{"bos_token": null, "eos_token": {"content": "</s>", "lstrip": false}, "pad_token": "<pad>", "model_max_length": 1e30,
+		"tokenizer_config.json": `{"bos_token": null, "eos_token": {"content": "</s>", "lstrip": false}, "pad_token": "<pad>",
 			"additional_special_tokens": ["<x>", {"content": "<y>"}], "chat_template": [{"name": "default", "template": "old"}, {"name": "tool_use", "template": "tools"}]}`,
 		"special_tokens_map.json":                 `{"bos_token": "<s>", "unk_token": {"content": "<unk>"}}`,
 		"chat_template.jinja":                     "new",
@@ -50,7 +50,7 @@ func TestReadConfig(t *testing.T) {
 			}
 		})
 	}
-	if strings.Join(c.AdditionalSpecial, " ") != "<x> <y>" || c.ModelMaxLength != 0 {
+	if strings.Join(c.AdditionalSpecial, " ") != "<x> <y>" {
 		t.Errorf("got %+v", c)
 	}
 	var names []string
@@ -71,7 +71,7 @@ func TestReadConfig(t *testing.T) {
 	if c, err := ReadConfig(t.TempDir()); err != nil || len(c.Templates) != 0 {
 		t.Errorf("an empty folder: %+v, %v", c, err)
 	}
-	if c, err := ReadConfig(folder(t, map[string]string{"tokenizer_config.json": `{"model_max_length": 4096, "chat_template": "x"}`})); err != nil || c.ModelMaxLength != 4096 || c.Templates[0].Text != "x" {
+	if c, err := ReadConfig(folder(t, map[string]string{"tokenizer_config.json": `{"chat_template": "x"}`})); err != nil || c.Templates[0].Text != "x" {
 		t.Errorf("%+v, %v", c, err)
 	}
 	for name, files := range map[string]map[string]string{

@@ -20,7 +20,6 @@ type Turn struct {
 	Body       int         // where the terminator starts; End if there is none
 	Filler     []chat.Span // byte ranges of the render that no model wrote
 	Thinking   bool        // the generation prompt before it is the configured one
-	Appended   bool        // the terminator is not the template's, which ends the conversation without one
 }
 
 // Shifted returns the turn for a text in which it starts by bytes later.

@@ -38,7 +38,6 @@ func (r *Renderer) Stop(c *Conversation, res *template.Result, found []Turn) {
 	}
 	t.End = len(res.Text)
 	t.Body = t.End - len(mark)
-	t.Appended = true
 }
 
 // stopOf returns what ends a turn that the template leaves open; empty if nothing is known to.

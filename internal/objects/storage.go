@@ -159,12 +159,3 @@ func (s *Storage) Stat(ctx context.Context, path string) (info Info, err error) 
 
 // maxETag is how long the ETag of an object may be: it is kept with what is made of the object.
 const maxETag = 1 << 10
-
-// Remove removes an object, which need not exist.
-func (s *Storage) Remove(ctx context.Context, path string) error {
-	to, at, err := s.find(path)
-	if err != nil {
-		return err
-	}
-	return s.try(ctx, path, "removing it", func(ctx context.Context) error { return to.remove(ctx, at) })
-}

@@ -32,7 +32,6 @@ type SyntaxError struct {
 	Msg       string // what was expected
 	Found     string // what was found there, for people
 	Truncated bool   // the input ends inside a value
-	Open      int64  // if Truncated: byte offset at which the outermost open value begins
 }
 
 func (e *SyntaxError) Error() string {
@@ -88,7 +87,7 @@ func (s *scanner) errorAt(data []byte, at int, base, line, open int64, st status
 		return newSyntaxError(data, at, base, line, s.msg)
 	}
 	e := newSyntaxError(data, len(data), base, line, "")
-	e.Truncated, e.Open = true, open
+	e.Truncated = true
 	what := "a value"
 	if s.depth > 0 && s.stack[0]&1 == 1 {
 		what = "an object"

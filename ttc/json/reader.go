@@ -331,7 +331,7 @@ func (r *Reader) syntaxError(msg string) error {
 
 func (r *Reader) truncatedArray() error {
 	e := newSyntaxError(r.buf, len(r.buf), r.base, r.line, "")
-	e.Truncated, e.Open = true, r.array
+	e.Truncated = true
 	e.Msg = fmt.Sprintf("the input ends inside the array that begins at byte %d", r.array)
 	return e
 }

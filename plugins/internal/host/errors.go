@@ -27,11 +27,10 @@ func (e *StartError) Unwrap() error { return e.Err }
 
 // CrashError says that a plugin's process ended, was killed, or broke the protocol while it was working on groups.
 type CrashError struct {
-	Plugin      string
-	PID         int
-	Incarnation int
-	Err         error
-	Tail        []string
+	Plugin string
+	PID    int
+	Err    error
+	Tail   []string
 }
 
 func (e *CrashError) Error() string {

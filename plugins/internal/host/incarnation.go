@@ -308,7 +308,7 @@ func (e *callError) GRPCStatus() *status.Status { return e.status }
 
 // crash is the error for the user.
 func (inc *incarnation) crash(p *Plugin, err error) *CrashError {
-	out := &CrashError{Plugin: p.spec.Name, Incarnation: inc.number, Err: p.mask(err)}
+	out := &CrashError{Plugin: p.spec.Name, Err: p.mask(err)}
 	if inc.proc != nil {
 		out.PID = inc.proc.pid()
 		inc.proc.endsWithin(goneWait)

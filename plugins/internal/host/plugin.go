@@ -62,10 +62,9 @@ func Connect(
 }
 
 func (p *Plugin) start(ctx context.Context) (*Plugin, error) {
-	for i := range p.spec.Instances {
+	for range p.spec.Instances {
 		p.instances = append(p.instances, &instance{
 			plugin:  p,
-			index:   i,
 			gate:    newGate(),
 			startMu: make(chan struct{}, 1),
 		})
@@ -167,7 +166,6 @@ func (p *Plugin) PIDs() (pids []int) {
 // instance is one of a plugin's processes, through all its incarnations.
 type instance struct {
 	plugin *Plugin
-	index  int
 	gate   *gate
 
 	startMu chan struct{} // a token for whoever starts an incarnation

@@ -56,7 +56,7 @@ func (t *thread) answer(payload json.Raw, sequence, through int64, l session.Lin
 	if t.open != nil && t.open.through == through {
 		return t.open
 	}
-	a := &turn{through: through, inherited: t.inherited, missing: t.missing, rebuilt: t.rebuilt}
+	a := &turn{through: through, inherited: t.inherited, missing: t.missing}
 	a.input = t.given(through)
 	a.call = calls.Call{
 		ID: firstOf(

@@ -51,7 +51,6 @@ type turn struct {
 	input     []*entry // what it was given
 	inherited bool
 	missing   bool
-	rebuilt   bool
 }
 
 // everything is the ordinal up to which a file is read that is read completely.

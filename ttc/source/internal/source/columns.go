@@ -22,7 +22,6 @@ type Column struct {
 	Dates   int                  // texts that begin with a date
 	Links   int                  // texts that are an address or the path of a file
 	Spaced  int                  // texts of several words
-	Size    int                  // total bytes of its values
 }
 
 // Columns are the keys of the entries that are objects, in order of first appearance.
@@ -63,7 +62,6 @@ func (c *Column) add(v json.Raw) {
 		return
 	}
 	c.Present++
-	c.Size += len(v)
 	c.Kinds[v.Kind()]++
 	switch text, _ := v.Text(); {
 	case v.Kind() == json.Number || v.Kind() == json.Bool:
