@@ -484,3 +484,13 @@ func TestReasoningAsContext(t *testing.T) {
 		}
 	}
 }
+
+// TestReasoningAlone: of a turn that has reasoning and nothing else, nothing is left to train without it.
+func TestReasoningAlone(t *testing.T) {
+	for _, silent := range []chat.Message{reasoned("a thought", ""), say("assistant: <think>a thought</think>\n")} {
+		it := demonstration("x", nodes([]chat.Message{say("user: one"), silent, say("user: two"), say("assistant: 2")}))
+		want(t, run(t, "thinking.jinja", it).reasons("turn"), "")
+		it.Record.Record.(*builders.Demonstration).MaskReasoning = true
+		want(t, run(t, "thinking.jinja", it).reasons("turn"), "empty_turn 1")
+	}
+}

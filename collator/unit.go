@@ -8,6 +8,7 @@ import (
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/turns"
 	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // made is a side, and what was cut out of its conversation to make it fit.
@@ -33,13 +34,18 @@ func (w *worker) rollout(m *material, fit fitter) (rows []made, turnsRefused []c
 	return rows, append(empty, turnsRefused...), whole
 }
 
-// withoutEmpty returns the conversation with the turns in which the model said nothing left untrained, and why; nil if
-// no other turn is trained. If the source has ids for such a turn, the model sampled its end.
+// withoutEmpty returns the conversation with the turns in which the model said nothing, or nothing that is trained, left
+// untrained, and why; nil if no other turn is trained. If the source has ids for such a turn, the model sampled its
+// end.
 func (m *material) withoutEmpty() (said *material, refusals []cause) {
 	for i := range m.nodes {
 		n := &m.nodes[i]
+		text := n.Message.Text + n.Message.Reasoning
+		if m.answers {
+			text = strings.TrimPrefix(n.Message.Text[n.Message.Thought():], chat.ThoughtEnd)
+		}
 		if !m.trained[i] || len(n.TokenIDs) > 0 || len(n.Message.ToolCalls) > 0 || len(n.Message.Parts) > 0 ||
-			strings.TrimSpace(n.Message.Text+n.Message.Reasoning) != "" {
+			strings.TrimSpace(text) != "" {
 			continue
 		}
 		if said == nil {
