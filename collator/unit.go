@@ -34,7 +34,7 @@ func (w *worker) rollout(m *material, fit fitter) (rows []made, turnsRefused []c
 	return rows, append(empty, turnsRefused...), whole
 }
 
-// withoutEmpty returns the conversation with the turns in which the model said nothing, or nothing but reasoning that is
+// withoutEmpty returns the conversation with the turns in which the model said nothing, or only reasoning that is
 // context, left untrained, and why; nil if no other turn is trained. If the source has ids for such a turn, the model
 // sampled its end.
 func (m *material) withoutEmpty() (said *material, refusals []cause) {
