@@ -23,7 +23,7 @@ except ModuleNotFoundError as err:
 class HintConfig(trl.SFTConfig):  # type: ignore[misc]  # TRL has no types
     """SFTConfig, and the divergence. Rows are not cut, so that max_length is None."""
 
-    max_length: Optional[int] = field(default=None, metadata={"help": "Rows longer than this are an error."})
+    max_length: Optional[int] = field(default=None, metadata={"help": "Rollouts longer than this, without their hints, are an error."})
     teacher: str = field(
         default="live",
         metadata={"help": "What scores the hinted rows: live, the model as it is; frozen, the model at the start, or with its adapter off; ema, "
