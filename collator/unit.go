@@ -8,7 +8,6 @@ import (
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/turns"
 	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // made is a side, and what was cut out of its conversation to make it fit.
@@ -40,12 +39,7 @@ func (w *worker) rollout(m *material, fit fitter) (rows []made, turnsRefused []c
 func (m *material) withoutEmpty() (said *material, refusals []cause) {
 	for i := range m.nodes {
 		n := &m.nodes[i]
-		text := n.Message.Text + n.Message.Reasoning
-		if m.answers {
-			text = strings.TrimPrefix(n.Message.Text[n.Message.Thought():], chat.ThoughtEnd)
-		}
-		if !m.trained[i] || len(n.TokenIDs) > 0 || len(n.Message.ToolCalls) > 0 || len(n.Message.Parts) > 0 ||
-			strings.TrimSpace(text) != "" {
+		if !m.trained[i] || len(n.TokenIDs) > 0 || n.Message.Says() || !m.answers && n.Message.Thinks() {
 			continue
 		}
 		if said == nil {

@@ -34,13 +34,20 @@ func (e *Encoder) demonstrated(r *builders.Resolved) (nodes []ttc.Node, trained 
 	trained = d.Train.Turns(nodes, d.Trained)
 	last, n := -1, int64(0)
 	thinks := -1
-	for i, t := range trained {
-		if t {
-			last, n = i, n+1
-			if thinks < 0 && d.MaskReasoning && nodes[i].Message.Thinks() {
+	for i := range nodes {
+		if !trained[i] {
+			continue
+		}
+		n++
+		if d.MaskReasoning && nodes[i].Message.Thinks() {
+			if trained[i] = nodes[i].Message.Says(); !trained[i] {
+				continue
+			}
+			if thinks < 0 {
 				thinks = i
 			}
 		}
+		last = i
 	}
 	e.turns, e.masked = Turns{Lost: n}, thinks >= 0
 	if e.masked && !e.masksThought {

@@ -204,3 +204,27 @@ func TestReasoningAsContext(t *testing.T) {
 		}
 	}
 }
+
+// TestReasoningAlone: where reasoning is context, nothing of a turn that has nothing else is trained, not even its end.
+func TestReasoningAlone(t *testing.T) {
+	silent, inText := says("assistant", ""), says("assistant", "<think>so</think>\n\n")
+	silent.Reasoning, silent.ReasoningKey = "so", "reasoning_content"
+	for _, silent := range []chat.Message{silent, inText} {
+		r := &builders.Resolved{
+			Record: &builders.Demonstration{MaskReasoning: true}, Origin: &builders.Origin{},
+			Messages: messages(says("system", "s"), says("user", "q"), silent, says("user", "r"), says("assistant", "a"),
+				says("user", "s"), silent),
+		}
+		for _, f := range []Format{msSwift, axolotl, trl} {
+			enc := NewEncoder(f, Options{})
+			got, n, err := enc.Append(nil, Train, r)
+			if err != nil || n != 1 || enc.Turns().Carried != 1 || enc.Turns().Lost != 2 {
+				t.Fatalf("%s: %d rows, %+v, %v:\n%s", f.Name, n, enc.Turns(), err, got)
+			}
+			row, err := f.Read(got)
+			if err != nil || trainedIn(t, row, false) != 1 || row.Completion.Nodes[0].Message.Text != "a" {
+				t.Errorf("%s: %v in %s", f.Name, err, got)
+			}
+		}
+	}
+}

@@ -21,3 +21,9 @@ func (m *Message) Thought() int {
 	}
 	return max(0, strings.Index(m.Text, ThoughtEnd))
 }
+
+// Says reports whether a message has anything but reasoning: text, parts or calls.
+func (m *Message) Says() bool {
+	return len(m.ToolCalls) > 0 || len(m.Parts) > 0 ||
+		strings.TrimSpace(strings.TrimPrefix(m.Text[m.Thought():], ThoughtEnd)) != ""
+}
