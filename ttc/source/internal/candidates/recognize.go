@@ -24,7 +24,7 @@ var (
 		Others: []string{"response", "completion", "answer", "output", "generation", "content", "text", "reply"},
 	}
 	scoreKey = source.Key{
-		Setting: "score_key", Default: "score", Means: "the score", Is: isScore,
+		Setting: "score_key", Default: "score", Means: "the score", Is: isScore, Ranked: true,
 		Others: append(source.ScoreNames(), "scores", "rewards", "ratings"),
 	}
 	promptKey = source.Key{
@@ -54,7 +54,9 @@ func isAnswer(c *source.Column) bool {
 	return c.Kinds[json.String]+c.Kinds[json.Array] == c.Present
 }
 
-func isScore(c *source.Column) bool { return c.Number() || c.Kinds[json.Array] == c.Present }
+func isScore(c *source.Column) bool {
+	return source.RewardKey.Is(c) || c.Kinds[json.Array] == c.Present
+}
 
 // recognize identifies candidates by an answer and a score.
 func recognize(h *source.Head) (r source.Reading) {

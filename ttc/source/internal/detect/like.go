@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
@@ -60,11 +59,11 @@ func likely(h *source.Head) (l likeness) {
 func find(columns []*source.Column, words []string, fits func(*source.Column) bool) []string {
 	var last, any []string
 	for _, c := range columns {
-		named := wordsOf(c.Key)
+		named := source.Words(c.Key)
 		if len(named) == 0 || !fits(c) || c.Present == 0 {
 			continue
 		}
-		leaf := wordsOf(c.Key[strings.LastIndexByte(c.Key, '.')+1:])
+		leaf := source.Words(c.Key[strings.LastIndexByte(c.Key, '.')+1:])
 		switch {
 		case isOther(leaf):
 		case slices.ContainsFunc(leaf, func(w string) bool { return slices.Contains(words, w) }):
@@ -97,7 +96,7 @@ func (l *likeness) add(keys []string, means string) {
 func remaining(columns []*source.Column, prompts, answers []string) (_, _ []string) {
 	var prose []string
 	for _, c := range columns {
-		if isProse(c) && !isOther(wordsOf(c.Key)) {
+		if isProse(c) && !isOther(source.Words(c.Key)) {
 			prose = append(prose, c.Key)
 		}
 	}
@@ -122,28 +121,6 @@ func isSaid(c *source.Column) bool {
 
 // isProse reports whether a column holds texts that somebody is likely to have said, whatever it is called.
 func isProse(c *source.Column) bool { return isSaid(c) && c.Numeric == 0 && c.Spaced*2 >= c.Present }
-
-// wordsOf splits the name of a key into its words: "userQuestion", "Model Answer (text)", inputs.question.
-func wordsOf(key string) (words []string) {
-	var word []rune
-	flush := func() {
-		if len(word) > 0 {
-			words = append(words, strings.ToLower(string(word)))
-		}
-		word = nil
-	}
-	lower := false
-	for _, r := range key {
-		if !unicode.IsLetter(r) || unicode.IsUpper(r) && lower {
-			flush()
-		}
-		if lower = unicode.IsLower(r); unicode.IsLetter(r) {
-			word = append(word, r)
-		}
-	}
-	flush()
-	return words
-}
 
 // chosenBetween returns two columns whose names differ at the end only, and a third whose values all choose between
 // them; empty: there are none, or more than one.
@@ -175,7 +152,7 @@ func twins(a, b *source.Column) bool {
 func labelsOf(h *source.Head, columns []*source.Column, first, second string) (found []string) {
 	for _, c := range columns {
 		if c.Present == 0 || c.Key == first || c.Key == second || c.Kinds[json.Object]+c.Kinds[json.Array] > 0 ||
-			isOther(wordsOf(c.Key[strings.LastIndexByte(c.Key, '.')+1:])) {
+			isOther(source.Words(c.Key[strings.LastIndexByte(c.Key, '.')+1:])) {
 			continue
 		}
 		chosen := 0

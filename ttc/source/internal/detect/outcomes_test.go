@@ -7,9 +7,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"gopkg.in/yaml.v3"
 
 	"github.com/nat-go/nat-go/builders/schema"
@@ -38,6 +40,16 @@ var planted = map[string][]string{
 		"tool_call_id": "call_2", "passed": 0`,
 		`"result": "{\"is_error\": false}"
 		"result": "{\"is_error\": true}"`,
+		`"exit_code": 0, "success": true
+		"exit_code": 1, "success": false`,
+		`"tool": {"name": "bash"}, "result": 1
+		"tool": {"name": "bash"}, "result": 0`,
+		`"tool_calls": [{"success": true}]
+		"tool_calls": [{"success": false}]`,
+		`"call_id": "call_1", "success": true
+		"call_id": "call_2", "success": false`,
+		`"function_name": "search", "is_success": true
+		"function_name": "search", "is_success": false`,
 	},
 	"judges": {
 		`"judge": {"score": 8}
@@ -50,6 +62,16 @@ var planted = map[string][]string{
 		"judge_name": "j", "passed": false`,
 		`"critique": "Too long.", "rating": 4
 		"critique": "Good.", "rating": 9`,
+		`"scores": {"judge": {"score": 8}}
+		"scores": {"judge": {"score": 3}}`,
+		`"grader_model": "g", "label": 1
+		"grader_model": "g", "label": 0`,
+		`"feedback": "Too long.", "score": 4
+		"feedback": "Good.", "score": 9`,
+		`"evaluation": {"verdict": "pass", "success": true}
+		"evaluation": {"verdict": "fail", "success": false}`,
+		`"judgement": "It is polite.", "correct": true
+		"judgement": "It isn't polite.", "correct": false`,
 	},
 	"single tests": {
 		`"test_name": "test_a", "passed": true
@@ -62,6 +84,16 @@ var planted = map[string][]string{
 		"passed": ["a"], "failed": ["b"]`,
 		`"test_id": "t1", "result": 1
 		"test_id": "t2", "result": 0`,
+		`"nodeid": "tests/test_a.py::test_b", "outcome": 1
+		"nodeid": "tests/test_a.py::test_c", "outcome": 0`,
+		`"test_results": {"a": true}
+		"test_results": {"a": false}`,
+		`"passed": 0, "failed": 1
+		"passed": 1, "failed": 0`,
+		`"test_case": "empty list", "success": true
+		"test_case": "long list", "success": false`,
+		`"FAIL_TO_PASS": ["a"], "passed": 1, "num_tests": 3
+		"FAIL_TO_PASS": ["a"], "passed": 0, "num_tests": 3`,
 	},
 	"metrics": {
 		`"metrics": {"success": 1, "accuracy": 0.9}
@@ -74,6 +106,16 @@ var planted = map[string][]string{
 		"metric": "rouge", "score": 0.25`,
 		`"success": 14, "total": 20
 		"success": 11, "total": 20`,
+		`"f1": 0.7, "precision": 0.8
+		"f1": 0.3, "precision": 0.4`,
+		`"metric_name": "exact_match", "result": 0.5
+		"metric_name": "exact_match", "result": 0.25`,
+		`"success_count": 3, "failure_count": 2
+		"success_count": 1, "failure_count": 4`,
+		`"pass@1": 0.5
+		"pass@1": 0.25`,
+		`"correct": 14, "incorrect": 6
+		"correct": 11, "incorrect": 9`,
 	},
 	"costs": {
 		`"cost": 0.012
@@ -86,6 +128,16 @@ var planted = map[string][]string{
 		"usage": {"cost": 0.3}`,
 		`"tokens": 100, "cost": "0.2"
 		"tokens": 200, "cost": "0.3"`,
+		`"cost_usd": 0.2
+		"cost_usd": 0.1`,
+		`"score": {"cost": 0.2}
+		"score": {"cost": 0.3}`,
+		`"price": 1, "tokens": 2000
+		"price": 0, "tokens": 100`,
+		`"outcome": {"tokens": 100}
+		"outcome": {"tokens": 200}`,
+		`"total_reward_tokens": 5, "budget": 1
+		"total_reward_tokens": 6, "budget": 0`,
 	},
 	"timestamps": {
 		`"resolved": "2026-05-01T10:00:00Z"
@@ -98,6 +150,16 @@ var planted = map[string][]string{
 		"score": 1718000050`,
 		`"label": 1718000000123
 		"label": 1718000000456`,
+		`"resolved": 1718000000
+		"resolved": 1718000050`,
+		`"rating": "2026-05-01"
+		"rating": "2026-05-02"`,
+		`"resolved_at": 1718000000, "created_at": 1
+		"resolved_at": 1718000050, "created_at": 0`,
+		`"result": "1718000000"
+		"result": "1718000050"`,
+		`"quality": 1718000000.25
+		"quality": 1718000050.5`,
 	},
 }
 
@@ -116,6 +178,65 @@ func TestPlanted(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestScored: the rollouts of public data sets have their rewards, tasks, ids and models without being told.
+func TestScored(t *testing.T) {
+	const said = `[{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]`
+	quoted := strconv.Quote(said)
+	for name, c := range map[string]struct{ text, want string }{
+		"SWE-rebench": {
+			`{"trajectory_id": "r1", "instance_id": "i", "repo": "o/n", "trajectory": ` + said + `, "tools": [], "model_patch": "p", "exit_status": "submit", "resolved": 1, "gen_tests_correct": 2}
+			{"trajectory_id": "r2", "instance_id": "i", "repo": "o/n", "trajectory": ` + said + `, "tools": [], "model_patch": "", "exit_status": "submit", "resolved": 0, "gen_tests_correct": null}
+`, "r1 i  1, r2 i  0",
+		},
+		"SWE-smith": {
+			`{"messages": ` + quoted + `, "instance_id": "i", "resolved": true, "model": "m", "traj_id": "r1", "patch": "p"}
+			{"messages": ` + quoted + `, "instance_id": "i", "resolved": false, "model": "m", "traj_id": "r2", "patch": "p"}
+`, "r1 i m 1, r2 i m 0",
+		},
+		"SWE-Gym": {
+			`{"messages": ` + said + `, "instance_id": "i", "run_id": "x", "success": true, "score": 0.7}
+			{"messages": ` + said + `, "instance_id": "i", "run_id": "y", "success": false, "score": 0.9}
+`, "#0 i  1, #1 i  0",
+		},
+		"OpenThoughts-Agent": {
+			`{"conversations": ` + said + `, "agent": "terminus-2", "model": "m", "task": "t", "trial_name": "r1", "run_id": "x", "result": "1.0"}
+			{"conversations": ` + said + `, "agent": "terminus-2", "model": "m", "task": "t", "trial_name": "r2", "run_id": "x", "result": "0.0"}
+			{"conversations": ` + said + `, "agent": "terminus-2", "model": "m", "task": "t", "trial_name": "r3", "run_id": "x", "result": "AgentTimeoutError"}
+`, "r1 t m 1, r2 t m 0, r3 t m none",
+		},
+		"terminal-bench": {
+			`{"messages": ` + said + `, "task_id": "t", "trial_name": "r1", "model_name": "m", "is_resolved": true}
+			{"messages": ` + said + `, "task_id": "t", "trial_name": "r2", "model_name": "m", "is_resolved": null}
+			{"messages": ` + said + `, "task_id": "t", "trial_name": "r3", "model_name": "m", "is_resolved": false}
+`, "r1 t m 1, r2 t m none, r3 t m 0",
+		},
+		"reward_score": {
+			`{"messages": ` + said + `, "id": "r1", "problem_id": 7, "reward_score": 3.5, "success": true}
+			{"messages": ` + said + `, "id": "r2", "problem_id": 7, "reward_score": -1, "success": true}
+`, "r1 7  3.5, r2 7  -1",
+		},
+		"passed": {
+			`{"messages": ` + said + `, "id": "r1", "question_id": "t", "passed": "True"}
+			{"messages": ` + said + `, "id": "r2", "question_id": "t", "passed": "False"}
+`, "r1 t  1, r2 t  0",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, ex := range examples(t, c.text) {
+				reward := "none"
+				if ex.Reward != nil {
+					reward = fmt.Sprint(*ex.Reward)
+				}
+				got = append(got, strings.Join([]string{ex.ID, ex.Task, ex.Policy, reward}, " "))
+			}
+			if diff := cmp.Diff(c.want, strings.Join(got, ", ")); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 

@@ -249,12 +249,7 @@ func webGPT(e json.Raw) (string, []Line, error) {
 
 // number reads a finite number, or the text of one, as tables have it.
 func number(v json.Raw) (float64, error) {
-	f, ok := v.Float64()
-	if text, isText := v.Text(); isText {
-		var err error
-		f, err = strconv.ParseFloat(text, 64)
-		ok = err == nil
-	}
+	f, ok := source.Number(v)
 	if !ok || math.IsInf(f, 0) || math.IsNaN(f) {
 		return 0, fmt.Errorf("%s, not a finite number", v.Kind())
 	}

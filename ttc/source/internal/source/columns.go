@@ -2,6 +2,7 @@ package source
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -22,6 +23,9 @@ type Column struct {
 	Dates   int                  // texts that begin with a date
 	Links   int                  // texts that are an address or the path of a file
 	Spaced  int                  // texts of several words
+
+	numbers  []float64           // the numeric values
+	distinct map[string]struct{} // values that are texts or numbers, as JSON
 }
 
 // Columns are the keys of the entries that are objects, in order of first appearance.
@@ -63,14 +67,22 @@ func (c *Column) add(v json.Raw) {
 	}
 	c.Present++
 	c.Kinds[v.Kind()]++
+	if kind := v.Kind(); kind == json.String || kind == json.Number {
+		if c.distinct == nil {
+			c.distinct = map[string]struct{}{}
+		}
+		c.distinct[string(v)] = struct{}{}
+	}
+	f, isNumber := Number(v)
 	switch text, _ := v.Text(); {
-	case v.Kind() == json.Number || v.Kind() == json.Bool:
+	case isNumber:
 		c.Numeric++
+		if !math.IsNaN(f) {
+			c.numbers = append(c.numbers, f)
+		}
 	case v.Kind() != json.String:
 	case text == "":
 		c.Empty++
-	case isNumber(text):
-		c.Numeric++
 	case strings.HasPrefix(text, "[") || strings.HasPrefix(text, "{"):
 		if json.Valid([]byte(text)) {
 			c.JSON++
@@ -89,9 +101,28 @@ var (
 	link = regexp.MustCompile(`^(?:\w+://\S+|(?:[\w.-]+)?/[\w./-]+|[\w-]+\.\w{2,5})$`)
 )
 
-func isNumber(text string) bool {
-	_, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-	return err == nil
+// Number returns the number that a value is: true and false are 1 and 0, and tables have numbers as texts.
+func Number(v json.Raw) (f float64, ok bool) {
+	if text, isText := v.Text(); isText {
+		text = strings.TrimSpace(text)
+		if f, err := strconv.ParseFloat(text, 64); err == nil {
+			return f, true
+		}
+		switch strings.ToLower(text) {
+		case "true":
+			return 1, true
+		case "false":
+			return 0, true
+		}
+		return 0, false
+	}
+	if yes, isBool := v.Bool(); isBool {
+		if yes {
+			return 1, true
+		}
+		return 0, true
+	}
+	return v.Float64()
 }
 
 // All returns the columns, in order.
@@ -167,6 +198,7 @@ type Key struct {
 	Default string             // "output"
 	Means   string             // "the answer"
 	Others  []string           // other names it goes by
+	Ranked  bool               // of several of these the first counts
 	Last    []string           // names it may have if no other column qualifies
 	Is      func(*Column) bool // whether a column qualifies; nil: any
 }
@@ -177,6 +209,9 @@ type Choice struct {
 	Guessed bool   // it isn't the default, and nobody named it
 	Given   bool   // it was named explicitly
 	Problem string // two keys qualify
+
+	Passed []string // names that came later in the ranking, quoted
+	Doubt  string   // why a column that has such a name is not chosen
 }
 
 // Find finds the column for a key: the one with its default name, or else the only one with another name it goes by.
@@ -213,10 +248,25 @@ func (cs Columns) Find(k Key, taken ...string) Choice {
 	case 1:
 		return Choice{Column: found[0], Guessed: true}
 	}
+	if k.Ranked {
+		return ranked(k, found)
+	}
 	name := strings.TrimSuffix(k.Setting, "_key")
 	what := fmt.Sprintf("%s may be %q or %q: say which with --map %s=%s or --map %s=%s",
 		k.Means, found[0].Key, found[1].Key, name, found[0].Key, name, found[1].Key)
 	return Choice{Column: found[0], Guessed: true, Problem: what}
+}
+
+// ranked chooses the first name of a key.
+func ranked(k Key, found []*Column) Choice {
+	slices.SortStableFunc(found, func(a, b *Column) int {
+		return slices.Index(k.Others, CommonName(a.Key)) - slices.Index(k.Others, CommonName(b.Key))
+	})
+	c := Choice{Column: found[0], Guessed: true}
+	for _, other := range found[1:] {
+		c.Passed = append(c.Passed, strconv.Quote(other.Key))
+	}
+	return c
 }
 
 // CommonName writes a key in the way that most do: Model Answer as model_answer, and Rating (1-5) as rating.
@@ -289,17 +339,6 @@ func (h *Head) Texts(key string, is func(text string) bool) bool {
 	return n > 0
 }
 
-// lowerIsBetter are names of scores for which lower is better.
-var lowerIsBetter = []string{"loss", "cost", "error_rate", "distance", "rank", "perplexity", "regret", "penalty", "nll"}
-
-// ScoreNames are other names for scores.
-func ScoreNames() []string {
-	return append([]string{
-		"score", "rating", "reward", "grade", "overall_score", "final_score", "quality", "judge_score",
-		"final_reward", "label", "helpfulness", "stars", "thumbs_up", "correct", "is_correct",
-	}, lowerIsBetter...)
-}
-
 // strictScores are names under which a text is a mistake: nothing but a score is meant.
 var strictScores = []string{
 	"score", "rating", "reward", "grade", "overall_score", "final_score", "judge_score", "final_reward", "stars",
@@ -327,7 +366,7 @@ func (h *Head) TextScores(setting string) string {
 
 // words returns how many values are texts that are neither numbers nor empty.
 func (c *Column) words() int {
-	return c.Kinds[json.String] - min(c.Kinds[json.String], c.Numeric) - c.Empty - c.JSON
+	return c.Kinds[json.String] - min(c.Kinds[json.String], c.Numeric) - c.Empty - c.JSON - c.Dates
 }
 
 func (cs Columns) hasNumericScore() bool {
@@ -341,7 +380,8 @@ func (h *Head) wordsUnder(key string) (out []string) {
 	for _, e := range h.Entries {
 		v, _ := At(e, key)
 		text, _ := v.Text()
-		if q := strconv.Quote(text[:min(len(text), 20)]); text != "" && !isNumber(text) && !slices.Contains(out, q) {
+		_, isNumber := Number(v)
+		if q := strconv.Quote(text[:min(len(text), 20)]); text != "" && !isNumber && !slices.Contains(out, q) {
 			if out = append(out, q); len(out) == 2 {
 				break
 			}
@@ -406,11 +446,24 @@ func (cs Columns) scoresWithin() (found []*Column) {
 	return found
 }
 
-// TakeScore records the choice of a score, and its direction if the name says that lower is better.
-func (r *Reading) TakeScore(k Key, c Choice) {
-	r.Take(k, c)
-	if c.Column != nil && slices.Contains(lowerIsBetter, strings.ToLower(c.Key)) {
-		r.Lower = true
-		r.Guessed = append(r.Guessed, fmt.Sprintf("a lower %q is taken to be better", c.Key))
+// Words splits the name of a key into its words: "userQuestion", "Model Answer (text)", inputs.question.
+func Words(key string) (words []string) {
+	var word []rune
+	flush := func() {
+		if len(word) > 0 {
+			words = append(words, strings.ToLower(string(word)))
+		}
+		word = nil
 	}
+	lower := false
+	for _, r := range key {
+		if !unicode.IsLetter(r) || unicode.IsUpper(r) && lower {
+			flush()
+		}
+		if lower = unicode.IsLower(r); unicode.IsLetter(r) {
+			word = append(word, r)
+		}
+	}
+	flush()
+	return words
 }

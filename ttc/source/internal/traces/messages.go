@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc"
@@ -523,6 +522,54 @@ func logProbs(raw json.Raw, failed error) ([]float32, error) {
 	return out, nil
 }
 
+// Keys of the token ids of an entry's answers, and of their log-probs, beside its messages.
+var (
+	idsBeside      = []string{"completion_token_ids", "response_token_ids", "output_token_ids", "completion_ids"}
+	logProbsBeside = []string{"completion_logprobs", "response_logprobs", "output_logprobs", "logprobs"}
+)
+
+// idsBeside gives the answers the token ids that stand beside the messages: a list for each answer, or one for a single
+// answer. Others are reported as unread.
+func (s *Source) idsBeside(nodes []ttc.Node) error {
+	lists, given := listsOf(s.field(idsBeside...)), listsOf(s.field(logProbsBeside...))
+	var answers []*ttc.Node
+	for i := range nodes {
+		if n := &nodes[i]; n.Message.Role == "assistant" && n.TokenIDs == nil {
+			answers = append(answers, n)
+		}
+	}
+	if lists == nil || len(lists) != len(answers) || given != nil && len(given) != len(lists) {
+		for _, key := range slices.Concat(idsBeside, logProbsBeside) {
+			if s.field(key) != nil {
+				s.unused(key)
+			}
+		}
+		return nil
+	}
+	var failed error
+	for i, n := range answers {
+		n.TokenIDs, failed = tokenIDs(lists[i], failed)
+		if given != nil {
+			n.LogProbs, failed = logProbs(given[i], failed)
+		}
+		if failed == nil && n.LogProbs != nil && len(n.LogProbs) != len(n.TokenIDs) {
+			failed = fmt.Errorf("answer %d has %d log-probs for %d token ids", i+1, len(n.LogProbs), len(n.TokenIDs))
+		}
+	}
+	return failed
+}
+
+// listsOf returns the lists in a list, or the list itself if it holds none.
+func listsOf(raw json.Raw) (lists []json.Raw) {
+	for e := range raw.Elements() {
+		if e.Kind() != json.Array {
+			return []json.Raw{raw}
+		}
+		lists = append(lists, e)
+	}
+	return lists
+}
+
 func shorten(raw json.Raw) string {
 	if len(raw) > 40 {
 		return string(raw[:40]) + "..."
@@ -535,22 +582,10 @@ func reward(raw json.Raw) (*float64, error) {
 	if raw == nil {
 		return nil, nil
 	}
-	if v, ok := raw.Bool(); ok {
-		f := 0.0
-		if v {
-			f = 1
-		}
-		return &f, nil
-	}
-	f, ok := raw.Float64()
-	if text, isText := raw.Text(); isText { // a table's
-		if text == "" {
-			return nil, nil
-		}
-		v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-		f, ok = v, err == nil
-	}
+	f, ok := source.Number(raw)
 	switch {
+	case raw.Is(""):
+		return nil, nil
 	case !ok:
 		return nil, fmt.Errorf("%s, not a number", raw.Kind())
 	case math.IsNaN(f):
@@ -673,4 +708,11 @@ func fidelity(nodes []ttc.Node) ttc.Fidelity {
 		return ttc.TextOnly
 	}
 	return f
+}
+
+// isReason reports whether the text in place of a reward says why there is none: it is under a name that Harbor uses
+// for both.
+func (s *Source) isReason(raw json.Raw) bool {
+	_, isNumber := source.Number(raw)
+	return s.cfg.RewardKey == "result" && raw.Kind() == json.String && !isNumber && !raw.Is("")
 }

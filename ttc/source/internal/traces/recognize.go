@@ -25,13 +25,6 @@ var (
 		Setting: "tools_key", Default: "tools", Means: "the list of tools",
 		Others: []string{"available_tools", "tool_definitions"},
 	}
-	rewardKey = source.Key{
-		Setting: "reward_key", Default: "reward", Means: "the score", Others: source.ScoreNames(),
-		Is: (*source.Column).Number,
-	}
-	taskKey = source.Key{
-		Setting: "task_key", Default: "task_id", Means: "the task", Others: []string{"task", "problem_id"},
-	}
 
 	promptKey = source.Key{
 		Setting: "prompt_key", Default: "prompt", Means: "the prompt",
@@ -129,7 +122,7 @@ func recognize(h *source.Head) (r source.Reading) {
 		messages = source.Choice{}
 	}
 	chosen, rejected := cols.Find(chosenKey), cols.Find(rejectedKey)
-	reward := cols.Find(rewardKey)
+	reward := cols.Outcome(source.RewardKey)
 	if h.Given["choice_key"] != "" {
 		return recognizeChoice(h)
 	}
@@ -166,17 +159,17 @@ func takeConversations(r *source.Reading, h *source.Head, cols source.Columns, m
 			fmt.Sprintf("the texts of %q are the user's and the assistant's in turn", messages.Key))
 	}
 	if r.Problem == "" {
-		r.Problem = h.TextScores(rewardKey.Setting)
+		r.Problem = h.TextScores(source.RewardKey.Setting)
 	}
 	r.Take(toolsKey, cols.Find(toolsKey))
 	r.Take(systemKey, cols.Find(systemKey))
-	if cols.Of("final_reward") == nil { // which the source tries by itself
-		r.TakeScore(rewardKey, reward)
-	}
-	if reward.Column == nil {
+	r.TakeScore(source.RewardKey, reward)
+	if reward.Column == nil && reward.Doubt == "" {
 		r.NoScore(cols)
 	}
-	r.Take(taskKey, cols.Find(taskKey))
+	for _, key := range []source.Key{source.TaskKey, source.IDKey, source.ModelKey} {
+		r.Take(key, cols.Find(key))
+	}
 }
 
 // isOneConversation reports whether a file is one JSON list, whose entries are the messages of a conversation.
@@ -341,9 +334,9 @@ func answered(cols source.Columns, messages string, score source.Choice, h *sour
 // containing a conversation.
 func recognizeDemonstrations(h *source.Head) (r source.Reading) {
 	cols := h.Columns()
-	score := cols.Find(rewardKey)
+	score := cols.Find(source.RewardKey)
 	response := cols.Find(responseKey)
-	if score.Column != nil || response.Column == nil || h.TextScores(rewardKey.Setting) != "" {
+	if score.Column != nil || response.Column == nil || h.TextScores(source.RewardKey.Setting) != "" {
 		return r // with a score, even one in words, they are candidates
 	}
 	prompt, context := instruction(cols, response.Key)
@@ -540,10 +533,24 @@ func asMessage(m json.Raw) json.Raw {
 	if !known {
 		to = name
 	}
+	return rewritten(m, name, to, value, keys)
+}
+
+// rewritten returns a message with its role and its value under the usual keys instead of those that it has them under.
+func rewritten(m json.Raw, name, to string, value json.Raw, keys []string) json.Raw {
 	out := json.AppendString([]byte(`{"role":`), to)
 	if name == "function_call" || name == "tool_call" {
 		if calls := callsOf(value); calls != nil {
 			return append(append(append(out, `,"content":null,"tool_calls":`...), calls...), '}')
+		}
+	}
+	if text, _ := value.Text(); keys[0] != "role" && strings.Contains(text, "<tool_") {
+		if results := taggedResults(to, text); results != nil {
+			return results
+		}
+		if said, calls := taggedCalls(to, text); calls != nil {
+			value = json.AppendString(nil, said)
+			out = append(append(out, `,"tool_calls":`...), calls...)
 		}
 	}
 	if value == nil {

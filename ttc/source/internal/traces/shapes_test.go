@@ -3,6 +3,7 @@ package traces
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -31,6 +32,17 @@ func TestShapes(t *testing.T) {
 				{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "1", "content": "no", "is_error": true},
 				{"type": "text", "text": "go on"}]}]}`,
 			want: []string{"user: q", `assistant: So (hm) f({"a": 1})`, "tool: no failed", "user: go on"},
+		},
+		"Hermes' tags in ShareGPT": {
+			text: `{"messages": [{"from": "human", "value": "q"}, {"from": "gpt", "weight": 1, "value":
+				"So\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>\n<tool_call>{\"name\": \"g\"}</tool_call>"},
+				{"from": "tool", "value": "<tool_response>x</tool_response>\n<tool_response>y</tool_response>"},
+				{"from": "gpt", "value": "<tool_call>{</tool_call>"}, {"from": "gpt", "value": "<tool_call>{}</tool_call> a"},
+				{"from": "human", "value": "<tool_call>{}</tool_call>"}]}`,
+			want: []string{
+				"user: q", `assistant: So f({"a": 1}) g()`, "tool: x", "tool: y", "assistant: <tool_call>{</tool_call>",
+				"assistant: <tool_call>{}</tool_call> a", "user: <tool_call>{}</tool_call>",
+			},
 		},
 		"Google's parts": {
 			text: `{"systemInstruction": {"parts": [{"text": "s"}]}, "messages": [
@@ -315,6 +327,36 @@ func spoken(t *testing.T, text string, set func(*Config)) (out []string) {
 				parts = append(parts, "failed")
 			}
 			out = append(out, strings.Join(parts, " "))
+		}
+	}
+}
+
+// TestIDsBeside: token ids beside the messages are those of the answers, if there is a list for each of them.
+func TestIDsBeside(t *testing.T) {
+	const two = `"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"},
+		{"role": "user", "content": "r"}, {"role": "assistant", "content": "b"}]`
+	for beside, want := range map[string]string{
+		`"completion_token_ids": [[1, 2], [3]], "completion_logprobs": [[-1, -2], [-3]]`: "[1 2] [-1 -2] [3] [-3]",
+		`"completion_token_ids": [[1, 2], [3]]`:                                          "[1 2] [] [3] []",
+		`"completion_token_ids": [1, 2, 3]`:                                              "[] [] [] [] completion_token_ids",
+		`"completion_token_ids": [[1], [2]], "prompt_token_ids": [[0], [0]]`:             "[1] [] [2] [] prompt_token_ids",
+		`"completion_token_ids": [[1], [2]], "logprobs": [[-1]]`:                         "[] [] [] [] completion_token_ids logprobs",
+		`"completion_token_ids": [[1], [2]], "logprobs": [[-1], []]`:                     "dropped",
+	} {
+		src := open(t, "{"+two+", "+beside+"}", nil)
+		var told []string
+		src.Tally.Tell = func(d ledger.Drop) { told = append(told, d.Detail) }
+		ex, _, err := src.Next(context.Background())
+		got := "dropped"
+		if err == nil {
+			got = fmt.Sprint(ex.Graph.Nodes[1].TokenIDs, ex.Graph.Nodes[1].LogProbs, ex.Graph.Nodes[3].TokenIDs,
+				ex.Graph.Nodes[3].LogProbs)
+			for _, key := range told {
+				got += " " + key
+			}
+		}
+		if got != want {
+			t.Errorf("%s: got %s, want %s", beside, got, want)
 		}
 	}
 }

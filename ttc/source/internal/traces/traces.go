@@ -220,7 +220,7 @@ var (
 		"rewards", "score", "scores", "advantage", "advantages", "hint", "hints", "preferences",
 		"system", "system_prompt", "system_message", "history",
 		"tool_errors",
-		"input_ids", "prompt_ids", "completion_ids", "labels", "mask", "masks", "response_mask", "loss_mask",
+		"input_ids", "prompt_ids", "prompt_token_ids", "labels", "mask", "masks", "response_mask", "loss_mask",
 		"old_logprobs", "ref_logprobs", "inference_logprobs",
 	}
 	telling = []string{"reward", "score", "advantage", "mask", "loss_mask", "train", "hint", "weight"}
@@ -295,7 +295,9 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 		ex.Policy, _ = model.Text()
 	}
 	var err error
-	if ex.Reward, err = reward(s.field(cfg.RewardKey, "final_reward")); err != nil {
+	if said := s.field(cfg.RewardKey, "final_reward"); s.isReason(said) {
+		s.unused(cfg.RewardKey)
+	} else if ex.Reward, err = reward(said); err != nil {
 		return fmt.Errorf("%s: %w", cfg.RewardKey, err)
 	}
 	ex.Sampling = sampling(s.field(cfg.SamplingKey))
@@ -318,7 +320,11 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 			len(s.earlier(s.field(cfg.HistoryKey))) > 0 {
 			s.unused(cfg.HistoryKey)
 		}
-		return s.finish(s.field(cfg.FinishKey), ex, s.graph(s.fromTranscript(messages), ex))
+		err = s.graph(s.fromTranscript(messages), ex)
+		if err == nil {
+			err = s.idsBeside(ex.Graph.Nodes)
+		}
+		return s.finish(s.field(cfg.FinishKey), ex, err)
 	case s.field(cfg.PairsKey).Kind() == json.Array || s.field(cfg.ReplaysKey).Kind() == json.Array ||
 		s.field(cfg.AnswersKey).Kind() == json.Array || s.isPair():
 		ex.Fidelity = ttc.TextOnly

@@ -1,0 +1,188 @@
+package source
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// Keys of rollouts with the names that public data sets and evaluations give them, the most specific first.
+var (
+	RewardKey = Key{
+		Setting: "reward_key", Default: "reward", Means: "the reward", Others: ScoreNames(), Ranked: true,
+		Is: isOutcome,
+	}
+	TaskKey = Key{
+		Setting: "task_key", Default: "task_id", Means: "the task", Ranked: true, Is: isName,
+		Others: []string{"instance_id", "problem_id", "question_id", "task_name", "task"},
+	}
+	IDKey = Key{
+		Setting: "id_key", Default: "id", Means: "the id", Ranked: true, Is: isID,
+		Others: []string{
+			"trajectory_id", "traj_id", "rollout_id", "trial_id", "trial_name", "conversation_id", "session_id", "uuid",
+		},
+	}
+	ModelKey = Key{
+		Setting: "policy_key", Default: "model", Means: "the model", Ranked: true, Is: isName,
+		Others: []string{"model_name", "model_id", "agent_model"},
+	}
+)
+
+// outcomes are names for what came of a rollout, or for how good an answer is, the most specific first.
+var outcomes = []struct {
+	name string
+	is   func(*Column) bool // whether its values are those of an outcome
+	sure bool               // nothing smaller than a rollout has it
+}{
+	{"final_reward", isScale, true},
+	{"reward_score", isScale, true},
+	{"total_reward", isScale, true},
+	{"resolved", isVerdict, true},
+	{"is_resolved", isVerdict, true},
+	{"solved", isVerdict, true},
+	{"is_solved", isVerdict, true},
+	{"task_success", isVerdict, true},
+	{"success", isVerdict, false},
+	{"is_success", isVerdict, false},
+	{"succeeded", isVerdict, false},
+	{"passed", isVerdict, false},
+	{"correct", isShare, false},
+	{"is_correct", isVerdict, false},
+	{"result", isShare, false},
+	{"outcome", isShare, false},
+	{"score", isScale, false},
+	{"final_score", isScale, false},
+	{"overall_score", isScale, false},
+	{"rating", isScale, false},
+	{"grade", isScale, false},
+	{"quality", isScale, false},
+	{"judge_score", isScale, false},
+	{"label", isScale, false},
+	{"helpfulness", isScale, false},
+	{"stars", isScale, false},
+	{"thumbs_up", isScale, false},
+}
+
+// lowerIsBetter are names of scores for which lower is better.
+var lowerIsBetter = []string{"loss", "error_rate", "distance", "rank", "perplexity", "regret", "penalty", "nll"}
+
+// ScoreNames are names of scores beside that of a key itself.
+func ScoreNames() []string {
+	names := []string{"reward"}
+	for _, o := range outcomes {
+		names = append(names, o.name)
+	}
+	return append(names, lowerIsBetter...)
+}
+
+// smaller are words in the names of keys that an entry has if it is about less than a rollout: a call of a tool, a
+// test, a metric, the opinion of a judge. Then its success or its score aren't the rollout's. Those of tools are whole
+// names, since a rollout has tool_definitions.
+var smaller = []string{
+	"tool", "tool_name", "tool_id", "tool_call_id", "call_id", "function", "function_name", "exit_code",
+	"test", "tests", "nodeid", "total", "failed", "incorrect", "metric",
+	"judge", "judgement", "judgment", "grader", "evaluator", "feedback", "rubric", "critique", "criterion", "criteria",
+}
+
+func isSmaller(c *Column) bool {
+	name := CommonName(c.Key)
+	return c.Present > 0 && !slices.Contains(ScoreNames(), name) && slices.ContainsFunc(smaller, func(s string) bool {
+		return s == name || s != "tool" && s != "function" && slices.Contains(Words(c.Key), s)
+	})
+}
+
+// firstTime is the smallest number that is taken for a time, in seconds or less since 1970.
+const firstTime = 1e9
+
+// isOutcome reports whether the values under a name of an outcome are those of one.
+func isOutcome(c *Column) bool {
+	for _, o := range outcomes {
+		if o.name == CommonName(c.Key) {
+			return o.is(c)
+		}
+	}
+	return isScale(c)
+}
+
+// isScale accepts numbers other than times.
+func isScale(c *Column) bool {
+	return c.Number() && !slices.ContainsFunc(c.numbers, func(f float64) bool { return f >= firstTime })
+}
+
+// isVerdict accepts true and false, 1 and 0.
+func isVerdict(c *Column) bool {
+	return c.Number() && !slices.ContainsFunc(c.numbers, func(f float64) bool { return f != 0 && f != 1 })
+}
+
+// isShare accepts numbers from 0 to 1. Harbor writes why a run ended in place of some.
+func isShare(c *Column) bool {
+	return c.Numeric > 0 && c.Numeric+c.words()+c.Empty == c.Present &&
+		!slices.ContainsFunc(c.numbers, func(f float64) bool { return f < 0 || f > 1 })
+}
+
+func isName(c *Column) bool { return c.Kinds[json.String]+c.Kinds[json.Number] == c.Present }
+
+// isID accepts names of which every entry has its own.
+func isID(c *Column) bool { return isName(c) && len(c.distinct) == c.Present }
+
+// Outcome finds what came of rollouts.
+func (cs Columns) Outcome(k Key) Choice {
+	c := cs.Find(k)
+	if c.Column == nil || !c.Guessed {
+		return c
+	}
+	about := slices.IndexFunc(cs.all, isSmaller)
+	if about < 0 {
+		return c
+	}
+	all := k.Others
+	k.Others = nil
+	for _, o := range outcomes {
+		if o.sure {
+			k.Others = append(k.Others, o.name)
+		}
+	}
+	if sure := cs.Find(k); sure.Column != nil {
+		return sure
+	}
+	k.Others = all
+	return Choice{Doubt: fmt.Sprintf("%q is not read as %s, because beside %q it may be about less than that: to use it, "+
+		"add --map score=%s", c.Key, k.Means, cs.all[about].Key, c.Key)}
+}
+
+// Range says which values a column of scores has, for people.
+func (c *Column) Range() string {
+	if isVerdict(c) {
+		good := 0
+		for _, f := range c.numbers {
+			good += int(f)
+		}
+		return fmt.Sprintf("true %d, false %d", good, len(c.numbers)-good)
+	}
+	short := func(f float64) string { return strconv.FormatFloat(f, 'g', 6, 64) }
+	return short(slices.Min(c.numbers)) + " to " + short(slices.Max(c.numbers))
+}
+
+// TakeScore records the choice of a score, with its range, and its direction if the name says that lower is better.
+func (r *Reading) TakeScore(k Key, c Choice) {
+	if c.Doubt != "" {
+		r.Guessed = append(r.Guessed, c.Doubt)
+	}
+	if r.Take(k, c); c.Column == nil {
+		return
+	}
+	if c.Guessed && len(c.numbers) > 0 {
+		last := &r.Guessed[len(r.Guessed)-1]
+		*last += ": " + c.Range()
+		if c.Passed != nil {
+			*last += "; not from " + strings.Join(c.Passed, " or ")
+		}
+	}
+	if slices.Contains(lowerIsBetter, strings.ToLower(c.Key)) {
+		r.Lower = true
+		r.Guessed = append(r.Guessed, fmt.Sprintf("a lower %q is taken to be better", c.Key))
+	}
+}
