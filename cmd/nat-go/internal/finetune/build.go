@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"time"
 
@@ -60,30 +59,19 @@ type building struct {
 	at       cursor        // what is logged
 	order    *shards.Order // of the groups in the log, if others are to be inserted between them; else nil
 
-	frames    *shards.Frames // the index of a shard, otherwise nil
-	frameText []byte         // scratch space, like the next
-	scratch   []curate.Entry
+	scratch []curate.Entry
 }
 
 // build streams the examples of every collection run through the builders into the record log. One goroutine reads and
 // sends, one receives the results in order and writes the log; the builders' processes work in between.
 func (r *run) build(ctx context.Context, in *inputs, ahead *reader, bs []*builder) (_ *built, err error) {
 	b := &building{run: r, in: in, ahead: ahead, builders: bs, total: in.bytes()}
-	if b.index, err = curate.NewIndex(b.rules(ctx), string(r.plan.folder)); err != nil {
+	if b.index, err = curate.NewIndex(b.rules(), string(r.plan.folder)); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
 			b.index.Close()
-		}
-	}()
-	if b.frames, err = r.plan.newIndex(); err != nil {
-		return nil, exit.Environmentf("can't write the index of the shard: %w", err)
-	}
-	defer func() {
-		err = errors.Join(err, b.frames.Close())
-		if b.frames != nil {
-			r.known = append(r.known, b.frames.Known(r.plan.folder)...)
 		}
 	}()
 	if err := b.openLog(ctx); err != nil {
@@ -113,18 +101,13 @@ func (b *building) built() *built {
 	return &built{index: b.index, marked: b.marked, seen: b.at.Seen, byTask: b.at.Groups > 0}
 }
 
-func (b *building) rules(ctx context.Context) curate.Rules {
+func (b *building) rules() curate.Rules {
 	// What depends on the records of all shards is decided by the first merge.
 	if b.plan.shard != nil || b.plan.isDecided() {
 		return curate.Rules{}
 	}
 	rules := b.plan.rules
-	rules.Name = func(ordinal uint64) string {
-		if m := b.plan.merging; m != nil && m.awaitLog(ctx) != nil {
-			return fmt.Sprintf("record %d", ordinal)
-		}
-		return b.exampleOf(ordinal)
-	}
+	rules.Name = b.exampleOf
 	return rules
 }
 
@@ -168,12 +151,6 @@ func (b *building) leaveCollected() {
 // all groups are in it already.
 func (b *building) openLog(ctx context.Context) (err error) {
 	dir := b.plan.folder.Records()
-	if b.plan.merging != nil {
-		if err := b.takeMerged(ctx); err != nil {
-			return exit.Default(exit.Environment, fmt.Errorf("can't read the indexes of the shards: %w", err))
-		}
-		return nil
-	}
 	if b.plan.continuesLog() {
 		c, err := recordlog.ReadCommit(dir)
 		switch {
@@ -204,13 +181,14 @@ func (b *building) continueLog(ctx context.Context, c recordlog.Commit) (err err
 			return exit.Environmentf("can't continue the record log: %w", err)
 		}
 	}
-	for g, err := range recordlog.Groups(dir) {
+	for g, err := range recordlog.GroupsAhead(dir) {
 		switch {
 		case err != nil:
 			err = exit.With(exit.Environment, err)
 		case ctx.Err() != nil:
 			err = context.Cause(ctx)
 		default:
+			b.plan.merging.divide(g, c.Bytes)
 			if err = b.take(g); err == nil {
 				b.tell(Progress{
 					Step: "read what was done", Done: int64(b.index.Len()), Total: int64(c.Records), Unit: unitRecord,
@@ -232,9 +210,6 @@ func (b *building) take(g *recordlog.Group) (err error) {
 	if b.scratch, err = b.index.AddGroup(b.scratch[:0], g, b.plan.gates()); err != nil {
 		return err
 	}
-	if err := b.indexGroup(g, b.scratch); err != nil {
-		return exit.Environmentf("can't write the index of the shard: %w", err)
-	}
 	b.book(g)
 	b.bookEntries(g, b.scratch)
 	return nil
@@ -252,15 +227,6 @@ func (b *building) book(g *recordlog.Group) {
 	for _, x := range b.builders {
 		x.know(g)
 	}
-}
-
-// enterGroup adds a group whose records were examined before.
-func (b *building) enterGroup(g *recordlog.Group, all []curate.Entry) error {
-	if err := b.index.AddAll(all); err != nil {
-		return err
-	}
-	b.bookEntries(g, all)
-	return nil
 }
 
 // bookEntries books what the gate stopped, notes what was marked, and enters a group into NAT's view of the collection

@@ -360,7 +360,7 @@ func (r *run) writeBegunOf(t *tokens) error {
 // join writes the log of all parts, one after another, and adds their groups to the counts.
 func (r *run) join(ctx context.Context, parts []*part, keep *part) (_ *built, err error) {
 	b := &building{run: r}
-	if b.index, err = curate.NewIndex(b.rules(ctx), string(r.plan.folder)); err != nil {
+	if b.index, err = curate.NewIndex(b.rules(), string(r.plan.folder)); err != nil {
 		return nil, exit.With(exit.Usage, err)
 	}
 	defer func() {

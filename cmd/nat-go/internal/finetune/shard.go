@@ -487,7 +487,7 @@ func (in *inputs) otherThanPlanned(k int) error {
 }
 
 // continuesLog reports whether the plan may continue a record log that already exists.
-func (p *plan) continuesLog() bool { return p.resume || p.shard != nil }
+func (p *plan) continuesLog() bool { return p.resume || p.shard != nil || p.merging != nil }
 
 // commandToContinue returns the command that continues what is done here, without nat-go.
 func (p *plan) commandToContinue() string {

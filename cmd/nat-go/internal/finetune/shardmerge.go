@@ -25,8 +25,7 @@ type merging struct {
 	plan *shards.Plan
 	done map[shards.Stage][]*shards.Done // by shard
 
-	logged <-chan struct{}   // closed once the merged log exists
-	ranges []recordlog.Range // of the merged log, one for each shard that writes
+	ranges []recordlog.Range // of the merged log, one for each shard that writes, if writing is left to them
 	leave  bool              // the shards are to do the writing
 	cut    *shards.Cut       // what they write; nil if nothing
 	shares []*share          // what they wrote
@@ -179,27 +178,16 @@ func (r *run) merge(ctx context.Context) error {
 	return r.writeDecided(ctx, built, decisions, tokens)
 }
 
-// joinAll joins the logs of the shards and what they wrote; meanwhile it reads their indexes, and decides.
+// joinAll joins the logs of the shards and decides; meanwhile it joins what they wrote.
 func (r *run) joinAll(ctx context.Context, in *inputs) (made *built, decisions *curate.Decisions, err error) {
-	logged := make(chan struct{})
-	r.plan.merging.logged = logged
+	if err := r.joinLogs(ctx, in); err != nil {
+		return nil, nil, err
+	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		if err := r.joinLogs(ctx, in); err != nil {
-			return err
-		}
-		close(logged)
-		return r.joinRows(ctx)
-	})
+	g.Go(func() error { return r.joinRows(ctx) })
 	g.Go(func() (err error) {
 		if made, err = r.takeShards(ctx, in); err != nil {
 			return err
-		}
-		if r.plan.isDecided() {
-			if err := r.plan.merging.awaitLog(ctx); err != nil { // which was decided on
-				made.index.Close()
-				return err
-			}
 		}
 		decisions, err = r.curate(ctx, made)
 		return err
@@ -208,7 +196,7 @@ func (r *run) joinAll(ctx context.Context, in *inputs) (made *built, decisions *
 	return made, decisions, err
 }
 
-// takeShards takes what the shards' indexes say about their records.
+// takeShards reads what the shards built, in the joined log.
 func (r *run) takeShards(ctx context.Context, in *inputs) (*built, error) {
 	var builders []*builder // whose names are counted
 	for _, block := range r.plan.config.Selected() {
@@ -225,16 +213,6 @@ func (r *run) takeShards(ctx context.Context, in *inputs) (*built, error) {
 		}
 	}
 	return made, nil
-}
-
-// awaitLog waits until the merged log is there. It returns an error if there won't be one.
-func (m *merging) awaitLog(ctx context.Context) error {
-	select {
-	case <-m.logged:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // joinLogs makes the run's log from those of the shards, unless it exists.
@@ -300,16 +278,6 @@ func (m *merging) cursor(in *inputs) (at cursor, err error) {
 		at.Groups += int64(c.Groups)
 	}
 	return at, nil
-}
-
-// records returns how many the merged log has.
-func (m *merging) records() (n uint64) {
-	for _, stage := range m.plan.Stages() {
-		for _, d := range m.done[stage] {
-			n += d.Records
-		}
-	}
-	return n
 }
 
 func (m *merging) log(j *recordlog.Join, stage shards.Stage, shard int) (*recordlog.Part, error) {

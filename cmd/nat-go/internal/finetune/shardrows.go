@@ -1,22 +1,20 @@
 package finetune
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"os"
-	"slices"
 	"sync"
 
 	"github.com/zeebo/xxh3"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
@@ -69,81 +67,37 @@ func (r *run) unprepared(t *tokens, before uint64, records chan<- int) iter.Seq2
 	}
 }
 
-// frames passes on a frame for each group of the merged log, in its order, from the files that the shards of some
-// stages keep, together with the stage and the shard that it came from.
-func (m *merging) frames(
-	ctx context.Context, path func(runfolder.Folder) string, stages []shards.Stage,
-	take func(stage shards.Stage, shard int, frame []byte) error,
-) error {
-	open := func(stage shards.Stage, i int) (*frameGroups, error) {
-		folder := m.dir.Shard(stage, i)
-		in, err := shards.ReadFrames(folder, m.done[stage][i], path(folder))
-		return &frameGroups{in, func(frame []byte) error { return take(stage, i, frame) }}, err
+// heads passes on the head of each group whose token rows the shards made, in the order of the merged log, together
+// with the shard that it came from.
+func (m *merging) heads(ctx context.Context, take func(shard int, frame []byte) error) error {
+	open := func(i int) (*frameGroups, error) {
+		folder := m.dir.Shard(m.rowStage(), i)
+		in, err := shards.ReadFrames(folder, m.done[m.rowStage()][i], shards.HeadsPath(folder))
+		return &frameGroups{in, func(frame []byte) error { return take(i, frame) }}, err
 	}
-	if slices.Contains(stages, shards.Build) {
-		for i := range m.plan.Shards {
-			if err := takeAll(ctx, func() (*frameGroups, error) { return open(shards.Build, i) }); err != nil {
-				return err
-			}
-		}
+	if m.plan.Tasks {
+		return m.interleave(ctx, func(i int) (groups, error) { return open(i) })
 	}
-	if !m.plan.Tasks || !slices.Contains(stages, shards.Group) {
-		return nil
-	}
-	return m.interleave(ctx, func(i int) (groups, error) { return open(shards.Group, i) })
-}
-
-func takeAll(ctx context.Context, open func() (*frameGroups, error)) (err error) {
-	in, err := open()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, in.Close()) }()
-	ahead := make(chan [][]byte)
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		defer close(ahead)
-		return in.readAhead(ctx, ahead)
-	})
-	g.Go(func() error {
-		for frames := range ahead { // wait: readAhead closes it
-			for _, frame := range frames {
-				if err := in.take(frame); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
-	return g.Wait() // wait: both watch ctx, or what the other does
-}
-
-// frameBytesAhead is roughly how much is read at a time while what was read before is taken.
-const frameBytesAhead = 256 << 10
-
-// readAhead reads all frames.
-func (p *frameGroups) readAhead(ctx context.Context, ahead chan<- [][]byte) error {
-	for {
-		var frames [][]byte
-		frame, err := p.FrameReader.Next()
-		for bytes := 0; err == nil; frame, err = p.FrameReader.Next() {
-			frames = append(frames, frame)
-			if bytes += len(frame); bytes >= frameBytesAhead {
-				break
-			}
-		}
-		select {
-		case ahead <- frames:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+	for i := range m.plan.Shards {
+		in, err := open(i)
 		if err != nil {
 			return err
 		}
+		if err := takeAll(ctx, in); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+func takeAll(ctx context.Context, in *frameGroups) (err error) {
+	for err == nil {
+		err = cmp.Or(ctx.Err(), in.Next())
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return errors.Join(err, in.Close())
 }
 
 // frameGroups passes on what a shard keeps of its groups, one group at a time.
@@ -175,7 +129,7 @@ func (m *merging) kept(ctx context.Context, d *curate.Decisions) iter.Seq2[colla
 			}
 		}
 		ends := make([]int64, len(m.plan.Shards))
-		err := m.frames(ctx, shards.HeadsPath, m.rowStage(), func(_ shards.Stage, shard int, frame []byte) error {
+		err := m.heads(ctx, func(shard int, frame []byte) error {
 			h, err := shards.ReadHead(frame)
 			if err != nil {
 				return err
@@ -214,9 +168,9 @@ func decided(d *curate.Decisions, ordinal uint64) (dropped bool, split batch.Spl
 }
 
 // rowStage returns the stage that makes token rows.
-func (m *merging) rowStage() []shards.Stage {
+func (m *merging) rowStage() shards.Stage {
 	stages := m.plan.Stages()
-	return stages[len(stages)-1:]
+	return stages[len(stages)-1]
 }
 
 // keptRows reads the token rows of all shards.
@@ -250,7 +204,7 @@ func (k *keptRows) open(shard int) (_ *os.File, err error) {
 		if shard < 0 || shard >= len(k.of.plan.Shards) {
 			return nil, fmt.Errorf("the division of the batches names shard %d", shard)
 		}
-		stage := k.of.rowStage()[0]
+		stage := k.of.rowStage()
 		folder := k.of.dir.Shard(stage, shard)
 		if f, err = shards.OpenBuilt(folder, k.of.done[stage][shard], shards.RowsPath(folder)); err != nil {
 			return nil, err

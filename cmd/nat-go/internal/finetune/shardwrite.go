@@ -10,6 +10,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
@@ -70,7 +71,7 @@ func (r *run) leaveWriting(ctx context.Context, d *curate.Decisions, t *tokens) 
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}
-	cut := &shards.Cut{Plan: m.plan.Sum, Log: c.XXH3, Ranges: m.ranges, Warning: d.Warning}
+	cut := &shards.Cut{Plan: m.plan.Sum, Log: c.XXH3, Ranges: m.divided(c), Warning: d.Warning}
 	if cut.Decisions, err = runfolder.ContentSum(r.plan.folder.Decisions()); err != nil {
 		return exit.With(exit.Environment, err)
 	}
@@ -84,6 +85,28 @@ func (r *run) leaveWriting(ctx context.Context, d *curate.Decisions, t *tokens) 
 	}
 	r.leftToShards()
 	return nil
+}
+
+// divide begins a range of the merged log wherever the ranges so far have their share of its bytes.
+func (m *merging) divide(g *recordlog.Group, bytes int64) {
+	if m == nil || !m.leave {
+		return
+	}
+	for n := len(m.plan.Shards); len(m.ranges) < n && g.Offset >= bytes/int64(n)*int64(len(m.ranges)); {
+		m.ranges = append(m.ranges, recordlog.Range{Offset: g.Offset, First: g.First})
+	}
+}
+
+// divided returns the ranges of the merged log, once all of it was read.
+func (m *merging) divided(c recordlog.Commit) []recordlog.Range {
+	for len(m.ranges) < len(m.plan.Shards) {
+		m.ranges = append(m.ranges, recordlog.Range{Offset: c.Bytes, First: c.Records})
+	}
+	end := c.Bytes
+	for i, x := range slices.Backward(m.ranges) {
+		m.ranges[i].Bytes, end = end-x.Offset, x.Offset
+	}
+	return m.ranges
 }
 
 // leftToShards reports what comes next.

@@ -10,9 +10,6 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Offset returns where the frame of the group begins that Next returns next.
-func (r *Reader) Offset() int64 { return r.offset }
-
 // Access reads the groups of a log in any order, by the offsets of their frames. It is safe for concurrent use.
 type Access struct {
 	file *os.File
@@ -29,7 +26,7 @@ func OpenAccess(dir string) (*Access, error) {
 	return &Access{file: f, size: c.Bytes, most: c.largest()}, nil
 }
 
-// Group reads the group whose frame begins at offset, as returned by Reader.Offset. Its First is 0, because a frame
+// Group reads the group whose frame begins at offset, Group.Offset. Its First is 0, because a frame
 // doesn't contain it.
 func (a *Access) Group(offset int64) (*Group, error) {
 	g, err := a.group(offset)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/ttc"
@@ -345,19 +346,32 @@ func (g *Group) books(d *decoder) error {
 			}
 		}
 	}
-	g.Accounts = make([]ledger.Account, count[ledger.Account](d))
+	n := count[ledger.Account](d)
+	g.Accounts = slices.Grow(g.Accounts[:0], n)[:n]
 	for i := range g.Accounts {
-		a := ledger.Account{Stage: ledger.Stage(d.string()), Unit: d.string(), In: d.int(), Out: d.int()}
-		if a.In < 0 || a.Out < 0 || a.In > maxCounted || a.Out > maxCounted {
+		a := &g.Accounts[i]
+		keep((*string)(&a.Stage), d.string())
+		keep(&a.Unit, d.string())
+		if a.In, a.Out = d.int(), d.int(); a.In < 0 || a.Out < 0 || a.In > maxCounted || a.Out > maxCounted {
 			return fmt.Errorf("an account has %d in and %d out", a.In, a.Out)
 		}
-		g.Accounts[i] = a
 	}
-	g.Counts = make([]Count, count[Count](d))
+	n = count[Count](d)
+	g.Counts = slices.Grow(g.Counts[:0], n)[:n]
 	for i := range g.Counts {
-		g.Counts[i] = Count{d.string(), d.string(), d.int()}
+		c := &g.Counts[i]
+		keep(&c.Builder, d.string())
+		keep(&c.Name, d.string())
+		c.N = d.int()
 	}
 	return nil
+}
+
+// keep sets a name that outlives its group, because books are kept under it: mostly it is that of the group before.
+func keep(name *string, now string) {
+	if *name != now {
+		*name = strings.Clone(now)
+	}
 }
 
 // preferenceRecord is what a record of the most common kind takes.

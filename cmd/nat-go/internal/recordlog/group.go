@@ -15,6 +15,7 @@ import (
 type Group struct {
 	Key      string
 	First    uint64 // ordinal of its first record in the log
+	Offset   int64  // where its frame begins in the log it was read from
 	Records  []builders.Resolved
 	Drops    []ledger.Drop
 	Accounts []ledger.Account // changes to the books: only In and Out, because the drops are listed themselves

@@ -333,7 +333,7 @@ func (r *Reader) Next() (*Group, error) {
 		}
 		return nil, r.damaged(err)
 	}
-	g.First = r.next
+	g.First, g.Offset = r.next, r.offset
 	r.next += uint64(len(g.Records))
 	if r.next > r.commit.Records {
 		return nil, r.damaged(fmt.Errorf("it has more records than the %d that were committed", r.commit.Records))

@@ -19,10 +19,8 @@ import (
 // Frames is a file of blocks of bytes. Each block is preceded by its length and its hash, so that writing can continue
 // after the last whole frame that an earlier attempt left.
 type Frames struct {
-	file  *os.File
-	out   *bufio.Writer
-	sum   *xxh3.Hasher // of the file; nil: it was continued
-	bytes int64
+	file *os.File
+	out  *bufio.Writer
 }
 
 // frameHead is the width of a frame's length and hash; maxFrame is the largest size of a frame.
@@ -31,28 +29,12 @@ const (
 	maxFrame  = 256 << 20
 )
 
-// IndexPath returns the path of the file that holds what a merge has to know about each group of a shard's log.
-func IndexPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "index.bin") }
-
 // HeadsPath returns the path of the file that holds what is known of the token rows of each group of a shard's log; the
 // rows themselves are end to end in the file at RowsPath.
 func HeadsPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "heads.bin") }
 
 // RowsPath returns the path of the file with a shard's token rows.
 func RowsPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "prepared.bin") }
-
-// NewFrames starts a file of frames, replacing any existing one.
-func NewFrames(path string) (*Frames, error) {
-	file, err := durable.Continue(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := file.Truncate(0); err != nil {
-		file.Close()
-		return nil, err
-	}
-	return &Frames{file: file, out: bufio.NewWriterSize(durable.Behind(file), 256<<10), sum: xxh3.New()}, nil
-}
 
 // GoOnFrames continues a file of frames, or starts it. It keeps the frames for which keep returns true, up to the first
 // for which it doesn't.
@@ -95,11 +77,6 @@ func (f *Frames) Add(frame []byte) error {
 	var head [frameHead]byte
 	binary.LittleEndian.PutUint32(head[:], uint32(len(frame)))
 	binary.LittleEndian.PutUint64(head[4:], xxh3.Hash(frame))
-	if f.sum != nil {
-		_, _ = f.sum.Write(head[:]) // never fails
-		_, _ = f.sum.Write(frame)
-	}
-	f.bytes += frameHead + int64(len(frame))
 	if _, err := f.out.Write(head[:]); err != nil {
 		return err
 	}
@@ -107,19 +84,8 @@ func (f *Frames) Add(frame []byte) error {
 	return err
 }
 
-// Known returns what the manifest says of a file that was started and closed, so that it needn't be read again.
-func (f *Frames) Known(of runfolder.Folder) []runfolder.File {
-	if f.sum == nil {
-		return nil
-	}
-	return []runfolder.File{{Path: of.Rel(f.file.Name()), Bytes: f.bytes, XXH3: runfolder.Digest(f.sum)}}
-}
-
-// Close syncs what was added to disk and closes the file. It does nothing if there is no file.
+// Close syncs what was added to disk and closes the file.
 func (f *Frames) Close() error {
-	if f == nil {
-		return nil
-	}
 	return errors.Join(f.out.Flush(), f.file.Sync(), f.file.Close())
 }
 

@@ -91,11 +91,6 @@ const reserved = 1 << 22
 
 // readTable makes the table of a log. progress is called with the number of bytes read so far.
 func readTable(log string, progress func(bytes int64)) (*table, error) {
-	r, err := recordlog.NewReader(log)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
 	c, err := recordlog.ReadCommit(log)
 	if err != nil {
 		return nil, err
@@ -107,22 +102,17 @@ func readTable(log string, progress func(bytes int64)) (*table, error) {
 		Entries: make([]entry, 0, min(c.Records, reserved)),
 		First:   make([]uint32, 0, min(c.Groups, reserved)), Offset: make([]int64, 0, min(c.Groups, reserved)),
 	}, map[string]uint8{}
-	for {
-		at := r.Offset()
-		g, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return t, nil
-		}
+	for g, err := range recordlog.GroupsAhead(log) {
 		if err != nil {
 			return nil, err
 		}
-		t.First, t.Offset = append(t.First, uint32(g.First)), append(t.Offset, at)
+		t.First, t.Offset = append(t.First, uint32(g.First)), append(t.Offset, g.Offset)
 		if err := t.add(g, names); err != nil {
 			return nil, fmt.Errorf("%s: %w", log, err)
 		}
-		progress(at)
-		r.Reuse(g)
+		progress(g.Offset)
 	}
+	return t, nil
 }
 
 // add adds the records of a group. names maps the builders' names to their indices.
