@@ -3,10 +3,19 @@ package trainers
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/internal/httpclient"
 )
+
+// Ask returns a request that is the same made twice as once, so that a lost answer is asked for again. ok are statuses
+// besides 2xx that are not errors.
+func Ask(op, method, path string, body httpclient.Body, ok ...int) httpclient.Request {
+	return httpclient.Request{
+		Op: op, Method: method, Path: path, Accept: "application/json", Body: body, OK: ok, Tries: 3, Harmless: true,
+	}
+}
 
 // Error is the result of a failed attempt to do something with a trainer.
 type Error = httpclient.Error
@@ -22,6 +31,16 @@ const (
 	Local       = httpclient.Local       // a file, a program, this machine: exit 3
 	Gone        = httpclient.Gone        // the service doesn't know the job: exit 1
 )
+
+// Errorf returns the error of an operation, with what to do about it, which may be empty.
+func Errorf(fault Fault, op, fix, why string, args ...any) error {
+	return &Error{Op: op, Why: fmt.Sprintf(why, args...), Fix: fix, Fault: fault}
+}
+
+// LocalError returns the error of an operation that this machine prevents.
+func LocalError(op string, err error) error {
+	return &Error{Op: op, Why: err.Error(), Fault: Local, Err: err}
+}
 
 // AsError finds the error of an adapter, or of a request that it made.
 func AsError(err error) (e *Error, ok bool) {

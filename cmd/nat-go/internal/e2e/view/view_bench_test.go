@@ -21,7 +21,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/e2e"
 
 	"github.com/nat-go/nat-go/builders"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/browsertest"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/ttc"
@@ -44,14 +43,14 @@ func BenchmarkView(b *testing.B) {
 	if _, err := os.Stat(filepath.Join(dir, "r")); err != nil {
 		writeConversations(b, dir, n)
 	}
-	browser := browsertest.Start(b)
+	browser := startBrowser(b)
 	b.Setenv("XDG_CACHE_HOME", b.TempDir())
 	b.Run("nat-go", func(b *testing.B) { timeView(b, browser, dir, n) })
 	b.Run("inspect", func(b *testing.B) { timeInspect(b, browser, dir, n) })
 }
 
 // timeView times nat-go view.
-func timeView(b *testing.B, browser *browsertest.Browser, dir string, n int) {
+func timeView(b *testing.B, browser *chromium, dir string, n int) {
 	server := exec.Command(e2e.Program(b), "view", "--no-browser", "r")
 	server.Dir = dir
 	page, stop := e2e.Started(b, server)
@@ -60,13 +59,13 @@ func timeView(b *testing.B, browser *browsertest.Browser, dir string, n int) {
 	var t timed
 	const filled = "document.querySelector('main tbody tr')?.cells[0]?.textContent"
 	filtered := func(q string) float64 {
-		return browsertest.Eval[float64](tab, clocked("location.hash = '#/rows?"+url.Values{"q": {q}}.Encode()+"'",
+		return eval[float64](tab, clocked("location.hash = '#/rows?"+url.Values{"q": {q}}.Encode()+"'",
 			"document.getElementById('filter')?.value === "+quote(q)+" && "+filled))
 	}
 	for b.Loop() {
 		table := tab.When(page+"#/rows", filled)[0]
 		t.add("table", table)
-		t.add("table-after-load", table-browsertest.Eval[float64](tab,
+		t.add("table-after-load", table-eval[float64](tab,
 			"performance.getEntriesByType('navigation')[0].loadEventEnd"))
 		conversation := fmt.Sprintf("%s#/record?n=%d", page, n/2)
 		t.add("conversation", tab.When(conversation, "document.querySelector('.message')")[0])
@@ -80,7 +79,7 @@ func timeView(b *testing.B, browser *browsertest.Browser, dir string, n int) {
 }
 
 // timeInspect times Inspect View.
-func timeInspect(b *testing.B, browser *browsertest.Browser, dir string, n int) {
+func timeInspect(b *testing.B, browser *chromium, dir string, n int) {
 	python := cmp.Or(os.Getenv("NATGO_INSPECT_PYTHON"), "python3")
 	switch err := exec.Command(python, "-c", "import inspect_ai").Run(); {
 	case err != nil:
@@ -132,7 +131,7 @@ func timeInspect(b *testing.B, browser *browsertest.Browser, dir string, n int) 
 		conversation := fmt.Sprintf("%s/samples/sample/conversation%d/1/messages", page, n/2)
 		t.add("conversation", tab.When(conversation, "document.querySelector('[data-message-id]')")[0])
 		tab.When(page, score)
-		t.add("filter", browsertest.Eval[float64](tab, clocked(
+		t.add("filter", eval[float64](tab, clocked(
 			"document.querySelector('.cm-content').focus(); document.execCommand('insertText', false, 'reward < 0.01')",
 			"Number("+score+") < 0.01")))
 	}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/e2e"
 
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/browsertest"
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
@@ -31,7 +30,7 @@ func TestViewShowsTheFiles(t *testing.T) {
 		t.Skip("SKIPPED: without the tokenizer library there are no masks to look at")
 	}
 	python := pythontest.Need(t, "python", "import safetensors.numpy", "no page was compared with the files")
-	b := browsertest.Start(t)
+	b := startBrowser(t)
 	exe := e2e.Program(t)
 	for _, c := range []struct {
 		example             string
@@ -57,11 +56,11 @@ func TestViewShowsTheFiles(t *testing.T) {
 				Tokens: someTokens(tab, draw, c.tokens),
 			}
 			show(tab, "#/drops")
-			seen.Drops = browsertest.Eval[[][]string](tab, `document.querySelector('main table')
+			seen.Drops = eval[[][]string](tab, `document.querySelector('main table')
 				.querySelectorAll('tbody tr').values().map((r) => [...r.cells].slice(0, 3)
 				.map((c) => c.textContent)).toArray()`)
 			show(tab, "#/overview")
-			seen.Losses = browsertest.Eval[[][]string](tab, `document.querySelector('[aria-label="What was left out"]')
+			seen.Losses = eval[[][]string](tab, `document.querySelector('[aria-label="What was left out"]')
 				.querySelectorAll('tbody tr').values().map((r) => [...r.cells].slice(0, 4)
 				.map((c) => c.textContent)).toArray()`)
 			stop()
@@ -84,8 +83,8 @@ func TestViewShowsTheFiles(t *testing.T) {
 }
 
 // total returns how many items there are of the kind that a page lists.
-func total(tab *browsertest.Tab, what string) int {
-	return browsertest.Eval[int](tab, asked(what+"?limit=1")+".then((a) => a.total)")
+func total(tab *browserTab, what string) int {
+	return eval[int](tab, asked(what+"?limit=1")+".then((a) => a.total)")
 }
 
 // asked returns a request to the server, in JavaScript.
@@ -95,12 +94,12 @@ func asked(what string) string {
 }
 
 // someRows returns rows of the table, each of them once, few of them from the same window.
-func someRows(tab *browsertest.Tab, draw *rand.Rand, n int) (rows []map[string]string) {
+func someRows(tab *browserTab, draw *rand.Rand, n int) (rows []map[string]string) {
 	const some = 20
 	all, seen := total(tab, "rows"), map[string]bool{}
 	for len(rows) < n {
 		show(tab, fmt.Sprintf("#/rows?offset=%d", draw.IntN(all-some)))
-		window := browsertest.Eval[[]map[string]string](tab, `(() => {
+		window := eval[[]map[string]string](tab, `(() => {
 			const names = [...document.querySelectorAll('main thead th')].map((c) => c.textContent)
 			return [...document.querySelectorAll('main tbody tr')].map((r) =>
 				Object.fromEntries([...r.cells].map((c, i) => [names[i], c.textContent])))
@@ -116,13 +115,13 @@ func someRows(tab *browsertest.Tab, draw *rand.Rand, n int) (rows []map[string]s
 	return rows
 }
 
-func somePairs(tab *browsertest.Tab, draw *rand.Rand, n int) (pairs []any) {
+func somePairs(tab *browserTab, draw *rand.Rand, n int) (pairs []any) {
 	for _, i := range draw.Perm(total(tab, "rows"))[:n] {
 		record := i + 1
 		show(tab, fmt.Sprintf("#/record?n=%d", record))
-		browsertest.Eval[any](tab, "document.querySelector('.written').open = true; 0")
+		eval[any](tab, "document.querySelector('.written').open = true; 0")
 		tab.Await("document.querySelector('.written pre')")
-		pairs = append(pairs, browsertest.Eval[any](tab, fmt.Sprintf(`({
+		pairs = append(pairs, eval[any](tab, fmt.Sprintf(`({
 			record: %d,
 			facts: [...document.querySelectorAll('main > ul:first-of-type > li')].map((f) => f.textContent),
 			prompt: [...document.querySelectorAll('main > details:first-of-type pre')].map((p) => p.textContent),
@@ -135,13 +134,13 @@ func somePairs(tab *browsertest.Tab, draw *rand.Rand, n int) (pairs []any) {
 	return pairs
 }
 
-func someTokens(tab *browsertest.Tab, draw *rand.Rand, n int) (rows []any) {
-	refs := browsertest.Eval[[]string](tab, asked("batches?limit=200")+".then((a) => a.rows.map((r) => r.ref))")
+func someTokens(tab *browserTab, draw *rand.Rand, n int) (rows []any) {
+	refs := eval[[]string](tab, asked("batches?limit=200")+".then((a) => a.rows.map((r) => r.ref))")
 	draw.Shuffle(len(refs), func(i, j int) { refs[i], refs[j] = refs[j], refs[i] })
 	for _, ref := range refs[:min(n, len(refs))] {
 		show(tab, "#/tokens?"+neturl.Values{"ref": {ref}}.Encode())
 		text, _ := json.Marshal(ref)
-		rows = append(rows, browsertest.Eval[any](tab, fmt.Sprintf(`(() => {
+		rows = append(rows, eval[any](tab, fmt.Sprintf(`(() => {
 			const names = [...document.querySelectorAll('main > .beside:not(.tokens) h3')]
 				.map((h) => h.textContent.split(':')[0])
 			return {ref: %s, sides: names, tokens: names.map((_, side) =>

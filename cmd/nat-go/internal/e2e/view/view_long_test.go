@@ -18,7 +18,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/builders"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/browsertest"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/ttc"
@@ -31,7 +30,7 @@ const nodes = "document.querySelectorAll('*').length"
 // TestViewOfManyRows: a table longer than a browser can lay out can be scrolled from end to end; only the rows near the
 // visible ones are in the page, a screen reader is told which rows they are, and the link records the position.
 func TestViewOfManyRows(t *testing.T) {
-	b := browsertest.Start(t)
+	b := startBrowser(t)
 	dir := t.TempDir()
 	const rows = 300_000
 	writeRows(t, filepath.Join(dir, "train.jsonl"), rows)
@@ -40,7 +39,7 @@ func TestViewOfManyRows(t *testing.T) {
 	tab := b.Open(t, url)
 	tab.Screen(1280, 900, false)
 	show(tab, "#/rows")
-	if n := browsertest.Eval[int](tab, "Number(document.querySelector('table').ariaRowCount)"); n != rows+1 {
+	if n := eval[int](tab, "Number(document.querySelector('table').ariaRowCount)"); n != rows+1 {
 		t.Errorf("aria-rowcount is %d", n)
 	}
 	checked := func(where string, first, last int) {
@@ -49,13 +48,13 @@ func TestViewOfManyRows(t *testing.T) {
 		if len(got) < 5 || got[0] < first || got[len(got)-1] > last || got[len(got)-1]-got[0] != len(got)-1 {
 			t.Errorf("%s: the rows %v are seen", where, got)
 		}
-		if n := browsertest.Eval[int](tab, nodes); n > 1500 {
+		if n := eval[int](tab, nodes); n > 1500 {
 			t.Errorf("%s: %d elements", where, n)
 		}
 	}
 	checked("at the beginning", 1, 40)
 	scroll := func(to string) {
-		browsertest.Eval[any](tab, "document.querySelector('.window').scrollTop = "+to+`;
+		eval[any](tab, "document.querySelector('.window').scrollTop = "+to+`;
 			new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))`)
 	}
 	const height = "document.querySelector('.window').scrollHeight"
@@ -80,12 +79,12 @@ func TestViewOfManyRows(t *testing.T) {
 	checked("after j thirty times", 150_002, 150_050)
 	scroll("0")
 	checked("away from the row that had the focus", 1, 40)
-	if !browsertest.Eval[bool](tab, "document.activeElement.classList.contains('window')") {
+	if !eval[bool](tab, "document.activeElement.classList.contains('window')") {
 		t.Error("the focus is lost with the row that had it")
 	}
 	show(tab, "#/rows?q=%22question+29999%22")
 	tab.Await("document.getElementById('total').textContent === '11 found, all records searched'")
-	if got := browsertest.Eval[[]string](tab, "[...document.querySelectorAll('.window tbody tr')]"+
+	if got := eval[[]string](tab, "[...document.querySelectorAll('.window tbody tr')]"+
 		".map((r) => r.cells[0].textContent).slice(0, 2)"); !cmp.Equal(got, []string{"29,999", "299,990"}) {
 		t.Errorf("found: %v", got)
 	}
@@ -106,9 +105,9 @@ func writeRows(t *testing.T, path string, rows int) {
 }
 
 // seenRows returns the numbers of the visible rows according to their text, which must match aria-rowindex.
-func seenRows(tab *browsertest.Tab) []int {
+func seenRows(tab *browserTab) []int {
 	tab.Await("!document.querySelector('[aria-busy]')")
-	return browsertest.Eval[[]int](tab, `(() => {
+	return eval[[]int](tab, `(() => {
 		const frame = document.querySelector('.window').getBoundingClientRect()
 		const top = frame.top + document.querySelector('.window thead').offsetHeight
 		return [...document.querySelectorAll('.window tbody tr')].filter((r) => {
@@ -191,7 +190,7 @@ func nastyRun(t *testing.T, dir string) {
 // TestViewOfHostileRun: whatever the texts of a run are, served or in a file, a browser shows them as text, within
 // bounds, and contacts nobody.
 func TestViewOfHostileRun(t *testing.T) {
-	b := browsertest.Start(t)
+	b := startBrowser(t)
 	dir := t.TempDir()
 	nastyRun(t, filepath.Join(dir, "r"))
 	exe := e2e.Program(t)
@@ -218,8 +217,8 @@ func TestViewOfHostileRun(t *testing.T) {
 			} {
 				show(tab, hash)
 				tab.Await("document.getElementById('main').innerText.includes(" + quote(want) + ")")
-				browsertest.Eval[any](tab, "document.querySelectorAll('details').forEach((d) => { d.open = true }); 0")
-				found := browsertest.Eval[[]string](tab, `[
+				eval[any](tab, "document.querySelectorAll('details').forEach((d) => { d.open = true }); 0")
+				found := eval[[]string](tab, `[
 					...[...document.querySelectorAll('main *')]
 						.filter((e) => /^(script|img|svg|iframe|style|object|embed)$/i.test(e.tagName) ||
 							[...e.attributes].some((a) => /^on/i.test(a.name) || /^\s*javascript:/i.test(a.value)))
@@ -233,10 +232,10 @@ func TestViewOfHostileRun(t *testing.T) {
 				if diff := cmp.Diff([]string{}, found); diff != "" {
 					t.Errorf("%s: %s", hash, diff)
 				}
-				if n := browsertest.Eval[int](tab, nodes); n > 20_000 {
+				if n := eval[int](tab, nodes); n > 20_000 {
 					t.Errorf("%s: %d elements", hash, n)
 				}
-				if n := browsertest.Eval[int](tab, "document.getElementById('main').textContent.length"); n > 4<<20 {
+				if n := eval[int](tab, "document.getElementById('main').textContent.length"); n > 4<<20 {
 					t.Errorf("%s: %d characters", hash, n)
 				}
 			}
@@ -353,7 +352,7 @@ func addPair(t *testing.T, w *recordlog.Writer, b *recordlog.Builder, key string
 // TestViewOfRunInProgress: the stages of a run in progress are kept up to date without reopening the page, until the
 // run ends.
 func TestViewOfRunInProgress(t *testing.T) {
-	b := browsertest.Start(t)
+	b := startBrowser(t)
 	dir := t.TempDir()
 	folder := runfolder.Folder(filepath.Join(dir, "r"))
 	lock, err := folder.Create("test")
@@ -389,9 +388,9 @@ func TestViewOfRunInProgress(t *testing.T) {
 	tab.Await("document.getElementById('stages')?.innerText.includes('write trl')")
 	show(tab, "#/rows")
 	asked := "performance.getEntriesByType('resource').filter((r) => r.name.includes('/api/overview')).length"
-	before := browsertest.Eval[int](tab, asked)
-	browsertest.Eval[any](tab, "new Promise((done) => setTimeout(() => done(0), 2500))")
-	if after := browsertest.Eval[int](tab, asked); after != before {
+	before := eval[int](tab, asked)
+	eval[any](tab, "new Promise((done) => setTimeout(() => done(0), 2500))")
+	if after := eval[int](tab, asked); after != before {
 		t.Error("a page that was left keeps sending requests")
 	}
 	show(tab, "#/overview")

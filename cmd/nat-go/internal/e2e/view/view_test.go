@@ -24,14 +24,13 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/browsertest"
 )
 
 // TestView has a browser show every page of a run, from the server and from a file: the screen shows what is in the
 // files, every key does what the page says, the pages are accessible, other pages can't read or change anything, and
 // nothing is reported on the console.
 func TestView(t *testing.T) {
-	b := browsertest.Start(t, chromedp.Flag("host-resolver-rules", "MAP evil.example 127.0.0.1"))
+	b := startBrowser(t, chromedp.Flag("host-resolver-rules", "MAP evil.example 127.0.0.1"))
 	dir := filepath.Join(t.TempDir(), "hints")
 	if err := os.CopyFS(dir, os.DirFS("../../../../../examples/hints")); err != nil {
 		t.Fatal(err)
@@ -65,7 +64,7 @@ func inFolder(t *testing.T, dir, exe string, args ...string) string {
 }
 
 type viewTest struct {
-	b             *browsertest.Browser
+	b             *chromium
 	dir, exe, url string
 }
 
@@ -92,9 +91,9 @@ func viewPages() map[string][]string {
 }
 
 // show goes to a page and waits until it has loaded.
-func show(tab *browsertest.Tab, hash string) {
+func show(tab *browserTab, hash string) {
 	text, _ := json.Marshal(hash)
-	browsertest.Eval[any](tab, "location.hash = "+string(text)+"; 0")
+	eval[any](tab, "location.hash = "+string(text)+"; 0")
 	tab.Await("document.getElementById('main').dataset.shown === " + string(text) +
 		" && !document.querySelector('[aria-busy]') && [...document.querySelectorAll('.piece')].every((p) => " +
 		"p.childElementCount || p.getBoundingClientRect().top > innerHeight)")
@@ -103,7 +102,7 @@ func show(tab *browsertest.Tab, hash string) {
 // tall is the height of a window that fits all of a page.
 const tall = 6000
 
-func (v *viewTest) quiet(t *testing.T, tab *browsertest.Tab) {
+func (v *viewTest) quiet(t *testing.T, tab *browserTab) {
 	t.Helper()
 	for _, c := range tab.Complaints() {
 		t.Errorf("the browser complains: %s", c)
@@ -123,10 +122,10 @@ func (v *viewTest) pages(t *testing.T) {
 		}
 	}
 	show(tab, "#/record?n=1")
-	if n := browsertest.Eval[int](tab, "document.querySelectorAll('.chosen mark').length"); n == 0 {
+	if n := eval[int](tab, "document.querySelectorAll('.chosen mark').length"); n == 0 {
 		t.Error("no word of the chosen answer is marked")
 	}
-	browsertest.Eval[any](tab, "document.querySelector('.written').open = true; 0")
+	eval[any](tab, "document.querySelector('.written').open = true; 0")
 	tab.Await("document.querySelector('.written pre')")
 	text := tab.Text(".written")
 	if !strings.Contains(text, "trl: trl/train.jsonl:1") || !strings.Contains(text, `{"prompt": [`) {
@@ -137,7 +136,7 @@ func (v *viewTest) pages(t *testing.T) {
 		for _, class := range []string{"trained", "context", "hint", "filler"} {
 			tab.Await("document.querySelector('.tokens ." + class + "')")
 		}
-		splice := browsertest.Eval[[]int](tab,
+		splice := eval[[]int](tab,
 			"[...document.querySelector('.splice').children].map((c) => c.childElementCount)")
 		if len(splice) != 2 || splice[0] != 0 || splice[1] == 0 {
 			t.Errorf("where the hint is spliced in, the student has %v tokens", splice)
@@ -162,14 +161,14 @@ func (v *viewTest) pages(t *testing.T) {
 	}
 	tab.Paper()
 	show(tab, "#/record?n=1")
-	if browsertest.Eval[bool](tab, "getComputedStyle(document.querySelector('nav')).display !== 'none'") {
+	if eval[bool](tab, "getComputedStyle(document.querySelector('nav')).display !== 'none'") {
 		t.Error("the navigation is printed")
 	}
 }
 
 // charts: each distribution is drawn in the colours of the theme, and clicking a bar does the same as clicking its line
 // in the list.
-func (v *viewTest) charts(t *testing.T, tab *browsertest.Tab) {
+func (v *viewTest) charts(t *testing.T, tab *browserTab) {
 	const bar = `[...document.querySelectorAll('.card')].find((c) => c.ariaLabel === 'score or reward')`
 	// The colour of most pixels, read from a copy: the browser complains if a chart's own canvas is read twice.
 	const ink = `(() => {
@@ -193,7 +192,7 @@ func (v *viewTest) charts(t *testing.T, tab *browsertest.Tab) {
 		tab.Await("document.querySelectorAll('.chart canvas').length === document.querySelectorAll('.chart').length")
 		tab.Await(ink + " === '" + theme.ink + "'") // charts are drawn anew after the theme has changed
 	}
-	names := browsertest.Eval[[]string](tab,
+	names := eval[[]string](tab,
 		"[...document.querySelectorAll('.card:has(.chart)')].map((c) => c.ariaLabel)")
 	want := []string{
 		"margin", "score or reward", "length in characters", "turns", "messages", "share of trained tokens",
@@ -206,14 +205,14 @@ func (v *viewTest) charts(t *testing.T, tab *browsertest.Tab) {
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Errorf("the charts: %s", diff)
 	}
-	listed := browsertest.Eval[string](tab, bar+".querySelector('details a').hash")
-	at := browsertest.Eval[[]float64](tab, `(() => {
+	listed := eval[string](tab, bar+".querySelector('details a').hash")
+	at := eval[[]float64](tab, `(() => {
 		const r = `+bar+`.querySelector('.u-over').getBoundingClientRect()
 		return [r.left + 3, r.top + r.height / 2]
 	})()`)
 	tab.Do(chromedp.MouseClickXY(at[0], at[1]))
 	tab.Await("location.hash.startsWith('#/rows')")
-	if clicked := browsertest.Eval[string](tab, "location.hash"); clicked != listed {
+	if clicked := eval[string](tab, "location.hash"); clicked != listed {
 		t.Errorf("a click on the first bar shows %s, its line in the list %s", clicked, listed)
 	}
 	tab.Await("document.getElementById('main').dataset.shown === location.hash")
@@ -224,20 +223,20 @@ func (v *viewTest) charts(t *testing.T, tab *browsertest.Tab) {
 }
 
 func (v *viewTest) accessibility(t *testing.T) {
-	axe := browsertest.Axe(t, filepath.Join("..", "..", "..", "..", ".."))
+	axe := axeSource(t, filepath.Join("..", "..", "..", "..", ".."))
 	tab := v.b.Open(t, v.url)
 	for _, screen := range []struct {
 		width int64
 		dark  bool
 	}{{1280, false}, {1280, true}, {400, false}, {400, true}} {
 		tab.Screen(screen.width, 900, screen.dark)
-		back := browsertest.Eval[string](tab, "getComputedStyle(document.body).backgroundColor")
+		back := eval[string](tab, "getComputedStyle(document.body).backgroundColor")
 		if dark := back != "rgb(255, 255, 255)"; dark != screen.dark {
 			t.Errorf("in a dark theme %v the background is %s", screen.dark, back)
 		}
 		for hash := range viewPages() {
 			show(tab, hash)
-			if wide := browsertest.Eval[int64](tab, "document.documentElement.scrollWidth"); wide > screen.width {
+			if wide := eval[int64](tab, "document.documentElement.scrollWidth"); wide > screen.width {
 				t.Errorf("%s is %d pixels wide on a screen of %d", hash, wide, screen.width)
 			}
 			for _, violation := range tab.Violations(axe) {
@@ -260,7 +259,7 @@ func (v *viewTest) keys(t *testing.T) {
 	tab.Clipboard()
 	show(tab, "#/rows")
 	at := func() int {
-		return browsertest.Eval[int](tab,
+		return eval[int](tab,
 			"Number(document.querySelector('tbody tr[aria-current=true]')?.dataset.row ?? -1)")
 	}
 	for i, step := range []struct {
@@ -277,7 +276,7 @@ func (v *viewTest) keys(t *testing.T) {
 	tab.Key("c")
 	tab.Await("document.getElementById('status').textContent === 'copied'")
 	var copied struct{ Title, Chosen any }
-	clipboard := func() string { return browsertest.Eval[string](tab, "navigator.clipboard.readText()") }
+	clipboard := func() string { return eval[string](tab, "navigator.clipboard.readText()") }
 	err := json.Unmarshal([]byte(clipboard()), &copied)
 	if err != nil || copied.Title != "record 1, preference, train" || copied.Chosen == nil {
 		t.Errorf("copied as JSON: %v %+v", err, copied)
@@ -291,7 +290,7 @@ func (v *viewTest) keys(t *testing.T) {
 	tab.Await("document.getElementById('main').dataset.shown === '#/record?n=2'")
 	tab.Key("k")
 	tab.Await("document.getElementById('main').dataset.shown === '#/record?n=1'")
-	next := browsertest.Eval[string](tab,
+	next := eval[string](tab,
 		"[...document.links].find((l) => l.text === 'next in the group')?.hash ?? ''")
 	if next != "" {
 		tab.Key("n")
@@ -316,7 +315,7 @@ func (v *viewTest) keys(t *testing.T) {
 		what string
 		some bool
 	}{{"at first the common prompt is folded", false}, {"f opens it", true}, {"f folds it again", false}} {
-		if n := browsertest.Eval[int](tab, open); n > 0 != step.some {
+		if n := eval[int](tab, open); n > 0 != step.some {
 			t.Errorf("%s, but %d are open", step.what, n)
 		}
 		tab.Key("f")
@@ -324,7 +323,7 @@ func (v *viewTest) keys(t *testing.T) {
 	tab.Key("/")
 	tab.Await("document.activeElement.id === 'filter'")
 	// What DevTools sends after the key may arrive here.
-	browsertest.Eval[any](tab, "document.activeElement.value = ''; 0")
+	eval[any](tab, "document.activeElement.value = ''; 0")
 	tab.Key("example:small-0 j" + kb.Enter)
 	tab.Await("document.getElementById('main').dataset.shown.startsWith('#/rows?q=example%3Asmall-0')")
 	if text := tab.Text("main"); !strings.Contains(text, " records") && !strings.Contains(text, " record\n") {
@@ -333,7 +332,7 @@ func (v *viewTest) keys(t *testing.T) {
 	tab.Key(kb.Escape)
 	tab.Await("document.getElementById('main').dataset.shown !== location.hash || !location.hash.includes('small-0')")
 	show(tab, "#/record?n=3&m=2")
-	if !browsertest.Eval[bool](tab, "document.getElementById('message-2').getBoundingClientRect().top < innerHeight") {
+	if !eval[bool](tab, "document.getElementById('message-2').getBoundingClientRect().top < innerHeight") {
 		t.Error("the link to a message doesn't show it")
 	}
 	if e2e.WithTokenizers() {
@@ -342,7 +341,7 @@ func (v *viewTest) keys(t *testing.T) {
 		if text := tab.Text("#token"); !strings.HasPrefix(text, "300: id ") || !strings.Contains(text, "bytes ") {
 			t.Errorf("of a token: %s", text)
 		}
-		browsertest.Eval[any](tab, "document.querySelector('.tokens').focus(); 0")
+		eval[any](tab, "document.querySelector('.tokens').focus(); 0")
 		tab.Key(kb.ArrowRight)
 		tab.Await("location.hash.endsWith('at=301')")
 	}
@@ -362,7 +361,7 @@ func (v *viewTest) slowAnswers(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			browsertest.Eval[any](tab, `globalThis.ask ??= fetch
+			eval[any](tab, `globalThis.ask ??= fetch
 				globalThis.held = new Promise((go) => { globalThis.go = go })
 				globalThis.fetch = async (...all) => {
 					const fetch = globalThis.ask
@@ -374,13 +373,13 @@ func (v *viewTest) slowAnswers(t *testing.T) {
 				location.hash = '#/record?n=1'
 				0`)
 			tab.Await("globalThis.asked")
-			browsertest.Eval[any](tab, "history.replaceState(null, '', '#/record?n=2'); globalThis.go(); 0")
+			eval[any](tab, "history.replaceState(null, '', '#/record?n=2'); globalThis.go(); 0")
 			tab.Await(c.shown)
-			shown := browsertest.Eval[string](tab, "document.getElementById('main').dataset.shown")
+			shown := eval[string](tab, "document.getElementById('main').dataset.shown")
 			if shown != "#/record?n=1" {
 				t.Errorf("the page of record 1 is marked as %s", shown)
 			}
-			browsertest.Eval[any](tab, "globalThis.fetch = globalThis.ask; 0")
+			eval[any](tab, "globalThis.fetch = globalThis.ask; 0")
 			show(tab, "#/rows")
 		})
 	}
@@ -403,17 +402,17 @@ func (v *viewTest) anotherPage(t *testing.T) {
 		"fetch('%sapi/mark', {method: 'POST', headers: {'X-Nat-Go-Token': '%s'}, body: '{}'})",
 		"import('%sdom.js?%s')",
 	} {
-		got := browsertest.Eval[string](tab, fmt.Sprintf(script, base, token)+".then(() => 'read', (e) => e.name)")
+		got := eval[string](tab, fmt.Sprintf(script, base, token)+".then(() => 'read', (e) => e.name)")
 		if got != "TypeError" {
 			t.Errorf("%s: %s", script, got)
 		}
 	}
-	text := browsertest.Eval[string](tab,
+	text := eval[string](tab,
 		"fetch('"+base+"api/overview', {mode: 'no-cors'}).then((r) => r.text(), () => '')")
 	if text != "" {
 		t.Errorf("without CORS it reads %q", text)
 	}
-	browsertest.Eval[any](tab, "document.getElementById('form').submit(); 0")
+	eval[any](tab, "document.getElementById('form').submit(); 0")
 	framed := func() bool {
 		return slices.ContainsFunc(tab.Complaints(), func(c string) bool { return strings.Contains(c, "frame") })
 	}
@@ -424,10 +423,10 @@ func (v *viewTest) anotherPage(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	top := v.b.Open(t, evil.URL)
-	browsertest.Eval[any](top, "document.getElementById('form').target = ''; "+
+	eval[any](top, "document.getElementById('form').target = ''; "+
 		"document.getElementById('form').submit(); 0")
 	top.Await("location.href === " + quote(base+"api/mark") + " && document.readyState === 'complete'")
-	status := browsertest.Eval[int](top, "performance.getEntriesByType('navigation')[0].responseStatus")
+	status := eval[int](top, "performance.getEntriesByType('navigation')[0].responseStatus")
 	if text := top.Text("body"); status != http.StatusForbidden || text != "requests from other pages are refused" {
 		t.Errorf("a form of another page is answered %d %s", status, text)
 	}
@@ -467,9 +466,9 @@ func (v *viewTest) exported(t *testing.T) {
 	for n := range 13 {
 		hashes = append(hashes, fmt.Sprintf("#/record?n=%d", n+1))
 	}
-	read := func(tab *browsertest.Tab, hash string) string {
+	read := func(tab *browserTab, hash string) string {
 		show(tab, hash)
-		return browsertest.Eval[string](tab, `[...document.getElementById('main').children]
+		return eval[string](tab, `[...document.getElementById('main').children]
 			.filter((c) => !c.classList.contains('actions')).map((c) => c.innerText).join('\n')`)
 	}
 	for _, hash := range hashes {
@@ -503,7 +502,7 @@ func (v *viewTest) exported(t *testing.T) {
 
 // TestViewOfTwoRuns: of two runs, what changed is listed, and a record of the second can be opened.
 func TestViewOfTwoRuns(t *testing.T) {
-	b := browsertest.Start(t)
+	b := startBrowser(t)
 	dir := filepath.Join(t.TempDir(), "hints")
 	if err := os.CopyFS(dir, os.DirFS("../../../../../examples/hints")); err != nil {
 		t.Fatal(err)
@@ -520,7 +519,7 @@ func TestViewOfTwoRuns(t *testing.T) {
 	if text := tab.Text("main"); !strings.Contains(text, "2\nother content") || !strings.Contains(text, "small-1") {
 		t.Fatalf("the comparison: %s", text)
 	}
-	browsertest.Eval[any](tab,
+	eval[any](tab,
 		`document.querySelector('[aria-label="What differs"] tbody tr').cells[2].firstChild.click(); 0`)
 	tab.Await("document.getElementById('main').dataset.shown === '#/record?n=8&run=2'")
 	second := tab.Text("main")

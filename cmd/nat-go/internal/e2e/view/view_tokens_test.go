@@ -14,7 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/browsertest"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/internal/tensors"
@@ -87,14 +86,14 @@ func TestViewOfLongRows(t *testing.T) {
 	if !e2e.WithTokenizers() {
 		t.Skip("SKIPPED: without the tokenizer library there are no rows of tokens")
 	}
-	b := browsertest.Start(t)
+	b := startBrowser(t)
 	dir, exe := t.TempDir(), e2e.Program(t)
 	tokenRun(t, dir, exe)
 	url, stop := viewed(t, exe, dir, "out/r")
 	defer stop()
 	tab := b.Open(t, url)
 	tab.Screen(1280, 900, false)
-	refs := browsertest.Eval[map[string]string](tab, asked("batches?limit=200")+
+	refs := eval[map[string]string](tab, asked("batches?limit=200")+
 		".then((a) => Object.fromEntries(a.rows.map((r) => [r.channel + ' ' + r.example, r.ref])))")
 	show(tab, "#/tokens?ref="+refs["sft long"])
 	if text := tab.Text("main"); !strings.Contains(text, "row: 200,0") {
@@ -102,24 +101,24 @@ func TestViewOfLongRows(t *testing.T) {
 	}
 	const drawn = "document.querySelectorAll('.tokens span').length"
 	for i := range 9 {
-		browsertest.Eval[any](tab, fmt.Sprintf("scrollTo(0, document.documentElement.scrollHeight * %d / 8); 0", i))
+		eval[any](tab, fmt.Sprintf("scrollTo(0, document.documentElement.scrollHeight * %d / 8); 0", i))
 		tab.Await(`[...document.querySelectorAll('.piece')].some((p) => {
 			const at = p.getBoundingClientRect()
 			return p.childElementCount && at.top < innerHeight && at.bottom > 0
 		})`)
-		if n := browsertest.Eval[int](tab, drawn); n > 6*1024 {
+		if n := eval[int](tab, drawn); n > 6*1024 {
 			t.Errorf("at %d/8: %d tokens are in the page", i, n)
 		}
-		if n := browsertest.Eval[int](tab, nodes); n > 9000 {
+		if n := eval[int](tab, nodes); n > 9000 {
 			t.Errorf("at %d/8: %d elements", i, n)
 		}
 	}
-	browsertest.Eval[any](tab, "location.hash = '#/tokens?ref="+refs["sft long"]+"&at=199999'; 0")
+	eval[any](tab, "location.hash = '#/tokens?ref="+refs["sft long"]+"&at=199999'; 0")
 	tab.Await("document.querySelector('.tokens [aria-current]')?.dataset.position === '199999'")
 	if text := tab.Text("#token"); !strings.HasPrefix(text, "199999: id ") || !strings.Contains(text, "bytes ") {
 		t.Errorf("a token near the end: %s", text)
 	}
-	answers := browsertest.Eval[[]int](tab, `performance.getEntriesByType('resource')
+	answers := eval[[]int](tab, `performance.getEntriesByType('resource')
 		.filter((r) => r.name.includes('/api/')).map((r) => r.encodedBodySize)`)
 	if most := slices.Max(answers); len(answers) > 120 || most > 256<<10 {
 		t.Errorf("%d answers, the largest has %d bytes", len(answers), most)
@@ -130,11 +129,11 @@ func TestViewOfLongRows(t *testing.T) {
 }
 
 // logProbsAreHeat: each trained token of the row has the colour of its log-prob, and no other token has one.
-func logProbsAreHeat(t *testing.T, tab *browsertest.Tab, ref string) {
+func logProbsAreHeat(t *testing.T, tab *browserTab, ref string) {
 	t.Helper()
 	show(tab, "#/tokens?ref="+ref+"&heat=logprob")
 	tab.Await("document.querySelector('.tokens .heat')")
-	got := browsertest.Eval[[]string](tab,
+	got := eval[[]string](tab,
 		"[...document.querySelectorAll('.tokens .heat')].map((s) => s.className.slice(-1))")
 	var want []string
 	for k := range got {
@@ -143,10 +142,10 @@ func logProbsAreHeat(t *testing.T, tab *browsertest.Tab, ref string) {
 	if diff := cmp.Diff(want, got); diff != "" || len(got) < 10 {
 		t.Errorf("the heat of %d tokens: %s", len(got), diff)
 	}
-	if n := browsertest.Eval[int](tab, "document.querySelectorAll('.tokens .heat:not(.trained)').length"); n > 0 {
+	if n := eval[int](tab, "document.querySelectorAll('.tokens .heat:not(.trained)').length"); n > 0 {
 		t.Errorf("%d tokens that are not trained are hot", n)
 	}
-	colours := browsertest.Eval[[]string](tab, `['0', '1', '2', '3'].map((n) =>
+	colours := eval[[]string](tab, `['0', '1', '2', '3'].map((n) =>
 		getComputedStyle(document.querySelector('.tokens .heat-' + n)).backgroundColor)`)
 	slices.Sort(colours)
 	if n := len(slices.Compact(colours)); n != 4 {
@@ -155,10 +154,10 @@ func logProbsAreHeat(t *testing.T, tab *browsertest.Tab, ref string) {
 }
 
 // onlyTrainedTokensAreHot: tokens that aren't trained have no colour of a log-prob, even if the answer gives them one.
-func onlyTrainedTokensAreHot(t *testing.T, tab *browsertest.Tab, ref string) {
+func onlyTrainedTokensAreHot(t *testing.T, tab *browserTab, ref string) {
 	t.Helper()
 	show(tab, "#/rows")
-	browsertest.Eval[any](tab, `globalThis.ask = fetch
+	eval[any](tab, `globalThis.ask = fetch
 		globalThis.fetch = async (...all) => {
 			const answer = await globalThis.ask(...all)
 			if (!String(all[0]).includes('/api/tokens?')) return answer
@@ -169,7 +168,7 @@ func onlyTrainedTokensAreHot(t *testing.T, tab *browsertest.Tab, ref string) {
 		0`)
 	show(tab, "#/tokens?ref="+ref+"&heat=logprob")
 	tab.Await("document.querySelector('.tokens .heat')")
-	hot := browsertest.Eval[map[string]int](tab, `Object.fromEntries([true, false].map((trained) => {
+	hot := eval[map[string]int](tab, `Object.fromEntries([true, false].map((trained) => {
 		const some = [...document.querySelectorAll('.tokens span')].filter((s) =>
 			s.token.log_prob === -3 && s.token.trained === trained)
 		return [trained, some.length && some.filter((s) => s.classList.contains('heat')).length / some.length]
@@ -177,10 +176,10 @@ func onlyTrainedTokensAreHot(t *testing.T, tab *browsertest.Tab, ref string) {
 	if diff := cmp.Diff(map[string]int{"true": 1, "false": 0}, hot); diff != "" {
 		t.Errorf("the shares of hot tokens among those that are trained, and those that are not: %s", diff)
 	}
-	if n := browsertest.Eval[int](tab, "document.querySelectorAll('.tokens span:not(.trained)').length"); n == 0 {
+	if n := eval[int](tab, "document.querySelectorAll('.tokens span:not(.trained)').length"); n == 0 {
 		t.Error("the row has no token that isn't trained")
 	}
-	browsertest.Eval[any](tab, "globalThis.fetch = globalThis.ask; 0")
+	eval[any](tab, "globalThis.fetch = globalThis.ask; 0")
 }
 
 // TestViewOfHintEffects: the effect of a hint on the predictions is drawn as heat, with each token in the step that the
@@ -189,7 +188,7 @@ func TestViewOfHintEffects(t *testing.T) {
 	if !e2e.WithTokenizers() {
 		t.Skip("SKIPPED: without the tokenizer library there are no rows of tokens")
 	}
-	b := browsertest.Start(t)
+	b := startBrowser(t)
 	work := t.TempDir()
 	if err := os.CopyFS(work, os.DirFS(filepath.Join("..", "..", "..", "..", "..", "examples"))); err != nil {
 		t.Fatal(err)
@@ -216,7 +215,7 @@ func TestViewOfHintEffects(t *testing.T) {
 	for row := range index[0].Rows {
 		show(tab, fmt.Sprintf("#/tokens?ref=%s:%d&heat=hint", index[0].File, row+1))
 		tab.Await("document.querySelector('.tokens .heat')")
-		for i, n := range browsertest.Eval[[]int](tab, `[0, 1, 2, 3, 4].map((n) =>
+		for i, n := range eval[[]int](tab, `[0, 1, 2, 3, 4].map((n) =>
 			document.querySelectorAll('.tokens .heat-' + n).length)`) {
 			got[i] += n
 		}

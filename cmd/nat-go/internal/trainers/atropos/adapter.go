@@ -66,14 +66,7 @@ type info struct {
 }
 
 func (a *Adapter) get(ctx context.Context, op, path string, body any, v any) error {
-	req := httpclient.Request{
-		Op:       op,
-		Method:   http.MethodGet,
-		Path:     path,
-		Accept:   "application/json",
-		Tries:    3,
-		Harmless: true,
-	}
+	req := trainers.Ask(op, http.MethodGet, path, nil)
 	if body != nil {
 		b, err := httpclient.JSON(body)
 		if err != nil {
@@ -100,12 +93,7 @@ func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string)
 		if _, ok := trainers.AsError(err); ok {
 			return trainers.JobRef{}, err
 		}
-		return trainers.JobRef{}, &trainers.Error{
-			Op:    "push the groups of run " + data.RunID,
-			Why:   err.Error(),
-			Fault: trainers.Local,
-			Err:   err,
-		}
+		return trainers.JobRef{}, trainers.LocalError("push the groups of run "+data.RunID, err)
 	}
 	l, err := a.load(data, key)
 	if err != nil {
@@ -144,12 +132,8 @@ func leftOut(m map[ledger.Reason]int) string {
 
 func (a *Adapter) pause(ctx context.Context, end time.Time, what string) error {
 	if time.Now().After(end) {
-		return &trainers.Error{
-			Op:    "register with Atropos",
-			Why:   fmt.Sprintf("%s within %s", what, a.conf.StartTimeout),
-			Fix:   "start the trainer",
-			Fault: trainers.Unavailable,
-		}
+		return trainers.Errorf(trainers.Unavailable, "register with Atropos", "start the trainer", "%s within %s",
+			what, a.conf.StartTimeout)
 	}
 	a.env.Report(trainers.Progress{What: "wait for the Atropos trainer: " + what})
 	t := time.NewTimer(a.conf.PollInterval)
@@ -228,11 +212,8 @@ func (a *Adapter) Status(ctx context.Context, job trainers.JobRef) (trainers.Job
 			return trainers.JobStatus{}, err
 		}
 		if s.Self == nil {
-			return trainers.JobStatus{}, &trainers.Error{
-				Op:    op,
-				Why:   "the answer has no self_queue_size",
-				Fault: trainers.Unavailable,
-			}
+			return trainers.JobStatus{}, trainers.Errorf(trainers.Unavailable, op, "",
+				"the answer has no self_queue_size")
 		}
 		queued += *s.Self
 		s.Self = nil
@@ -272,16 +253,7 @@ func (a *Adapter) Cancel(ctx context.Context, job trainers.JobRef) error {
 		if err != nil {
 			return err
 		}
-		_, err = a.api.Do(ctx, httpclient.Request{
-			Op:       op,
-			Method:   http.MethodPost,
-			Path:     "/disconnect-env",
-			Accept:   "application/json",
-			Body:     body,
-			Tries:    3,
-			Harmless: true,
-		})
-		if err != nil {
+		if _, err = a.api.Do(ctx, trainers.Ask(op, http.MethodPost, "/disconnect-env", body)); err != nil {
 			return err
 		}
 	}

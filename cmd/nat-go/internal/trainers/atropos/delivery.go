@@ -106,12 +106,8 @@ func (a *Adapter) push(ctx context.Context, data trainers.DataSet, l *delivery) 
 			return err
 		}
 		if err := ctx.Err(); err != nil {
-			return &trainers.Error{
-				Op:    "push the groups",
-				Why:   fmt.Sprintf("interrupted after %d of them", l.Sent),
-				Fix:   "resume the run to push the rest",
-				Fault: trainers.Local,
-			}
+			return trainers.Errorf(trainers.Local, "push the groups", "resume the run to push the rest",
+				"interrupted after %d of them", l.Sent)
 		}
 		g.EnvID = &l.EnvID
 		return a.send(ctx, data, l, g)
@@ -121,11 +117,8 @@ func (a *Adapter) push(ctx context.Context, data trainers.DataSet, l *delivery) 
 	}
 	l.Complete = true
 	if l.Sent+l.Uncertain == 0 {
-		return errors.Join(a.save(data, l), &trainers.Error{
-			Op:    "push the groups of run " + data.RunID,
-			Why:   "none of them is fit to be sent: " + leftOut(l.Skipped),
-			Fault: trainers.Refused,
-		})
+		return errors.Join(a.save(data, l), trainers.Errorf(trainers.Refused, "push the groups of run "+data.RunID,
+			"", "none of them is fit to be sent: %s", leftOut(l.Skipped)))
 	}
 	return a.save(data, l)
 }

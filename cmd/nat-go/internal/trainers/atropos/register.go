@@ -2,7 +2,6 @@ package atropos
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -31,12 +30,9 @@ func (a *Adapter) register(ctx context.Context, data trainers.DataSet, l *delive
 		l.MaxLen = i.MaxTokenLen
 	}
 	if i.BatchSize%size != 0 {
-		return &trainers.Error{
-			Op:    "register with Atropos",
-			Why:   fmt.Sprintf("groups of %d never fill the trainer's batches of %d", size, i.BatchSize),
-			Fix:   "use a batch_size that is a multiple, or another group_size",
-			Fault: trainers.Refused,
-		}
+		return trainers.Errorf(trainers.Refused, "register with Atropos",
+			"use a batch_size that is a multiple, or another group_size",
+			"groups of %d never fill the trainer's batches of %d", size, i.BatchSize)
 	}
 	answer, err := a.registration(ctx, l)
 	if err != nil {
@@ -114,15 +110,8 @@ func (a *Adapter) life(ctx context.Context) (life, error) {
 	if err := a.get(ctx, "ask the run-api how far its trainer is", "/status", nil, &s); err != nil {
 		return life{}, err
 	}
-	reply, err := a.api.Do(ctx, httpclient.Request{
-		Op:       "ask the run-api who its trainer is",
-		Method:   http.MethodGet,
-		Path:     "/wandb_info",
-		Accept:   "application/json",
-		Tries:    3,
-		Harmless: true,
-		OK:       []int{http.StatusNotFound},
-	})
+	reply, err := a.api.Do(ctx, trainers.Ask("ask the run-api who its trainer is", http.MethodGet, "/wandb_info", nil,
+		http.StatusNotFound))
 	if err != nil {
 		return life{}, err
 	}
@@ -173,16 +162,12 @@ func environments(op string, job trainers.JobRef) (ids []int64, err error) {
 	for field := range strings.FieldsSeq(job.Metadata["env_id"]) {
 		id, err := strconv.ParseInt(field, 10, 64)
 		if err != nil || id < 0 { // a negative number would address somebody else's
-			return nil, &trainers.Error{
-				Op:    op,
-				Why:   "the job reference has no env_id that can be used",
-				Fault: trainers.Local,
-			}
+			return nil, trainers.Errorf(trainers.Local, op, "", "the job reference has no env_id that can be used")
 		}
 		ids = append(ids, id)
 	}
 	if ids == nil {
-		return nil, &trainers.Error{Op: op, Why: "the job reference has no env_id", Fault: trainers.Local}
+		return nil, trainers.Errorf(trainers.Local, op, "", "the job reference has no env_id")
 	}
 	return ids, nil
 }

@@ -84,16 +84,9 @@ func (a *Adapter) Check(ctx context.Context) error {
 		return nil
 	}
 	ns := a.conf.Namespace
-	_, err := a.entity.Do(ctx, httpclient.Request{
-		Op:       "create the namespace in the entity store",
-		Method:   http.MethodPost,
-		Path:     "/v1/namespaces",
-		Accept:   "application/json",
-		Body:     must(httpclient.JSON(map[string]string{"id": ns, "description": "NAT finetuning namespace: " + ns})),
-		OK:       []int{http.StatusConflict},
-		Harmless: true,
-		Tries:    3,
-	})
+	about := must(httpclient.JSON(map[string]string{"id": ns, "description": "NAT finetuning namespace: " + ns}))
+	_, err := a.entity.Do(ctx, trainers.Ask("create the namespace in the entity store",
+		http.MethodPost, "/v1/namespaces", about, http.StatusConflict))
 	if err := a.tolerate(err); err != nil {
 		return err
 	}
@@ -129,15 +122,7 @@ func (a *Adapter) ensure(ctx context.Context, c *httpclient.Client, create httpc
 		e.Status == http.StatusUnauthorized {
 		return err
 	}
-	look := httpclient.Request{
-		Op:       "look whether it exists",
-		Method:   http.MethodGet,
-		Path:     place,
-		Accept:   "application/json",
-		Tries:    3,
-		Harmless: true,
-	}
-	if _, lookErr := c.Do(ctx, look); lookErr != nil {
+	if _, lookErr := c.Do(ctx, trainers.Ask("look whether it exists", http.MethodGet, place, nil)); lookErr != nil {
 		return err
 	}
 	return nil
@@ -243,7 +228,7 @@ func (a *Adapter) createJob(ctx context.Context, runID, dataset, key string) (tr
 		header.Set("wandb-api-key", a.conf.WandbAPIKey.Reveal())
 	}
 	req := httpclient.Request{
-		Op: "create the job", Method: http.MethodPost, Path: "/v1/customization/jobs", Accept: "application/json",
+		Op: "create the job", Method: http.MethodPost, Path: jobsPath, Accept: "application/json",
 		Header: header, Body: must(httpclient.JSON(a.jobBody(dataset, key))), Tries: 3,
 	}
 	reply, err := a.entity.Do(ctx, req)
@@ -342,6 +327,9 @@ type page[T any] struct {
 	} `json:"pagination"`
 }
 
+// jobsPath is where the service keeps its jobs.
+const jobsPath = "/v1/customization/jobs"
+
 // listPages bounds how far back Find searches: 50 pages of 100 jobs.
 const listPages = 50
 
@@ -349,15 +337,9 @@ const listPages = 50
 func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (trainers.JobRef, bool, error) {
 	dataset, first := a.conf.Dataset(key), ""
 	for n := 1; n <= listPages; n++ {
-		reply, err := a.entity.Do(ctx, httpclient.Request{
-			Op:       "look for the job of this run",
-			Method:   http.MethodGet,
-			Path:     "/v1/customization/jobs",
-			Accept:   "application/json",
-			Query:    url.Values{"page": {fmt.Sprint(n)}, "page_size": {"100"}, "sort": {"-created_at"}},
-			Tries:    3,
-			Harmless: true,
-		})
+		list := trainers.Ask("look for the job of this run", http.MethodGet, jobsPath, nil)
+		list.Query = url.Values{"page": {fmt.Sprint(n)}, "page_size": {"100"}, "sort": {"-created_at"}}
+		reply, err := a.entity.Do(ctx, list)
 		if err != nil {
 			return trainers.JobRef{}, false, err
 		}
@@ -379,10 +361,8 @@ func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (
 			first = p.Data[0].Value.ID
 		}
 	}
-	return trainers.JobRef{}, false, &trainers.Error{
-		Op: "look for the job of this run", Why: fmt.Sprintf("it is not among the newest %d jobs", listPages*100),
-		Fault: trainers.Unavailable,
-	}
+	return trainers.JobRef{}, false, trainers.Errorf(trainers.Unavailable, "look for the job of this run", "",
+		"it is not among the newest %d jobs", listPages*100)
 }
 
 func (a *Adapter) isOurs(j job, dataset, key string) bool {
@@ -418,14 +398,8 @@ type point struct {
 
 // Status asks for the job's status. Like NAT's client, it makes up to three attempts before that counts as one failure.
 func (a *Adapter) Status(ctx context.Context, ref trainers.JobRef) (trainers.JobStatus, error) {
-	reply, err := a.entity.Do(ctx, httpclient.Request{
-		Op:       "get the status of job " + ref.ID,
-		Method:   http.MethodGet,
-		Path:     "/v1/customization/jobs/" + url.PathEscape(ref.ID) + "/status",
-		Accept:   "application/json",
-		Tries:    3,
-		Harmless: true,
-	})
+	reply, err := a.entity.Do(ctx, trainers.Ask("get the status of job "+ref.ID, http.MethodGet,
+		jobsPath+"/"+url.PathEscape(ref.ID)+"/status", nil))
 	if err != nil {
 		return trainers.JobStatus{}, err
 	}
@@ -434,11 +408,8 @@ func (a *Adapter) Status(ctx context.Context, ref trainers.JobRef) (trainers.Job
 		return trainers.JobStatus{}, err
 	}
 	if s.Status == "" {
-		return trainers.JobStatus{}, &trainers.Error{
-			Op:    "get the status of job " + ref.ID,
-			Why:   "the answer has no status",
-			Fault: trainers.Unavailable,
-		}
+		return trainers.JobStatus{}, trainers.Errorf(trainers.Unavailable, "get the status of job "+ref.ID, "",
+			"the answer has no status")
 	}
 	return a.jobStatus(ref, s), nil
 }
@@ -496,15 +467,9 @@ func state(s string) trainers.State {
 
 // Cancel asks for the job to be cancelled. A job that has ended stays as it is.
 func (a *Adapter) Cancel(ctx context.Context, ref trainers.JobRef) error {
-	_, err := a.entity.Do(ctx, httpclient.Request{
-		Op:       "cancel job " + ref.ID,
-		Method:   http.MethodPost,
-		Path:     "/v1/customization/jobs/" + url.PathEscape(ref.ID) + "/cancel",
-		Accept:   "application/json",
-		Header:   http.Header{"Content-Type": {"application/json"}},
-		Tries:    3,
-		Harmless: true,
-	})
+	cancel := trainers.Ask("cancel job "+ref.ID, http.MethodPost, jobsPath+"/"+url.PathEscape(ref.ID)+"/cancel", nil)
+	cancel.Header = http.Header{"Content-Type": {"application/json"}}
+	_, err := a.entity.Do(ctx, cancel)
 	if err == nil {
 		return nil
 	}

@@ -33,16 +33,12 @@ func (a *Adapter) Deploy(ctx context.Context, ref trainers.JobRef) (trainers.Job
 	if d.Name != nil && *d.Name != "" {
 		depName = *d.Name
 	}
-	err = a.ensure(ctx, a.entity, httpclient.Request{
-		Op:     "create the deployment config",
-		Method: http.MethodPost,
-		Path:   "/v1/deployment/configs",
-		Accept: "application/json",
-		Body: must(httpclient.JSON(map[string]any{
+	const place = "/v1/deployment/configs"
+	err = a.ensure(ctx, a.entity, trainers.Ask("create the deployment config", http.MethodPost, place,
+		must(httpclient.JSON(map[string]any{
 			"name": confName, "namespace": ns, "description": d.Description, "model": ref.Metadata["output_model"],
 			"nim_deployment": map[string]any{"image_name": d.ImageName, "image_tag": d.ImageTag, "gpu": d.GPU},
-		})),
-	}, "/v1/deployment/configs/"+url.PathEscape(ns)+"/"+url.PathEscape(confName))
+		}))), place+"/"+url.PathEscape(ns)+"/"+url.PathEscape(confName))
 	if err != nil {
 		return ref, false, err
 	}
@@ -58,14 +54,7 @@ func (a *Adapter) withModel(ctx context.Context, ref trainers.JobRef) (trainers.
 		return ref, nil
 	}
 	op := "deploy the model of job " + ref.ID
-	reply, err := a.entity.Do(ctx, httpclient.Request{
-		Op:       op,
-		Method:   http.MethodGet,
-		Path:     "/v1/customization/jobs/" + url.PathEscape(ref.ID),
-		Accept:   "application/json",
-		Tries:    3,
-		Harmless: true,
-	})
+	reply, err := a.entity.Do(ctx, trainers.Ask(op, http.MethodGet, jobsPath+"/"+url.PathEscape(ref.ID), nil))
 	if err != nil {
 		return ref, err
 	}
@@ -75,10 +64,9 @@ func (a *Adapter) withModel(ctx context.Context, ref trainers.JobRef) (trainers.
 	}
 	m := qualified(j.OutputModel)
 	if m == "" {
-		return ref, &trainers.Error{
-			Op: op, Why: "training is complete, but the service made no output model", Fault: trainers.Refused,
-			Fix: "set output_model: <namespace>/<name> in the trainer adapter's config and train again; the artifacts of this job are with the service",
-		}
+		return ref, trainers.Errorf(trainers.Refused, op,
+			"set output_model: <namespace>/<name> in the trainer adapter's config and train again; the artifacts of this job are with the service",
+			"training is complete, but the service made no output model")
 	}
 	return ref.With("output_model", m), nil
 }
@@ -87,14 +75,10 @@ func (a *Adapter) withModel(ctx context.Context, ref trainers.JobRef) (trainers.
 // lost; one that serves something else is not.
 func (a *Adapter) createDeployment(ctx context.Context, depName, config string) error {
 	op := "create the deployment"
-	create := httpclient.Request{
-		Op: op, Method: http.MethodPost, Path: "/v1/deployment/model-deployments", Accept: "application/json",
-		Body: must(httpclient.JSON(map[string]string{
-			"name": depName, "namespace": a.conf.Namespace, "description": a.conf.Deployment.Description,
-			"config": config,
-		})),
-		Tries: 3, Harmless: true, // it has a name, so a duplicate is a conflict
-	}
+	// It has a name, so a duplicate is a conflict.
+	create := trainers.Ask(op, http.MethodPost, deployments, must(httpclient.JSON(map[string]string{
+		"name": depName, "namespace": a.conf.Namespace, "description": a.conf.Deployment.Description, "config": config,
+	})))
 	_, err := a.entity.Do(ctx, create)
 	if !conflict(err) {
 		return err
@@ -105,25 +89,18 @@ func (a *Adapter) createDeployment(ctx context.Context, depName, config string) 
 	case getErr != nil:
 		return getErr
 	case found && serves != "" && serves != config:
-		return &trainers.Error{
-			Op: op, Why: fmt.Sprintf("a deployment %s exists and serves %s", depName, a.entity.Scrub(serves)),
-			Fix: "choose another deployment_name, or delete it", Fault: trainers.Refused,
-		}
+		return trainers.Errorf(trainers.Refused, op, "choose another deployment_name, or delete it",
+			"a deployment %s exists and serves %s", depName, a.entity.Scrub(serves))
 	case !found || !deploymentState(d.Status.Status).Terminal() ||
 		deploymentState(d.Status.Status) == trainers.Completed:
 		return nil
 	case serves == "":
-		return &trainers.Error{
-			Op: op, Why: fmt.Sprintf("a deployment %s exists, has failed, and doesn't say what it serves", depName),
-			Fix: "choose another deployment_name, or delete it", Fault: trainers.Refused,
-		}
+		return trainers.Errorf(trainers.Refused, op, "choose another deployment_name, or delete it",
+			"a deployment %s exists, has failed, and doesn't say what it serves", depName)
 	}
 	// Ours, and no longer of any use.
-	_, err = a.entity.Do(ctx, httpclient.Request{
-		Op: "delete the deployment that failed", Method: http.MethodDelete, Accept: "application/json",
-		Path:  "/v1/deployment/model-deployments/" + url.PathEscape(a.conf.Namespace) + "/" + url.PathEscape(depName),
-		Tries: 3, Harmless: true, OK: []int{http.StatusNotFound},
-	})
+	_, err = a.entity.Do(ctx, trainers.Ask("delete the deployment that failed", http.MethodDelete,
+		a.deploymentPath(depName), nil, http.StatusNotFound))
 	if err != nil {
 		return err
 	}
@@ -136,6 +113,13 @@ func (a *Adapter) createDeployment(ctx context.Context, depName, config string) 
 		}
 	}
 	return err
+}
+
+// deployments is where the service keeps its deployments.
+const deployments = "/v1/deployment/model-deployments"
+
+func (a *Adapter) deploymentPath(name string) string {
+	return deployments + "/" + url.PathEscape(a.conf.Namespace) + "/" + url.PathEscape(name)
 }
 
 // conflict reports whether an error says that a thing exists.
@@ -198,12 +182,8 @@ func deploymentState(s string) trainers.State {
 
 // getDeployment gets one deployment. Some services answer with a list even here; then it is searched for.
 func (a *Adapter) getDeployment(ctx context.Context, name string) (deployment, bool, error) {
-	ns := a.conf.Namespace
-	reply, err := a.entity.Do(ctx, httpclient.Request{
-		Op: "get the status of deployment " + name, Method: http.MethodGet, Accept: "application/json",
-		Path:  "/v1/deployment/model-deployments/" + url.PathEscape(ns) + "/" + url.PathEscape(name),
-		Tries: 3, Harmless: true, OK: []int{http.StatusNotFound},
-	})
+	reply, err := a.entity.Do(ctx, trainers.Ask("get the status of deployment "+name, http.MethodGet,
+		a.deploymentPath(name), nil, http.StatusNotFound))
 	if err != nil || reply.Status == http.StatusNotFound {
 		return deployment{}, false, err
 	}
@@ -218,7 +198,7 @@ func (a *Adapter) getDeployment(ctx context.Context, name string) (deployment, b
 		return answer.deployment, true, nil
 	}
 	for _, d := range answer.Data {
-		if d.Name == name && d.Namespace == ns {
+		if d.Name == name && d.Namespace == a.conf.Namespace {
 			return d, true, nil
 		}
 	}

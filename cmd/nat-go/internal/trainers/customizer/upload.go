@@ -24,6 +24,13 @@ import (
 // hubTries is how often the hub's own client attempts a repeatable step of an upload.
 const hubTries = 6
 
+// step returns a repeatable step of an upload.
+func step(op, method, path string, body httpclient.Body) httpclient.Request {
+	return httpclient.Request{
+		Op: op, Method: method, Path: path, Accept: "*/*", Body: body, Tries: hubTries, Harmless: true,
+	}
+}
+
 // sampleBytes is how much of a file the store is shown so that it can decide how to receive it.
 const sampleBytes = 512
 
@@ -78,12 +85,8 @@ func (a *Adapter) rowFiles(data trainers.DataSet) (train, validation string, err
 	op := submitting(data)
 	f, ok := data.Formats["customizer"]
 	if !ok || len(f.Files) == 0 {
-		return "", "", &trainers.Error{
-			Op:    op,
-			Why:   "the run has no rows in the customizer format",
-			Fix:   "add customizer to dataset.formats",
-			Fault: trainers.Local,
-		}
+		return "", "", trainers.Errorf(trainers.Local, op, "add customizer to dataset.formats",
+			"the run has no rows in the customizer format")
 	}
 	kind, other, fix := builders.KindPreference, builders.KindDemonstration,
 		"set training_type: sft, or build preferences"
@@ -94,17 +97,11 @@ func (a *Adapter) rowFiles(data trainers.DataSet) (train, validation string, err
 	left := f.File(other.String(), trainers.Train)
 	switch {
 	case train == "" && left != "":
-		return "", "", &trainers.Error{
-			Op: op, Fix: fix, Fault: trainers.Refused,
-			Why: fmt.Sprintf("training_type is %s, and the rows are %ss", a.conf.Hyperparameters.TrainingType, other),
-		}
+		return "", "", trainers.Errorf(trainers.Refused, op, fix, "training_type is %s, and the rows are %ss",
+			a.conf.Hyperparameters.TrainingType, other)
 	case train == "":
-		return "", "", &trainers.Error{
-			Op:    op,
-			Why:   fmt.Sprintf("no %s is on the training side of the split", kind),
-			Fix:   "make more data, or lower dataset.split.validation",
-			Fault: trainers.Refused,
-		}
+		return "", "", trainers.Errorf(trainers.Refused, op, "make more data, or lower dataset.split.validation",
+			"no %s is on the training side of the split", kind)
 	case left != "":
 		a.env.Log.Warn().Str("file", left).
 			Msgf("training_type is %s: the %ss of this run are not sent", a.conf.Hyperparameters.TrainingType, other)
@@ -155,26 +152,19 @@ func (a *Adapter) progress(f file) func(int64) {
 func (a *Adapter) preupload(ctx context.Context, repo string, f file) (lfs bool, err error) {
 	h, err := durable.Open(f.local)
 	if err != nil {
-		return false, &trainers.Error{Op: "read " + f.local, Why: err.Error(), Fault: trainers.Local, Err: err}
+		return false, trainers.LocalError("read "+f.local, err)
 	}
 	sample := make([]byte, sampleBytes)
 	n, err := io.ReadFull(h, sample)
 	h.Close()
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return false, &trainers.Error{Op: "read " + f.local, Why: err.Error(), Fault: trainers.Local, Err: err}
+		return false, trainers.LocalError("read "+f.local, err)
 	}
 	op := "announce " + f.remote
-	reply, err := a.hub.Do(ctx, httpclient.Request{
-		Op:       op,
-		Method:   http.MethodPost,
-		Path:     "/v1/hf/api/datasets/" + repo + "/preupload/main",
-		Accept:   "*/*",
-		Tries:    hubTries,
-		Harmless: true,
-		Body: must(httpclient.JSON(map[string]any{"files": []any{map[string]any{
+	reply, err := a.hub.Do(ctx, step(op, http.MethodPost, "/v1/hf/api/datasets/"+repo+"/preupload/main",
+		must(httpclient.JSON(map[string]any{"files": []any{map[string]any{
 			"path": f.remote, "sample": base64.StdEncoding.EncodeToString(sample[:n]), "size": f.size,
-		}}})),
-	})
+		}}}))))
 	if err != nil {
 		return false, err
 	}
@@ -192,21 +182,18 @@ func (a *Adapter) preupload(ctx context.Context, repo string, f file) (lfs bool,
 		switch {
 		case x.Path != f.remote:
 		case x.Ignore:
-			return false, &trainers.Error{
-				Op:    op,
-				Why:   "the store would ignore this file",
-				Fix:   "look for a .gitignore in the repository",
-				Fault: trainers.Refused,
-			}
+			return false, trainers.Errorf(trainers.Refused, op, "look for a .gitignore in the repository",
+				"the store would ignore this file")
 		case x.Mode == "lfs":
 			return f.size > 0, nil
 		case x.Mode == "regular":
 			return false, nil
 		default:
-			return false, &trainers.Error{Op: op, Why: fmt.Sprintf("the store wants upload mode %q, which is neither regular nor lfs", a.hub.Scrub(x.Mode)), Fault: trainers.Refused}
+			return false, trainers.Errorf(trainers.Refused, op, "",
+				"the store wants upload mode %q, which is neither regular nor lfs", a.hub.Scrub(x.Mode))
 		}
 	}
-	return false, &trainers.Error{Op: op, Why: "the store's answer doesn't mention the file", Fault: trainers.Refused}
+	return false, trainers.Errorf(trainers.Refused, op, "", "the store's answer doesn't mention the file")
 }
 
 // action is a request that the LFS server asks for.
@@ -219,7 +206,7 @@ type action struct {
 func (a *Adapter) uploadLFS(ctx context.Context, repo string, f file) (string, error) {
 	oid, err := sha256Of(f.local)
 	if err != nil {
-		return "", &trainers.Error{Op: "read " + f.local, Why: err.Error(), Fault: trainers.Local, Err: err}
+		return "", trainers.LocalError("read "+f.local, err)
 	}
 	object := map[string]any{"oid": oid, "size": f.size}
 	body := must(httpclient.JSON(map[string]any{
@@ -227,15 +214,10 @@ func (a *Adapter) uploadLFS(ctx context.Context, repo string, f file) (string, e
 		"hash_algo": "sha256", "ref": map[string]string{"name": "main"},
 	}))
 	body.ContentType = lfsType
-	reply, err := a.hub.Do(ctx, httpclient.Request{
-		Op:       "negotiate the upload of " + f.remote,
-		Method:   http.MethodPost,
-		Path:     "/v1/hf/datasets/" + repo + ".git/info/lfs/objects/batch",
-		Accept:   lfsType,
-		Body:     body,
-		Tries:    hubTries,
-		Harmless: true,
-	})
+	negotiation := step("negotiate the upload of "+f.remote, http.MethodPost,
+		"/v1/hf/datasets/"+repo+".git/info/lfs/objects/batch", body)
+	negotiation.Accept = lfsType
+	reply, err := a.hub.Do(ctx, negotiation)
 	if err != nil {
 		return "", err
 	}
@@ -258,22 +240,16 @@ func (a *Adapter) uploadLFS(ctx context.Context, repo string, f file) (string, e
 			continue
 		}
 		if o.Error != nil {
-			return "", &trainers.Error{
-				Op:    "upload " + f.remote,
-				Why:   fmt.Sprintf("the store refuses the object: %d %s", o.Error.Code, a.hub.Scrub(o.Error.Message)),
-				Fault: trainers.Refused,
-			}
+			return "", trainers.Errorf(trainers.Refused, "upload "+f.remote, "",
+				"the store refuses the object: %d %s", o.Error.Code, a.hub.Scrub(o.Error.Message))
 		}
 		if o.Actions["upload"] == nil { // stored already
 			return oid, nil
 		}
 		return oid, a.transfer(ctx, f, oid, *o.Actions["upload"], o.Actions["verify"])
 	}
-	return "", &trainers.Error{
-		Op:    "upload " + f.remote,
-		Why:   "the store's answer doesn't mention the object",
-		Fault: trainers.Refused,
-	}
+	return "", trainers.Errorf(trainers.Refused, "upload "+f.remote, "",
+		"the store's answer doesn't mention the object")
 }
 
 const lfsType = "application/vnd.git-lfs+json"
@@ -284,32 +260,18 @@ func (a *Adapter) transfer(ctx context.Context, f file, oid string, up action, v
 	if _, multipart := up.Header["chunk_size"]; multipart {
 		err = a.putParts(ctx, f, oid, up)
 	} else {
-		_, err = a.hub.Do(ctx, httpclient.Request{
-			Op:        "upload " + f.remote,
-			Method:    http.MethodPut,
-			Path:      up.Href,
-			Accept:    "*/*",
-			Header:    headers(up.Header),
-			Anonymous: true,
-			Body:      httpclient.File{Path: f.local, Length: f.size, Progress: a.progress(f)},
-			Tries:     hubTries,
-			Harmless:  true,
-		})
+		put := step("upload "+f.remote, http.MethodPut, up.Href,
+			httpclient.File{Path: f.local, Length: f.size, Progress: a.progress(f)})
+		put.Header, put.Anonymous = headers(up.Header), true
+		_, err = a.hub.Do(ctx, put)
 	}
 	if err != nil || verify == nil {
 		return err
 	}
-	_, err = a.hub.Do(ctx, httpclient.Request{
-		Op:        "verify " + f.remote,
-		Method:    http.MethodPost,
-		Path:      verify.Href,
-		Accept:    "*/*",
-		Header:    headers(verify.Header),
-		Anonymous: a.foreign(verify.Href),
-		Tries:     hubTries,
-		Harmless:  true,
-		Body:      must(httpclient.JSON(map[string]any{"oid": oid, "size": f.size})),
-	})
+	check := step("verify "+f.remote, http.MethodPost, verify.Href,
+		must(httpclient.JSON(map[string]any{"oid": oid, "size": f.size})))
+	check.Header, check.Anonymous = headers(verify.Header), a.foreign(verify.Href)
+	_, err = a.hub.Do(ctx, check)
 	return err
 }
 
@@ -338,11 +300,8 @@ func (a *Adapter) putParts(ctx context.Context, f file, oid string, up action) e
 	op := "upload " + f.remote
 	chunk, err := strconv.ParseInt(up.Header["chunk_size"], 10, 64)
 	if err != nil || chunk <= 0 || (f.size+chunk-1)/chunk > maxParts {
-		return &trainers.Error{
-			Op:    op,
-			Why:   fmt.Sprintf("the store asks for parts of %q bytes", a.hub.Scrub(up.Header["chunk_size"])),
-			Fault: trainers.Refused,
-		}
+		return trainers.Errorf(trainers.Refused, op, "", "the store asks for parts of %q bytes",
+			a.hub.Scrub(up.Header["chunk_size"]))
 	}
 	hrefs := map[int64]string{}
 	for k, v := range up.Header {
@@ -355,11 +314,7 @@ func (a *Adapter) putParts(ctx context.Context, f file, oid string, up action) e
 	for n := int64(1); (n-1)*chunk < f.size; n++ {
 		href, ok := hrefs[n]
 		if !ok {
-			return &trainers.Error{
-				Op:    op,
-				Why:   fmt.Sprintf("the store gave no address for part %d", n),
-				Fault: trainers.Refused,
-			}
+			return trainers.Errorf(trainers.Refused, op, "", "the store gave no address for part %d", n)
 		}
 		offset := (n - 1) * chunk
 		etag, err := a.putPart(ctx, fmt.Sprintf("%s, part %d", op, n), href, httpclient.File{
@@ -372,11 +327,7 @@ func (a *Adapter) putParts(ctx context.Context, f file, oid string, up action) e
 			return err
 		}
 		if etag == "" {
-			return &trainers.Error{
-				Op:    op,
-				Why:   fmt.Sprintf("the store gave no etag for part %d", n),
-				Fault: trainers.Refused,
-			}
+			return trainers.Errorf(trainers.Refused, op, "", "the store gave no etag for part %d", n)
 		}
 		parts = append(parts, part{n, etag})
 	}
@@ -391,16 +342,9 @@ type part struct {
 
 // putPart uploads a part, and returns the tag the store gives it.
 func (a *Adapter) putPart(ctx context.Context, op, href string, body httpclient.File) (etag string, err error) {
-	reply, err := a.hub.Do(ctx, httpclient.Request{
-		Op:        op,
-		Method:    http.MethodPut,
-		Path:      href,
-		Accept:    "*/*",
-		Anonymous: true,
-		Tries:     hubTries,
-		Harmless:  true,
-		Body:      body,
-	})
+	put := step(op, http.MethodPut, href, body)
+	put.Anonymous = true
+	reply, err := a.hub.Do(ctx, put)
 	if err != nil {
 		return "", err
 	}
@@ -412,14 +356,7 @@ func (a *Adapter) joinParts(ctx context.Context, op, oid, href string, parts []p
 	body := must(httpclient.JSON(map[string]any{"oid": oid, "parts": parts}))
 	body.ContentType = lfsType
 	_, err := a.hub.Do(ctx, httpclient.Request{
-		Op:        op + ", joining the parts",
-		Method:    http.MethodPost,
-		Path:      href,
-		Accept:    lfsType,
-		Anonymous: true,
-		Body:      body,
-		Tries:     hubTries,
-		Harmless:  true,
+		Op: op + ", joining the parts", Method: http.MethodPost, Path: href, Accept: lfsType, Anonymous: true, Body: body,
 	})
 	return err
 }

@@ -94,12 +94,7 @@ type born struct {
 // Submit starts the program.
 func (a *Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (trainers.JobRef, error) {
 	fail := func(err error) (trainers.JobRef, error) {
-		return trainers.JobRef{}, &trainers.Error{
-			Op:    "start the trainer",
-			Why:   err.Error(),
-			Fault: trainers.Local,
-			Err:   err,
-		}
+		return trainers.JobRef{}, trainers.LocalError("start the trainer", err)
 	}
 	vars, err := a.conf.variables(data)
 	if err != nil {
@@ -195,12 +190,7 @@ func (b *born) ref(data trainers.DataSet, pid int) trainers.JobRef {
 func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (trainers.JobRef, bool, error) {
 	none := func(err error) (trainers.JobRef, bool, error) {
 		if err != nil {
-			err = &trainers.Error{
-				Op:    "look for the trainer of this run",
-				Why:   err.Error(),
-				Fault: trainers.Local,
-				Err:   err,
-			}
+			err = trainers.LocalError("look for the trainer of this run", err)
 		}
 		return trainers.JobRef{}, false, err
 	}
@@ -315,21 +305,11 @@ func (a *Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobSt
 	case err == nil:
 		a.ended(dir, code, &st)
 	case !errors.Is(err, fs.ErrNotExist):
-		return st, &trainers.Error{
-			Op:    "get the status of the trainer",
-			Why:   err.Error(),
-			Fault: trainers.Local,
-			Err:   err,
-		}
+		return st, trainers.LocalError("get the status of the trainer", err)
 	case living:
 	default:
 		if err := unseen(dir); err != nil {
-			return st, &trainers.Error{
-				Op:    "get the status of the trainer",
-				Why:   err.Error(),
-				Fault: trainers.Local,
-				Err:   err,
-			}
+			return st, trainers.LocalError("get the status of the trainer", err)
 		}
 		a.vanished(dir, &st)
 	}
@@ -393,7 +373,7 @@ func cancelled(dir string) bool {
 func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 	dir := a.dir()
 	fail := func(err error) error {
-		return &trainers.Error{Op: "cancel the trainer", Why: err.Error(), Fault: trainers.Local, Err: err}
+		return trainers.LocalError("cancel the trainer", err)
 	}
 	living := alive(dir)
 	if _, err := readInt(filepath.Join(dir, exitFile)); err == nil {

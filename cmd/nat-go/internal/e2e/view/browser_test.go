@@ -1,4 +1,4 @@
-package browsertest
+package view
 
 import (
 	"context"
@@ -28,13 +28,14 @@ import (
 // timeout is the limit for each step; it is generous because test machines are often busy.
 const timeout = 2 * time.Minute
 
-// Browser is a Chromium that runs until the test ends.
-type Browser struct {
+// chromium is a Chromium that runs until the test ends.
+type chromium struct {
 	ctx context.Context
 }
 
-// Start starts the distribution's Chromium. Without one the test is skipped or, if NATGO_REQUIRE names chromium, fails.
-func Start(t testing.TB, flags ...chromedp.ExecAllocatorOption) *Browser {
+// startBrowser starts the distribution's Chromium. Without one the test is skipped or, if NATGO_REQUIRE names chromium,
+// fails.
+func startBrowser(t testing.TB, flags ...chromedp.ExecAllocatorOption) *chromium {
 	t.Helper()
 	pythontest.Long(t, "the pages were not looked at")
 	path := ""
@@ -63,11 +64,11 @@ func Start(t testing.TB, flags ...chromedp.ExecAllocatorOption) *Browser {
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatalf("%s does not start: %v", path, err)
 	}
-	return &Browser{ctx}
+	return &chromium{ctx}
 }
 
-// Tab is a tab of a browser. Its methods fail the test.
-type Tab struct {
+// browserTab is a tab of a browser. Its methods fail the test.
+type browserTab struct {
 	t   testing.TB
 	ctx context.Context
 
@@ -77,7 +78,7 @@ type Tab struct {
 }
 
 // Open opens a page in a tab of its own.
-func (b *Browser) Open(t testing.TB, url string) *Tab {
+func (b *chromium) Open(t testing.TB, url string) *browserTab {
 	t.Helper()
 	ctx, stop := chromedp.NewContext(b.ctx)
 	t.Cleanup(stop)
@@ -86,7 +87,7 @@ func (b *Browser) Open(t testing.TB, url string) *Tab {
 	}
 	ctx, end := context.WithTimeout(ctx, 4*timeout)
 	t.Cleanup(end)
-	tab := &Tab{t: t, ctx: ctx}
+	tab := &browserTab{t: t, ctx: ctx}
 	if err := chromedp.Listen(ctx, tab.hear); err != nil {
 		t.Fatal(err)
 	}
@@ -96,14 +97,14 @@ func (b *Browser) Open(t testing.TB, url string) *Tab {
 	return tab
 }
 
-func call[P, R any](tab *Tab, command cdp.Command[P, R], parameters P) {
+func call[P, R any](tab *browserTab, command cdp.Command[P, R], parameters P) {
 	tab.t.Helper()
 	if _, err := chromedp.Call(tab.ctx, command, parameters); err != nil {
 		tab.t.Fatal(err)
 	}
 }
 
-func (tab *Tab) hear(event any) {
+func (tab *browserTab) hear(event any) {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
 	switch e := event.(type) {
@@ -126,7 +127,7 @@ func (tab *Tab) hear(event any) {
 
 // Complaints returns what the browser has complained about since the last call: errors, policy violations, and error
 // responses.
-func (tab *Tab) Complaints() []string {
+func (tab *browserTab) Complaints() []string {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
 	said := tab.complaints
@@ -135,22 +136,22 @@ func (tab *Tab) Complaints() []string {
 }
 
 // Requests returns all addresses that the page has requested.
-func (tab *Tab) Requests() []string {
+func (tab *browserTab) Requests() []string {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
 	return slices.Clone(tab.requests)
 }
 
 // Do runs actions.
-func (tab *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
+func (tab *browserTab) Do(actions ...chromedp.Action[chromedp.Void]) {
 	tab.t.Helper()
 	if err := chromedp.Do(tab.ctx, actions...); err != nil {
 		tab.t.Fatal(err)
 	}
 }
 
-// Eval evaluates JavaScript, and awaits the result if it is a promise.
-func Eval[T any](tab *Tab, script string) T {
+// eval evaluates JavaScript, and awaits the result if it is a promise.
+func eval[T any](tab *browserTab, script string) T {
 	tab.t.Helper()
 	value, err := chromedp.Run(tab.ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
 	if err != nil {
@@ -160,10 +161,10 @@ func Eval[T any](tab *Tab, script string) T {
 }
 
 // Await waits until a JavaScript expression is true.
-func (tab *Tab) Await(expression string) {
+func (tab *browserTab) Await(expression string) {
 	tab.t.Helper()
 	end := time.Now().Add(timeout)
-	for !Eval[bool](tab, "Boolean("+expression+")") {
+	for !eval[bool](tab, "Boolean("+expression+")") {
 		if time.Now().After(end) {
 			tab.t.Fatalf("%s never became true; the page:\n%s", expression, tab.Text("body"))
 		}
@@ -173,7 +174,7 @@ func (tab *Tab) Await(expression string) {
 
 // When opens a page and returns how many milliseconds after its request each of the JavaScript expressions was true for
 // the first time. The page itself looks, every few milliseconds.
-func (tab *Tab) When(url string, expressions ...string) []float64 {
+func (tab *browserTab) When(url string, expressions ...string) []float64 {
 	tab.t.Helper()
 	tab.Do(chromedp.Navigate("about:blank"))
 	added, err := chromedp.Call(tab.ctx, page.AddScriptToEvaluateOnNewDocument,
@@ -196,17 +197,17 @@ func (tab *Tab) When(url string, expressions ...string) []float64 {
 	}
 	call(tab, page.RemoveScriptToEvaluateOnNewDocument,
 		page.RemoveScriptToEvaluateOnNewDocumentParams(added))
-	return Eval[[]float64](tab, "globalThis.when")
+	return eval[[]float64](tab, "globalThis.when")
 }
 
 // Key presses keys one after another.
-func (tab *Tab) Key(keys string) {
+func (tab *browserTab) Key(keys string) {
 	tab.t.Helper()
 	tab.Do(chromedp.KeyEvent(keys))
 }
 
 // Screen sets the size of the window, and whether the system's theme is dark.
-func (tab *Tab) Screen(width, height int64, dark bool) {
+func (tab *browserTab) Screen(width, height int64, dark bool) {
 	tab.t.Helper()
 	scheme := "light"
 	if dark {
@@ -221,13 +222,13 @@ func (tab *Tab) Screen(width, height int64, dark bool) {
 }
 
 // Paper shows the page as it is printed.
-func (tab *Tab) Paper() {
+func (tab *browserTab) Paper() {
 	tab.t.Helper()
 	call(tab, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"})
 }
 
 // Clipboard lets pages use the clipboard.
-func (tab *Tab) Clipboard() {
+func (tab *browserTab) Clipboard() {
 	tab.t.Helper()
 	for _, name := range []string{"clipboard-read", "clipboard-write"} {
 		_, err := chromedp.CallBrowser(tab.ctx, browser.SetPermission, browser.SetPermissionParams{
@@ -242,9 +243,9 @@ func (tab *Tab) Clipboard() {
 // axePath is where .ci/run installs axe-core, relative to the test folder of a package in cmd/nat-go.
 const axePath = ".cache/npm/node_modules/axe-core/axe.min.js"
 
-// Axe returns the source of axe-core, which finds accessibility problems; empty if it isn't installed, which fails a
+// axeSource returns the source of axe-core, which finds accessibility problems; empty if it isn't installed, which fails a
 // test if NATGO_REQUIRE names axe. root is the module's folder.
-func Axe(t *testing.T, root string) string {
+func axeSource(t *testing.T, root string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, axePath))
 	if err != nil {
@@ -257,21 +258,21 @@ func Axe(t *testing.T, root string) string {
 }
 
 // Violations returns what axe-core finds on the page, one element per line.
-func (tab *Tab) Violations(axe string) []string {
+func (tab *browserTab) Violations(axe string) []string {
 	tab.t.Helper()
 	if axe == "" {
 		return nil
 	}
-	if !Eval[bool](tab, "'axe' in globalThis") {
+	if !eval[bool](tab, "'axe' in globalThis") {
 		tab.Do(chromedp.Evaluate[chromedp.Void](axe))
 	}
-	return Eval[[]string](tab, `axe.run(document).then((r) => r.violations.flatMap((v) =>
+	return eval[[]string](tab, `axe.run(document).then((r) => r.violations.flatMap((v) =>
 		v.nodes.map((n) => v.id + ': ' + n.target.join(' ') + ': ' + n.failureSummary.replaceAll('\n', ' '))))`)
 }
 
 // Text returns what a person can read of an element.
-func (tab *Tab) Text(selector string) string {
+func (tab *browserTab) Text(selector string) string {
 	tab.t.Helper()
 	quoted, _ := json.Marshal(selector)
-	return strings.TrimSpace(Eval[string](tab, "document.querySelector("+string(quoted)+")?.innerText ?? ''"))
+	return strings.TrimSpace(eval[string](tab, "document.querySelector("+string(quoted)+")?.innerText ?? ''"))
 }
