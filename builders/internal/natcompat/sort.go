@@ -29,8 +29,6 @@ func (s slice) move(i int, src slice, j, n int) {
 	copy(s.items[i:i+n], src.items[j:j+n])
 }
 
-func (s slice) set(i int, src slice, j int) { s.keys[i], s.items[i] = src.keys[j], src.items[j] }
-
 func reverse(keys []float64, items []int32) {
 	for i, j := 0, len(keys)-1; i < j; i, j = i+1, j-1 {
 		keys[i], keys[j] = keys[j], keys[i]
@@ -164,46 +162,42 @@ func (s *sort) mergeAt(i int) {
 	s.pending = s.pending[:len(s.pending)-1]
 
 	keys := s.all.keys
-	k := gallopRight(keys[b.base], keys[a.base:a.base+a.len], 0)
+	k := gallop(keys[b.base], keys[a.base:a.base+a.len], 0, true)
 	a.base += k
 	if a.len -= k; a.len == 0 {
 		return
 	}
-	b.len = gallopLeft(keys[a.base+a.len-1], keys[b.base:b.base+b.len], b.len-1)
-	if b.len == 0 {
-		return
-	}
-	if a.len <= b.len {
-		s.mergeLo(a.base, a.len, b.base, b.len)
-	} else {
-		s.mergeHi(a.base, a.len, b.base, b.len)
+	b.len = gallop(keys[a.base+a.len-1], keys[b.base:b.base+b.len], b.len-1, false)
+	if b.len > 0 {
+		s.merge(a, b)
 	}
 }
 
-// gallopLeft finds where key belongs in the sorted a, left of equal elements, starting at hint.
-func gallopLeft(key float64, a []float64, hint int) int {
+// gallop finds where key belongs in the sorted a, left or right of equal elements, starting at hint.
+func gallop(key float64, a []float64, hint int, right bool) int {
+	before := func(i int) bool {
+		if right {
+			return !(key < a[i])
+		}
+		return a[i] < key
+	}
 	last, ofs := 0, 1
-	if a[hint] < key {
-		most := len(a) - hint
-		for ofs < most && a[hint+ofs] < key {
-			last = ofs
-			ofs = ofs<<1 + 1
+	if before(hint) {
+		end := len(a) - hint
+		for ofs < end && before(hint+ofs) {
+			last, ofs = ofs, ofs<<1+1
 		}
-		ofs = min(ofs, most)
-		last += hint
-		ofs += hint
+		last, ofs = hint+last, hint+min(ofs, end)
 	} else {
-		most := hint + 1
-		for ofs < most && !(a[hint-ofs] < key) {
-			last = ofs
-			ofs = ofs<<1 + 1
+		end := hint + 1
+		for ofs < end && !before(hint-ofs) {
+			last, ofs = ofs, ofs<<1+1
 		}
-		ofs = min(ofs, most)
-		last, ofs = hint-ofs, hint-last
+		last, ofs = hint-min(ofs, end), hint-last
 	}
 	for last++; last < ofs; {
 		m := last + (ofs-last)>>1
-		if a[m] < key {
+		if before(m) {
 			last = m + 1
 		} else {
 			ofs = m
@@ -212,226 +206,114 @@ func gallopLeft(key float64, a []float64, hint int) int {
 	return ofs
 }
 
-// gallopRight finds where key belongs in the sorted a, right of equal elements, starting at hint.
-func gallopRight(key float64, a []float64, hint int) int {
-	last, ofs := 0, 1
-	if key < a[hint] {
-		most := hint + 1
-		for ofs < most && key < a[hint-ofs] {
-			last = ofs
-			ofs = ofs<<1 + 1
-		}
-		ofs = min(ofs, most)
-		last, ofs = hint-ofs, hint-last
-	} else {
-		most := len(a) - hint
-		for ofs < most && !(key < a[hint+ofs]) {
-			last = ofs
-			ofs = ofs<<1 + 1
-		}
-		ofs = min(ofs, most)
-		last += hint
-		ofs += hint
-	}
-	for last++; last < ofs; {
-		m := last + (ofs-last)>>1
-		if key < a[m] {
-			ofs = m
-		} else {
-			last = m + 1
-		}
-	}
-	return ofs
+// side is the rest of one of two runs that are being merged: n elements, the next of which is at.
+type side struct {
+	slice
+	at, n int
 }
 
-// keep copies n elements from i on into temporary memory.
-func (s *sort) keep(i, n int) slice {
-	if len(s.temp.keys) < n {
+func (s *side) next() float64 { return s.keys[s.at] }
+
+// merging merges the runs a and b into all. The shorter one, kept, lies in temporary memory; if that is a, the merge
+// goes up from the front, otherwise down from the back (merge_lo and merge_hi).
+type merging struct {
+	all                 slice
+	dest                int
+	a, b, kept, inPlace *side
+	up                  bool
+}
+
+func (s *sort) merge(a, b run) {
+	m := merging{all: s.all, dest: a.base, up: a.len <= b.len}
+	m.a, m.b = &side{s.all, a.base, a.len}, &side{s.all, b.base, b.len}
+	m.kept, m.inPlace = m.a, m.b
+	if !m.up {
+		m.kept, m.inPlace, m.dest = m.b, m.a, b.base+b.len-1
+	}
+	if n := m.kept.n; len(s.temp.keys) < n {
 		s.temp = slice{make([]float64, n), make([]int32, n)}
 	}
-	s.temp.move(0, s.all, i, n)
-	return s.temp
-}
-
-// mergeLo merges the runs at a and b, na <= nb, from the front.
-func (s *sort) mergeLo(a, na, b, nb int) {
-	t, all, dest := s.keep(a, na), s.all, a
-	a = 0 // from here on an index into t
-	copyA := func() { all.set(dest, t, a); dest++; a++; na-- }
-	copyB := func() { all.set(dest, all, b); dest++; b++; nb-- }
-	succeed := func() { all.move(dest, t, a, na) }
-	lastOfA := func() {
-		all.move(dest, all, b, nb)
-		all.set(dest+nb, t, a)
+	s.temp.move(0, s.all, m.kept.at, m.kept.n)
+	m.kept.slice, m.kept.at = s.temp, 0
+	if !m.up {
+		m.a.at, m.b.at = a.base+a.len-1, b.len-1
 	}
-	if copyB(); nb == 0 {
-		succeed()
-		return
-	}
-	if na == 1 {
-		lastOfA()
-		return
-	}
-	gallop := s.minGallop
-	for {
-		acount, bcount := 0, 0
-		for {
-			if all.keys[b] < t.keys[a] {
-				copyB()
-				bcount++
-				if acount = 0; nb == 0 {
-					succeed()
-					return
-				}
-				if bcount >= gallop {
-					break
-				}
-			} else {
-				copyA()
-				acount++
-				if bcount = 0; na == 1 {
-					lastOfA()
-					return
-				}
-				if acount >= gallop {
-					break
-				}
-			}
-		}
+	m.take(m.inPlace, 1)
+	for gallop := s.minGallop; m.oneByOne(gallop); {
 		gallop++
-		for {
-			if gallop > 1 {
-				gallop--
-			}
+		for more := true; more; {
+			gallop = max(gallop-1, 1)
 			s.minGallop = gallop
-			acount = gallopRight(all.keys[b], t.keys[a:a+na], 0)
-			if k := acount; k > 0 {
-				all.move(dest, t, a, k)
-				dest, a, na = dest+k, a+k, na-k
-				if na == 1 {
-					lastOfA()
-					return
-				}
-				if na == 0 { // comparisons may be inconsistent
-					succeed()
-					return
-				}
-			}
-			if copyB(); nb == 0 {
-				succeed()
+			if more = m.gallops(); m.done() {
+				m.finish()
 				return
-			}
-			bcount = gallopLeft(t.keys[a], all.keys[b:b+nb], 0)
-			if k := bcount; k > 0 {
-				all.move(dest, all, b, k)
-				dest, b, nb = dest+k, b+k, nb-k
-				if nb == 0 {
-					succeed()
-					return
-				}
-			}
-			if copyA(); na == 1 {
-				lastOfA()
-				return
-			}
-			if acount < minGallop && bcount < minGallop {
-				break
 			}
 		}
 		gallop++
 		s.minGallop = gallop
 	}
+	m.finish()
 }
 
-// mergeHi merges the runs at a and b, na > nb, from the back.
-func (s *sort) mergeHi(a, na, b, nb int) {
-	t, all, dest := s.keep(b, nb), s.all, b+nb-1
-	base := a
-	a += na - 1
-	b = nb - 1 // from here on an index into t
-	copyA := func() { all.set(dest, all, a); dest--; a--; na-- }
-	copyB := func() { all.set(dest, t, b); dest--; b--; nb-- }
-	succeed := func() { all.move(dest-(nb-1), t, 0, nb) }
-	firstOfB := func() {
-		all.move(dest+1-na, all, a+1-na, na)
-		all.set(dest-na, t, b)
-	}
-	if copyA(); na == 0 {
-		succeed()
+// take moves the next n elements of a side to their places.
+func (m *merging) take(from *side, n int) {
+	if from.n -= n; m.up {
+		m.all.move(m.dest, from.slice, from.at, n)
+		m.dest, from.at = m.dest+n, from.at+n
 		return
 	}
-	if nb == 1 {
-		firstOfB()
-		return
-	}
-	gallop := s.minGallop
-	for {
-		acount, bcount := 0, 0
-		for {
-			if t.keys[b] < all.keys[a] {
-				copyA()
-				acount++
-				if bcount = 0; na == 0 {
-					succeed()
-					return
-				}
-				if acount >= gallop {
-					break
-				}
-			} else {
-				copyB()
-				bcount++
-				if acount = 0; nb == 1 {
-					firstOfB()
-					return
-				}
-				if bcount >= gallop {
-					break
-				}
-			}
+	m.dest, from.at = m.dest-n, from.at-n
+	m.all.move(m.dest+1, from.slice, from.at+1, n)
+}
+
+// done reports that finish can place the rest.
+func (m *merging) done() bool { return m.kept.n <= 1 || m.inPlace.n == 0 }
+
+func (m *merging) finish() {
+	m.take(m.inPlace, m.inPlace.n)
+	m.take(m.kept, m.kept.n)
+}
+
+// oneByOne merges until a side has won gallop times in a row. It returns false once the merge is done.
+func (m *merging) oneByOne(gallop int) bool {
+	var last *side
+	for wins := 0; wins < gallop; wins++ {
+		if m.done() {
+			return false
 		}
-		gallop++
-		for {
-			if gallop > 1 {
-				gallop--
-			}
-			s.minGallop = gallop
-			acount = na - gallopRight(t.keys[b], all.keys[base:base+na], na-1)
-			if k := acount; k > 0 {
-				dest, a = dest-k, a-k
-				all.move(dest+1, all, a+1, k)
-				if na -= k; na == 0 {
-					succeed()
-					return
-				}
-			}
-			if copyB(); nb == 1 {
-				firstOfB()
-				return
-			}
-			bcount = nb - gallopLeft(all.keys[a], t.keys[:nb], nb-1)
-			if k := bcount; k > 0 {
-				dest, b = dest-k, b-k
-				all.move(dest+1, t, b+1, k)
-				nb -= k
-				if nb == 1 {
-					firstOfB()
-					return
-				}
-				if nb == 0 { // comparisons may be inconsistent
-					succeed()
-					return
-				}
-			}
-			if copyA(); na == 0 {
-				succeed()
-				return
-			}
-			if acount < minGallop && bcount < minGallop {
-				break
-			}
+		winner := m.kept
+		if m.b.next() < m.a.next() {
+			winner = m.inPlace
 		}
-		gallop++
-		s.minGallop = gallop
+		if winner != last {
+			last, wins = winner, 0
+		}
+		m.take(winner, 1)
 	}
+	return !m.done()
+}
+
+// gallops merges a stretch of either side, and reports whether one of them was long.
+func (m *merging) gallops() bool {
+	an := m.count(m.a, m.b.next(), true)
+	if m.take(m.a, an); m.done() {
+		return false
+	}
+	if m.take(m.b, 1); m.done() {
+		return false
+	}
+	bn := m.count(m.b, m.a.next(), false)
+	if m.take(m.b, bn); m.done() {
+		return false
+	}
+	m.take(m.a, 1)
+	return an >= minGallop || bn >= minGallop
+}
+
+// count returns how many elements of a side come before key of the other.
+func (m *merging) count(s *side, key float64, right bool) int {
+	if m.up {
+		return gallop(key, s.keys[s.at:s.at+s.n], 0, right)
+	}
+	return s.n - gallop(key, s.keys[s.at+1-s.n:s.at+1], s.n-1, right)
 }
