@@ -89,10 +89,9 @@ $(CACHE)/bin/actionlint:
 $(CACHE)/bin/natlint: $(shell find .ci/lint -name '*.go' -not -path '*/testdata/*')
 	cd .ci/lint && $(GO) test ./... && $(GO) build -o $@ .
 
-gen: ## generate the protocol code, the kernels, the shapes of tokens and the pages of settings and codes; leaves a clean tree clean
+gen: ## generate the protocol code, the kernels and the pages of settings and codes; leaves a clean tree clean
 	sh plugins/proto/gen.sh
 	sh kernels/_generate/gen.sh
-	sh internal/secret/_generate/gen.sh
 	$(GO) run ./cmd/nat-go schema --markdown > configs/README.md
 	$(GO) run ./cmd/nat-go explain --all > ttc/ledger/README.md
 

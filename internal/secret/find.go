@@ -45,8 +45,8 @@ type hint struct {
 // indexed is made when the first text is searched, because doing so would slow down every start of the program.
 var indexed = sync.OnceValue(func() *index {
 	x := &index{finders: shapes(), hints: map[uint32][]hint{}}
-	for i := range tokens {
-		x.finders = append(x.finders, tokens[i].finder())
+	for _, t := range tokens() {
+		x.finders = append(x.finders, t.finder())
 	}
 	for i, f := range x.finders {
 		for _, text := range f.hints {

@@ -5,11 +5,14 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -301,6 +304,32 @@ func TestPlaceholdersAreShown(t *testing.T) {
 		text := "https://user:" + v + "@host/"
 		if out := Shape(text); (out != text) != hidden {
 			t.Errorf("%q: %q", text, out)
+		}
+	}
+}
+
+// TestTokens checks that each row of the table of tokens can be read and used: numbers are numbers, a pattern compiles,
+// and hints are long enough to be found.
+func TestTokens(t *testing.T) {
+	for line := range strings.Lines(tokenText) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		c := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if len(c) != 7 || c[4] != "named" && c[4] != "-" {
+			t.Fatalf("%q has %d columns", line, len(c))
+		}
+		_, bits := strconv.ParseFloat(c[1], 64)
+		_, run := strconv.Atoi(c[2])
+		_, before := strconv.Atoi(c[3])
+		_, pattern := regexp.Compile(c[6])
+		if err := errors.Join(bits, run, before, pattern); err != nil {
+			t.Errorf("%s: %v", c[0], err)
+		}
+		for hint := range strings.SplitSeq(c[5], "|") {
+			if len(hint) < 3 || hint != strings.ToLower(hint) {
+				t.Errorf("%s: unusable hint %q", c[0], hint)
+			}
 		}
 	}
 }

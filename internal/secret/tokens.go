@@ -1,10 +1,32 @@
 package secret
 
 import (
+	_ "embed"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 )
+
+//go:embed tokens.txt
+var tokenText string
+
+// tokens reads the table. TestTokens checks that each row has its columns.
+var tokens = sync.OnceValue(func() (all []token) {
+	for line := range strings.Lines(tokenText) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		c := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 7)
+		t := token{class: c[0], named: c[4] == "named", hints: strings.Split(c[5], "|"), pattern: c[6]}
+		t.bits, _ = strconv.ParseFloat(c[1], 64)
+		t.run, _ = strconv.Atoi(c[2])
+		t.before, _ = strconv.Atoi(c[3])
+		all = append(all, t)
+	}
+	return all
+})
 
 // token is the shape of a service's tokens, or of a value beside a service's name.
 type token struct {
@@ -30,7 +52,7 @@ const Context = "secret"
 // Classes lists the classes of places.
 func Classes() []string {
 	all := []string{Context, "private_key"}
-	for _, t := range tokens {
+	for _, t := range tokens() {
 		all = append(all, t.class)
 	}
 	slices.Sort(all)
