@@ -29,7 +29,7 @@ var mayImport = map[string][]string{
 	"builders/yamldoc":     {"internal/...", "builders/finding", "ttc/ledger"},
 	"builders/schema":      {"internal/...", "builders/finding", "builders/yamldoc", "ttc/ledger"},
 	"ttc/internal/...":     {},
-	"ttc/pyvalue":          {"ttc/json", "ttc/internal/escape", "ttc/internal/pytext"},
+	"ttc/pyvalue":          {"ttc/json", "ttc/internal/pytext"},
 	"ttc/chat":             {"ttc/json"},
 	"ttc/chat/...":         {"ttc/chat", "ttc/json", "ttc/pyvalue", "ttc/internal/pytext"},
 	"ttc":                  {"ttc/chat", "ttc/json", "ttc/ledger"},

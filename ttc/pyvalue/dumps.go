@@ -8,8 +8,6 @@ import (
 	"sort"
 	"strconv"
 
-	"github.com/nat-go/nat-go/ttc/internal/escape"
-	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
@@ -194,19 +192,17 @@ func (o *Dump) key(dst []byte, k Value, mark Marker) ([]byte, error) {
 }
 
 // text appends a JSON string: control characters, quotes and backslashes are escaped, and non-ASCII characters too if
-// the options say so. Tool results are long and full of quotes, so what can't be done in larger blocks is examined and
-// copied eight bytes at a time, and again after each quote among them.
+// the options say so. Tool results are long and full of quotes, so eight bytes are examined and copied at a time, and
+// again after each quote among them.
 func (o *Dump) text(dst []byte, v Value, mark Marker) []byte {
-	s := v.text()
 	mark.at(v, len(dst))
+	s := v.text()
+	if o.ASCII {
+		return json.AppendASCII(dst, s)
+	}
 	dst = append(dst, '"')
 	i := 0
 next:
-	if !o.ASCII && len(s)-i >= 16 {
-		var done int
-		dst, done = escape.Blocks(dst, s[i:])
-		i += done
-	}
 	n, room := len(dst), dst[:cap(dst)]
 	for len(s)-i >= 8 {
 		if len(room)-n < 24 { // eight escapes, and what is copied beyond them
@@ -216,12 +212,12 @@ next:
 		w := binary.LittleEndian.Uint64([]byte(s[i : i+8]))
 		binary.LittleEndian.PutUint64(room[n:n+8], w)
 		done := 0 // how many of the eight are done; room[n] is for the next one
-		for special := escapes(w, o.ASCII); special != 0; special &= special - 1 {
+		for special := escapes(w); special != 0; special &= special - 1 {
 			k := bits.TrailingZeros64(special) / 8
 			rest := w >> (8 * k & 63)
 			n += k - done
 			if c := byte(rest); c != '"' && c != '\\' { // few of them
-				dst, i = o.escape(room[:n], s, i+k)
+				dst, i = json.AppendEscape(room[:n], rune(c)), i+k+1
 				goto next
 			}
 			room[n] = '\\'
@@ -232,45 +228,22 @@ next:
 		n += 8 - done
 		i += 8
 	}
-	if dst = room[:n]; isPlain(s[i:], o.ASCII) {
-		return append(append(dst, s[i:]...), '"')
-	}
-	for i < len(s) {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' && (c < 0x7f || !o.ASCII) {
+	dst = room[:n]
+	for ; i < len(s); i++ {
+		if c := s[i]; c >= ' ' && c != '"' && c != '\\' {
 			dst = append(dst, c)
-			i++
-			continue
+		} else {
+			dst = json.AppendEscape(dst, rune(c))
 		}
-		dst, i = o.escape(dst, s, i)
 	}
 	return append(dst, '"')
 }
 
-// isPlain reports whether a few bytes need no escaping in a JSON string.
-func isPlain(s string, ascii bool) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f && ascii {
-			return false
-		}
-	}
-	return true
-}
-
 // escapes has the high bit set for those of eight bytes that need escaping in a JSON string.
-func escapes(w uint64, ascii bool) uint64 {
+func escapes(w uint64) uint64 {
 	const ones, high, low = 0x0101010101010101, 0x8080808080808080, 0x7f7f7f7f7f7f7f7f
 	seven := w & low
 	// With bit 1 flipped, a quote and what precedes a space are less than 0x21, and nothing else is.
 	plain := ((seven ^ ones*2) + ones*(0x80-0x21)) & ((seven ^ ones*'\\') + low)
-	if ascii {
-		return ^(plain &^ w &^ (seven + ones)) & high
-	}
 	return ^(plain | w) & high
-}
-
-// escape appends the escape of the character at s[i:] and returns the position of the next one.
-func (o *Dump) escape(dst []byte, s string, i int) ([]byte, int) {
-	r, size := pytext.DecodeRune(s[i:])
-	return json.AppendEscape(dst, r), i + size
 }
