@@ -1,7 +1,6 @@
 package template
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/internal/pytext"
@@ -32,10 +31,7 @@ func (st *state) attributeOf(v val, name string) (val, bool) {
 	case pyvalue.KindDict:
 		table = st.lib.dicts
 	case pyvalue.KindList, pyvalue.KindTuple:
-		if name == "copy" && v.Kind() == pyvalue.KindTuple {
-			return missing, false
-		}
-		table = st.lib.lists
+		table = nil // no template calls the methods that don't change a list
 	case pyvalue.KindObject:
 		return st.objectAttribute(v, name)
 	}
@@ -48,36 +44,11 @@ func (st *state) attributeOf(v val, name string) (val, bool) {
 }
 
 func boundMethod(self val, name string, m method) val {
-	c := &callable{builtinKind, name, self, func(st *state, a *args) val {
+	return pyvalue.OfObject(&callable{builtinKind, name, func(st *state, a *args) val {
 		st.reads(self)
 		st.reads(a.plain...)
 		return m(st, self, a)
-	}}
-	if self.Kind() == pyvalue.KindStr {
-		c.kind, c.name = textMethod(self, name)
-	}
-	return pyvalue.OfObject(c)
-}
-
-// textMethod returns what Python prints a text's method as: Markup overrides most, and the sandbox wraps format.
-func textMethod(self val, name string) (callableKind, string) {
-	class := "str."
-	if isMarkup(self) {
-		class = "Markup."
-	}
-	switch {
-	case name == "format":
-		return functionKind, class + name
-	case isMarkup(self) && !slices.Contains(notOverridden, name):
-		return methodKind, class + name
-	}
-	return builtinKind, name
-}
-
-// notOverridden are the methods of str that Markup has as they are.
-var notOverridden = []string{
-	"count", "endswith", "find", "index", "isalnum", "isalpha", "isdigit", "islower", "isnumeric", "isspace", "isupper",
-	"rfind", "rindex", "startswith",
+	}})
 }
 
 // isDunder reports whether v has __name__.
@@ -119,12 +90,6 @@ func (st *state) objectAttribute(v val, name string) (val, bool) {
 			return pyvalue.Int(o.stop), true
 		case "step":
 			return pyvalue.Int(o.step), true
-		case "index", "count":
-			m := st.lib.lists[name]
-			return boundMethod(v, name, func(st *state, _ val, a *args) val {
-				a.positional("range."+name, 1, 1)
-				return m(st, pyvalue.NewList(st.list(v)), a)
-			}), true
 		}
 	case *callable:
 		if name == "__name__" {

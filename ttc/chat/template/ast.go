@@ -122,25 +122,11 @@ type arguments struct {
 	plain  []node
 	names  []string // of keywords
 	values []node
-	star   node // *args or nil
-	stars  node // **kwargs or nil
 }
 
-func (a *arguments) empty() bool {
-	return len(a.plain)+len(a.names) == 0 && a.star == nil && a.stars == nil
-}
+func (a *arguments) empty() bool { return len(a.plain)+len(a.names) == 0 }
 
-func (a *arguments) nodes() []node {
-	out := append([]node(nil), a.plain...)
-	out = append(out, a.values...)
-	if a.star != nil {
-		out = append(out, a.star)
-	}
-	if a.stars != nil {
-		out = append(out, a.stars)
-	}
-	return out
-}
+func (a *arguments) nodes() []node { return concat(a.plain, a.values) }
 
 // Statements.
 type (
@@ -177,11 +163,6 @@ type (
 		filter *filterNode
 		body   []node
 	}
-	withNode struct {
-		pos
-		targets, values []node
-		body            []node
-	}
 	setNode struct {
 		pos
 		target, value node
@@ -189,13 +170,7 @@ type (
 	setBlockNode struct {
 		pos
 		target node
-		filter *filterNode // or nil
 		body   []node
-	}
-	loaderNode struct { // extends, include, import, from: there is nothing to load from
-		pos
-		tag  string
-		expr node
 	}
 	breakNode    struct{ pos }
 	continueNode struct{ pos }
@@ -280,17 +255,10 @@ func statementChildren(n node) []node {
 		return statementChildren(n.macro)
 	case *filterBlockNode:
 		return concat(n.body, []node{n.filter})
-	case *withNode:
-		return concat(n.targets, n.values, n.body)
 	case *setNode:
 		return []node{n.target, n.value}
 	case *setBlockNode:
-		if n.filter != nil {
-			return concat([]node{n.target, n.filter}, n.body)
-		}
 		return concat([]node{n.target}, n.body)
-	case *loaderNode:
-		return present(n.expr)
 	}
 	return nil
 }

@@ -77,9 +77,8 @@ func (v variable) activation(st *state) *activation {
 }
 
 type compiler struct {
-	lib     *library
-	from    []string // names of the variables the template reads
-	folding bool     // inside an expression whose value jinja2 prints at compile time
+	lib  *library
+	from []string // names of the variables the template reads
 }
 
 // given returns the index in state.given of a variable passed to the template.
@@ -185,20 +184,10 @@ func (c *compiler) statement(n node, f *frame) stmt {
 		return c.generation(n, f)
 	case *filterBlockNode:
 		return c.filterBlock(n, f)
-	case *withNode:
-		return c.with(n, f)
 	case *breakNode:
 		return c.jump(n.pos, f, flowBreak, "'break' outside loop")
 	case *continueNode:
 		return c.jump(n.pos, f, flowContinue, "'continue' not properly in loop")
-	case *loaderNode:
-		if n.expr != nil {
-			f.sym.scan(n.expr)
-		}
-		return func(st *state) flow {
-			throwAt(n.at(), "TypeError", "%s: a chat template can't load another template", n.tag)
-			return flowOn
-		}
 	}
 	throwAt(n.at(), "TemplateSyntaxError", "unexpected statement")
 	return nil
@@ -260,10 +249,6 @@ func (c *compiler) constantTexts(items []node) (string, int) {
 
 // print compiles the printing of an expression.
 func (c *compiler) print(item node, f *frame) stmt {
-	if isConstant(item) {
-		c.folding = true
-		defer func() { c.folding = false }()
-	}
 	switch item := item.(type) {
 	case *binaryNode:
 		return c.printSum(item, f)
@@ -514,14 +499,7 @@ func (c *compiler) namespaceChecks(target node, f *frame) []func(st *state) {
 func (c *compiler) setBlock(n *setBlockNode, f *frame) stmt {
 	in := f.inner()
 	in.sym.scan(n.body...)
-	if n.filter != nil {
-		in.sym.scan(n.filter)
-	}
 	enter, body, to := c.enter(in), c.body(n.body, in), c.assign(n.target, f)
-	var filter func(st *state, v val) val
-	if n.filter != nil {
-		filter = c.filterOf(n.filter, in)
-	}
 	at := n.at()
 	return func(st *state) flow {
 		enter(st)
@@ -531,9 +509,6 @@ func (c *compiler) setBlock(n *setBlockNode, f *frame) stmt {
 			return fl
 		}
 		v := st.pop()
-		if filter != nil {
-			v = filter(st, v)
-		}
 		st.pos = at
 		to(st, v)
 		return flowOn
@@ -567,72 +542,3 @@ func (st *state) printText(v val) {
 	}
 	st.print(v)
 }
-
-func (c *compiler) with(n *withNode, f *frame) stmt {
-	in := f.inner()
-	in.sym.scan(n.targets...)
-	in.sym.scan(n.body...)
-	enter := c.enter(in)
-	type pair struct {
-		to    func(*state, val)
-		value expr
-	}
-	pairs := make([]pair, len(n.targets))
-	for i := range n.targets {
-		pairs[i] = pair{c.assign(n.targets[i], in), c.expr(n.values[i], f)}
-	}
-	body := c.body(n.body, in)
-	return func(st *state) flow {
-		st.step()
-		enter(st)
-		for i := range pairs {
-			pairs[i].to(st, pairs[i].value(st))
-		}
-		return body(st)
-	}
-}
-
-// isConstant reports whether jinja2 computes the value of an expression at compile time.
-func isConstant(n node) bool {
-	switch n := n.(type) {
-	case *constNode:
-		return true
-	case *condNode:
-		if is, ok := truthOf(n.test); ok && is {
-			return isConstant(n.then)
-		} else if n.otherwise == nil {
-			return false
-		} else if ok {
-			return isConstant(n.otherwise)
-		}
-	case *filterNode:
-		if n.node == nil || slices.Contains(contextFilters, n.name) {
-			return false
-		}
-	case *logicNode:
-		if is, ok := truthOf(n.left); ok && is == n.or {
-			return isConstant(n.left) // it never looks at the right side
-		}
-	case *testNode, *concatNode, *tupleNode, *listNode, *dictNode, *binaryNode, *notNode, *unaryNode, *compareNode,
-		*sliceNode, *attrNode, *itemNode:
-	default:
-		return false
-	}
-	return !slices.ContainsFunc(children(n), func(e node) bool { return !isConstant(e) })
-}
-
-// truthOf is the truth of a literal, or of literals joined by and and or, if it is one.
-func truthOf(n node) (is, ok bool) {
-	switch n := n.(type) {
-	case *constNode:
-		return n.value.Truth(), true
-	case *logicNode:
-		if is, ok = truthOf(n.left); ok && is != n.or {
-			return truthOf(n.right)
-		}
-	}
-	return is, ok
-}
-
-// contextFilters are filters that jinja2 applies only at render time.
-var contextFilters = []string{"map", "select", "reject", "selectattr", "rejectattr"}

@@ -97,12 +97,8 @@ func (c *compiler) item(n *itemNode, f *frame) expr {
 	of, at := c.expr(n.node, f), n.at()
 	if s, ok := n.index.(*sliceNode); ok {
 		start, stop, step := c.optional(s.start, f), c.optional(s.stop, f), c.optional(s.step, f)
-		folding := c.folding // jinja2 evaluates constants on a path where a failing slice is undefined
 		return func(st *state) val {
 			v, i, j, k := of(st), start(st), stop(st), step(st)
-			if folding && !canSlice(v) && asUndefined(v) == nil {
-				return undefinedIn(v, pyvalue.Str("slice"))
-			}
 			st.pos = at
 			return st.slice(v, i, j, k)
 		}
@@ -413,33 +409,15 @@ func (c *compiler) arguments(a *arguments, f *frame) func(st *state) *args {
 		seen[name] = true
 	}
 	plain, values := c.exprs(a.plain, f), c.exprs(a.values, f)
-	if a.star == nil && a.stars == nil {
-		if len(plain) == 0 && len(values) == 0 {
-			return func(st *state) *args { return &st.none }
-		}
-		if given := constants(a); given != nil {
-			names, plain, named := a.names, given[:len(plain):len(plain)], given[len(plain):]
-			return func(st *state) *args { return st.newArgs(plain, names, named) }
-		}
-		names := a.names
-		return func(st *state) *args {
-			return st.newArgs(evaluate(st, plain), names, evaluate(st, values))
-		}
+	if a.empty() {
+		return func(st *state) *args { return &st.none }
 	}
-	star, stars := c.optional(a.star, f), c.optional(a.stars, f)
-	hasStar, hasStars, names := a.star != nil, a.stars != nil, a.names
-	return func(st *state) *args {
-		out := st.newArgs(evaluate(st, plain), nil, nil)
-		if hasStar {
-			out.plain = append(out.plain, st.list(star(st))...)
-		}
-		out.names = append(out.names, names...)
-		out.named = evaluate(st, values)
-		if hasStars {
-			out.addDict(stars(st))
-		}
-		return out
+	names := a.names
+	if given := constants(a); given != nil {
+		plain, named := given[:len(plain):len(plain)], given[len(plain):]
+		return func(st *state) *args { return st.newArgs(plain, names, named) }
 	}
+	return func(st *state) *args { return st.newArgs(evaluate(st, plain), names, evaluate(st, values)) }
 }
 
 // constants returns the values of arguments that are all literals, else nil.
@@ -453,27 +431,6 @@ func constants(a *arguments) []val {
 		out = append(out, k.value)
 	}
 	return out
-}
-
-func (a *args) addDict(v val) {
-	defined(v)
-	d := v.Dict()
-	if d == nil {
-		throw("TypeError", "argument after ** must be a mapping, not %s", v.TypeName())
-	}
-	for i := range d.Len() {
-		k, item := d.At(i)
-		if k.Kind() != pyvalue.KindStr {
-			throw("TypeError", "keywords must be strings")
-		}
-		if _, ok := a.get(k.Text()); ok {
-			throw("TypeError", "got multiple values for keyword argument '%s'", k.Text())
-		}
-		a.st.spend(2 * valueSize)
-		a.st.left -= int64(len(a.names)) // which were looked through
-		a.names = append(a.names, k.Text())
-		a.named = append(a.named, item)
-	}
 }
 
 func (c *compiler) callExpr(n *callNode, f *frame) expr {
@@ -523,6 +480,14 @@ func noFilter(at int32, class, name, found string) {
 		throwAt(at, unsupportedError, "the filter %s is not supported in chat templates", name)
 	}
 	throwAt(at, class, "No filter named '%s'%s.", name, found)
+}
+
+// noTest raises an error about a test that this engine doesn't have.
+func noTest(at int32, class, name, found string) {
+	if slices.Contains(unsupportedTests, name) {
+		throwAt(at, unsupportedError, "the test %s is not supported in chat templates", name)
+	}
+	throwAt(at, class, "No test named '%s'%s.", name, found)
 }
 
 // filter compiles the application of a filter to a value.
@@ -588,10 +553,10 @@ func (c *compiler) test(n *testNode, f *frame) func(st *state) bool {
 	fn := c.lib.tests[name]
 	if fn == nil {
 		if !f.soft {
-			throwAt(at, "TemplateAssertionError", "No test named '%s'.", name)
+			noTest(at, "TemplateAssertionError", name, "")
 		}
 		return func(*state) bool {
-			throwAt(at, "TemplateRuntimeError", "No test named '%s' found.", name)
+			noTest(at, "TemplateRuntimeError", name, " found")
 			return false
 		}
 	}

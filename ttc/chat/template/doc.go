@@ -7,8 +7,8 @@
 //
 // Settings are those of transformers: the immutable sandbox, trim_blocks, lstrip_blocks, loop controls, generation
 // blocks, and its tojson, raise_exception and strftime_now; the reference is jinja2 3.1 under CPython 3.11. The engine
-// has what public chat templates use of jinja2, and leaves out the rest: template inheritance, autoescape, call blocks
-// and recursive loops, filters such as urlize and wordwrap, format specifications, sets, and arithmetic beyond 64 bits.
+// has what public chat templates use of jinja2, and lacks the rest: template inheritance, autoescape, call blocks and
+// recursive loops, filters such as urlize and sum, str.format, sets, powers, and arithmetic beyond 64 bits.
 // A template that asks for it gets an UnsupportedError that names it. The clock is never read.
 //
 // Templates and conversations are untrusted: steps, bytes, nesting and call depth have limits (Limits). What Python

@@ -15,7 +15,7 @@ func TestShortcuts(t *testing.T) {
 		"{{ 'abc'[1] }}{{ {0: 5}[0] }}{{ [1, 2, 3][1:][1:][0] }}{{ (1, 2)[:1] }}":   "b53(1,)",
 		"{{ 'a' + 'b' + 'c' }}{{ 'x' ~ 'y' }}{{ 1 + 2 }}{{ 'a' }}{{ 'b' }}c":        "abcxy3abc",
 		"{% set d = {'items': 1, 'k': {'n': [4]}} %}{{ d['items'] }}{{ d.k.n[0] }}": "14",
-		"{% set d = {'items': 1} %}{{ d.items is callable }}{{ d.k is defined }}":   "TrueFalse",
+		"{% set d = {'items': 1} %}{{ d.items is mapping }}{{ d.k is defined }}":    "FalseFalse",
 		"{{ 1 < 2 }}{{ 2 <= 2 }}{{ 3 > 4 }}{{ 4 >= 4 }}{{ 1 != 2 }}":                "TrueTrueFalseTrueTrue",
 		"{% set m = {'a': 'x', 'b': ['y', 'z']} %}" +
 			"{{ 1 if m.a == 'w' or m.a == 'x' or m.a == 'y' else 2 }}" +

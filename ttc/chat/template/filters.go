@@ -5,8 +5,6 @@ import (
 )
 
 var filters = map[string]filterFunc{
-	"abs":        absFilter,
-	"attr":       attrFilter,
 	"capitalize": textFilter("capitalize", (*state).capitalize),
 	"count":      lengthFilter,
 	"d":          defaultFilter,
@@ -15,7 +13,6 @@ var filters = map[string]filterFunc{
 	"e":          escapeFilter,
 	"escape":     escapeFilter,
 	"first":      firstFilter,
-	"float":      floatFilter,
 	"indent":     indentFilter,
 	"int":        intFilter,
 	"items":      itemsFilter,
@@ -25,8 +22,6 @@ var filters = map[string]filterFunc{
 	"list":       listFilter,
 	"lower":      textFilter("lower", (*state).lower),
 	"map":        mapFilter,
-	"max":        extremeFilter("max", ">"),
-	"min":        extremeFilter("min", "<"),
 	"reject":     selectFilter("reject", false, false),
 	"rejectattr": selectFilter("rejectattr", true, false),
 	"replace":    replaceFilter,
@@ -36,11 +31,8 @@ var filters = map[string]filterFunc{
 	"selectattr": selectFilter("selectattr", true, true),
 	"sort":       sortFilter,
 	"string":     func(st *state, v val, a *args) val { a.bind("string", 0); return st.softText(v) },
-	"sum":        sumFilter,
-	"title":      titleFilter,
 	"tojson":     tojsonFilter,
 	"trim":       trimFilter,
-	"unique":     uniqueFilter,
 	"upper":      textFilter("upper", (*state).upper),
 }
 
@@ -49,20 +41,6 @@ func textFilter(name string, f func(st *state, v val) val) filterFunc {
 		a.bind(name, 0)
 		return f(st, st.softText(v))
 	}
-}
-
-// attrFilter is getattr without falling back to the item.
-func attrFilter(st *state, v val, a *args) val {
-	name := a.bind("attr", 1, "name")[0]
-	if name.Kind() != pyvalue.KindStr {
-		throw("TypeError", "attribute name must be string, not '%s'", name.TypeName())
-	}
-	if name.Text() != "" {
-		if x, ok := st.attributeOf(v, name.Text()); ok {
-			return st.safe(v, x, name.Text())
-		}
-	}
-	return undefinedIn(v, name)
 }
 
 func lengthFilter(_ *state, v val, a *args) val {

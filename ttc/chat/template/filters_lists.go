@@ -109,7 +109,7 @@ func lastFilter(st *state, v val, a *args) val {
 func reverseFilter(st *state, v val, a *args) val {
 	a.bind("reverse", 0)
 	if v.Kind() == pyvalue.KindStr {
-		return st.sliceText(v, pyvalue.None, pyvalue.None, pyvalue.Int(-1))
+		throwUnsupported("the filter reverse of a text")
 	}
 	if items, ok := st.backwards(v); ok {
 		it := slice(items)
@@ -150,34 +150,6 @@ func listFilter(st *state, v val, a *args) val {
 	return pyvalue.NewList(append([]val(nil), items...))
 }
 
-func extremeFilter(name, op string) filterFunc {
-	return func(st *state, v val, a *args) val {
-		p := a.bind(name, 0, "case_sensitive", "attribute")
-		get := st.attrGetter(or(p[1], pyvalue.None), pyvalue.None)
-		key := func(v val) val {
-			if or(p[0], pyvalue.False).Truth() {
-				return get(v)
-			}
-			return st.ignoreCase(get(v))
-		}
-		it := st.mustIterate(v)
-		best, ok := it.next()
-		if !ok {
-			return undefinedHint("No aggregated item, sequence was empty.")
-		}
-		bestKey := key(best)
-		for {
-			item, ok := it.next()
-			if !ok {
-				return best
-			}
-			if k := key(item); st.holds(op, k, bestKey) {
-				best, bestKey = item, k
-			}
-		}
-	}
-}
-
 func sortFilter(st *state, v val, a *args) val {
 	p := a.bind("sort", 0, "reverse", "case_sensitive", "attribute")
 	sensitive := or(p[1], pyvalue.False).Truth()
@@ -201,56 +173,4 @@ func sortFilter(st *state, v val, a *args) val {
 		keys[i] = pyvalue.NewList(parts)
 	}
 	return pyvalue.NewList(st.sorted(items, keys, isSet(p[0])))
-}
-
-func sumFilter(st *state, v val, a *args) val {
-	p := a.bind("sum", 0, "attribute", "start")
-	get := st.attrGetter(or(p[0], pyvalue.None), pyvalue.None)
-	total := or(p[1], pyvalue.Int(0))
-	if total.Kind() == pyvalue.KindStr {
-		throw("TypeError", "sum() can't sum strings [use ''.join(seq) instead]")
-	}
-	it := st.mustIterate(v)
-	for {
-		item, ok := it.next()
-		if !ok {
-			return total
-		}
-		st.step()
-		total = st.arithmetic("+", total, get(item))
-	}
-}
-
-func uniqueFilter(st *state, v val, a *args) val {
-	p := a.bind("unique", 0, "case_sensitive", "attribute")
-	get := st.attrGetter(or(p[1], pyvalue.None), pyvalue.None)
-	sensitive := or(p[0], pyvalue.False).Truth()
-	seen := &pyvalue.Dict{}
-	var it iterator
-	started := false
-	return st.newGenerator("sync_do_unique", func() (val, bool) {
-		if !started {
-			it = st.mustIterate(v)
-		}
-		started = true
-		for {
-			item, ok := it.next()
-			if !ok {
-				return missing, false
-			}
-			st.step()
-			key := get(item)
-			if !sensitive {
-				key = st.ignoreCase(key)
-			}
-			st.hashes(key)
-			known, err := seen.Contains(key)
-			check(err)
-			if !known {
-				st.spend(4 * valueSize)
-				check(seen.Set(key, pyvalue.True))
-				return item, true
-			}
-		}
-	})
 }

@@ -85,7 +85,7 @@ func selectFilter(name string, byAttribute, keep bool) filterFunc {
 			rest := st.newArgs(plain[1:], a.names, a.named)
 			return func(item val) (val, bool) {
 				if test == nil {
-					throw("TemplateRuntimeError", "No test named %s.", reprOf(plain[0]))
+					noTest(st.pos, "TemplateRuntimeError", plain[0].Text(), "")
 				}
 				of := get(item)
 				st.step()

@@ -144,31 +144,3 @@ func trimFilter(st *state, v val, a *args) val {
 	}
 	return st.strip(st.softText(v), chars, true, true)
 }
-
-// titleFilter is jinja2's title: words begin after white space and - ( { [ <.
-func titleFilter(st *state, v val, a *args) val {
-	a.bind("title", 0)
-	v = st.softText(v)
-	s := v.Text()
-	first, last := 0, -1 // where the word begins, and the preceding character
-	return st.mapRunes(str(s, plainProv(provOf(v))), func(dst []byte, at int, r rune) []byte {
-		if at <= last || isWordBreak(r) { // mapRunes passes over the text twice if lengths change
-			first = at
-		}
-		last = at
-		switch {
-		case isWordBreak(r):
-			_, n := pytext.DecodeRune(s[at:])
-			first = at + n
-			return pytext.AppendRune(dst, r)
-		case first == at:
-			return pytext.AppendUpper(dst, r)
-		}
-		_, n := pytext.DecodeRune(s[first:])
-		return appendLower(dst, s[first+n:], at-first-n, r) // jinja2 lower-cases the rest of the word separately
-	})
-}
-
-func isWordBreak(r rune) bool {
-	return pytext.IsSpace(r) || r == '-' || r == '(' || r == '{' || r == '[' || r == '<'
-}

@@ -1,7 +1,6 @@
 package template
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/pyvalue"
@@ -77,57 +76,4 @@ func (st *state) writeConverted(b *builder, format, v val, digits bool) {
 		text = st.escape(text)
 	}
 	b.write(text.Text(), provOf(text))
-}
-
-// formatMethod is str.format for fields without attributes, conversions and specifications: {}, {0} and {name}.
-func formatMethod(st *state, self val, a *args) val {
-	var b builder
-	s, p := self.Text(), provOf(self)
-	for at, auto := 0, 0; at < len(s); {
-		i := strings.IndexAny(s[at:], "{}")
-		if i < 0 {
-			b.writeSlice(s, p, at, len(s))
-			break
-		}
-		b.writeSlice(s, p, at, at+i)
-		at += i
-		if at+1 < len(s) && s[at+1] == s[at] {
-			b.writeSlice(s, p, at, at+1)
-			at += 2
-			continue
-		}
-		end := strings.IndexByte(s[at:], '}')
-		if end <= 0 {
-			throw("ValueError", "a single '%c' in a format string", s[at])
-		}
-		name := s[at+1 : at+end]
-		if name == "" {
-			name = strconv.Itoa(auto)
-			auto++
-		}
-		st.writeConverted(&b, self, a.field(name), false)
-		at += end + 1
-		st.step()
-		st.room(b.size())
-	}
-	st.spend(b.size())
-	return st.like(self, b.value())
-}
-
-// field returns the argument that a replacement field names.
-func (a *args) field(name string) val {
-	if i, err := strconv.Atoi(name); err == nil {
-		if i < 0 || i >= len(a.plain) {
-			throw("IndexError", "Replacement index %d out of range for positional args tuple", i)
-		}
-		return a.plain[i]
-	}
-	if strings.ContainsAny(name, ".[!:{") {
-		throwUnsupported("the replacement field {" + name + "}")
-	}
-	v, ok := a.get(name)
-	if !ok {
-		throw("KeyError", "'%s'", name)
-	}
-	return v
 }

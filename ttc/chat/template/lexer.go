@@ -1,7 +1,6 @@
 package template
 
 import (
-	"math/big"
 	"strconv"
 	"strings"
 	"unicode"
@@ -122,15 +121,8 @@ func (l *lexer) root() {
 		sign = l.src[after]
 		after++
 	}
-	rawEnd := -1
-	if kind == '%' {
-		rawEnd = l.rawTag(after, "raw")
-	}
 	l.data(l.stripped(text, sign, kind == '{'), start)
 	switch {
-	case rawEnd >= 0:
-		l.advance(rawEnd)
-		l.rawBlock(at)
 	case kind == '#':
 		l.advance(after)
 		l.comment(at)
@@ -164,22 +156,6 @@ func (l *lexer) skipSpace(at int) int {
 	return len(l.src) - len(strings.TrimLeftFunc(l.src[at:], pytext.IsSpace))
 }
 
-// rawTag matches `\s*word\s*(-%}\s*|%})` at a place after the opening and returns the end of the match, or -1.
-func (l *lexer) rawTag(at int, word string) int {
-	at = l.skipSpace(at)
-	if !strings.HasPrefix(l.src[at:], word) {
-		return -1
-	}
-	at = l.skipSpace(at + len(word))
-	switch {
-	case strings.HasPrefix(l.src[at:], "-%}"):
-		return l.skipSpace(at + 3)
-	case strings.HasPrefix(l.src[at:], "%}"):
-		return at + 2
-	}
-	return -1
-}
-
 // closing matches the end of a block tag or comment: `+%}`, `-%}\s*` or `%}\n?`. It returns the end of the match, or
 // -1.
 func (l *lexer) closing(at int, end string) int {
@@ -210,37 +186,6 @@ func (l *lexer) comment(open int) {
 		at--
 	}
 	l.advance(l.closing(at, "#}"))
-}
-
-func (l *lexer) rawBlock(open int) {
-	start := l.pos
-	for at := start; ; {
-		i := strings.Index(l.src[at:], "{%")
-		if i < 0 {
-			throwAt(int32(open), "TemplateSyntaxError", "Missing end of raw directive")
-		}
-		at += i
-		after := at + 2
-		sign := byte(0)
-		if after < len(l.src) && (l.src[after] == '-' || l.src[after] == '+') {
-			sign = l.src[after]
-			after++
-		}
-		if end := l.endRaw(after); end >= 0 {
-			l.data(l.stripped(l.src[start:at], sign, false), start)
-			l.advance(end)
-			return
-		}
-		at += 2
-	}
-}
-
-func (l *lexer) endRaw(at int) int {
-	at = l.skipSpace(at)
-	if !strings.HasPrefix(l.src[at:], "endraw") {
-		return -1
-	}
-	return l.closing(l.skipSpace(at+len("endraw")), "%}")
 }
 
 // tag reads the tokens of a print statement or block up to its end.
@@ -346,16 +291,10 @@ func (l *lexer) operator() {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// digits reads (_?\d)* after at least one digit.
-func (l *lexer) digits(at int, ok func(byte) bool) int {
-	for at < len(l.src) {
-		if ok(l.src[at]) {
-			at++
-		} else if l.src[at] == '_' && at+1 < len(l.src) && ok(l.src[at+1]) {
-			at += 2
-		} else {
-			break
-		}
+// digits returns where the digits end that begin at a place.
+func (l *lexer) digits(at int) int {
+	for at < len(l.src) && isDigit(l.src[at]) {
+		at++
 	}
 	return at
 }
@@ -363,7 +302,7 @@ func (l *lexer) digits(at int, ok func(byte) bool) int {
 func (l *lexer) number() {
 	start := l.pos
 	if end, ok := l.floatEnd(); ok {
-		f, err := strconv.ParseFloat(strings.ReplaceAll(l.src[start:end], "_", ""), 64)
+		f, err := strconv.ParseFloat(l.src[start:end], 64)
 		if err != nil && f == 0 {
 			throwAt(int32(start), "TemplateSyntaxError", "bad number %q", l.src[start:end])
 		}
@@ -371,12 +310,15 @@ func (l *lexer) number() {
 		l.advance(end)
 		return
 	}
-	end := l.intEnd()
-	i, ok := new(big.Int).SetString(strings.ToLower(l.src[start:end]), 0)
-	if !ok || end-start > 4300 {
-		throwAt(int32(start), "TemplateSyntaxError", "bad number")
+	end := l.digits(start)
+	i, err := strconv.ParseInt(l.src[start:end], 10, 64)
+	if err != nil {
+		tooLarge()
 	}
-	l.tokens = append(l.tokens, token{kind: tokNumber, num: pyvalue.BigInt(i), pos: int32(start), text: "integer"})
+	if l.src[start] == '0' && l.nameEnd() > start+1 || end < len(l.src) && l.src[end] == '_' {
+		throwAt(int32(start), unsupportedError, "a number in another notation than 123 is not supported in chat templates")
+	}
+	l.tokens = append(l.tokens, token{kind: tokNumber, num: pyvalue.Int(i), pos: int32(start), text: "integer"})
 	l.advance(end)
 }
 
@@ -384,9 +326,9 @@ func (l *lexer) floatEnd() (int, bool) {
 	if l.pos > 0 && l.src[l.pos-1] == '.' {
 		return 0, false
 	}
-	at, ok := l.digits(l.pos, isDigit), false
+	at, ok := l.digits(l.pos), false
 	if at+1 < len(l.src) && l.src[at] == '.' && isDigit(l.src[at+1]) {
-		at, ok = l.digits(at+1, isDigit), true
+		at, ok = l.digits(at+1), true
 	}
 	if at < len(l.src) && (l.src[at] == 'e' || l.src[at] == 'E') {
 		e := at + 1
@@ -394,32 +336,10 @@ func (l *lexer) floatEnd() (int, bool) {
 			e++
 		}
 		if e < len(l.src) && isDigit(l.src[e]) {
-			at, ok = l.digits(e, isDigit), true
+			at, ok = l.digits(e), true
 		}
 	}
 	return at, ok
-}
-
-func (l *lexer) intEnd() int {
-	at := l.pos
-	if l.src[at] == '0' && at+1 < len(l.src) {
-		var in func(byte) bool
-		switch l.src[at+1] {
-		case 'b', 'B':
-			in = func(c byte) bool { return c == '0' || c == '1' }
-		case 'o', 'O':
-			in = func(c byte) bool { return c >= '0' && c <= '7' }
-		case 'x', 'X':
-			in = func(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
-		}
-		if in != nil {
-			if end := l.digits(at+2, in); end > at+2 {
-				return end
-			}
-		}
-		return l.digits(at+1, func(c byte) bool { return c == '0' })
-	}
-	return l.digits(at, isDigit)
 }
 
 func (l *lexer) str(quote byte) {

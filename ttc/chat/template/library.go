@@ -7,7 +7,6 @@ type library struct {
 	globals map[string]val
 	strings map[string]method // of str
 	dicts   map[string]method // of dict
-	lists   map[string]method // of list and tuple
 }
 
 type (
@@ -24,5 +23,4 @@ var builtins = &library{
 	globals: globals,
 	strings: stringMethods,
 	dicts:   dictMethods,
-	lists:   listMethods,
 }

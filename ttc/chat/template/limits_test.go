@@ -14,9 +14,8 @@ import (
 // bytes of template could read terabytes.
 func TestReadingCounts(t *testing.T) {
 	for _, expr := range []string{
-		"s[5]", "s[0:1]", "s | length", "s.find('zz')", "s.count('zz')", "s.startswith(s)", "s == u",
-		"s is lower",
-		"s | first", "(s | attr('find'))('zz')", "[s] | map('length') | list", "[s] | select('lower') | list",
+		"s[5]", "s[0:1]", "s | length", "s.startswith(s)", "s == u",
+		"s | first", "[s] | map('length') | list", "[s] | select('in', s) | list",
 		"'x'.strip(s)",
 	} {
 		t.Run(expr, func(t *testing.T) {

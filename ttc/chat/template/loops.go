@@ -16,7 +16,6 @@ type loop struct {
 	after   val
 	current val
 	before  val
-	changed []val // arguments of the last call of changed()
 }
 
 func (*loop) TypeName() string { return "LoopContext" }
@@ -106,10 +105,6 @@ func (l *loop) attribute(name string) (val, bool) {
 		return pyvalue.Int(int64(l.length() - l.index0)), true
 	case "revindex0":
 		return pyvalue.Int(int64(l.length() - l.index0 - 1)), true
-	case "depth":
-		return pyvalue.Int(1), true
-	case "depth0":
-		return pyvalue.Int(0), true
 	case "previtem":
 		if l.index0 == 0 {
 			return undefinedHint("there is no previous item"), true
@@ -120,35 +115,10 @@ func (l *loop) attribute(name string) (val, bool) {
 			return v, true
 		}
 		return undefinedHint("there is no next item"), true
-	case "cycle":
-		return methodOf(pyvalue.OfObject(l), "LoopContext.cycle", l.cycle), true
-	case "changed":
-		return methodOf(pyvalue.OfObject(l), "LoopContext.changed", l.isChanged), true
+	case "changed", "cycle", "depth", "depth0":
+		throwUnsupported("loop." + name)
 	}
 	return missing, false
-}
-
-func (l *loop) cycle(_ *state, a *args) val {
-	if len(a.names) > 0 {
-		throw("TypeError", "cycle() got an unexpected keyword argument '%s'", a.names[0])
-	}
-	if len(a.plain) == 0 {
-		throw("TypeError", "no items for cycling given")
-	}
-	return a.plain[l.index0%len(a.plain)]
-}
-
-func (l *loop) isChanged(st *state, a *args) val {
-	if len(a.names) > 0 {
-		throw("TypeError", "changed() got an unexpected keyword argument '%s'", a.names[0])
-	}
-	if l.changed != nil && len(l.changed) == len(a.plain) {
-		if st.equal(pyvalue.NewList(l.changed), pyvalue.NewList(a.plain)) {
-			return pyvalue.False
-		}
-	}
-	l.changed = append([]val{}, a.plain...)
-	return pyvalue.True
 }
 
 func (c *compiler) forStatement(n *forNode, f *frame) stmt {

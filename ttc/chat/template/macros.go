@@ -20,15 +20,14 @@ func (m *macro) Repr() string {
 
 // macroCode is a compiled macro.
 type macroCode struct {
-	name            string
-	params          []string
-	places          []variable // of params
-	defaults        []expr     // of the last parameters
-	kwargs, varargs *variable  // if the body uses them
-	fn              *funcScope
-	enter           func(st *state)
-	body            stmt
-	at              int32
+	name     string
+	params   []string
+	places   []variable // of params
+	defaults []expr     // of the last parameters
+	fn       *funcScope
+	enter    func(st *state)
+	body     stmt
+	at       int32
 }
 
 func (c *compiler) macro(n *macroNode, f *frame) *macroCode {
@@ -47,15 +46,13 @@ func (c *compiler) macro(n *macroNode, f *frame) *macroCode {
 		explicit[p.name] = true
 		m.params = append(m.params, p.name)
 	}
-	wants := undeclared(n.body, "kwargs", "varargs")
-	special := func(name string) *variable {
-		if !wants[name] || explicit[name] {
-			return nil
+	special := []string{"caller", "kwargs", "varargs"}
+	wants := undeclared(n.body, special...)
+	for _, name := range special {
+		if wants[name] && !explicit[name] {
+			throwAt(n.at(), unsupportedError, "the variable %s of a macro is not supported in chat templates", name)
 		}
-		v := in.variable(in.sym.parameter(name))
-		return &v
 	}
-	m.kwargs, m.varargs = special("kwargs"), special("varargs")
 	for _, p := range n.params {
 		r, _ := in.sym.find(p.name)
 		m.places = append(m.places, in.variable(r))
@@ -115,7 +112,7 @@ func (st *state) callMacro(m *macro, a *args) val {
 		given = append(given, take(name))
 	}
 	back := st.call(code.at, code.fn, m.act)
-	code.bindRest(st, a, taken)
+	code.refuseRest(a, taken)
 	for i, place := range code.places {
 		*place.of(st) = given[i]
 	}
@@ -128,28 +125,14 @@ func (st *state) callMacro(m *macro, a *args) val {
 	return v
 }
 
-// bindRest passes on arguments that no parameter took, or rejects them.
-func (code *macroCode) bindRest(st *state, a *args, taken []bool) {
-	if code.kwargs != nil {
-		rest := &pyvalue.Dict{}
-		for i, name := range a.names {
-			if !taken[i] {
-				rest.SetStr(name, a.named[i])
-			}
-		}
-		*code.kwargs.of(st) = pyvalue.OfDict(rest)
-	} else {
-		for i, name := range a.names {
-			if taken[i] {
-				continue
-			}
+// refuseRest rejects arguments that no parameter took.
+func (code *macroCode) refuseRest(a *args, taken []bool) {
+	for i, name := range a.names {
+		if !taken[i] {
 			throw("TypeError", "macro '%s' takes no keyword argument '%s'", code.name, name)
 		}
 	}
-	switch extra := len(a.plain) - len(code.params); {
-	case code.varargs != nil:
-		*code.varargs.of(st) = st.newTuple(a.plain[min(len(a.plain), len(code.params)):])
-	case extra > 0:
+	if len(a.plain) > len(code.params) {
 		throw("TypeError", "macro '%s' takes not more than %d argument(s)", code.name, len(code.params))
 	}
 }

@@ -3,14 +3,12 @@ package template
 import (
 	"strings"
 
-	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
 var stringMethods = map[string]method{
 	"upper":        plainMethod("upper", (*state).upper),
 	"lower":        plainMethod("lower", (*state).lower),
-	"title":        plainMethod("title", (*state).title),
 	"capitalize":   plainMethod("capitalize", (*state).capitalize),
 	"strip":        stripMethod("strip", true, true),
 	"lstrip":       stripMethod("lstrip", true, false),
@@ -24,21 +22,6 @@ var stringMethods = map[string]method{
 	"endswith":     affixMethod("endswith", strings.HasSuffix),
 	"removeprefix": removeMethod("removeprefix", true),
 	"removesuffix": removeMethod("removesuffix", false),
-	"find":         findMethod("find", strings.Index, false),
-	"rfind":        findMethod("rfind", strings.LastIndex, false),
-	"index":        findMethod("index", strings.Index, true),
-	"rindex":       findMethod("rindex", strings.LastIndex, true),
-	"count":        countMethod,
-	"partition":    partitionMethod("partition", strings.Index, false),
-	"rpartition":   partitionMethod("rpartition", strings.LastIndex, true),
-	"format":       formatMethod,
-	"isalpha":      isMethod("isalpha", pytext.IsAlpha),
-	"isalnum":      isMethod("isalnum", pytext.IsAlnum),
-	"isdigit":      isMethod("isdigit", pytext.IsDigit),
-	"isnumeric":    isMethod("isnumeric", pytext.IsNumeric),
-	"isspace":      isMethod("isspace", pytext.IsSpace),
-	"isupper":      caseMethod("isupper", isUpper),
-	"islower":      caseMethod("islower", isLower),
 }
 
 func plainMethod(name string, f func(st *state, v val) val) method {
@@ -129,39 +112,21 @@ func joinMethod(st *state, self val, a *args) val {
 	return st.like(self, st.joinTexts(self, items))
 }
 
-// span is s[start:end] for a search method, in bytes; ok is false if start is past the end.
-func span(s string, start, end val) (i, j int, ok bool) {
-	n := pytext.Len(s)
-	clip := func(v val, absent int) int {
-		if isMissing(v) || v.IsNone() {
-			return absent
-		}
-		x := index(v, "")
-		if x < 0 {
-			x = max(x, -n) + n
-		}
-		return x
-	}
-	a, b := clip(start, 0), min(clip(end, n), n)
-	if a > b {
-		return 0, 0, false
-	}
-	return pytext.ByteIndex(s, a), pytext.ByteIndex(s, b), true
-}
-
 func affixMethod(name string, has func(s, affix string) bool) method {
 	return func(st *state, self val, a *args) val {
-		p := a.positional(name, 1, 3)
-		affixes := []val{p[0]}
-		if p[0].Kind() == pyvalue.KindTuple {
-			affixes = p[0].Items()
+		if len(a.plain) > 1 {
+			throwUnsupported(name + " within a part of a text")
 		}
-		i, j, ok := span(self.Text(), p[1], p[2])
+		affix := a.positional(name, 1, 1)[0]
+		affixes := []val{affix}
+		if affix.Kind() == pyvalue.KindTuple {
+			affixes = affix.Items()
+		}
 		for _, x := range affixes {
 			if x.Kind() != pyvalue.KindStr {
 				throw("TypeError", "%s first arg must be str or a tuple of str, not %s", name, x.TypeName())
 			}
-			if ok && has(self.Text()[i:j], x.Text()) {
+			if has(self.Text(), x.Text()) {
 				return pyvalue.True
 			}
 		}
@@ -183,96 +148,6 @@ func removeMethod(name string, prefix bool) method {
 	}
 }
 
-func findMethod(name string, find func(s, sub string) int, strict bool) method {
-	return func(_ *state, self val, a *args) val {
-		p := a.positional(name, 1, 3)
-		sub := textArg(p[0], name+"() argument").Text()
-		s := self.Text()
-		if i, j, ok := span(s, p[1], p[2]); ok {
-			if at := find(s[i:j], sub); at >= 0 {
-				return pyvalue.Int(int64(pytext.Len(s[:i+at])))
-			}
-		}
-		if strict {
-			throw("ValueError", "substring not found")
-		}
-		return pyvalue.Int(-1)
-	}
-}
-
-func countMethod(_ *state, self val, a *args) val {
-	p := a.positional("count", 1, 3)
-	sub := textArg(p[0], "count() argument").Text()
-	s := self.Text()
-	i, j, ok := span(s, p[1], p[2])
-	switch {
-	case !ok:
-		return pyvalue.Int(0)
-	case sub == "":
-		return pyvalue.Int(int64(pytext.Len(s[i:j]) + 1))
-	}
-	return pyvalue.Int(int64(strings.Count(s[i:j], sub)))
-}
-
-func partitionMethod(name string, find func(s, sub string) int, right bool) method {
-	return func(st *state, self val, a *args) val {
-		sep := textArg(a.positional(name, 1, 1)[0], name+"() argument")
-		if sep.Text() == "" {
-			throw("ValueError", "empty separator")
-		}
-		if isMarkup(self) {
-			sep = st.escape(sep)
-		}
-		s := self.Text()
-		i := find(s, sep.Text())
-		empty := st.like(self, pyvalue.Str(""))
-		switch {
-		case i >= 0:
-			j := i + len(sep.Text())
-			return pyvalue.NewTuple(cut(self, 0, i), sep, cut(self, j, len(s)))
-		case right:
-			return pyvalue.NewTuple(empty, empty, self)
-		}
-		return pyvalue.NewTuple(self, empty, empty)
-	}
-}
-
-func isMethod(name string, in func(rune) bool) method {
-	return func(st *state, self val, a *args) val {
-		a.positional(name, 0, 0)
-		st.goesThrough(self.Text())
-		ok := self.Text() != ""
-		eachRune(self.Text(), func(_ int, r rune, _ int) { ok = ok && in(r) })
-		return pyvalue.Bool(ok)
-	}
-}
-
-func caseMethod(name string, is func(s string) bool) method {
-	return func(st *state, self val, a *args) val {
-		a.positional(name, 0, 0)
-		st.goesThrough(self.Text())
-		return pyvalue.Bool(is(self.Text()))
-	}
-}
-
-func isUpper(s string) bool {
-	any, ok := false, true
-	eachRune(s, func(_ int, r rune, _ int) {
-		any = any || pytext.IsUpper(r)
-		ok = ok && !pytext.IsLower(r) && !pytext.IsTitle(r)
-	})
-	return any && ok
-}
-
-func isLower(s string) bool {
-	any, ok := false, true
-	eachRune(s, func(_ int, r rune, _ int) {
-		any = any || pytext.IsLower(r)
-		ok = ok && !pytext.IsUpper(r) && !pytext.IsTitle(r)
-	})
-	return any && ok
-}
-
 var dictMethods = map[string]method{
 	"keys":   viewMethod("keys"),
 	"values": viewMethod("values"),
@@ -287,18 +162,6 @@ var dictMethods = map[string]method{
 		}
 		return or(p[1], pyvalue.None)
 	},
-	"copy": func(st *state, self val, a *args) val {
-		a.positional("copy", 0, 0)
-		d := self.Dict()
-		st.spend(2 * valueSize * d.Len())
-		out := &pyvalue.Dict{Tag: d.Tag}
-		for i := range d.Len() {
-			k, v := d.At(i)
-			st.hashes(k)
-			check(out.Set(k, v))
-		}
-		return pyvalue.OfDict(out)
-	},
 }
 
 func viewMethod(kind string) method {
@@ -306,41 +169,4 @@ func viewMethod(kind string) method {
 		a.positional(kind, 0, 0)
 		return pyvalue.OfObject(&dictView{kind, self.Dict()})
 	}
-}
-
-var listMethods = map[string]method{
-	"index": func(st *state, self val, a *args) val {
-		p := a.positional("index", 1, 3)
-		items := self.Items()
-		start, stop, _ := bounds(len(items), or(p[1], pyvalue.None), or(p[2], pyvalue.None), pyvalue.None)
-		for i := start; i < stop; i++ {
-			if st.same(items[i], p[0]) {
-				return pyvalue.Int(int64(i))
-			}
-		}
-		throw("ValueError", "%s is not in list", reprOf(p[0]))
-		return missing
-	},
-	"count": func(st *state, self val, a *args) val {
-		p := a.positional("count", 1, 1)
-		n := 0
-		for _, item := range self.Items() {
-			if st.same(item, p[0]) {
-				n++
-			}
-		}
-		return pyvalue.Int(int64(n))
-	},
-	"copy": func(st *state, self val, a *args) val {
-		a.positional("copy", 0, 0)
-		st.spend(valueSize * len(self.Items()))
-		return pyvalue.NewList(append([]val(nil), self.Items()...))
-	},
-}
-
-func (st *state) same(a, b val) bool {
-	st.costOf(a)
-	same, err := pyvalue.Same(a, b)
-	check(err)
-	return same
 }

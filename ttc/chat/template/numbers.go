@@ -54,15 +54,6 @@ func toFloat(v val) (float64, bool) {
 	return 0, false
 }
 
-func floatFilter(st *state, v val, a *args) val {
-	p := a.bind("float", 0, "default")
-	st.goesThrough(v.Text())
-	if f, ok := toFloat(v); ok {
-		return pyvalue.Float(f)
-	}
-	return or(p[0], pyvalue.Float(0))
-}
-
 func intFilter(st *state, v val, a *args) val {
 	p := a.bind("int", 0, "default", "base")
 	if !isMissing(p[1]) {
@@ -90,15 +81,4 @@ func wholeNumber(f float64) val {
 		tooLarge()
 	}
 	return pyvalue.Int(int64(f))
-}
-
-func absFilter(_ *state, v val, a *args) val {
-	a.bind("abs", 0)
-	if defined(v); !v.IsNumber() {
-		throw("TypeError", "bad operand type for abs(): '%s'", v.TypeName())
-	}
-	if v.Kind() == pyvalue.KindFloat {
-		return pyvalue.Float(math.Abs(v.Float64()))
-	}
-	return negate(v, whole(v) < 0)
 }

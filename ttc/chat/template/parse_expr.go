@@ -113,22 +113,14 @@ func (p *parser) concat() node {
 }
 
 func (p *parser) product() node {
-	n := p.power()
+	n := p.unary(true)
 	for links := 0; p.isOp("*") || p.isOp("/") || p.isOp("//") || p.isOp("%"); links++ {
 		p.chain(links)
 		t := p.next()
-		n = &binaryNode{pos(t.pos), t.text, n, p.power()}
+		n = &binaryNode{pos(t.pos), t.text, n, p.unary(true)}
 	}
-	return n
-}
-
-// power is left-associative, as in jinja2.
-func (p *parser) power() node {
-	n := p.unary(true)
-	for links := 0; p.isOp("**"); links++ {
-		p.chain(links)
-		t := p.next()
-		n = &binaryNode{pos(t.pos), "**", n, p.unary(true)}
+	if t := p.cur(); t.is(tokOp, "**") {
+		p.unsupported(t, "the operator **")
 	}
 	return n
 }
@@ -363,11 +355,6 @@ func (p *parser) call(n node) node {
 func (p *parser) callArguments() arguments {
 	var a arguments
 	open := p.op("(")
-	ensure := func(ok bool) {
-		if !ok {
-			p.fail(open, "invalid syntax for function call expression")
-		}
-	}
 	for first := true; !p.isOp(")"); first = false {
 		if !first {
 			p.op(",")
@@ -376,21 +363,16 @@ func (p *parser) callArguments() arguments {
 			}
 		}
 		switch {
-		case p.isOp("*"):
-			ensure(a.star == nil && a.stars == nil)
-			p.next()
-			a.star = p.expression()
-		case p.isOp("**"):
-			ensure(a.stars == nil)
-			p.next()
-			a.stars = p.expression()
+		case p.isOp("*") || p.isOp("**"):
+			p.unsupported(p.cur(), "passing on a list of arguments")
 		case p.cur().kind == tokName && p.peek().is(tokOp, "="):
-			ensure(a.stars == nil)
 			a.names = append(a.names, p.next().text)
 			p.next()
 			a.values = append(a.values, p.expression())
 		default:
-			ensure(a.star == nil && a.stars == nil && a.values == nil)
+			if a.values != nil {
+				p.fail(open, "invalid syntax for function call expression")
+			}
 			a.plain = append(a.plain, p.expression())
 		}
 	}

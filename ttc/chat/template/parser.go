@@ -39,6 +39,10 @@ func (p *parser) fail(t token, format string, a ...any) {
 	throwAt(t.pos, "TemplateSyntaxError", format, a...)
 }
 
+func (p *parser) unsupported(t token, what string) {
+	throwAt(t.pos, unsupportedError, "%s is not supported in chat templates", what)
+}
+
 func (p *parser) isOp(op string) bool     { return p.cur().is(tokOp, op) }
 func (p *parser) isName(name string) bool { return p.cur().is(tokName, name) }
 
@@ -149,10 +153,6 @@ func (p *parser) statement() node {
 		return p.macroStatement(t)
 	case "filter":
 		return p.filterBlock(t)
-	case "with":
-		return p.withStatement(t)
-	case "print":
-		return p.printStatement(t)
 	case "generation":
 		m := &macroNode{pos: pos(t.pos)}
 		m.body, _ = p.block("endgeneration")
@@ -161,10 +161,8 @@ func (p *parser) statement() node {
 		return &breakNode{pos(t.pos)}
 	case "continue":
 		return &continueNode{pos(t.pos)}
-	case "extends", "include", "import", "from":
-		return p.loader(t)
-	case "autoescape", "block", "call":
-		throwAt(t.pos, unsupportedError, "the tag %s is not supported in chat templates", t.text)
+	case "autoescape", "block", "call", "extends", "from", "import", "include", "print", "raw", "with":
+		p.unsupported(t, "the tag "+t.text)
 	}
 	p.failUnknown(t.text, t)
 	return nil
@@ -204,7 +202,7 @@ func (p *parser) forStatement(t token) node {
 		n.test = p.expression()
 	}
 	if p.isName("recursive") {
-		throwAt(p.cur().pos, unsupportedError, "a recursive loop is not supported in chat templates")
+		p.unsupported(p.cur(), "a recursive loop")
 	}
 	var end string
 	if n.body, end = p.block("endfor", "else"); end == "else" {
@@ -236,12 +234,11 @@ func (p *parser) setStatement(t token) node {
 	if p.skipOp("=") {
 		return &setNode{pos(t.pos), target, p.tuple(tupleOptions{cond: true})}
 	}
-	var filter *filterNode
-	if f := p.filters(nil); f != nil {
-		filter = f.(*filterNode)
+	if p.isOp("|") {
+		p.unsupported(p.cur(), "a filter of a set block")
 	}
 	body, _ := p.block("endset")
-	return &setBlockNode{pos(t.pos), target, filter, body}
+	return &setBlockNode{pos(t.pos), target, body}
 }
 
 func (p *parser) signature(m *macroNode) {
@@ -276,41 +273,6 @@ func (p *parser) filterBlock(t token) node {
 	f := p.filters(first).(*filterNode)
 	body, _ := p.block("endfilter")
 	return &filterBlockNode{pos(t.pos), f, body}
-}
-
-func (p *parser) withStatement(t token) node {
-	n := &withNode{pos: pos(t.pos)}
-	for p.cur().kind != tokBlockEnd {
-		if n.targets != nil {
-			p.op(",")
-		}
-		target := p.target(targetOptions{})
-		setUse(target, useParam)
-		p.op("=")
-		n.targets = append(n.targets, target)
-		n.values = append(n.values, p.expression())
-	}
-	n.body, _ = p.block("endwith")
-	return n
-}
-
-func (p *parser) printStatement(t token) node {
-	n := &outputNode{pos: pos(t.pos)}
-	for p.cur().kind != tokBlockEnd {
-		if n.items != nil {
-			p.op(",")
-		}
-		n.items = append(n.items, p.expression())
-	}
-	return n
-}
-
-func (p *parser) loader(t token) node {
-	n := &loaderNode{pos: pos(t.pos), tag: t.text, expr: p.expression()}
-	for p.cur().kind != tokBlockEnd && p.cur().kind != tokEOF {
-		p.next()
-	}
-	return n
 }
 
 type targetOptions struct {

@@ -196,8 +196,6 @@ func (s *symbols) scanNode(n node) {
 		s.scan(n.iter)
 	case *filterBlockNode:
 		s.scan(n.filter)
-	case *withNode:
-		s.scan(n.values...)
 	case *setBlockNode:
 		s.scan(n.target)
 	case *generationNode:

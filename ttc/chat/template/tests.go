@@ -19,8 +19,6 @@ var plainTests = map[string]func(val) bool{
 	"number":    val.IsNumber,
 	"sequence":  isSequence,
 	"iterable":  isIterable,
-	"callable":  isCallable,
-	"escaped":   isMarkup,
 }
 
 var tests = map[string]testFunc{
@@ -32,61 +30,26 @@ var tests = map[string]testFunc{
 		a.bind("even", 0)
 		return st.equal(st.arithmetic("%", v, pyvalue.Int(2)), pyvalue.Int(0))
 	},
-	"divisibleby": func(st *state, v val, a *args) bool {
-		return st.equal(st.arithmetic("%", v, a.bind("divisibleby", 1, "num")[0]), pyvalue.Int(0))
-	},
 	"defined":   isTest(plainTests["defined"]),
 	"undefined": isTest(plainTests["undefined"]),
-	"filter": func(st *state, v val, a *args) bool {
-		return isKnown(st, v, a, func(s string) bool { return st.lib.filters[s] != nil })
-	},
-	"test": func(st *state, v val, a *args) bool {
-		return isKnown(st, v, a, func(s string) bool { return st.lib.tests[s] != nil })
-	},
-	"none":    isTest(plainTests["none"]),
-	"boolean": isTest(plainTests["boolean"]),
-	"false":   isTest(plainTests["false"]),
-	"true":    isTest(plainTests["true"]),
-	"integer": isTest(plainTests["integer"]),
-	"float":   isTest(plainTests["float"]),
-	"lower": func(st *state, v val, a *args) bool {
-		a.bind("lower", 0)
-		s, _ := st.text(v)
-		st.goesThrough(s)
-		return isLower(s)
-	},
-	"upper": func(st *state, v val, a *args) bool {
-		a.bind("upper", 0)
-		s, _ := st.text(v)
-		st.goesThrough(s)
-		return isUpper(s)
-	},
-	"string":   isTest(plainTests["string"]),
-	"mapping":  isTest(plainTests["mapping"]),
-	"number":   isTest(plainTests["number"]),
-	"sequence": isTest(plainTests["sequence"]),
-	"iterable": isTest(plainTests["iterable"]),
-	"callable": isTest(plainTests["callable"]),
-	"sameas":   func(_ *state, v val, a *args) bool { return isSame(v, a.bind("sameas", 1, "other")[0]) },
-	"escaped":  isTest(plainTests["escaped"]),
-	"in":       func(st *state, v val, a *args) bool { return st.in(v, a.bind("in", 1, "seq")[0]) },
-	"==":       operatorTest("=="), "eq": operatorTest("=="), "equalto": operatorTest("=="),
+	"none":      isTest(plainTests["none"]),
+	"boolean":   isTest(plainTests["boolean"]),
+	"false":     isTest(plainTests["false"]),
+	"true":      isTest(plainTests["true"]),
+	"integer":   isTest(plainTests["integer"]),
+	"float":     isTest(plainTests["float"]),
+	"string":    isTest(plainTests["string"]),
+	"mapping":   isTest(plainTests["mapping"]),
+	"number":    isTest(plainTests["number"]),
+	"sequence":  isTest(plainTests["sequence"]),
+	"iterable":  isTest(plainTests["iterable"]),
+	"in":        func(st *state, v val, a *args) bool { return st.in(v, a.bind("in", 1, "seq")[0]) },
+	"==":        operatorTest("=="), "eq": operatorTest("=="), "equalto": operatorTest("=="),
 	"!=": operatorTest("!="), "ne": operatorTest("!="),
 	">": operatorTest(">"), "gt": operatorTest(">"), "greaterthan": operatorTest(">"),
 	">=": operatorTest(">="), "ge": operatorTest(">="),
 	"<": operatorTest("<"), "lt": operatorTest("<"), "lessthan": operatorTest("<"),
 	"<=": operatorTest("<="), "le": operatorTest("<="),
-}
-
-func isKnown(st *state, v val, a *args, known func(string) bool) bool {
-	a.bind("filter", 0)
-	st.hashes(v)
-	if v.Kind() == pyvalue.KindStr {
-		return known(v.Text())
-	}
-	_, err := new(pyvalue.Dict).Contains(v) // whether it can be looked up at all
-	check(err)
-	return false
 }
 
 func isTest(is func(val) bool) testFunc {
@@ -114,36 +77,4 @@ func isSequence(v val) bool {
 		}
 	}
 	return false
-}
-
-func isCallable(v val) bool {
-	if v.Kind() != pyvalue.KindObject {
-		return false
-	}
-	switch v.Object().(type) {
-	case *callable, *macro, *loop, *undefined:
-		return true
-	}
-	return false
-}
-
-// isSame is `is`. Python interns small ints and literals; a template can't observe more than this.
-func isSame(a, b val) bool {
-	if a.Kind() != b.Kind() {
-		return false
-	}
-	switch a.Kind() {
-	case pyvalue.KindNone:
-		return true
-	case pyvalue.KindBool:
-		return a.IsTrue() == b.IsTrue()
-	case pyvalue.KindList, pyvalue.KindTuple:
-		return a.List() == b.List()
-	case pyvalue.KindDict:
-		return a.Dict() == b.Dict()
-	case pyvalue.KindObject:
-		return a.Object() == b.Object()
-	}
-	same, err := pyvalue.Same(a, b)
-	return same && err == nil
 }

@@ -163,24 +163,6 @@ func (st *state) capitalize(v val) val {
 	})
 }
 
-// title is str.title(): the first letter of every run of cased letters.
-func (st *state) title(v val) val {
-	s := v.Text()
-	cased, last := false, -1
-	return st.mapRunes(v, func(dst []byte, at int, r rune) []byte {
-		if at <= last { // mapRunes passes over the text twice if lengths change
-			cased = false
-		}
-		last = at
-		was := cased
-		cased = pytext.IsCased(r)
-		if was {
-			return appendLower(dst, s, at, r)
-		}
-		return pytext.AppendTitle(dst, r)
-	})
-}
-
 // escape is markupsafe.escape: HTML's five characters; a Markup stays as it is.
 func (st *state) escape(v val) val {
 	if isMarkup(v) {

@@ -10,16 +10,21 @@ import (
 // The names below are jinja2's and Python's, and no public chat template uses them. A template that does gets an error
 // that says so; without the lists it would get what jinja2 makes of unknown names, which may be an empty text.
 
-var unsupportedFilters = strings.Fields("batch center filesizeformat forceescape format groupby pprint random round slice " +
-	"striptags truncate urlencode urlize wordcount wordwrap xmlattr")
+var unsupportedFilters = strings.Fields("abs attr batch center filesizeformat float forceescape format groupby " +
+	"max min pprint random round slice striptags sum title truncate unique urlencode urlize wordcount wordwrap xmlattr")
+
+var unsupportedTests = strings.Fields("callable divisibleby escaped filter lower sameas test upper")
 
 var numberNames = strings.Fields("real imag numerator denominator conjugate bit_length bit_count as_integer_ratio " +
 	"to_bytes from_bytes is_integer hex fromhex")
 
 var unsupportedAttributes = map[pyvalue.Kind][]string{
-	pyvalue.KindStr: strings.Fields("swapcase casefold center ljust rjust zfill expandtabs translate maketrans format_map " +
+	pyvalue.KindStr: strings.Fields("casefold center count find format index " +
+		"isalnum isalpha isdigit islower isnumeric isspace isupper partition rfind rindex rpartition swapcase title ljust rjust zfill expandtabs translate maketrans format_map " +
 		"isdecimal istitle isascii isprintable isidentifier encode unescape striptags"),
-	pyvalue.KindDict:  {"fromkeys"},
+	pyvalue.KindDict:  {"copy", "fromkeys"},
+	pyvalue.KindList:  {"copy", "count", "index"},
+	pyvalue.KindTuple: {"count", "index"},
 	pyvalue.KindInt:   numberNames,
 	pyvalue.KindBool:  numberNames,
 	pyvalue.KindFloat: numberNames,
@@ -50,6 +55,8 @@ func refuseUnsupported(v val, name string) {
 			names = []string{"name", "arguments", "caller", "catch_kwargs", "catch_varargs", "explicit_caller"}
 		case *dictView:
 			names = []string{"isdisjoint", "mapping"}
+		case *rangeObject:
+			names = []string{"count", "index"}
 		}
 	}
 	if slices.Contains(names, name) {

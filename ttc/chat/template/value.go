@@ -135,7 +135,6 @@ func (n *namespace) AppendRepr(dst []byte, mark pyvalue.Marker, depth int) ([]by
 type callable struct {
 	kind callableKind
 	name string // as Python prints it
-	self val    // what it is a method of
 	fn   func(st *state, a *args) val
 }
 
@@ -145,8 +144,7 @@ type callableKind string
 const (
 	functionKind callableKind = "function"
 	classKind    callableKind = "type"
-	methodKind   callableKind = "method"
-	builtinKind  callableKind = "builtin_function_or_method" // a method of a builtin type
+	builtinKind  callableKind = "builtin_function_or_method"
 )
 
 // address is what is printed where Python prints an object's address, which differs each time.
@@ -154,40 +152,20 @@ const address = "0x7f0000000000"
 
 func (c *callable) TypeName() string { return string(c.kind) }
 
-// AppendRepr prints a callable as Python does, except for the address.
-func (c *callable) AppendRepr(dst []byte, mark pyvalue.Marker, depth int) ([]byte, error) {
-	switch c.kind {
-	case classKind:
-		return append(append(append(dst, "<class '"...), c.name...), "'>"...), nil
-	case builtinKind:
-		of := c.self.TypeName()
-		if isMarkup(c.self) {
-			of = "Markup"
-		}
-		dst = append(append(append(dst, "<built-in method "...), c.name...), " of "...)
-		return append(append(dst, of...), " object at "+address+">"...), nil
-	case methodKind:
-		dst = append(append(append(dst, "<bound method "...), c.name...), " of "...)
-		dst, err := pyvalue.AppendReprAt(dst, c.self, mark, depth)
-		if mark != nil {
-			mark(pyvalue.None, len(dst))
-		}
-		return append(dst, '>'), err
+// Repr prints a callable with neither what it is a method of nor an address.
+func (c *callable) Repr() string {
+	if c.kind == classKind {
+		return "<class '" + c.name + "'>"
 	}
-	return append(append(append(dst, "<function "...), c.name...), " at "+address+">"...), nil
+	return "<" + string(c.kind) + " " + c.name + ">"
 }
 
 func function(name string, fn func(st *state, a *args) val) val {
-	return pyvalue.OfObject(&callable{functionKind, name, missing, fn})
+	return pyvalue.OfObject(&callable{functionKind, name, fn})
 }
 
 func class(name string, fn func(st *state, a *args) val) val {
-	return pyvalue.OfObject(&callable{classKind, name, missing, fn})
-}
-
-// methodOf is a method that Python code defines.
-func methodOf(self val, name string, fn func(st *state, a *args) val) val {
-	return pyvalue.OfObject(&callable{methodKind, name, self, fn})
+	return pyvalue.OfObject(&callable{classKind, name, fn})
 }
 
 // args are the arguments of a call.
