@@ -26,26 +26,26 @@ type Kept struct {
 	Group   int64 `json:"-"` // number of an rl row's task, else -1
 }
 
-const placeWidth = 4 + 8 + 4 + 8 + 8 + 8
-
-func (r *Kept) append(b []byte) []byte {
-	b = binary.LittleEndian.AppendUint32(b, uint32(r.File))
-	b = binary.LittleEndian.AppendUint64(b, uint64(r.Offset))
-	b = binary.LittleEndian.AppendUint32(b, r.Bytes)
-	b = binary.LittleEndian.AppendUint64(b, r.Sum)
-	b = binary.LittleEndian.AppendUint64(b, uint64(r.Ordinal))
-	return binary.LittleEndian.AppendUint64(b, uint64(r.Group))
+// place is what a spool, or a part of one, has of a kept row.
+type place struct {
+	File           uint32
+	Offset         int64
+	Bytes          uint32
+	Sum            uint64
+	Ordinal, Group int64
 }
 
-func decodePlace(b []byte) Kept {
-	return Kept{
-		File:    int(binary.LittleEndian.Uint32(b)),
-		Offset:  int64(binary.LittleEndian.Uint64(b[4:])),
-		Bytes:   binary.LittleEndian.Uint32(b[12:]),
-		Sum:     binary.LittleEndian.Uint64(b[16:]),
-		Ordinal: int64(binary.LittleEndian.Uint64(b[24:])),
-		Group:   int64(binary.LittleEndian.Uint64(b[32:])),
-	}
+var placeWidth = binary.Size(place{})
+
+func (r *Kept) append(b []byte) ([]byte, error) {
+	p := place{uint32(r.File), r.Offset, r.Bytes, r.Sum, r.Ordinal, r.Group}
+	return binary.Append(b, binary.LittleEndian, p)
+}
+
+func readPlace(in io.Reader) (Kept, error) {
+	var p place
+	err := binary.Read(in, binary.LittleEndian, &p)
+	return Kept{File: int(p.File), Offset: p.Offset, Bytes: p.Bytes, Sum: p.Sum, Ordinal: p.Ordinal, Group: p.Group}, err
 }
 
 // read reads the row.
@@ -71,8 +71,11 @@ func (s *Spool) KeptBy(read func(*Kept) ([]byte, error)) { s.kept = read }
 
 // Keep is like Add, for a row whose encoding is stored elsewhere.
 func (s *Spool) Keep(c *Channel, split Split, k *Kept) error {
-	var b [placeWidth]byte
-	at, err := s.file.Append(k.append(b[:0]))
+	b, err := k.append(nil)
+	if err != nil {
+		return err
+	}
+	at, err := s.file.Append(b)
 	if err != nil {
 		return err
 	}
@@ -81,11 +84,7 @@ func (s *Spool) Keep(c *Channel, split Split, k *Kept) error {
 }
 
 func (s *Spool) place(e *entry) (Kept, error) {
-	var b [placeWidth]byte
-	if n, err := s.file.ReadAt(b[:], e.offset); n < len(b) {
-		return Kept{}, err
-	}
-	return decodePlace(b[:]), nil
+	return readPlace(io.NewSectionReader(s.file, e.Offset, int64(placeWidth)))
 }
 
 // Divide writes the batches of a spool of kept rows to n parts with about the same number of bytes of rows each, in
@@ -121,15 +120,19 @@ func (s *Spool) Divide(spec Spec, n int, part func(i int) (io.WriteCloser, error
 				return err
 			}
 		}
-		b := []byte{j.rows[0].channel, byte(j.split)}
-		b = binary.LittleEndian.AppendUint64(b, uint64(j.number))
-		b = binary.LittleEndian.AppendUint32(b, uint32(len(j.rows)))
+		head := jobHead{j.rows[0].Channel, j.split, int64(j.number), uint32(len(j.rows))}
+		b, err := binary.Append(nil, binary.LittleEndian, head)
+		if err != nil {
+			return err
+		}
 		for i := range j.rows {
 			r, err := s.place(&j.rows[i])
 			if err != nil {
 				return err
 			}
-			b = r.append(b)
+			if b, err = r.append(b); err != nil {
+				return err
+			}
 			done += int64(r.Bytes)
 		}
 		if _, err := out.Write(b); err != nil {
@@ -144,31 +147,36 @@ func (s *Spool) Divide(spec Spec, n int, part func(i int) (io.WriteCloser, error
 	return nil
 }
 
+// jobHead begins a batch of a part; the places of its rows follow.
+type jobHead struct {
+	Channel uint8
+	Split   Split
+	Number  int64
+	Rows    uint32
+}
+
 // maxBatchRows limits the number of rows that a part may claim for a batch.
 const maxBatchRows = 1 << 24
 
 // readJob reads the next batch of a part, or returns io.EOF.
 func readJob(in io.Reader, spec *Spec) (*job, []Kept, error) {
-	var head [2 + 8 + 4]byte
-	if _, err := io.ReadFull(in, head[:]); err != nil {
+	var head jobHead
+	if err := binary.Read(in, binary.LittleEndian, &head); err != nil {
 		return nil, nil, err
 	}
-	n := int(binary.LittleEndian.Uint32(head[10:]))
-	if int(head[0]) >= len(channels) || n < 1 || n > maxBatchRows {
+	n := int(head.Rows)
+	if int(head.Channel) >= len(channels) || n < 1 || n > maxBatchRows {
 		return nil, nil, errSpool
 	}
-	c := channels[head[0]]
-	j := &job{
-		&planned{channel: c, split: Split(head[1]), layout: spec.Layout.forChannel(c)},
-		int(binary.LittleEndian.Uint64(head[2:])),
-	}
+	c := channels[head.Channel]
+	j := &job{&planned{channel: c, split: head.Split, layout: spec.Layout.forChannel(c)}, int(head.Number)}
 	places := make([]Kept, 0, min(n, 1<<10))
 	for range n {
-		var b [placeWidth]byte
-		if _, err := io.ReadFull(in, b[:]); err != nil {
+		k, err := readPlace(in)
+		if err != nil {
 			return nil, nil, errSpool
 		}
-		places = append(places, decodePlace(b[:]))
+		places = append(places, k)
 	}
 	return j, places, nil
 }

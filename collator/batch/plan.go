@@ -2,6 +2,7 @@ package batch
 
 import (
 	"cmp"
+	"encoding/binary"
 	"iter"
 	"slices"
 )
@@ -26,11 +27,14 @@ func (s *Spool) plan(budget int, layout Layout, form Form) iter.Seq2[*planned, e
 	return func(yield func(*planned, error) bool) {
 		p := planner{budget: budget, order: s.order, layout: layout, form: form}
 		for b, err := range s.entries.All() {
+			var e entry
+			if err == nil {
+				_, err = binary.Decode(b, binary.BigEndian, &e)
+			}
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			e := decodeEntry(b)
 			if p.full(&e) && !p.flush(yield) {
 				return
 			}
@@ -57,7 +61,7 @@ func (p *planner) full(e *entry) bool {
 		return false
 	}
 	w := &p.window[0]
-	return w.channel != e.channel || w.split != e.split || w.variant != e.variant ||
+	return w.Channel != e.Channel || w.Split != e.Split || w.Variant != e.Variant ||
 		len(p.window) >= windowRows || p.tokens >= windowBatches*p.budget
 }
 
@@ -65,7 +69,7 @@ func (p *planner) flush(yield func(*planned, error) bool) bool {
 	if len(p.window) == 0 {
 		return true
 	}
-	c := channels[p.window[0].channel]
+	c := channels[p.window[0].Channel]
 	layout := p.layout.forChannel(c)
 	rows := slices.Clone(p.window) // whose room the next window takes
 	var batches [][]entry
@@ -79,13 +83,13 @@ func (p *planner) flush(yield func(*planned, error) bool) bool {
 	}
 	if !p.order.Added { // a window's batches are ordered by length: shuffle them
 		slices.SortStableFunc(batches, func(a, b []entry) int {
-			return cmp.Compare(mix(p.order.Seed, p.order.Epoch, p.windows, a[0].hash),
-				mix(p.order.Seed, p.order.Epoch, p.windows, b[0].hash))
+			return cmp.Compare(mix(p.order.Seed, p.order.Epoch, p.windows, a[0].Hash),
+				mix(p.order.Seed, p.order.Epoch, p.windows, b[0].Hash))
 		})
 	}
 	p.windows++
 	for _, rows := range batches {
-		if !yield(&planned{channel: c, split: rows[0].split, layout: layout, rows: rows}, nil) {
+		if !yield(&planned{channel: c, split: rows[0].Split, layout: layout, rows: rows}, nil) {
 			return false
 		}
 	}
@@ -108,9 +112,9 @@ func cut(rows []entry, budget int, equal bool) [][]entry {
 	for i := range rows {
 		next := width
 		cost := 0
-		for k, n := range rows[i].length {
+		for k, n := range rows[i].Length {
 			if equal {
-				n = slices.Max(rows[i].length[:])
+				n = slices.Max(rows[i].Length[:])
 			}
 			next[k] = max(next[k], int(n))
 			cost += next[k] * (i - from + 1)
@@ -118,9 +122,9 @@ func cut(rows []entry, budget int, equal bool) [][]entry {
 		if i > from && cost > budget {
 			out = append(out, rows[from:i])
 			from = i
-			for k, n := range rows[i].length {
+			for k, n := range rows[i].Length {
 				if equal {
-					n = slices.Max(rows[i].length[:])
+					n = slices.Max(rows[i].Length[:])
 				}
 				next[k] = int(n)
 			}

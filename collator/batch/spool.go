@@ -30,7 +30,6 @@ type Spool struct {
 	file    *spool.File
 	rows    int64
 	entries *extsort.Sorter
-	key     [entryWidth]byte
 	order   Order
 	// Where the encodings of all rows are if they aren't in file; file then has a Place for each row.
 	kept      func(*Kept) ([]byte, error) // reads what is stored elsewhere; then file only has where that is
@@ -73,15 +72,18 @@ func (s *Spool) Add(c *Channel, split Split, r *Encoded) error {
 // enter adds the entry of the next row.
 func (s *Spool) enter(c *Channel, split Split, k *Kept, at int64) error {
 	e := entry{
-		channel: uint8(slices.Index(channels, c)), split: split, variant: k.Variant,
-		ordinal: s.rows, offset: at, bytes: k.Bytes, length: k.Length,
+		Channel: uint8(slices.Index(channels, c)), Split: split, Variant: k.Variant,
+		Ordinal: s.rows, Offset: at, Bytes: k.Bytes, Length: k.Length,
 	}
 	if !s.order.Added {
-		e.hash = mix(s.order.Seed, s.order.Epoch, uint64(s.rows))
+		e.Hash = mix(s.order.Seed, s.order.Epoch, uint64(s.rows))
 	}
 	s.rows++
-	e.encode(s.key[:])
-	return s.entries.Add(s.key[:])
+	b, err := binary.Append(nil, binary.BigEndian, e)
+	if err != nil {
+		return err
+	}
+	return s.entries.Add(b)
 }
 
 // read reads a row back.
@@ -93,8 +95,8 @@ func (s *Spool) read(e *entry) (*Row, error) {
 		}
 		return at.read(s.kept)
 	}
-	b := make([]byte, e.bytes)
-	if _, err := s.file.ReadAt(b, e.offset); err != nil && err != io.EOF {
+	b := make([]byte, e.Bytes)
+	if _, err := s.file.ReadAt(b, e.Offset); err != nil && err != io.EOF {
 		return nil, err
 	}
 	return readRow(b)
@@ -106,44 +108,21 @@ const maxSides = 2
 // entry is what must be known about a row to plan batches. Its encoding sorts the way batches are made: by channel,
 // split and variant, then shuffled or in the order of the rows.
 type entry struct {
-	channel uint8
-	split   Split
-	variant uint8
-	hash    uint64
-	ordinal int64
-	offset  int64
-	bytes   uint32
-	length  [maxSides]uint32
+	Channel uint8
+	Split   Split
+	Variant uint8
+	Hash    uint64
+	Ordinal int64
+	Offset  int64
+	Bytes   uint32
+	Length  [maxSides]uint32
 }
 
-const entryWidth = 3 + 8 + 8 + 8 + 4 + 4*maxSides
-
-func (e *entry) encode(b []byte) {
-	b[0], b[1], b[2] = e.channel, byte(e.split), e.variant
-	binary.BigEndian.PutUint64(b[3:], e.hash)
-	binary.BigEndian.PutUint64(b[11:], uint64(e.ordinal))
-	binary.BigEndian.PutUint64(b[19:], uint64(e.offset))
-	binary.BigEndian.PutUint32(b[27:], e.bytes)
-	for i, n := range e.length {
-		binary.BigEndian.PutUint32(b[31+4*i:], n)
-	}
-}
-
-func decodeEntry(b []byte) (e entry) {
-	e.channel, e.split, e.variant = b[0], Split(b[1]), b[2]
-	e.hash = binary.BigEndian.Uint64(b[3:])
-	e.ordinal = int64(binary.BigEndian.Uint64(b[11:]))
-	e.offset = int64(binary.BigEndian.Uint64(b[19:]))
-	e.bytes = binary.BigEndian.Uint32(b[27:])
-	for i := range e.length {
-		e.length[i] = binary.BigEndian.Uint32(b[31+4*i:])
-	}
-	return e
-}
+var entryWidth = binary.Size(entry{})
 
 // total returns the number of tokens of the row over all sides.
 func (e *entry) total() (n int) {
-	for _, l := range e.length {
+	for _, l := range e.Length {
 		n += int(l)
 	}
 	return n

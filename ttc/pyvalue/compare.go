@@ -1,6 +1,7 @@
 package pyvalue
 
 import (
+	"cmp"
 	"math"
 	"math/big"
 	"strings"
@@ -134,12 +135,13 @@ func holds(op string, c int) bool {
 func compareNumbers(a, b Value) (int, bool) {
 	if a.kind != KindFloat && b.kind != KindFloat {
 		if !a.isBig() && !b.isBig() {
-			return compareInt64(int64(a.n), int64(b.n)), true
+			return cmp.Compare(int64(a.n), int64(b.n)), true
 		}
 		return a.Big().Cmp(b.Big()), true
 	}
 	if a.kind == KindFloat && b.kind == KindFloat {
-		return compareFloats(a.Float64(), b.Float64())
+		x, y := a.Float64(), b.Float64()
+		return cmp.Compare(x, y), x == x && y == y
 	}
 	if a.kind == KindFloat {
 		c, ok := compareNumbers(b, a)
@@ -154,26 +156,4 @@ func compareNumbers(a, b Value) (int, bool) {
 	}
 	x := new(big.Float).SetInt(a.Big())
 	return x.Cmp(big.NewFloat(f)), true
-}
-
-func compareInt64(a, b int64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
-
-func compareFloats(a, b float64) (int, bool) {
-	switch {
-	case a < b:
-		return -1, true
-	case a > b:
-		return 1, true
-	case a == b:
-		return 0, true
-	}
-	return 0, false
 }

@@ -261,37 +261,28 @@ func parseLine(line []byte) (zerolog.Level, string, map[string]any) {
 	return level, message, fields
 }
 
+// textLevel returns the level in brackets that a line begins with.
 func textLevel(line []byte) zerolog.Level {
-	for _, l := range []struct {
-		prefix string
-		level  zerolog.Level
-	}{
-		{"[TRACE]", zerolog.TraceLevel},
-		{"[DEBUG]", zerolog.DebugLevel},
-		{"[INFO]", zerolog.InfoLevel},
-		{"[WARN]", zerolog.WarnLevel},
-		{"[ERROR]", zerolog.ErrorLevel},
-	} {
-		if bytes.HasPrefix(line, []byte(l.prefix)) {
-			return l.level
-		}
+	name, _, found := bytes.Cut(bytes.TrimPrefix(line, []byte("[")), []byte("]"))
+	if !found || line[0] != '[' || len(name) > len("critical") {
+		return zerolog.DebugLevel
 	}
-	return zerolog.DebugLevel
+	return namedLevel(string(name))
 }
 
 // namedLevel never returns a level that would end the host.
 func namedLevel(s string) zerolog.Level {
-	switch strings.ToLower(s) {
-	case "trace":
-		return zerolog.TraceLevel
-	case "info":
-		return zerolog.InfoLevel
-	case "warn", "warning":
+	switch s = strings.ToLower(s); s {
+	case "warning":
 		return zerolog.WarnLevel
-	case "error", "fatal", "panic", "critical":
+	case "critical":
 		return zerolog.ErrorLevel
 	}
-	return zerolog.DebugLevel
+	level, err := zerolog.ParseLevel(s)
+	if err != nil || level < zerolog.TraceLevel || level > zerolog.PanicLevel {
+		return zerolog.DebugLevel
+	}
+	return min(level, zerolog.ErrorLevel)
 }
 
 // syncWriter receives what go-plugin forwards from the plugin's os.Stdout and os.Stderr.
