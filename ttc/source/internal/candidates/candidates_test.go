@@ -304,9 +304,9 @@ func TestPassages(t *testing.T) {
 
 func TestInputsThatCannotBeRead(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                 "the file is empty",
-		`{"id":1}` + "\n" + `{"id":1,"out`: ":2 (byte 21): the input ends inside an object that begins at byte 9",
-		`{"id":1}` + "\nnot json":          ":2 (byte 9): expected a value",
+		"":                                   "the file is empty",
+		`[{"id":1},` + "\n" + `{"id":1,"out`: ":2 (byte 23): the input ends inside an object that begins at byte 11",
+		`{"id":1}` + "\nnot json":            ":2 (byte 9): expected a value",
 	} {
 		t.Run(text, func(t *testing.T) {
 			path := write(t, text)

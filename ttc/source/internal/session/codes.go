@@ -1,6 +1,9 @@
 package session
 
-import "github.com/nat-go/nat-go/ttc/ledger"
+import (
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
+)
 
 // What a reader of sessions leaves out.
 const (
@@ -11,7 +14,7 @@ const (
 	FailedCall     ledger.Reason = "failed_call"
 	UnstoredCall   ledger.Reason = "unstored_call"
 	MissingHistory ledger.Reason = "missing_history"
-	UnreadLine     ledger.Reason = "unread_line"
+	UnreadLine                   = source.UnreadLine
 	OtherFormat    ledger.Reason = "other_format"
 	SessionTooLong ledger.Reason = "session_too_large"
 	UnknownShape   ledger.Reason = "unknown_shape"

@@ -4,6 +4,7 @@ import "github.com/nat-go/nat-go/ttc/ledger"
 
 // What a reader could not use.
 const (
+	UnreadLine      ledger.Reason = "unread_line"
 	BadExample      ledger.Reason = "bad_example"
 	BadStep         ledger.Reason = "bad_step"
 	IdenticalRow    ledger.Reason = "identical_row"

@@ -288,6 +288,8 @@ type File struct {
 	closers []func() error
 	plain   bool   // tables are returned as they are
 	whole   string // why it can't be read in parts; empty: it can
+	lines   bool   // a torn last line is not read
+	torn    torn
 }
 
 // Open opens an input: plain, gzip or zstd, detected from its first bytes. A Git LFS pointer and an empty file are
@@ -332,7 +334,7 @@ func (file *File) orClosed(err error) (*File, error) {
 // openAt opens a file at an offset reported by an earlier reading; unless that is 0, the file must be neither
 // compressed nor a table.
 func openAt(ctx context.Context, path string, offset int64) (*File, error) {
-	file := &File{ID: Input{Path: path}}
+	file := &File{ID: Input{Path: path}, lines: true}
 	if offset == 0 {
 		return open(ctx, file)
 	}
@@ -374,14 +376,20 @@ func (file *File) startRegular(ctx context.Context, offset int64) error {
 		return &Error{Path: path, Offset: -1, What: "is a folder, not a file"}
 	}
 	file.ID.Size, file.ID.ModTime = info.Size(), info.ModTime().UTC()
+	var in io.Reader = f
+	if file.lines {
+		if file.cutTorn(f.file); file.torn.last > 0 {
+			in = io.LimitReader(f, file.torn.last-offset)
+		}
+	}
 	if offset > 0 {
 		if _, err := f.file.Seek(offset, io.SeekStart); err != nil {
 			return openError(path, err)
 		}
-		file.Reader = f
+		file.Reader = in
 		return nil
 	}
-	return file.start(f, f.file)
+	return file.start(in, f.file)
 }
 
 // start decides from the first bytes how to read the file. whole gives random access for a Parquet file; nil: there is
@@ -408,9 +416,13 @@ func (file *File) read(in *bufio.Reader, head []byte) {
 	if order, ok := utf16Of(head); ok {
 		in, head = file.fromUTF16(in, order)
 	}
-	file.Reader = in
-	if !file.plain && tables.IsCSV(file.ID.Path, head) {
+	switch {
+	case file.plain:
+		file.Reader = in
+	case tables.IsCSV(file.ID.Path, head):
 		file.Reader, file.whole = tables.CSV(in), "it is a table"
+	default:
+		file.Reader = file.mend(in)
 	}
 }
 

@@ -182,6 +182,10 @@ func (w *Walk) open(ctx context.Context) error {
 	w.whole = f.whole
 	if from.Offset > 0 {
 		w.Reader.GoOn(from.Offset)
+		return nil
+	}
+	for _, d := range f.torn.drops(w.Path()) {
+		w.Tally.Drop(d)
 	}
 	return nil
 }

@@ -249,10 +249,42 @@ func TestToolsFile(t *testing.T) {
 	}
 }
 
-func TestTruncatedFileNamesThePlace(t *testing.T) {
-	_, err := read(t, nil, source.Options{}, write(t, FileName, plain+`{"messages": [`))
-	if err == nil || !strings.Contains(err.Error(), "cut off (1 entries before are whole)") {
-		t.Error(err)
+// TestTornLines: of a file whose first or last line is torn, the rest is read, and the loss is counted with its place.
+func TestTornLines(t *testing.T) {
+	row := func(id string) string {
+		return `{"id": "` + id + `", "messages": [{"role": "user", "content": "q"}]}` + "\n"
+	}
+	long := strings.Repeat("x", 100_000)
+	for name, c := range map[string]struct{ text, want string }{
+		"first":            {`"content": "q"}]}` + "\n" + row("a") + row("b"), "a b, line at 0"},
+		"the object first": {`{"content": "q"}]}` + "\n" + row("a"), "a, line at 0"},
+		"not JSON":         {"not json\n" + row(long[:9]) + row("b"), long[:9] + " b, line at 0"},
+		"before long ones": {"}\n" + row(long[:300]) + row("b"), long[:300] + " b, line at 0"},
+		"last":             {row("a") + row("b") + `{"messages": [`, "a b, line at 120"},
+		"a long last one":  {row("a") + `{"x": "` + long, "a, line at 60"},
+		"both":             {"}\n" + row("a") + `{`, "a, line at 0, line at 62"},
+		"whole":            {row("a") + strings.TrimSpace(row("b")), "a b"},
+		"in the middle":    {row("a") + "}\n" + row("b"), "error"},
+		"a list":           {"[" + row("a") + "," + `{"messages": [`, "error"},
+		"several lines":    {"{\n" + row("a")[1:] + row("b"), "a b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := read(t, nil, source.Options{}, write(t, FileName, c.text))
+			var ids []string
+			for _, ex := range r.examples {
+				ids = append(ids, ex.ID)
+			}
+			got := strings.Join(ids, " ")
+			for _, d := range r.drops {
+				got += fmt.Sprint(", ", d.Unit, " at ", d.Offset)
+			}
+			if err != nil {
+				got = "error"
+			}
+			if got != c.want {
+				t.Errorf("got %s (%v), want %s", got, err, c.want)
+			}
+		})
 	}
 }
 
