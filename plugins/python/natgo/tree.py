@@ -13,6 +13,7 @@ position has one target.
 
 import re
 from bisect import bisect
+from dataclasses import dataclass, replace
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from natgo.errors import missing
@@ -57,7 +58,8 @@ class Terms(NamedTuple):
         return Terms(torch.from_numpy(position), *(x[first] for x in self[1:]))._replace(weight=weight)
 
 
-class Tree(NamedTuple):
+@dataclass(frozen=True)
+class Tree:
     """Nodes in the order of a depth-first walk."""
 
     ids: torch.Tensor
@@ -83,7 +85,7 @@ class Tree(NamedTuple):
         """With nodes at its end that attend to themselves alone, and that nothing attends to."""
         n, more = len(self.ids), -len(self.ids) % multiple
         ends = torch.arange(n + 1, n + more + 1)
-        return self._replace(ids=torch.cat((self.ids, torch.full_like(ends, pad_id))), depth=torch.cat((self.depth, 0 * ends)), end=torch.cat((self.end, ends)))
+        return replace(self, ids=torch.cat((self.ids, torch.full_like(ends, pad_id))), depth=torch.cat((self.depth, 0 * ends)), end=torch.cat((self.end, ends)))
 
 
 def pack(rows: Sequence[Row], tree_tokens: int, together: Optional[Sequence[Any]] = None) -> List[Tree]:

@@ -7,8 +7,11 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence
 from natgo.errors import missing
 from natgo.trl.hint_trainer import UpdateTeacher
 from natgo.trl.losses import LOSSES, TERMS, Objective, ShapeMismatch, has_reference, row_weights, units
-from natgo.trl.microbatch import Batch, split, trained, without_cut_off
+from natgo.trl.microbatch import Batch, select, split, trained, without_cut_off
 from natgo.trl.scoring import AtPositions, Teacher, frozen
+from natgo.trl.divergence import at_least_float32
+from natgo.trl.trees import at_nodes, check, limit
+from natgo.tree import Row, Tree, pack as packed
 
 try:
     import torch
@@ -60,10 +63,16 @@ class CompositeTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL has no types
     own rollouts, and TRL computes its loss from them as it would from rollouts of its own. A step has
     gradient_accumulation_steps micro-batches of each channel that has a weight, and each term is sum(w l) / sum(w) over
     all of them; one without error sites or pairs leaves their terms out. `teacher` is live, frozen, ema or stored, as in
-    HintTrainer. One process.
+    HintTrainer. With `pack="tree"` the rollouts of a micro-batch are trees of up to `tree_tokens` tokens, in which each
+    token is forwarded once; TRL's loss keeps a ratio for each token of each row. One process.
     """
 
-    def __init__(self, model: Any, args: CompositeConfig, batches: Iterable[Batch], teacher: str = "live", **more: Any):
+    def __init__(
+        self, model: Any, args: CompositeConfig, batches: Iterable[Batch], teacher: str = "live", pack: Optional[str] = None, tree_tokens: int = 32768,
+        **more: Any,
+    ):
+        self.tree_tokens = limit("CompositeTrainer", pack, tree_tokens)
+        self.tree: Optional[Tree] = None  # of the rows whose loss TRL computes
         if args.loss_type not in ("dapo", "cispo") or args.beta:
             raise ValueError("CompositeTrainer: loss_type must be dapo or cispo, whose mean is over the step's tokens, and beta 0: the run has no reference")
         batches = list(batches)  # of a generator, as microbatch.read is
@@ -90,6 +99,8 @@ class CompositeTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL has no types
             raise ValueError("CompositeTrainer is for one process")
         if self.teacher is not None:
             self.add_callback(UpdateTeacher(self.teacher))
+        if self.tree_tokens:
+            check(self.model)
 
     def get_train_dataloader(self) -> Any:
         return DataLoader(range(len(self.train_dataset)), batch_size=1, collate_fn=list)  # type: ignore[arg-type]
@@ -112,7 +123,7 @@ class CompositeTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL has no types
         for channel, b in inputs.items():
             whole = self.whole.get(channel) or float(units(b, self.objective))
             if channel == "rl":
-                terms[channel] = super().compute_loss(model, as_trl(b, whole))
+                terms[channel] = self._in_trees(model, b, whole) if self.tree_tokens else super().compute_loss(model, as_trl(b, whole))
             else:
                 terms[channel] = self._beside(channel, b) / whole
         total = sum(self.objective.weight(c) * loss for c, loss in terms.items())
@@ -124,6 +135,34 @@ class CompositeTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL has no types
         for name, value in seen.items():
             self._metrics["train" if self.model.training else "eval"][name].append(value)
         return total
+
+    def _in_trees(self, model: Any, b: Batch, whole: float) -> torch.Tensor:
+        """TRL's loss over the rows of one tree after another. All but the last are run backward here, so that one tree at a time is in memory."""
+        ids, old = b.t["input_ids"].cpu().numpy(), trained(b, "").cpu().numpy()
+        rows = [Row(ids[row, :n], old[row, :n]) for row, n in enumerate(b.t["attention_mask"].sum(1).tolist())]
+        loss, before = torch.zeros(()), 0.0
+        for number, one in enumerate(packed(rows, self.tree_tokens)):
+            if number:
+                before += float(loss.detach())
+                self.accelerator.backward(loss)
+            self.tree = one.to(b.t["input_ids"].device)
+            loss = super().compute_loss(model, as_trl(select(b, list(one.places)), whole))
+        self.tree = None
+        return loss + before
+
+    def _get_per_token_logps_and_entropies(self, model: Any, input_ids: torch.Tensor, *args: Any, **more: Any) -> Any:
+        if self.tree is None:
+            return super()._get_per_token_logps_and_entropies(model, input_ids, *args, **more)
+        terms, keep = self.tree.terms, more["logits_to_keep"] if "logits_to_keep" in more else args[1]
+        nodes, own = terms.position.unique(return_inverse=True)
+        logits = at_least_float32(at_nodes(model, self.model.config, self.tree, nodes) / self.temperature)
+        whole = logits.logsumexp(1)
+        entropy = whole - (logits.softmax(1) * logits).sum(1)
+        number = {row: n for n, row in enumerate(self.tree.places)}
+        row = torch.tensor([number[r] for r in terms.row.tolist()], device=input_ids.device)
+        at = row, self.tree.depth[terms.position] + 1 + keep - input_ids.shape[1]
+        grids = [x.new_zeros(len(input_ids), keep).index_put(at, x) for x in (logits[own, terms.target] - whole[own], entropy[own])]
+        return (*grids, None) if "compute_aux_loss" in more else tuple(grids)
 
     def _beside(self, channel: str, b: Batch) -> torch.Tensor:
         """The sum of a term that isn't TRL's."""

@@ -4,7 +4,9 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from natgo.errors import missing
 from natgo.trl.collators import AnswerCollator, PairCollator, Weighing
-from natgo.trl.rows import REFERENCE, SIDES, WEIGHT
+from natgo.tree import Row, pack as packed
+from natgo.trl.rows import IGNORED, REFERENCE, SIDES, WEIGHT
+from natgo.trl.trees import NOT_IN_TREES, InTrees, Part, at_nodes, check, limit, log_probs, whole_step
 
 try:
     import datasets
@@ -33,17 +35,17 @@ def _columns(data: Any, needed: Sequence[str], made_by: str) -> None:
         raise ValueError(f"the data set has no column {missing[0]!r}: make it with natgo.trl.{made_by}")
 
 
-def fits(data: Any, columns: Sequence[str], limit: Optional[int]) -> None:
+def fits(data: Any, columns: Sequence[str], limit: Optional[int], name: str = "max_length") -> None:
     """Raises an error if a row is longer than the trainer's limit: cutting it would change its loss."""
-    if limit is None or not isinstance(data, datasets.Dataset):
+    if not limit or not isinstance(data, datasets.Dataset):
         return
     for part in data.with_format("arrow").iter(1000):
-        for name in columns:
-            longest = max(len(x) for x in part[name])
+        for column in columns:
+            longest = max(len(x) for x in part[column])
             if longest > limit:
                 raise ValueError(
-                    f"a row has {longest} tokens, and max_length is {limit}: rows are not cut here. "
-                    "Set max_length=None, or collator.max_length in the run's configuration"
+                    f"a row has {longest} tokens, and {name} is {limit}: rows are not cut here. "
+                    f"Set {name}={'None' if name == 'max_length' else longest}, or collator.max_length in the run's configuration"
                 )
 
 
@@ -96,11 +98,6 @@ class _Weighted:
         scale = weights * (1 if num_items_in_batch is None else self.accelerator.num_processes) / max(float(total), 1e-30)  # type: ignore[attr-defined]
         loss = torch.stack([w * self.of_row(model, row) for w, row in zip(scale, self.split(inputs))]).sum()
         return (loss, {}) if return_outputs else loss  # outputs go to metrics, of which rows of unequal weight have none
-
-
-def whole_step(trainer: Any, units: Sequence[torch.Tensor], device: Any) -> torch.Tensor:
-    """The sum of what the step's micro-batches count, on all ranks."""
-    return trainer.accelerator.gather(sum(units, torch.zeros((), dtype=torch.float64)).to(device)).sum()
 
 
 def data_sets(*given: Any) -> List[Any]:
@@ -201,13 +198,19 @@ class KTOTrainer(_Weighted, trl.KTOTrainer):  # type: ignore[misc]  # TRL has no
         return dataset if "ref_logps" in dataset.column_names else super()._precompute_ref_logps(dataset, name, batch_size)
 
 
-class SFTTrainer(_Weighted, trl.SFTTrainer):  # type: ignore[misc]  # TRL has no types
+class SFTTrainer(InTrees, _Weighted, trl.SFTTrainer):  # type: ignore[misc]  # TRL has no types
     """TRL's SFTTrainer on rows of `demonstrations`: its losses, over exactly the tokens that the run trains.
 
-    `padding_free=True` trains the same tokens.
+    `padding_free=True` trains the same tokens. With `pack="tree"` so do the rows of a step as trees of up to `tree_tokens`
+    tokens, in which each token is forwarded once; the loss is the NLL.
     """
 
-    def __init__(self, model: Any, args: Any = None, **more: Any):
+    def __init__(self, model: Any, args: Any = None, pack: Optional[str] = None, tree_tokens: int = 32768, **more: Any):
+        self.tree_tokens = limit("SFTTrainer", pack, tree_tokens)
+        if self.tree_tokens:
+            refuse("SFTTrainer", args, more, NOT_IN_TREES)
+            if getattr(args, "loss_type", "nll") not in ("nll", "chunked_nll"):
+                raise ValueError(f"natgo's SFTTrainer: loss_type {args.loss_type!r} can't be used: the loss of a tree is the NLL")
         refuse("SFTTrainer", args, more, {
             "data_collator": "TRL's own collator pads the rows and takes their labels",
             "packing": "TRL cuts rows to pack them; a run packs whole rows (collator.layout: packed), and padding_free=True trains them that way",
@@ -219,6 +222,7 @@ class SFTTrainer(_Weighted, trl.SFTTrainer):  # type: ignore[misc]  # TRL has no
         for one in data_sets(more.get("train_dataset"), more.get("eval_dataset")):
             _columns(one, ["input_ids", "labels"], "demonstrations")
             fits(one, ["input_ids"], args.max_length)
+            fits(one, ["input_ids"], self.tree_tokens, "tree_tokens")
             weighted = weighted or WEIGHT in one.column_names
         if weighted and args.padding_free:
             raise ValueError("natgo's SFTTrainer: padding_free can't be used with rows of unequal weight: it makes one row of them")
@@ -226,9 +230,27 @@ class SFTTrainer(_Weighted, trl.SFTTrainer):  # type: ignore[misc]  # TRL has no
         super().__init__(model, args, **more)
         if self.weigh():
             self.data_collator = Weighing(self.data_collator)  # type: ignore[has-type]
+        if self.tree_tokens:
+            check(self.model)
+            self.loss_is_scaled_for_ga, self.model_accepts_loss_kwargs = True, True
 
     def units(self, inputs: Dict[str, Any]) -> torch.Tensor:
-        return (inputs[WEIGHT].double() * (inputs["labels"][:, 1:] != -100).sum(1)).sum()
+        n = (inputs["labels"][:, 1:] != -100).sum(1).double()
+        return (inputs.get(WEIGHT, torch.ones_like(n)) * n).sum()
+
+    def parts(self, batches: List[Dict[str, Any]]) -> List[Part]:
+        rows = []
+        for b in batches:
+            weights = b.get(WEIGHT, torch.ones(len(b["input_ids"]))).tolist()
+            for ids, labels, here, weight in zip(*(b[name].cpu().numpy() for name in ("input_ids", "labels", "attention_mask")), weights):
+                n = int(here.sum())
+                rows.append(Row(ids[:n], labels[:n] != IGNORED, weight))
+        trees = packed(rows, self.tree_tokens)
+        return [{"tree": one, **one.terms.merged()._asdict()} for one in trees]
+
+    def of_part(self, model: Any, part: Part) -> torch.Tensor:
+        logp = log_probs(at_nodes(model, self.model.config, part["tree"], part["position"]), part["target"])
+        return -(part["weight"].to(logp) * logp).sum()
 
     def of_row(self, model: Any, inputs: Dict[str, Any]) -> torch.Tensor:
         loss = trl.SFTTrainer.compute_loss(self, model, inputs, num_items_in_batch=torch.ones((), device=self.args.device))

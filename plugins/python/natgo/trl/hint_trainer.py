@@ -4,12 +4,15 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
 from natgo.errors import BatchError, missing
+from natgo.tree import Row, pack as packed
 from natgo.trl.collators import HintCollator
-from natgo.trl.exact import data_sets, fits, pad_id, refuse, whole_step
+from natgo.trl.divergence import divergence
+from natgo.trl.exact import data_sets, fits, pad_id, refuse
 from natgo.trl.losses import Objective, sdpo_loss, units
 from natgo.trl.microbatch import Batch
 from natgo.trl.rows import HINTS, STORED
 from natgo.trl.scoring import TEACHERS, AtPositions, Teacher
+from natgo.trl.trees import NOT_IN_TREES, InTrees, Part, at_nodes, check, limit, whole_step
 
 try:
     import torch
@@ -47,15 +50,24 @@ class UpdateTeacher(TrainerCallback):  # type: ignore[misc]  # transformers has 
         self.teacher.update()
 
 
-class HintTrainer(trl.SFTTrainer):  # type: ignore[misc]  # TRL has no types
+class HintTrainer(InTrees, trl.SFTTrainer):  # type: ignore[misc]  # TRL has no types
     """Trains on rows of `hints`: the generalised JSD between what the model predicts and what it predicts where it has read the hint.
 
     The loss of a step is sum(w l) / sum(w) over its pairs, on all micro-batches and ranks, w being `pair_weight`; a step
     without pairs changes nothing. Logits are made at the pairs only. `teacher_model` takes the place of the frozen one.
+    With `pack="tree"` rollouts and hinted rows are trees of up to `tree_tokens` tokens, in which each token is forwarded
+    once, for student and live teacher alike.
     """
 
-    def __init__(self, model: Any, args: Optional[HintConfig] = None, teacher_model: Any = None, **more: Any):
+    def __init__(
+        self, model: Any, args: Optional[HintConfig] = None, teacher_model: Any = None, pack: Optional[str] = None, tree_tokens: int = 32768, **more: Any
+    ):
         args = args or HintConfig("hints")
+        self.tree_tokens = limit("HintTrainer", pack, tree_tokens)
+        if self.tree_tokens:
+            refuse("HintTrainer", args, more, NOT_IN_TREES)
+            if args.teacher != "live":
+                raise ValueError(f"natgo's HintTrainer: teacher={args.teacher!r} can't be used with trees, in which a live one has read the rows already")
         refuse("HintTrainer", args, more, {
             "data_collator": "natgo's own collator makes the pairs",
             "packing": "a row has its own teachers",
@@ -82,6 +94,8 @@ class HintTrainer(trl.SFTTrainer):  # type: ignore[misc]  # TRL has no types
         collator.vocabulary = self.model.get_input_embeddings().weight.shape[0]
         self.objective = args.objective()
         self.loss_is_scaled_for_ga, self.model_accepts_loss_kwargs = True, True  # by the step's weights
+        if self.tree_tokens:
+            check(self.model)
         self.teacher = None if args.teacher == "stored" else self._teacher(teacher_model)
 
     def _teacher(self, given: Any) -> Teacher:
@@ -101,10 +115,49 @@ class HintTrainer(trl.SFTTrainer):  # type: ignore[misc]  # TRL has no types
     def _micro_batch(self, inputs: Dict[str, Any]) -> Batch:
         return Batch("sdpo", {"vocab_size": len(self.processing_class)}, inputs)
 
+    def units(self, inputs: Dict[str, Any]) -> torch.Tensor:
+        return units(self._micro_batch(inputs), self.objective)
+
     def _get_num_items_in_batch(self, batch_samples: List[Any], device: Any) -> Any:
-        return whole_step(self, [units(self._micro_batch(b), self.objective) for b in batch_samples], device)
+        return whole_step(self, [self.units(b) for b in batch_samples], device)
+
+    def parts(self, batches: List[Dict[str, Any]]) -> List[Part]:
+        """Trees with a rollout and its hinted rows in one of them; a pair is two nodes."""
+        rows: List[Row] = []
+        example: List[Any] = []
+        pairs = []  # of rows, positions, target and weight
+        for number, b in enumerate(batches):
+            first = {side: len(rows) + (len(b["student_input_ids"]) if side == "teacher" else 0) for side in ("student", "teacher")}
+            owner = dict(zip(b["pair_teacher_row"].tolist(), b["pair_student_row"].tolist()))
+            for side in first:
+                for n, (ids, here) in enumerate(zip(b[f"{side}_input_ids"].cpu(), b[f"{side}_attention_mask"].cpu())):
+                    if side == "student" or n in owner:
+                        example.append((number, n if side == "student" else owner[n]))
+                        rows.append(Row(ids[: int(here.sum())].numpy(), [False] * int(here.sum())))
+            columns = (b["pair_" + name].tolist() for name in ("student_row", "student_pos", "teacher_row", "teacher_pos", "target_id", "weight"))
+            pairs += [(s + first["student"], p, t + first["teacher"], q, target, w) for s, p, t, q, target, w in zip(*columns)]
+        parts = []
+        for one in packed(rows, self.tree_tokens, example):
+            own = [pair for pair in pairs if pair[0] in one.places]
+            student, teacher = ([int(one.places[pair[at]][pair[at + 1]]) for pair in own] for at in (0, 2))
+            ints = {"position": student, "teacher": teacher, "target": [pair[4] for pair in own]}
+            tensors = {name: torch.tensor(x, dtype=torch.int64) for name, x in ints.items()}
+            parts.append({"tree": one, **tensors, "weight": torch.tensor([pair[5] for pair in own], dtype=torch.float64)})
+        return parts
+
+    def of_part(self, model: Any, part: Part) -> torch.Tensor:
+        nodes, own = torch.cat((part["position"], part["teacher"])).unique(return_inverse=True)
+        logits = at_nodes(model, self.model.config, part["tree"], nodes)
+        student, teacher = (logits[x] for x in own.chunk(2))
+        weight = part["weight"].to(torch.promote_types(logits.dtype, torch.float32))
+        loss = (weight * divergence(student, teacher.detach(), self.objective.divergence())).sum()
+        if float(weight.sum()):
+            self._metrics["train" if self.model.training else "eval"]["jsd"].append(float(loss.detach() / weight.sum()))
+        return loss
 
     def compute_loss(self, model: Any, inputs: Dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None) -> Any:
+        if self.tree_tokens:
+            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         batch = self._micro_batch({name: x for name, x in inputs.items() if torch.is_tensor(x)})
         loss, parts = sdpo_loss(AtPositions(model), batch, self.objective, teacher=self.teacher)
         weight = float(parts["pairs"])

@@ -30,6 +30,7 @@ from natgo.trl import DPOTrainer, HintConfig, HintTrainer, KTOTrainer, SFTTraine
 from natgo.trl import hint_trainer
 from natgo.trl.losses import Objective, sdpo_loss
 from natgo.trl.scoring import AtPositions, frozen
+from tests.trl.made import random_rows
 
 WORK = pathlib.Path(os.environ["NATGO_TEST_TRL"])
 PROGRAM = os.environ["NATGO_TEST_PROGRAM"]
@@ -78,39 +79,6 @@ def nat_go(*args):
     done = subprocess.run([PROGRAM, *map(str, args)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
-
-
-def random_rows(rng, count, vocab, stored=False):
-    """Rows of hints: students, teachers with hints spliced in, pairs of unequal weight, some of weight 0."""
-    out = []
-    for _ in range(count):
-        ids = [rng.randrange(vocab) for _ in range(rng.randint(6, 24))]
-        row = {"student_input_ids": ids, "teacher_input_ids": [], "pair_pos": [], "pair_teacher": [], "pair_teacher_pos": [], "pair_target_id": [],
-               "pair_site": [], "pair_weight": []}
-        for site in range(rng.randint(0 if out else 1, 2)):
-            start = rng.randint(1, len(ids) - 3)
-            end = rng.randint(start + 1, len(ids) - 1)
-            at, hint = rng.randint(0, start), [rng.randrange(vocab) for _ in range(rng.randint(1, 5))]
-            row["teacher_input_ids"].append(ids[:at] + hint + ids[at : end + 1])
-            for pos in range(start, end):
-                if pos not in row["pair_pos"]:
-                    row["pair_pos"].append(pos)
-                    row["pair_teacher"].append(site)
-                    row["pair_teacher_pos"].append(pos + len(hint))
-                    row["pair_target_id"].append(ids[pos + 1])
-                    row["pair_site"].append(site)
-                    row["pair_weight"].append(rng.choice([0.0, 0.5, 1.0, 3.0]))
-        if stored:
-            tops = [[rng.sample(range(vocab), k) + [-1] * (4 - k), k] for k in (rng.randint(0, 4) for _ in row["pair_pos"])]
-            row["pair_teacher_topk_ids"] = [ids for ids, _ in tops]
-            row["pair_teacher_topk_logprobs"] = [[math.log(x) for x in share(rng, k)] + [-math.inf] * (4 - k) for _, k in tops]
-        out.append(row)
-    return out
-
-
-def share(rng, k):
-    parts = [rng.random() + 1e-3 for _ in range(k)]
-    return [x / (sum(parts) + rng.random()) for x in parts]
 
 
 class Case(unittest.TestCase):

@@ -7,14 +7,23 @@ import os
 import pathlib
 import random
 import re
+import shutil
+import tempfile
 import unittest
 
 import torch
+from datasets import Dataset
+from peft import LoraConfig
 from torch import nn
 from transformers import AutoModelForCausalLM, CONFIG_MAPPING
+from trl import SFTConfig
 from trl.experimental.async_grpo.packing import TreeRow
 
 from natgo import tree
+from natgo.trl import CompositeConfig, CompositeTrainer, HintConfig, HintTrainer, SFTTrainer
+from natgo.trl.composite import pad_only
+from natgo.trl.microbatch import Batch
+from tests.trl.made import random_rows
 
 LONG = bool(os.environ.get("NATGO_LONG"))
 torch.set_num_threads(1)
@@ -278,6 +287,99 @@ class Models(unittest.TestCase):
         net.config._attn_implementation = "flash_attention_2"
         with self.assertRaisesRegex(ValueError, "it runs flash_attention_2, which takes no mask of a tree"):
             tree.check(net.config)
+
+
+QUIET = dict(report_to=[], save_strategy="no", disable_tqdm=True, use_cpu=True, bf16=False, gradient_checkpointing=False, logging_steps=1,
+             optim="sgd", learning_rate=0.1, lr_scheduler_type="constant", weight_decay=0.0, max_grad_norm=0.0, num_train_epochs=1)
+
+
+class Trainers(unittest.TestCase):
+    """A step with trees changes the weights as one with rows does, whatever is accumulated and wherever trees are cut."""
+
+    def setUp(self):
+        self.out = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.out)
+
+    def changed(self, trainer):
+        before = [x.detach().clone() for x in trainer.model.parameters()]
+        trainer.train()
+        self.losses = [x["loss"] for x in trainer.state.log_history if "loss" in x]
+        return torch.cat([(x.detach() - y).flatten() for x, y in zip(trainer.model.parameters(), before)])
+
+    def equal(self, rows, trees, losses):
+        self.assertGreater(float(rows.abs().max()), 1e-4)
+        self.assertLess(float((rows - trees).abs().max() / rows.abs().max()), 1e-5)
+        for a, b in zip(losses, self.losses):
+            self.assertAlmostEqual(a, b, delta=1e-4 * max(1, abs(a)))
+
+    def demonstrations(self, weighted):
+        rows = [row for row in forest(random.Random(5), 40, 50) if any(row.trained)][:16]
+        data = {"input_ids": [list(row.ids) for row in rows], "labels": [[i if on else -100 for i, on in zip(row.ids, row.trained)] for row in rows]}
+        return Dataset.from_dict({**data, **({"row_weight": [row.weight for row in rows]} if weighted else {})})
+
+    def sft(self, data, **more):
+        args = SFTConfig(self.out, **{**QUIET, "max_length": None, "dataset_kwargs": None, **{k: more.pop(k) for k in list(more) if hasattr(SFTConfig, k)}})
+        return SFTTrainer(tiny("llama", {}), args=args, train_dataset=data, eval_dataset=data, processing_class=pad_only(0), **more)
+
+    def test_sft(self):
+        for weighted in (False, True):
+            data = self.demonstrations(weighted)
+            for steps in (1, 4):
+                batch = dict(per_device_train_batch_size=4 if steps == 4 else 8, gradient_accumulation_steps=steps)
+                rows = self.sft(data, **batch)
+                want, losses = self.changed(rows), self.losses
+                held = rows.evaluate()["eval_loss"]
+                for tree_tokens in (1000, 30):
+                    with self.subTest(weighted=weighted, steps=steps, tree_tokens=tree_tokens):
+                        trees = self.sft(data, pack="tree", tree_tokens=tree_tokens, **batch)
+                        self.equal(want, self.changed(trees), losses)
+                        if weighted:  # TRL's mean is over batches
+                            self.assertAlmostEqual(trees.evaluate()["eval_loss"], held, places=4)
+                        self.assertTrue(all(x["tokens_a_node"] > 1 for x in trees.state.log_history if "tokens_a_node" in x))
+
+    def test_sft_refused(self):
+        data = self.demonstrations(False)
+        for more, why in (
+            (dict(padding_free=True), "padding_free can't be used"), (dict(loss_type="dft"), "the loss of a tree is the NLL"),
+            (dict(neftune_noise_alpha=5.0), "neftune_noise_alpha can't be used"), (dict(tree_tokens=8), "and tree_tokens is 8: rows are not cut here"),
+            (dict(peft_config=LoraConfig(lora_dropout=0.1)), "an adapter's"), (dict(pack="trees"), "pack 'trees' is neither"),
+        ):
+            with self.subTest(why), self.assertRaisesRegex(ValueError, why):
+                self.sft(data, **{"pack": "tree", **more})
+
+    def hints(self, data, **more):
+        args = HintConfig(self.out, **{**QUIET, "per_device_train_batch_size": 2, "gradient_accumulation_steps": 2, **more.pop("args", {})})
+        return HintTrainer(tiny("llama", {}), args=args, train_dataset=data, processing_class=pad_only(0), **more)
+
+    def test_hints(self):
+        data = Dataset.from_list(random_rows(random.Random(6), 8, 50))
+        want, losses = self.changed(self.hints(data)), self.losses
+        for tree_tokens in (1000, 100):
+            with self.subTest(tree_tokens=tree_tokens):
+                self.equal(want, self.changed(self.hints(data, pack="tree", tree_tokens=tree_tokens)), losses)
+        with self.assertRaisesRegex(ValueError, "teacher='frozen' can't be used with trees"):
+            self.hints(data, pack="tree", args={"teacher": "frozen"})
+
+    def rollouts(self):
+        rows = [row for row in forest(random.Random(7), 30, 50) if any(row.trained)][:8]
+        wide = max(len(row.ids) for row in rows)
+        grid = lambda values, kind: torch.tensor([list(v) + [0] * (wide - len(v)) for v in values], dtype=kind)
+        t = {"input_ids": grid([row.ids for row in rows], torch.int64), "attention_mask": grid([[1] * len(row.ids) for row in rows], torch.int64),
+             "position_ids": grid([range(len(row.ids)) for row in rows], torch.int64), "response_mask": grid([row.trained for row in rows], torch.int64),
+             "old_logprobs": grid([row.old for row in rows], torch.float32) * 8, "advantage": torch.tensor([row.advantage for row in rows]),
+             "row_weight": torch.tensor([row.weight for row in rows]), "reward": torch.zeros(8), "reward_null": torch.zeros(8, dtype=torch.int64)}
+        return Batch("rl", {"pad_id": 0, "vocab_size": 50}, t)
+
+    def composite(self, steps, **more):
+        args = CompositeConfig(self.out, **{**QUIET, "learning_rate": 10.0, "gradient_accumulation_steps": steps, "micro_rows": 8 // steps, "loss_type": "dapo", "beta": 0.0, "epsilon": 0.3})
+        return CompositeTrainer(tiny("llama", {}), args, [self.rollouts()], **more)
+
+    def test_rollouts(self):
+        for steps in (1, 4):
+            want, losses = self.changed(self.composite(steps)), self.losses
+            for tree_tokens in (1000, 30):
+                with self.subTest(steps=steps, tree_tokens=tree_tokens):
+                    self.equal(want, self.changed(self.composite(steps, pack="tree", tree_tokens=tree_tokens)), losses)
 
 
 class Page(unittest.TestCase):
