@@ -4,192 +4,242 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
+	"strings"
 	"unsafe"
+
+	"github.com/nat-go/nat-go/builders"
 )
 
-// encoder appends the log's primitive values: varints, little-endian floats, length-prefixed bytes.
-type encoder struct {
+// codec appends values to a frame, or reads them back into the places that they came from, so that each form is
+// described once: varints, little-endian floats, length-prefixed bytes.
+//
+// When it reads, the first error sticks, and later values are zero. Strings and bytes share the frame's memory.
+type codec struct {
 	buf   []byte
-	lists int64 // memory that the lists take when they are read back
+	lists int64 // memory that the lists written take when they are read back
+
+	reading bool
+	at      int // what is read next; a number, because shortening buf takes three stores for every value
+	err     error
+	room    *int64 // left for lists that are read
 
 	// From the frame's last record: records of one turn are adjacent, and their repeated names would be a fifth of the
 	// log.
 	turn, score string
+
+	// The origins of the group that is written, in order of first use, and their numbers.
+	used   []*builders.Origin
+	number map[*builders.Origin]uint64
 }
 
-func (e *encoder) uint(v uint64) { e.buf = binary.AppendUvarint(e.buf, v) }
-func (e *encoder) int(v int64)   { e.buf = binary.AppendVarint(e.buf, v) }
-
-// list appends the length of a list of E.
-func list[E any](e *encoder, n int) {
-	var entry E
-	e.lists += int64(n) * int64(unsafe.Sizeof(entry))
-	e.uint(uint64(n))
-}
-
-func (e *encoder) byte(v byte) { e.buf = append(e.buf, v) }
-func (e *encoder) float(v float64) {
-	e.buf = binary.LittleEndian.AppendUint64(e.buf, math.Float64bits(v))
-}
-
-func (e *encoder) bool(v bool) {
-	if v {
-		e.byte(1)
-	} else {
-		e.byte(0)
-	}
-}
-
-func (e *encoder) string(s string) {
-	e.uint(uint64(len(s)))
-	e.buf = append(e.buf, s...)
-}
-
-// stringOrSame appends a string that is usually the same as the previous one.
-func (e *encoder) stringOrSame(s string, last *string) {
-	if s == *last {
-		e.uint(0)
-		return
-	}
-	*last = s
-	e.uint(uint64(len(s)) + 1)
-	e.buf = append(e.buf, s...)
-}
-
-// raw appends bytes that may be absent: nil is distinct from empty.
-func (e *encoder) raw(b []byte) {
-	if b == nil {
-		e.uint(0)
-		return
-	}
-	e.uint(uint64(len(b)) + 1)
-	e.buf = append(e.buf, b...)
-}
-
-// floatPtr appends a float that may be absent.
-func (e *encoder) floatPtr(p *float64) {
-	e.bool(p != nil)
-	if p != nil {
-		e.float(*p)
-	}
+// reading returns a codec that reads a frame.
+func reading(payload []byte, most Large) *codec {
+	room := listsIn(int64(len(payload)), most)
+	return &codec{buf: payload, reading: true, room: &room}
 }
 
 var errShort = errors.New("the frame ends inside a value")
 
-// decoder reads them back. The first error sticks; later values are zero. Strings and bytes share the frame's memory.
-type decoder struct {
-	buf  []byte
-	at   int // what is read next; a number, because shortening buf takes three stores for every value
-	err  error
-	room *int64 // left for lists
-
-	turn, score string // of the last record
-}
-
-func (d *decoder) fail() {
-	if d.err == nil {
-		d.err = errShort
+func (c *codec) fail() {
+	if c.err == nil {
+		c.err = errShort
 	}
-	d.at = len(d.buf)
+	c.at = len(c.buf)
 }
 
 // left returns how many bytes have not been read.
-func (d *decoder) left() int { return len(d.buf) - d.at }
+func (c *codec) left() int { return len(c.buf) - c.at }
 
-func (d *decoder) uint() uint64 {
-	if d.at < len(d.buf) && d.buf[d.at] < 0x80 { // nearly all are
-		d.at++
-		return uint64(d.buf[d.at-1])
+func (c *codec) append(v uint64) { c.buf = binary.AppendUvarint(c.buf, v) }
+
+func (c *codec) next() uint64 {
+	if c.at < len(c.buf) && c.buf[c.at] < 0x80 { // nearly all are
+		c.at++
+		return uint64(c.buf[c.at-1])
 	}
-	v, n := binary.Uvarint(d.buf[d.at:])
+	v, n := binary.Uvarint(c.buf[c.at:])
 	if n <= 0 {
-		d.fail()
+		c.fail()
 		return 0
 	}
-	d.at += n
+	c.at += n
 	return v
 }
 
-func (d *decoder) int() int64 {
-	v := d.uint()
-	return int64(v>>1) ^ -int64(v&1)
-}
-
-func (d *decoder) byte() byte {
-	if d.at == len(d.buf) {
-		d.fail()
-		return 0
-	}
-	d.at++
-	return d.buf[d.at-1]
-}
-
-func (d *decoder) bool() bool { return d.byte() != 0 }
-
-func (d *decoder) float() float64 {
-	if d.left() < 8 {
-		d.fail()
-		return 0
-	}
-	d.at += 8
-	return math.Float64frombits(binary.LittleEndian.Uint64(d.buf[d.at-8:]))
-}
-
-func (d *decoder) floatPtr() *float64 {
-	if !d.bool() {
+// take reads n bytes.
+func (c *codec) take(n uint64) []byte {
+	if n > uint64(c.left()) {
+		c.fail()
 		return nil
 	}
-	v := d.float()
-	return &v
+	from := c.at
+	c.at += int(n)
+	return c.buf[from:c.at:c.at]
 }
 
-func (d *decoder) bytes(n uint64) []byte {
-	if n > uint64(d.left()) {
-		d.fail()
-		return nil
+// natural is a number that is never negative.
+func natural[T ~int | ~int32 | ~uint32 | ~uint64](c *codec, v *T) {
+	if c.reading {
+		*v = T(c.next())
+	} else {
+		c.append(uint64(*v))
 	}
-	from := d.at
-	d.at += int(n)
-	return d.buf[from:d.at:d.at]
 }
 
-func (d *decoder) string() string {
-	b := d.bytes(d.uint())
-	return unsafe.String(unsafe.SliceData(b), len(b))
-}
-
-func (d *decoder) stringOrSame(last *string) string {
-	if n := d.uint(); n > 0 {
-		b := d.bytes(n - 1)
-		*last = unsafe.String(unsafe.SliceData(b), len(b))
+func integer[T ~int | ~int32 | ~int64](c *codec, v *T) {
+	if c.reading {
+		n := c.next()
+		*v = T(int64(n>>1) ^ -int64(n&1))
+	} else {
+		c.buf = binary.AppendVarint(c.buf, int64(*v))
 	}
-	return *last
 }
 
-func (d *decoder) raw() []byte {
-	n := d.uint()
-	if n == 0 {
-		return nil
+func octet[T ~uint8](c *codec, v *T) {
+	switch {
+	case !c.reading:
+		c.buf = append(c.buf, byte(*v))
+	case c.at == len(c.buf):
+		c.fail()
+		*v = 0
+	default:
+		*v = T(c.buf[c.at])
+		c.at++
 	}
-	return d.bytes(n - 1)
 }
 
-// count reads the length of a list of E, whose entries take at least one byte each, so a damaged length can't request
+func (c *codec) bool(v *bool) {
+	var b byte
+	if *v {
+		b = 1
+	}
+	if octet(c, &b); c.reading {
+		*v = b != 0
+	}
+}
+
+func (c *codec) float(v *float64) {
+	if !c.reading {
+		c.buf = binary.LittleEndian.AppendUint64(c.buf, math.Float64bits(*v))
+		return
+	}
+	*v = 0
+	if b := c.take(8); b != nil {
+		*v = math.Float64frombits(binary.LittleEndian.Uint64(b))
+	}
+}
+
+// floatPtr is a float that may be absent.
+func (c *codec) floatPtr(p **float64) {
+	there := *p != nil
+	if c.bool(&there); !there {
+		return
+	}
+	if c.reading {
+		*p = new(float64)
+	}
+	c.float(*p)
+}
+
+func (c *codec) string(s *string) {
+	if c.reading {
+		*s = viewString(c.take(c.next()))
+		return
+	}
+	c.append(uint64(len(*s)))
+	c.buf = append(c.buf, *s...)
+}
+
+// kept is a name that outlives its group, because books are kept under it: mostly it is that of the group before.
+func (c *codec) kept(s *string) {
+	now := *s
+	if c.string(&now); *s != now {
+		*s = strings.Clone(now)
+	}
+}
+
+// same is a string that is usually the last one.
+func (c *codec) same(s, last *string) {
+	switch {
+	case c.reading:
+		if n := c.next(); n > 0 {
+			*last = viewString(c.take(n - 1))
+		}
+		*s = *last
+	case *s == *last:
+		c.append(0)
+	default:
+		*last = *s
+		c.append(uint64(len(*s)) + 1)
+		c.buf = append(c.buf, *s...)
+	}
+}
+
+// raw is bytes that may be absent: nil is distinct from empty.
+func raw[B ~[]byte](c *codec, b *B) {
+	switch {
+	case c.reading:
+		*b = nil
+		if n := c.next(); n > 0 {
+			*b = c.take(n - 1)
+		}
+	case *b == nil:
+		c.append(0)
+	default:
+		c.append(uint64(len(*b)) + 1)
+		c.buf = append(c.buf, *b...)
+	}
+}
+
+// list returns the entries of a list to write, or room for those that are read: nil if there are none.
+func list[E any](c *codec, all *[]E) []E {
+	if n := length[E](c, len(*all)); c.reading {
+		*all = nil
+		if n > 0 {
+			*all = make([]E, n)
+		}
+	}
+	return *all
+}
+
+// notNil is a list that is never nil.
+func notNil[E any](c *codec, all *[]E) []E {
+	if list(c, all); c.reading && *all == nil {
+		*all = []E{}
+	}
+	return *all
+}
+
+// reused is a list that is read into the memory of the one before.
+func reused[E any](c *codec, all *[]E) []E {
+	if n := length[E](c, len(*all)); c.reading {
+		*all = slices.Grow((*all)[:0], n)[:n]
+	}
+	return *all
+}
+
+// length is the length of a list of E, whose entries take at least one byte each, so a damaged length can't request
 // memory that the frame could never fill. In memory an entry takes up to hundreds of bytes: a forged frame is refused
 // when its lists together would take far more than any run writes.
-func count[E any](d *decoder) int {
-	n := d.uint()
-	if n > uint64(d.left()) {
-		d.fail()
-		return 0
-	}
+func length[E any](c *codec, n int) int {
 	var entry E
-	if *d.room -= int64(n) * int64(unsafe.Sizeof(entry)); *d.room < 0 {
-		d.err = errLists
-		d.fail()
+	if !c.reading {
+		c.lists += int64(n) * int64(unsafe.Sizeof(entry))
+		c.append(uint64(n))
+		return n
+	}
+	read := c.next()
+	if read > uint64(c.left()) {
+		c.fail()
 		return 0
 	}
-	return int(n)
+	if *c.room -= int64(read) * int64(unsafe.Sizeof(entry)); *c.room < 0 {
+		c.err = errLists
+		c.fail()
+		return 0
+	}
+	return int(read)
 }
 
 var errLists = errors.New("the lists of a frame would take more memory than any group's")
@@ -200,9 +250,3 @@ const roomPerByte = 64
 
 // listsIn returns how much memory the lists of a frame of n bytes may take.
 func listsIn(n int64, most Large) int64 { return min(most.Lists, n*roomPerByte) }
-
-// newDecoder decodes a frame.
-func newDecoder(payload []byte, most Large) *decoder {
-	room := listsIn(int64(len(payload)), most)
-	return &decoder{buf: payload, room: &room}
-}

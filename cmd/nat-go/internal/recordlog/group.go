@@ -61,7 +61,7 @@ type Builder struct {
 	byText  map[string]int32
 	prompts [][]int32 // by example, candidate: text index + 1; 0: not seen yet
 	outputs [][]int32
-	scratch encoder // the encoded texts, one after another
+	scratch codec // the encoded texts, one after another
 	tracer  tracer
 }
 
@@ -190,7 +190,7 @@ func (b *Builder) intern(c *builders.Content) (int32, error) {
 	}
 	start := len(b.scratch.buf)
 	b.scratch.lists = 0
-	b.scratch.passage(p)
+	b.scratch.passage(&p)
 	raw := b.scratch.buf[start:len(b.scratch.buf):len(b.scratch.buf)]
 	i, ok := b.byText[viewString(raw)]
 	if ok {

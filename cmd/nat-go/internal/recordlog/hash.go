@@ -1,8 +1,6 @@
 package recordlog
 
 import (
-	"encoding/binary"
-	"math"
 	"slices"
 
 	"github.com/zeebo/xxh3"
@@ -83,27 +81,27 @@ func (g *Group) appendContent(buf []byte, i int) []byte {
 // content are still separate samples: how often a model says something matters for advantages. So a rollout is
 // identified by its position.
 func appendOwn(buf []byte, res *builders.Resolved) []byte {
-	e := encoder{buf: buf}
+	c := codec{buf: buf}
 	switch r := res.Record.(type) {
 	case *builders.Demonstration:
-		e.byte(policy(r))
-		for _, t := range r.Trained {
-			e.bool(t)
+		c.buf = append(c.buf, policy(r))
+		for i := range r.Trained {
+			c.bool(&r.Trained[i])
 		}
 	case *builders.Rollout:
 		if r.Reward != nil {
-			e.buf = binary.LittleEndian.AppendUint64(e.buf, math.Float64bits(*r.Reward))
+			c.float(r.Reward)
 		}
-		e.string(r.Task)
-		e.int(int64(res.Origin.Run))
-		e.int(res.Origin.Row)
-		e.string(res.Origin.Trial)
+		c.string(&r.Task)
+		integer(&c, &res.Origin.Run)
+		integer(&c, &res.Origin.Row)
+		c.string(&res.Origin.Trial)
 	case *builders.Distillation:
 		for i := range r.Sites {
-			e.site(&r.Sites[i])
+			c.site(&r.Sites[i])
 		}
 	}
-	return e.buf
+	return c.buf
 }
 
 // openingHash hashes the messages before the first assistant turn, which the sides of a split must not share.
@@ -112,7 +110,7 @@ func openingHash(p builders.Passage) Hash {
 	for n < len(p.Nodes) && p.Nodes[n].Message.Role != "assistant" {
 		n++
 	}
-	var e encoder
-	e.passage(builders.Passage{Text: p.Text, Nodes: p.Nodes[:n:n]})
-	return Hash(xxh3.Hash128(e.buf).Bytes())
+	var c codec
+	c.passage(&builders.Passage{Text: p.Text, Nodes: p.Nodes[:n:n]})
+	return Hash(xxh3.Hash128(c.buf).Bytes())
 }

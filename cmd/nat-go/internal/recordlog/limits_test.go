@@ -61,24 +61,24 @@ func readThrough(dir string) error {
 // the reader needs.
 func TestRoomIsAnnounced(t *testing.T) {
 	g := sample(t, "a")
-	var e encoder
+	var e codec
 	if err := e.group(g); err != nil {
 		t.Fatal(err)
 	}
 	room := e.lists
-	if err := new(Group).read(&decoder{buf: e.buf, room: &room}); err != nil || room != 0 {
+	if err := (&codec{buf: e.buf, reading: true, room: &room}).group(new(Group)); err != nil || room != 0 {
 		t.Errorf("%d of %d bytes are left: %v", room, e.lists, err)
 	}
 	room = e.lists - 1
-	if err := new(Group).read(&decoder{buf: e.buf, room: &room}); !errors.Is(err, errLists) {
+	if err := (&codec{buf: e.buf, reading: true, room: &room}).group(new(Group)); !errors.Is(err, errLists) {
 		t.Errorf("with less room: %v", err)
 	}
 	var again Group
 	room = e.lists
-	if err := again.read(&decoder{buf: e.buf, room: &room}); err != nil {
+	if err := (&codec{buf: e.buf, reading: true, room: &room}).group(&again); err != nil {
 		t.Fatal(err)
 	}
-	var copied encoder
+	var copied codec
 	if err := copied.group(&again); err != nil || copied.lists != e.lists {
 		t.Errorf("after reading, the lists of the group take %d bytes, want %d: %v", copied.lists, e.lists, err)
 	}
@@ -266,7 +266,7 @@ func TestForgedOrigins(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := sample(t, "a")
 			change(g)
-			var e encoder
+			var e codec
 			if err := e.group(g); err != nil {
 				t.Fatal(err)
 			}

@@ -116,7 +116,7 @@ type Writer struct {
 	file   *os.File
 	out    *bufio.Writer
 	state  Commit
-	enc    encoder
+	enc    codec
 	synced int64
 	sum    *xxh3.Hasher
 }

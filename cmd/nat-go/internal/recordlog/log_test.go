@@ -282,7 +282,7 @@ func TestDamageIsFound(t *testing.T) {
 }
 
 func FuzzDecodeGroup(f *testing.F) {
-	var e encoder
+	var e codec
 	if err := e.group(sample(f, "a")); err != nil {
 		f.Fatal(err)
 	}
@@ -294,7 +294,7 @@ func FuzzDecodeGroup(f *testing.F) {
 		}
 		g.Hashes()
 		g.Contents()
-		var again encoder
+		var again codec
 		if err := again.group(g); err != nil {
 			t.Fatal(err)
 		}
@@ -303,7 +303,7 @@ func FuzzDecodeGroup(f *testing.F) {
 
 // TestTruncatedGroup checks that a frame that ends anywhere before its end is refused.
 func TestTruncatedGroup(t *testing.T) {
-	var e encoder
+	var e codec
 	if err := e.group(sample(t, "a")); err != nil {
 		t.Fatal(err)
 	}
@@ -312,15 +312,15 @@ func TestTruncatedGroup(t *testing.T) {
 			t.Errorf("%d of %d bytes are a group", n, len(e.buf))
 		}
 	}
-	d := decoder{buf: []byte{9, 1, 2, 3}}
-	if d.string(); d.err == nil || d.uint() != 0 || d.left() != 0 {
+	d, s := codec{buf: []byte{9, 1, 2, 3}, reading: true}, ""
+	if d.string(&s); d.err == nil || d.next() != 0 || d.left() != 0 {
 		t.Errorf("after a text that is too long, %d bytes are left: %v", d.left(), d.err)
 	}
 }
 
 // TestReusedGroup checks that a group that is read has nothing of the one whose memory it takes.
 func TestReusedGroup(t *testing.T) {
-	var pair, rollout encoder
+	var pair, rollout codec
 	g := sample(t, "a")
 	if err := pair.group(g); err != nil {
 		t.Fatal(err)
@@ -330,7 +330,7 @@ func TestReusedGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	var reused Group
-	for _, e := range []encoder{pair, rollout} {
+	for _, e := range []codec{pair, rollout} {
 		if err := reused.decode(e.buf, Large{usualFrame, usualLists}); err != nil {
 			t.Fatal(err)
 		}
@@ -388,13 +388,13 @@ func TestRoomForLists(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var e encoder
+	var e codec
 	if err := e.group(b.Group()); err != nil {
 		t.Fatal(err)
 	}
 	room := int64(roomPerByte * len(e.buf))
 	var got Group
-	if err := got.read(&decoder{buf: e.buf, room: &room}); err != nil || len(got.Records) != n {
+	if err := (&codec{buf: e.buf, reading: true, room: &room}).group(&got); err != nil || len(got.Records) != n {
 		t.Errorf("%d records in %d bytes: %v", len(got.Records), len(e.buf), err)
 	}
 }

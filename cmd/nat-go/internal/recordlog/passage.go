@@ -14,29 +14,27 @@ const (
 	formNodes = 1
 )
 
-func (e *encoder) passage(p builders.Passage) {
+// passage is the rest of a frame, or of the bytes of a text.
+func (c *codec) passage(p *builders.Passage) {
+	form := byte(formNodes)
 	if p.IsText() {
-		e.byte(formText)
-		e.buf = append(e.buf, p.Text...)
-		return
+		form = formText
 	}
-	e.byte(formNodes)
-	list[ttc.Node](e, len(p.Nodes))
-	for i := range p.Nodes {
-		e.node(&p.Nodes[i])
+	octet(c, &form)
+	switch {
+	case form != formText:
+		nodes := notNil(c, &p.Nodes)
+		for i := range nodes {
+			c.node(&nodes[i])
+			if c.reading {
+				nodes[i].Parent = i - 1
+			}
+		}
+	case c.reading:
+		p.Text = viewString(c.take(uint64(c.left())))
+	default:
+		c.buf = append(c.buf, p.Text...)
 	}
-}
-
-func (d *decoder) passage() builders.Passage {
-	if d.byte() == formText {
-		return builders.Passage{Text: viewString(d.bytes(uint64(d.left())))}
-	}
-	nodes := make([]ttc.Node, count[ttc.Node](d))
-	for i := range nodes {
-		nodes[i] = d.node()
-		nodes[i].Parent = i - 1
-	}
-	return builders.Passage{Nodes: nodes}
 }
 
 // Optional fields of a node and of a message, as bits.
@@ -49,150 +47,90 @@ const (
 	errorSet
 )
 
-func (e *encoder) node(n *ttc.Node) {
-	var bits byte
-	set := func(on bool, bit byte) {
+// fieldsOf returns which optional fields a node has.
+func fieldsOf(n *ttc.Node) (bits byte) {
+	for i, on := range [...]bool{
+		n.Policy != "", n.TokenIDs != nil, n.LogProbs != nil, n.FinishReason != "", n.Error != nil,
+		n.Error != nil && *n.Error,
+	} {
 		if on {
-			bits |= bit
+			bits |= 1 << i
 		}
 	}
-	set(n.Policy != "", hasPolicy)
-	set(n.TokenIDs != nil, hasIDs)
-	set(n.LogProbs != nil, hasLogProbs)
-	set(n.FinishReason != "", hasFinish)
-	set(n.Error != nil, hasError)
-	set(n.Error != nil && *n.Error, errorSet)
-	e.byte(bits)
-	e.byte(byte(n.Sampled))
-	if n.Policy != "" {
-		e.string(n.Policy)
-	}
-	if n.TokenIDs != nil {
-		list[int32](e, len(n.TokenIDs))
-		for _, id := range n.TokenIDs {
-			e.int(int64(id))
-		}
-	}
-	if n.LogProbs != nil {
-		list[float32](e, len(n.LogProbs))
-		for _, p := range n.LogProbs {
-			e.uint(uint64(math.Float32bits(p)))
-		}
-	}
-	if n.FinishReason != "" {
-		e.string(n.FinishReason)
-	}
-	e.message(&n.Message)
+	return bits
 }
 
-func (d *decoder) node() (n ttc.Node) {
-	bits := d.byte()
-	n.Sampled = ttc.Sampled(d.byte())
+func (c *codec) node(n *ttc.Node) {
+	bits := fieldsOf(n)
+	octet(c, &bits)
+	octet(c, &n.Sampled)
 	if bits&hasPolicy != 0 {
-		n.Policy = d.string()
+		c.string(&n.Policy)
 	}
 	if bits&hasIDs != 0 {
-		n.TokenIDs = make([]int32, count[int32](d))
-		for i := range n.TokenIDs {
-			n.TokenIDs[i] = int32(d.int())
+		ids := notNil(c, &n.TokenIDs)
+		for i := range ids {
+			integer(c, &ids[i])
 		}
 	}
 	if bits&hasLogProbs != 0 {
-		n.LogProbs = make([]float32, count[float32](d))
-		for i := range n.LogProbs {
-			n.LogProbs[i] = math.Float32frombits(uint32(d.uint()))
+		probs := notNil(c, &n.LogProbs)
+		for i := range probs {
+			p := math.Float32bits(probs[i])
+			if natural(c, &p); c.reading {
+				probs[i] = math.Float32frombits(p)
+			}
 		}
 	}
 	if bits&hasFinish != 0 {
-		n.FinishReason = d.string()
+		c.string(&n.FinishReason)
 	}
-	if bits&hasError != 0 {
+	if c.reading && bits&hasError != 0 {
 		set := bits&errorSet != 0
 		n.Error = &set
 	}
-	n.Message = d.message()
-	return n
+	c.message(&n.Message)
 }
 
-func (e *encoder) message(m *chat.Message) {
-	e.string(m.Role)
-	e.byte(byte(m.Form))
+func (c *codec) message(m *chat.Message) {
+	c.string(&m.Role)
+	octet(c, &m.Form)
 	switch m.Form {
 	case chat.Text:
-		e.string(m.Text)
+		c.string(&m.Text)
 	case chat.Parts:
-		list[chat.Part](e, len(m.Parts))
-		for _, p := range m.Parts {
-			e.string(p.Type)
-			e.string(p.Text)
-			e.raw(p.Raw)
+		parts := notNil(c, &m.Parts)
+		for i := range parts {
+			p := &parts[i]
+			c.string(&p.Type)
+			c.string(&p.Text)
+			raw(c, &p.Raw)
 		}
 	}
-	e.string(m.Name)
-	e.string(m.ToolCallID)
-	e.string(m.ReasoningKey)
+	c.string(&m.Name)
+	c.string(&m.ToolCallID)
+	c.string(&m.ReasoningKey)
 	if m.ReasoningKey != "" {
-		e.string(m.Reasoning)
+		c.string(&m.Reasoning)
 	}
-	list[chat.ToolCall](e, len(m.ToolCalls))
-	for i := range m.ToolCalls {
-		c := &m.ToolCalls[i]
-		e.string(c.ID)
-		e.string(c.Type)
-		e.string(c.Name)
-		e.string(c.Arguments)
-		e.raw(c.Parsed)
-		e.bool(c.AsObject)
-		e.members(c.Extra)
+	calls := list(c, &m.ToolCalls)
+	for i := range calls {
+		x := &calls[i]
+		c.string(&x.ID)
+		c.string(&x.Type)
+		c.string(&x.Name)
+		c.string(&x.Arguments)
+		raw(c, &x.Parsed)
+		c.bool(&x.AsObject)
+		c.members(&x.Extra)
 	}
-	e.members(m.Extra)
+	c.members(&m.Extra)
 }
 
-func (d *decoder) message() (m chat.Message) {
-	m.Role = d.string()
-	m.Form = chat.Form(d.byte())
-	switch m.Form {
-	case chat.Text:
-		m.Text = d.string()
-	case chat.Parts:
-		m.Parts = make([]chat.Part, count[chat.Part](d))
-		for i := range m.Parts {
-			m.Parts[i] = chat.Part{Type: d.string(), Text: d.string(), Raw: d.raw()}
-		}
-	}
-	m.Name = d.string()
-	m.ToolCallID = d.string()
-	if m.ReasoningKey = d.string(); m.ReasoningKey != "" {
-		m.Reasoning = d.string()
-	}
-	if n := count[chat.ToolCall](d); n > 0 {
-		m.ToolCalls = make([]chat.ToolCall, n)
-		for i := range m.ToolCalls {
-			c := &m.ToolCalls[i]
-			c.ID, c.Type, c.Name, c.Arguments = d.string(), d.string(), d.string(), d.string()
-			c.Parsed, c.AsObject, c.Extra = d.raw(), d.bool(), d.members()
-		}
-	}
-	m.Extra = d.members()
-	return m
-}
-
-func (e *encoder) members(ms []chat.Member) {
-	list[chat.Member](e, len(ms))
-	for _, m := range ms {
-		e.string(m.Key)
-		e.raw(m.Value)
-	}
-}
-
-func (d *decoder) members() []chat.Member {
-	n := count[chat.Member](d)
-	if n == 0 {
-		return nil
-	}
-	ms := make([]chat.Member, n)
+func (c *codec) members(all *[]chat.Member) {
+	ms := list(c, all)
 	for i := range ms {
-		ms[i] = chat.Member{Key: d.string(), Value: d.raw()}
+		c.string(&ms[i].Key)
+		raw(c, &ms[i].Value)
 	}
-	return ms
 }
