@@ -3,7 +3,6 @@ package cli
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"os"
 	"path"
@@ -49,7 +48,7 @@ func withCopies(cmd *cobra.Command, args []string, work func(args []string) erro
 	}
 	out := &tellingWriter{to: cmd.OutOrStdout(), copies: c}
 	cmd.SetOut(out)
-	err = c.withAddresses(work(args))
+	err = exit.Reworded(work(args), func(text string) string { return string(c.tell([]byte(text))) })
 	if ferr := out.flush(); err == nil {
 		err = ferr
 	}
@@ -144,30 +143,6 @@ func (c *storedCopies) tell(text []byte) []byte {
 	}
 	return text
 }
-
-// withAddresses replaces them in an error.
-func (c *storedCopies) withAddresses(err error) error {
-	if err == nil {
-		return nil
-	}
-	text := string(c.tell([]byte(err.Error())))
-	if text == err.Error() {
-		return err
-	}
-	told := &storedError{err, text}
-	if coded := (*exit.Error)(nil); errors.As(err, &coded) { // of which the inner error is printed
-		return exit.With(coded.Code, told)
-	}
-	return told
-}
-
-type storedError struct {
-	err  error
-	text string
-}
-
-func (e *storedError) Error() string { return e.text }
-func (e *storedError) Unwrap() error { return e.err }
 
 // tellingWriter replaces the names of copies in what it is given, line by line.
 type tellingWriter struct {

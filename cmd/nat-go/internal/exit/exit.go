@@ -64,3 +64,27 @@ func Code(err error) int {
 		return Failed
 	}
 }
+
+// Reworded returns err with its text changed by word.
+func Reworded(err error, word func(text string) string) error {
+	if err == nil {
+		return nil
+	}
+	text := word(err.Error())
+	if text == err.Error() {
+		return err
+	}
+	changed := &reworded{err, text}
+	if coded := (*Error)(nil); errors.As(err, &coded) { // the text of the inner error is printed
+		return With(coded.Code, changed)
+	}
+	return changed
+}
+
+type reworded struct {
+	err  error
+	text string
+}
+
+func (e *reworded) Error() string { return e.text }
+func (e *reworded) Unwrap() error { return e.err }

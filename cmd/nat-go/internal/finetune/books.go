@@ -1,10 +1,14 @@
 package finetune
 
 import (
+	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/nat-go/nat-go/builders/sdpo"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -25,7 +29,7 @@ type books struct {
 	file *durable.File
 	enc  *json.Encoder
 	seen map[dropKind]int64
-	rest []*ledger.Drop // one for each kind with more than listedDrops, in order of appearance
+	rest []*ledger.Drop // one for each kind with more than listedDrops
 	more map[dropKind]*ledger.Drop
 	near map[string]*sdpo.NearMisses // by builder
 	err  error
@@ -55,6 +59,13 @@ func newBooks() *books {
 		first:    map[ledger.Stage]string{},
 		hide:     secret.Shape,
 	}
+}
+
+// listing returns books that hold nothing but a list of drops, for others to replay.
+func (r *run) listing(path string) (*books, error) {
+	b := newBooks()
+	b.hide = r.env.hide
+	return b, b.open(path)
 }
 
 // open starts the list of drops.
@@ -113,14 +124,15 @@ func (b *books) list(d ledger.Drop) {
 		b.encode(&d)
 		return
 	}
-	b.unlisted(&d, 0, d.N())
+	b.unlisted(&d)
 }
 
-// unlisted counts further drops of a kind of which enough have been listed, given their number and the number n of
-// things dropped.
-func (b *books) unlisted(d *ledger.Drop, drops, n int64) {
+// furtherOnes is the detail of the line that counts them.
+const furtherOnes = "further ones, not listed"
+
+// unlisted counts further drops of a kind of which enough have been listed.
+func (b *books) unlisted(d *ledger.Drop) {
 	k := kindOf(d)
-	b.seen[k] += drops
 	m := b.more[k]
 	if m == nil {
 		m = &ledger.Drop{
@@ -129,12 +141,36 @@ func (b *books) unlisted(d *ledger.Drop, drops, n int64) {
 			Unit:   d.Unit,
 			Format: d.Format,
 			Index:  -1,
-			Detail: "further ones, not listed",
+			Detail: furtherOnes,
 		}
 		b.more[k] = m
 		b.rest = append(b.rest, m)
 	}
-	m.Count += n
+	m.Count += d.N()
+}
+
+// replay books and lists the drops that other books listed. Those of curation are booked with its decisions.
+func (b *books) replay(path string) error {
+	in, err := durable.Open(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	for dec := json.NewDecoder(bufio.NewReader(in)); dec.More(); {
+		var d ledger.Drop
+		if err := dec.Decode(&d); err != nil {
+			return shards.Damaged(path, err.Error())
+		}
+		if d.Stage != ledger.Gate && d.Stage != ledger.Curate {
+			b.Drop(d)
+		}
+		if d.Detail == furtherOnes {
+			b.unlisted(&d)
+		} else {
+			b.list(d)
+		}
+	}
+	return nil
 }
 
 func (b *books) encode(d *ledger.Drop) {
@@ -146,6 +182,10 @@ func (b *books) encode(d *ledger.Drop) {
 
 // close completes the list of drops.
 func (b *books) close() error {
+	slices.SortFunc(b.rest, func(x, y *ledger.Drop) int { // whatever was read first
+		return cmp.Or(cmp.Compare(x.Stage, y.Stage), cmp.Compare(x.Reason, y.Reason), cmp.Compare(x.Unit, y.Unit),
+			cmp.Compare(x.Format, y.Format))
+	})
 	for _, d := range b.rest {
 		b.encode(d)
 	}

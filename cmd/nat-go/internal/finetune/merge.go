@@ -329,15 +329,10 @@ func copyOnce(from, to string) error {
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	in, err := durable.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
 	}
-	return durable.CopyOutput(to, in)
+	return copyFile(to, from)
 }
 
 // writeBegunOf records what the merge was made from, as the beginning of a run does.

@@ -225,7 +225,7 @@ func (r *run) joinLogs(ctx context.Context, in *inputs) error {
 	if err != nil {
 		return exit.Environmentf("can't join the record logs: %w", err)
 	}
-	defer j.Abort()
+	defer j.Close()
 	if err := r.plan.merging.join(ctx, j, in); err != nil {
 		return notLogged("join the record logs", err)
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/internal/durable"
-	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // Writing a data set is divided by what is written, not by who built it: each shard writes the rows of a range of the
@@ -119,12 +118,12 @@ func (r *run) leftToShards() {
 // divideBatches cuts the batches and divides them among the shards.
 func (r *run) divideBatches(ctx context.Context, t *tokens, d *curate.Decisions) (json.RawMessage, error) {
 	m := r.plan.merging
-	drops, err := newDropFile(m.dir.CutDrops())
+	drops, err := r.listing(m.dir.CutDrops())
 	if err != nil {
 		return nil, err
 	}
 	defer drops.abort()
-	cut, rows, err := r.cutBatches(ctx, t, d, drops.drop)
+	cut, rows, err := r.cutBatches(ctx, t, d, drops.list)
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +229,7 @@ func (r *run) writeRows(ctx context.Context, x recordlog.Range, d *curate.Decisi
 			return nil, err
 		}
 	}
-	drops, err := newDropFile(shareDrops(folder))
+	drops, err := r.listing(shareDrops(folder))
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +241,7 @@ func (r *run) writeRows(ctx context.Context, x recordlog.Range, d *curate.Decisi
 	log := s.run.Records()
 	written, err := dataset.WritePart(ctx, dataset.Spec{
 		Dir: folder.Dataset(), Log: log, Decisions: d, Formats: formats, Options: r.plan.options,
-		Dropped: drops.drop,
+		Dropped: drops.list,
 		Gates:   r.plan.gates(),
 		NotKept: drops.list,
 		Ready:   r.know,
@@ -380,7 +379,7 @@ func (r *run) joinRows(ctx context.Context) (err error) {
 func (r *run) joinedRows() ([]runfolder.Written, error) {
 	m := r.plan.merging
 	for i := range m.shares {
-		if err := r.replayDrops(shareDrops(m.dir.Shard(shards.Write, i))); err != nil {
+		if err := r.books.replay(shareDrops(m.dir.Shard(shards.Write, i))); err != nil {
 			return nil, err
 		}
 	}
@@ -394,7 +393,7 @@ func (r *run) joinBatches(ctx context.Context) (*collator.Result, error) {
 	if err := json.Unmarshal(m.cut.Collated, res); err != nil {
 		return nil, err
 	}
-	if err := r.replayDrops(m.dir.CutDrops()); err != nil {
+	if err := r.books.replay(m.dir.CutDrops()); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(folder.Batches(), 0o755); err != nil {
@@ -461,130 +460,5 @@ func linkOrCopy(old, path string) error {
 	if os.Link(old, path) == nil {
 		return nil
 	}
-	in, err := durable.Open(old)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := durable.Create(path)
-	if err != nil {
-		return err
-	}
-	defer out.Abort()
-	if _, err := io.Copy(out, in); err != nil {
-		return err
-	}
-	return out.CommitUnsynced()
-}
-
-// dropFile stores drops for a merge to book and list. It lists no more of a kind than a run does; it only counts the
-// rest.
-type dropFile struct {
-	file *durable.File
-	out  *bufio.Writer
-	enc  *json.Encoder
-	seen map[dropKind]int64
-	rest []*keptDrop
-	more map[dropKind]*keptDrop
-	err  error
-}
-
-// keptDrop is a drop as it is stored: already booked or not, and standing for the first of those that aren't listed, or
-// for all of them.
-type keptDrop struct {
-	ledger.Drop
-	Booked bool  `json:"booked,omitempty"`
-	First  bool  `json:"first_unlisted,omitempty"`
-	Times  int64 `json:"unlisted,omitempty"` // drops
-	Total  int64 `json:"unlisted_total,omitempty"`
-}
-
-func newDropFile(path string) (*dropFile, error) {
-	f, err := durable.Create(path)
-	if err != nil {
-		return nil, err
-	}
-	out := bufio.NewWriter(f)
-	d := &dropFile{
-		file: f, out: out, enc: json.NewEncoder(out), seen: map[dropKind]int64{}, more: map[dropKind]*keptDrop{},
-	}
-	d.enc.SetEscapeHTML(false)
-	return d, nil
-}
-
-func (f *dropFile) drop(d ledger.Drop) { f.keep(d, false) }
-
-// list stores a drop that is already booked.
-func (f *dropFile) list(d ledger.Drop) { f.keep(d, true) }
-
-func (f *dropFile) keep(d ledger.Drop, booked bool) {
-	k := kindOf(&d)
-	f.seen[k]++
-	if f.seen[k] <= listedDrops {
-		f.encode(&keptDrop{Drop: d, Booked: booked})
-		return
-	}
-	m := f.more[k]
-	if m == nil {
-		m = &keptDrop{
-			Drop:   ledger.Drop{Stage: d.Stage, Reason: d.Reason, Unit: d.Unit, Format: d.Format},
-			Booked: booked,
-		}
-		f.more[k] = m
-		f.rest = append(f.rest, m)
-		f.encode(&keptDrop{Drop: m.Drop, Booked: booked, First: true})
-	}
-	m.Times++
-	m.Total += d.N()
-}
-
-func (f *dropFile) encode(d *keptDrop) {
-	if err := f.enc.Encode(d); err != nil && f.err == nil {
-		f.err = err
-	}
-}
-
-func (f *dropFile) close() error {
-	for _, d := range f.rest {
-		f.encode(d)
-	}
-	if f.err == nil {
-		f.err = f.out.Flush()
-	}
-	if f.err != nil {
-		return f.err
-	}
-	return f.file.Commit()
-}
-
-func (f *dropFile) abort() { f.file.Abort() }
-
-// replayDrops books and lists the drops stored in a file.
-func (r *run) replayDrops(path string) error {
-	in, err := durable.Open(path)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	for dec := json.NewDecoder(bufio.NewReader(in)); dec.More(); {
-		var d keptDrop
-		if err := dec.Decode(&d); err != nil {
-			return shards.Damaged(path, err.Error())
-		}
-		switch {
-		case d.First:
-			r.books.unlisted(&d.Drop, 0, 0)
-		case d.Times > 0:
-			if !d.Booked {
-				d.Count = d.Total
-				r.books.Drop(d.Drop)
-			}
-			r.books.unlisted(&d.Drop, d.Times, d.Total)
-		case d.Booked:
-			r.books.list(d.Drop)
-		default:
-			r.books.drop(d.Drop)
-		}
-	}
-	return nil
+	return copyFile(path, old)
 }

@@ -19,31 +19,20 @@ import (
 
 // Join makes one log from complete logs: what one run over all their groups would have written.
 type Join struct {
-	dir   string
-	file  *durable.File
-	buf   *bufio.Writer
-	sum   *xxh3.Hasher
-	out   io.Writer // both
-	whole Commit
+	log *Writer
+	out io.Writer // to the log and its hash
 }
 
-// NewJoin starts the log in dir.
+// NewJoin starts the log in dir, in place of one without a commit.
 func NewJoin(dir string) (*Join, error) {
-	f, err := durable.Create(filepath.Join(dir, LogName))
+	if err := Remove(dir); err != nil {
+		return nil, err
+	}
+	w, err := Create(dir)
 	if err != nil {
 		return nil, err
 	}
-	j := &Join{
-		dir: dir, file: f, buf: bufio.NewWriterSize(f, bufferBytes), sum: xxh3.New(),
-		whole: Commit{Version: Version, Bytes: int64(HeaderSize), Done: true},
-	}
-	j.out = io.MultiWriter(j.buf, j.sum)
-	_, err = j.out.Write(binary.LittleEndian.AppendUint32([]byte(magic), Version))
-	if err != nil {
-		f.Abort()
-		return nil, err
-	}
-	return j, nil
+	return &Join{w, io.MultiWriter(w.out, w.sum)}, nil
 }
 
 // Add opens the log in dir, which must have the given hash, so that its groups can be added. The error wraps ErrFull if
@@ -56,7 +45,8 @@ func (j *Join) Add(dir, sum string) (*Part, error) {
 	case !c.Done || c.XXH3 != sum:
 		return nil, fmt.Errorf("%s is not the log that its manifest names", filepath.Join(dir, LogName))
 	}
-	if err := holds(j.whole.Records + c.Records); err != nil {
+	whole := &j.log.state
+	if err := holds(whole.Records + c.Records); err != nil {
 		return nil, err
 	}
 	f, err := durable.Open(filepath.Join(dir, LogName))
@@ -70,36 +60,19 @@ func (j *Join) Add(dir, sum string) (*Part, error) {
 		return nil, p.damaged(err)
 	}
 	if c.Large != nil {
-		j.whole.announce(c.Large.Frame, c.Large.Lists)
+		whole.announce(c.Large.Frame, c.Large.Lists)
 	}
-	j.whole.Bytes += c.Bytes - int64(HeaderSize)
-	j.whole.Groups += c.Groups
-	j.whole.Records += c.Records
+	whole.Bytes += c.Bytes - int64(HeaderSize)
+	whole.Groups += c.Groups
+	whole.Records += c.Records
 	return p, nil
 }
 
-// Groups returns how many groups the opened logs have.
-func (j *Join) Groups() int64 { return int64(j.whole.Groups) }
-
 // Commit completes the log. The cursor is stored with its commit.
-func (j *Join) Commit(cursor json.RawMessage) error {
-	if err := j.buf.Flush(); err != nil {
-		return err
-	}
-	if err := j.file.Commit(); err != nil {
-		return err
-	}
-	digest := j.sum.Sum128().Bytes()
-	j.whole.XXH3, j.whole.Cursor = hex.EncodeToString(digest[:]), cursor
-	text, err := json.Marshal(j.whole)
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(filepath.Join(j.dir, CommitName), append(text, '\n'))
-}
+func (j *Join) Commit(cursor json.RawMessage) error { return j.log.Commit(cursor, true) }
 
-// Abort removes a log that wasn't completed.
-func (j *Join) Abort() { j.file.Abort() }
+// Close closes the log.
+func (j *Join) Close() error { return j.log.Close() }
 
 // Part is a log whose groups are added to another.
 type Part struct {

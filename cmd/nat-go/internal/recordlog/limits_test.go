@@ -238,8 +238,8 @@ func TestFull(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer j.Abort()
-		j.whole.Records = maxRecords
+		defer j.Close()
+		j.log.state.Records = maxRecords
 		if _, err := j.Add(dir, c.XXH3); !errors.Is(err, ErrFull) {
 			t.Errorf("err = %v", err)
 		}

@@ -361,21 +361,10 @@ func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 
 // Told makes messages about a copy name the folder instead.
 func (r *Remote) Told(dir Folder, err error) error {
-	if err == nil || !strings.Contains(err.Error(), string(dir)) {
-		return err
-	}
-	return exit.With(exit.Code(err), &toldError{err: err, text: r.Tell(dir, err.Error())})
+	return exit.Reworded(err, func(text string) string { return r.Tell(dir, text) })
 }
 
 // Tell replaces a copy's path in a text with the folder's.
 func (r *Remote) Tell(dir Folder, text string) string {
 	return strings.ReplaceAll(text, string(dir), string(r.folder))
 }
-
-type toldError struct {
-	err  error
-	text string
-}
-
-func (e *toldError) Error() string { return e.text }
-func (e *toldError) Unwrap() error { return e.err }
