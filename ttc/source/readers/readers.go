@@ -13,6 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/nemogym"
 	"github.com/nat-go/nat-go/ttc/source/internal/observations"
 	"github.com/nat-go/nat-go/ttc/source/internal/otlp"
+	"github.com/nat-go/nat-go/ttc/source/internal/pi"
 	"github.com/nat-go/nat-go/ttc/source/internal/qwencode"
 	"github.com/nat-go/nat-go/ttc/source/internal/requestlog"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
@@ -27,7 +28,7 @@ func Factories() []source.Factory {
 		traces.Factory(), traces.PairsFactory(),
 		claudecode.Factory(), codex.Factory(), otlp.Factory(), atif.Factory(),
 		verifiers.Factory(), atof.Factory(), nemogym.Factory(), requestlog.Chat(), requestlog.Responses(),
-		observations.Langfuse(), observations.LangSmith(), observations.OpenAIAgents(), qwencode.Factory(),
+		observations.Langfuse(), observations.LangSmith(), observations.OpenAIAgents(), qwencode.Factory(), pi.Factory(),
 		agenttraces.Factory(),
 	}
 }

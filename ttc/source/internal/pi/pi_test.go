@@ -1,0 +1,83 @@
+package pi_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nat-go/nat-go/internal/sessiontest"
+	"github.com/nat-go/nat-go/ttc/source/internal/detect"
+	"github.com/nat-go/nat-go/ttc/source/internal/pi"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
+)
+
+func entry(id, parent, rest string) string {
+	if parent == "" {
+		parent = "null"
+	} else {
+		parent = `"` + parent + `"`
+	}
+	return `{"id":"` + id + `","parentId":` + parent + `,"timestamp":"2026-07-24T06:21:0` + id + `Z",` + rest + "}\n"
+}
+
+func message(id, parent, rest string) string {
+	return entry(id, parent, `"type":"message","message":{`+rest+`}`)
+}
+
+func answer(id, parent, content string) string {
+	return message(id, parent, `"role":"assistant","provider":"p","model":"m","stopReason":"stop","content":[`+content+`]`)
+}
+
+func said(text string) string { return `{"type":"text","text":"` + text + `"}` }
+
+const header = `{"type":"session","version":3,"id":"s","timestamp":"2026-07-24T06:21:03.508Z","cwd":"/w"}` + "\n"
+
+var lines = header +
+	entry("1", "", `"type":"model_change","modelId":"m"`) +
+	message("2", "1", `"role":"user","content":"q"`) +
+	answer("3", "2", `{"type":"thinking","thinking":"hm"},{"type":"toolCall","id":"c","name":"ls","arguments":{"a":1}}`) +
+	message("4", "3", `"role":"toolResult","toolCallId":"c","isError":true,"content":[{"type":"text","text":"no"}]`) +
+	answer("5", "4", said("a")) +
+	entry("6", "5", `"type":"compaction","summary":"sum","firstKeptEntryId":"4"`) +
+	message("7", "6", `"role":"user","content":[{"type":"text","text":"r"}]`) +
+	answer("8", "7", said("b")) +
+	message("9", "2", `"role":"assistant","stopReason":"error","content":[]`) +
+	answer("0", "2", said("other"))
+
+// TestSession: each answer is a call in the context that its parents make, as a compaction changes it.
+func TestSession(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.jsonl")
+	if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	found, err := detect.Recognize(t.Context(), []source.Factory{pi.Factory()}, "", path, nil)
+	if err != nil || found.Source.Type != "pi" {
+		t.Fatal(found, err)
+	}
+	for text, want := range map[string]string{
+		lines:                             "s: q / other || q / [c]* / c=no! / a* || sum / c=no! / a / r / b*",
+		strings.TrimPrefix(lines, header): "in: q / other || q / [c]* / c=no! / a* || sum / c=no! / a / r / b*",
+	} {
+		r := sessiontest.ReadText(t, pi.Factory(), "in.jsonl", text)
+		sessiontest.Balanced(t, r)
+		if len(r.Examples) != 1 {
+			t.Fatalf("%d examples", len(r.Examples))
+		}
+		ex := r.Examples[0]
+		if diff := cmp.Diff(want, ex.ID+": "+sessiontest.Walks(ex)); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// FuzzRead: whatever a file contains, reading it ends, and the books balance.
+func FuzzRead(f *testing.F) {
+	f.Add(lines)
+	f.Add(header + entry("1", "1", `"type":"compaction","firstKeptEntryId":"1"`))
+	f.Fuzz(func(t *testing.T, text string) {
+		sessiontest.Balanced(t, sessiontest.ReadText(t, pi.Factory(), "in.jsonl", text+"\n"))
+	})
+}

@@ -1,0 +1,218 @@
+package pi
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
+)
+
+// Factory is the source as a configuration names it.
+func Factory() source.Factory {
+	return session.Format{
+		Type: "pi", Doc: "sessions of Pi, OpenClaw and OMP (~/.pi, ~/.openclaw, ~/.omp)", Extensions: []string{".jsonl"},
+		Recognize: session.Marked(isMark, "cwd", "message"), Read: read,
+	}.Factory()
+}
+
+// isMark reports whether an entry is a header, or an answer of a model as these programs store it.
+func isMark(entry json.Raw) bool {
+	message := session.Value(entry, "message")
+	switch session.Text(entry, "type") {
+	case header:
+		return session.Text(entry, "id") != "" && session.Text(entry, "cwd") != ""
+	case "message":
+		return session.Text(message, "role") == "assistant" && session.Text(message, "provider") != ""
+	}
+	return false
+}
+
+type reader struct{ tally *source.Tally }
+
+func read(
+	ctx context.Context, files []string, limits session.Limits, tally *source.Tally,
+) (session.Reader, error) {
+	r := &reader{tally}
+	return session.ReadStored(files, limits, tally, func(s *session.Store, path string) error {
+		return r.file(ctx, s, path, limits.MaxLine)
+	}, nil, r.sessions)
+}
+
+// file stores the entries of a file under the id in its header.
+func (r *reader) file(ctx context.Context, s *session.Store, path string, limit int64) (failed error) {
+	id, known := session.Stem(path), false
+	err := session.Lines(ctx, path, limit, r.tally, func(l session.Line) bool {
+		if known = known || isMark(l.JSON); session.Text(l.JSON, "type") == header {
+			id = cmp.Or(session.Text(l.JSON, "id"), id)
+		}
+		failed = s.Add(id, l.JSON, l.Offset)
+		return failed == nil
+	})
+	if !known {
+		r.tally.Drop(ledger.Drop{Unit: "file", Reason: session.OtherFormat, Index: -1, File: path})
+	}
+	return errors.Join(failed, err)
+}
+
+// given is a message in a context, and the entry that it comes from.
+type given struct {
+	entry string
+	ref   calls.Ref
+}
+
+// sessions makes the session of the entries of a file.
+func (r *reader) sessions(g session.Group) []*calls.Session {
+	slices.SortStableFunc(g.Parts, func(a, b session.Kept) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Offset, b.Offset))
+	})
+	id := session.Stem(g.Path)
+	for _, part := range g.Parts {
+		if session.Text(part.JSON, "type") == header {
+			id = cmp.Or(session.Text(part.JSON, "id"), id)
+		}
+	}
+	s := g.Limits.New(id)
+	contexts := map[string][]given{} // after an entry
+	var last []given
+	for _, part := range g.Parts {
+		entry := json.Raw(part.JSON)
+		id, before := session.Text(entry, "id"), last
+		parent, ok := entry.Get("parentId")
+		name, _ := parent.Text()
+		if context, known := contexts[name]; known || ok && parent.Kind() == json.Null {
+			before = context
+		}
+		last = r.after(s, part, slices.Clip(before))
+		contexts[id] = last
+		if s.TooLarge() {
+			break
+		}
+	}
+	return []*calls.Session{s}
+}
+
+// header is the type of a file's first entry.
+const header = "session"
+
+// passedOver are types of entries that no model was given.
+var passedOver = []string{header, "model_change", "thinking_level_change", "label", "custom", "session_info"}
+
+// after returns the context after an entry, and adds the call if the entry is an answer.
+func (r *reader) after(s *calls.Session, part session.Kept, before []given) []given {
+	entry := json.Raw(part.JSON)
+	id, m := session.Text(entry, "id"), calls.Message{}
+	switch typ := session.Text(entry, "type"); typ {
+	case "message":
+		message := session.Value(entry, "message")
+		if session.Text(message, "role") == "assistant" {
+			return r.answer(s, part, message, before)
+		}
+		var ok bool
+		if m, ok = r.message(message); !ok {
+			return before
+		}
+	case "custom_message":
+		m.Message = exchange.Content("user", session.Value(entry, "content"))
+	case "compaction", "branch_summary":
+		m.Message = chat.Message{Role: "user", Form: chat.Text, Text: session.Text(entry, "summary")}
+		if typ == "compaction" {
+			first := session.Text(entry, "firstKeptEntryId")
+			kept := slices.IndexFunc(before, func(g given) bool { return first != "" && g.entry == first })
+			if before = before[max(kept, 0):]; kept < 0 {
+				before = nil
+			}
+			return append([]given{{id, s.Message(m)}}, before...)
+		}
+	default:
+		if !slices.Contains(passedOver, typ) {
+			r.tally.PassOver("entries of type "+session.Name(typ), 1)
+		}
+		return before
+	}
+	return append(before, given{id, s.Message(m)})
+}
+
+// answer adds the call of an answer, and returns the context after it.
+func (r *reader) answer(s *calls.Session, part session.Kept, message json.Raw, before []given) []given {
+	entry := json.Raw(part.JSON)
+	id, stop := session.Text(entry, "id"), session.Text(message, "stopReason")
+	if stop == "error" || stop == "aborted" { // which is not sent again
+		r.tally.Drop(ledger.Drop{
+			Unit: "call", Reason: session.FailedCall, Detail: stop, Example: s.ID, Index: -1, File: part.Path,
+			Offset: part.Offset,
+		})
+		return before
+	}
+	m := r.said(message)
+	c := calls.Call{
+		ID: id, Model: session.Text(message, "model"), Output: m, FinishReason: stop,
+		Time: session.Nanoseconds(session.Text(entry, "timestamp")), File: part.Path, Offset: part.Offset,
+		Gaps: ttc.RebuiltHistory | ttc.NoSystem | ttc.NoTools | (&exchange.Answer{Message: m}).Gap(),
+	}
+	for _, g := range before {
+		c.Input = append(c.Input, g.ref)
+	}
+	s.Add(c)
+	return append(before, given{id, s.Message(calls.Message{Message: m})})
+}
+
+// said reads what a model said: texts, thoughts and calls.
+func (r *reader) said(message json.Raw) chat.Message {
+	m := chat.Message{Role: "assistant", Form: chat.Text}
+	for block := range session.Value(message, "content").Elements() {
+		switch typ := session.Text(block, "type"); typ {
+		case "text":
+			m.Text += session.Text(block, "text")
+		case "thinking":
+			m.Reasoning, m.ReasoningKey = m.Reasoning+session.Text(block, "thinking"), "reasoning_content"
+		case "toolCall":
+			call := chat.ToolCall{ID: session.Text(block, "id"), Type: "function", Name: session.Text(block, "name")}
+			arguments, _ := block.Get("arguments")
+			exchange.Arguments(&call, arguments)
+			m.ToolCalls = append(m.ToolCalls, call)
+		default:
+			r.tally.PassOver("parts of answers of type "+session.Name(typ), 1)
+		}
+	}
+	if m.Text == "" && m.ToolCalls != nil {
+		m.Form = chat.Null
+	}
+	return m
+}
+
+// message reads a message that a model was given; ok is false if none was.
+func (r *reader) message(message json.Raw) (m calls.Message, ok bool) {
+	content := session.Value(message, "content")
+	switch role := session.Text(message, "role"); role {
+	case "user", "custom":
+		m.Message = exchange.Content("user", content)
+	case "toolResult":
+		m.Message = exchange.Content("tool", content)
+		m.ToolCallID = session.Text(message, "toolCallId")
+		if failed, said := session.Value(message, "isError").Bool(); said && failed {
+			m.Error = &failed
+		}
+	case "bashExecution": // what the user ran
+		if hidden, _ := session.Value(message, "excludeFromContext").Bool(); hidden {
+			return m, false
+		}
+		text := "Ran `" + session.Text(message, "command") + "`\n" + session.Text(message, "output")
+		m.Message = chat.Message{Role: "user", Form: chat.Text, Text: text}
+	case "branchSummary", "compactionSummary":
+		m.Message = chat.Message{Role: "user", Form: chat.Text, Text: session.Text(message, "summary")}
+	default:
+		r.tally.PassOver("messages of role "+session.Name(role), 1)
+		return m, false
+	}
+	return m, true
+}
