@@ -12,6 +12,7 @@ import (
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/internal/sessiontest"
 	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
@@ -494,4 +495,19 @@ func TestBoundariesInACircle(t *testing.T) {
 	s.user("more")
 	s.text("m2", "b")
 	one(t, s, "q / a* / more / b*")
+}
+
+// TestNoSessionID: lines whose session ids were removed are read under the file's name.
+func TestNoSessionID(t *testing.T) {
+	text := `{"type":"user","uuid":"u1","parentUuid":null,"message":{"role":"user","content":"q"}}
+{"type":"assistant","uuid":"a1","parentUuid":"u1","message":{"role":"assistant","content":[{"type":"text","text":"a"}]}}
+`
+	path := sessiontest.Write(t, t.TempDir(), "in.jsonl", text)
+	line := json.Raw(strings.Split(text, "\n")[0])
+	if recognize(&source.Head{Entries: []json.Raw{line}}).Fit != source.Certain {
+		t.Error("not recognised")
+	}
+	if r := sessiontest.Read(t, Factory(), path); len(r.Examples) != 1 || r.Examples[0].ID != "in" {
+		t.Errorf("%+v", r.Stats)
+	}
 }

@@ -25,7 +25,7 @@ func recognize(h *source.Head) source.Reading {
 	if slices.ContainsFunc(h.Entries, isOthers) {
 		return source.Reading{}
 	}
-	return session.Marked(isLine, "sessionId")(h)
+	return session.Marked(isLine, "sessionId", "parentUuid")(h)
 }
 
 // isOthers reports whether a line is of Qwen Code, whose lines have the same keys, with messages in Google's form.
@@ -35,9 +35,15 @@ func isOthers(line json.Raw) bool {
 	return parts
 }
 
+// isBare reports whether a line without the id of its session is one of Claude Code: tools that clean files remove it.
+func isBare(line json.Raw) bool {
+	message, _ := line.Get("message")
+	return session.Text(line, "uuid") != "" && session.Text(message, "role") == session.Text(line, "type")
+}
+
 // isLine reports whether an object is a line of a session.
 func isLine(line json.Raw) bool {
-	if _, ok := line.Get("sessionId"); !ok {
+	if _, ok := line.Get("sessionId"); !ok && !isBare(line) {
 		return false
 	}
 	typ, _ := line.Get("type")

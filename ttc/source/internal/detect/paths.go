@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -75,6 +76,30 @@ func (m *meaning) fits(c *source.Column) bool {
 		!slices.Contains(m.not, source.CommonName(parts[0])) && !strings.Contains(c.Key, ".0.")
 }
 
+// harnesses are programs whose logs aren't read, with paths that their entries have, and what can be read instead.
+var harnesses = []struct {
+	name, instead string
+	paths         []string
+}{
+	{"Copilot CLI", "", []string{"data.toolRequests"}},
+	{"Cursor", "", []string{"message.content.0.type", "role"}},
+	{"Droid", "", []string{"sessionTitle", "owner"}},
+	{"Letta Code", "", []string{"captured_at", "source_line_id"}},
+	{"OpenHands", ": export it as ATIF, which Harbor does", []string{"source", "llm_message.content"}},
+	{"OpenHands", ": export it as ATIF, which Harbor does", []string{"items.0.kind"}},
+}
+
+// harnessOf says which program's log an input is that isn't read; empty: none that is known.
+func harnessOf(h *source.Head) string {
+	for _, p := range harnesses {
+		if !slices.ContainsFunc(p.paths, func(path string) bool { return !at(h, path) }) {
+			instead := cmp.Or(p.instead, `: write each session as {"messages": [...]} in the form of the chat API, with tool_calls`)
+			return "It is a session of " + p.name + ", which is not read" + instead
+		}
+	}
+	return ""
+}
+
 // at reports whether the entries have a value at a path.
 func at(h *source.Head, path string) bool {
 	return slices.ContainsFunc(h.Entries, func(e json.Raw) bool {
@@ -92,6 +117,9 @@ func otherwise(h *source.Head) string {
 	case at(h, "custom_id") && (at(h, "response.body") || at(h, "result.message")):
 		return "These are the results of a batch, without their prompts: join each with its request, by custom_id, into " +
 			`{"messages": [...]} with the answer as the last message`
+	}
+	if harness := harnessOf(h); harness != "" {
+		return harness
 	}
 	if said, is := conversationIn(h); is {
 		return said
