@@ -502,12 +502,11 @@ func TestNoSessionID(t *testing.T) {
 	text := `{"type":"user","uuid":"u1","parentUuid":null,"message":{"role":"user","content":"q"}}
 {"type":"assistant","uuid":"a1","parentUuid":"u1","message":{"role":"assistant","content":[{"type":"text","text":"a"}]}}
 `
-	path := sessiontest.Write(t, t.TempDir(), "in.jsonl", text)
 	line := json.Raw(strings.Split(text, "\n")[0])
 	if recognize(&source.Head{Entries: []json.Raw{line}}).Fit != source.Certain {
 		t.Error("not recognised")
 	}
-	if r := sessiontest.Read(t, Factory(), path); len(r.Examples) != 1 || r.Examples[0].ID != "in" {
-		t.Errorf("%+v", r.Stats)
-	}
+	sessiontest.One(t, Factory(), "in.jsonl", text, "q / a*")
+	unlinked := strings.Replace(text, `"parentUuid":"u1",`, "", 1)
+	sessiontest.One(t, Factory(), "in.jsonl", unlinked, "q / a*")
 }

@@ -9,6 +9,7 @@ import (
 type line struct {
 	typ, subtype, uuid, parent, agent string
 	sidechain, summary, apiError      bool
+	linked                            bool // it says which line it follows, or that it follows none
 	requestID, requestRef             string
 	blockIndex                        int64 // -1: not said
 	at                                int64 // nanoseconds since 1970
@@ -38,7 +39,7 @@ func parseLine(raw json.Raw) line {
 		case `"uuid"`:
 			l.uuid = text()
 		case `"parentUuid"`:
-			l.parent = text()
+			l.parent, l.linked = text(), true
 		case `"agentId"`:
 			l.agent = text()
 		case `"isSidechain"`:

@@ -27,6 +27,7 @@ type transcript struct {
 	tooLarge bool
 
 	records  map[string]*record // of the chain, by uuid
+	last     string             // the uuid of the line before
 	lines    int
 	answers  []*answer
 	open     map[string]*answer   // the answer being read, by agent
@@ -184,9 +185,13 @@ func (t *transcript) record(l *line) *record {
 		return nil
 	}
 	rec := &record{uuid: l.uuid, parent: l.parent, agent: agent(l), place: t.lines}
+	if !l.linked { // as parentUuid was removed, it follows the line before
+		rec.parent = t.last
+	}
 	t.lines++
 	if l.uuid != "" {
 		t.records[l.uuid] = rec
+		t.last = l.uuid
 	}
 	return rec
 }

@@ -192,3 +192,11 @@ func FuzzJoined(f *testing.F) {
 		}
 	})
 }
+
+// TestToolSearch: a search for tools is a call, although its item has no name.
+func TestToolSearch(t *testing.T) {
+	item := json.Raw(`{"type":"tool_search_call","call_id":"c","arguments":{"query":"files"}}`)
+	if call := ItemCall("tool_search_call", item); call.Name != "tool_search" || call.Arguments != `{"query":"files"}` {
+		t.Errorf("%+v", call)
+	}
+}

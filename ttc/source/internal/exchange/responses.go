@@ -203,7 +203,10 @@ func IsResult(typ string) bool {
 func ItemCall(typ string, item json.Raw) chat.ToolCall {
 	call := chat.ToolCall{ID: session.Text(item, "call_id"), Type: "function", Name: session.Text(item, "name")}
 	switch typ {
-	case "function_call", "tool_search_call":
+	case "function_call":
+		Arguments(&call, member(item, "arguments"))
+	case "tool_search_call":
+		call.Name = "tool_search"
 		Arguments(&call, member(item, "arguments"))
 	case "custom_tool_call":
 		// The input is text in the tool's own grammar. It is wrapped as by clients that offer such a tool as a
