@@ -55,6 +55,11 @@ func find[F any](all []F, is func(F) bool) (f F, ok bool) {
 	return f, false
 }
 
+// Builder finds a built-in builder by its name.
+func Builder(name string) (sdk.Factory, bool) {
+	return find(allBuilders(), func(f sdk.Factory) bool { return f.Info().Name == name })
+}
+
 // Builders returns the built-in builders that a configuration can name.
 func Builders() []sdk.Factory { return slices.Clone(allBuilders()) }
 

@@ -24,10 +24,7 @@ is generated. Where NAT is installed (` + bench.PythonVariable + ` can name its 
 			if o.Program, err = os.Executable(); err != nil {
 				return exit.Environmentf("can't find this program's own file: %w", err)
 			}
-			if err := bench.Run(cmd.Context(), cmd.OutOrStdout(), o); err != nil {
-				return exit.With(exit.Environment, err)
-			}
-			return nil
+			return exit.Default(exit.Environment, bench.Run(cmd.Context(), cmd.OutOrStdout(), o))
 		},
 	}
 	f := cmd.Flags()

@@ -117,10 +117,7 @@ func newBuildersDescribeCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(d)
-			}
-			return d.Text(cmd.OutOrStdout())
+			return printed(cmd, asJSON, d, d.Text)
 		},
 	}
 	flags.add(cmd)

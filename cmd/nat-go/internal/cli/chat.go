@@ -8,9 +8,6 @@ func newChatCmd() *cobra.Command {
 		Use:   "chat",
 		Short: "Look at what a chat template and a tokenizer make of messages",
 	}
-	cmd.AddCommand(newChatMaskCmd())
-	cmd.AddCommand(newChatProbeCmd())
-	cmd.AddCommand(newChatRenderCmd())
-	cmd.AddCommand(newChatTokensCmd())
+	cmd.AddCommand(newChatMaskCmd(), newChatProbeCmd(), newChatRenderCmd(), newChatTokensCmd())
 	return cmd
 }

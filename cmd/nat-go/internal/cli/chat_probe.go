@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -39,10 +38,7 @@ what it adds that no model wrote, and where a hint can be put without changing t
 			if err != nil {
 				return exit.With(exit.Usage, fmt.Errorf("%s: %w", source, err))
 			}
-			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(rep)
-			}
-			return rep.WriteText(cmd.OutOrStdout())
+			return printed(cmd, asJSON, rep, rep.WriteText)
 		},
 	}
 	cmd.Flags().StringVar(&source, "template", "", "chat template file, or the folder of a model")

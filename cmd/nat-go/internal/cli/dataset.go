@@ -19,11 +19,8 @@ func newDatasetCmd() *cobra.Command {
 		Use:   "dataset",
 		Short: "Check, measure, look at, convert and merge data sets",
 	}
-	cmd.AddCommand(readsStored(newDatasetVerifyCmd()))
-	cmd.AddCommand(readsStored(newDatasetStatsCmd()))
-	cmd.AddCommand(readsStored(newDatasetShowCmd()))
-	cmd.AddCommand(readsStored(newDatasetConvertCmd()))
-	cmd.AddCommand(newDatasetMergeCmd())
+	cmd.AddCommand(readsStored(newDatasetVerifyCmd()), readsStored(newDatasetStatsCmd()),
+		readsStored(newDatasetShowCmd()), readsStored(newDatasetConvertCmd()), newDatasetMergeCmd())
 	return cmd
 }
 

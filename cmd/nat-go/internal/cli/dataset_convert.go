@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/spf13/cobra"
 
@@ -54,11 +53,7 @@ The rows go to the run's own dataset folder and are entered in its manifest, or 
 			if err != nil {
 				return err
 			}
-			if flags.asJSON {
-				err = json.NewEncoder(cmd.OutOrStdout()).Encode(c)
-			} else {
-				err = c.Text(cmd.OutOrStdout())
-			}
+			err = printed(cmd, flags.asJSON, c, c.Text)
 			if none := c.None(); err == nil && none != nil {
 				return exit.With(exit.Failed, none)
 			}

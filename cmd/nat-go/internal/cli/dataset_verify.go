@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -44,11 +43,7 @@ Exit code 1 if there is an error.`,
 			if err := verifyBatches(r, p.Run, tokens); err != nil {
 				return err
 			}
-			if asJSON {
-				err = json.NewEncoder(cmd.OutOrStdout()).Encode(r)
-			} else {
-				err = r.Text(cmd.OutOrStdout())
-			}
+			err = printed(cmd, asJSON, r, r.Text)
 			if err == nil && r.Errors > 0 {
 				return exit.With(exit.Failed, nil)
 			}
@@ -92,10 +87,7 @@ func verifyBatches(r *dataset.Report, run runfolder.Folder, tokens string) error
 		return err
 	}
 	defer tok.Close()
-	if err := r.VerifyBatches(run, tok); err != nil {
-		return exit.With(exit.Failed, err)
-	}
-	return nil
+	return exit.Default(exit.Failed, r.VerifyBatches(run, tok))
 }
 
 // runTokenizer loads the tokenizer that a run was collated with: path, or the one in its configuration.

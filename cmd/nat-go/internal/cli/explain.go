@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -32,11 +31,10 @@ with the name of a stage (source, build, gate, curate, write, config, dataset, .
 				_, err := io.WriteString(cmd.OutOrStdout(), explain.Page(pages))
 				return err
 			}
-			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"codes": pages})
-			}
-			_, err = io.WriteString(cmd.OutOrStdout(), explain.Text(pages, terminal.Width(cmd.OutOrStdout())))
-			return err
+			return printed(cmd, asJSON, map[string]any{"codes": pages}, func(w io.Writer) error {
+				_, err := io.WriteString(w, explain.Text(pages, terminal.Width(w)))
+				return err
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "print them whole, as one page in Markdown: ttc/ledger/README.md")

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -146,7 +147,7 @@ func printUpdates(w io.Writer) func(jobs.Update) {
 }
 
 // signalsOf are the signals with which a person leaves a wait.
-var signalsOf = []os.Signal{os.Interrupt, terminate}
+var signalsOf = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
 // force ends the program immediately, as a kill would: the system releases what it holds, and a run in progress can be
 // resumed. It does not wait for the terminal, which may be what blocks it.

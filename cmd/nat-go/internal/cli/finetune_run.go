@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
@@ -70,28 +71,33 @@ nat-go inspect FILE says what is in a file; nat-go run --help lists the flags`
 
 func (r *runFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&r.ConfigFile, "config-file", "", "configuration: a NAT file, or one of nat-go's with base: nat.yml")
-	f.StringArrayVarP(&r.Overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")
-	f.StringArrayVar(&r.From, "from", nil, "input file, folder, pattern or object (s3://...) (repeatable); each file is a collection run")
+	requestFlags(f, &r.Request, &r.seed)
 	f.StringVar(&r.Endpoint, "endpoint", "", "collect from the nat serve at this address rather than read inputs")
 	f.IntVar(&r.timeout, "endpoint-timeout", 300, "seconds that the endpoint may take for one question")
 	f.StringVar(&r.Dataset, "dataset", "", "questions for --endpoint: .json, .jsonl or .csv; default: those of eval.general.dataset")
-	inputFlags(f, &r.Source, &r.Map)
 	f.StringArrayVar(&r.Builders, "builder", nil,
 		"use only this: an entry of trajectory_builders, dpo, sft, or a builder's type (repeatable); default: the one that fits the input")
-	f.StringArrayVar(&r.Formats, "format", nil, "row format to write (repeatable); see nat-go formats")
-	f.StringVar(&r.Adapter, "trainer-adapter", "", "entry of trainer_adapters to use; files: only write the data set")
 	f.StringVar(&r.OutputDir, "output-dir", "", "where run folders are made; default: finetuning.output_dir")
-	f.StringVar(&r.RunID, "run-id", "", "name of the run and of its folder; default: the time and a random part")
-	f.Int64Var(&r.seed, "seed", 0, "seed of sampling and split; wins over dataset.split.seed")
 	f.StringVar(&r.mode, "compat", "", "nat: write what NAT writes, byte for byte, bugs included")
 	f.BoolVar(&r.Plan, "plan", false, "read everything, write nothing, and say what the run would make")
 	f.Int64Var(&r.Limit, "limit", 0, "read at most this many examples of each input; 0: all")
 	f.BoolVar(&r.DryRun, "dry-run", false, "write the data set and submit nothing")
 	f.BoolVar(&r.Detach, "detach", false, "submit the job and don't wait for it")
 	f.StringVar(&r.Metrics, "metrics", "", "write the run's counters to this file as Prometheus text")
-	f.StringVar(&r.Now, "now", "", "time that a chat template's strftime_now shows; the clock is never read")
 	f.BoolVar(&r.asJSON, "json", false, "print one JSON object, last, on standard output")
+}
+
+// requestFlags adds the flags that say what a run is made of, in one piece or in shards.
+func requestFlags(f *pflag.FlagSet, r *finetune.Request, seed *int64) {
+	f.StringVar(&r.ConfigFile, "config-file", "", "configuration: a NAT file, or one of nat-go's with base: nat.yml")
+	f.StringArrayVarP(&r.Overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")
+	f.StringArrayVar(&r.From, "from", nil, "input file, folder, pattern or object (s3://...) (repeatable); each file is a collection run")
+	inputFlags(f, &r.Source, &r.Map)
+	f.StringArrayVar(&r.Formats, "format", nil, "row format to write (repeatable); see nat-go formats")
+	f.StringVar(&r.Adapter, "trainer-adapter", "", "entry of trainer_adapters to use; files: only write the data set")
+	f.StringVar(&r.RunID, "run-id", "", "name of the run and of its folder; default: the time and a random part")
+	f.Int64Var(seed, "seed", 0, "seed of sampling and split; wins over dataset.split.seed")
+	f.StringVar(&r.Now, "now", "", "time that a chat template's strftime_now shows; the clock is never read")
 }
 
 // run starts the run that the flags describe.

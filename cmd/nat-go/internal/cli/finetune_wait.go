@@ -4,7 +4,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -12,9 +11,6 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/internal/terminal"
 )
-
-// terminate is the polite signal to end.
-const terminate = syscall.SIGTERM
 
 // newFinetuneWaitCmd waits for a run's job.
 func newFinetuneWaitCmd() *cobra.Command {

@@ -16,8 +16,7 @@ func newLossCmd() *cobra.Command {
 		Use:   "loss",
 		Short: "Compute exact losses and gradients over logits that a trainer dumped",
 	}
-	cmd.AddCommand(newLossJSDCmd())
-	cmd.AddCommand(newLossCompositeCmd(), newLossCheckCmd())
+	cmd.AddCommand(newLossJSDCmd(), newLossCompositeCmd(), newLossCheckCmd())
 	return cmd
 }
 
@@ -50,12 +49,9 @@ func writeTensors(path string, all []tensors.Tensor) error {
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}
-	if err := tensors.Write(f, all, nil); err != nil {
-		f.Abort()
-		return exit.With(exit.Environment, err)
+	defer f.Abort()
+	if err = tensors.Write(f, all, nil); err == nil {
+		err = f.Commit()
 	}
-	if err := f.Commit(); err != nil {
-		return exit.With(exit.Environment, err)
-	}
-	return nil
+	return exit.Default(exit.Environment, err)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/collator/loss"
+	"github.com/nat-go/nat-go/internal/tensors"
 )
 
 func newLossCheckCmd() *cobra.Command {
@@ -33,19 +34,11 @@ first of them by row and token, and what would explain all. At most 64 rows.`,
 			if err != nil {
 				return exit.With(exit.Usage, err)
 			}
-			b, err := openTensors(batch)
+			report, err := withDump(batch, logits, func(b, l *tensors.File) (*loss.Report, error) {
+				return loss.Check(b, l, options, tolerance)
+			})
 			if err != nil {
 				return err
-			}
-			defer b.Close()
-			l, err := openTensors(logits)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
-			report, err := loss.Check(b, l, options, tolerance)
-			if err != nil {
-				return exit.Usagef("%s with %s: %w", batch, logits, err)
 			}
 			return json.NewEncoder(cmd.OutOrStdout()).Encode(report)
 		},

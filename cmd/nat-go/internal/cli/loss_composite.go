@@ -157,21 +157,25 @@ func (o *compositeFlags) parse(cmd *cobra.Command) (loss.Options, error) {
 }
 
 func readDump(batch, logits string) (*loss.Dump, error) {
+	return withDump(batch, logits, loss.ReadDump)
+}
+
+// withDump reads a batch and the logits for it.
+func withDump[T any](batch, logits string, read func(b, l *tensors.File) (T, error)) (out T, err error) {
 	b, err := openTensors(batch)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	defer b.Close()
 	l, err := openTensors(logits)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	defer l.Close()
-	d, err := loss.ReadDump(b, l)
-	if err != nil {
-		return nil, exit.Usagef("%s with %s: %w", batch, logits, err)
+	if out, err = read(b, l); err != nil {
+		err = exit.Usagef("%s with %s: %w", batch, logits, err)
 	}
-	return d, nil
+	return out, err
 }
 
 func gradTensors(dumps []*loss.Dump, grads []*loss.Gradients) (out []tensors.Tensor) {

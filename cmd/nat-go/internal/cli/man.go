@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -40,11 +38,7 @@ Your shell's man finds them where the folder is named man1 and the folder around
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"pages": pages})
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "wrote %d manual pages to %s\n", len(pages), args[0])
-			return nil
+			return printedLine(cmd, asJSON, map[string]any{"pages": pages}, "wrote %d manual pages to %s", len(pages), args[0])
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -14,6 +16,22 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/internal/terminal"
 )
+
+// printed prints what a command found: for people or, with --json, as one JSON object.
+func printed(cmd *cobra.Command, asJSON bool, v any, text func(io.Writer) error) error {
+	if asJSON {
+		return json.NewEncoder(cmd.OutOrStdout()).Encode(v)
+	}
+	return text(cmd.OutOrStdout())
+}
+
+// printedLine is like printed, for a line of text.
+func printedLine(cmd *cobra.Command, asJSON bool, v any, line string, args ...any) error {
+	return printed(cmd, asJSON, v, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, line+"\n", args...)
+		return err
+	})
+}
 
 // newLogger logs for people on a terminal, and as JSON elsewhere.
 func newLogger(cmd *cobra.Command) zerolog.Logger {

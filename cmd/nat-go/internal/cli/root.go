@@ -106,26 +106,13 @@ func newRootCmd(p Program) *cobra.Command {
 	addHelp(root)
 	root.SetGlobalNormalizationFunc(kebab)
 	addVerbosity(root)
-	root.AddCommand(newBenchCmd())
-	root.AddCommand(newChatCmd())
-	root.AddCommand(newCollateCmd())
-	root.AddCommand(newShardCmd(p.CommitBytes))
-	root.AddCommand(newSchemaCmd(builtin.Types))
-	root.AddCommand(newValidateCmd(builtin.Types, checkPluginBlocks))
-	root.AddCommand(newFinetuneCmd(p.CommitBytes))
-	root.AddCommand(newInitCmd())
-	root.AddCommand(newInspectCmd())
-	root.AddCommand(newFinetuneRunCmd(p.CommitBytes))
-	root.AddCommand(newLossCmd())
-	root.AddCommand(newDatasetCmd(), newViewCmd())
-	root.AddCommand(readsStored(newDoctorCmd()))
-	root.AddCommand(newExplainCmd())
-	root.AddCommand(newFormatsCmd())
-	root.AddCommand(newBuildersCmd())
-	root.AddCommand(newPluginsCmd())
-	root.AddCommand(newPluginServeCmd())
-	root.AddCommand(newManCmd())
-	root.AddCommand(newVersionCmd())
+	root.AddCommand(
+		newBenchCmd(), newChatCmd(), newCollateCmd(), newShardCmd(p.CommitBytes), newSchemaCmd(builtin.Types),
+		newValidateCmd(builtin.Types, checkPluginBlocks), newFinetuneCmd(p.CommitBytes), newInitCmd(), newInspectCmd(),
+		newFinetuneRunCmd(p.CommitBytes), newLossCmd(), newDatasetCmd(), newViewCmd(), readsStored(newDoctorCmd()),
+		newExplainCmd(), newFormatsCmd(), newBuildersCmd(), newPluginsCmd(), newPluginServeCmd(), newManCmd(),
+		newVersionCmd(),
+	)
 	refuseMisspelt(root)
 	addCompletions(root)
 	return root

@@ -66,20 +66,12 @@ func (p *planFlags) register(cmd *cobra.Command) {
 	f.IntVar(&p.how.Number, "shards", 0, "how many shards")
 	f.Int64Var(&p.how.Bytes, "shard-bytes", 0, "instead: as many shards as it takes for each to have roughly this many bytes of input")
 	f.StringVar(&p.how.Dir, "plan-dir", "", "folder or s3://BUCKET/PREFIX for the plan and what its shards build; default: the run's with .shards appended")
-	f.StringVar(&p.ConfigFile, "config-file", "", "configuration: a NAT file, or one of nat-go's with base: nat.yml")
-	f.StringArrayVarP(&p.Overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")
-	f.StringArrayVar(&p.From, "from", nil, "input file, folder, pattern or object (s3://...) (repeatable); each file is a collection run")
-	inputFlags(f, &p.Source, &p.Map)
+	requestFlags(f, &p.Request, &p.seed)
 	f.StringArrayVar(&p.Builders, "builder", nil,
 		"without a configuration: dpo, sft, or a builder's type (repeatable); default: the one that fits the input")
-	f.StringArrayVar(&p.Formats, "format", nil, "row format to write (repeatable); see nat-go formats")
-	f.StringVar(&p.Adapter, "trainer-adapter", "", "entry of trainer_adapters to use; files: only write the data set")
 	f.StringVar(&p.OutputDir, "output-dir", "", "where the merge creates the run folder; default: finetuning.output_dir")
-	f.StringVar(&p.RunID, "run-id", "", "name of the run and of its folder; default: the time and a random part")
-	f.Int64Var(&p.seed, "seed", 0, "seed of sampling and split; wins over dataset.split.seed")
 	f.StringVar(&p.mode, "compat", "", "nat: refused, because NAT processes a collection run as a whole")
 	f.BoolVar(&p.DryRun, "dry-run", false, "have the merge write the data set and submit nothing")
-	f.StringVar(&p.Now, "now", "", "time that a chat template's strftime_now shows; the clock is never read")
 	f.BoolVar(&p.asJSON, "json", false, "print the plan as JSON")
 }
 

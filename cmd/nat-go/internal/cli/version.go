@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
-	"fmt"
 	"runtime"
 	"runtime/debug"
 
@@ -19,11 +17,7 @@ func newVersionCmd() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := map[string]string{"version": finetune.Version(), "commit": commit(), "go": runtime.Version()}
-			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(v)
-			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "nat-go %s, commit %s, %s\n", v["version"], v["commit"], v["go"])
-			return err
+			return printedLine(cmd, asJSON, v, "nat-go %s, commit %s, %s", v["version"], v["commit"], v["go"])
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
@@ -33,21 +27,16 @@ func newVersionCmd() *cobra.Command {
 // commit returns the commit that the program was built from, "+dirty" if files were changed, or "unknown": `go build`
 // notes it where git is there.
 func commit() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
+	revision, dirty := "unknown", ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			switch {
+			case s.Key == "vcs.revision":
+				revision = s.Value[:min(12, len(s.Value))]
+			case s.Key == "vcs.modified" && s.Value == "true":
+				dirty = "+dirty"
+			}
+		}
 	}
-	settings := map[string]string{}
-	for _, s := range info.Settings {
-		settings[s.Key] = s.Value
-	}
-	revision := settings["vcs.revision"]
-	switch {
-	case revision == "":
-		return "unknown"
-	case settings["vcs.modified"] == "true":
-		return revision[:min(12, len(revision))] + "+dirty"
-	default:
-		return revision[:min(12, len(revision))]
-	}
+	return revision + dirty
 }

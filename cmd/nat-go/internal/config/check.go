@@ -136,10 +136,8 @@ func (l *loader) check(c *Config) {
 	}
 	c.Dataset.Split.ValidationSet = c.Has("dataset", "split", "validation")
 	if firstForeign != nil {
-		l.report(firstForeign, yamldoc.Pointer(firstForeign.Value), finding.Finding{
-			Code: codeForeign, Severity: finding.Note,
-			Message: "sections of NAT that nat-go does not use were passed over: " + strings.Join(c.passed, ", "),
-		})
+		l.report(firstForeign, yamldoc.Pointer(firstForeign.Value), notice(finding.Note, codeForeign, "",
+			"sections of NAT that nat-go does not use were passed over: %s", strings.Join(c.passed, ", ")))
 	}
 }
 
@@ -149,11 +147,8 @@ func (l *loader) unknownSection(key *yaml.Node, ptr string) {
 		return
 	}
 	known := slices.Sorted(maps.Keys(topLevel()))
-	f := finding.Finding{
-		Code:    schema.CodeUnknownKey,
-		Message: fmt.Sprintf("there is no section %q", key.Value),
-		Fix:     "remove it; sections: " + strings.Join(known, ", "),
-	}
+	f := wrong(schema.CodeUnknownKey, "remove it; sections: "+strings.Join(known, ", "), "there is no section %q",
+		key.Value)
 	if f.Suggestion = likelySections[strings.ToLower(strings.ReplaceAll(key.Value, "-", "_"))]; f.Suggestion == "" {
 		f.Suggestion = finding.Nearest(key.Value, known)
 	}
@@ -185,18 +180,13 @@ func (l *loader) entries(key, node *yaml.Node, what string, each func(key, node 
 		if at = node; node.Value == "" {
 			at = key
 		}
-		l.report(at, ptr, finding.Finding{
-			Code: schema.CodeNull, Message: fmt.Sprintf("the section %s is empty (null), it must be a mapping from names to %s", key.Value, what),
-			Fix: fmt.Sprintf("add %s to it, or remove `%s:`", what, key.Value),
-		})
+		l.report(at, ptr, wrong(schema.CodeNull, fmt.Sprintf("add %s to it, or remove `%s:`", what, key.Value),
+			"the section %s is empty (null), it must be a mapping from names to %s", key.Value, what))
 		return
 	}
 	if node.Kind != yaml.MappingNode {
-		l.report(at, ptr, finding.Finding{
-			Code:    schema.CodeType,
-			Message: fmt.Sprintf("the section %s must be a mapping from names to %s", key.Value, what),
-			Fix:     fmt.Sprintf("write `%s: {my_name: {...}}`", key.Value),
-		})
+		l.report(at, ptr, wrong(schema.CodeType, fmt.Sprintf("write `%s: {my_name: {...}}`", key.Value),
+			"the section %s must be a mapping from names to %s", key.Value, what))
 		return
 	}
 	for i := 0; i+1 < len(node.Content); i += 2 {
@@ -206,11 +196,8 @@ func (l *loader) entries(key, node *yaml.Node, what string, each func(key, node 
 			if v.Kind == yaml.ScalarNode && v.Value == "" {
 				place = k
 			}
-			l.report(place, ptr+yamldoc.Pointer(k.Value), finding.Finding{
-				Code:    schema.CodeType,
-				Message: fmt.Sprintf("%s.%s must be a mapping", key.Value, k.Value),
-				Fix:     "write its settings below it, indented",
-			})
+			l.report(place, ptr+yamldoc.Pointer(k.Value), wrong(schema.CodeType,
+				"write its settings below it, indented", "%s.%s must be a mapping", key.Value, k.Value))
 			continue
 		}
 		each(k, v, ptr+yamldoc.Pointer(k.Value))
@@ -221,7 +208,9 @@ func (l *loader) plugins(c *Config, key, node *yaml.Node) {
 	l.entries(key, node, "plugins", func(k, v *yaml.Node, ptr string) {
 		p := Plugin{Name: k.Value}
 		if strings.Contains(k.Value, "/") {
-			l.report(k, ptr, finding.Finding{Code: schema.CodePattern, Message: "a plugin's name can't contain a slash", Fix: "the slash separates plugin and builder: _type: plugin/builder"})
+			l.report(k, ptr, wrong(schema.CodePattern,
+				"the slash separates plugin and builder: _type: plugin/builder",
+				"a plugin's name can't contain a slash"))
 		}
 		l.add(pluginSpec().Decode(l.doc, v, &p, schema.Options{Pointer: ptr, At: k})...)
 		p.Name = k.Value
@@ -240,21 +229,16 @@ func (l *loader) oneProgram(p *Plugin, v *yaml.Node, ptr string) {
 	at := func(key string) *yaml.Node { return yamldoc.Lookup(v, key) }
 	switch {
 	case p.Python != "" && p.Path != "":
-		l.report(at("python"), ptr+"/python", finding.Finding{
-			Code: codeTwoPrograms, Message: fmt.Sprintf("plugins.%s has a path and a Python module", p.Name),
-			Fix: "keep the one that serves the builders; the Python that runs a module is named by interpreter",
-		})
+		l.report(at("python"), ptr+"/python", wrong(codeTwoPrograms,
+			"keep the one that serves the builders; the Python that runs a module is named by interpreter",
+			"plugins.%s has a path and a Python module", p.Name))
 	case p.Python != "" && !moduleName().MatchString(p.Python):
-		l.report(at("python"), ptr+"/python", finding.Finding{
-			Code:    schema.CodePattern,
-			Message: fmt.Sprintf("plugins.%s.python is %q, which is not the name of a module", p.Name, p.Python),
-			Fix:     "write it as Python imports it: my_pkg.builders",
-		})
+		l.report(at("python"), ptr+"/python", wrong(schema.CodePattern,
+			"write it as Python imports it: my_pkg.builders",
+			"plugins.%s.python is %q, which is not the name of a module", p.Name, p.Python))
 	case p.Python == "" && p.Interpreter != "":
-		l.report(at("interpreter"), ptr+"/interpreter", finding.Finding{
-			Code: codeTwoPrograms, Message: fmt.Sprintf("plugins.%s has an interpreter and no Python module", p.Name),
-			Fix: "add `python: my_pkg.builders`",
-		})
+		l.report(at("interpreter"), ptr+"/interpreter", wrong(codeTwoPrograms, "add `python: my_pkg.builders`",
+			"plugins.%s has an interpreter and no Python module", p.Name))
 	}
 }
 
@@ -294,10 +278,8 @@ func (l *loader) components(c *Config, section string, key, node *yaml.Node, unk
 
 func (l *loader) noType(b *Block, ptr string, types map[string]Component) {
 	known := slices.Sorted(maps.Keys(types))
-	f := finding.Finding{
-		Code: codeNoType, Message: fmt.Sprintf("%s.%s has no _type", b.Section, b.Name),
-		Fix: "add `_type: ...` to it; types: " + strings.Join(known, ", "),
-	}
+	f := wrong(codeNoType, "add `_type: ...` to it; types: "+strings.Join(known, ", "), "%s.%s has no _type",
+		b.Section, b.Name)
 	if len(known) == 1 {
 		f.Fix = "add `_type: " + known[0] + "` to it"
 	}
@@ -324,16 +306,12 @@ func (l *loader) unknownType(b *Block, at *yaml.Node, ptr string, types map[stri
 	known := slices.Sorted(maps.Keys(types))
 	ptr += yamldoc.Pointer("_type")
 	if natTypes[b.Type] && !l.selected(b.Section, b.Name) {
-		l.report(at, ptr, finding.Finding{
-			Code: codeUnusedForeign, Severity: finding.Note,
-			Message: fmt.Sprintf("%s is a type of NAT's that nat-go does not have; nothing uses %s", b.Type, b.Name),
-		})
+		l.report(at, ptr, notice(finding.Note, codeUnusedForeign, "",
+			"%s is a type of NAT's that nat-go does not have; nothing uses %s", b.Type, b.Name))
 		return
 	}
-	f := finding.Finding{
-		Code: codeUnknownType, Message: fmt.Sprintf("%s.%s has the unknown type %q", b.Section, b.Name, b.Type),
-		Fix: "use one of " + strings.Join(known, ", "),
-	}
+	f := wrong(codeUnknownType, "use one of "+strings.Join(known, ", "), "%s.%s has the unknown type %q", b.Section,
+		b.Name, b.Type)
 	if b.Section == "trajectory_builders" {
 		f.Fix += "; a plugin's builder is written plugin/builder"
 	}

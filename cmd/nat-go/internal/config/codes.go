@@ -1,5 +1,11 @@
 package config
 
+import (
+	"fmt"
+
+	"github.com/nat-go/nat-go/builders/finding"
+)
+
 // The codes of this package's findings, and of those found by asking plugins.
 const (
 	codeFile          = "NG1001"
@@ -33,3 +39,12 @@ const (
 	CodeCarries       = "NG1407"
 	CodeContent       = "NG1408"
 )
+
+// wrong returns the finding of an error: its code, what to do about it, and what is wrong.
+func wrong(code, fix, message string, args ...any) finding.Finding {
+	return notice(finding.Error, code, fix, message, args...)
+}
+
+func notice(s finding.Severity, code, fix, message string, args ...any) finding.Finding {
+	return finding.Finding{Code: code, Severity: s, Message: fmt.Sprintf(message, args...), Fix: fix}
+}

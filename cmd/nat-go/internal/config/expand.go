@@ -145,10 +145,8 @@ func (l *loader) substitute(n *yaml.Node, ptr string, severity finding.Severity)
 	}
 	text, fits := replaceReferences(pattern, n.Value, maxExpanded, func(ref, name, fallback string) string {
 		if strings.TrimSpace(name) == "" {
-			fail(ref, finding.Finding{
-				Code: codeReference, Severity: finding.Error,
-				Message: "a reference to a variable has no end or no name: " + ref, Fix: "write ${NAME} or ${NAME:-default}; for a literal ${ write $${",
-			})
+			fail(ref, wrong(codeReference, "write ${NAME} or ${NAME:-default}; for a literal ${ write $${",
+				"a reference to a variable has no end or no name: %s", ref))
 			return ref
 		}
 		value, set := l.opt.Getenv(name)
@@ -169,11 +167,8 @@ func (l *loader) substitute(n *yaml.Node, ptr string, severity finding.Severity)
 		return ""
 	})
 	if !fits || !utf8.ValidString(text) {
-		l.report(n, ptr, finding.Finding{
-			Code:    codeReference,
-			Message: "the variable's value is not UTF-8 text or larger than " + schema.Size(maxExpanded).String(),
-			Fix:     "check what the variable holds",
-		})
+		l.report(n, ptr, wrong(codeReference, "check what the variable holds",
+			"the variable's value is not UTF-8 text or larger than %s", schema.Size(maxExpanded).String()))
 		return "", false
 	}
 	if !l.affords(n, ptr, len(text)) {
@@ -190,12 +185,9 @@ func (l *loader) affords(n *yaml.Node, ptr string, size int) bool {
 		return true
 	}
 	if before <= maxExpandedAll { // reported once
-		l.report(n, ptr, finding.Finding{
-			Code: codeReference,
-			Message: "the values of variables and files are larger than " + schema.Size(maxExpandedAll).
-				String() + " in all",
-			Fix: "check what the variables hold, or name the path of a file where a setting takes one",
-		})
+		l.report(n, ptr, wrong(codeReference,
+			"check what the variables hold, or name the path of a file where a setting takes one", "%s",
+			"the values of variables and files are larger than "+schema.Size(maxExpandedAll).String()+" in all"))
 	}
 	return false
 }
@@ -237,7 +229,7 @@ func (l *loader) readValue(n *yaml.Node, ptr string) {
 		if l.broken != nil {
 			l.broken[ptr] = true
 		}
-		l.report(n, ptr, finding.Finding{Code: codeFileValue, Message: msg, Fix: fix})
+		l.report(n, ptr, wrong(codeFileValue, fix, "%s", msg))
 	}
 	if !slices.Contains(fileExtensions, strings.ToLower(filepath.Ext(path))) {
 		fail("file:// names a file of another kind than text",

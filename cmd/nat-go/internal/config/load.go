@@ -184,7 +184,7 @@ func (l *loader) inherit(name string, text []byte, above []string) *yamldoc.Docu
 func (l *loader) base(name string, key, value *yaml.Node, above []string) *yamldoc.Document {
 	doc := l.doc
 	fail := func(code, msg, fix string) *yamldoc.Document {
-		l.add(doc.Report(value, "/base", finding.Finding{Code: code, Severity: finding.Error, Message: msg, Fix: fix}))
+		l.add(doc.Report(value, "/base", wrong(code, fix, "%s", msg)))
 		return nil
 	}
 	l.expandScalar(value, "/base", finding.Error)

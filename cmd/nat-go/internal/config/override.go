@@ -52,10 +52,8 @@ func (l *loader) override(o Override) {
 	width := utf8.RuneCountInString(dotted)
 	path := strings.Split(dotted, ".")
 	if !ok || slices.Contains(path, "") {
-		l.add(src.ReportAt(1, 1, width+1, "", finding.Finding{
-			Code: codeOverride, Severity: finding.Error,
-			Message: fmt.Sprintf("%q is not an override", dotted), Fix: "write -o finetuning.num_epochs=5 or -o finetuning.num_epochs 5",
-		}))
+		l.add(src.ReportAt(1, 1, width+1, "", wrong(codeOverride,
+			"write -o finetuning.num_epochs=5 or -o finetuning.num_epochs 5", "%q is not an override", dotted)))
 		return
 	}
 	if slices.ContainsFunc(path, secret.Named) {
@@ -88,12 +86,8 @@ func (l *loader) override(o Override) {
 		}
 	}
 	if !l.doc.Set(path, node, src) {
-		l.add(src.ReportAt(1, 1, width+1, yamldoc.Pointer(path...), finding.Finding{
-			Code:     codeOverrideShape,
-			Severity: finding.Error,
-			Message:  fmt.Sprintf("%s leads through a value that has no such entry", dotted),
-			Fix:      "override the value itself",
-		}))
+		l.add(src.ReportAt(1, 1, width+1, yamldoc.Pointer(path...), wrong(codeOverrideShape,
+			"override the value itself", "%s leads through a value that has no such entry", dotted)))
 	}
 }
 
@@ -204,8 +198,8 @@ func overrideValue(spec *schema.Spec, text string, column int) (*yaml.Node, *fin
 		value = yamldoc.Lookup(doc.Root, "v")
 	}
 	if value == nil || len(fs) > 0 {
-		f := &finding.Finding{Code: codeOverride, Severity: finding.Error, Message: "the value is not YAML", Fix: `put quotes around a text: '"a: b"'`}
-		return nil, f
+		f := wrong(codeOverride, `put quotes around a text: '"a: b"'`, "the value is not YAML")
+		return nil, &f
 	}
 	shift(value, column-1-len(prefix))
 	return value, nil

@@ -41,10 +41,8 @@ func (l *loader) relate(c *Config) {
 	for i, name := range f.TrajectoryBuilder {
 		l.named("trajectory_builder", name, c.Builders, "trajectory_builders")
 		if slices.Contains(f.TrajectoryBuilder[:i], name) {
-			l.report(l.nameNode("trajectory_builder", name, i), "/finetuning/trajectory_builder", finding.Finding{
-				Code:    codeNamedTwice,
-				Message: fmt.Sprintf("the builder %q is named twice", name), Fix: "name it once",
-			})
+			l.report(l.nameNode("trajectory_builder", name, i), "/finetuning/trajectory_builder", wrong(codeNamedTwice,
+				"name it once", "the builder %q is named twice", name))
 		}
 	}
 	l.stepFilter(c)
@@ -86,10 +84,7 @@ func (l *loader) incomplete(c *Config) {
 		if l.has("finetuning", key) { // set, but wrong: already reported
 			return
 		}
-		what := finding.Finding{
-			Code:    codeIncomplete,
-			Message: fmt.Sprintf("fine-tuning is enabled, but finetuning.%s is missing", key),
-		}
+		what := wrong(codeIncomplete, "", "fine-tuning is enabled, but finetuning.%s is missing", key)
 		switch len(blocks) {
 		case 0:
 			what.Fix = fmt.Sprintf("add `%s: NAME` under finetuning, and NAME under %s", key, in)
@@ -133,10 +128,7 @@ func (l *loader) named(key, name string, blocks []Block, in string) {
 	if name == "" || yamldoc.Lookup(section, name) != nil || section != nil && section.Kind != yaml.MappingNode {
 		return
 	}
-	f := finding.Finding{
-		Code:    codeNoSuchName,
-		Message: fmt.Sprintf("finetuning.%s names %q, which is not under %s", key, name, in),
-	}
+	f := wrong(codeNoSuchName, "", "finetuning.%s names %q, which is not under %s", key, name, in)
 	f.Suggestion = finding.Nearest(name, names(blocks))
 	switch {
 	case f.Suggestion != "":
@@ -177,11 +169,9 @@ func (l *loader) pluginTypes(c *Config) {
 		for _, p := range c.Plugins {
 			known = append(known, p.Name)
 		}
-		f := finding.Finding{
-			Code: codeUnknownPlugin, Message: fmt.Sprintf("trajectory_builders.%s needs the plugin %q, which is not there", b.Name, plugin),
-			Fix: fmt.Sprintf("add `plugins: {%s: {path: ...}}` or `{python: ...}`, or put nat-go-builder-%s on PATH",
-				plugin, plugin),
-		}
+		f := wrong(codeUnknownPlugin,
+			fmt.Sprintf("add `plugins: {%s: {path: ...}}` or `{python: ...}`, or put nat-go-builder-%s on PATH", plugin, plugin),
+			"trajectory_builders.%s needs the plugin %q, which is not there", b.Name, plugin)
 		if f.Suggestion = finding.Nearest(plugin, known); f.Suggestion != "" {
 			f.Suggestion += strings.TrimPrefix(b.Type, plugin)
 			f.Fix = "write " + f.Suggestion
@@ -206,11 +196,8 @@ func (l *loader) formats(c *Config) {
 		if secret.Setting(name) {
 			shown = "of this name"
 		}
-		f := finding.Finding{
-			Code:    schema.CodeEnum,
-			Message: "there is no row format " + shown,
-			Fix:     "use one of " + strings.Join(l.opt.Types.Formats, ", "),
-		}
+		f := wrong(schema.CodeEnum, "use one of "+strings.Join(l.opt.Types.Formats, ", "),
+			"there is no row format %s", shown)
 		if f.Suggestion = finding.Nearest(name, l.opt.Types.Formats); f.Suggestion != "" {
 			f.Fix = "write " + f.Suggestion
 		}
@@ -242,11 +229,10 @@ func (l *loader) stepFilter(c *Config) {
 					at, _ = yamldoc.LookupPair(l.doc.Root, path[:n]...)
 				}
 			}
-			l.report(at, yamldoc.Pointer(path...), finding.Finding{
-				Code: codeStepFilter, Severity: finding.Warning,
-				Message: fmt.Sprintf("NAT leaves %s steps out of workflow_output.json with these settings, and %s is made from them", step, b.Name),
-				Fix:     fmt.Sprintf("set eval.general.output.workflow_output_step_filter: [%s]", step),
-			})
+			l.report(at, yamldoc.Pointer(path...), notice(finding.Warning, codeStepFilter,
+				fmt.Sprintf("set eval.general.output.workflow_output_step_filter: [%s]", step),
+				"NAT leaves %s steps out of workflow_output.json with these settings, and %s is made from them", step,
+				b.Name))
 			return
 		}
 	}
@@ -257,10 +243,9 @@ func (l *loader) noEffect(c *Config) {
 	t := c.Trainer()
 	if _, v := yamldoc.LookupPair(l.doc.Root, "finetuning", "num_epochs"); v != nil && t != nil &&
 		t.Type == "nemo_customizer_trainer" && c.Finetuning.NumEpochs != 1 {
-		l.report(v, "/finetuning/num_epochs", finding.Finding{
-			Code: codeNoEffect, Severity: finding.Warning,
-			Message: "nemo_customizer_trainer does not read finetuning.num_epochs", Fix: "set hyperparameters.epochs of the trainer adapter",
-		})
+		l.report(v, "/finetuning/num_epochs", notice(finding.Warning, codeNoEffect,
+			"set hyperparameters.epochs of the trainer adapter",
+			"nemo_customizer_trainer does not read finetuning.num_epochs"))
 	}
 	l.idleTeacher(c)
 }
@@ -281,11 +266,8 @@ func (l *loader) idleTeacher(c *Config) {
 		}
 		rollouts = rollouts || b.Type == "grpo_traj_builder"
 	}
-	what := finding.Finding{
-		Code: codeNoEffect, Severity: finding.Warning,
-		Message: "collator.teacher has nothing to serve: none of the builders makes error sites with hints",
-		Fix:     "add a sdpo_traj_builder, or leave the section out",
-	}
+	what := notice(finding.Warning, codeNoEffect, "add a sdpo_traj_builder, or leave the section out",
+		"collator.teacher has nothing to serve: none of the builders makes error sites with hints")
 	switch {
 	case rollouts && c.Collator.Teacher.Rollouts:
 		return

@@ -123,11 +123,10 @@ func (l *loader) clearSecrets() {
 			return
 		}
 		name := variableFor(written, s.path)
-		l.report(s.node, yamldoc.Pointer(s.path...), finding.Finding{
-			Code: codeClearSecret, Severity: finding.Warning,
-			Message: fmt.Sprintf("%s is a secret in the clear; the run folder doesn't keep it, so resume, status, wait and cancel need %s to be set", strings.Join(s.path, "."), name),
-			Fix:     "write ${VARIABLE} and set the variable",
-		})
+		l.report(s.node, yamldoc.Pointer(s.path...), notice(finding.Warning, codeClearSecret,
+			"write ${VARIABLE} and set the variable",
+			"%s is a secret in the clear; the run folder doesn't keep it, so resume, status, wait and cancel need %s to be set",
+			strings.Join(s.path, "."), name))
 	})
 }
 

@@ -119,16 +119,6 @@ func (b *Bed) Same(t *testing.T, want map[string]string, out string) {
 	}
 }
 
-// Unfinish removes the end of a completed run, leaving what a kill just before it would have left.
-func (b *Bed) Unfinish(t *testing.T, out string) {
-	t.Helper()
-	for _, name := range []string{"manifest.json", "job.json", "dataset", "dropped.jsonl"} {
-		if err := os.RemoveAll(filepath.Join(b.Dir, out, "r", name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // withTimes lists the files that contain times, or where the run was made.
 var withTimes = map[string]bool{
 	"job.json": true, "data_collection_progress.jsonl": true, "collection_history.json": true,

@@ -63,9 +63,3 @@ func Children(t *testing.T, pid int) (out []int) {
 	}
 	return out
 }
-
-// Exists reports whether there is a file or folder.
-func Exists(path ...string) bool {
-	_, err := os.Stat(filepath.Join(path...))
-	return err == nil
-}

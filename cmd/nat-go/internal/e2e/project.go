@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"bytes"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,30 +83,4 @@ func (p *Project) RunArgs(more ...string) []string {
 	return append([]string{
 		"finetune", "run", "--config-file", "finetune.yml", "--from", p.Input, "--run-id", "r1",
 	}, more...)
-}
-
-// NoSecrets searches everything that was written, apart from the configuration itself.
-func (p *Project) NoSecrets(t *testing.T) {
-	t.Helper()
-	err := filepath.WalkDir(filepath.Join(p.Dir, "out"), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		b, err := os.ReadFile(path)
-		if bytes.Contains(b, []byte(Canary)) {
-			t.Errorf("%s holds a secret", path)
-		}
-		return err
-	})
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-// OneJob checks that a single job was created.
-func (p *Project) OneJob(t *testing.T) {
-	t.Helper()
-	if n := p.Service.JobCount(); n != 1 {
-		t.Errorf("%d jobs were made", n)
-	}
 }

@@ -165,23 +165,3 @@ func (b *Bed) Shard(out, stage string, index int) *exec.Cmd {
 func (b *Bed) Merged(out string) *exec.Cmd {
 	return b.Command(nil, "shard", "merge", filepath.Join(out, "r.shards"))
 }
-
-// PlanOf returns how many shards the plan has, and their stages.
-func (b *Bed) PlanOf(t *testing.T, out string) (n int, stages []string) {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(b.Dir, out, "r.shards", "plan.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var plan struct {
-		Shards []json.RawMessage
-		Tasks  bool
-	}
-	if err := json.Unmarshal(text, &plan); err != nil {
-		t.Fatal(err)
-	}
-	if plan.Tasks {
-		return len(plan.Shards), []string{"build", "group"}
-	}
-	return len(plan.Shards), []string{"build"}
-}

@@ -35,9 +35,9 @@ func (e *Error) Unwrap() error { return e.Err }
 // With returns err with an exit code.
 func With(code int, err error) error { return &Error{Code: code, Err: err} }
 
-// Default is With for an error that has no exit code yet.
+// Default is With for an error that has no exit code yet; of none it makes none.
 func Default(code int, err error) error {
-	if errors.As(err, new(*Error)) {
+	if err == nil || errors.As(err, new(*Error)) {
 		return err
 	}
 	return With(code, err)

@@ -1,7 +1,9 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -95,10 +97,7 @@ func (r *Report) take(names []string) {
 
 // nothing says why no builder makes anything.
 func (r *Report) nothing() string {
-	var parts []string
-	for _, reason := range sorted(r.Dropped) {
-		parts = append(parts, fmt.Sprintf("%d %s", r.Dropped[reason], reason))
-	}
+	parts := counts(r.Dropped, sorted(r.Dropped))
 	for _, name := range sorted(r.Stats.Unread) {
 		parts = append(parts, fmt.Sprintf("not read: %s, %s", name, quantity(int(r.Stats.Unread[name]), "time")))
 	}
@@ -160,17 +159,7 @@ func (r *Report) Line() string {
 }
 
 func sorted(m map[string]int64) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(x, y string) int {
-		if m[x] != m[y] {
-			return int(m[y] - m[x])
-		}
-		return strings.Compare(x, y)
-	})
-	return names
+	return slices.SortedFunc(maps.Keys(m), func(x, y string) int { return cmp.Or(cmp.Compare(m[y], m[x]), cmp.Compare(x, y)) })
 }
 
 func quantity(n int, unit string) string { return ledger.Quantity(int64(n), unit) }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -139,20 +138,22 @@ func (k *check) losing(b *config.Block, file string, r *Report) {
 	if len(r.Dropped) == 0 {
 		return
 	}
-	k.found = append(k.found, k.config.Place(finding.Finding{
-		Code: config.CodeContent, Severity: finding.Warning,
-		Message: fmt.Sprintf("some of the beginning of the input %q would be left out: %s", file, dropped(r)),
-		Fix:     "`nat-go explain REASON` says what can be done about each reason",
-	}, b.Section, b.Name, "path"))
+	k.place(finding.Warning, config.CodeContent,
+		fmt.Sprintf("some of the beginning of the input %q would be left out: %s", file, dropped(r)),
+		"`nat-go explain REASON` says what can be done about each reason", b.Section, b.Name, "path")
+}
+
+// counts lists names with how many there are of each.
+func counts(of map[string]int64, names []string) (parts []string) {
+	for _, name := range names {
+		parts = append(parts, fmt.Sprintf("%d %s", of[name], name))
+	}
+	return parts
 }
 
 // dropped says what was left out: each reason with its count, and the first in detail.
 func dropped(r *Report) string {
-	var parts []string
-	for _, reason := range slices.Sorted(maps.Keys(r.Dropped)) {
-		parts = append(parts, fmt.Sprintf("%d %s", r.Dropped[reason], reason))
-	}
-	text := strings.Join(parts, ", ")
+	text := strings.Join(counts(r.Dropped, slices.Sorted(maps.Keys(r.Dropped))), ", ")
 	if len(r.Details) > 0 {
 		text += " (" + secret.Shape(r.Details[0]) + ")"
 	}
@@ -216,32 +217,28 @@ func (k *check) yield(ctx context.Context, b *config.Block, s *Sample) {
 		return
 	}
 	for _, selected := range k.config.Selected() {
-		for _, f := range builtin.Builders() {
-			if f.Info().Name != selected.Type || selected.Spec == nil {
-				continue
-			}
-			settings, fs := selected.JSON(selected.Spec)
-			if finding.Failed(fs) {
-				continue
-			}
-			y, err := s.Build(ctx, f, settings)
-			switch {
-			case err != nil || y == nil || ctx.Err() != nil:
-			case y.Records == 0:
-				k.barren(ctx, &selected, b, s, y)
-			default:
-				k.carried(y)
-			}
+		f, ok := builtin.Builder(selected.Type)
+		if !ok || selected.Spec == nil {
+			continue
+		}
+		settings, fs := selected.JSON(selected.Spec)
+		if finding.Failed(fs) {
+			continue
+		}
+		y, err := s.Build(ctx, f, settings)
+		switch {
+		case err != nil || y == nil || ctx.Err() != nil:
+		case y.Records == 0:
+			k.barren(ctx, &selected, b, s, y)
+		default:
+			k.carried(y)
 		}
 	}
 }
 
 // barren reports a builder that makes nothing of what was read: for a whole input that is an error.
 func (k *check) barren(ctx context.Context, builder, input *config.Block, s *Sample, y *Yield) {
-	var parts []string
-	for _, reason := range slices.Sorted(maps.Keys(y.Dropped)) {
-		parts = append(parts, fmt.Sprintf("%d %s", y.Dropped[reason], reason))
-	}
+	parts := counts(y.Dropped, slices.Sorted(maps.Keys(y.Dropped)))
 	read, severity := "beginning, "+ledger.Quantity(int64(s.Examples), "example"), finding.Warning
 	if s.Whole {
 		read, severity = ledger.Quantity(int64(s.Examples), "example"), finding.Error
@@ -257,9 +254,7 @@ func (k *check) barren(ctx context.Context, builder, input *config.Block, s *Sam
 				ledger.Quantity(other.Records, "record"))
 		}
 	}
-	k.found = append(k.found, k.config.Place(finding.Finding{
-		Code: config.CodeContent, Severity: severity, Message: message, Fix: fix,
-	}, builder.Section, builder.Name, "_type"))
+	k.place(severity, config.CodeContent, message, fix, builder.Section, builder.Name, "_type")
 }
 
 // carried warns of formats that have no place for some of the records.
@@ -275,9 +270,6 @@ func (k *check) carried(y *Yield) {
 		if other := y.Offer(c); other != "" {
 			fix = "write another format: " + other
 		}
-		k.found = append(k.found, k.config.Place(finding.Finding{
-			Code: config.CodeCarries, Severity: finding.Warning,
-			Message: "of what was read of the input, " + c.String(), Fix: fix,
-		}, "dataset", "formats", strconv.Itoa(i)))
+		k.warn(i, "of what was read of the input, "+c.String(), fix)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
@@ -154,78 +155,27 @@ func (v *Builder) text(b *strings.Builder, width int) {
 	about.Add(terminal.Line(v.Doc))
 	about.Add(fmt.Sprintf("works on one %s at a time; emits %s", v.Unit, strings.Join(v.Kinds, ", ")))
 	b.WriteString(about.Text(width))
-	settings := settingsOf(v.Schema, "", 0)
-	if len(settings) == 0 {
+	spec, err := schema.FromJSONSchema(v.Schema)
+	if err != nil || len(spec.Fields) == 0 {
 		return
 	}
 	b.WriteString("  settings:\n")
 	t := &columns.Table{Indent: 4}
-	for _, p := range settings {
-		def := ""
-		if p.Default != nil {
-			def = fmt.Sprintf(" (default %v)", p.Default)
-		}
-		t.Add(terminal.Line(p.key), terminal.Line(p.Description+def))
-	}
+	addSettings(t, spec, "")
 	b.WriteString(t.Text(width))
 }
 
-// setting is a property of a schema, with its path: detect.match[].tool.
-type setting struct {
-	key         string
-	Default     any             `json:"default"`
-	Description string          `json:"description"`
-	Items       json.RawMessage `json:"items"`
-}
-
-// maxNesting bounds how deeply a plugin's schema is explored.
-const maxNesting = 8
-
-// settingsOf lists a schema's properties and their nested ones, in the schema's order.
-func settingsOf(schema []byte, prefix string, depth int) (out []setting) {
-	var s struct {
-		Properties map[string]json.RawMessage `json:"properties"`
-	}
-	if depth == maxNesting || json.Unmarshal(schema, &s) != nil {
-		return nil
-	}
-	for _, key := range propertyOrder(schema) {
-		p := setting{}
-		if json.Unmarshal(s.Properties[key], &p) != nil {
-			continue
+// addSettings lists the keys of an object and those in them, each with its path: detect.match[].tool.
+func addSettings(t *columns.Table, spec *schema.Spec, prefix string) {
+	for _, f := range spec.Fields {
+		key, def := prefix+f.Name, ""
+		if text := f.Spec.DefaultText(); text != "" {
+			def = " (default " + text + ")"
 		}
-		p.key = prefix + key
-		out = append(out, p)
-		out = append(out, settingsOf(s.Properties[key], p.key+".", depth+1)...)
-		out = append(out, settingsOf(p.Items, p.key+"[].", depth+1)...)
-	}
-	return out
-}
-
-// propertyOrder lists a schema's properties in its own order.
-func propertyOrder(schema []byte) (keys []string) {
-	var s struct {
-		Properties json.RawMessage `json:"properties"`
-	}
-	if json.Unmarshal(schema, &s) != nil {
-		return nil
-	}
-	dec := json.NewDecoder(strings.NewReader(string(s.Properties)))
-	if _, err := dec.Token(); err != nil {
-		return nil
-	}
-	for dec.More() {
-		key, err := dec.Token()
-		if err != nil {
-			return keys
-		}
-		var skip json.RawMessage
-		if dec.Decode(&skip) != nil {
-			return keys
-		}
-		if k, ok := key.(string); ok {
-			keys = append(keys, k)
+		t.Add(terminal.Line(key), terminal.Line(f.Spec.Doc+def))
+		addSettings(t, f.Spec, key+".")
+		if f.Spec.Elem != nil {
+			addSettings(t, f.Spec.Elem, key+"[].")
 		}
 	}
-	return keys
 }

@@ -24,11 +24,11 @@ func (k *check) formats() {
 	}
 	var all []builders.Kind
 	for i := range c.Selected() {
-		kinds, ok := kindsOf(&c.Selected()[i])
+		f, ok := builtin.Builder(c.Selected()[i].Type)
 		if !ok {
 			return
 		}
-		all = append(all, kinds...)
+		all = append(all, f.Info().Kinds...)
 	}
 	for i, name := range names {
 		if f, ok := dataset.Lookup(name); ok && !carries(f, all) {
@@ -70,19 +70,7 @@ func (k *check) turns(names []string) {
 }
 
 func (k *check) warn(i int, message, fix string) {
-	k.found = append(k.found, k.config.Place(finding.Finding{
-		Code: config.CodeCarries, Severity: finding.Warning, Message: message, Fix: fix,
-	}, "dataset", "formats", strconv.Itoa(i)))
-}
-
-// kindsOf returns the kinds of record that a built-in builder makes.
-func kindsOf(b *config.Block) ([]builders.Kind, bool) {
-	for _, f := range builtin.Builders() {
-		if f.Info().Name == b.Type {
-			return f.Info().Kinds, true
-		}
-	}
-	return nil, false
+	k.place(finding.Warning, config.CodeCarries, message, fix, "dataset", "formats", strconv.Itoa(i))
 }
 
 func carries(f dataset.Format, kinds []builders.Kind) bool {

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,9 +51,12 @@ type check struct {
 }
 
 func (k *check) report(code, message, fix string, path ...string) {
-	k.found = append(k.found, k.config.Place(finding.Finding{
-		Code: code, Severity: finding.Error, Message: message, Fix: fix,
-	}, path...))
+	k.place(finding.Error, code, message, fix, path...)
+}
+
+func (k *check) place(severity finding.Severity, code, message, fix string, path ...string) {
+	f := finding.Finding{Code: code, Severity: severity, Message: message, Fix: fix}
+	k.found = append(k.found, k.config.Place(f, path...))
 }
 
 func (k *check) source(ctx context.Context, b *config.Block) {
@@ -222,20 +226,14 @@ func (k *check) builder(b *config.Block) {
 	if b.Spec == nil || strings.Contains(b.Type, "/") {
 		return
 	}
-	for _, f := range builtin.Builders() {
-		if f.Info().Name != b.Type {
-			continue
-		}
-		settings, found := b.JSON(b.Spec)
-		if finding.Failed(found) {
-			return // already reported
-		}
-		_, found = f.Open(settings)
-		for i := range found {
-			if found[i].Code == "" {
-				found[i].Code = config.CodeRefused
-			}
-		}
-		k.found = append(k.found, b.Adopt(found)...)
+	f, ok := builtin.Builder(b.Type)
+	settings, found := b.JSON(b.Spec)
+	if !ok || finding.Failed(found) {
+		return // already reported
 	}
+	_, found = f.Open(settings)
+	for i := range found {
+		found[i].Code = cmp.Or(found[i].Code, config.CodeRefused)
+	}
+	k.found = append(k.found, b.Adopt(found)...)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -49,25 +50,18 @@ func (y *yields) tried(ctx context.Context, r *Report, m remedy) (int64, error) 
 	if m.builder == "" {
 		return -1, nil
 	}
-	for _, f := range builtin.Builders() {
-		if f.Info().Name != m.builder {
-			continue
-		}
-		all := settings(f, r)
-		for name, v := range m.settings {
-			all[name] = v
-		}
-		text, err := json.Marshal(all)
-		if err != nil {
-			return 0, err
-		}
-		out, err := y.with(ctx, f, text)
-		if out == nil || err != nil {
-			return 0, err
-		}
-		return out.Records, nil
+	f, _ := builtin.Builder(m.builder)
+	all := settings(f, r)
+	maps.Copy(all, m.settings)
+	text, err := json.Marshal(all)
+	if err != nil {
+		return 0, err
 	}
-	return 0, nil
+	out, err := y.with(ctx, f, text)
+	if out == nil || err != nil {
+		return 0, err
+	}
+	return out.Records, nil
 }
 
 // command says a remedy in one line.

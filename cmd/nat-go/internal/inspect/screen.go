@@ -186,16 +186,11 @@ func unit(n int64) string {
 const mostReasons = 3
 
 func dropReasons(y Yield) string {
-	var parts []string
-	for _, reason := range sorted(y.Dropped) {
-		if len(parts) < mostReasons {
-			parts = append(parts, fmt.Sprintf("%d %s", y.Dropped[reason], reason))
-		}
-	}
-	if parts == nil {
+	if len(y.Dropped) == 0 {
 		return ""
 	}
-	return ", not used: " + strings.Join(parts, ", ")
+	reasons := sorted(y.Dropped)
+	return ", not used: " + strings.Join(counts(y.Dropped, reasons[:min(mostReasons, len(reasons))]), ", ")
 }
 
 // errorSites returns how many failed tool calls there are: those found by the hint builder, or marked by the source
@@ -220,20 +215,17 @@ func (r *Report) fidelity(line func(name, format string, a ...any)) {
 	if len(r.Stats.Fidelity) == 0 {
 		return
 	}
-	var grades, gaps []string
+	var grades []string
 	for _, f := range []ttc.Fidelity{ttc.IDsLogProbs, ttc.IDs, ttc.TextOnly, ttc.Partial} {
 		if n := r.Stats.Fidelity[f.String()]; n > 0 {
 			grades = append(grades, fmt.Sprintf("%s %s", quantity(int(n), "call"), f))
 		}
 	}
-	for _, gap := range slices.Sorted(maps.Keys(r.Stats.Gaps)) {
-		gaps = append(gaps, fmt.Sprintf("%d %s", r.Stats.Gaps[gap], gap))
-	}
 	text := strings.Join(grades, ", ")
 	for _, by := range slices.Sorted(maps.Keys(r.Stats.Proven)) {
 		text += fmt.Sprintf("; %d proven by %s", r.Stats.Proven[by], by)
 	}
-	if gaps != nil {
+	if gaps := counts(r.Stats.Gaps, slices.Sorted(maps.Keys(r.Stats.Gaps))); gaps != nil {
 		text += "; " + strings.Join(gaps, ", ")
 	}
 	line("fidelity", "%s", text)

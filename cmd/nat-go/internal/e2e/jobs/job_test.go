@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -34,8 +35,8 @@ func TestJobFromBeginningToEnd(t *testing.T) {
 	if err := json.Unmarshal([]byte(strings.TrimSpace(r.Stdout)), &sum); err != nil || sum["status"] != "completed" {
 		t.Errorf("%v: %s", err, r.Stdout)
 	}
-	p.NoSecrets(t)
-	p.OneJob(t)
+	noSecrets(t, p)
+	oneJob(t, p)
 	if b, err := os.ReadFile(filepath.Join(p.Dir, "out", "r1", "final_metrics.json")); err != nil || !bytes.Contains(b, []byte(`"status": "completed"`)) {
 		t.Errorf("final_metrics.json: %s, %v", b, err)
 	}
@@ -82,7 +83,7 @@ func TestJobOfTheRightKind(t *testing.T) {
 				t.Errorf("%s: the service got %.200q", training, file)
 			}
 			p.NatGo(t, 0, "dataset", "verify", "out/r1")
-			p.OneJob(t)
+			oneJob(t, p)
 		})
 	}
 }
@@ -103,7 +104,7 @@ func TestJobLeftAndPickedUp(t *testing.T) {
 	if r = p.NatGo(t, 0, "finetune", "wait", "moved/r1"); !strings.Contains(r.Stdout, "completed") {
 		t.Error(r.Stdout)
 	}
-	p.OneJob(t)
+	oneJob(t, p)
 }
 
 func TestJobThatEndsBadly(t *testing.T) {
@@ -113,7 +114,7 @@ func TestJobThatEndsBadly(t *testing.T) {
 			if r := p.NatGo(t, 1, p.RunArgs()...); !strings.Contains(r.Stderr, want) {
 				t.Errorf("%s: %s", state, r.Stderr)
 			}
-			p.NoSecrets(t)
+			noSecrets(t, p)
 		})
 	}
 }
@@ -136,7 +137,7 @@ func TestServiceThatIsNotThere(t *testing.T) {
 	}
 	down.Store(false)
 	p.NatGo(t, 0, "finetune", "resume", "out/r1")
-	p.OneJob(t)
+	oneJob(t, p)
 }
 
 // TestSecretsAreNowhere: a service repeats everything it is sent - tokens, keys, the credentials in its own address, in
@@ -181,7 +182,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := p.NatGo(t, 1, p.RunArgs("--json", "--metrics", "out/metrics.prom")...)
-	p.NoSecrets(t)
+	noSecrets(t, p)
 	basic := base64.StdEncoding.EncodeToString([]byte("someone:" + e2e.Canary + "-url"))
 	if strings.Contains(r.Stdout+r.Stderr, basic) {
 		t.Errorf("the header of the address's credentials is shown:\n%s\n%s", r.Stdout, r.Stderr)
@@ -215,7 +216,7 @@ func TestInterruptLeavesTheJob(t *testing.T) {
 	if r := e2e.Finish(t, cmd); r.Code != 130 || !strings.Contains(r.Stderr, "finetune wait") {
 		t.Errorf("exit %d: %s", r.Code, r.Stderr)
 	}
-	p.OneJob(t)
+	oneJob(t, p)
 	if r := p.NatGo(t, 0, "finetune", "cancel", "out/r1"); !strings.Contains(r.Stdout, "canceled") {
 		t.Error(r.Stdout)
 	}
@@ -277,8 +278,8 @@ func TestKilledAtEveryState(t *testing.T) {
 				t.Fatalf("the program was not killed: exit %d\n%s", r.Code, r.Stderr)
 			}
 			r := p.NatGo(t, 0, "finetune", "resume", "out/r1")
-			p.OneJob(t)
-			p.NoSecrets(t)
+			oneJob(t, p)
+			noSecrets(t, p)
 			if s.Count("GET /v1/deployment/model-deployments/team-a/"+deployment(t, p)) == 0 {
 				t.Errorf("the deployment was not followed:\n%s", r.Stderr)
 			}
@@ -301,4 +302,30 @@ func deployment(t *testing.T, p *e2e.Project) string {
 		t.Fatal(err)
 	}
 	return j.Job.Metadata["deployment"]
+}
+
+// noSecrets searches everything that was written, apart from the configuration itself.
+func noSecrets(t *testing.T, p *e2e.Project) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join(p.Dir, "out"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if bytes.Contains(b, []byte(e2e.Canary)) {
+			t.Errorf("%s holds a secret", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// oneJob checks that a single job was created.
+func oneJob(t *testing.T, p *e2e.Project) {
+	t.Helper()
+	if n := p.Service.JobCount(); n != 1 {
+		t.Errorf("%d jobs were made", n)
+	}
 }

@@ -89,7 +89,7 @@ func TestEndpointSource(t *testing.T) {
 	if r.Code != 0 || examples(t, r) != 2 || asked.Load() != 3 {
 		t.Errorf("exit %d, asked %d times\n%s\n%s", r.Code, asked.Load(), r.Stdout, r.Stderr)
 	}
-	p.NoSecrets(t)
+	noSecrets(t, p)
 	r = p.NatGo(t, 0, "finetune", "run", "--config-file", "flags.yml", "--endpoint", h.URL, "--dataset", "q.json",
 		"--run-id", "r2", "--json")
 	if examples(t, r) != 2 {

@@ -402,7 +402,7 @@ func TestServicesEchoIsNotKept(t *testing.T) {
 		if r.Code == 0 {
 			t.Errorf("%d: %s", status, r.Stderr)
 		}
-		p.NoSecrets(t)
+		noSecrets(t, p)
 	}
 }
 

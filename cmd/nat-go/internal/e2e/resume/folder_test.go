@@ -39,7 +39,7 @@ func TestClosedOutput(t *testing.T) {
 			t.Errorf("%v: %v: %s", args, cmd.ProcessState, stderr.String())
 		}
 	}
-	if !e2e.Exists(b.Dir, "out", "r", "manifest.json") {
+	if !exists(b.Dir, "out", "r", "manifest.json") {
 		t.Error("the run did not go on to its end")
 	}
 }
@@ -244,7 +244,7 @@ func TestRunFolderRemovedDuringTheRun(t *testing.T) {
 			_ = os.RemoveAll(filepath.Join(b.Dir, out, "r", what))
 			_ = cmd.Wait()
 			// If the folder is missing, the run had ended before it was removed.
-			if code := cmd.ProcessState.ExitCode(); code != 0 || !e2e.Exists(b.Dir, out, "r") {
+			if code := cmd.ProcessState.ExitCode(); code != 0 || !exists(b.Dir, out, "r") {
 				continue
 			}
 			for name, sum := range b.Content(t, out) {
@@ -252,9 +252,9 @@ func TestRunFolderRemovedDuringTheRun(t *testing.T) {
 					t.Errorf("%s removed: exit 0, and %s differs", what, name)
 				}
 			}
-			if e2e.Exists(b.Dir, out, "r", "manifest.json") && what != "." {
+			if exists(b.Dir, out, "r", "manifest.json") && what != "." {
 				if r := e2e.Finish(t, b.Command(nil, "dataset", "verify", out+"/r")); r.Code != 0 &&
-					e2e.Exists(b.Dir, out, "r", what) {
+					exists(b.Dir, out, "r", what) {
 					t.Errorf("%s removed: exit 0, then %s", what, r.Stdout)
 				}
 			}
@@ -289,4 +289,10 @@ func TestRunFolderHasOneOwner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// exists reports whether there is a file or folder.
+func exists(path ...string) bool {
+	_, err := os.Stat(filepath.Join(path...))
+	return err == nil
 }

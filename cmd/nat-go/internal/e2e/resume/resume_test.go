@@ -120,7 +120,7 @@ func TestResumeRefusesAChangedInput(t *testing.T) {
 	b := newBed(t, 20)
 	b.Must(t, b.Run(nil, "whole"))
 	want := b.Content(t, "whole")
-	b.Unfinish(t, "whole")
+	unfinish(t, b, "whole")
 	in := filepath.Join(b.Dir, "in.json")
 	info, err := os.Stat(in)
 	if err != nil {
@@ -195,7 +195,7 @@ func TestResumeRefusesAnotherVersion(t *testing.T) {
 	}
 	for old, changed := range map[string]string{`"record_log_version": 2`: `"record_log_version": 99`, `"nat_go": "`: `"nat_go": "v0.0.1-`} {
 		t.Run(old, func(t *testing.T) {
-			b.Unfinish(t, "whole")
+			unfinish(t, b, "whole")
 			b.Write(t, path, strings.Replace(string(text), old, changed, 1))
 			b.Refused(t, b.Resume("whole"), 3, "the run was begun by nat-go", "never made by two versions")
 		})
@@ -256,7 +256,7 @@ func TestInterrupted(t *testing.T) {
 			var text bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &text, &text
 			e2e.Start(t, cmd)
-			for !e2e.Exists(b.Dir, out, "r", "records", "records.log") {
+			for !exists(b.Dir, out, "r", "records", "records.log") {
 				time.Sleep(time.Millisecond)
 			}
 			_ = cmd.Process.Signal(s)
@@ -293,7 +293,7 @@ func TestOneRunAtATime(t *testing.T) {
 	for range 2 {
 		go func() { results <- e2e.Finish(t, b.Run(nil, "both")) }()
 	}
-	for !e2e.Exists(b.Dir, "both", "r", "records", "begun.json") {
+	for !exists(b.Dir, "both", "r", "records", "begun.json") {
 		time.Sleep(time.Millisecond)
 	}
 	if r := e2e.Finish(t, b.Resume("both")); r.Code != 0 &&
@@ -329,14 +329,14 @@ func TestFullDisk(t *testing.T) {
 	disk("size=1m")
 	t.Cleanup(func() { _ = exec.Command("umount", filepath.Join(b.Dir, "disk")).Run() })
 	b.Refused(t, b.Run(nil, "disk"), 3, "the disk of disk has 1.0 MiB free", "--output-dir")
-	if e2e.Exists(b.Dir, "disk", "r") {
+	if exists(b.Dir, "disk", "r") {
 		t.Error("a run folder was made")
 	}
 	for _, size := range []string{"26m", "32m", "40m"} {
 		t.Run(size, func(t *testing.T) { // it fills up while writing the log or the rows
 			disk("remount,size=" + size)
 			run := b.Run(nil, "disk")
-			if e2e.Exists(b.Dir, "disk", "r") {
+			if exists(b.Dir, "disk", "r") {
 				run = b.Resume("disk")
 			}
 			b.Refused(t, run, 3, "no space left on device", "make room on the disk", "finetune resume")
@@ -379,5 +379,15 @@ func TestFinalMetricsOfAResumedRun(t *testing.T) {
 	}
 	if d := cmp.Diff(got[0], got[1]); d != "" || got[0].Runs == 0 {
 		t.Errorf("resumed, it is another (-in one go +resumed):\n%s", d)
+	}
+}
+
+// unfinish removes the end of a completed run, leaving what a kill just before it would have left.
+func unfinish(t *testing.T, b *bed, out string) {
+	t.Helper()
+	for _, name := range []string{"manifest.json", "job.json", "dataset", "dropped.jsonl"} {
+		if err := os.RemoveAll(filepath.Join(b.Dir, out, "r", name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

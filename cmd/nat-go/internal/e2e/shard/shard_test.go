@@ -73,7 +73,7 @@ func (b *bed) inShards(
 	t.Helper()
 	b.Must(t, b.Planned(out, config, how...))
 	took := 200 * time.Millisecond
-	n, stages := b.PlanOf(t, out)
+	n, stages := planOf(t, b, out)
 	for _, stage := range stages {
 		for _, i := range r.Perm(n) {
 			cmd := func() *exec.Cmd { return b.Shard(out, stage, i) }
@@ -471,4 +471,24 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 	b.Write(t, plan, string(was))
 	b.Must(t, b.Merged("out"))
 	b.Refused(t, b.Merged("out"), 2, "merged already")
+}
+
+// planOf returns how many shards the plan has, and their stages.
+func planOf(t *testing.T, b *bed, out string) (n int, stages []string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(b.Dir, out, "r.shards", "plan.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var plan struct {
+		Shards []json.RawMessage
+		Tasks  bool
+	}
+	if err := json.Unmarshal(text, &plan); err != nil {
+		t.Fatal(err)
+	}
+	if plan.Tasks {
+		return len(plan.Shards), []string{"build", "group"}
+	}
+	return len(plan.Shards), []string{"build"}
 }
