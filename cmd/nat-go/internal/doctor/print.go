@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/internal/terminal"
+	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // shownRows is how many rows of a difference are listed.
@@ -141,9 +142,4 @@ func indexText(n int) string {
 	return strconv.Itoa(n)
 }
 
-func quantity(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
+func quantity(n int, unit string) string { return ledger.Quantity(int64(n), unit) }

@@ -2,24 +2,39 @@ package inspect
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+
+	"gopkg.in/yaml.v3"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 )
 
-const divergenceBuilder = "divergence_traj_builder"
-
-// remedy is what would have a builder make something of the input.
+// remedy is what would have a builder make something of the input: an entry of remedies.yaml, which says more.
 type remedy struct {
-	flags    []string       // of `nat-go run FILE`
-	why      string         // what that does, or what the input lacks
-	builder  string         // that makes something with the settings; empty: the input lacks something
-	settings map[string]any // with the report's own
+	Flags    []string
+	Why      string
+	Builder  string
+	Settings map[string]any
+	Calls    *bool
+	Unscored bool
 }
+
+//go:embed remedies.yaml
+var remediesFile []byte
+
+// allRemedies are those for each builder.
+var allRemedies = sync.OnceValue(func() (of map[string][]remedy) {
+	if err := yaml.Unmarshal(remediesFile, &of); err != nil {
+		panic(err) // the file is part of the program, and the tests read it
+	}
+	return of
+})
 
 // remedies finds, for each builder that makes nothing, what would change that. What can be tried on what was read is.
 func (y *yields) remedies(ctx context.Context, r *Report) error {
@@ -47,12 +62,12 @@ func (y *yields) remedies(ctx context.Context, r *Report) error {
 
 // tried returns how many records a remedy makes; -1 if it can't be tried because the input lacks something.
 func (y *yields) tried(ctx context.Context, r *Report, m remedy) (int64, error) {
-	if m.builder == "" {
+	if m.Builder == "" {
 		return -1, nil
 	}
-	f, _ := builtin.Builder(m.builder)
+	f, _ := builtin.Builder(m.Builder)
 	all := settings(f, r)
-	maps.Copy(all, m.settings)
+	maps.Copy(all, m.Settings)
 	text, err := json.Marshal(all)
 	if err != nil {
 		return 0, err
@@ -66,96 +81,22 @@ func (y *yields) tried(ctx context.Context, r *Report, m remedy) (int64, error) 
 
 // command says a remedy in one line.
 func (r *Report) command(m remedy, made int64) string {
-	line := "nat-go run " + strings.Join(r.Paths, " ")
-	if len(m.flags) > 0 {
-		line += " " + strings.Join(m.flags, " ")
-	}
+	line := "nat-go run " + strings.Join(slices.Concat(r.Paths, m.Flags), " ")
 	if made > 0 {
-		return fmt.Sprintf("`%s` makes %d: %s", line, made, m.why)
+		return fmt.Sprintf("`%s` makes %d: %s", line, made, m.Why)
 	}
-	return fmt.Sprintf("%s: `%s`", m.why, line)
+	return fmt.Sprintf("%s: `%s`", m.Why, line)
 }
 
-// remediesOf lists what may help a builder that makes nothing, best first. The last always says what the input lacks.
-func (r *Report) remediesOf(y *Yield) []remedy {
-	switch y.Builder {
-	case dpoBuilder:
-		return append(r.forPairs(), remedy{
-			flags: []string{"--builder dpo"},
-			why:   `it compares answers to one prompt: add lines with another answer to the same prompt and another score`,
-		})
-	case divergenceBuilder:
-		return []remedy{
-			{
-				flags:    []string{"--builder divergence", "-o trajectory_builders.divergence.compare=branches"},
-				builder:  divergenceBuilder,
-				settings: map[string]any{"compare": "branches"}, why: "answers that a session abandoned, against the one it went on from",
-			},
-			{flags: []string{"--builder dpo"}, builder: dpoBuilder, why: "answers to one prompt are pairs for dpo"},
-			r.scoresFor("divergence", "it compares scored rollouts of one task: give several rollouts the same task, and each its score"),
+// remediesOf lists what may help a builder that makes nothing. The last always says what the input lacks.
+func (r *Report) remediesOf(y *Yield) (all []remedy) {
+	unscored := r.Scored == 0 && r.Examples > 0 && r.Candidates == 0
+	for _, m := range allRemedies()[y.Builder] {
+		if (m.Calls == nil || *m.Calls == (r.ToolCalls > 0)) && (!m.Unscored || unscored) {
+			all = append(all, m)
 		}
-	case grpoBuilder:
-		return []remedy{{
-			flags: []string{"--builder grpo"},
-			why:   "it takes scored answers, and conversations with turns of the model: give each line messages",
-		}}
-	case sdpoBuilder:
-		return r.forHints(y)
 	}
-	return []remedy{
-		{
-			flags: []string{"--builder sft", "-o trajectory_builders.sft.select=all"}, builder: sftBuilder,
-			settings: map[string]any{"select": "all"}, why: "all are imitated, the lowest score included",
-		},
-		{
-			flags: []string{"--builder sft", "-o trajectory_builders.sft.failed_calls=train"}, builder: sftBuilder,
-			settings: map[string]any{"failed_calls": "train"}, why: "failed calls are imitated, too",
-		},
-		{flags: []string{"--builder sft"}, why: "it imitates what a model wrote: give each line messages, of which some are the assistant's"},
-	}
-}
-
-// forPairs lists other ways to pairs.
-func (r *Report) forPairs() []remedy {
-	return []remedy{
-		{flags: []string{"--builder divergence"}, builder: divergenceBuilder, why: "dpo takes candidates, and these are rollouts, which divergence compares"},
-		{
-			flags:    []string{"--builder divergence", "-o trajectory_builders.divergence.compare=branches"},
-			builder:  divergenceBuilder,
-			settings: map[string]any{"compare": "branches"}, why: "answers that a session abandoned, against the one it went on from",
-		},
-		{
-			flags:    []string{"--builder sdpo", "-o 'trajectory_builders.sdpo.emit=[repair_pairs]'"},
-			builder:  sdpoBuilder,
-			settings: map[string]any{"emit": []string{"repair_pairs"}},
-			why:      "calls that worked later, over those that failed",
-		},
-	}
-}
-
-// forHints lists what finds failed calls, or gives them hints.
-func (r *Report) forHints(y *Yield) []remedy {
-	all := []remedy{{
-		flags: []string{"--builder sdpo", "-o trajectory_builders.sdpo.target=both"}, builder: sdpoBuilder,
-		settings: map[string]any{"target": "both"}, why: "the turn after an error is a target, too",
-	}}
-	if r.ToolCalls == 0 {
-		return append(all, remedy{flags: []string{"--builder sdpo"}, why: "it takes tool calls that failed: give traces with tool_calls and their results"})
-	}
-	return append(all, remedy{
-		flags: []string{"--builder sdpo", "-o 'trajectory_builders.sdpo.detect.match=[{pattern: WORDS}]'"},
-		why:   "no call failed as far as the rules can tell; a pattern says which results mean failure",
-	})
-}
-
-// scoresFor says how to give scores, if there are none.
-func (r *Report) scoresFor(builder, why string) remedy {
-	m := remedy{flags: []string{"--builder " + builder}, why: why}
-	if r.Scored == 0 && r.Examples > 0 && r.Candidates == 0 {
-		m.flags = append(m.flags, "-o dataset.scores.path=SCORES.jsonl")
-		m.why = `it compares scores, and there are none: give them in a file of lines {"id": ..., "score": ...}`
-	}
-	return m
+	return all
 }
 
 // Also says what else the input could give, besides what is chosen.

@@ -87,7 +87,7 @@ func (r *Report) sessions(line printer) {
 		return
 	}
 	line("sessions", "%d, with %s and %s of their histories", s.Sessions, quantity(int(s.Calls), "model call"),
-		branches(r.Branches))
+		quantity(r.Branches, "branch"))
 	if len(s.Versions) == 0 {
 		return
 	}
@@ -99,13 +99,6 @@ func (r *Report) sessions(line printer) {
 		by = append(by, name)
 	}
 	line("versions", "%s", strings.Join(by, ", "))
-}
-
-func branches(n int) string {
-	if n == 1 {
-		return "1 branch"
-	}
-	return fmt.Sprintf("%d branches", n)
 }
 
 func areFiles(n int64) string {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -111,15 +112,11 @@ func readSettings(in io.Reader) (*Settings, error) {
 func (s *Settings) configuration() (*config.Config, error) {
 	block := func(typ string, settings map[string]any) map[string]any {
 		out := map[string]any{"_type": typ}
-		for k, v := range settings {
-			out[k] = v
-		}
+		maps.Copy(out, settings)
 		return out
 	}
 	section := map[string]any{"batch_tokens": defaultTokens}
-	for k, v := range s.Collator {
-		section[k] = v
-	}
+	maps.Copy(section, s.Collator)
 	section["tokenizer"] = s.Tokenizer
 	made := map[string]any{}
 	for _, c := range s.Channels {
@@ -201,28 +198,23 @@ func (v *Service) openCollator(cfg *config.Config) error {
 }
 
 func (v *Service) openBuilders(cfg *config.Config) error {
-	known := builtin.Builders()
 	for _, c := range v.settings.Channels {
 		block := cfg.Builders[slices.IndexFunc(cfg.Builders, func(b config.Block) bool { return b.Name == c })]
-		for _, f := range known {
-			if f.Info().Name != block.Type {
-				continue
-			}
-			text, err := json.Marshal(v.settings.Builders[c])
-			if err != nil {
-				return problem(BadSettings, block.Pointer(), "%v", err)
-			}
-			if v.settings.Builders[c] == nil {
-				text = nil
-			}
-			b, found := f.Open(text)
-			if b == nil {
-				return problem(BadSettings, block.Pointer(), "%s", found[len(found)-1].Message)
-			}
-			v.builders = append(v.builders, finetune.NewDirect(c, f.Info(), b))
-			if closer, ok := b.(io.Closer); ok {
-				v.closers = append(v.closers, closer)
-			}
+		f, _ := builtin.Builder(block.Type)
+		text, err := json.Marshal(v.settings.Builders[c])
+		if err != nil {
+			return problem(BadSettings, block.Pointer(), "%v", err)
+		}
+		if v.settings.Builders[c] == nil {
+			text = nil
+		}
+		b, found := f.Open(text)
+		if b == nil {
+			return problem(BadSettings, block.Pointer(), "%s", found[len(found)-1].Message)
+		}
+		v.builders = append(v.builders, finetune.NewDirect(c, f.Info(), b))
+		if closer, ok := b.(io.Closer); ok {
+			v.closers = append(v.closers, closer)
 		}
 	}
 	return nil

@@ -45,12 +45,15 @@ type Exported struct {
 // String returns the sentence on the page that says so.
 func (e *Exported) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "This file holds %d of %s", e.Records, counted(e.Of, "record", "records"))
-	if e.Fit < e.Of {
-		fmt.Fprintf(&b, ", of which %s its filter", counted(e.Fit, "fits", "fit"))
+	fmt.Fprintf(&b, "This file holds %d of %s", e.Records, ledger.Quantity(int64(e.Of), "record"))
+	switch {
+	case e.Fit == 1 && e.Of > 1:
+		b.WriteString(", of which 1 fits its filter")
+	case e.Fit < e.Of:
+		fmt.Fprintf(&b, ", of which %d fit its filter", e.Fit)
 	}
 	if e.OfDrops > 0 {
-		fmt.Fprintf(&b, ", and %d of %s of what was left out", e.Drops, counted(int(e.OfDrops), "line", "lines"))
+		fmt.Fprintf(&b, ", and %d of %s of what was left out", e.Drops, ledger.Quantity(int64(e.OfDrops), "line"))
 	}
 	b.WriteString(". The overview counts the whole run.")
 	if e.Full {

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -239,7 +240,7 @@ func ordered(score float32) uint32 {
 	return b | 1<<31
 }
 
-// sortBy sorts ordinals by their entries' keys, stably: byte by byte, which takes little memory and no comparisons.
+// sortBy sorts ordinals by their entries' keys, and those with the same key in the order of the log.
 func (t *table) sortBy(found []uint32, key func(e *entry) uint32, down bool) {
 	of := func(n uint32) uint32 {
 		k := key(&t.Entries[n])
@@ -248,25 +249,7 @@ func (t *table) sortBy(found []uint32, key func(e *entry) uint32, down bool) {
 		}
 		return k
 	}
-	var ends [4][256]int
-	for _, n := range found {
-		k := of(n)
-		for i := range ends {
-			ends[i][uint8(k>>(8*i))]++
-		}
-	}
-	from, to := found, make([]uint32, len(found))
-	for i := range ends {
-		for d := range ends[i][1:] {
-			ends[i][d+1] += ends[i][d]
-		}
-		for _, n := range slices.Backward(from) {
-			end := &ends[i][uint8(of(n)>>(8*i))]
-			*end--
-			to[*end] = n
-		}
-		from, to = to, from // after four bytes the result is where it began
-	}
+	slices.SortFunc(found, func(a, b uint32) int { return cmp.Or(cmp.Compare(of(a), of(b)), cmp.Compare(a, b)) })
 }
 
 // find returns the ordinals of the records that match a filter, in the requested order. The text terms are left to

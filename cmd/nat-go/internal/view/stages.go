@@ -13,6 +13,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // stage says how far a part of an unfinished run is, judging by what is in its folder.
@@ -42,7 +43,7 @@ func (r *Run) stages() []stage {
 	records := ""
 	if err == nil {
 		records = fmt.Sprintf("%s, %.1f MiB safe on disk",
-			counted(int(c.Records), "record", "records"), float64(c.Bytes)/(1<<20))
+			ledger.Quantity(int64(c.Records), "record"), float64(c.Bytes)/(1<<20))
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		records = err.Error()
 	}
@@ -54,7 +55,7 @@ func (r *Run) stages() []stage {
 	if folders, err := os.ReadDir(r.Folder.Dataset()); err == nil {
 		for _, f := range folders {
 			files, _ := filepath.Glob(filepath.Join(r.Folder.Format(f.Name()), "*.*"))
-			add("write "+f.Name(), counted(len(files), "file", "files"), true, ended)
+			add("write "+f.Name(), ledger.Quantity(int64(len(files)), "file"), true, ended)
 		}
 	} else {
 		add("write", "", false, ended)
@@ -66,7 +67,7 @@ func (r *Run) stages() []stage {
 			return nil
 		})
 		if err == nil {
-			add("collate", counted(n, "batch", "batches")+", "+counted(rows, "row", "rows"), true, ended)
+			add("collate", ledger.Quantity(int64(n), "batch")+", "+ledger.Quantity(int64(rows), "row"), true, ended)
 		}
 	}
 	var job struct {
@@ -80,12 +81,4 @@ func (r *Run) stages() []stage {
 		add("train", job.Phase+" "+job.Status.Status+" "+job.Status.Message, true, job.Phase == "done")
 	}
 	return out
-}
-
-// counted returns how many there are of something, in words: 1 record, 2 records.
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -40,39 +41,9 @@ type entry struct {
 	Content  uint64  // the beginning of the hash of its content; the whole is in the log
 }
 
-// entryBytes is the size of an entry in a file.
-const entryBytes = 3*1 + 4*2 + 3*4 + 3*8
-
 // beginning returns the part of a hash that a table has. The hash doesn't withstand an attacker anyway, and for two of
 // ten million records to begin alike by chance is too unlikely to matter.
 func beginning(content recordlog.Hash) uint64 { return binary.LittleEndian.Uint64(content[:]) }
-
-func (e *entry) append(b []byte) []byte {
-	b = append(b, e.Kind, e.Builder, e.Fidelity)
-	b = binary.LittleEndian.AppendUint16(b, e.Sites)
-	b = binary.LittleEndian.AppendUint16(b, e.Messages)
-	b = binary.LittleEndian.AppendUint16(b, e.Turns)
-	b = binary.LittleEndian.AppendUint16(b, e.Share)
-	b = binary.LittleEndian.AppendUint32(b, e.Chars)
-	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(e.Score))
-	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(e.Spread))
-	b = binary.LittleEndian.AppendUint64(b, e.Task)
-	b = binary.LittleEndian.AppendUint64(b, e.Example)
-	return binary.LittleEndian.AppendUint64(b, e.Content)
-}
-
-func (e *entry) read(b []byte) {
-	*e = entry{
-		Kind: b[0], Builder: b[1], Fidelity: b[2],
-		Sites: binary.LittleEndian.Uint16(b[3:]), Messages: binary.LittleEndian.Uint16(b[5:]),
-		Turns: binary.LittleEndian.Uint16(b[7:]), Share: binary.LittleEndian.Uint16(b[9:]),
-		Chars:  binary.LittleEndian.Uint32(b[11:]),
-		Score:  math.Float32frombits(binary.LittleEndian.Uint32(b[15:])),
-		Spread: math.Float32frombits(binary.LittleEndian.Uint32(b[19:])),
-		Task:   binary.LittleEndian.Uint64(b[23:]), Example: binary.LittleEndian.Uint64(b[31:]),
-		Content: binary.LittleEndian.Uint64(b[39:]),
-	}
-}
 
 // table has an entry for each record of a log, and where the frames of its groups begin.
 type table struct {
@@ -249,7 +220,7 @@ func (t *table) group(ordinal uint64) (first uint64, offset int64) {
 }
 
 const (
-	tableMagic = "nat-go view table 3\n"
+	tableMagic = "nat-go view table 4"
 	// cachedFrom is the size from which a log's table is worth caching: making it takes longer than people like to
 	// wait.
 	cachedFrom = 64 << 20
@@ -304,37 +275,40 @@ func (t *table) keep(path string) error {
 	return f.Commit()
 }
 
+// tableHead is the first line of a table in the cache. The columns follow, then a sum of everything before it.
+type tableHead struct {
+	Magic           string
+	Builders        []string
+	Batches         version
+	Records, Groups uint64
+}
+
+// maxHead is more than any run's builders take.
+const maxHead = 1 << 16
+
 func (t *table) write(w io.Writer) error {
 	sum := xxh3.New()
 	out := io.MultiWriter(w, sum)
-	head := append([]byte(tableMagic), byte(len(t.Builders)))
-	for _, name := range t.Builders {
-		head = binary.LittleEndian.AppendUint32(head, uint32(len(name)))
-		head = append(head, name...)
-	}
-	head = binary.LittleEndian.AppendUint64(head, uint64(len(t.Entries)))
-	head = binary.LittleEndian.AppendUint64(head, uint64(len(t.First)))
-	head = binary.LittleEndian.AppendUint64(head, uint64(t.Batches.Bytes))
-	head = binary.LittleEndian.AppendUint64(head, uint64(t.Batches.Time))
-	if _, err := out.Write(head); err != nil {
+	head, err := json.Marshal(tableHead{
+		tableMagic, t.Builders, t.Batches, uint64(len(t.Entries)), uint64(len(t.First)),
+	})
+	if err != nil {
 		return err
 	}
-	var block []byte
-	for part := range slices.Chunk(t.Entries, 1<<14) {
-		block = block[:0]
-		for i := range part {
-			block = part[i].append(block)
-		}
-		if _, err := out.Write(block); err != nil {
-			return err
-		}
-	}
-	for _, column := range []any{t.First, t.Offset} {
-		if err := binary.Write(out, binary.LittleEndian, column); err != nil {
-			return err
-		}
+	_, err = out.Write(append(head, '\n'))
+	if err := errors.Join(err, writeColumn(out, t.Entries), writeColumn(out, t.First), writeColumn(out, t.Offset)); err != nil {
+		return err
 	}
 	return binary.Write(w, binary.LittleEndian, sum.Sum64())
+}
+
+func writeColumn[T any](w io.Writer, all []T) error {
+	for part := range slices.Chunk(all, 1<<14) {
+		if err := binary.Write(w, binary.LittleEndian, part); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 var errTable = errors.New("not a table written by this version")
@@ -346,7 +320,7 @@ func isSum(text string) bool {
 }
 
 // loadTable reads what write wrote for a log at this commit. If anything is wrong with the file, the table is simply
-// rebuilt. Buffers grow only as data is read and found sound: others may have left a file there that claims any size.
+// rebuilt. Buffers grow only as data is read: others may have left a file there that claims any size.
 func loadTable(path string, c *recordlog.Commit) (*table, error) {
 	if path == "" {
 		return nil, errTable
@@ -356,96 +330,60 @@ func loadTable(path string, c *recordlog.Commit) (*table, error) {
 		return nil, err
 	}
 	defer f.Close()
+	in := bufio.NewReaderSize(f, maxHead)
+	line, err := in.ReadSlice('\n')
+	var h tableHead
+	if err != nil || json.Unmarshal(line, &h) != nil || h.Magic != tableMagic ||
+		h.Records != c.Records || h.Groups != c.Groups {
+		return nil, errTable
+	}
 	sum := xxh3.New()
-	in := io.TeeReader(bufio.NewReaderSize(f, 1<<20), sum)
-	t := &table{}
-	head := make([]byte, len(tableMagic)+1)
-	if _, err := io.ReadFull(in, head); err != nil || string(head[:len(tableMagic)]) != tableMagic {
-		return nil, errTable
+	_, _ = sum.Write(line)
+	body := io.TeeReader(in, sum)
+	t := &table{Builders: h.Builders, Batches: h.Batches}
+	t.Entries, err = readColumn[entry](body, h.Records)
+	if err == nil {
+		t.First, err = readColumn[uint32](body, h.Groups)
 	}
-	for range head[len(tableMagic)] {
-		var n uint32
-		if err := binary.Read(in, binary.LittleEndian, &n); err != nil || n > maxBuilderName {
-			return nil, errTable
-		}
-		name := make([]byte, n)
-		if _, err := io.ReadFull(in, name); err != nil {
-			return nil, err
-		}
-		t.Builders = append(t.Builders, string(name))
+	if err == nil {
+		t.Offset, err = readColumn[int64](body, h.Groups)
 	}
-	var counts [2]uint64
-	if err := binary.Read(in, binary.LittleEndian, &counts); err != nil {
-		return nil, err
-	}
-	if counts != [2]uint64{c.Records, c.Groups} {
-		return nil, errTable
-	}
-	if err := binary.Read(in, binary.LittleEndian, &t.Batches); err != nil {
-		return nil, err
-	}
-	if err := t.loadEntries(in, counts[0]); err != nil {
-		return nil, err
-	}
-	if t.First, err = column(in, counts[1], uint32(min(counts[0], math.MaxUint32))); err != nil {
-		return nil, err
-	}
-	if t.Offset, err = column(in, counts[1], max(0, c.Bytes)); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	want := sum.Sum64()
 	var got uint64
-	if err := binary.Read(in, binary.LittleEndian, &got); err != nil || got != want {
-		return nil, errTable
-	}
-	if len(t.Entries) > 0 && (len(t.First) == 0 || t.First[0] != 0) {
+	if err := binary.Read(in, binary.LittleEndian, &got); err != nil || got != want || !t.sound(c) {
 		return nil, errTable
 	}
 	return t, nil
 }
 
-// maxBuilderName is more than any builder's name has.
-const maxBuilderName = 1 << 16
-
-// loadEntries reads entries, each of which must belong to a record that can exist.
-func (t *table) loadEntries(in io.Reader, n uint64) error {
-	t.Entries = make([]entry, 0, min(n, reserved))
-	block := make([]byte, entryBytes<<14)
-	for uint64(len(t.Entries)) < n {
-		part := block[:entryBytes*min(1<<14, n-uint64(len(t.Entries)))]
-		if _, err := io.ReadFull(in, part); err != nil {
-			return err
-		}
-		for ; len(part) > 0; part = part[entryBytes:] {
-			var e entry
-			e.read(part)
-			switch kind := builders.Kind(e.Kind); {
-			case int(e.Builder) >= len(t.Builders), ttc.Fidelity(e.Fidelity) > ttc.IDsLogProbs,
-				kind < builders.KindPreference, kind > builders.KindDistillation:
-				return errTable
-			}
-			t.Entries = append(t.Entries, e)
+// sound reports whether a table describes records and groups that a log of this commit can have.
+func (t *table) sound(c *recordlog.Commit) bool {
+	for i := range t.Entries {
+		e := &t.Entries[i]
+		if kind := builders.Kind(e.Kind); int(e.Builder) >= len(t.Builders) || kind < builders.KindPreference ||
+			kind > builders.KindDistillation || ttc.Fidelity(e.Fidelity) > ttc.IDsLogProbs {
+			return false
 		}
 	}
-	return nil
+	n := len(t.First)
+	if n == 0 {
+		return len(t.Entries) == 0
+	}
+	return t.First[0] == 0 && slices.IsSorted(t.First) && uint64(t.First[n-1]) <= c.Records &&
+		t.Offset[0] >= 0 && slices.IsSorted(t.Offset) && t.Offset[n-1] <= c.Bytes
 }
 
-// column reads numbers that never decrease and do not exceed most.
-func column[T int64 | uint32](in io.Reader, n uint64, most T) (all []T, err error) {
-	all = make([]T, 0, min(n, reserved))
-	block := make([]T, 1<<14)
+func readColumn[T any](in io.Reader, n uint64) ([]T, error) {
+	all, block := make([]T, 0, min(n, reserved)), make([]T, 1<<14)
 	for uint64(len(all)) < n {
 		part := block[:min(uint64(len(block)), n-uint64(len(all)))]
 		if err := binary.Read(in, binary.LittleEndian, part); err != nil {
 			return nil, err
 		}
 		all = append(all, part...)
-		if all[0] < 0 || all[len(all)-1] > most || !slices.IsSorted(all[len(all)-len(part):]) {
-			return nil, errTable
-		}
-	}
-	if !slices.IsSorted(all) {
-		return nil, errTable
 	}
 	return all, nil
 }

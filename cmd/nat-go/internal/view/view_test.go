@@ -2,7 +2,6 @@ package view
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -189,7 +188,7 @@ func TestForgedTable(t *testing.T) {
 		"offsets after the end":       func(t *table) { t.Offset[len(t.Offset)-1] = commit.Bytes + 1 },
 		"an offset before the start":  func(t *table) { t.Offset[0] = -1 },
 		"a first record that is not":  func(t *table) { t.First[0] = 1 },
-		"a long name":                 func(t *table) { t.Builders[0] = strings.Repeat("x", maxBuilderName+1) },
+		"a long name":                 func(t *table) { t.Builders[0] = strings.Repeat("x", maxHead) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			made, err := readTable(log, func(int64) {})
@@ -205,9 +204,11 @@ func TestForgedTable(t *testing.T) {
 			}
 		})
 	}
-	head := append([]byte(tableMagic), 0)
-	head = binary.LittleEndian.AppendUint64(head, commit.Records)
-	if err := os.WriteFile(path, binary.LittleEndian.AppendUint64(head, commit.Groups), 0o600); err != nil {
+	head, err := json.Marshal(tableHead{Magic: tableMagic, Records: commit.Records, Groups: commit.Groups})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append(head, '\n'), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Truncate(path, 1<<40); err != nil { // holes
