@@ -285,11 +285,8 @@ func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.
 			return len(missing) == 0
 		})
 		if err != nil {
-			fmt.Fprintf(
-				cmd.ErrOrStderr(),
-				"nat-go: what was left out can't be shown, because the inputs can't be read again: %v\n",
-				err,
-			)
+			fmt.Fprintf(cmd.ErrOrStderr(),
+				"nat-go: what was left out can't be shown, because the inputs can't be read again: %v\n", err)
 		}
 	}
 	for _, v := range views {

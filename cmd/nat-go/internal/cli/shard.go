@@ -29,13 +29,8 @@ often one was interrupted.`,
   nat-go shard status shards
   nat-go shard merge shards`,
 	}
-	cmd.AddCommand(
-		newShardPlanCmd(commitBytes),
-		newShardRunCmd(commitBytes),
-		newShardStatusCmd(),
-		newShardMergeCmd(commitBytes),
-		newShardScriptCmd(),
-	)
+	cmd.AddCommand(newShardPlanCmd(commitBytes), newShardRunCmd(commitBytes), newShardStatusCmd(),
+		newShardMergeCmd(commitBytes), newShardScriptCmd())
 	return cmd
 }
 

@@ -115,22 +115,14 @@ func printPlanned(cmd *cobra.Command, p *finetune.Planned, asJSON bool) error {
 		}
 	}
 	n := len(p.Plan.Shards)
-	fmt.Fprintf(
-		out,
-		"plan %s: %s of %s\n",
-		p.Dir,
-		ledger.Quantity(int64(n), "shard"),
-		ledger.Quantity(examples, "example"),
-	)
+	fmt.Fprintf(out, "plan %s: %s of %s\n", p.Dir, ledger.Quantity(int64(n), "shard"),
+		ledger.Quantity(examples, "example"))
 	for _, note := range p.Notes {
 		fmt.Fprintf(out, "  warning  %s\n", note)
 	}
 	if empty > 0 {
-		fmt.Fprintf(
-			out,
-			"  warning  %s have nothing to build: the inputs can't be cut in enough places\n",
-			ledger.Quantity(int64(empty), "shard"),
-		)
+		fmt.Fprintf(out, "  warning  %s have nothing to build: the inputs can't be cut in enough places\n",
+			ledger.Quantity(int64(empty), "shard"))
 	}
 	then := ""
 	if p.Plan.Tasks {

@@ -67,12 +67,8 @@ much of the run it holds.`,
 	f.StringVar(&v.export.Where, "where", "",
 		"with --export: records that fit this `FILTER`, as in the page's filter box")
 	f.IntVar(&v.export.Limit, "limit", 2000, "with --export: at most this many records; 0: all")
-	f.StringVar(
-		&v.folder,
-		"tokenizer",
-		"",
-		"tokenizer of the token batches; without it the one the run's config.yml names",
-	)
+	f.StringVar(&v.folder, "tokenizer", "",
+		"tokenizer of the token batches; without it the one the run's config.yml names")
 	return cmd
 }
 

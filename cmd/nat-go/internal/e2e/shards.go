@@ -29,11 +29,8 @@ func NewShardBed(t *testing.T, examples int) *Bed {
 	b.Write(
 		t,
 		"in/c.json",
-		"["+strings.ReplaceAll(
-			strings.TrimSpace(strings.ReplaceAll(Scored(r, examples/5), "17\n", "")),
-			"\n",
-			",",
-		)+"]",
+		"["+strings.ReplaceAll(strings.TrimSpace(strings.ReplaceAll(Scored(r, examples/5), "17\n", "")), "\n",
+			",")+"]",
 	)
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
@@ -121,14 +118,8 @@ func Scored(r *rand.Rand, examples int) string {
 		}
 		for turn := range 1 + r.IntN(3) {
 			for range 1 + r.IntN(5) {
-				line["turn_id"], line["prompt"] = fmt.Sprint(
-					"t",
-					turn,
-				), fmt.Sprintf(
-					"prompt %d of %d",
-					turn,
-					r.IntN(1+examples/2),
-				)
+				line["turn_id"], line["prompt"] = fmt.Sprint("t", turn), fmt.Sprintf("prompt %d of %d", turn,
+					r.IntN(1+examples/2))
 				line["output"] = strings.Repeat("so ", r.IntN(20)) + fmt.Sprint("answer ", r.IntN(6))
 				line["score"] = float64(r.IntN(5)) / 4
 				if r.IntN(50) == 0 {

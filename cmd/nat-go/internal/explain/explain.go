@@ -33,10 +33,8 @@ var codes = sync.OnceValue(func() []ledger.Code {
 		}
 	}
 	slices.SortFunc(all, func(a, b ledger.Code) int {
-		return cmp.Or(
-			cmp.Compare(slices.Index(areas, a.Area), slices.Index(areas, b.Area)),
-			cmp.Compare(a.Code, b.Code),
-		)
+		return cmp.Or(cmp.Compare(slices.Index(areas, a.Area), slices.Index(areas, b.Area)),
+			cmp.Compare(a.Code, b.Code))
 	})
 	return all
 })
@@ -66,12 +64,8 @@ func Find(what string) ([]ledger.Code, error) {
 		return []ledger.Code{page}, nil
 	}
 	if plugin, code, ok := strings.Cut(what, "/"); ok {
-		return nil, fmt.Errorf(
-			"%q is a reason of the plugin %q: only its author can say what %q means",
-			what,
-			plugin,
-			code,
-		)
+		return nil, fmt.Errorf("%q is a reason of the plugin %q: only its author can say what %q means", what,
+			plugin, code)
 	}
 	var pages []ledger.Code
 	for _, c := range codes() {
@@ -102,14 +96,8 @@ func Text(pages []ledger.Code, width int) string {
 	var b strings.Builder
 	if len(pages) == 1 {
 		p := pages[0]
-		fmt.Fprintf(
-			&b,
-			"%s (%s)\n\n%s\n\n%s\n",
-			p.Code,
-			p.Area,
-			paragraph(p.Text, width),
-			paragraph("What to do: "+p.Help, width),
-		)
+		fmt.Fprintf(&b, "%s (%s)\n\n%s\n\n%s\n", p.Code, p.Area, paragraph(p.Text, width),
+			paragraph("What to do: "+p.Help, width))
 		return b.String()
 	}
 	table := &columns.Table{Indent: 2}

@@ -92,9 +92,7 @@ func every(t *table) []uint32 {
 
 // match pairs the records of two tables that compare equal, each with at most one, in order. It returns the pairs and
 // what is left, in the order of the tables.
-func match(
-	a, b *table, inA, inB []uint32, compare func(x, y *entry) int,
-) (pairs [][2]uint32, onlyA, onlyB []uint32) {
+func match(a, b *table, inA, inB []uint32, compare func(x, y *entry) int) (pairs [][2]uint32, onlyA, onlyB []uint32) {
 	for _, side := range []struct {
 		t    *table
 		list []uint32

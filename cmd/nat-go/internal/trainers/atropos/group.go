@@ -160,25 +160,13 @@ func (g *Group) checkDistill() *fault {
 	}
 	for i := range ids {
 		if len(ids[i]) != len(logs[i]) || len(ids[i]) != len(g.Tokens[i]) {
-			return faultf(
-				GroupBadShape,
-				"distillation: sequence %d has %d ids and %d log-probs for %d tokens",
-				i,
-				len(ids[i]),
-				len(logs[i]),
-				len(g.Tokens[i]),
-			)
+			return faultf(GroupBadShape, "distillation: sequence %d has %d ids and %d log-probs for %d tokens", i,
+				len(ids[i]), len(logs[i]), len(g.Tokens[i]))
 		}
 		for t := range ids[i] {
 			if len(ids[i][t]) != len(logs[i][t]) {
-				return faultf(
-					GroupBadShape,
-					"distillation: sequence %d, position %d has %d ids and %d log-probs",
-					i,
-					t,
-					len(ids[i][t]),
-					len(logs[i][t]),
-				)
+				return faultf(GroupBadShape, "distillation: sequence %d, position %d has %d ids and %d log-probs",
+					i, t, len(ids[i][t]), len(logs[i][t]))
 			}
 			if len(ids[i][t]) == 0 && g.Masks[i][t] != ignored && t > 0 {
 				return faultf(GroupBadShape, "distillation: sequence %d has nothing for the trained token at %d", i, t)

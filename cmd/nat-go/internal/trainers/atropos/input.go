@@ -300,10 +300,7 @@ func task(file io.ReaderAt, at []spooled) (*Group, *fault, error) {
 			g.InferenceLogProbs = append(g.InferenceLogProbs, r.LogProbs)
 		}
 		if r.TeacherIDs != nil {
-			g.DistillTokenIDs, g.DistillLogProbs = append(
-				g.DistillTokenIDs,
-				r.TeacherIDs,
-			), append(
+			g.DistillTokenIDs, g.DistillLogProbs = append(g.DistillTokenIDs, r.TeacherIDs), append(
 				g.DistillLogProbs,
 				r.TeacherLogProbs,
 			)
@@ -315,13 +312,7 @@ func task(file io.ReaderAt, at []spooled) (*Group, *fault, error) {
 // rl reads the rows of a batch.
 func (b *batch) rl(do func(i int, group int64, r row) error) error {
 	rows, cols := b.dims("input_ids")
-	ids, attention, trained := b.ints(
-		"input_ids",
-		rows*cols,
-	), b.ints(
-		"attention_mask",
-		rows*cols,
-	), b.ints(
+	ids, attention, trained := b.ints("input_ids", rows*cols), b.ints("attention_mask", rows*cols), b.ints(
 		"response_mask",
 		rows*cols,
 	)
