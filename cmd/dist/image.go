@@ -274,20 +274,14 @@ func layer(w io.Writer, files []file) error {
 		}
 		for _, dir := range slices.Backward(missing) {
 			if err := t.WriteHeader(&tar.Header{
-				Typeflag: tar.TypeDir,
-				Name:     dir + "/",
-				Mode:     0o755,
-				ModTime:  modified,
+				Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, ModTime: modified,
 			}); err != nil {
 				return err
 			}
 		}
 		header := &tar.Header{
-			Typeflag: tar.TypeReg,
-			Name:     f.name,
-			Mode:     int64(f.mode()),
-			Size:     int64(len(f.data)),
-			ModTime:  modified,
+			Typeflag: tar.TypeReg, Name: f.name, Mode: int64(f.mode()), Size: int64(len(f.data)),
+			ModTime: modified,
 		}
 		if f.open {
 			made[path.Clean(f.name)] = true

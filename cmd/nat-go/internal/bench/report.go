@@ -139,12 +139,9 @@ func (s Shape) Scaled(bytes float64, size int64) Shape {
 func (r *Report) line(what string, u Usage, bytes, records int64) Line {
 	s := u.Wall.Seconds()
 	return Line{
-		What:             what,
-		Seconds:          s,
-		CPUSeconds:       u.CPU.Seconds(),
-		MBPerSecond:      float64(bytes) / 1e6 / s,
-		RecordsPerSecond: float64(records) / s,
-		PeakMiB:          float64(u.Peak) / (1 << 20),
+		What: what, Seconds: s, CPUSeconds: u.CPU.Seconds(),
+		MBPerSecond: float64(bytes) / 1e6 / s, RecordsPerSecond: float64(records) / s,
+		PeakMiB: float64(u.Peak) / (1 << 20),
 	}
 }
 

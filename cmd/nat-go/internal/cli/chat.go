@@ -4,10 +4,7 @@ import "github.com/spf13/cobra"
 
 // newChatCmd groups the commands about chat templates, masks and tokens. They read and write JSON lines.
 func newChatCmd() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "chat",
-		Short: "Look at what a chat template and a tokenizer make of messages",
-	}
+	cmd := &cobra.Command{Use: "chat", Short: "Look at what a chat template and a tokenizer make of messages"}
 	cmd.AddCommand(newChatMaskCmd(), newChatProbeCmd(), newChatRenderCmd(), newChatTokensCmd())
 	return cmd
 }

@@ -15,10 +15,7 @@ import (
 )
 
 func newDatasetCmd() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "dataset",
-		Short: "Check, measure, look at, convert and merge data sets",
-	}
+	cmd := &cobra.Command{Use: "dataset", Short: "Check, measure, look at, convert and merge data sets"}
 	cmd.AddCommand(readsStored(newDatasetVerifyCmd()), readsStored(newDatasetStatsCmd()),
 		readsStored(newDatasetShowCmd()), readsStored(newDatasetConvertCmd()), newDatasetMergeCmd())
 	return cmd

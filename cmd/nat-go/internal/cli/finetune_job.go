@@ -57,8 +57,7 @@ func (f *jobFlags) load(run string) (runfolder.Folder, *jobs.Job, error) {
 func openJob(dir runfolder.Folder, j *jobs.Job, cmd *cobra.Command) (*jobs.Client, error) {
 	secrets, stderr := hide(cmd), cmd.ErrOrStderr()
 	return finetune.OpenJob(dir, j, finetune.Env{
-		Secrets:  secrets,
-		Log:      zerolog.New(console(stderr)).With().Timestamp().Logger(),
+		Secrets: secrets, Log: zerolog.New(console(stderr)).With().Timestamp().Logger(),
 		Findings: tellFindings(cmd),
 	})
 }

@@ -13,8 +13,7 @@ import (
 // newLossCmd groups the commands that compute losses over dumped logits.
 func newLossCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "loss",
-		Short: "Compute exact losses and gradients over logits that a trainer dumped",
+		Use: "loss", Short: "Compute exact losses and gradients over logits that a trainer dumped",
 	}
 	cmd.AddCommand(newLossJSDCmd(), newLossCompositeCmd(), newLossCheckCmd())
 	return cmd

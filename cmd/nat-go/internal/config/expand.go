@@ -159,10 +159,8 @@ func (l *loader) substitute(n *yaml.Node, ptr string, severity finding.Severity)
 			return ""
 		}
 		fail(ref, finding.Finding{
-			Code:     codeUnset,
-			Severity: severity,
-			Message:  fmt.Sprintf("the variable %s is not set", name),
-			Fix:      fmt.Sprintf("set %s, or write ${%s:-default}", name, name),
+			Code: codeUnset, Severity: severity, Message: fmt.Sprintf("the variable %s is not set", name),
+			Fix: fmt.Sprintf("set %s, or write ${%s:-default}", name, name),
 		})
 		return ""
 	})

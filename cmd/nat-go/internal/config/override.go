@@ -159,11 +159,9 @@ func (l *loader) specAt(path []string) (*schema.Spec, *finding.Finding) {
 
 func unknownStep(path []string, at int, known []string, meant string) *finding.Finding {
 	f := &finding.Finding{
-		Line:     at,
-		Code:     codeOverridePath,
-		Severity: finding.Error,
-		Message:  fmt.Sprintf("there is no setting %s", strings.Join(path[:at+1], ".")),
-		Fix:      "known here: " + strings.Join(known, ", "),
+		Line: at, Code: codeOverridePath, Severity: finding.Error,
+		Message: fmt.Sprintf("there is no setting %s", strings.Join(path[:at+1], ".")),
+		Fix:     "known here: " + strings.Join(known, ", "),
 	}
 	if meant != "" {
 		f.Suggestion = strings.Join(append(slices.Clone(path[:at]), meant), ".")
@@ -188,10 +186,7 @@ func overrideValue(spec *schema.Spec, text string, column int) (*yaml.Node, *fin
 	}
 	const prefix = "v: "
 	doc, fs := yamldoc.Parse(finding.CommandLine, []byte(prefix+text), yamldoc.Limits{
-		Bytes: maxExpanded,
-		Depth: 32,
-		Nodes: 10_000,
-		Text:  maxExpanded,
+		Bytes: maxExpanded, Depth: 32, Nodes: 10_000, Text: maxExpanded,
 	})
 	value := (*yaml.Node)(nil)
 	if doc != nil {
@@ -211,10 +206,7 @@ func commaList(text string, column int) *yaml.Node {
 		lead := utf8.RuneCountInString(part) - utf8.RuneCountInString(strings.TrimLeft(part, " "))
 		if v := strings.TrimSpace(part); v != "" {
 			list.Content = append(list.Content, &yaml.Node{
-				Kind:   yaml.ScalarNode,
-				Value:  v,
-				Line:   1,
-				Column: column + lead,
+				Kind: yaml.ScalarNode, Value: v, Line: 1, Column: column + lead,
 			})
 		}
 		column += utf8.RuneCountInString(part) + 1

@@ -21,8 +21,7 @@ func JSONSchema(types Types, draft schema.Draft) []byte {
 		"trainers":            g.section("trainers, by name", types.Trainers, false),
 		"trainer_adapters":    g.section("what hands the data set to a trainer, by name", types.Adapters, false),
 		"plugins": object{
-			"type":                 "object",
-			"description":          "programs that serve builders, by name",
+			"type": "object", "description": "programs that serve builders, by name",
 			"additionalProperties": g.withReferences(pluginSpec().SchemaMap()),
 		},
 	}
@@ -33,12 +32,9 @@ func JSONSchema(types Types, draft schema.Draft) []byte {
 		props[name] = object{"description": "NAT's; nat-go passes it over"}
 	}
 	root := object{
-		"$schema":              string(draft),
-		"title":                "nat-go configuration",
-		"type":                 "object",
-		"properties":           props,
-		"additionalProperties": false,
-		g.defsKey():            g.defs,
+		"$schema": string(draft), "title": "nat-go configuration",
+		"type": "object", "properties": props, "additionalProperties": false,
+		g.defsKey(): g.defs,
 	}
 	out, err := json.MarshalIndent(root, "", "  ")
 	if err != nil {
@@ -70,9 +66,7 @@ func (g *schemaWriter) section(doc string, types map[string]Component, plugins b
 	if plugins {
 		typeNames = object{
 			"anyOf": []any{typeNames, object{
-				"type":        "string",
-				"pattern":     "^[^/]+/.+$",
-				"description": "a builder of a plugin",
+				"type": "string", "pattern": "^[^/]+/.+$", "description": "a builder of a plugin",
 			}},
 		}
 	}

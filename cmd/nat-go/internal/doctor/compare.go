@@ -56,29 +56,20 @@ func match(theirs, ours Side) []Token {
 		switch {
 		case i < len(theirs.IDs) && inTheirs[i]:
 			out = append(out, Token{
-				ID:       theirs.IDs[i],
-				Class:    "tokens that our row lacks",
-				Trainer:  mark(theirs.Trained[i]),
-				Ours:     absent,
-				Position: [2]int{i, -1},
+				ID: theirs.IDs[i], Class: "tokens that our row lacks", Trainer: mark(theirs.Trained[i]),
+				Ours: absent, Position: [2]int{i, -1},
 			})
 			i++
 		case j < len(ours.IDs) && inOurs[j]:
 			out = append(out, Token{
-				ID:       ours.IDs[j],
-				Class:    ours.class[j],
-				Trainer:  absent,
-				Ours:     mark(ours.Trained[j]),
+				ID: ours.IDs[j], Class: ours.class[j], Trainer: absent, Ours: mark(ours.Trained[j]),
 				Position: [2]int{-1, j},
 			})
 			j++
 		default:
 			out = append(out, Token{
-				ID:       theirs.IDs[i],
-				Class:    ours.class[j],
-				Trainer:  mark(theirs.Trained[i]),
-				Ours:     mark(ours.Trained[j]),
-				Position: [2]int{i, j},
+				ID: theirs.IDs[i], Class: ours.class[j], Trainer: mark(theirs.Trained[i]),
+				Ours: mark(ours.Trained[j]), Position: [2]int{i, j},
 			})
 			i, j = i+1, j+1
 		}

@@ -101,10 +101,8 @@ func sidesOf(b *batch.Row, roles [][]string) []Side {
 	for k := range out {
 		from := &b.Sides[k]
 		s := Side{
-			Name:    names[k],
-			IDs:     from.IDs,
-			Trained: make([]bool, len(from.IDs)),
-			class:   make([]string, len(from.IDs)),
+			Name: names[k], IDs: from.IDs, Trained: make([]bool, len(from.IDs)),
+			class: make([]string, len(from.IDs)),
 		}
 		for _, run := range from.Trained {
 			for i := run.Start; i < run.End; i++ {

@@ -326,9 +326,7 @@ func probes() (out []*turns.Conversation) {
 		}
 		tools, _ := template.ToolList(nil)
 		out = append(out, &turns.Conversation{
-			Messages: values,
-			Tools:    tools,
-			Open:     messages[len(messages)-1].Role == "user",
+			Messages: values, Tools: tools, Open: messages[len(messages)-1].Role == "user",
 		})
 	}
 	return out

@@ -18,11 +18,7 @@ func Findings(fs []host.Finding) (out []finding.Finding) {
 			code = config.CodeRefused
 		}
 		out = append(out, finding.Finding{
-			Pointer:  f.Pointer,
-			Code:     code,
-			Severity: severity,
-			Message:  f.Message,
-			Fix:      f.Fix,
+			Pointer: f.Pointer, Code: code, Severity: severity, Message: f.Message, Fix: f.Fix,
 		})
 	}
 	return out

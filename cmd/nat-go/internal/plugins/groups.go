@@ -32,8 +32,7 @@ func Groups(
 	config := f.New()
 	schema.Defaults(config)
 	s, err := f.Open(ctx, config, path, source.Options{
-		Raw:  info.RawSteps,
-		Drop: func(d ledger.Drop) { drops = append(drops, d) },
+		Raw: info.RawSteps, Drop: func(d ledger.Drop) { drops = append(drops, d) },
 	})
 	if err != nil {
 		return nil, nil, err

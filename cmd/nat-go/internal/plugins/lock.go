@@ -169,8 +169,7 @@ func (l *Lock) Add(spec host.Spec, p *host.Plugin, sum string, beside map[string
 
 func describe(p *host.Plugin) *Entry {
 	e := &Entry{
-		Version:  p.Version(),
-		Protocol: fmt.Sprintf("%d.%d", host.ProtocolVersion, p.ProtocolMinor()),
+		Version: p.Version(), Protocol: fmt.Sprintf("%d.%d", host.ProtocolVersion, p.ProtocolMinor()),
 		Builders: map[string]string{},
 	}
 	var lines []string

@@ -136,15 +136,10 @@ func (r *Run) compare(req *http.Request) (answer, error) {
 	}
 	c := r.differences()
 	a := changes{
-		Runs:       [2]string{r.name(), r.other.name()},
-		Records:    [2]int{len(r.table.Entries), len(r.other.table.Entries)},
-		Same:       c.same,
-		Appeared:   len(c.appeared),
-		Vanished:   len(c.vanished),
-		Moved:      len(c.moved),
-		Changed:    len(c.changed),
-		Histograms: overlay(r, r.other),
-		List:       []difference{},
+		Runs:    [2]string{r.name(), r.other.name()},
+		Records: [2]int{len(r.table.Entries), len(r.other.table.Entries)}, Same: c.same,
+		Appeared: len(c.appeared), Vanished: len(c.vanished), Moved: len(c.moved),
+		Changed: len(c.changed), Histograms: overlay(r, r.other), List: []difference{},
 	}
 	err = c.each(q.Get("what"), func(what string, first, second int64) error {
 		if a.Total++; a.Total <= offset || len(a.List) >= limit {

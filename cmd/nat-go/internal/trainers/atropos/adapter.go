@@ -28,8 +28,7 @@ func Factory() trainers.Factory {
 	return trainers.Factory{
 		Type:   Type,
 		Doc:    "an Atropos run-api: pushes scored groups of token sequences, from which a trainer takes batches",
-		Format: func(any) string { return "atropos" },
-		New:    func() any { return new(Config) },
+		Format: func(any) string { return "atropos" }, New: func() any { return new(Config) },
 		Open:   func(conf any, env trainers.Env) (trainers.Adapter, error) { return New(conf.(*Config), env) },
 		Limits: func(conf any) trainers.Limits { return conf.(*Config).Limits() },
 	}

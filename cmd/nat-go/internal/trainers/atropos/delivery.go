@@ -168,12 +168,8 @@ func (a *Adapter) request(g *Group) (httpclient.Request, error) {
 		return httpclient.Request{}, err
 	}
 	req := httpclient.Request{
-		Op:     "push a group",
-		Method: http.MethodPost,
-		Path:   "/scored_data",
-		Accept: "application/json",
-		Body:   body,
-		Tries:  3,
+		Op: "push a group", Method: http.MethodPost, Path: "/scored_data", Accept: "application/json",
+		Body: body, Tries: 3,
 	}
 	if a.conf.Gzip && len(body.Data) >= 1024 {
 		var b bytes.Buffer

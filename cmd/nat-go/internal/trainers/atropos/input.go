@@ -420,11 +420,8 @@ func (b *batch) sdpo(do func(*Group, *fault) error) error {
 			}
 		}
 		g := &Group{
-			Tokens:          [][]int64{seq},
-			Masks:           [][]int64{mask},
-			Scores:          []float64{0},
-			DistillTokenIDs: [][][]int64{tokens},
-			DistillLogProbs: [][][]float64{logs},
+			Tokens: [][]int64{seq}, Masks: [][]int64{mask}, Scores: []float64{0},
+			DistillTokenIDs: [][][]int64{tokens}, DistillLogProbs: [][][]float64{logs},
 		}
 		if err := do(g, nil); err != nil {
 			return err

@@ -69,12 +69,8 @@ func (a *Adapter) registration(ctx context.Context, l *delivery) (registered, er
 	}
 	for end := time.Now().Add(a.conf.StartTimeout); ; {
 		reply, err := a.api.Do(ctx, httpclient.Request{
-			Op:     "register with Atropos",
-			Method: http.MethodPost,
-			Path:   "/register-env",
-			Accept: "application/json",
-			Body:   body,
-			Tries:  3,
+			Op: "register with Atropos", Method: http.MethodPost, Path: "/register-env",
+			Accept: "application/json", Body: body, Tries: 3,
 		})
 		if err != nil {
 			return registered{}, err

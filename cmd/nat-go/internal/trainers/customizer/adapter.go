@@ -29,8 +29,7 @@ func Factory() trainers.Factory {
 	return trainers.Factory{
 		Type:   Type,
 		Doc:    "NVIDIA NeMo Customizer: uploads the data set, starts a customization job, deploys the model",
-		Format: func(any) string { return "customizer" },
-		New:    func() any { return new(Config) },
+		Format: func(any) string { return "customizer" }, New: func() any { return new(Config) },
 		Open:   func(conf any, env trainers.Env) (trainers.Adapter, error) { return New(conf.(*Config), env) },
 		Limits: func(conf any) trainers.Limits { return conf.(*Config).Limits() },
 	}
@@ -49,13 +48,9 @@ func New(conf *Config, env trainers.Env) (*Adapter, error) {
 		{&a.hub, "datastore_host", conf.DatastoreHost, conf.HFToken.Reveal()},
 	} {
 		c, err := httpclient.New(httpclient.Options{
-			Base:           h.base,
-			Token:          h.token,
-			TLS:            conf.TLS,
-			ConnectTimeout: conf.ConnectTimeout,
-			Timeout:        conf.RequestTimeout,
-			Backoff:        conf.backoff,
-			Secrets:        conf.secrets(),
+			Base: h.base, Token: h.token, TLS: conf.TLS,
+			ConnectTimeout: conf.ConnectTimeout, Timeout: conf.RequestTimeout, Backoff: conf.backoff,
+			Secrets: conf.secrets(),
 		})
 		if err != nil {
 			return nil, exit.Usagef("%s: %w", h.field, err)
@@ -154,10 +149,7 @@ func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string)
 	}
 	if err := ctx.Err(); err != nil {
 		return trainers.JobRef{}, &trainers.Error{
-			Op:    "submit the job",
-			Why:   "interrupted before it was created",
-			Fault: trainers.Local,
-			Err:   err,
+			Op: "submit the job", Why: "interrupted before it was created", Fault: trainers.Local, Err: err,
 		}
 	}
 	return a.createJob(context.WithoutCancel(ctx), data.RunID, dataset, key)
@@ -166,9 +158,7 @@ func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string)
 func (a *Adapter) makeDataset(ctx context.Context, runID, dataset string) error {
 	ns := a.conf.Namespace
 	_, err := a.hub.Do(ctx, httpclient.Request{
-		Op:     "create the repository of the data set",
-		Method: http.MethodPost,
-		Path:   "/v1/hf/api/repos/create",
+		Op: "create the repository of the data set", Method: http.MethodPost, Path: "/v1/hf/api/repos/create",
 		Accept: "*/*",
 		Body:   must(httpclient.JSON(map[string]string{"name": dataset, "organization": ns, "type": "dataset"})),
 		OK:     []int{http.StatusConflict},
@@ -241,10 +231,8 @@ func (a *Adapter) createJob(ctx context.Context, runID, dataset, key string) (tr
 	}
 	if j.ID == "" || strings.ContainsFunc(j.ID, func(r rune) bool { return r <= ' ' || !unicode.IsPrint(r) }) {
 		return trainers.JobRef{}, &trainers.Error{
-			Op:        "create the job",
-			Why:       "the answer has no id that can be used",
-			Fault:     trainers.Unavailable,
-			Unsettled: true,
+			Op: "create the job", Why: "the answer has no id that can be used",
+			Fault: trainers.Unavailable, Unsettled: true,
 		}
 	}
 	for _, w := range j.Warnings.Value {

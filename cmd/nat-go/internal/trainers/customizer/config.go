@@ -134,11 +134,9 @@ type Deployment struct {
 // Limits says how long to wait and how patiently.
 func (c *Config) Limits() trainers.Limits {
 	return trainers.Limits{
-		Poll:              seconds(c.PollIntervalSeconds),
-		StatusFailures:    c.MaxStatusFailures,
-		TrainingTimeout:   seconds(c.TrainingTimeout),
-		DeploymentTimeout: seconds(c.DeploymentTimeout),
-		CancelOnTimeout:   c.CancelOnTimeout,
+		Poll: seconds(c.PollIntervalSeconds), StatusFailures: c.MaxStatusFailures,
+		TrainingTimeout: seconds(c.TrainingTimeout), DeploymentTimeout: seconds(c.DeploymentTimeout),
+		CancelOnTimeout: c.CancelOnTimeout,
 	}
 }
 

@@ -106,10 +106,7 @@ func (a *Adapter) createDeployment(ctx context.Context, depName, config string) 
 	}
 	if _, err = a.entity.Do(ctx, create); conflict(err) {
 		return &trainers.Error{
-			Op:    op,
-			Why:   "the one that failed is still being deleted",
-			Fault: trainers.Unavailable,
-			Err:   err,
+			Op: op, Why: "the one that failed is still being deleted", Fault: trainers.Unavailable, Err: err,
 		}
 	}
 	return err

@@ -56,8 +56,7 @@ func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
 	}}
 	if validation != "" {
 		list = append(list, file{
-			local:  data.Path(validation),
-			remote: "validation/validation_file.jsonl",
+			local: data.Path(validation), remote: "validation/validation_file.jsonl",
 			commit: "Validation file for run " + data.RunID,
 		})
 	}
@@ -65,11 +64,8 @@ func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
 		info, err := os.Stat(list[i].local)
 		if err != nil {
 			return nil, &trainers.Error{
-				Op:    submitting(data),
-				Why:   err.Error(),
-				Fix:   "the run folder is not complete: run it again",
-				Fault: trainers.Local,
-				Err:   err,
+				Op: submitting(data), Why: err.Error(), Fix: "the run folder is not complete: run it again",
+				Fault: trainers.Local, Err: err,
 			}
 		}
 		list[i].size = info.Size()
@@ -133,11 +129,8 @@ func (a *Adapter) upload(ctx context.Context, dataset string, f file) error {
 		}
 	}
 	_, err = a.hub.Do(ctx, httpclient.Request{
-		Op:     "commit " + f.remote,
-		Method: http.MethodPost,
-		Path:   "/v1/hf/api/datasets/" + repo + "/commit/main",
-		Accept: "*/*",
-		Body:   body,
+		Op: "commit " + f.remote, Method: http.MethodPost,
+		Path: "/v1/hf/api/datasets/" + repo + "/commit/main", Accept: "*/*", Body: body,
 	})
 	return err
 }
@@ -318,9 +311,7 @@ func (a *Adapter) putParts(ctx context.Context, f file, oid string, up action) e
 		}
 		offset := (n - 1) * chunk
 		etag, err := a.putPart(ctx, fmt.Sprintf("%s, part %d", op, n), href, httpclient.File{
-			Path:     f.local,
-			Offset:   offset,
-			Length:   min(chunk, f.size-offset),
+			Path: f.local, Offset: offset, Length: min(chunk, f.size-offset),
 			Progress: func(done int64) { report(offset + done) },
 		})
 		if err != nil {

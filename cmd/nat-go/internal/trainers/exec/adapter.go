@@ -41,10 +41,8 @@ type Adapter struct {
 // Factory returns the adapter as a configuration names it.
 func Factory() trainers.Factory {
 	return trainers.Factory{
-		Type:   Type,
-		Doc:    "a local program: TRL, NeMo RL, verl, or your own",
-		Format: func(conf any) string { return conf.(*Config).Format },
-		New:    func() any { return new(Config) },
+		Type: Type, Doc: "a local program: TRL, NeMo RL, verl, or your own",
+		Format: func(conf any) string { return conf.(*Config).Format }, New: func() any { return new(Config) },
 		Open:   func(conf any, env trainers.Env) (trainers.Adapter, error) { return New(conf.(*Config), env), nil },
 		Limits: func(conf any) trainers.Limits { return conf.(*Config).Limits() },
 	}
@@ -64,11 +62,8 @@ func (a *Adapter) Check(context.Context) error {
 		}
 		if _, err := osexec.LookPath(name); err != nil {
 			return &trainers.Error{
-				Op:    "start the trainer",
-				Why:   err.Error(),
-				Fix:   "install it, or give its path in command",
-				Fault: trainers.Local,
-				Err:   err,
+				Op: "start the trainer", Why: err.Error(), Fix: "install it, or give its path in command",
+				Fault: trainers.Local, Err: err,
 			}
 		}
 	}
@@ -179,9 +174,7 @@ func (a *Adapter) start(dir string, b *born, argv, environ []string) (pid int, e
 // ref returns the job of a submission.
 func (b *born) ref(data trainers.DataSet, pid int) trainers.JobRef {
 	return trainers.JobRef{
-		RunID:    data.RunID,
-		Backend:  Backend,
-		ID:       strconv.Itoa(pid),
+		RunID: data.RunID, Backend: Backend, ID: strconv.Itoa(pid),
 		Metadata: map[string]string{"host": b.Host, "key": b.Key},
 	}
 }
@@ -296,8 +289,7 @@ func (a *Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobSt
 	living := alive(dir) // before the exit status is looked for: a program that ends in between has one
 	code, err := readInt(filepath.Join(dir, exitFile))
 	st := trainers.JobStatus{
-		State:    trainers.Running,
-		Message:  "the trainer is running",
+		State: trainers.Running, Message: "the trainer is running",
 		Metadata: map[string]any{"pid": job.ID, "output": filepath.Join(dir, outputFile)},
 	}
 	readProgress(filepath.Join(dir, outputFile), &st)

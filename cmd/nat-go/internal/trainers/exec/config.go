@@ -39,9 +39,7 @@ type Config struct {
 // Limits says how long to wait and how patiently.
 func (c *Config) Limits() trainers.Limits {
 	return trainers.Limits{
-		Poll:            c.PollInterval,
-		StatusFailures:  3,
-		TrainingTimeout: c.TrainingTimeout,
+		Poll: c.PollInterval, StatusFailures: 3, TrainingTimeout: c.TrainingTimeout,
 		CancelOnTimeout: c.CancelOnTimeout,
 	}
 }

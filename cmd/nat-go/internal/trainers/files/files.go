@@ -23,8 +23,7 @@ type Config struct {
 // Factory returns the adapter as a configuration names it.
 func Factory() trainers.Factory {
 	return trainers.Factory{
-		Type:   Type,
-		Doc:    "the data set in the run folder is the result; nothing is trained",
+		Type: Type, Doc: "the data set in the run folder is the result; nothing is trained",
 		New:    func() any { return &Config{} },
 		Open:   func(any, trainers.Env) (trainers.Adapter, error) { return Adapter{}, nil },
 		Limits: func(any) trainers.Limits { return trainers.Limits{} },
@@ -75,9 +74,7 @@ func (Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobStatu
 	}
 	done := 100.0
 	return trainers.JobStatus{
-		State:    trainers.Completed,
-		Progress: &done,
-		Message:  "the data set is in the run folder",
+		State: trainers.Completed, Progress: &done, Message: "the data set is in the run folder",
 	}, nil
 }
 

@@ -123,11 +123,8 @@ func (c *Client) intent(runID string) (*Job, error) {
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // never fails
 	return &Job{
-		RunID:   runID,
-		Adapter: c.Type,
-		Name:    c.Name,
-		Key:     runID + "-" + hex.EncodeToString(random[:]),
-		Phase:   Unsubmitted,
+		RunID: runID, Adapter: c.Type, Name: c.Name, Key: runID + "-" + hex.EncodeToString(random[:]),
+		Phase: Unsubmitted,
 	}, nil
 }
 

@@ -14,10 +14,9 @@ import (
 func main() {
 	sdk.Serve(sdk.Plugin{Name: "acme", Version: "1.2.0", Builders: []sdk.Factory{
 		sdk.New(builders.Info{
-			Name:      "curriculum",
-			Stability: "beta",
-			Doc:       "the best candidate of each turn against the worst",
-			Kinds:     []builders.Kind{builders.KindPreference},
+			Name: "curriculum", Stability: "beta",
+			Doc:   "the best candidate of each turn against the worst",
+			Kinds: []builders.Kind{builders.KindPreference},
 		}, func(c *acmeConfig) (builders.Builder, error) {
 			if c.Order == "hard" && c.Margin > 1 {
 				return nil, errors.New("order hard and a margin over 1 leave nothing")
@@ -50,11 +49,7 @@ func (b curriculum) Build(_ context.Context, g *ttc.Group, out builders.Output) 
 		}
 		if best == worst || ex.Candidates[best].Score-ex.Candidates[worst].Score < b.Margin {
 			if err := out.Drop(ledger.Drop{
-				Reason:  "too_close",
-				Unit:    "example",
-				Example: ex.ID,
-				Run:     ex.Run,
-				Index:   -1,
+				Reason: "too_close", Unit: "example", Example: ex.ID, Run: ex.Run, Index: -1,
 			}); err != nil {
 				return err
 			}
@@ -65,15 +60,10 @@ func (b curriculum) Build(_ context.Context, g *ttc.Group, out builders.Output) 
 			return builders.Content{Ref: builders.Ref{Part: p, Example: e, Candidate: i}}
 		}
 		if err := out.Record(&builders.Preference{
-			Head:          builders.Head{Example: e, Turn: c.Turn},
-			Prompt:        ref(builders.CandidatePrompt, best),
-			Chosen:        ref(builders.CandidateOutput, best),
-			Rejected:      ref(builders.CandidateOutput, worst),
-			Reward:        c.Score - r.Score,
-			ChosenScore:   c.Score,
-			RejectedScore: r.Score,
-			ChosenIndex:   c.Index,
-			RejectedIndex: r.Index,
+			Head:   builders.Head{Example: e, Turn: c.Turn},
+			Prompt: ref(builders.CandidatePrompt, best), Chosen: ref(builders.CandidateOutput, best),
+			Rejected: ref(builders.CandidateOutput, worst), Reward: c.Score - r.Score,
+			ChosenScore: c.Score, RejectedScore: r.Score, ChosenIndex: c.Index, RejectedIndex: r.Index,
 		}); err != nil {
 			return err
 		}

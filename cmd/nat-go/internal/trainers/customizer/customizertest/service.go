@@ -378,9 +378,7 @@ func (s *Service) deployment(r *http.Request, rest string, body []byte) (int, an
 		s.deployPolls++
 	}
 	return 200, object{
-		"name":           name,
-		"config":         conf,
-		"url":            "",
+		"name": name, "config": conf, "url": "",
 		"status_details": object{"status": state, "description": "d\n"},
 	}
 }
