@@ -90,8 +90,14 @@ func drop(out builders.Output, ex *ttc.Example, turn, reason string, n int, deta
 		return nil
 	}
 	return out.Drop(ledger.Drop{
-		Reason: ledger.Reason(reason), Unit: "candidate", Run: ex.Run, Example: ex.ID, Turn: turn,
-		Index: -1, Detail: detail, Count: int64(n),
+		Reason:  ledger.Reason(reason),
+		Unit:    "candidate",
+		Run:     ex.Run,
+		Example: ex.ID,
+		Turn:    turn,
+		Index:   -1,
+		Detail:  detail,
+		Count:   int64(n),
 	})
 }
 
@@ -107,10 +113,15 @@ func preference(e int, ex *ttc.Example, chosen, rejected int) *builders.Preferen
 		return builders.Content{Ref: builders.Ref{Part: part, Example: e, Candidate: i}}
 	}
 	return &builders.Preference{
-		Head:   builders.Head{Example: e, Turn: c.Turn},
-		Prompt: ref(builders.CandidatePrompt, chosen), Chosen: ref(builders.CandidateOutput, chosen),
-		Rejected: ref(builders.CandidateOutput, rejected), Reward: c.Score - r.Score,
-		ScoreName: c.Step, ChosenScore: c.Score, RejectedScore: r.Score, ChosenIndex: c.Index,
+		Head:          builders.Head{Example: e, Turn: c.Turn},
+		Prompt:        ref(builders.CandidatePrompt, chosen),
+		Chosen:        ref(builders.CandidateOutput, chosen),
+		Rejected:      ref(builders.CandidateOutput, rejected),
+		Reward:        c.Score - r.Score,
+		ScoreName:     c.Step,
+		ChosenScore:   c.Score,
+		RejectedScore: r.Score,
+		ChosenIndex:   c.Index,
 		RejectedIndex: r.Index,
 	}
 }
