@@ -1,6 +1,7 @@
 package collator
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"path/filepath"
@@ -303,10 +304,7 @@ func (s *summary) book(it *subject, dropped bool, o *outcome) (group int64, rows
 
 func taskOf(it *Item, r *builders.Rollout) taskKey {
 	o := it.Record.Origin
-	task := r.Task
-	if task == "" {
-		task = o.Task
-	}
+	task := cmp.Or(r.Task, o.Task)
 	if task != "" {
 		return taskKey{Builder: o.Builder, Task: task}
 	}

@@ -1,6 +1,7 @@
 package collator
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -102,9 +103,7 @@ func New(cfg Config) (*Collator, error) {
 	if cfg.BatchTokens < cfg.MaxLength {
 		return nil, fmt.Errorf("collator: batch_tokens (%d) is less than max_length (%d): the longest row would fit no batch", cfg.BatchTokens, cfg.MaxLength)
 	}
-	if cfg.MaxPairLength == 0 {
-		cfg.MaxPairLength = cfg.MaxLength
-	}
+	cfg.MaxPairLength = cmp.Or(cfg.MaxPairLength, cfg.MaxLength)
 	switch {
 	case cfg.MaxPairLength < 2:
 		return nil, fmt.Errorf("collator: max_dpo_length is %d; a row has at least two tokens", cfg.MaxPairLength)

@@ -1,6 +1,7 @@
 package collator
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/nat-go/nat-go/builders"
@@ -192,9 +193,7 @@ func nodesOf(p builders.Passage, role string, sampled ttc.Sampled) []ttc.Node {
 
 // policyOf reports whether the model to be trained sampled a node.
 func (c *Collator) policyOf(policy, fallback string) string {
-	if policy == "" {
-		policy = fallback
-	}
+	policy = cmp.Or(policy, fallback)
 	switch {
 	case policy == "" || c.cfg.Policy == "":
 		return "unknown"

@@ -1,6 +1,7 @@
 package collator
 
 import (
+	"cmp"
 	"slices"
 	"unsafe"
 
@@ -103,9 +104,7 @@ func (w *worker) bothPolicies(it *Item, sides [2]continuation) string {
 	var both [2]string
 	for k := range sides {
 		policy := sides[k].policy
-		if policy == "" {
-			policy = it.Record.Origin.Policy
-		}
+		policy = cmp.Or(policy, it.Record.Origin.Policy)
 		both[k] = w.onPolicy(sides[k].nodes, sides[k].trained(), policy)
 	}
 	switch {

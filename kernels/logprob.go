@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"math"
 	"unsafe"
 )
@@ -146,10 +147,7 @@ func (q *logProbJob) row(r *run, w *worker, i, next int) {
 	row, m := r.active[i], &q.b.Logits
 	var grad []float32
 	if q.out.Grad != nil {
-		st := q.out.GradStride
-		if st == 0 {
-			st = m.Cols
-		}
+		st := cmp.Or(q.out.GradStride, m.Cols)
 		grad = q.out.Grad[row*st : row*st+m.Cols]
 	}
 	var ahead unsafe.Pointer

@@ -2,6 +2,7 @@ package divergence
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -147,9 +148,7 @@ func (b *Builder) choose(g *ttc.Group, set []*rollout, lonely ledger.Reason, out
 			continue
 		}
 		why := chosen.Why[i]
-		if why == "" {
-			why = r.why
-		}
+		why = cmp.Or(why, r.why)
 		d := builders.NewDrop(r.ex, "example", why)
 		d.Detail = fmt.Sprintf("%s %v", b.cfg.ScoreName, *r.ex.Reward)
 		if err := out.Drop(d); err != nil {

@@ -1,6 +1,7 @@
 package dpo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -251,9 +252,7 @@ func (b *Builder) records(
 		if !b.cfg.RewardFromDiff {
 			rec.Reward = win.Score
 		}
-		if rec.ScoreName == "" {
-			rec.ScoreName = win.Step
-		}
+		rec.ScoreName = cmp.Or(rec.ScoreName, win.Step)
 		if b.cfg.Metadata {
 			rec.Metadata = b.metadata(ex, turnID, win, lose, p.Margin, len(group))
 		}

@@ -1,6 +1,7 @@
 package grpo
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -56,10 +57,7 @@ func (b *Builder) answersOf(g *ttc.Group) *answers {
 
 // taskOf returns what the answers to one prompt share.
 func taskOf(ex *ttc.Example, c *ttc.Candidate) string {
-	task := ex.Task
-	if task == "" {
-		task = ex.ID
-	}
+	task := cmp.Or(ex.Task, ex.ID)
 	if c.Turn != "" {
 		task += "/" + c.Turn
 	}

@@ -1,6 +1,7 @@
 package grpo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -121,10 +122,7 @@ func sampled(g *ttc.Graph) bool {
 
 func emit(g *ttc.Group, e int, about json.Raw, out builders.Output) error {
 	ex := g.Examples[e]
-	task := ex.Task
-	if task == "" {
-		task = ex.ID
-	}
+	task := cmp.Or(ex.Task, ex.ID)
 	for _, leaf := range ex.Graph.Leaves() {
 		if err := out.Record(&builders.Rollout{
 			Head:     builders.Head{Example: e, Metadata: about},

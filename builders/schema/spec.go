@@ -214,9 +214,7 @@ func (s *Spec) addFields(t reflect.Type, index []int, open map[reflect.Type]bool
 			}
 			continue
 		}
-		if name == "" {
-			name = strings.ToLower(f.Name)
-		}
+		name = cmp.Or(name, strings.ToLower(f.Name))
 		field, err := fieldOf(f, name, open)
 		if err != nil {
 			return fmt.Errorf("schema: %s.%s: %w", t, f.Name, err)

@@ -2,6 +2,7 @@ package sdpo
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -98,10 +99,7 @@ func (c *commandSource) hint(ctx context.Context, s *site) (hint, error) {
 	if a.Failed != "" {
 		return hint{}, errors.New(a.Failed)
 	}
-	kind := a.Kind
-	if kind == "" {
-		kind = c.cfg.Kind
-	}
+	kind := cmp.Or(a.Kind, c.cfg.Kind)
 	h := hint{source: sourceCommand, kind: builders.Hindsight, none: a.Hint == nil}
 	if a.Hint != nil {
 		h.text = *a.Hint

@@ -1,6 +1,7 @@
 package sdpo
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -54,9 +55,7 @@ func newDetector(c *Detect) (*detector, error) {
 	for i, m := range c.Match {
 		setting := fmt.Sprintf("detect.match[%d]", i)
 		x := matcher{class: m.Class, rule: m.Name}
-		if x.class == "" {
-			x.class = "tool_error"
-		}
+		x.class = cmp.Or(x.class, "tool_error")
 		if x.rule == "" {
 			x.rule = fmt.Sprintf("match[%d]", i)
 		}

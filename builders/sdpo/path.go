@@ -1,6 +1,7 @@
 package sdpo
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -39,9 +40,7 @@ func parseStep(s string) (st step, rest string, err error) {
 	switch s[0] {
 	case '.':
 		end := strings.IndexAny(s[1:], ".[") + 1
-		if end == 0 {
-			end = len(s)
-		}
+		end = cmp.Or(end, len(s))
 		name := s[1:end]
 		if name == "" || name == "*" {
 			return st, "", errors.New("a name must follow the dot; wildcards and descendants are not supported")

@@ -1,6 +1,7 @@
 package sdpo
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -88,10 +89,7 @@ const maxSchemaHint = 1500
 
 // toldHint is what the tool list and the schema say about the kind of error that the source reports.
 func (s *site) toldHint() string {
-	tool := s.made.Name
-	if tool == "" {
-		tool = "the tool"
-	}
+	tool := cmp.Or(s.made.Name, "the tool")
 	switch s.told.class() {
 	case argumentsNotJSON:
 		return fmt.Sprintf("The arguments of %s must be one JSON object.", tool)

@@ -1,6 +1,7 @@
 package loss
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/nat-go/nat-go/kernels"
@@ -158,9 +159,7 @@ func Composite(b Batch, o Options, step Step, grads *Gradients) (Metrics, error)
 	if grads == nil {
 		grads = &Gradients{}
 	}
-	if o.RolloutTemperature == 0 {
-		o.RolloutTemperature = 1
-	}
+	o.RolloutTemperature = cmp.Or(o.RolloutTemperature, 1)
 	var m Metrics
 	for _, channel := range []struct {
 		name string

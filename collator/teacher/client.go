@@ -1,6 +1,7 @@
 package teacher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,27 +66,13 @@ type Client struct {
 
 // New checks the options. It makes no requests.
 func New(o Options) (*Client, error) {
-	if o.Protocol == "" {
-		o.Protocol = "vllm"
-	}
-	if o.TopK == 0 {
-		o.TopK = 20
-	}
-	if o.Concurrency == 0 {
-		o.Concurrency = 8
-	}
-	if o.Timeout == 0 {
-		o.Timeout = time.Minute
-	}
-	if o.Tries == 0 {
-		o.Tries = 5
-	}
-	if o.Backoff == 0 {
-		o.Backoff = 500 * time.Millisecond
-	}
-	if o.MaxAnswer == 0 {
-		o.MaxAnswer = 64 << 20
-	}
+	o.Protocol = cmp.Or(o.Protocol, "vllm")
+	o.TopK = cmp.Or(o.TopK, 20)
+	o.Concurrency = cmp.Or(o.Concurrency, 8)
+	o.Timeout = cmp.Or(o.Timeout, time.Minute)
+	o.Tries = cmp.Or(o.Tries, 5)
+	o.Backoff = cmp.Or(o.Backoff, 500*time.Millisecond)
+	o.MaxAnswer = cmp.Or(o.MaxAnswer, 64<<20)
 	p := protocols[o.Protocol]
 	switch {
 	case p == nil:

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,9 +60,7 @@ func (c *Config) Token(name string) (string, bool) {
 
 // Template returns the chat template with that name; "" means the default one.
 func (c *Config) Template(name string) (Template, bool) {
-	if name == "" {
-		name = "default"
-	}
+	name = cmp.Or(name, "default")
 	for _, t := range c.Templates {
 		if t.Name == name {
 			return t, true

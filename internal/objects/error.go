@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -51,10 +52,7 @@ type statusError struct {
 }
 
 func (e *statusError) Error() string {
-	text := e.code
-	if text == "" {
-		text = http.StatusText(e.status)
-	}
+	text := cmp.Or(e.code, http.StatusText(e.status))
 	if e.message != "" {
 		text += ": " + e.message
 	}

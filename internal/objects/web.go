@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,13 +30,8 @@ func (s *Storage) web(at place) service {
 func (s *Storage) hub(at place) (place, error) {
 	parts := strings.SplitN(at.key, "/", 3)
 	name, revision, _ := strings.Cut(parts[1], "@")
-	if revision == "" {
-		revision = "main"
-	}
-	base := s.getenv("HF_ENDPOINT")
-	if base == "" {
-		base = "https://huggingface.co"
-	}
+	revision = cmp.Or(revision, "main")
+	base := cmp.Or(s.getenv("HF_ENDPOINT"), "https://huggingface.co")
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.User != nil {
 		return at, &Error{Path: "hf://" + at.bucket + "/" + at.key, What: "HF_ENDPOINT is not an address", final: true}

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,10 +69,7 @@ func Start(c Config) (*Process, error) {
 	if p.mark == "" {
 		p.mark = NewMark()
 	}
-	path := c.Path
-	if path == "" {
-		path = c.Args[0]
-	}
+	path := cmp.Or(c.Path, c.Args[0])
 	p.cmd = exec.Command(path, c.Args[1:]...)
 	p.cmd.Args[0] = c.Args[0]
 	p.cmd.Dir, p.cmd.Env, p.cmd.ExtraFiles = c.Dir, withMarks(c.Env, c.With, p.mark), c.Files

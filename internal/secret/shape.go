@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -194,9 +195,7 @@ func unquoted(s string, from, to int) (int, int) {
 
 // random reports whether a text may be a secret: letters mixed with digits, or otherwise in ways that words aren't.
 func random(v string, least int) bool {
-	if least == 0 {
-		least = 8
-	}
+	least = cmp.Or(least, 8)
 	if len(v) < least || strings.ContainsAny(v, " \t\n") && len(v) < 16 {
 		return false
 	}

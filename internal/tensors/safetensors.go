@@ -2,6 +2,7 @@ package tensors
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -368,10 +369,7 @@ func (f *File) Read(name string) (Tensor, error) {
 
 // limit refuses to read more bytes than allowed.
 func (f *File) limit(bytes int64, what string) error {
-	limit := f.Limit
-	if limit == 0 {
-		limit = MaxReadBytes
-	}
+	limit := cmp.Or(f.Limit, MaxReadBytes)
 	if bytes > limit {
 		return fmt.Errorf("%s %d bytes; at most %d are read", what, bytes, limit)
 	}

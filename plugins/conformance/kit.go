@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,9 +56,7 @@ func Run(ctx context.Context, opt Options, done func(Result)) (*Report, error) {
 	opt.Spec.StartTimeout = orDefault(opt.Spec.StartTimeout, 20*time.Second)
 	opt.Spec.BatchTimeout = orDefault(opt.Spec.BatchTimeout, 20*time.Second)
 	opt.Spec.DrainTimeout = orDefault(opt.Spec.DrainTimeout, 5*time.Second)
-	if opt.Spec.Name == "" {
-		opt.Spec.Name = "plugin"
-	}
+	opt.Spec.Name = cmp.Or(opt.Spec.Name, "plugin")
 	if opt.Spec.Path == "" && !opt.Spec.Self {
 		return nil, errors.New("there is no program to check")
 	}

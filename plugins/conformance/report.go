@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -55,10 +56,7 @@ func (r *Report) add(c check, err error, took time.Duration) {
 // Text writes the report for people.
 func (r *Report) Text(w io.Writer) error {
 	var b strings.Builder
-	name := r.Plugin
-	if name == "" {
-		name = "the plugin"
-	}
+	name := cmp.Or(r.Plugin, "the plugin")
 	fmt.Fprintln(&b, strings.TrimSpace(name+" "+r.Version))
 	for _, c := range r.Checks {
 		mark := map[Status]string{Pass: "ok  ", Fail: "FAIL", Skip: "skip"}[c.Status]

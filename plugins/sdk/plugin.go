@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 
@@ -80,9 +81,7 @@ func (p *Plugin) describe() wire.Description {
 	d := wire.Description{Name: p.Name, Version: p.Version, Minor: wire.Minor, Capabilities: []string{wire.Ping}}
 	for _, f := range p.Builders {
 		i := f.info
-		if i.Version == "" {
-			i.Version = p.Version
-		}
+		i.Version = cmp.Or(i.Version, p.Version)
 		d.Builders = append(d.Builders, wire.BuilderInfo{
 			Name:         i.Name,
 			Version:      i.Version,

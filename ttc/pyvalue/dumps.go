@@ -1,6 +1,7 @@
 package pyvalue
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"math/bits"
@@ -39,9 +40,7 @@ func (o Dump) Append(dst []byte, v Value, mark Marker) ([]byte, error) {
 				o.Item = ","
 			}
 		}
-		if o.Key == "" {
-			o.Key = ": "
-		}
+		o.Key = cmp.Or(o.Key, ": ")
 	}
 	return o.value(dst, v, mark, 0)
 }

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -53,9 +54,7 @@ func cleanDrop(d *ledger.Drop, spec Spec, builder string) {
 		return
 	}
 	plugin, reason := spec.Name, cut(code(string(d.Reason)), maxReason)
-	if reason == "" {
-		reason = "unspecified"
-	}
+	reason = cmp.Or(reason, "unspecified")
 	if !strings.HasPrefix(reason, plugin+"/") {
 		reason = plugin + "/" + reason
 	}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -413,9 +414,7 @@ func (r *RecordReader) Part(p *pb.ResultPart, g *ttc.Group) (*Results, error) {
 	}
 	if e := p.Done.Error; e != nil {
 		out.Failure, out.Stack = d.text(e.Message), d.text(e.Stack)
-		if out.Failure == "" {
-			out.Failure = "the builder gave no reason"
-		}
+		out.Failure = cmp.Or(out.Failure, "the builder gave no reason")
 	}
 	return out, d.err
 }

@@ -2,6 +2,7 @@ package scorer
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -79,15 +80,9 @@ type Scorer struct {
 
 // New checks the options. It starts nothing: the first request starts the program.
 func New(o Options) (*Scorer, error) {
-	if o.Memory == 0 {
-		o.Memory = 64 << 20
-	}
-	if o.Timeout == 0 {
-		o.Timeout = 5 * time.Minute
-	}
-	if o.StartTimeout == 0 {
-		o.StartTimeout = 10 * time.Minute
-	}
+	o.Memory = cmp.Or(o.Memory, 64<<20)
+	o.Timeout = cmp.Or(o.Timeout, 5*time.Minute)
+	o.StartTimeout = cmp.Or(o.StartTimeout, 10*time.Minute)
 	if len(o.Command) == 0 || o.Command[0] == "" {
 		return nil, errors.New("the scoring program has no command")
 	}
