@@ -2,22 +2,28 @@ package cli
 
 import (
 	"encoding/json"
+	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 )
 
 func newInspectCmd() *cobra.Command {
 	var in finetune.Inspection
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "inspect PATH...",
+		Use:   "inspect [PATH ...]",
 		Short: "Say what a file is, what is in it and what would be made of it",
 		Long: `Say what a file or folder is (JSON lines, JSON, Parquet, CSV, also compressed; - is standard input), how it is read,
 what is in it, and what each builder would make of it. Nothing is written. A folder may hold files of several formats:
 each is reported by itself, and files that can't be read are listed with the reason. Stored sessions are read to their
 end; of other large inputs the beginning is read. --quick reads a sample of each file and says how large it is.
+
+Without a path, the logs of agents in their usual places are listed, and none of them is read.
 
 With the tokenizer of a model that traces name, what they claim for its calls is checked: the recorded counts of prompt
 tokens, and the recorded ids. A call whose trace says otherwise is partial.`,
@@ -26,8 +32,10 @@ tokens, and the recorded ids. A call whose trace says otherwise is partial.`,
   nat-go inspect answers.csv --map output=reply
   nat-go inspect ~/.claude/projects --quick
   nat-go inspect traces.jsonl --tokenizer ./my-model --policy my-model`,
-		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, paths []string) error {
+			if len(paths) == 0 {
+				return listLogs(cmd.OutOrStdout(), asJSON)
+			}
 			in.From = paths
 			found, err := finetune.Inspect(cmd.Context(), in)
 			switch {
@@ -55,4 +63,20 @@ tokens, and the recorded ids. A call whose trace says otherwise is partial.`,
 	f.BoolVar(&in.Quick, "quick", false, "read only a sample of each file")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object; of several formats, one with the report of each")
 	return cmd
+}
+
+// listLogs lists the logs of agents in their usual places.
+func listLogs(w io.Writer, asJSON bool) error {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	logs, err := inspect.FindLogs(home, os.Getenv)
+	if err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	if asJSON {
+		return json.NewEncoder(w).Encode(map[string]any{"logs": logs})
+	}
+	return inspect.ScreenLogs(w, logs)
 }

@@ -1,0 +1,100 @@
+package inspect
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// place is where a program keeps its logs.
+type place struct {
+	program, dir string // dir is below the user's home
+	variable     string // of the environment, which may name the folder that home's first part is otherwise
+	ext          string
+	instead      string // what to do where nothing reads the files
+}
+
+var places = []place{
+	{"Claude Code", ".claude/projects", "CLAUDE_CONFIG_DIR", ".jsonl", ""},
+	{"Codex", ".codex/sessions", "CODEX_HOME", ".jsonl", ""},
+	{"Gemini CLI", ".gemini/tmp", "", ".json", ""},
+	{"OMP", ".omp/agent/sessions", "", ".jsonl", ""},
+	{"OpenClaw", ".openclaw/agents", "", ".jsonl", ""},
+	{"opencode", ".local/share/opencode", "", ".db", "opencode export ID > session.json"},
+	{"Pi", ".pi/agent/sessions", "", ".jsonl", ""},
+	{"Qwen Code", ".qwen", "", ".jsonl", ""},
+}
+
+// Logs are the files that a program keeps in a place.
+type Logs struct {
+	Program string    `json:"program"`
+	Dir     string    `json:"dir"`
+	Files   int       `json:"files"`
+	First   time.Time `json:"first"` // when the oldest was changed last
+	Last    time.Time `json:"last"`
+	Next    string    `json:"next"` // a command
+}
+
+// FindLogs lists the logs of programs in their usual places below a home folder. It reads no file.
+func FindLogs(home string, env func(string) string) (found []Logs, err error) {
+	for _, p := range places {
+		dir := filepath.Join(home, p.dir)
+		if other := env(p.variable); p.variable != "" && other != "" {
+			_, below, _ := strings.Cut(p.dir, "/")
+			dir = filepath.Join(other, below)
+		}
+		logs := Logs{Program: p.program, Dir: dir, Next: p.instead}
+		if logs.Next == "" {
+			logs.Next = "nat-go run " + dir
+		}
+		walked := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+			if err != nil || !e.Type().IsRegular() || filepath.Ext(path) != p.ext {
+				return err
+			}
+			info, err := e.Info()
+			if err == nil {
+				logs.add(info.ModTime().UTC())
+			}
+			return err
+		})
+		if walked != nil && !errors.Is(walked, fs.ErrNotExist) {
+			err = errors.Join(err, walked)
+		}
+		if logs.Files > 0 {
+			found = append(found, logs)
+		}
+	}
+	return found, err
+}
+
+func (l *Logs) add(changed time.Time) {
+	if l.Files++; l.Files == 1 || changed.Before(l.First) {
+		l.First = changed
+	}
+	if changed.After(l.Last) {
+		l.Last = changed
+	}
+}
+
+// ScreenLogs lists logs for people.
+func ScreenLogs(w io.Writer, all []Logs) error {
+	if len(all) == 0 {
+		var names []string
+		for _, p := range places {
+			names = append(names, p.program+" (~/"+p.dir+")")
+		}
+		_, err := fmt.Fprintf(w, "no logs of %s: name a file or a folder\n", strings.Join(names, ", "))
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	for _, l := range all {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s to %s\t%s\n", l.Program, l.Dir, quantity(l.Files, "file"),
+			l.First.Format(time.DateOnly), l.Last.Format(time.DateOnly), l.Next)
+	}
+	return t.Flush()
+}
