@@ -502,7 +502,7 @@ func TestNoSessionID(t *testing.T) {
 	text := `{"type":"user","uuid":"u1","parentUuid":null,"message":{"role":"user","content":"q"}}
 {"type":"assistant","uuid":"a1","parentUuid":"u1","message":{"role":"assistant","content":[{"type":"text","text":"a"}]}}
 `
-	line := json.Raw(strings.Split(text, "\n")[0])
+	line := json.Raw(strings.Split(text, "\n")[1])
 	if recognize(&source.Head{Entries: []json.Raw{line}}).Fit != source.Certain {
 		t.Error("not recognised")
 	}

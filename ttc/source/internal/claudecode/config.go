@@ -25,7 +25,7 @@ func recognize(h *source.Head) source.Reading {
 	if slices.ContainsFunc(h.Entries, isOthers) {
 		return source.Reading{}
 	}
-	return session.Marked(isLine, "sessionId", "parentUuid")(h)
+	return session.Marked(isLine, "sessionId", "uuid")(h)
 }
 
 // isOthers reports whether a line is of Qwen Code, whose lines have the same keys, with messages in Google's form.

@@ -312,6 +312,13 @@ func TestCompactionAndRollback(t *testing.T) {
 	want(t, readScript(t, s), "s: sys / q / a* / r / b* || sys / q / a* / s / c* || sys / q / s / sum / t / d*")
 }
 
+// TestNoTimes: lines whose times were removed are read.
+func TestNoTimes(t *testing.T) {
+	line := `{"type":"response_item","payload":{"type":"message","role":"%s","content":[{"type":"%s","text":"%s"}]}}` + "\n"
+	text := fmt.Sprintf(line, "user", "input_text", "q") + fmt.Sprintf(line, "assistant", "output_text", "a")
+	sessiontest.One(t, Factory(), "in.jsonl", text, "q / a*")
+}
+
 func FuzzRead(f *testing.F) {
 	s := newScript("s", "")
 	s.user("q")

@@ -18,11 +18,12 @@ func Factory() source.Factory {
 	}.Factory()
 }
 
-// isLine reports whether an object is a line of a session: {timestamp, type, payload}.
+// isLine reports whether an object is a line of a session: {timestamp, type, payload}. Tools that clean files remove the
+// time.
 func isLine(line json.Raw) bool {
 	typ, _ := line.Get("type")
 	text, _ := typ.Text()
 	payload, _ := line.Get("payload")
 	_, at := line.Get("timestamp")
-	return at && payload.Kind() == json.Object && (known[text] || passedOver[text])
+	return payload.Kind() == json.Object && (text == "response_item" || at && (known[text] || passedOver[text]))
 }
