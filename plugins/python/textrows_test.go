@@ -1,0 +1,40 @@
+//go:build tokenizers
+
+package python_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nat-go/nat-go/internal/pythontest"
+)
+
+// TestTRLTextRows: trained turns of text rows and their contexts, as TRL's own preparation reads them, equal
+// those of the token batches of the same run. Some of its turns made calls that failed, and are context only.
+func TestTRLTextRows(t *testing.T) {
+	python := pythontest.TRL(t)
+	model, out := filepath.Join(t.TempDir(), "model"), t.TempDir()
+	copyModel(t, pythontest.TinyModel(t, "../.."), model, "../../examples/hints/tokenizer/chat_template.jinja")
+	run := exec.Command(program(t), "run", "../../examples/hints/traces.jsonl", "--builder", "sft", "--format", "trl",
+		"--format", "sft_parquet", "-o", "collator.tokenizer="+model,
+		"-o", "dataset.split.validation=0", "-o", "trajectory_builders.sft.select=all", "--limit", "3", "--output-dir", out,
+		"--run-id", "r")
+	if said, err := run.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	cmd := exec.Command(python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "tests/trl/test_text_rows.py")
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=.", "HF_HUB_OFFLINE=1",
+		"HF_HOME="+t.TempDir(), "NATGO_TEST_TEXT_ROWS="+filepath.Join(out, "r"), "NATGO_TEST_MODEL="+model,
+		"NATGO_TEST_TURNS=9")
+	said, err := cmd.CombinedOutput()
+	t.Logf("%s", said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(said), "skipped") && pythontest.Required("trl") {
+		t.Error("a test was skipped")
+	}
+}
