@@ -185,7 +185,7 @@ const (
 	NextTurn                 // the assistant turn after the error; the hint goes after the result
 )
 
-// HintKind says whether the model could have known what the hint says.
+// HintKind says whether the model could have known the content of the hint.
 type HintKind uint8
 
 // The kinds of hint.
@@ -210,7 +210,7 @@ type Ref struct {
 	Last, Skip int
 }
 
-// Part says what a Ref points at.
+// Part is the kind of a Ref's target.
 type Part uint8
 
 // The parts.

@@ -2,7 +2,7 @@ package builders
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// What the host says about a builder and its records.
+// The host's reasons about a builder and its records.
 const (
 	BuilderFailed ledger.Reason = "builder_failed"
 	BadReference  ledger.Reason = "bad_reference"

@@ -1,5 +1,5 @@
-// Package builders is the contract of a trajectory builder: what it is given (a group of examples), what it emits (four
-// kinds of record), and how it describes itself.
+// Package builders is the contract of a trajectory builder: its input (a group of examples), its output (four kinds of
+// record), and how it describes itself.
 //
 // A builder is pure in (config, group): it may be called in any process, in any order, and more than once. It keeps no
 // state between groups and reads neither clock nor random source, which makes a run deterministic and resumable.

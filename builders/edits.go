@@ -2,8 +2,8 @@ package builders
 
 import "github.com/nat-go/nat-go/ttc"
 
-// Edits is a set of ways in which the messages of a record differ on purpose from those that its example has. A turn is
-// then trained in a context that the model didn't have, so the fidelity of such a record is partial.
+// Edits is a set of ways in which the messages of a record differ on purpose from its example's. A turn is then trained
+// in a context that the model didn't have, so the fidelity of such a record is partial.
 type Edits uint8
 
 // The edits.
@@ -29,7 +29,7 @@ func (e Edits) Names() (out []string) {
 	return out
 }
 
-// Fidelity returns what the record can support: what its example does, or less if its messages were edited.
+// Fidelity returns the record's grade: its example's, or less if its messages were edited.
 func (r *Resolved) Fidelity() ttc.Fidelity {
 	if r.Record.Header().Edits != 0 {
 		return ttc.Partial
@@ -37,13 +37,13 @@ func (r *Resolved) Fidelity() ttc.Fidelity {
 	return r.Origin.Fidelity
 }
 
-// Gaps lists why the fidelity is not higher: what the trace lacks, then how the messages were edited.
+// Gaps lists why the fidelity is not higher: the trace's gaps, then how the messages were edited.
 func (r *Resolved) Gaps() []string {
 	return append(r.Origin.Gaps.Names(), r.Record.Header().Edits.Names()...)
 }
 
-// Turns returns for each message whether the policy trains it; flags has TrainFlagged's. It never trains what the model
-// didn't sample.
+// Turns returns for each message whether the policy trains it; flags has TrainFlagged's. It never trains a message that
+// the model didn't sample.
 func (t Train) Turns(nodes []ttc.Node, flags []bool) []bool {
 	out := make([]bool, len(nodes))
 	last := -1

@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Resolved is a record with every reference replaced by what it points at, and with its origin. It is self-contained:
+// Resolved is a record with every reference replaced by its target, and with its origin. It is self-contained:
 // curating, writing and collating records needs nothing else.
 type Resolved struct {
 	Record Record  // with empty Content fields; the passages below hold the content
@@ -79,7 +79,7 @@ type Passage struct {
 // IsText reports whether the passage is a text rather than messages. An empty list of messages has non-nil Nodes.
 func (p Passage) IsText() bool { return p.Nodes == nil }
 
-// Resolve returns the passage that c stands for in g. The error says which part of the reference doesn't exist in the
+// Resolve returns the passage that c refers to in g. The error says which part of the reference doesn't exist in the
 // group.
 func Resolve(g *ttc.Group, c Content) (Passage, error) {
 	switch c.Ref.Part {
@@ -129,7 +129,7 @@ func Resolve(g *ttc.Group, c Content) (Passage, error) {
 	return Passage{}, fmt.Errorf("unknown part %d", c.Ref.Part)
 }
 
-// settled returns messages that all have the form of what they hold: one with a text or with parts needn't say which.
+// settled returns messages that all have the form of their content: one with a text or with parts needn't say which.
 func settled(ms []chat.Message) []chat.Message {
 	unsettled := func(m chat.Message) bool { return m.Form == chat.Absent && (m.Text != "" || m.Parts != nil) }
 	if !slices.ContainsFunc(ms, unsettled) {

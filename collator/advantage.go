@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/collator/batch"
 )
 
-// Advantages says what a reward is compared with.
+// Advantages names the baseline of a reward.
 type Advantages uint8
 
 // The advantages of GRPO: a reward minus the mean of its task's rewards.
@@ -58,7 +58,7 @@ func (m *moments) deviation() float64 {
 	return math.Sqrt(max(0, m.m2/float64(m.n-1)))
 }
 
-// add counts a rollout's reward, whether or not it yields rows: what was left out was still an attempt at the task. A
+// add counts a rollout's reward, whether or not it yields rows: a dropped rollout was still an attempt at the task. A
 // null reward is not counted. It returns the number of the task.
 func (t *tasks) add(key taskKey, reward *float64) int64 {
 	if t.by == nil {
@@ -77,8 +77,8 @@ func (t *tasks) add(key taskKey, reward *float64) int64 {
 	return n
 }
 
-// ask records what a rollout wants from a teacher for its task, and reports whether another rollout of the task wanted
-// something else.
+// ask records a rollout's request to a teacher for its task, and reports whether another rollout of the task made a
+// different one.
 func (t *tasks) ask(task int64, topK *int) (differs bool) {
 	k := &t.list[task]
 	if k.topK == nil {
@@ -87,7 +87,7 @@ func (t *tasks) ask(task int64, topK *int) (differs bool) {
 	return topK != nil && *topK != *k.topK
 }
 
-// score fills in the advantage of a row whose group is known, and what the group wants from a teacher.
+// score fills in the advantage of a row whose group is known, and the group's request to a teacher.
 func (t *tasks) score(how Advantages, s *batch.Scored) {
 	s.TeacherTopK = t.list[s.Group].topK
 	if s.Null {

@@ -45,7 +45,7 @@ type outcome struct {
 	encoded []*batch.Encoded
 }
 
-// leaves adds what one of the rows leaves out. The calls of a message are counted once, however many rows contain it.
+// leaves adds the omissions of a row. The calls of a message are counted once, however many rows contain it.
 func (o *outcome) leaves(l leftOut) {
 	o.left.reasoning += l.reasoning
 	o.left.calls = max(o.left.calls, l.calls)

@@ -34,7 +34,7 @@ type Stats struct {
 	Sizes    Sizes            `json:"sizes,omitzero"`  // of the rows, uncut
 }
 
-// LeftOut counts what a template leaves out of the messages that rows are made from.
+// LeftOut counts the parts of messages that a template omits from rows.
 type LeftOut struct {
 	Reasoning int64 `json:"reasoning"` // trained turns without their recorded reasoning
 	Calls     int64 `json:"calls"`     // assistant messages without their calls, once per record
@@ -45,7 +45,7 @@ type LeftOut struct {
 // share memory that the caller reuses. Records of a kind without a channel must not be passed (see Collates).
 //
 // dropped is called in the order of the records, from a single goroutine. scratch is a folder for temporary files,
-// whose total size is about that of the output. Everything written depends on the items and the configuration alone.
+// about as large as the output. Everything written depends on the items and the configuration alone.
 func (c *Collator) Collate(
 	ctx context.Context, groups iter.Seq2[[]Item, error], dir, scratch string, dropped func(ledger.Drop),
 ) (*Result, error) {
@@ -191,7 +191,7 @@ func (w *worker) encode(items []Item, outcomes []outcome) error {
 	return nil
 }
 
-// summary is what is counted as outcomes arrive, in order.
+// summary counts outcomes as they arrive, in order.
 type summary struct {
 	dropped func(ledger.Drop)
 	stats   Stats
@@ -226,7 +226,7 @@ func (s *summary) accounts() []ledger.Account {
 	return out
 }
 
-// subject is what the ledger needs to know about an item.
+// subject describes an item to the ledger.
 type subject struct {
 	Drop   *ledger.Drop `json:",omitempty"` // what it is dropped as, except for unit, reason and detail
 	Task   *taskKey     `json:",omitempty"` // of a rollout

@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// RowUnit says what a row is.
+// RowUnit is the unit of a row.
 type RowUnit uint8
 
 // The row units.
@@ -26,7 +26,7 @@ const (
 	PerTurn            // one trained turn, with what the model was given before it
 )
 
-// Weight says which unit weighs one in the loss, whatever rows a template makes of it.
+// Weight says which unit weighs one in the loss, however many rows a template makes of it.
 type Weight uint8
 
 // The units of weight.
@@ -62,13 +62,13 @@ type Config struct {
 
 	Advantages Advantages // rl
 	// RenderedRollouts admits rollouts without token ids to rl, with ids made from their text. Such rows say so and
-	// have no log-probs; it is meant for trainers that accept them.
+	// lack log-probs; it is meant for trainers that accept them.
 	RenderedRollouts bool
 	Reference        *Reference // dpo: log-probs of pairs under a reference model; nil: none
 	NullHints        bool       // sdpo: a control with empty hints, so that teacher and student are equal
 	Cumulative       bool       // sdpo: a teacher has all hints of its row, each seen by targets after it; else one
-	// Neutral, for sdpo, is a neutral hint: its tokens in each hint's place are stored beside the row, as a yardstick
-	// for the hints. Empty: none.
+	// Neutral, for sdpo, is a neutral hint: its tokens in each hint's place are stored with the row, as a yardstick for
+	// the hints. If empty, none is used.
 	Neutral string
 }
 
@@ -159,7 +159,7 @@ func specialTexts(t *tokenizer.Tokenizer) (out []string) {
 // Collates reports whether there is a channel for a kind of record.
 func (c *Collator) Collates(k builders.Kind) bool { return c.channels[k] != nil }
 
-// learnTokens finds out what has to be known about the tokenizer.
+// learnTokens learns the tokenizer's properties.
 func (c *Collator) learnTokens() error {
 	tok := c.cfg.Tokenizer
 	for _, text := range c.render.Terminators() {

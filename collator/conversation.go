@@ -41,15 +41,15 @@ type material struct {
 	trained []bool // which messages to train; only the assistant's
 	answers bool   // of trained messages, only what follows their reasoning
 	tools   []chat.Tool
-	// elsewhere marks messages that other rows of the record train; nil: none.
+	// elsewhere marks messages that other rows of the record train; nil if no other row does.
 	elsewhere []bool
 	index     []int // each node's index in the record's messages, if some were cut out; nil: its own
 
 	conv *turns.Conversation
 	args string
 	ids  bool // call ids were replaced by shorter ones
-	// apart: the tokens of a trained turn are encoded separately from what the model was given before it, as when it
-	// samples, although in the whole text a token would span the boundary.
+	// apart: the tokens of a trained turn are encoded separately from the model's input before it, as in sampling,
+	// although in the whole text a token would span the boundary.
 	apart bool
 }
 
@@ -183,7 +183,7 @@ func repeatsKeys(v json.Raw) bool {
 	return false
 }
 
-// nodesOf returns a passage's messages: text stands for one message with the given role.
+// nodesOf returns a passage's messages: text counts as one message with the given role.
 func nodesOf(p builders.Passage, role string, sampled ttc.Sampled) []ttc.Node {
 	if !p.IsText() {
 		return p.Nodes
@@ -222,7 +222,7 @@ func (c *Collator) onPolicy(nodes []ttc.Node, trained []bool, fallback string) s
 	return all
 }
 
-// fidelity lowers what a source states to what a row actually uses.
+// fidelity lowers a source's grade to the grade of the parts that a row uses.
 func fidelity(stated ttc.Fidelity, sampled, logProbs bool) string {
 	f := stated
 	switch {

@@ -160,8 +160,8 @@ func (w *worker) cutFewest(
 	return best, nil
 }
 
-// renderAgain renders a conversation anew with the view's renderer; every remaining trained turn must read as it did in
-// its own context.
+// renderAgain renders a conversation again with the view's renderer; every remaining trained turn must read as it did
+// in its own context.
 func (w *worker) renderAgain(m *material, v *view) (*view, *cause) {
 	if r := w.prepare(m); r != nil {
 		return nil, r

@@ -318,12 +318,12 @@ func (w *worker) continuedAnew(p *promptOf, r *turns.Renderer, c *continuation, 
 	return one, nil
 }
 
-// withoutStop refuses to compare or teach turns that have no known end.
+// withoutStop refuses to compare or teach turns without a known end.
 func withoutStop(message int) *cause {
 	return refuse(NoStopToken, "nothing that the template writes ends the turn of message %d", message)
 }
 
-// promptIDs returns the tokens of the prompt including its generation prompt, or of what remains of it in a row.
+// promptIDs returns the tokens of the prompt including its generation prompt, or of its remainder in a row.
 func (w *worker) promptIDs(p *promptOf, r *turns.Renderer, cut string) ([]int32, *cause) {
 	if ids, ok := p.ids[r]; ok && cut == "" {
 		return ids, nil
@@ -361,7 +361,7 @@ func (w *worker) promptIDs(p *promptOf, r *turns.Renderer, cut string) ([]int32,
 // pairCache keeps the last prompt: the pairs of a turn share it, and each of its texts occurs in several pairs.
 type pairCache struct{ last *promptOf }
 
-// promptOf is a prompt and what was made from it.
+// promptOf is a prompt and its derived values.
 type promptOf struct {
 	nodes []ttc.Node
 	tools []chat.Tool
@@ -386,7 +386,7 @@ type cachedSide struct {
 // maxCachedSides bounds the sides cached per prompt.
 const maxCachedSides = 64
 
-// prompt returns what is known about an item's prompt.
+// prompt returns the properties of an item's prompt.
 func (c *pairCache) prompt(it *Item, nodes []ttc.Node) *promptOf {
 	p := it.Record.Prompt
 	same := c.last != nil && sameSlice(c.last.tools, it.Record.Origin.Tools) && len(c.last.sides) < maxCachedSides

@@ -13,7 +13,7 @@ import (
 
 // Online makes the batches of records in memory, for a training loop that passes in one step's records: at most one
 // batch per channel, with all rows of the records in the order of their examples (Origin.Row). Apart from that order
-// the rows are those of Collate. A channel whose batch would exceed BatchTokens is an error, not several batches.
+// the rows equal Collate's. A channel whose batch would exceed BatchTokens is an error, not several batches.
 func (c *Collator) Online(
 	ctx context.Context, groups iter.Seq2[[]Item, error], dropped func(ledger.Drop),
 ) (*batch.Assembled, *Result, error) {
@@ -63,7 +63,7 @@ type placed struct {
 	at int64
 }
 
-// take adds what was made of a group's items.
+// take adds the outcomes of a group's items.
 func (s *stepRows) take(items []Item, outcomes []outcome) error {
 	for i := range outcomes {
 		it := &items[i]

@@ -24,7 +24,7 @@ type Prepared struct {
 
 // Prepare does the part of Collate that depends only on the group itself, which is nearly all the work: it makes the
 // rows for the group's records. put is called in the order of the groups, from one goroutine. Records that curation
-// would leave out are prepared, too.
+// would drop are prepared, too.
 func (c *Collator) Prepare(ctx context.Context, groups iter.Seq2[[]Item, error], put func(Prepared) error) error {
 	workers := max(1, c.cfg.Workers)
 	start := func() fanout.Worker[[]Item, Prepared] {
@@ -43,7 +43,7 @@ func (c *Collator) Prepare(ctx context.Context, groups iter.Seq2[[]Item, error],
 	return fanout.Ordered(ctx, workers, 4*workers, groups, start, func(_ []Item, p Prepared) error { return put(p) })
 }
 
-// prepared is an item with its outcome in stored form: what is counted about its rows, and where they end.
+// prepared is an item with its outcome in stored form: the counts of its rows, and where they end.
 type prepared struct {
 	subject
 	Index     int // the item's
@@ -103,7 +103,7 @@ func (c *Collator) keep(items []Item, outcomes []outcome) (p Prepared, err error
 // Reader reads the encoding of a prepared row and verifies its checksum. It may be called concurrently.
 type Reader = func(*batch.Kept) ([]byte, error)
 
-// KeptGroup is a group that was prepared, in whichever process, by a Collator with the same configuration.
+// KeptGroup is a group that was prepared, in any process, by a Collator with the same configuration.
 type KeptGroup struct {
 	Head   []byte // what Prepare made
 	File   int    // where its Rows are in the store
@@ -120,7 +120,7 @@ func readKept(head []byte) ([]prepared, error) {
 	return kept, nil
 }
 
-// outcome returns what is counted for the item.
+// outcome returns the counts of the item.
 func (k *prepared) outcome() *outcome {
 	o := &outcome{
 		Refused: k.Refused, Turns: k.Turns, TurnDrops: k.TurnDrops, Sites: k.Sites, SiteDrops: k.SiteDrops,
@@ -201,7 +201,7 @@ func (cut *Cut) take(g *KeptGroup, k *prepared, ordinal int64) error {
 // Close removes the temporary files.
 func (cut *Cut) Close() { cut.spool.Close() }
 
-// result describes what was written, with the batches' counts.
+// result describes the written files, with the batches' counts.
 func (cut *Cut) result(counts map[string]batch.Count) *Result {
 	return &Result{Counts: counts, Accounts: cut.sum.accounts(), Stats: cut.sum.stats}
 }
@@ -221,7 +221,7 @@ func (cut *Cut) Divide(n int, part func(i int) (io.WriteCloser, error)) (_ *Resu
 }
 
 // WriteKept writes the batches of a part below dir/batches, without an index: their lines are passed to put, in order,
-// with what they add to the counts of "channel/split".
+// with their additions to the counts of "channel/split".
 func (c *Collator) WriteKept(
 	ctx context.Context, part io.Reader, scores []byte, rows Reader, dir string,
 	put func(line []byte, key string, n batch.Count) error,

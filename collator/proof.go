@@ -13,10 +13,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// What is known about a template was learned from small conversations. Before a turn is trained, that knowledge is
-// verified on the conversation at hand, from the tokens: the turn's ids are cut out of the row, decoded, and compared
-// with how the template renders it as the last turn after what the model was given. A turn that fails this is not
-// trained.
+// The dialect of a template was learned from small conversations. Before a turn is trained, it is verified on the
+// conversation at hand, from the tokens: the turn's ids are cut out of the row, decoded, and compared with how the
+// template renders it as the last turn after the model's input. A turn that fails this is not trained.
 
 // edge is how many tokens before a turn are decoded along with it: more than a generation prompt has.
 const edge = 24

@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// rollouts is the rl channel: what the model to be trained sampled itself, with its own ids and a reward.
+// rollouts is the rl channel: answers sampled by the model to be trained, with its own ids and a reward.
 type rollouts struct{}
 
 func (rollouts) Kind() builders.Kind   { return builders.KindRollout }
@@ -37,7 +37,7 @@ func (rollouts) Rows(w *worker, it *Item) outcome {
 	return out
 }
 
-// onlyOwn refuses what the rl channel can't take.
+// onlyOwn refuses rollouts that the rl channel can't take.
 func (w *worker) onlyOwn(it *Item, m *material) *cause {
 	reward := it.Record.Record.(*builders.Rollout).Reward
 	if reward != nil && (math.IsNaN(*reward) || math.IsInf(*reward, 0)) {

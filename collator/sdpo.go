@@ -71,7 +71,7 @@ func (distillations) Rows(w *worker, it *Item) outcome {
 }
 
 // weigh sets the weights of pairs. Rows share a site's targets only where hints accumulate: a site without pairs of its
-// own there has no weight.
+// own there weighs nothing.
 func (sp *splicer) weigh(w *worker, rows []made) {
 	if w.cfg.Weight == ByToken {
 		return
@@ -132,13 +132,13 @@ func (sp *splicer) account(out outcome, rows []made) outcome {
 	return out
 }
 
-// counted reports whether a site's target is one of the record's turns; it isn't if the site has no target.
+// counted reports whether a site's target is one of the record's turns; it isn't if the site lacks a target.
 func (sp *splicer) counted(i int) bool {
 	r := sp.refused[i]
 	return r == nil || r.Reason != ledger.NoNextTurn && r.Reason != ledger.TurnNotSampled
 }
 
-// shareWeights sets each row's weight to that of its pairs, which is the same for all of its sites.
+// shareWeights sets each row's weight to the weight of its pairs, which is the same for all of its sites.
 func shareWeights(rows []batch.Row) {
 	for i := range rows {
 		r := &rows[i]
@@ -243,7 +243,7 @@ type splicer struct {
 	made    map[*side]*spliced
 }
 
-// spliced is what a student row is accompanied by.
+// spliced holds the companions of a student row.
 type spliced struct {
 	teachers []batch.Side
 	proofs   []batch.Proof
@@ -252,11 +252,11 @@ type spliced struct {
 	size     int       // tokens of the longest teacher, including hints that are left out
 }
 
-// meaning is what tokens stand for and the hash of what they train; empty if only decoding them shows it.
+// meaning holds the text of tokens and the hash of the trained text; empty if only decoding shows these.
 type meaning struct{ text, target string }
 
-// fit is the fitter for distillations: it cuts from the front, first whole rounds before that of the first target, then
-// whole steps.
+// fit is the fitter for distillations: it cuts from the front, first whole rounds before the first target's, then whole
+// steps.
 func (sp *splicer) fit(w *worker, m *material, v *view) (*made, *cause) {
 	one, size, r := sp.row(w, m, v)
 	if r != nil {
@@ -291,7 +291,7 @@ func blocksBeforeTarget(m *material) (out []block) {
 }
 
 // row makes the student from a view, and its teachers. size is the length of the longest. Targets for which no site can
-// be spliced are left out.
+// be spliced are omitted.
 func (sp *splicer) row(w *worker, m *material, v *view) (one *made, size int, refusal *cause) {
 	student, r := w.side(m, v)
 	if r != nil {
@@ -339,7 +339,7 @@ func (sp *splicer) row(w *worker, m *material, v *view) (one *made, size int, re
 	return &made{side: student}, size, nil
 }
 
-// endAtTarget cuts off what a template puts after the last target: nothing there is trained.
+// endAtTarget cuts off the template's text after the last target: nothing there is trained.
 func (w *worker) endAtTarget(s *side, v *view) *cause {
 	end := s.Trained[len(s.Trained)-1].End
 	if end == len(s.IDs) {
@@ -456,7 +456,7 @@ func rowSite(s *builders.Site, sp *splice, teacher int) batch.RowSite {
 	}
 }
 
-// proveTeacher fills in what a teacher's tokens can be checked against.
+// proveTeacher fills in the proof of a teacher's tokens.
 func (w *worker) proveTeacher(p *batch.Proof, s *batch.Side, student *side, group []splice) *cause {
 	if text, target, ok := teacherText(s, student, group); ok {
 		w.prove(p, s, text, target)
@@ -465,7 +465,7 @@ func (w *worker) proveTeacher(p *batch.Proof, s *batch.Side, student *side, grou
 	return w.proveDecoded(p, s)
 }
 
-// proveDecoded is for tokens that have been checked and are recombined: their text is what they decode to.
+// proveDecoded is for tokens that have been checked and are recombined: decoding gives their text.
 func (w *worker) proveDecoded(p *batch.Proof, s *batch.Side) *cause {
 	text, target, err := decodeSide(w.cfg.Tokenizer, s)
 	if err != nil {
@@ -487,7 +487,7 @@ func (w *worker) prove(p *batch.Proof, s *batch.Side, text, target string) {
 	}
 }
 
-// upTo returns what a student's tokens up to the end of a site's target stand for.
+// upTo returns the text of a student's tokens up to the end of a site's target.
 func (s *side) upTo(site *batch.RowSite) meaning {
 	one := batch.Side{IDs: s.IDs[:site.Pairs[len(site.Pairs)-1].End]}
 	for _, run := range site.Pairs {
@@ -504,14 +504,15 @@ func (s *side) upTo(site *batch.RowSite) meaning {
 	return meaning{text, target}
 }
 
-// teacherText returns the text of a teacher's tokens and the hash of what it trains, assembled from the texts of the
-// student and the hints; false if either is unknown. Decoding every teacher would cost more than everything else.
+// teacherText returns the text of a teacher's tokens and the hash of its trained text, assembled from the texts of the
+// student and the hints. It returns false if either is unknown. Decoding every teacher would cost more than everything
+// else.
 func teacherText(s *batch.Side, student *side, group []splice) (text, target string, ok bool) {
 	var b strings.Builder
 	from, by, tokens := 0, 0, 0
 	h := sha256.New()
 	run := 0
-	// piece adds the student's tokens up to a position, and whichever of them are trained.
+	// piece adds the student's tokens up to a position, and marks the trained ones.
 	piece := func(to int) bool {
 		end, ok := student.cut(to)
 		if !ok {

@@ -51,7 +51,7 @@ func (v *view) standsAsSampled(message int) {
 	v.sampled[message] = true
 }
 
-// without says why a message has no turn in the view; nil if it has one.
+// without says why the view lacks a turn for a message; nil if it shows one.
 func (v *view) without(message int) *cause {
 	for _, l := range v.lost {
 		if l.Message == message {
@@ -93,7 +93,7 @@ func (w *worker) renderers() []*turns.Renderer {
 	return append(out, w.render.Cut())
 }
 
-// retryable reports whether another renderer may show what this one didn't.
+// retryable reports whether another renderer may show the missing part.
 func retryable(r *cause) bool {
 	switch r.Reason {
 	case GenerationPromptMismatch, StraddleEdge, TurnNotFound, PartlyRendered, DialectUnproven:
@@ -119,13 +119,13 @@ type side struct {
 	offsets []chat.Span // of text; the worker's memory, valid until it makes its next side
 }
 
-// leftOut counts what a template leaves out of a row's messages.
+// leftOut counts the parts of a row's messages that a template omits.
 type leftOut struct {
 	reasoning int // trained turns without their recorded reasoning
 	calls     int // assistant messages without their calls
 }
 
-// leftOut counts what the view leaves out of the messages.
+// leftOut counts the parts of the messages that the view omits.
 func (v *view) leftOut(m *material) (out leftOut) {
 	thinksOrCalls := func(n ttc.Node) bool { return n.Message.Reasoning != "" || len(n.Message.ToolCalls) > 0 }
 	if !slices.ContainsFunc(m.nodes, thinksOrCalls) {
@@ -179,8 +179,8 @@ type span struct {
 	terminal bool // it runs to the end of a turn with a terminator
 }
 
-// side makes the tokens of a conversation as v shows it. Ids that the source has for assistant turns are used as they
-// are; what is between them is encoded separately.
+// side makes the tokens of a conversation as v shows it. Ids that the source has for assistant turns are used
+// unchanged; the text between them is encoded separately.
 func (w *worker) side(m *material, v *view) (*side, *cause) {
 	if partly := v.partly(m); len(partly) > 0 {
 		return nil, partlyRendered(m.place(partly[0]))
@@ -337,8 +337,8 @@ func (b *sideBuilder) mask(ranges []chat.Span, owners []*turns.Turn) *cause {
 	return nil
 }
 
-// train adds the tokens of a rendered range, except those of tags, since what was redacted is not to be imitated, and
-// of reasoning that is context.
+// train adds the tokens of a rendered range, except tags, since redacted text must not be imitated, and reasoning that
+// is context.
 func (b *sideBuilder) train(run, of chat.Span, message int, terminal bool) {
 	from := run.Start
 	add := func(end int, terminal bool) {
@@ -458,7 +458,7 @@ func (s *side) logProbs(b *sideBuilder) {
 	s.LogProbs = all
 }
 
-// prove hashes what the tokens stand for.
+// prove hashes the tokens' text.
 func (s *side) prove(b *sideBuilder) *cause {
 	w, text := b.w, b.v.res.Text
 	if len(b.sampled) == 0 && w.restores && w.restored(s.IDs, b.offsets, text) {
@@ -487,7 +487,7 @@ func (s *side) prove(b *sideBuilder) *cause {
 	return nil
 }
 
-// restored reports whether ids stand for text, given that the tokenizer restores ASCII. In other text only the tokens
+// restored reports whether ids decode to text, given that the tokenizer restores ASCII. In other text only the tokens
 // of non-ASCII characters, and those sharing a character, are decoded.
 func (w *worker) restored(ids []int32, offsets []chat.Span, text string) bool {
 	if ascii(text) {
@@ -514,7 +514,7 @@ func (w *worker) restored(ids []int32, offsets []chat.Span, text string) bool {
 	return ascii(text[at:]) && w.decodesTo(others, string(want))
 }
 
-// decodesTo reports whether ids stand for text.
+// decodesTo reports whether ids decode to text.
 func (w *worker) decodesTo(ids []int32, text string) bool {
 	got, err := w.cfg.Tokenizer.Decode(ids, false)
 	return err == nil && got == text

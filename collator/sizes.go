@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Limits are the usual values of max_length from which people choose.
+// Limits are the usual values of max_length to choose from.
 var Limits = [...]int{4096, 8192, 16384, 32768, 65536, 131072}
 
 // Sizes counts rows by how many tokens they have before anything is cut out; of a pair the longer side counts.

@@ -18,8 +18,8 @@ import (
 // A teacher is a splice, never a second render (D5): teacher = student[:at] + hint + student[at:]. So all of the
 // student's tokens are in the teacher, and alignment is exact by construction, not by length (D3, D6).
 //
-// The template determines the hint's tokens: the conversation up to the target is rendered as the model was given it,
-// and once more with the hint in it - as a system message, as a user message, or appended to the message before. If the
+// The template determines the hint's tokens: the conversation up to the target is rendered as the model saw it, and
+// once more with the hint in it - as a system message, as a user message, or appended to the message before. If the
 // second text is the first with one piece inserted, that piece is the hint. A template that raises, drops or moves the
 // message, or changes anything else (a user message makes Qwen 3 forget earlier reasoning) fails this test, and the
 // next way is tried; if none is left, the site is refused. An added token (a special one, or one like </tool_response>)
@@ -27,10 +27,10 @@ import (
 //
 // An insertion may still be in the wrong place: many templates print every system message at the front, where the hint
 // would precede the whole history and be seen by every turn. So no text of an earlier message may lie between a hint
-// and its turn, except that of the message directly before the turn if the hint was put into that message.
+// and its turn, except the text of the message directly before the turn if the hint was put into that message.
 
-// A control run puts every hint in its place, checks it, and then leaves it out: teacher and student read the same
-// tokens at the same positions, so the loss on such rows is exactly 0 unless the trainer reads the wrong positions.
+// A control run puts every hint in its place, checks it, and then omits it: teacher and student read the same tokens at
+// the same positions, so the loss on such rows is exactly 0 unless the trainer reads the wrong positions.
 
 // splice is a hint at a position in a student row.
 type splice struct {
@@ -115,7 +115,7 @@ func (w *worker) splice(m *material, v *view, student *side, at int, site *build
 	return nil, refuse(HintUnplaceable, "before message %d: %s", s.message, why)
 }
 
-// given is what the model was given before a turn, as it appears in a row.
+// given is the model's input before a turn, as it appears in a row.
 type given struct {
 	template.Result
 	m   *material
@@ -123,7 +123,7 @@ type given struct {
 	add string // the header, if the row has one and the prompt doesn't
 }
 
-// given renders what the model was given before a turn: the row must begin with it.
+// given renders the model's input before a turn: the row must begin with it.
 func (w *worker) given(m *material, v *view, at, start int) (*given, *cause) {
 	open := *m.conv.Head(at)
 	open.Open = true
@@ -144,7 +144,7 @@ func (w *worker) given(m *material, v *view, at, start int) (*given, *cause) {
 	return g, nil
 }
 
-// behind returns the first message below limit whose text ends behind byte q; -1 if there is none.
+// behind returns the first message below limit whose text ends behind byte q, or -1.
 func (g *given) behind(q, limit int) int {
 	for s := range turns.Fields(&g.Result) {
 		if s.Message >= 0 && s.Message < limit && s.Start < s.End && s.End > q {
@@ -207,8 +207,7 @@ func (w *worker) spliceAs(
 	return first, nil
 }
 
-// neutral returns the neutral hint, put in the same place in the same way as a hint; nil if the template has no place
-// for it.
+// neutral returns the neutral hint, put in the same place in the same way as a hint; nil if the template can't hold it.
 func (w *worker) neutral(m *material, v *view, given *given, student *side, at int, mode string, s *splice) []int32 {
 	if w.cfg.Neutral == "" {
 		return nil
@@ -258,7 +257,7 @@ func (w *worker) spliceAt(
 	return "", w.checkTeacher(&hinted.Result, q, hinted.end(given, q), student, s)
 }
 
-// noPlace explains why a row has no position after a text: a token straddles it (the two line breaks around a tool's
+// noPlace explains why a row lacks a position after a text: a token straddles it (the two line breaks around a tool's
 // empty result are one token), or the row was encoded differently.
 func (w *worker) noPlace(before string, student *side, target int) string {
 	for i := target; i > 0; i-- {
@@ -361,7 +360,7 @@ func (w *worker) hinted(m *material, v *view, given *given, at int, mode, text s
 }
 
 // placeInText returns where the text of a message begins or ends in a render. It returns -1 for an empty text, which
-// has no byte to point at: its position shows only in the render with the hint.
+// lacks a byte to point at: its position shows only in the render with the hint.
 func placeInText(given *given, message int, start bool) (at int) {
 	at = -1
 	for _, s := range given.Spans {
@@ -429,7 +428,7 @@ func (w *worker) encodePart(res *template.Result, from, to int) ([]int32, *cause
 }
 
 // checkTeacher checks that the teacher's tokens up to the target are the text rendered with the hint, given that the
-// student's are the text rendered without. The hint's tokens stand for bytes from to to of the text.
+// student's are the text rendered without. The hint's tokens cover bytes from to to of the text.
 func (w *worker) checkTeacher(hinted *template.Result, from, to int, student *side, s *splice) *cause {
 	if student.proof.Lossy || student.given { // ids from the source need not be what the text would give
 		return nil

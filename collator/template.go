@@ -53,8 +53,8 @@ func TemplateText(c *tokenizer.Config, name string) (string, error) {
 	return "", fmt.Errorf("%q is neither a file nor the name of a template of the tokenizer", name)
 }
 
-// PlainTemplate takes the place of a chat template where a tokenizer has none. Whoever uses it says so, with
-// PlainAdvice: a model that was trained with a template of its own learns another language from it.
+// PlainTemplate takes the place of a chat template where a tokenizer lacks one. Its callers say so, with PlainAdvice: a
+// model that was trained with a template of its own learns another language from it.
 const PlainTemplate = `{%- for m in messages -%}
 {%- if not loop.first %}{{ '\n' }}{% endif -%}
 {{- m.content or '' -}}

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// made is a side, and what was cut out of its conversation to make it fit.
+// made is a side, and the messages that were cut from its conversation to make it fit.
 type made struct {
 	*side
 	by     *turns.Renderer // what rendered it
@@ -130,7 +130,7 @@ func (w *worker) lost(m *material, one *made) (out []cause) {
 }
 
 // trajectory makes one row from a conversation. If no renderer shows all trained turns as they were sampled, unstable
-// lists those that the first one doesn't, and the row trains the others; if none is left, the error is a
+// lists the turns that the first one doesn't show, and the row trains the others; if none is left, the error is a
 // GenerationPromptMismatch.
 func (w *worker) trajectory(m *material, fit fitter) (one *made, unstable []int, refusal *cause) {
 	var views []*view
@@ -256,7 +256,7 @@ func (w *worker) unstable(m *material, v *view) (out []int) {
 	return out
 }
 
-// turn makes the row of one turn, with what the model was given before it.
+// turn makes the row of one turn, with the model's input before it.
 func (w *worker) turn(m *material, i int, fit fitter) (*made, *cause) {
 	part := &material{
 		nodes:     m.nodes[:i+1],
@@ -304,8 +304,8 @@ func (w *worker) turnOf(part *material, i int, fit fitter) (*made, *cause) {
 	return nil, refusal
 }
 
-// asGiven puts the turn of m's last message after what the model was given before it, if the template, seeing the turn,
-// would have rewritten that (gpt-oss drops earlier reasoning once there is a final answer).
+// asGiven puts the turn of m's last message after the model's input before it, if the template, seeing the turn, would
+// have rewritten the input (gpt-oss drops earlier reasoning once there is a final answer).
 func (w *worker) asGiven(m *material, v *view, i int) (*view, *cause) {
 	t := v.turns[len(v.turns)-1]
 	if !t.Thinking {
@@ -342,7 +342,7 @@ func (v *view) append(from *view, start, end int, t turns.Turn) turns.Turn {
 // asPrompted puts before each trained turn of an answer the empty thought that its generation prompt ends in, or that
 // the template shows before it as long as it is the last one: Qwen3's template drops that from history, so that an
 // answer of several turns would begin otherwise than one of a single turn. A turn that differs in anything else from
-// what was sampled is refused.
+// the sampled one is refused.
 func (w *worker) asPrompted(m *material, v *view) (*view, *cause) {
 	out, at := &view{r: v.r}, 0
 	for i := range v.turns {
@@ -373,7 +373,7 @@ func (w *worker) asPrompted(m *material, v *view) (*view, *cause) {
 	return out, nil
 }
 
-// written returns a turn's text without what the template put into it.
+// written returns a turn's text without the template's own text.
 func (v *view) written(t *turns.Turn) string {
 	var b strings.Builder
 	for _, r := range turns.Trained([]turns.Turn{*t}, nil) {
@@ -391,7 +391,7 @@ func count(flags []bool) (n int) {
 	return n
 }
 
-// meta returns what the rows of an item have in common.
+// meta returns the common meta of an item's rows.
 func (w *worker) meta(it *Item, nodes []ttc.Node, trained []bool) batch.Meta {
 	o := it.Record.Origin
 	return batch.Meta{
@@ -402,7 +402,7 @@ func (w *worker) meta(it *Item, nodes []ttc.Node, trained []bool) batch.Meta {
 	}
 }
 
-// describeSide fills in what a row's meta says about its side.
+// describeSide fills in the part of a row's meta about its side.
 func (w *worker) describeSide(meta *batch.Meta, s *made, stated ttc.Fidelity) {
 	meta.IDs = "rendered"
 	if s.sampled {

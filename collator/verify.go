@@ -36,8 +36,8 @@ func (p Problem) String() string {
 const maxProblems = 100
 
 // Verify checks every batch of a run folder again, from its files and the tokenizer alone: the file is the one in the
-// index; masks, positions, labels, pads and counts follow from the rows; the tokens are those of the rendered text, or
-// the ids from the source; what is trained is the text of the turns, and ends in a terminator unless it was cut off;
+// index; masks, positions, labels, pads and counts follow from the rows; the tokens encode the rendered text, or are
+// the ids from the source; the trained text is the text of the turns, and ends in a terminator unless it was cut off;
 // chosen and rejected continue the same prompt; hints stand directly before their targets; and no batch is missing from
 // the index. The error is one of reading the index or the folder.
 func Verify(dir string, tok *tokenizer.Tokenizer) (*Report, error) {
@@ -65,7 +65,7 @@ func Verify(dir string, tok *tokenizer.Tokenizer) (*Report, error) {
 	return v.report, v.unlisted()
 }
 
-// ends counts, among the trained runs of a channel that were not cut off, those that end in a stop token.
+// ends counts, among the trained runs of a channel that were not cut off, the ones that end in a stop token.
 type ends struct{ runs, ended int64 }
 
 type verifier struct {

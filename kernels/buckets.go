@@ -7,7 +7,7 @@ import (
 )
 
 // bucketJob compares a student with a teacher on a support and, as one more term, outside it. One pass over a row sums
-// what is outside; the k+1 terms are in float64; one more pass scales what was kept into the gradient.
+// the rest; the k+1 terms are in float64; one more pass scales the kept exponentials into the gradient.
 type bucketJob struct {
 	opt      *Options
 	student  *Matrix
@@ -88,8 +88,7 @@ type split struct {
 	exact     *refRow // the row, if float32 can't represent it
 }
 
-// split finds a row's support and the log-probabilities of both sides. It fails if a side has no softmax, or no
-// support.
+// split finds a row's support and the log-probabilities of both sides. It fails if a side lacks a softmax or a support.
 func (q *bucketJob) split(w *worker, row int, next nextRow, res *rowResult, s *split, wantG bool) bool {
 	b := &w.bucket
 	t := &b.terms
@@ -130,7 +129,7 @@ func (q *bucketJob) split(w *worker, row int, next nextRow, res *rowResult, s *s
 	return ok && q.complete(t, s.rest, restT)
 }
 
-// complete adds the bucket for the rest, or renormalises both sides, which fails if the support has no mass.
+// complete adds the bucket for the rest, or renormalises both sides, which fails if the support lacks mass.
 func (q *bucketJob) complete(t *bucketTerms, restZ, restT float64) bool {
 	t.restZ = math.Inf(-1)
 	if q.rest == RestRenormalise {
@@ -158,7 +157,7 @@ func (q *bucketJob) complete(t *bucketTerms, restZ, restT float64) bool {
 const fewEntries = 512
 
 // split computes the log-probabilities of the bucket's ids, which are skipped, into lp. keep, if not nil, receives the
-// exponentials of the rest. It fails if the row has no softmax.
+// exponentials of the rest. It fails if the row lacks a softmax.
 func (w *worker) split(
 	m *Matrix, row int, tau float64, next unsafe.Pointer, keep []float32, lp []float64, s *split,
 ) bool {

@@ -22,13 +22,14 @@ type tileSet struct {
 	keep     [3]tileFunc
 	grad     [3]tileFunc // jsd and g = raw gradient, sumG its sum, clipped
 	evenGrad [3]tileFunc // grad without clip for beta 1/2, or nil
-	// g = raw gradient without clips of entries, sumG its sum, sum that of the teacher's side, both over the sides' own
-	// normalisers; max = largest |D|; rateEven for beta 1/2; or nil
+	// g = raw gradient without clips of entries, sumG its sum, sum the teacher's, both over the sides' own normalisers;
+	// max = largest |D|; rateEven for beta 1/2; or nil
 	rate, rateEven [3]tileFunc
 	finish         tileFunc // out = q*(qk + ql) + g*gk, with q from kept
 	stream         tileFunc // finish bypassing the caches, to a 64-byte boundary, or nil
 
-	// keep for forward passes, which may store bfloat16 pairs apart, and second passes that use what it kept; or nil
+	// keep for forward passes, which may store bfloat16 pairs apart, and second passes that use the stored values; or
+	// nil
 	keepAny           [3]tileFunc
 	keptJSD, keptEven [3]tileFunc
 

@@ -22,8 +22,8 @@ type heavy struct {
 // heavyShare is the probability from which an entry is heavy to begin with.
 const heavyShare = 1.0 / 16
 
-// others is what is left of a row without its heavy entries: the sum of their kept exponentials and the largest, and
-// the sum of the teacher's.
+// others summarises a row without its heavy entries: the sum of their kept exponentials and the largest, and the sum of
+// the teacher's.
 type others struct{ sum, largest, teacher float64 }
 
 // setApart takes entries whose share of the student's total is at least share out of the kept exponentials.
@@ -91,7 +91,7 @@ func (r *row) exactly(at int) heavy {
 	return h
 }
 
-// light is what a second pass finds of the entries that aren't heavy, in nats.
+// light holds a second pass's sums over the entries that aren't heavy, in nats.
 type light struct {
 	loss, grad float64 // sums, that of G without what follows
 	clipped    int
@@ -158,7 +158,7 @@ func (r *row) roughLoss(l *light, loss float64) bool {
 	return !(1e-7*math.Sqrt(math.Abs(l.loss)) <= 1e-6*loss)
 }
 
-// lossAgain computes the loss of a row whose sides are nearly equal, in place of what a ratePass found.
+// lossAgain computes the loss of a row whose sides are nearly equal, in place of a ratePass's result.
 func (r *row) lossAgain(res *rowResult) (ok bool) {
 	was, tab := r.p, r.w.a.tab
 	r.choose(againPass)
@@ -230,8 +230,8 @@ func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 	return true
 }
 
-// fold computes the gradient. It returns the size of its largest entry, and of what the others' may have lost precision
-// against, in units of the loss.
+// fold computes the gradient. It returns the size of its largest entry, and of the terms against which the others may
+// have lost precision, in units of the loss.
 func (r *row) fold(l *light, rest others, out []float32, unit float64) (top, gone float64) {
 	w := r.w
 	pivot, all := w.fold(l, rest.sum/r.zs.total, r.p.teacherWeighs)
@@ -293,7 +293,7 @@ func (w *worker) unclipped(rest float64) float64 {
 }
 
 // fold returns a pivot, and the sum over all entries of G less pivot*q, where q is the sum over the others. The pivot
-// is the heaviest entry's G/q if own is set, that entry is more than half of the row, or there is no other pivot.
+// is the heaviest entry's G/q if own is set, that entry is more than half of the row, or no other pivot exists.
 func (w *worker) fold(l *light, q float64, own bool) (pivot, all float64) {
 	heaviest := -1
 	for i := range w.heavy {

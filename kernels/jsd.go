@@ -194,8 +194,8 @@ func overlap(g []float32, m *Matrix) bool {
 	return a < b+uintptr(m.len()*m.DType.Size()) && b < a+uintptr(4*len(g))
 }
 
-// Run computes the loss and whatever out asks for. It computes the gradient if out.Grad is set. Once warm it allocates
-// nothing, except for rows that need the float64 path.
+// Run computes the loss and the results that out asks for. It computes the gradient if out.Grad is set. Once warm it
+// allocates nothing, except for rows that need the float64 path.
 func (j *JSD) Run(b *Batch, out *Output) (Stats, error) {
 	v, err := b.vocab()
 	if err == nil {

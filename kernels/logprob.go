@@ -227,7 +227,7 @@ func (w *worker) logProb(
 	if grad == nil {
 		return tok, false
 	}
-	// q is what was kept over the total, out = -q*scale/T; the target's own entry is 1-q without cancelling.
+	// q is the kept exponential over the total, out = -q*scale/T; the target's own entry is 1-q without cancelling.
 	l := a.dk*x - tok*math.Log2E
 	w.setFactors(0, -scale/tau*math.Exp2(a.dref-l))
 	w.scaleKept(grad)

@@ -5,13 +5,13 @@ import "math"
 // IgnoreIndex marks a row or token that is excluded from a loss.
 const IgnoreIndex = -100
 
-// Clip says what is limited to Options.ClipValue, in units of the un-normalised loss.
+// Clip names the quantity limited to Options.ClipValue, in units of the un-normalised loss.
 type Clip uint8
 
 // The clip modes.
 const (
 	ClipNone Clip = iota // nothing is limited
-	// ClipToken limits a row's loss; a limited row has no gradient.
+	// ClipToken limits a row's loss; a limited row gets no gradient.
 	ClipToken
 	// ClipElement limits each vocabulary entry's summand. At beta 0 and 1 the plain summand may be negative: the
 	// limited loss may be too, and its gradient may point the wrong way. ClipBregman has neither fault.
@@ -49,11 +49,11 @@ const (
 // Rest says what becomes of the vocabulary outside a support.
 type Rest uint8
 
-// What the rest may become.
+// Treatments of the rest.
 const (
 	// RestBucket makes it one more bucket on both sides. The loss is a lower bound of the full divergence.
 	RestBucket Rest = iota
-	// RestRenormalise leaves it out and scales both sides to 1 on the support: not a bound, and 0 for a support of one.
+	// RestRenormalise drops it and scales both sides to 1 on the support: not a bound, and 0 for a support of one.
 	RestRenormalise
 )
 

@@ -30,7 +30,7 @@ type PolicyOptions struct {
 	ClipLow, ClipHigh float64 // the ratio is held in [1-ClipLow, 1+ClipHigh]; 0 and 0 turn clipping off
 	KL                float64 // weight of the penalty to Reference, the k3 estimator; 0: none
 	Reduction         PolicyReduction
-	// Divides instead of this batch's own sum of weights, for a step made of several batches; 0: the batch's.
+	// Divides instead of this batch's own sum of weights, for a step made of several batches; 0 means the batch's.
 	Denominator float64
 }
 

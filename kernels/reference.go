@@ -9,8 +9,8 @@ import (
 // The float64 definition of every dense loss. Fast paths are tested against it and hand it the rows that float32 cannot
 // represent, so it is written for clarity and exactness, not speed.
 
-// glNodes and glWeights are the 6-point Gauss-Legendre rule on [0,1]: over a quarter, what is a distance of pi from its
-// nearest singularity is integrated to within 1e-20.
+// glNodes and glWeights are the 6-point Gauss-Legendre rule on [0,1]: over a quarter, a function at a distance of pi
+// from its nearest singularity is integrated to within 1e-20.
 var glNodes, glWeights = gaussLegendre()
 
 func gaussLegendre() (x, w [6]float64) {

@@ -400,7 +400,7 @@ func (j *JSD) firstPasses(
 	return zs, zt
 }
 
-// passKind is what a second pass computes.
+// passKind is the kind of a second pass.
 type passKind uint8
 
 const (
@@ -421,7 +421,7 @@ func (j *JSD) passOf(path *tileSet, d DType, grad bool) passKind {
 	return lossPass
 }
 
-// plan is what a row's second pass is to do.
+// plan describes a row's second pass.
 type plan struct {
 	kind passKind
 	f    tileFunc
@@ -519,8 +519,8 @@ func (j *JSD) plan(w *worker, zs, zt norm, d DType, kind passKind) plan {
 // log-odds are 2^128.
 const klLift = 1 << 32
 
-// steep is the log-odds, in log2 units, above which float32 can't represent what an entry adds to a loss of beta 0 or
-// 1, which grows with them without bound. Below it nothing is lost by treating a weight under 2^-126 as 0.
+// steep is the log-odds, in log2 units, above which float32 can't represent an entry's share of a loss of beta 0 or 1,
+// which grows with them without bound. Below it nothing is lost by treating a weight under 2^-126 as 0.
 const steep = 1 << 64
 
 // diverges reports whether the tile just processed has an entry of KL(p||q) whose log-odds exceed steep, or are
@@ -620,7 +620,7 @@ func (w *worker) addKL(d DType, k *klSums) bool {
 	return tileP < 1.2e18 && a.sumG < 1.2e18
 }
 
-// secondSums is what a second pass adds up over a row.
+// secondSums holds the sums of a second pass over a row.
 type secondSums struct {
 	loss, grad float64
 	clipped    int
@@ -664,8 +664,8 @@ func (r *row) secondPass(wantG bool) (sums secondSums, ok bool) {
 // streamFrom is the row length from which gradients bypass the caches when written.
 const streamFrom = 16384
 
-// setFactors sets what a third pass multiplies the raw gradient by, and the student's kept exponentials. The two
-// products cancel, so what rounding the one factor changes is made up for by the other, which is in two parts.
+// setFactors sets the factors by which a third pass multiplies the raw gradient and the student's kept exponentials.
+// The two products cancel, so what rounding the one factor changes is made up for by the other, which is in two parts.
 func (w *worker) setFactors(gk, qk float64) {
 	a := &w.a
 	a.gk = float32(gk)

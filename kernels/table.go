@@ -2,7 +2,7 @@ package kernels
 
 import "math"
 
-// segments is the number of pieces of a table, degree that of each piece.
+// segments is the number of pieces of a table, degree the degree of each piece.
 const (
 	segments = 32
 	degree   = 8
@@ -29,7 +29,7 @@ type piece struct {
 }
 
 // psiSlope is the derivative of psi. With an entry l(a, b) of the log-probabilities, which grows by e^c where both do
-// by c, psi is l at a or b = 0, whichever is the larger, and dl/da gives the slope on either side.
+// by c, psi is l at a or b = 0, for the larger one, and dl/da gives the slope on either side.
 func psiSlope(d2, beta float64) float64 {
 	d := d2 * math.Ln2
 	if d > 0 {
@@ -41,8 +41,8 @@ func psiSlope(d2, beta float64) float64 {
 }
 
 // fitPiece fits psi on [lo,hi] by a polynomial of degree deg: it interpolates the slope at Chebyshev nodes and
-// integrates. A segment that touches 0 is expanded about 0 with the first two coefficients exactly 0: slope(D) = D
-// h(D).
+// integrates. A segment that touches 0 is expanded about 0 with the first two coefficients exactly 0, since slope(D) =
+// D h(D).
 func fitPiece(f, slope func(float64) float64, lo, hi float64, deg int) piece {
 	if lo == 0 || hi == 0 {
 		return interpolate(slope, lo, hi, deg-1, true).integral(0)
@@ -131,9 +131,9 @@ func monomials(c polynomial, fit int) (mono polynomial) {
 	return mono
 }
 
-// rate is what an entry adds to the free gradient, in log2 units, over the student's probability. Beyond a few log2
-// units of odds it is constant where the student's side is the larger and linear where the teacher's is, so it keeps
-// its relative accuracy however far apart the sides are. For beta 0 it is over the larger probability.
+// rate is an entry's share of the free gradient, in log2 units, over the student's probability. Beyond a few log2 units
+// of odds it is constant where the student's side is the larger and linear where the teacher's is, so it keeps its
+// relative accuracy however far apart the sides are. For beta 0 it is over the larger probability.
 func rate(d2, beta float64) float64 {
 	d := d2 * math.Ln2
 	a, b := 0.0, d
@@ -187,7 +187,7 @@ type table struct {
 	// packed is the same by segment, with rate: centre, c0..c8, 0, 0, r0..r7.
 	packed *[segments][20]float32
 	// signed has wider segments on each side of 0, selected by the sign of D and by the exponent and first fraction bit
-	// of 1+|D|: signed[0] holds the centres, signed[1+i] degree i of psi, followed by those of rate; 8 for D >= 0
+	// of 1+|D|: signed[0] holds the centres, signed[1+i] degree i of psi, followed by the degrees of rate; 8 for D >= 0
 	// before 8 for D < 0. Its D is in units of signedH.
 	signed *[2*(signedDegree+1) + 1][16]float32
 	// graded is the same with 16 segments on either side, selected by the exponent and two fraction bits of 1+|D|. Its
@@ -264,7 +264,7 @@ func fold(beta float64) float32 {
 	return from
 }
 
-// limitD is the largest |D| that counts, in log2 units: beyond it the lesser side has no weight.
+// limitD is the largest |D| that counts, in log2 units: beyond it the lesser side weighs nothing.
 const limitD = 40
 
 // studentRate is the student's rate at odds of d2; the teacher's is studentRate(-d2, 1-beta).
@@ -320,7 +320,7 @@ type evenTable struct {
 	// value.
 	geometric *[geometricDegree + 2][16]float32
 	// narrow has 8 segments, chosen by the exponent and first fraction bit of 1+|D2|/4: narrow[0] the centres in units
-	// of D2/4, narrow[1+i] degree i, followed by those of rate.
+	// of D2/4, narrow[1+i] degree i, followed by the degrees of rate.
 	narrow *[2*(narrowDegree+1) + 1][8]float32
 }
 

@@ -207,7 +207,7 @@ func (c *Chooser) add(i, j int) {
 	c.pairs = append(c.pairs, Pair{Chosen: i, Rejected: j, Margin: c.score[i] - c.score[j]})
 }
 
-// reasons maps ranks back to candidates and says why each candidate in no pair was left out.
+// reasons maps ranks back to candidates and says why each candidate in no pair was not used.
 func (c *Chooser) reasons(n int) {
 	c.why = append(c.why[:0], make([]ledger.Reason, n)...)
 	const used = "used"
@@ -243,7 +243,7 @@ func byMargin(a, b Pair) int {
 	return cmp.Or(cmp.Compare(a.Chosen, b.Chosen), cmp.Compare(a.Rejected, b.Rejected))
 }
 
-// cut sorts the pairs and keeps those with the largest margins.
+// cut sorts the pairs and keeps the ones with the largest margins.
 func (c *Chooser) cut() {
 	slices.SortFunc(c.pairs, byMargin)
 	if m := c.cfg.MaxPairs; m > 0 && len(c.pairs) > m {
@@ -304,7 +304,7 @@ func (c *Chooser) widest(winners, losers int) {
 	}
 }
 
-// row is what remains of one chosen rank's pairs: those with a rejected rank below end.
+// row is the rest of one chosen rank's pairs: the ones with a rejected rank below end.
 type row struct {
 	rank   int
 	margin float64 // of its widest

@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Divergence is where two rollouts part, and what the model did in each of them afterwards.
+// Divergence is where two rollouts part, and the model's next action in each of them.
 type Divergence struct {
 	Shared int // number of messages both begin with: the prompt
 	// EndA and EndB are the indices after the last message that the model wrote in each rollout. Anything later -
@@ -17,7 +17,7 @@ type Divergence struct {
 }
 
 // Diverge finds where two rollouts of a task part; a and b are the messages of each, in order. Tool call ids are
-// ignored, because every rollout draws new ones. The reason says why there is no pair: they part at a message from the
+// ignored, because every rollout draws new ones. The reason says why no pair is found: they part at a message from the
 // environment, so the model did nothing differently there; one continues where the other ends; or they share nothing.
 func Diverge(a, b []*ttc.Node) (d Divergence, why ledger.Reason) {
 	for d.Shared < min(len(a), len(b)) && sameMessage(&a[d.Shared].Message, &b[d.Shared].Message) {
@@ -63,7 +63,7 @@ func end(nodes []*ttc.Node) int {
 	return 0
 }
 
-// Setup returns the number of messages before the first one the model wrote: what the rollout was given to start with.
+// Setup returns the number of messages before the first one the model wrote: the rollout's initial prompt.
 func Setup(nodes []*ttc.Node) int {
 	if i := slices.IndexFunc(nodes, written); i >= 0 {
 		return i
@@ -79,7 +79,7 @@ func SameSetup(a, b []*ttc.Node) bool {
 	})
 }
 
-// SameSystem reports whether two rollouts began with the same system prompt, whatever their users said.
+// SameSystem reports whether two rollouts began with the same system prompt, regardless of their users' messages.
 func SameSystem(a, b []*ttc.Node) bool {
 	return slices.EqualFunc(System(a), System(b), func(x, y *ttc.Node) bool {
 		return sameMessage(&x.Message,
@@ -98,9 +98,9 @@ func System(nodes []*ttc.Node) (out []*ttc.Node) {
 }
 
 // DivergeAtAction finds the turns in which two rollouts first act differently: before, both made the same calls and
-// read the same results. What was said in between is not compared, since each user words things in his own way. The
-// reason says why there are no such turns: the same calls had different results, or one rollout has no further action;
-// if it has none at all, the two can't be compared.
+// read the same results. Text in between is not compared, since each user words things differently. The reason says why
+// none are found: the same calls had different results, or one rollout lacks a further action; without any action, the
+// two can't be compared.
 func DivergeAtAction(a, b []*ttc.Node) (turnA, turnB int, why ledger.Reason) {
 	for why = DifferentSetup; ; why = OneGoesOn {
 		turnA, turnB = nextAction(a, turnA), nextAction(b, turnB)
@@ -119,7 +119,7 @@ func DivergeAtAction(a, b []*ttc.Node) (turnA, turnB int, why ledger.Reason) {
 	}
 }
 
-// nextAction returns the index of the first turn with calls at or after from; the number of messages if there is none.
+// nextAction returns the index of the first turn with calls at or after from, or the number of messages.
 func nextAction(nodes []*ttc.Node, from int) int {
 	for i := from; i < len(nodes); i++ {
 		if written(nodes[i]) && len(nodes[i].Message.ToolCalls) > 0 {

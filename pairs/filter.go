@@ -96,8 +96,8 @@ func isRepr(prompt string) bool {
 
 // leaks removes candidates whose prompt gives the answer away: it ends with an assistant message, or its text ends with
 // the answer, or contains an answer too long to be there by chance. A prompt that other candidates answered differently
-// was recorded without an answer, so whatever it ends with is its own ("Answer with A or B"). And if the prompt
-// contains every candidate of the turn in full, the task is to choose among them.
+// was recorded without an answer, so its ending is its own ("Answer with A or B"). And if the prompt contains every
+// candidate of the turn in full, the task is to choose among them.
 func (f *Filtered) leaks(all []ttc.Candidate, turn []int, cfg FilterConfig) []int {
 	copied := 0
 	where := make([]place, len(turn))

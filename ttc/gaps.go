@@ -17,7 +17,7 @@ const (
 	allGaps         Gaps = 1<<iota - 1
 )
 
-// gapNames are the names of the gaps in files, in the order of their bits, and what a better capture would record.
+// gapNames are the names of the gaps in files, in the order of their bits, and the content of a better capture.
 var gapNames = [...]struct{ name, cure string }{
 	{"no_tools", "the definitions of tools"},
 	{"no_system_prompt", "the system prompt"},
@@ -63,7 +63,7 @@ func (p Proofs) Names() []string {
 	return out
 }
 
-// Cure says, for people, what a capture without the gap would record. It is empty for an unknown name.
+// Cure describes a capture without the gap, for humans. It is empty for an unknown name.
 func Cure(gap string) string {
 	for _, n := range gapNames {
 		if n.name == gap {

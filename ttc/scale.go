@@ -2,7 +2,7 @@ package ttc
 
 import "math"
 
-// Scale is the range of the scores of one kind. The zero value has none.
+// Scale is the range of the scores of one kind. The zero value means an unknown range.
 type Scale struct {
 	Low, High float64
 	Known     bool // there is a score
@@ -46,7 +46,7 @@ type Scales struct {
 	Steps   map[string]Scale // of candidates, by step name
 }
 
-// mostScales bounds the step names that are distinguished. Candidates of others have no scale.
+// mostScales bounds the step names that are distinguished. Candidates of others lack a scale.
 const mostScales = 64
 
 // Add adds the scores of an example.

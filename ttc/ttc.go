@@ -41,13 +41,13 @@ type Example struct {
 	RawID    json.Raw // the id as written; nil: none
 
 	// Recorded identifies each message of the graph and its context as they were before something in the example was
-	// redacted; nil: nothing was.
+	// redacted; nil if nothing was.
 	Recorded []History
 
 	Interrupted bool // the source says that the workflow raised an exception here
 
-	// TeacherTopK is how many log-probs per token the source wants from a teacher for the example's task. 0: only the
-	// token's own; negative: no teacher; nil: unspecified.
+	// TeacherTopK is how many log-probs per token the source wants from a teacher for the example's task. 0 means only
+	// the token's own, a negative number no teacher, and nil unspecified.
 	TeacherTopK *int
 }
 
@@ -71,8 +71,8 @@ type Node struct {
 	Failure      *Failure  // what the source says about a failed call at this message, whoever speaks; nil: nothing
 }
 
-// Failure is what a source says about a failed call beside a message: a result, the turn that made the call, or a
-// user's report.
+// Failure is a source's report of a failed call next to a message: a result, the turn that made the call, or a user's
+// report.
 type Failure struct {
 	Kind string   // kind of error, in the source's words; may be empty
 	Meta json.Raw // what the source says besides the kind; nil: nothing
@@ -95,7 +95,7 @@ func (g *Graph) Branch(leaf int) []int {
 	return out
 }
 
-// Leaves returns, in order, the nodes that are no other node's parent.
+// Leaves returns, in order, the nodes without children.
 func (g *Graph) Leaves() []int {
 	inner := make([]bool, len(g.Nodes))
 	for _, n := range g.Nodes {
@@ -142,8 +142,8 @@ func (s Sampled) String() string {
 	return "unknown"
 }
 
-// Fidelity says what the recorded text of an example can honestly support. A source states what it can prove; the
-// collator may lower it but never raise it.
+// Fidelity grades the recorded text of an example. A source states a provable grade; the collator may lower it but
+// never raise it.
 type Fidelity uint8
 
 // The levels of fidelity, lowest first.
@@ -180,7 +180,7 @@ type Sampling struct {
 	Processed         bool // log-probs are from after temperature and top_p, not the model's raw ones
 }
 
-// Step is a recorded event, kept raw for builders that need what the types above leave out.
+// Step is a recorded event, kept raw for builders that need more than the types above.
 type Step struct {
 	Type string   // "TTC_END", ...
 	Name string   // payload.name
@@ -204,7 +204,7 @@ type Candidate struct {
 	Offset   int64    // byte offset of the step in the uncompressed file
 }
 
-// Prompt is what a candidate was given: a text or messages.
+// Prompt is the input of a candidate: a text or messages.
 type Prompt struct {
 	Form     PromptForm
 	Text     string         // if Form is TextPrompt; the printed value if it is OtherPrompt
@@ -221,7 +221,7 @@ const (
 	OtherPrompt // neither text nor messages; never trained on
 )
 
-// After returns the prompt as the continuation of earlier messages; a text becomes what the user says. A prompt that is
+// After returns the prompt as the continuation of earlier messages; a text becomes a user's message. A prompt that is
 // empty stays so, and one that is neither text nor messages stays as it is.
 func (p Prompt) After(earlier ...chat.Message) Prompt {
 	messages := p.Messages

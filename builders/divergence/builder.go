@@ -31,7 +31,7 @@ type Builder struct{ cfg Config }
 
 var _ builders.Builder = (*Builder)(nil)
 
-// New returns a builder, or an error that says what is wrong with its configuration.
+// New returns a builder, or an error that names the fault of its configuration.
 func New(cfg Config) (*Builder, error) {
 	if err := schema.Validate(&cfg); err != nil {
 		return nil, err
@@ -78,8 +78,8 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 	return nil
 }
 
-// comparable groups the rollouts that were given the same to start with; and of the rest, whose users word things
-// differently, those that have the system prompt and the tools in common.
+// comparable groups the rollouts with the same beginning; and of the rest, whose users word things differently, the
+// ones that share the system prompt and the tools.
 func comparable(fit []*rollout) (sets [][]*rollout) {
 	var rest []*rollout
 	for _, set := range setups(fit, (*rollout).setup, pairs.SameSetup) {
@@ -158,7 +158,7 @@ func (b *Builder) choose(g *ttc.Group, set []*rollout, lonely ledger.Reason, out
 	return nil
 }
 
-// pair makes the pair of two rollouts, or says why there is none.
+// pair makes the pair of two rollouts, or explains why it can't.
 func (b *Builder) pair(g *ttc.Group, better, worse *rollout, margin float64, out builders.Output) error {
 	p, why := diverge(better, worse)
 	if why == "" {
@@ -226,7 +226,7 @@ func (b *Builder) refused(better, worse *rollout, p parting, margin float64) led
 // countedWords counts the pairs of rollouts whose users word things differently.
 const countedWords = "worded_differently"
 
-// Remarks says what a person should know about a run of this builder, given its counters.
+// Remarks returns remarks for the user about a run of this builder, given its counters.
 func Remarks(counters map[string]int64) []string {
 	n := counters[countedWords]
 	if n == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// setups groups the rollouts that can be compared with each other, in order of each group's first. Only those whose
+// setups groups the rollouts that can be compared with each other, in order of each group's first. Only rollouts whose
 // setups have the same hash are compared: a task may have as many setups as rollouts.
 func setups(
 	all []*rollout, setup func(*rollout) xxh3.Uint128, same func(a, b []*ttc.Node) bool,
@@ -34,7 +34,7 @@ func setups(
 	return sets
 }
 
-// setup returns a hash of what the rollout was given to start with.
+// setup returns a hash of the rollout's beginning.
 func (r *rollout) setup() xxh3.Uint128 { return r.given(r.nodes[:pairs.Setup(r.nodes)]) }
 
 // system returns a hash of its system prompt and tools.

@@ -36,7 +36,7 @@ type Builder struct {
 
 var _ builders.Builder = (*Builder)(nil)
 
-// New returns a builder, or an error that says what is wrong with its configuration.
+// New returns a builder, or an error that names the fault of its configuration.
 func New(cfg Config) (*Builder, error) {
 	if err := schema.Validate(&cfg); err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (s *scratch) group(ex *ttc.Example, step string) (others int) {
 	return others
 }
 
-// tally is what a builder counts per example besides records and drops.
+// tally is a builder's counts per example besides records and drops.
 type tally struct {
 	examples, turns, candidates, pairs, single, contained int64
 	left                                                  pairs.Left

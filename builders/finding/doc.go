@@ -1,5 +1,5 @@
-// Package finding defines what a check reports about a configuration, with its place: one type for every check, printed
-// for people, as JSON, as GitHub workflow commands and as SARIF.
+// Package finding defines the findings of a check of a configuration, with their places: one type for every check,
+// printed as text, as JSON, as GitHub workflow commands and as SARIF.
 //
 // Plugin authors meet it when they open a config (plugins/sdk).
 //

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Severity says what a finding means for the run.
+// Severity is the consequence of a finding for the run.
 type Severity string
 
 // The severities. Only errors stop a run.

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// Text writes findings for people: place, code, message, the line with a caret, and the fix.
+// Text writes findings as text: place, code, message, the line with a caret, and the fix.
 func Text(w io.Writer, fs []Finding, color bool) error {
 	paint := func(code, s string) string {
 		if !color {
@@ -99,7 +99,7 @@ func encode(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// GitHub writes findings as workflow commands, which GitHub shows beside the line.
+// GitHub writes findings as workflow commands, which GitHub shows next to the line.
 func GitHub(w io.Writer, fs []Finding) error {
 	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")

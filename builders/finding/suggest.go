@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Nearest returns the candidate closest to what was written, or "" if none is close: at most a third of the longer word
+// Nearest returns the candidate closest to the given text, or "" if none is close: at most a third of the longer word
 // may differ (Damerau's edits: insert, delete, replace, swap neighbours). Case, dashes and underscores don't count.
 func Nearest(written string, candidates []string) string {
 	const maxLen = 64

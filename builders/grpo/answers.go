@@ -19,7 +19,7 @@ type answers struct {
 	tasks map[string]*answered
 }
 
-// answered is what the answers to one prompt have in common.
+// answered holds the common properties of the answers to one prompt.
 type answered struct {
 	scored
 	why    ledger.Reason // why they are left out; empty: they aren't
@@ -55,7 +55,7 @@ func (b *Builder) answersOf(g *ttc.Group) *answers {
 	return a
 }
 
-// taskOf returns what the answers to one prompt share.
+// taskOf returns the common task of the answers to one prompt.
 func taskOf(ex *ttc.Example, c *ttc.Candidate) string {
 	task := cmp.Or(ex.Task, ex.ID)
 	if c.Turn != "" {
@@ -64,7 +64,7 @@ func taskOf(ex *ttc.Example, c *ttc.Candidate) string {
 	return task
 }
 
-// unusable returns the reason to leave out an answer, if there is one.
+// unusable returns the reason to drop an answer, if there is one.
 func unusable(c *ttc.Candidate) ledger.Reason {
 	switch {
 	case c.ScoreError != "":

@@ -27,7 +27,7 @@ type Builder struct{ cfg Config }
 
 var _ builders.Builder = (*Builder)(nil)
 
-// New returns a builder, or an error that says what is wrong with its configuration.
+// New returns a builder, or an error that names the fault of its configuration.
 func New(cfg Config) (*Builder, error) {
 	if err := schema.Validate(&cfg); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 	return nil
 }
 
-// judge returns the reason to leave out a whole task, if there is one.
+// judge returns the reason to drop a whole task, if there is one.
 func (b *Builder) judge(g *ttc.Group) (why ledger.Reason, detail string) {
 	scored, equal, first := 0, true, 0.0
 	for _, ex := range g.Examples {

@@ -2,7 +2,7 @@ package grpo
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// Why a task or an answer is left out.
+// Why a task or an answer is dropped.
 const (
 	FewRollouts  ledger.Reason = "few_rollouts"
 	EqualRewards ledger.Reason = "equal_rewards"

@@ -1,9 +1,9 @@
 // Package grpo passes on rollouts with their rewards, grouped by task, for group-relative policy optimisation.
 //
-// Every rollout of a task is passed on, even one without a reward: a reward is compared with those of all scored
+// Every rollout of a task is passed on, even one without a reward: a reward is compared with the rewards of all scored
 // rollouts of the task, and having no reward is not a reward of zero. In a rollout with branches each branch is a
 // record; the branches share the reward.
 //
-// Tasks that teach nothing - too few rollouts, or all rewards equal - can be left out whole but never in part: an
+// Tasks that teach nothing - too few rollouts, or all rewards equal - can be dropped whole but never in part: an
 // advantage computed over half a group is wrong.
 package grpo

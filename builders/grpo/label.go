@@ -6,7 +6,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// labels returns what says whether a rollout of the task is good; known is false if nothing does: it has no reward, or
+// labels returns a label that judges a rollout of the task; known is false if it can't be judged: it lacks a reward, or
 // all rollouts of its task have the same, which is then neither above nor below their mean.
 func (b *Builder) labels(g *ttc.Group) func(*ttc.Example) (good, known bool) {
 	var s scored
@@ -38,7 +38,7 @@ func (s *scored) add(score float64) {
 	s.n, s.sum = s.n+1, s.sum+score
 }
 
-// label says whether a score is good: compared with those of its task, and on the scale of the whole input.
+// label says whether a score is good: compared with its task's, and on the scale of the whole input.
 func (b *Builder) label(score float64, task *scored, all ttc.Scale) (good, known bool) {
 	switch {
 	case b.cfg.GoodFrom != nil:

@@ -27,8 +27,8 @@ func (e *TooLarge) Error() string {
 		e.Channel, e.Tokens, e.Budget)
 }
 
-// Mixed is the error for rows of a channel that need different columns: the log-probs of some are known, those of
-// others aren't.
+// Mixed is the error for rows of a channel that need different columns: the log-probs of some are known, and of others
+// not.
 type Mixed struct {
 	Channel, With, Without string // With and Without are examples
 }

@@ -17,7 +17,7 @@ import (
 //	sdpo_row_weight                                              [B]    weight of a masked position; 0 without hints
 //	dpo_...                                                      as in the other step files
 
-// exampleColumns are those of both channels.
+// exampleColumns are common to both channels.
 func exampleColumns(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 	dst = rolloutColumns(dst, a)
 	return append(dst, a.lossMask(), a.floats("sdpo_row_weight", hintWeight))
@@ -39,8 +39,8 @@ func exampleKey(m *Meta) string { return strconv.Itoa(m.Run) + "/" + m.Example }
 // add adds a row of the sdpo channel.
 func (h hints) add(r *Row) { h[exampleKey(&r.Meta)] = append(h[exampleKey(&r.Meta)], r) }
 
-// take removes the row that belongs to a rollout; nil: there is none. A rollout that was cut elsewhere than its sdpo
-// row has none, for it doesn't begin like it.
+// take removes the row that belongs to a rollout, or nil. A rollout that was cut elsewhere than its sdpo row lacks one,
+// since it begins differently.
 func (h hints) take(rollout *Row) *Row {
 	key, ids := exampleKey(&rollout.Meta), rollout.Sides[0].IDs
 	i := slices.IndexFunc(h[key], func(r *Row) bool {

@@ -18,8 +18,8 @@ import (
 )
 
 // Read reads a batch back into rows, and checks everything that the file and its line say about each other: the rows,
-// assembled again, must give the file byte for byte, so every mask, position, pad, label and count is what it should
-// be. dir is the folder of the index. The error names the first thing that is wrong.
+// assembled again, must give the file byte for byte, so every mask, position, pad, label and count is right. dir is the
+// folder of the index. The error names the first fault.
 func Read(dir string, l *Line) ([]*Row, error) {
 	c := Lookup(l.Channel)
 	if c == nil {
@@ -135,7 +135,7 @@ func checkAdded(c *Channel, l *Line, rows []*Row, added map[string]tensors.Tenso
 	return nil
 }
 
-// checkCounts compares what the line says of the whole batch with its rows.
+// checkCounts compares the totals of the batch's line with its rows.
 func checkCounts(l *Line, rows []*Row) error {
 	tokens, active := int64(0), int64(0)
 	for _, r := range rows {
@@ -238,7 +238,7 @@ func items[T int64 | float32](r *reader, name string, dims int) (v []T, shape []
 	return v, t.Shape
 }
 
-// unpack rebuilds rows from a batch's tensors and its line. What it doesn't examine, compare does.
+// unpack rebuilds rows from a batch's tensors and its line. The rest is left to compare.
 func unpack(c *Channel, l *Line, all []tensors.Tensor) ([]*Row, error) {
 	r := &reader{tensors: all}
 	if l.Layout == Composer.String() {
@@ -309,7 +309,8 @@ func unpackSide(r *reader, c *Channel, l *Line, rows []*Row, side int, prefix st
 	return nil
 }
 
-// plane holds the tensors of one side of a batch, all of one size. lengths are those of packed rows; logps may be nil.
+// plane holds the tensors of one side of a batch, all of one size. lengths has the lengths of packed rows; logps may be
+// nil.
 type plane struct {
 	prefix            string
 	ids, mask, labels []int64
@@ -381,7 +382,7 @@ func (p *plane) rowIDs(i, start, n int, vocabulary int64) ([]int32, error) {
 	return ids, nil
 }
 
-// runs finds the trained runs in labels or in a mask: whatever is not off.
+// runs finds the trained runs in labels or in a mask: all positions that aren't off.
 func runs(labels []int64, off int64) (out []chat.Span) {
 	for i, v := range labels {
 		if v == off {

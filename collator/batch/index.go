@@ -11,7 +11,7 @@ import (
 )
 
 // IndexName is the file that lists the batches, under batches/. It is written last: without it the folder is
-// incomplete. StepsName, beside it, lists the step files.
+// incomplete. StepsName, in the same folder, lists the step files.
 const (
 	IndexName = "index.jsonl"
 	StepsName = "steps.jsonl"
@@ -38,7 +38,7 @@ type Line struct {
 	Examples  []string `json:"examples"`  // what row_example indexes: example ids
 	Sites     []Site   `json:"sites"`
 	RowInfo   []Meta   `json:"row_info"` // one per row
-	// Reference is the fingerprint of whatever computed the ref_ columns: model, tokenizer, template and length limit.
+	// Reference is the fingerprint of the source of the ref_ columns: model, tokenizer, template and length limit.
 	Reference string     `json:"reference,omitempty"`
 	Proof     BatchProof `json:"proof"`
 }
@@ -55,9 +55,9 @@ type Site struct {
 	Effect *Effect `json:"effect,omitempty"` // of its hint, if collator.teacher measured it
 }
 
-// Effect is what a hint does to the predictions of its target's tokens: unweighted means over these, in nats. The
-// divergence (JSD, beta 0.5) between the predictions with and without the hint is in [Lower, Upper]; the two are
-// equal if it was computed from all logits.
+// Effect is a hint's effect on the predictions of its target's tokens: unweighted means over these, in nats. The
+// divergence (JSD, beta 0.5) between the predictions with and without the hint is in [Lower, Upper]; the two are equal
+// if it was computed from all logits.
 type Effect struct {
 	Route  string  `json:"route"` // logits, dumps: from all logits; top_k: a bracket
 	Lower  float64 `json:"jsd_lower"`
@@ -74,7 +74,7 @@ func (e *Effect) Amount() string {
 	return fmt.Sprintf("%.3g to %.3g nats", e.Lower, e.Upper)
 }
 
-// BatchProof is what a batch can be checked against; the per-row part is in row_info.
+// BatchProof lets a batch be checked; the per-row part is in row_info.
 type BatchProof struct {
 	SHA256      string  `json:"sha256"`      // of the file
 	Terminators []int32 `json:"terminators"` // ids that end a turn

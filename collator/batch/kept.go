@@ -12,14 +12,14 @@ import (
 	"github.com/nat-go/nat-go/internal/fanout"
 )
 
-// Kept is what a spool has to know about a row whose encoding is stored elsewhere.
+// Kept describes to a spool a row whose encoding is stored elsewhere.
 type Kept struct {
 	Variant uint8
 	Length  [maxSides]uint32
 	Bytes   uint32 // of the encoding
 	Sum     uint64 // its xxh3, to be checked by whoever reads it
 
-	// Where it is stored, and what was not yet known about the row when it was made.
+	// Where it is stored, and the facts that were unknown when the row was made.
 	File    int   `json:"-"`
 	Offset  int64 `json:"-"`
 	Ordinal int64 `json:"-"` // position of the row's record among those collated
@@ -203,7 +203,7 @@ func (spec Spec) KeptIn(part io.Reader) iter.Seq2[*Kept, error] {
 }
 
 // WriteKept writes the batches of a part of a divided spool into the spec's folder, without an index: their lines are
-// passed to put, in order, with what they add to the counts of "channel/split".
+// passed to put, in order, with their additions to the counts of "channel/split".
 func (spec Spec) WriteKept(
 	ctx context.Context, part io.Reader, read func(*Kept) ([]byte, error),
 	put func(line []byte, key string, c Count) error,

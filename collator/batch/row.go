@@ -51,7 +51,7 @@ type Row struct {
 	Meta   Meta
 }
 
-// Meta is what is known about a row besides its tokens. Record to Flags are written to its batch's line as row_info.
+// Meta describes a row apart from its tokens. Record to Flags are written to its batch's line as row_info.
 type Meta struct {
 	Record   string   `json:"record"`              // hash of the record
 	Ordinal  int64    `json:"ordinal"`             // position of the record among those collated, from 0
@@ -85,15 +85,15 @@ type Sampling struct {
 	LogProbs    string  `json:"logprobs"` // "raw": the model's own; "processed": after temperature and top_p
 }
 
-// Scored is what the rl channel adds to a row.
+// Scored holds the rl channel's additions to a row.
 type Scored struct {
 	Reward    float64 `json:"reward"` // 0 where Null
 	Null      bool    `json:"null"`   // the rollout was not scored
 	Group     int64   `json:"group"`  // number of the task, in order of first appearance
 	Advantage float64 `json:"advantage"`
 
-	// TeacherTopK is how many log-probs per token the source wants from a teacher for the task. 0: only the token's
-	// own; negative: none; nil: as configured.
+	// TeacherTopK is how many log-probs per token the source wants from a teacher for the task. 0 means only the
+	// token's own, a negative number none, and nil the configured number.
 	TeacherTopK *int    `json:"teacher_top_k,omitempty"`
 	Teacher     *Taught `json:"teacher,omitempty"` // what a teacher said, if one was asked
 }
@@ -112,7 +112,7 @@ type Ref struct {
 	Rejected float64 `json:"rejected"`
 }
 
-// Proof is what a side can be checked against without the run. Hashes are SHA-256 in hex.
+// Proof lets a side be checked without the run. Hashes are SHA-256 in hex.
 type Proof struct {
 	Text   string `json:"text"`            // of the text that all tokens stand for
 	Target string `json:"target"`          // of the texts that the trained runs stand for, each followed by a NUL
@@ -188,8 +188,7 @@ func (r *Row) Prompts() (chosen, rejected int, same bool) {
 		len(r.Sides[1].IDs))])
 }
 
-// Encoded is a row ready for the spool. Rows are encoded by whoever makes them, in parallel; the spool takes them one
-// by one.
+// Encoded is a row ready for the spool. Rows are encoded by their makers, in parallel; the spool takes them one by one.
 type Encoded struct {
 	data    []byte
 	length  [maxSides]uint32

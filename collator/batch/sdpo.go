@@ -47,7 +47,7 @@ func (s *RowSite) PairWeight(row float32) float32 {
 	return row
 }
 
-// NoHint is the mode of a site whose hint was deliberately left out: its teacher reads what the student reads.
+// NoHint is the mode of a site whose hint was deliberately omitted: its teacher reads the student's text.
 const NoHint = "none"
 
 // sound reports whether the hint has tokens exactly if its mode says so.
@@ -95,7 +95,7 @@ func sitesOf(rows []*Row) []Site {
 	return out
 }
 
-// sitePairs makes the pair table; in the composer layout, a mask over the teacher's positions, those of the logits.
+// sitePairs makes the pair table; in the composer layout, a mask over the teacher's positions, as for the logits.
 func sitePairs(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 	if a.layout == Composer {
 		dst = append(dst, a.lossMask())
@@ -243,7 +243,7 @@ func (r *Row) teacherSites(teacher int) (out []RowSite) {
 	return out
 }
 
-// trainSites derives what is trained on an sdpo row's sides from its sites.
+// trainSites derives the trained positions of an sdpo row's sides from its sites.
 func (r *Row) trainSites() {
 	on := make([][]bool, len(r.Sides))
 	for k := range r.Sides {

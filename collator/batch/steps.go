@@ -19,7 +19,7 @@ import (
 )
 
 // A step file combines all channels of a step, as the reference composite trainer's collator returns them: the rows of
-// an rl batch, then those of an sdpo batch, all of one width, and the pairs of a dpo batch beside them. It is put
+// an rl batch, then the rows of an sdpo batch, all of one width, and the pairs of a dpo batch next to them. It is put
 // together solely from batches of equal width in the composer layout, so that it can be made again and compared.
 //
 //	input_ids attention_mask position_ids response_mask          [B,T]  rollouts, then the students of sites
@@ -72,7 +72,7 @@ func planSteps(index []Line, stepChannels []string) (steps [][]*Line) {
 
 // WriteSteps writes the step files of the batches in dir, and their list last. With byExample a row is an example:
 // batches of the channels rl and sdpo have to be in the order of the examples. It returns how many steps there are, and
-// how many rows of the channel sdpo belong to no row of a step, because the rollout was cut elsewhere or has none.
+// how many rows of the channel sdpo belong to no row of a step, because the rollout was cut elsewhere or lacks one.
 func WriteSteps(dir string, byExample bool) (steps, apart int, err error) {
 	m, err := newStepMaker(dir, byExample)
 	if err != nil {
@@ -270,7 +270,7 @@ type joint struct {
 	examples []tensors.Tensor // takes the place of parts if rows are examples
 }
 
-// part is a batch in a step: its rows come after those of earlier parts.
+// part is a batch in a step: its rows follow the rows of earlier parts.
 type part struct {
 	line *Line
 	all  map[string]tensors.Tensor

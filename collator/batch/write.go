@@ -86,7 +86,7 @@ type Spec struct {
 	Finish func(*Row) error
 }
 
-// Count is what was written for a channel and split.
+// Count counts the rows written for a channel and split.
 type Count struct {
 	Batches int64 `json:"batches"`
 	Rows    int64 `json:"rows"`
@@ -187,7 +187,7 @@ type finished struct {
 	count Count
 }
 
-// count returns what the batch of a line adds to the counts.
+// count returns the counts of the batch of a line.
 func (l *Line) count() Count { return Count{1, int64(l.Rows), l.Tokens, l.NActive} }
 
 func (p *planned) key() string { return p.channel.Name + "/" + p.split.String() }
@@ -218,7 +218,7 @@ func (spec *Spec) write(j *job, rows []*Row) (finished, error) {
 	return finished{text, l.count()}, err
 }
 
-// finish completes a batch's rows, and refuses those that its layout can't hold.
+// finish completes a batch's rows, and refuses rows that its layout can't hold.
 func (spec *Spec) finish(p *planned, rows []*Row) error {
 	for _, r := range rows {
 		if spec.Finish != nil {

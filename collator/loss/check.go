@@ -155,7 +155,7 @@ func (c *checker) cause(format string, a ...any) {
 	c.report.Causes = append(c.report.Causes, fmt.Sprintf(format, a...))
 }
 
-// whole compares the reduced loss. If the terms are given too, they say more about what is wrong.
+// whole compares the reduced loss. The terms, if given, show where the difference comes from.
 func (c *checker) whole(ours float64) {
 	c.report.Loss = Number(ours)
 	for dims := range 2 {
@@ -256,7 +256,7 @@ func (c *checker) logProbs(g *grid, from int, temperature, sign float64) ([]floa
 	return out, nil
 }
 
-// tokens reads the script's terms for a side's tokens, aligned by token; nil: not given.
+// tokens reads the script's terms for a side's tokens, aligned by token. It returns nil if the script gave none.
 func (c *checker) tokens(name string, side *Tokens) ([]float64, error) {
 	t, ok := c.yours.take("yours."+name, 2)
 	if !ok {
@@ -385,7 +385,7 @@ func (c *checker) factor(yours, ours []float64) (factor float64, ok bool) {
 	return factor, true
 }
 
-// column reads the script's per-row terms; nil: not given.
+// column reads the script's per-row terms. It returns nil if the script gave none.
 func (c *checker) column(name string, rows int) ([]float64, error) {
 	t, ok := c.yours.take("yours."+name, 1)
 	if !ok {

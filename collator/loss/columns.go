@@ -35,7 +35,7 @@ func (c *columns) find(name string) (*tensors.File, string, bool) {
 	return nil, "", false
 }
 
-// take reads a tensor with that many dimensions; false if there is none.
+// take reads a tensor with that many dimensions. It returns false if the file lacks it.
 func (c *columns) take(name string, dims int) (t tensors.Tensor, ok bool) {
 	if t, ok := c.made[name]; ok {
 		return t, c.err == nil

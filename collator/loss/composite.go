@@ -114,7 +114,8 @@ func weight(w []float32, i int) float64 {
 	return float64(w[i])
 }
 
-// Gradients receives d L / d logits; leave slices nil that are not wanted. Shapes are those of the logits, contiguous.
+// Gradients receives d L / d logits; leave slices nil that are not wanted. Slices are contiguous and have the shapes of
+// the logits.
 type Gradients struct {
 	GRPO, Chosen, Rejected, Student []float32
 }
@@ -154,7 +155,7 @@ func (m *Metrics) count(st kernels.Stats) {
 func (m *Metrics) Slow() string { return kernels.Stats{Exact: m.Exact, Active: m.Rows}.Slow() }
 
 // Composite computes the objective over one batch. step holds the denominators of the whole optimiser step; the zero
-// value means those of the batch.
+// value means the batch's own.
 func Composite(b Batch, o Options, step Step, grads *Gradients) (Metrics, error) {
 	if grads == nil {
 		grads = &Gradients{}
@@ -224,7 +225,7 @@ func (t *Tokens) predictions(side string, trained func(i int) bool) ([]int32, er
 	return targets, nil
 }
 
-// each holds the offsets that make every logit row its own sequence; rows those that make each batch row one.
+// each holds the offsets that make every logit row its own sequence; rows holds the offsets that keep batch rows whole.
 func (t *Tokens) each() []int { return ramp(t.R*t.T, 1) }
 func (t *Tokens) rows() []int { return ramp(t.R, t.T) }
 

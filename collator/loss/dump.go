@@ -21,18 +21,17 @@ type Dump struct {
 	shared bool             // sdpo: these are rl's, because the file has both channels
 }
 
-// ReadDump reads one batch file and the logits for it. The columns of the batch are those of the batch files; the
-// tensors of the logits are
+// ReadDump reads one batch file and the logits for it. The batch has the columns of a batch file; the logits are the
+// tensors
 //
 //	rl    logits [R,T,V]; ref_logprobs [R,T] where a KL penalty asks for them
-//	dpo   chosen_logits, rejected_logits [R,T,V]; ref_chosen_logps, ref_rejected_logps [R] where the batch has none
+//	dpo   chosen_logits, rejected_logits [R,T,V]; ref_chosen_logps, ref_rejected_logps [R] where the batch lacks them
 //	sdpo  student_logits, teacher_logits, each [P,V] at the pair positions or [R,T,V] of the whole side; without
 //	      teacher_logits the pair_teacher_topk_ columns of the batch or of this file are the teacher; they were
 //	      taken at temperature 1, unless pair_teacher_temperature [1] says otherwise
 //
 // A column found in both files is taken from the logits file. In the composer layout a file may have all channels of a
-// step: logits are then those of input_ids, for rl and the students of sdpo, and channels without logits are passed
-// over.
+// step: logits then belong to input_ids, for rl and the students of sdpo, and channels without logits are passed over.
 func ReadDump(file, logits *tensors.File) (*Dump, error) {
 	c := &columns{files: []*tensors.File{logits, file}}
 	d := &Dump{shapes: map[string][]int{}}
@@ -249,7 +248,7 @@ func Evaluate(dumps []*Dump, o Options, gradients bool) (Metrics, []*Gradients, 
 	return total, all, nil
 }
 
-// add combines the metrics of a micro-batch: losses are summed, the rest are means over what was counted.
+// add combines the metrics of a micro-batch: losses are summed, the rest are means over the counted tokens.
 func (m *Metrics) add(x Metrics) {
 	mean := func(a *float64, b float64, n, k int) {
 		if n+k > 0 {
@@ -312,7 +311,7 @@ func (d *Dump) Tensors(g *Gradients, prefix string) (out []tensors.Tensor) {
 	return out
 }
 
-// spread adds the gradients at the pairs to those of whole rows; without any, to zeros.
+// spread adds the gradients at the pairs to the gradients of whole rows, or to zeros without these.
 func (d *Dump) spread(student, whole []float32) []float32 {
 	v := d.SDPO.Student.Cols
 	if !d.shared || whole == nil {

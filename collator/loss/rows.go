@@ -57,7 +57,7 @@ type RowsResult struct {
 	Totals  RowsTotals
 }
 
-// Tensors returns what is written to the file.
+// Tensors returns the file's tensors.
 func (r *RowsResult) Tensors() []tensors.Tensor {
 	v := 0
 	if rows := len(r.RowLoss); rows > 0 {
@@ -189,7 +189,7 @@ func (q *RowsRequest) divergence(o kernels.Options) (interface {
 	return kernels.NewJSD(o)
 }
 
-// spoiled says which rows have no finite loss.
+// spoiled lists the rows whose loss isn't finite.
 func spoiled(st kernels.Stats, loss []float64) (out []string) {
 	first := func(is func(float64) bool) int { return slices.IndexFunc(loss, is) }
 	if st.NonFinite > 0 {

@@ -14,8 +14,8 @@ import (
 // atropos is a scored group of Atropos (ScoredData of atroposlib 0.4): the rollouts of a task as token ids. The mask
 // holds the id where the model sampled it, else -100; log-probs are 1 where masked. Nothing is shifted.
 //
-// There is no tokenizer here: a rollout qualifies only if all its messages carry ids. For others, the rl token channel
-// makes groups, which the trainer adapter pushes as well.
+// This format needs no tokenizer: a rollout qualifies only if all its messages carry ids. For others, the rl token
+// channel makes groups, which the trainer adapter pushes as well.
 var atropos = Format{
 	Name:     "atropos",
 	Service:  true,

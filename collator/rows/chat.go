@@ -9,8 +9,8 @@ import (
 
 const messagesName = "messages"
 
-// chatRows is the format everybody uses for conversations: messages, and the tools that could be called. Its readers
-// train every assistant turn, each reader in its own way, or only the last if told to (see Options.LastTurn): a
+// chatRows is the common format for conversations: messages, and the tools that could be called. Its readers train
+// every assistant turn, each reader in its own way, or only the last if configured so (see Options.LastTurn): a
 // conversation ends before its first turn that is context only.
 var chatRows = Format{
 	Name:     messagesName,

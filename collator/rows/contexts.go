@@ -7,8 +7,8 @@ import (
 )
 
 // Contexts appends a hash for each turn that the row trains, of the turn and of all that precedes it in the row, in the
-// order of the row; of a preference, those of the chosen side come first. A prompt to sample from has one hash. A row
-// must be of a format that reads back whole (see Whole).
+// order of the row; for a preference, the chosen side comes first. A prompt to sample from has one hash. A row must be
+// of a format that reads back whole (see Whole).
 func (r *Row) Contexts(h *history.Hasher, dst []ttc.History) []ttc.History {
 	at := h.Tools(r.Tools)
 	if r.Kind == builders.KindRollout {

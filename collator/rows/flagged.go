@@ -12,7 +12,7 @@ import (
 
 // axolotl is a conversation as Axolotl's chat_template data sets have it (0.19, prompt_strategies/chat_template.py),
 // with the member train in each of the assistant's messages. Axolotl reads the member that message_field_training
-// names, and without that setting none: it trains every turn then.
+// names, and without that setting no member: it trains every turn then.
 var axolotl = Format{
 	Name:     "axolotl",
 	Consumer: "Axolotl (type: chat_template, message_field_training: train)",
@@ -88,8 +88,7 @@ func (r *rowReader) flagged(key string, check func(*chat.Message) string) *Row {
 	return row
 }
 
-// flagReader returns a check of messages that takes what they have under a key for whether they are trained, and
-// appends it for each of them.
+// flagReader returns a check of messages that reads from a key of each whether it is trained, and appends the value.
 func flagReader(key string, trained *[]bool, check func(*chat.Message) string) func(*chat.Message) string {
 	return func(m *chat.Message) string {
 		ours := m.Role == "assistant" || m.Role == swiftCall

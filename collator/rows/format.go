@@ -35,7 +35,7 @@ type Options struct {
 	TextPrompt TextPrompt `json:"prompt_as"`
 	// NAT writes customizer rows exactly as NAT does: ASCII, no final newline, unknown message keys silently omitted.
 	NAT bool `json:"nat,omitempty"`
-	// LastTurn writes messages rows for a trainer that is told to train only the last turn: one row for each turn.
+	// LastTurn writes messages rows for a trainer that is set to train only the last turn: one row for each turn.
 	// Otherwise the trainer trains all of them.
 	LastTurn bool `json:"last_turn,omitempty"`
 	// Stretch lets the completion of a trl row have all turns, with what stands between them, up to the next turn that
@@ -131,8 +131,8 @@ func (f Format) LastTurnOnly() bool { return f.Lines() == messagesName }
 // second encoding of the record shows whether they are right.
 func (f Format) Whole(k builders.Kind) bool { return !slices.Contains(f.parts, k) }
 
-// Partly reports whether the rows of a record hold only a part of what the model was given, because the format has no
-// place for the rest: the tools, or the messages before the last one.
+// Partly reports whether the rows of a record hold only a part of the model's input, because the format can't hold the
+// rest: the tools, or the messages before the last one.
 func (f Format) Partly(o Options, r *builders.Resolved) bool {
 	return f.partly != nil && f.partly(o, r)
 }

@@ -15,9 +15,9 @@ import (
 // msSwift is ms-swift's own form of a conversation (4.6, docs: Custom dataset): each tool call is a message, reasoning
 // stands in the text, tools are a JSON text, and loss says whether the assistant's text or a call is trained. Messages
 // of the assistant that follow each other become one, each part with its own loss (_swift_prepare_inputs in
-// swift/template/base.py): that is how reasoning stays in the context of an answer that is trained. It has no place for
-// ids: its results are those of the calls before them, in their order. So what is read back is the record but
-// for those, and only a second encoding shows whether it is right.
+// swift/template/base.py): that is how reasoning stays in the context of an answer that is trained. It can't hold ids:
+// results belong to the calls before them, in order. So the record is read back without ids, and only a second encoding
+// shows whether it is right.
 var msSwift = Format{
 	Name:     "ms_swift",
 	Consumer: "ms-swift (swift sft)",
@@ -83,7 +83,7 @@ func (e *Encoder) msSwiftRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// msSwiftMessage appends what a message amounts to: one of ms-swift's, or several.
+// msSwiftMessage appends the message in ms-swift's form, as one message or several.
 func (e *Encoder) msSwiftMessage(dst []byte, m *chat.Message, trained bool) ([]byte, error) {
 	message := func(dst []byte, role, content string) []byte {
 		if dst[len(dst)-1] == '}' {
@@ -150,7 +150,7 @@ func (e *Encoder) inOrder(nodes []ttc.Node) error {
 	return nil
 }
 
-// msSwift reads a conversation back: calls become those of the turn that made them.
+// msSwift reads a conversation back: calls return to the turn that made them.
 func (r *rowReader) msSwift() *Row {
 	var flags []bool
 	p := r.passage("messages", flagReader("loss", &flags, plainMessage))

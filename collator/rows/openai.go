@@ -10,8 +10,8 @@ import (
 
 // openAI is the preference format of OpenAI's fine-tuning API
 // (https://platform.openai.com/docs/guides/direct-preference-optimization): both outputs are lists of assistant
-// messages (FineTunePreferenceRequestInput of API 2.3), of which the guide knows one. There is no place in them for a
-// tool's result, and so none for an answer of several turns.
+// messages (FineTunePreferenceRequestInput of API 2.3), of which the guide knows one. They can't hold a tool's result,
+// nor an answer of several turns.
 var openAI = Format{
 	Name:     "openai",
 	Service:  true,
@@ -65,7 +65,7 @@ func (r *rowReader) openAI() *Row {
 	return row
 }
 
-// openAIMessage accepts what the API does: calls whose arguments are a string, no reasoning.
+// openAIMessage accepts the API's messages: calls whose arguments are a string, no reasoning.
 func openAIMessage(m *chat.Message) string {
 	for i := range m.ToolCalls {
 		if m.ToolCalls[i].AsObject {

@@ -27,8 +27,8 @@ type Row struct {
 	Shape string
 }
 
-// Read reads a row of the format back: one line without its newline. It accepts exactly what the format's consumer
-// reads; an error names the key and what is wrong with it.
+// Read reads a row of the format back: one line without its newline. It accepts exactly the rows that the format's
+// consumer reads; an error names the key and its fault.
 func (f Format) Read(line []byte) (*Row, error) {
 	raw, err := json.Parse(line, json.Limits{})
 	if err != nil {
@@ -121,7 +121,7 @@ func (r *rowReader) values(list json.Raw) json.Raw {
 	return append(out, ']')
 }
 
-// conversation reads the messages of a demonstration; the last one is what it demonstrates.
+// conversation reads the messages of a demonstration; the last one is the demonstrated answer.
 func (r *rowReader) conversation(check func(*chat.Message) string) *Row {
 	row := &Row{Kind: builders.KindDemonstration, Prompt: r.passage("messages", check), WholePrompt: true}
 	nodes := row.Prompt.Nodes

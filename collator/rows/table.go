@@ -23,14 +23,14 @@ const tableBytes = 32 << 20
 // IsTable reports whether a file of rows is a Parquet table rather than JSON lines.
 func IsTable(file string) bool { return strings.HasSuffix(file, ".parquet") }
 
-// Contents says what the messages of some records have besides a role and text. A table's columns are declared before
-// its first row, so this must be known in advance.
+// Contents lists the fields of some records' messages besides role and text. A table's columns are declared before its
+// first row, so this must be known in advance.
 type Contents struct {
 	Rich  bool // tool calls, results with the id of their call, names, reasoning, no text
 	Tools bool // definitions of tools
 }
 
-// Note adds what a record has.
+// Note adds the fields of a record.
 func (c *Contents) Note(r *builders.Resolved) {
 	c.Tools = c.Tools || len(r.Origin.Tools) > 0
 	for _, p := range []builders.Passage{r.Prompt, r.Chosen, r.Rejected, r.Messages} {
@@ -102,7 +102,7 @@ type Table struct {
 	bytes  int
 }
 
-// NewTable starts a file for rows from one kind of record; contents describes what the records hold.
+// NewTable starts a file for rows from one kind of record; contents describes the records.
 func (f Format) NewTable(w io.Writer, k builders.Kind, o Options, has Contents) *Table {
 	s := parquet.NewSchema(f.Name, f.columns(k, columns{o, has}))
 	compressed, by := parquet.Compression(&parquet.Zstd), parquet.CreatedBy("nat-go", "1", "0")
@@ -129,7 +129,7 @@ func (t *Table) Append(line []byte) error {
 	return t.w.Flush()
 }
 
-// Close writes what remains and the footer. It doesn't close the underlying file.
+// Close writes the remaining rows and the footer. It doesn't close the underlying file.
 func (t *Table) Close() error { return t.w.Close() }
 
 // cell converts a JSON value to what its column takes.
@@ -168,7 +168,7 @@ func cell(n parquet.Node, v json.Raw) (any, error) {
 	return row, nil
 }
 
-// leaf converts a value of one column. In optional columns the library writes what is zero as null, unless it is given
+// leaf converts a value of one column. In optional columns the library writes a zero value as null, unless it is given
 // by a pointer.
 func leaf(n parquet.Node, v json.Raw) (any, error) {
 	var x any
@@ -208,11 +208,10 @@ func is[T format.LogicalTypeValue](n parquet.Node) bool {
 	return ok
 }
 
-// elementOf returns what a list holds: a list is a group "list" that repeats a group "element".
+// elementOf returns the element of a list: a list is a group "list" that repeats a group "element".
 func elementOf(list parquet.Node) parquet.Node { return list.Fields()[0].Fields()[0] }
 
-// EachTableRow calls f for each row of a Parquet file from the given number on, as one line of JSON. Nulls are left
-// out.
+// EachTableRow calls f for each row of a Parquet file from the given number on, as one line of JSON. Nulls are omitted.
 func EachTableRow(r io.ReaderAt, size, from int64, f func(n int64, line []byte) error) error {
 	in, err := table.Open(r, size)
 	if err != nil {

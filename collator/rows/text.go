@@ -8,7 +8,7 @@ import (
 )
 
 // text appends a JSON string. Texts are escaped as ASCII, as Python's json.dumps does by default, so a lone surrogate
-// in the source, which has no UTF-8 form, survives.
+// in the source, which UTF-8 can't express, survives.
 func (e *Encoder) text(dst []byte, s string) ([]byte, error) {
 	if s == "" {
 		return append(dst, `""`...), nil

@@ -107,7 +107,7 @@ func (e *Encoder) trlSide(dst []byte, name string, p *builders.Passage, role str
 }
 
 // trlDemonstration writes a row for each trained turn, with everything before it as the prompt: TRL trains the whole
-// completion. With Options.Stretch the completion goes on to the last turn before one that is context only, and the
+// completion. With Options.Stretch the completion extends to the last turn before one that is context only, and the
 // trainer has to mask the messages in it that are not the assistant's.
 func (e *Encoder) trlDemonstration(dst []byte, r *builders.Resolved) ([]byte, error) {
 	nodes, trained, err := e.demonstrated(r)

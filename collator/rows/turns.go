@@ -72,7 +72,7 @@ func masked(nodes []ttc.Node, trained []bool, i int) bool {
 	return nodes[i].Message.Role == "assistant" && !trained[i]
 }
 
-// everyTurn returns what a trainer of all assistant turns may have of a demonstration: all of it, or what comes before
+// everyTurn returns the part of a demonstration for a trainer of all assistant turns: all of it, or the messages before
 // the first turn that is context only, up to the last turn there. The turns after it are lost.
 func (e *Encoder) everyTurn(nodes []ttc.Node, trained []bool) ([]ttc.Node, error) {
 	end, n := 0, 0

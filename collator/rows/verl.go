@@ -12,20 +12,20 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// verl is what verl's RLHFDataset and MultiTurnSFTDataset read (verl 0.9, verl/utils/dataset): Parquet with one prompt
-// per task, for which the trainer itself samples answers, and Parquet with conversations.
+// verl is the format of verl's RLHFDataset and MultiTurnSFTDataset (verl 0.9, verl/utils/dataset): Parquet with one
+// prompt per task, for which the trainer itself samples answers, and Parquet with conversations.
 //
-// A conversation without tools and calls is a column of {role, content}, which verl reads as it is. Others are columns
+// A conversation without tools and calls is a column of {role, content}, which verl reads directly. Others are columns
 // of JSON: typed, Parquet would give every definition of a tool and every call's arguments the keys of all others, with
-// null where they had none, and chat templates print those. verl's own class stops at such rows; natgo.verl parses them
+// null in the gaps, and chat templates print those. verl's own class stops at such rows; natgo.verl parses them
 // (data.custom_cls).
 //
 // The messages of an RL prompt are {role, content} and nothing else. Its tools are kept in extra_info, for the file
 // that tool_config_path names, because RLHFDataset doesn't read them from rows.
 //
-// reward_model.ground_truth is what the builder put into the record's metadata under that name, with the style "rule";
-// without it the field is empty and the style is "model", so that a rule-based reward is never silently scored against
-// an empty text.
+// reward_model.ground_truth is the value in the record's metadata under that name, with the style "rule"; without it
+// the field is empty and the style is "model", so that a rule-based reward is never silently scored against an empty
+// text.
 var verl = Format{
 	Name:     "verl",
 	Consumer: "verl (RLHFDataset, MultiTurnSFTDataset)",

@@ -84,7 +84,7 @@ func columns(ctx context.Context, t asker, b *open, rep *Asked) error {
 	return nil
 }
 
-// replace replaces tensors with those of the same name.
+// replace replaces tensors with tensors of the same name.
 func replace(all []tensors.Tensor, with ...tensors.Tensor) []tensors.Tensor {
 	out := slices.DeleteFunc(slices.Clone(all), func(t tensors.Tensor) bool {
 		return slices.ContainsFunc(with, func(w tensors.Tensor) bool { return w.Name == t.Name })

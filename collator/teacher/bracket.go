@@ -10,7 +10,7 @@ const rounding = 1e-6
 // other - is spread in some unknown way over the rest of the vocabulary:
 //
 //   - taking that for a single token can only bring the two nearer, which gives the lower end;
-//   - no token counts more than ln 2 / 2 times its two probabilities, as one does that only one side has, which gives
+//   - no token counts more than ln 2 / 2 times its two probabilities, as does a token that only one side has, which gives
 //     the upper.
 //
 // The actual token is known on both sides if the server reports its log-prob beside the k best.
@@ -33,7 +33,7 @@ func bracket(student, teacher []Entry) (lower, upper float64) {
 	return max(0, lower-rounding), min(math.Ln2, upper+rounding)
 }
 
-// half is what a token with these two probabilities contributes to the JSD.
+// half returns the share of the JSD of a token with these two probabilities.
 func half(x, y float64) float64 {
 	m := (x + y) / 2
 	sum := 0.0

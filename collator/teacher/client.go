@@ -52,7 +52,7 @@ type Probe struct {
 
 const (
 	maxPause = 30 * time.Second
-	// largeAnswers is how many bytes of near-limit answers are held at once, whatever the concurrency.
+	// largeAnswers is how many bytes of near-limit answers are held at once, at any concurrency.
 	largeAnswers = 128 << 20
 )
 
@@ -167,7 +167,7 @@ func (c *Client) Check(ctx context.Context) error {
 	return nil
 }
 
-// tokens reads a server's ids for a text for which we have want ids; a few more than that are enough to tell.
+// tokens reads a server's ids for a text for which we have want ids; a few more ids show a mismatch.
 func (c *Client) tokens(body wire.Raw, want int) ([]int32, error) {
 	list, ok := body.Get("tokens")
 	if !ok || list.Kind() != wire.Array {
@@ -186,7 +186,7 @@ func (c *Client) tokens(body wire.Raw, want int) ([]int32, error) {
 	return ids, nil
 }
 
-// missing reports whether an error means that the server has no such path.
+// missing reports whether an error means that the server lacks the path.
 func missing(err error) bool {
 	var e *httpclient.Error
 	return errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed)

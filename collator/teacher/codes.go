@@ -2,7 +2,7 @@ package teacher
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// Why a sequence has no teacher log-probs, or a site no weight.
+// Why a sequence lacks teacher log-probs, or a site weighs nothing.
 const (
 	HintNoEffect       ledger.Reason = "hint_no_effect"
 	HintWrongWay       ledger.Reason = "hint_wrong_way"

@@ -39,7 +39,7 @@ func newDivergence(n int) *Divergence {
 	return d
 }
 
-// Kernel counts what the JSD kernel did.
+// Kernel counts the work of the JSD kernel.
 type Kernel struct {
 	Calls   int64   `json:"calls"`
 	Rows    int64   `json:"rows"`                   // pairs of rows of logits
@@ -56,7 +56,7 @@ type divergences struct {
 }
 
 // run computes and records the divergences of rows of logits, where row i is about pair pairs[i]. bad is the first row
-// that has no softmax, in which case nothing is recorded; otherwise -1.
+// without a softmax, in which case nothing is recorded; otherwise -1.
 func (k *divergences) run(d *Divergence, p *Pairs, pairs []int, student, teacher kernels.Matrix) (bad int, err error) {
 	n := len(pairs)
 	for _, list := range []*[]float64{&k.loss, &k.student, &k.teacher} {

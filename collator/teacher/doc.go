@@ -1,17 +1,17 @@
-// Package teacher asks a model how likely it finds given token ids, and derives what a distillation batch needs: the
+// Package teacher asks a model how likely it finds given token ids, and derives the inputs of a distillation batch: the
 // top-k log-probs at each pair position, whether a hint had an effect, and how far teacher and student differ.
 //
 // # One schema
 //
 // Every server has its own response format: vLLM and SGLang are token-aligned (entry i is the distribution that scored
 // token i, entry 0 is empty), TRL's vllm-serve is prediction-aligned over the completion. Here everything is
-// prediction-aligned, like the batches: Scores.Top[p] is what the model predicts after token p, for token p+1. Servers
+// prediction-aligned, like the batches: Scores.Top[p] is the model's prediction after token p, for token p+1. Servers
 // return k entries, or k+1 if the actual token is not among the k best; the extra one never enters the support, but is
 // kept in Scores.Token. Support ids are unique and sorted by log-prob; -inf is clamped to Floor; lengths are checked
 // against the request.
 //
 // The formats follow the servers' own sources; how each of them treats the first position, the k+1st entry and -inf is
-// described beside its reader, in protocol.go. Answers are raw log-probs, at temperature 1.
+// described at its reader, in protocol.go. Answers are raw log-probs, at temperature 1.
 //
 // # A failure costs one sequence
 //
@@ -22,9 +22,9 @@
 // # Dropped sites are reported
 //
 // Work requests columns, measures hints, and weighs by dumped logits, a batch at a time. A hint is measured on the
-// student's row with that single hint - whatever else the teacher's row has - and beside a neutral one, which the
+// student's row with that single hint, even if the teacher's row has others, and compared with a neutral one, which the
 // collator has put in the same place with the same template text: otherwise a teacher that is merely disturbed by more
-// text would pass. What is dropped - an unusable answer, a hint without effect or with the wrong one, too small a
+// text would pass. A dropped site - an unusable answer, a hint without effect or with the wrong one, too small a
 // divergence - weighs nothing (pair_weight 0, with the original weights in pair_base_weight) and is reported once, with
 // the first reason; the rows stay, since other sites share them and the files are verified as they were made.
 //

@@ -49,7 +49,7 @@ type Measured struct {
 	n   int
 }
 
-// Effect is what a hint does to the target tokens: the mean over them of log p(y | hint) - log p(y).
+// Effect is a hint's effect on the target tokens: the mean over them of log p(y | hint) - log p(y).
 type Effect struct {
 	Hint    float64
 	Control float64 // for the neutral hint; 0 if there is none
@@ -57,11 +57,11 @@ type Effect struct {
 	Lower, Upper float64 // means over the targets of the bounds of the divergence
 }
 
-// Net is the hint's effect beyond that of any text in its place.
+// Net is the hint's effect beyond the effect of any text in its place.
 func (e Effect) Net() float64 { return e.Hint - e.Control }
 
-// Judge returns the reason for dropping a site, or none: the hint must move its targets in the right direction, by at
-// least least nats per token more than the neutral one.
+// Judge returns the reason for dropping a site, or an empty string: the hint must move its targets in the right
+// direction, by at least least nats per token more than the neutral one.
 func (e Effect) Judge(d Direction, least float64) ledger.Reason {
 	switch net := float64(d) * e.Net(); {
 	case net >= least && net > 0:
@@ -243,7 +243,7 @@ func (m *Measure) judge(o *Outcome, rep *Measured) (reason ledger.Reason, detail
 }
 
 // probes returns the batch's sites as they are to be measured: one hint each, even if the teacher's row has more. A
-// second hint for one turn has no pairs, and therefore no probe.
+// second hint for one turn lacks pairs, and therefore a probe.
 func (b *open) probes() (map[int64]Probed, error) {
 	out := map[int64]Probed{}
 	site, teacher := int64(0), 0

@@ -11,7 +11,7 @@ type ScorerOptions = scorer.Options
 // ScorerProbe is a text and its ids, which the program's tokenizer is compared with.
 type ScorerProbe = scorer.Probe
 
-// ScorerSequence is what a Scorer is asked about.
+// ScorerSequence is the sequence that a Scorer scores.
 type ScorerSequence = scorer.Sequence
 
 // NewScorer checks the options. It starts nothing: the first request starts the program.

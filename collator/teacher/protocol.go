@@ -60,8 +60,8 @@ func askVLLM(o *Options, s Sequence) any {
 
 // answerVLLM reads choices[0].prompt_logprobs: one entry per token, the first null, each {id: {logprob, rank, ...}}
 // with the k best tokens and, if it is not among them, the actual token: k or k+1, in no particular order. A position
-// without its own token belongs to another sequence. (vllm/v1/engine/logprobs.py; prompt log-probs are raw, whatever
-// the temperature, and -inf is sent as -9999.)
+// without its own token belongs to another sequence. (vllm/v1/engine/logprobs.py; prompt log-probs are raw at any
+// temperature, and -inf is sent as -9999.)
 func answerVLLM(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	choice, err := element(body, "choices", 0)
 	if err != nil {
@@ -165,7 +165,7 @@ func askSGLang(o *Options, s Sequence) any {
 
 // answerSGLang reads meta_info.input_top_logprobs, one entry per token, the first null, each [[logprob, id, text],
 // ...], and input_token_logprobs, [[logprob, id, text], ...], whose ids are compared. (For the last id of its
-// vocabulary SGLang reports 0 there, as it does for the hashes that stand for images.)
+// vocabulary SGLang reports 0 there, as it does for the hashes that replace images.)
 func answerSGLang(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	if body.Kind() == wire.Array {
 		for first := range body.Elements() {

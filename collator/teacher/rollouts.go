@@ -37,10 +37,9 @@ type grid struct {
 	trained []int64 // [R,T]; nil if the batch doesn't say
 }
 
-// batch adds to an rl batch what the teacher says at every position of its rows: columns [R,T,K], the distribution of
+// batch adds to an rl batch the teacher's log-probs at every position of its rows: columns [R,T,K], the distribution of
 // the token AT t given what precedes it, aligned like all columns of the channel; nothing at t = 0 or at padding. A row
-// that could not be scored has no entries at all, and is counted. What a group asks for takes precedence over the
-// configuration.
+// that could not be scored gets no entries, and is counted. A group's request takes precedence over the configuration.
 func (w *rollouts) batch(ctx context.Context, l *batch.Line, all []tensors.Tensor) ([]tensors.Tensor, error) {
 	g, err := rolloutRows(all)
 	if err != nil {
@@ -156,7 +155,7 @@ func (w *rollouts) said(s *Sequence, r *Result, g *grid, row int) *batch.Taught 
 	return out
 }
 
-// mean is the mean log-prob of a row's trained tokens; nil if there are none, or the server doesn't report it.
+// mean is the mean log-prob of a row's trained tokens; nil without any, or if the server doesn't report it.
 func (g *grid) mean(s *Scores, row int) *float64 {
 	sum, n := 0.0, 0
 	for p, lp := range s.Token {

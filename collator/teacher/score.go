@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Floor is what a log-prob of -inf is clamped to, as in vLLM.
+// Floor replaces a log-prob of -inf, as in vLLM.
 const Floor = -9999
 
 // maxAboveOne is how far a log-prob may exceed 0 through rounding.
@@ -47,7 +47,7 @@ type Scores struct {
 	Token []float32 // log-prob of the actual token; NaN if the server didn't report it
 }
 
-// badAnswer is an unusable answer. There is no retry, since the server would say the same again.
+// badAnswer is an unusable answer. It is not retried, since the server would give it again.
 type badAnswer struct{ why string }
 
 func (e *badAnswer) Error() string { return "the teacher's answer can't be used: " + e.why }

@@ -17,8 +17,8 @@ import (
 )
 
 // Scoring has a program compute all logits at the pair positions, for both sides of each site, as many sites at a time
-// as fit in the shared memory. The logits are not kept, only what the kernel makes of them, so that a resumed run asks
-// about no site twice. A site that the program fails on is retried alone; failures are not stored.
+// as fit in the shared memory. The logits are not kept, only the kernel's results, so that a resumed run asks about no
+// site twice. A site that the program fails on is retried alone; failures are not stored.
 type Scoring struct {
 	Program     *scorer.Scorer
 	Command     []string // what the answers depend on besides the tokens
@@ -29,7 +29,7 @@ type Scoring struct {
 	rep Scored
 }
 
-// Scored counts what the program was asked.
+// Scored counts the requests to the program.
 type Scored struct {
 	Model    string  `json:"model,omitempty"` // as the program calls it
 	Vocab    int     `json:"vocab,omitempty"`

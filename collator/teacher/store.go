@@ -52,7 +52,7 @@ func (c *Client) key(s Sequence) string {
 
 func (st store) path(key string) string { return filepath.Join(st.dir, key[:2], key) }
 
-// read returns what is stored under a key. A damaged file counts as missing.
+// read returns the answer stored under a key. A damaged file counts as missing.
 func (st store) read(key string) ([]byte, bool) {
 	if st.dir == "" {
 		return nil, false

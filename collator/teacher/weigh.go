@@ -14,7 +14,7 @@ import (
 // BaseWeight is the column with a batch's original pair weights, once Work has set others.
 const BaseWeight = batch.BaseWeight
 
-// Weighing says where the full logits at the pair positions come from, and what they are used for.
+// Weighing says where the full logits at the pair positions come from, and how they are used.
 type Weighing struct {
 	// Folder with one file per batch, under the batch's name, with student_logits and teacher_logits [P, V].
 	Dumps    string

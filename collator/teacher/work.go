@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Work is what is done to the sdpo batches of a folder, in this order. A site that is dropped on the way weighs nothing
+// Work lists the steps for the sdpo batches of a folder, in order. A site that is dropped on the way weighs nothing
 // from then on, and is reported once, with the first reason.
 type Work struct {
 	Client   *Client   // supplies the top-k columns; nil: none, or the mixture does
@@ -51,7 +51,7 @@ func (r *Report) Kept() int {
 }
 
 // Run does the work on every sdpo batch in a batches folder, and rewrites the index. It can be run again: stored
-// answers are not requested twice, and weights are set from the original ones, which are stored beside them. If it is
+// answers are not requested twice, and weights are set from the original ones, which are stored too. If it is
 // interrupted, the index stays as it was and the batches rewritten so far don't agree with it; running it again repairs
 // that.
 func (w *Work) Run(ctx context.Context, dir string) (*Report, error) {
@@ -132,7 +132,7 @@ func (p *pass) sites(ctx context.Context, l *batch.Line, all []tensors.Tensor) (
 	return b.tensors(), nil
 }
 
-// asked returns whom to ask; nil: nobody.
+// asked returns the scorer to ask; it returns nil if there is nothing to ask.
 func (w *Work) asked() asker {
 	switch {
 	case w.Mixture != nil:

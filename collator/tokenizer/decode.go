@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// byteTexts has the text of each id of a byte-level vocabulary: the bytes that the characters of its token stand for.
+// byteTexts has the text of each id of a byte-level vocabulary: the bytes encoded by the characters of its token.
 type byteTexts struct {
 	all []byte
 	end []int32 // of each id's text in all; the one before ends where it begins

@@ -23,7 +23,7 @@ const (
 	CodeRequestTooLarge = "request_too_large"        // a line of input is too long
 )
 
-// Error is a refusal with a code for programs and a message for people.
+// Error is a refusal with a code for programs and a message for humans.
 type Error struct {
 	Code    string
 	Message string

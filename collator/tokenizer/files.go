@@ -24,7 +24,7 @@ const (
 	MaxTemplates      = 64        // named chat templates
 )
 
-// Config is what a tokenizer folder says besides tokenizer.json.
+// Config is the configuration in a tokenizer folder apart from tokenizer.json.
 type Config struct {
 	// Special holds the named special tokens in the order Hugging Face lists them
 	// (bos_token, eos_token, unk_token, sep_token, pad_token, cls_token,
@@ -72,7 +72,7 @@ func (c *Config) Template(name string) (Template, bool) {
 // specialNames in the order of transformers' SpecialTokensMixin.
 var specialNames = []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}
 
-// ReadConfig reads the files beside tokenizer.json in a Hugging Face folder: tokenizer_config.json,
+// ReadConfig reads the files next to tokenizer.json in a Hugging Face folder: tokenizer_config.json,
 // special_tokens_map.json in folders old enough that the former lists no added tokens, chat_template.jinja (which takes
 // precedence over a template in the config, as in transformers), chat_template.json and
 // additional_chat_templates/*.jinja. A folder without any of them gives an empty Config. It needs no library.
@@ -108,8 +108,8 @@ func ReadConfig(dir string) (*Config, error) {
 }
 
 // addedTokens lists what transformers adds to the tokenizer when it opens a folder: every entry of
-// added_tokens_decoder, by index, whose flags take precedence over those in tokenizer.json; an entry is also special if
-// it has one of the special names. (PreTrainedTokenizerFast.__init__)
+// added_tokens_decoder, by index, whose flags take precedence over the flags in tokenizer.json; an entry is also
+// special if it has one of the special names. (PreTrainedTokenizerFast.__init__)
 func (c *Config) addedTokens(raw json.RawMessage) ([]addedToken, error) {
 	var decoder map[string]addedToken
 	if raw != nil {
@@ -324,7 +324,7 @@ func FileNames() []string {
 }
 
 // locate finds the tokenizer.json that a path refers to: one in the folder, or the file itself. Only a file called
-// tokenizer.json brings along the configuration beside it, since the folder of a file with another name may be
+// tokenizer.json brings along the configuration next to it, since the folder of a file with another name may be
 // unrelated.
 func locate(path string) (file, dir string, err error) {
 	info, err := os.Stat(path)

@@ -48,7 +48,7 @@ var unescapeNUL = strings.NewReplacer(
 ).Replace
 
 // unmapSpan maps a span of the escaped text to one of the text. An end within an escape maps to the end of the
-// character it stands for.
+// character it encodes.
 func unmapSpan(s chat.Span, offsets []int) chat.Span {
 	start, end := offsets[s.Start], offsets[s.End]
 	if s.End > 0 && offsets[s.End-1] == end {
@@ -74,8 +74,8 @@ func replaceMatch(regex, to string) replaceStep {
 	return replaceStep{"Replace", map[string]string{"Regex": regex}, to}
 }
 
-// nulNormalizer turns the first character of an escape into what it stands for and drops the second. Replacing the
-// pair at once would give the result the second one's offset, and a text that starts with an escape would no longer
+// nulNormalizer turns the first character of an escape into the character it encodes and drops the second. Replacing
+// the pair at once would give the result the second one's offset, and a text that starts with an escape would no longer
 // start at 0, which is where Metaspace's "first" prepends.
 func nulNormalizer(raw json.RawMessage) json.RawMessage {
 	steps := []any{

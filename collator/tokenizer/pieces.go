@@ -9,9 +9,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// pieces encodes segments piece by piece and remembers the pieces, so that of a new text only new words reach the
-// library. A byte-level BPE encodes each word by itself, and a regular expression says what a word is. A piece is one
-// or more whole words: it ends between two characters that no word of any known expression holds together.
+// pieces encodes segments piece by piece and remembers the pieces, so only the new words of a text reach the library. A
+// byte-level BPE encodes each word by itself, and a regular expression defines a word. A piece is one or more whole
+// words: it ends between two characters that no word of any known expression holds together.
 type pieces struct {
 	digits int     // the most digits of a word; 0 for GPT-2's words: no limit, and a space may precede them
 	added  *finder // the added tokens that are not special; nil if there are none
@@ -153,7 +153,7 @@ func overlap(a, b string) bool {
 	return false
 }
 
-// class is what a byte is to the known expressions.
+// class is a byte's class in the known expressions.
 type class uint8
 
 const (

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits on what a tokenizer.json may demand of the library.
+// Limits on the demands of a tokenizer.json on the library.
 const (
 	maxVocab          = 8 << 20  // entries in the model's vocabulary
 	maxAddedTokens    = 1 << 20  // entries of added_tokens
@@ -139,8 +139,8 @@ func (s *shape) readModel() error {
 	return nil
 }
 
-// packVocabulary keeps the tokens of a vocabulary in one string. As separate objects they would be most of what the
-// garbage collector visits in a run, every time.
+// packVocabulary keeps the tokens of a vocabulary in one string. As separate objects they would be most of the garbage
+// collector's work in a run, every time.
 func packVocabulary(vocab map[string]int32) map[string]int32 {
 	tokens := slices.Collect(maps.Keys(vocab))
 	all := strings.Join(tokens, "")
@@ -175,9 +175,9 @@ func (s *shape) checkMerges(prefix string) error {
 	return nil
 }
 
-// add appends the tokens that a folder's configuration adds, as transformers does: those of added_tokens_decoder, then
-// named special tokens that were not listed. A token that is special only by name counts as special here too: typed by
-// a user, it must stay text like the others.
+// add appends the tokens that a folder's configuration adds, as transformers does: first the entries of
+// added_tokens_decoder, then named special tokens that were not listed. A token that is special only by name counts as
+// special here too: typed by a user, it must stay text like the others.
 func (s *shape) add(config *Config) error {
 	var list []json.RawMessage
 	if raw := s.parts["added_tokens"]; raw != nil {

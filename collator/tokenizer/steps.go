@@ -245,7 +245,7 @@ func quantifier(pattern string, i int) (unbounded bool, end, count int) {
 	return strings.HasSuffix(body, ","), i + length, count
 }
 
-// classEnd returns the index of the "]" that closes the class opened at i; -1 if there is none.
+// classEnd returns the index of the "]" that closes the class opened at i, or -1.
 func classEnd(pattern string, i int) int {
 	depth := 0
 	for ; i < len(pattern); i++ {

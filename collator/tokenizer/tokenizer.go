@@ -10,9 +10,9 @@ import (
 // MaxTextBytes is the length of the longest text that Encode and EncodeRow accept.
 const MaxTextBytes = 64 << 20
 
-// Encoding is a text as tokens. Offsets[i] is the part of the text that token i stands for, in bytes of UTF-8; tokens
-// added by a post-processor or by padding have {0, 0}. For a character split over several byte-level tokens, each of
-// them reports the whole character, as Hugging Face does.
+// Encoding is a text as tokens. Offsets[i] is the part of the text that token i covers, in bytes of UTF-8; tokens added
+// by a post-processor or by padding have {0, 0}. For a character split over several byte-level tokens, each of them
+// reports the whole character, as Hugging Face does.
 type Encoding struct {
 	IDs     []int32     // [n]
 	Offsets []chat.Span // [n]
@@ -23,7 +23,7 @@ func (e *Encoding) Reset() { e.IDs, e.Offsets = e.IDs[:0], e.Offsets[:0] }
 
 // Options determine how Encode treats special tokens.
 type Options struct {
-	// AddSpecial adds what the file's post-processor adds ([CLS], a BOS).
+	// AddSpecial adds the tokens of the file's post-processor ([CLS], a BOS).
 	AddSpecial bool
 	// ParseSpecial turns look-alikes in the text into special tokens, as Hugging Face does by default. If it is off,
 	// they are encoded as plain text (encode_special_tokens in the library).
@@ -39,7 +39,7 @@ type Special struct {
 
 // Tokenizer is a loaded tokenizer. It is safe for concurrent use.
 type Tokenizer struct {
-	// Config is what was found beside tokenizer.json; empty if that was loaded alone.
+	// Config is the configuration found next to tokenizer.json; empty if that was loaded alone.
 	Config *Config
 
 	shape       *shape

@@ -22,7 +22,7 @@ func (d *decoder) token(id int32) (string, error) {
 	return text, err
 }
 
-// adds returns what the n tokens from i on add to a text.
+// adds returns the text of the n tokens from i on.
 type adds func(ids []int32, i, n int) (string, error)
 
 // alone suits tokenizers whose tokens are bytes: a token adds the same text wherever it occurs.
@@ -33,8 +33,7 @@ func (d *decoder) alone(ids []int32, i, n int) (string, error) {
 	return d.decode(ids[i : i+n])
 }
 
-// after suits others as well: what a token adds depends on the one before it, since a space is dropped at the
-// beginning.
+// after suits others as well: a token's text depends on the one before it, since a space is dropped at the beginning.
 func (d *decoder) after(ids []int32, i, n int) (string, error) {
 	if i == 0 {
 		return d.alone(ids, i, n)
@@ -47,8 +46,8 @@ func (d *decoder) after(ids []int32, i, n int) (string, error) {
 	return strings.TrimPrefix(text, before), err
 }
 
-// spans returns the position of each token in the text, or nil if what the tokens add doesn't make up the text. Tokens
-// that share a character share its position.
+// spans returns the position of each token in the text, or nil if the tokens' texts don't make up the text. Tokens that
+// share a character share its position.
 func (d *decoder) spans(ids []int32, whole string, add adds) ([][2]int, error) {
 	spans, at := make([][2]int, len(ids)), 0
 	for i := 0; i < len(ids); {

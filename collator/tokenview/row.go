@@ -185,7 +185,7 @@ func (v *Row) measured(dir string, l *batch.Line, first int) error {
 	return nil
 }
 
-// Look is how a row or site is printed for people.
+// Look is the style in which a row or site is printed.
 type Look struct {
 	Colour bool
 	Width  int  // columns; 0: no wrapping
@@ -195,8 +195,8 @@ type Look struct {
 // folded is how many lines of an untrained run of tokens are shown unless it is printed in full.
 const folded = 4
 
-// Print writes a row for people: a new line each time the owner or the reason changes, trained text marked with >,
-// optionally in colour: trained text green, filler and what was left out yellow, the rest dim.
+// Print writes a row as text: a new line each time the owner or the reason changes, trained text marked with >,
+// optionally in colour: trained text green, filler and omitted text yellow, the rest dim.
 func (v *Row) Print(w io.Writer, l Look) error {
 	m := &v.Meta
 	line := fmt.Sprintf("%s row %d: example %s, messages %v, ids %s, on_policy %s",
@@ -225,7 +225,7 @@ func (s *Side) Print(w io.Writer, l Look) error {
 	return out.err
 }
 
-// taught says what a teacher said about a rollout, or why it said nothing; empty if none was asked.
+// taught summarises a teacher's answer about a rollout, or why it is missing; empty if no teacher was asked.
 func taught(s *batch.Scored) (said string) {
 	switch {
 	case s == nil:

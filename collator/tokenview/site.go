@@ -36,14 +36,14 @@ type Part struct {
 	JSD []float32 `json:"jsd,omitempty"`
 }
 
-// What a part of a site is.
+// The kinds of parts of a site.
 const (
 	Context = "context"
 	Hint    = "hint"
 	Target  = "target"
 )
 
-// shown is the smallest divergence, in nats, that is printed beside a token.
+// shown is the smallest divergence, in nats, that is printed next to a token.
 const shown = 0.01
 
 // siteContext is how many tokens before the hint are shown.
@@ -100,7 +100,7 @@ func ReadSite(dir string, n int, tok *tokenizer.Tokenizer) (*Site, error) {
 	return nil, fmt.Errorf("%s: the line lists a site that is in no row", found.File)
 }
 
-// divergences returns those of a site's pairs, in order, if the batch has them.
+// divergences returns the divergences of a site's pairs, in order, if the batch has them.
 func divergences(dir string, l *batch.Line, site int) (jsd []float32, err error) {
 	file, err := tensors.OpenFile(filepath.Join(dir, filepath.FromSlash(l.File)))
 	if err != nil {
@@ -191,8 +191,8 @@ func (v *Site) fill(r *batch.Row, tok *tokenizer.Tokenizer, jsd []float32) error
 	return nil
 }
 
-// Print writes a site for people: student and teacher aligned, the hint marked with + (yellow), the target with >
-// (green). Positions are those of the tokens; the logits that predict a token are one position earlier.
+// Print writes a site as text: student and teacher aligned, the hint marked with + (yellow), the target with > (green).
+// Positions are token positions; the logits that predict a token are one position earlier.
 func (v *Site) Print(w io.Writer, l Look) error {
 	out := &printer{w: terminal.For(w), Look: l}
 	wording := "placed as " + v.Site.Mode

@@ -25,7 +25,7 @@ type dialect struct {
 	halts       []string // those at which sampling stops; the others may be within a turn
 	next        string   // what follows a call that the template does not terminate; empty if it terminates calls
 	stops       stops
-	// If there is no terminator: what the template writes after a turn whatever follows, longest first.
+	// Without a terminator: the texts that the template writes after every turn, longest first.
 	closings []string
 	silent   *pyvalue.Dict // the variables that turn thinking off, and so change the prompt; nil if there are none
 	off      string        // the generation prompt with that filler
@@ -33,8 +33,8 @@ type dialect struct {
 	rawArguments bool // see Renderer.RawArguments
 }
 
-// stops are what ends a turn that the template leaves open at the end of a conversation: whatever appears there once
-// the conversation continues (GLM ends a turn with the next role's header). Empty if unknown.
+// stops end a turn that the template leaves open at the end of a conversation: the texts that appear there once the
+// conversation continues (GLM ends a turn with the next role's header). Empty if unknown.
 type stops struct{ final, call string }
 
 // switched returns the dialect with thinking switched off.
@@ -84,8 +84,8 @@ var (
 const tool = `[{"type":"function","function":{"name":"` + toolName + `","description":"d",` +
 	`"parameters":{"type":"object","properties":{"k":{"type":"string","description":"k"}},"required":["k"]}}}]`
 
-// learn renders tiny conversations, with or without a tool definition. Whatever the template refuses is missing from
-// its dialect.
+// learn renders tiny conversations, with or without a tool definition. A conversation that the template refuses is
+// missing from its dialect.
 func learn(r *Renderer, tools bool) *dialect {
 	d := &dialect{}
 	p := prober{Renderer: r}
@@ -101,7 +101,7 @@ func learn(r *Renderer, tools bool) *dialect {
 	d.learnOpeners(p)
 	d.learnTerminators(p)
 	d.learnHalts(p)
-	// With another model's tokenizer: say what it would have to know.
+	// With another model's tokenizer, name the tokens that it lacks.
 	if len(d.terminators) == 0 && len(p.marks.tokens) > 0 {
 		other := *r
 		other.marks = newMarks(nil)
@@ -223,8 +223,8 @@ func (d *dialect) learnPrompts(p prober) {
 	})
 }
 
-// learnFixedPrompt handles templates that end every conversation with a generation prompt, requested or not: what they
-// show of a turn begins with it. Those whose prompt is one special token don't have one that can be found (Mistral's).
+// learnFixedPrompt handles templates that end every conversation with a generation prompt, requested or not: a turn's
+// text begins with it. A prompt that is one special token can't be found (Mistral's).
 func (d *dialect) learnFixedPrompt(p prober) {
 	open, ok1 := p.try(true, ask)
 	whole, ok2 := p.try(false, ask, answer)
@@ -268,7 +268,7 @@ func (d *dialect) learnHeader(p prober) {
 		// The longest prefix of the header that appears between question and answer.
 		for n := len(d.header); n > 0; n-- {
 			if strings.Contains(res.Text[from:to], d.header[:n]) {
-				// a call may have no header at all.
+				// a call may lack a header.
 				if begun := p.marks.whole(d.header[:n]); n < len(d.header) &&
 					(ms[1].ToolCalls == nil || p.marks.in(begun)) {
 					d.header = begun
@@ -279,7 +279,7 @@ func (d *dialect) learnHeader(p prober) {
 	}
 }
 
-// learnOpeners finds where turns start if the template has no generation prompt: Mistral's continue right after
+// learnOpeners finds where turns start if the template lacks a generation prompt: Mistral's continue right after
 // [/INST].
 func (d *dialect) learnOpeners(p prober) {
 	if d.header != "" {
@@ -351,7 +351,7 @@ func (d *dialect) stopIn(after string) string {
 	return ""
 }
 
-// learnCall learns how a call begins and ends, and what comes before a result.
+// learnCall learns how a call begins and ends, and the text before a result.
 func (d *dialect) learnCall(p prober, written bool) {
 	end, ok1 := p.try(false, ask, call)
 	middle, ok2 := p.try(false, ask, call, result)

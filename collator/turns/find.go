@@ -37,7 +37,7 @@ func (t Turn) Shifted(by int) Turn {
 func (t *Turn) Terminated() bool { return t.Body < t.End }
 
 // Shows reports whether a turn shows all of its message: its content, if that is not blank, and each of its calls. A
-// template may show only the first call, or omit text beside calls.
+// template may show only the first call, or omit text next to calls.
 func (t *Turn) Shows(c *Conversation, res *template.Result) bool {
 	d := c.Messages[t.Message].Dict()
 	content, _ := d.GetStr("content")
@@ -68,7 +68,7 @@ func (e *NotFound) Error() string {
 	return fmt.Sprintf("the assistant's message %d can't be found in the rendered text: %s", e.Message, e.Why)
 }
 
-// origins tells where the bytes of a render come from.
+// origins maps the bytes of a render to their sources.
 type origins struct {
 	text  string
 	spans []template.Span // of fields, without roles
@@ -115,7 +115,7 @@ func (o *origins) own(from, to int) bool {
 	return i == len(o.spans) || o.spans[i].Start >= to
 }
 
-// find returns the first position in [from, limit) at which s appears as the template's own text; -1 if there is none.
+// find returns the first position in [from, limit) at which s appears as the template's own text, or -1.
 func (o *origins) find(s string, from, limit int) int {
 	if s == "" {
 		return -1
@@ -151,7 +151,7 @@ func Template(res *template.Result) []chat.Span {
 	return out
 }
 
-// Find finds the turns of all assistant messages in a render of c. The error is that of the first turn it doesn't find.
+// Find finds the turns of all assistant messages in a render of c. The error names the first turn that it doesn't find.
 func (r *Renderer) Find(c *Conversation, res *template.Result) ([]Turn, error) {
 	found, lost := r.FindEach(c, res)
 	if len(lost) > 0 {
@@ -288,7 +288,7 @@ func (d *dialect) find(o *origins, i, from int) (Turn, *NotFound) {
 	return t, nil
 }
 
-// opened finds the turn of message i if the template has no generation prompt.
+// opened finds the turn of message i if the template lacks a generation prompt.
 func (d *dialect) opened(o *origins, i, from int) (Turn, *NotFound) {
 	limit, mine := o.first(i, from)
 	t := Turn{Message: i, Start: -1, Thinking: true}
@@ -310,7 +310,7 @@ func (d *dialect) opened(o *origins, i, from int) (Turn, *NotFound) {
 	return t, nil
 }
 
-// bare finds a turn without a header that follows given, what the model was given.
+// bare finds a turn without a header that follows given, the model's input.
 func (d *dialect) bare(o *origins, t *Turn, i, from int, given string) bool {
 	at := len(given)
 	k := o.after(at)
@@ -346,9 +346,9 @@ func (d *dialect) headerOf(o *origins, i, from int) (int, *NotFound) {
 	}
 }
 
-// first returns where the text of message i starts, after from; for a message without text, where that of the next one
-// does. Templates look up the name of a result's function in the call, possibly in a later call that reuses the id: a
-// name alone counts only if nothing else of the message is shown.
+// first returns where the text of message i starts, after from; for a message without text, where the text of the next
+// one starts. Templates look up the name of a result's function in the call, possibly in a later call that reuses the
+// id: a name alone counts only if nothing else of the message is shown.
 func (o *origins) first(i, from int) (at int, mine bool) {
 	at = -1
 	for k := o.after(from); k < len(o.spans); k++ {
@@ -446,8 +446,8 @@ func (o *origins) arguments(k, message int) int {
 	return -1
 }
 
-// terminator finds the first terminator between from and limit. If there is none, the turn ends at the next header or
-// at the end of the text.
+// terminator finds the first terminator between from and limit. Without one, the turn ends at the next header or at the
+// end of the text.
 func (d *dialect) terminator(o *origins, message, from, limit int) (start, end int) {
 	start = -1
 	if at := o.find(d.next, from, limit); at >= 0 {

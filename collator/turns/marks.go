@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// marks finds special tokens in text: those of a tokenizer or, without one, whatever looks like one.
+// marks finds special tokens in text: the tokenizer's or, without a tokenizer, any text that looks like one.
 type marks struct {
 	first   [256]bool // bytes with which a special token can begin
 	lengths []int     // of the tokens, longest first
@@ -68,7 +68,7 @@ func (m *marks) all(s string) (out []string) {
 	return out
 }
 
-// next returns the range of the first special token in s; false if there is none.
+// next returns the range of the first special token in s. It returns false without one.
 func (m *marks) next(s string) (start, end int, ok bool) {
 	m.each(s, func(a, b int) bool {
 		start, end, ok = a, b, true

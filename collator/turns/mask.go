@@ -3,7 +3,7 @@ package turns
 import "github.com/nat-go/nat-go/ttc/chat"
 
 // Trained lists the trained byte ranges of the turns: their spans without filler. Turns for which keep is false are
-// left out; a nil keep keeps all.
+// omitted; a nil keep keeps all.
 func Trained(turns []Turn, keep func(*Turn) bool) (out []chat.Span) {
 	for i := range turns {
 		t := &turns[i]
@@ -25,9 +25,9 @@ func Trained(turns []Turn, keep func(*Turn) bool) (out []chat.Span) {
 }
 
 // Tokens maps byte ranges, sorted and disjoint, to runs of the tokens that overlap them; zero-width tokens overlap
-// nothing. straddle is the first token that is also outside the range it overlaps, or -1: its id is not what the
-// model saw on one side of the edge and sampled on the other. Tokens appends one run per range to dst, empty if no
-// token overlaps it.
+// nothing. straddle is the first token that is also outside the range it overlaps, or -1: the model didn't see its id
+// on one side of the edge and sample it on the other. Tokens appends one run per range to dst, empty if no token
+// overlaps it.
 func Tokens(dst []chat.Span, offsets []chat.Span, ranges []chat.Span) (runs []chat.Span, straddle int) {
 	straddle = -1
 	t := 0

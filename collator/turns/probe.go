@@ -22,7 +22,7 @@ const (
 	Refused Fate = "refused" // the template raises
 )
 
-// Report describes what a template does.
+// Report describes how a template behaves.
 type Report struct {
 	Template string `json:"template"` // "sha256:..." of its source
 
@@ -72,7 +72,7 @@ type Switch struct {
 type Place struct {
 	Fate Fate `json:"fate"`
 	// Splice says that the text with the message is the text without it plus one piece: a hint there changes nothing
-	// else of what the model saw.
+	// else in the model's input.
 	Splice bool `json:"splice"`
 }
 
@@ -112,14 +112,14 @@ type probing struct {
 	until time.Time
 }
 
-// maxProbe is how long a template may take: those that models have take milliseconds.
+// maxProbe is the time limit for a template: models' templates take milliseconds.
 const maxProbe = 20 * time.Second
 
 var errSlow = fmt.Errorf("it takes more than %v to find out what the template does: does a value in it, or a loop, grow?", maxProbe)
 
-// Probe finds out what a template does. It renders tiny conversations with unique texts and reads the origin of every
-// byte of the result: a template is judged by what it does, not by its name. The error is a *template.Error
-// for a template that doesn't compile.
+// Probe finds out how a template behaves. It renders tiny conversations with unique texts and reads the origin of every
+// byte of the result: a template is judged by its output, not by its name. The error is a *template.Error for a
+// template that doesn't compile.
 func Probe(source string, s Settings) (*Report, error) {
 	r, err := New(source, s)
 	if err != nil {
@@ -237,7 +237,7 @@ func (p *probing) prompt(rep *Report) {
 	rep.NoThink = p.noThink(open.Text)
 }
 
-// noThink finds the variable that turns thinking off, by what it changes in an open conversation.
+// noThink finds the variable that turns thinking off, by its changes to an open conversation.
 func (p *probing) noThink(open string) *Switch {
 	for _, name := range switches {
 		vars := &pyvalue.Dict{}

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// WriteText prints a report for a person.
+// WriteText prints a report as text.
 func (rep *Report) WriteText(w io.Writer) error {
 	var b strings.Builder
 	line := func(label, format string, a ...any) {

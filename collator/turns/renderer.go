@@ -36,8 +36,8 @@ type Settings struct {
 	Vars   *pyvalue.Dict // template variables: special tokens, enable_thinking, ...; may be nil
 	Now    time.Time     // what strftime_now returns; zero: template.DefaultNow
 	Limits template.Limits
-	// Special holds the texts of the tokenizer's special tokens, one of which ends a turn. Empty: whatever looks like
-	// one.
+	// Special holds the texts of the tokenizer's special tokens, one of which ends a turn. If empty, any text that
+	// looks like one counts.
 	Special []string
 }
 
@@ -88,12 +88,12 @@ func (r *Renderer) With(s Settings) *Renderer {
 	return newRenderer(r.tmpl, r.fingerprint, m, s)
 }
 
-// Silent returns the renderer with thinking switched off; nil if the template has no switch or it is off already.
+// Silent returns the renderer with thinking switched off; nil if the template lacks a switch or it is off already.
 func (r *Renderer) Silent() *Renderer { return r.silent }
 
 // Cut returns the renderer for turns that the template shows without the end of the generation prompt, even at the end
-// of a conversation: the prompt opens a thought that a turn without one doesn't have. What the model is given then
-// continues where the row has the turn.
+// of a conversation: the prompt opens a thought that a turn without one doesn't have. The model's input then continues
+// where the row has the turn.
 func (r *Renderer) Cut() *Renderer { return r.cut }
 
 // Cuts reports whether this is such a renderer.
@@ -156,7 +156,7 @@ func values(ms []chat.Message, rawArguments bool) ([]pyvalue.Value, error) {
 	return template.Conversation(ms)
 }
 
-// Conversation is what is rendered.
+// Conversation is the input of a render.
 type Conversation struct {
 	Messages []pyvalue.Value // as made by template.Conversation or template.ParseMessages
 	Tools    pyvalue.Value

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// steadiness is what is known about how a template shows the history of plain conversations.
+// steadiness records how a template shows the history of plain conversations.
 type steadiness struct{ texts, calls bool }
 
 // learnSteadiness renders small conversations of several rounds and looks at every turn.

@@ -6,7 +6,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat/template"
 )
 
-// Stop ends the last turn of a finished conversation if the template leaves it open: whatever would end it if the
+// Stop ends the last turn of a finished conversation if the template leaves it open: the text that would end it if the
 // conversation continued is appended to the render as the template's own text, and anything after the turn is cut off.
 // It does nothing if the conversation is open, the turn has ended, or nothing is known to end it.
 func (r *Renderer) Stop(c *Conversation, res *template.Result, found []Turn) {
@@ -48,8 +48,9 @@ func (r *Renderer) stopOf(c *Conversation, t *Turn) string {
 	return r.dialectFor(c).stops.final
 }
 
-// Unended reports whether a turn within a conversation has no terminator, although it would be given one as the last: a
-// template that ends a turn with the next role's header may have none for the role that follows (GLM's system message).
+// Unended reports whether a turn within a conversation lacks a terminator, although it would get one as the last turn:
+// a template that ends a turn with the next role's header may lack one for the role that follows (GLM's system
+// message).
 func (r *Renderer) Unended(c *Conversation, t *Turn) bool {
 	return t.Message < len(c.Messages)-1 && !t.Terminated() && r.stopOf(c, t) != ""
 }

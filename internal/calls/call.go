@@ -29,7 +29,7 @@ type Call struct {
 	Offset int64
 }
 
-// Ref stands for a message of a session.
+// Ref refers to a message of a session.
 type Ref int32
 
 // Message is a message in the context of a call.
@@ -41,7 +41,7 @@ type Message struct {
 	Tokens uint64
 }
 
-// Usage is the provider's token counts; 0: unknown.
+// Usage is the provider's token counts; 0 if unknown.
 type Usage struct{ Input, Output int64 }
 
 // fidelity is what can honestly be claimed for a call.

@@ -2,7 +2,7 @@
 //
 // A trace is a list of calls, each with all the messages it was given and the one it returned. A Session takes them in
 // any order and holds every message once: histories share a walk for as long as they are equal and part where they
-// differ - at a retry, a fork, a compaction, an edited context. What a model wrote is trained in the one place where it
+// differ - at a retry, a fork, a compaction, an edited context. A model's message is trained in the one place where it
 // was written; in the history of a later call it is the same node if that call saw it unchanged, and context otherwise.
 //
 // Two calls with the same history and different answers are a retry: the answer that a later call continues from is the

@@ -182,7 +182,7 @@ func (s *Session) intern(m *Message, written bool) int32 {
 	return n
 }
 
-// spelledBefore orders copies of a message: first those with arguments as the model spelled them, then longer ones.
+// spelledBefore orders copies of a message: first the ones with arguments as the model spelled them, then longer ones.
 func spelledBefore(m, than *chat.Message) bool {
 	if x, y := sampledSpelling(m), sampledSpelling(than); x != y {
 		return x
@@ -272,7 +272,7 @@ const (
 	Ambiguous               // several answers to the same messages, and no call continues from any of them
 )
 
-// Owner reports whether an answer is trained here. It is called once per answer, in order; nil: always.
+// Owner reports whether an answer is trained here. It is called once per answer, in order; if nil, every answer is.
 type Owner func(id string, answer xxh3.Uint128) bool
 
 // Examples makes the examples, in the order of their first calls. No calls can be added afterwards.
@@ -322,7 +322,7 @@ func (s *Session) Examples(own Owner) []*Example {
 }
 
 // given returns, for each message, the thread that has it in the history of a call: several if there is more than one,
-// nil if there is none.
+// nil without any.
 func (s *Session) given() []*graph {
 	out := make([]*graph, len(s.messages))
 	for _, g := range s.threads {
@@ -339,7 +339,7 @@ func (s *Session) given() []*graph {
 	return out
 }
 
-// several stands for more than one thread.
+// several marks more than one thread.
 var several = new(graph)
 
 func compareCalls(a, b call) int {

@@ -1,6 +1,6 @@
 package calls
 
-// Walk stands for a list of messages of a session. Walks share common prefixes, so the histories of a long session,
+// Walk represents a list of messages of a session. Walks share common prefixes, so the histories of a long session,
 // each of which continues the one before, store their messages once. The zero Walk is empty.
 type Walk int32
 

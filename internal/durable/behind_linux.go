@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startWriting has the disk begin to write what is in a file. Where it can't be asked to, syncing does all of it.
+// startWriting has the disk begin to write a file's content. Where it can't be asked to, syncing does all of it.
 func startWriting(file *os.File) {
 	const toTheEnd = 0
 	_ = unix.SyncFileRange(int(file.Fd()), 0, toTheEnd, unix.SYNC_FILE_RANGE_WRITE)

@@ -16,7 +16,7 @@ import (
 )
 
 // mark begins the name of a temporary file; random digits follow, so two writers never share one. Its writer holds a
-// lock on it; Sweep removes those that a crash left behind.
+// lock on it; Sweep removes the files that a crash left behind.
 const mark = ".nat-go-tmp-"
 
 // bufferBytes is the size up to which writes are combined; larger ones bypass the buffer.
@@ -87,7 +87,7 @@ func (f *File) Commit() error {
 	return SyncDir(filepath.Dir(f.path))
 }
 
-// Prepare makes what was written durable, so that Commit can fail only when it renames the file.
+// Prepare makes the written data durable, so that Commit can fail only when it renames the file.
 func (f *File) Prepare() error {
 	err := f.Flush()
 	if err == nil && f.path != "" {
@@ -104,8 +104,8 @@ func (f *File) CommitUnsynced() error { return f.rename(false) }
 // Temporary returns the path that the file has until it is committed; see Adopt.
 func (f *File) Temporary() string { return f.file.Name() }
 
-// Adopt gives a temporary file the name that its writer, which was killed, was about to give it. What it contains must
-// have been prepared. It does nothing if the file already has the name.
+// Adopt gives a temporary file the name that its writer, which was killed, was about to give it. Its content must have
+// been prepared. It does nothing if the file already has the name.
 func Adopt(temp, path string) error {
 	err := os.Rename(temp, path) //nolint:forbidigo // this is where it is allowed
 	if errors.Is(err, fs.ErrNotExist) {
@@ -151,7 +151,7 @@ func (f *File) CommitChanged() error {
 	return f.Commit()
 }
 
-// same reports whether the existing file has the same content as what was written.
+// same reports whether the existing file has the same content as the written one.
 func (f *File) same() (bool, error) {
 	there, err := os.Open(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -191,7 +191,7 @@ func (f *File) end(err error) error {
 	return err
 }
 
-// Abort removes what was written. It does nothing after Commit.
+// Abort removes the written data. It does nothing after Commit.
 func (f *File) Abort() {
 	if !f.over {
 		_ = f.end(errAborted)
@@ -279,8 +279,8 @@ func openDirect(path string) (*File, error) {
 	return &File{Writer: bufio.NewWriterSize(f, bufferBytes), file: f}, nil
 }
 
-// descriptor reports whether the path names an open file of the process, such as /dev/stdout: whoever opened it
-// continues with the same file, so it must not be replaced.
+// descriptor reports whether the path names an open file of the process, such as /dev/stdout: the process that opened
+// it continues with the same file, so it must not be replaced.
 func descriptor(path string) bool {
 	for range maxLinks {
 		dir := filepath.Dir(path)

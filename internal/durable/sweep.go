@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Temporary reports whether a name is that of a temporary file of this package.
+// Temporary reports whether a name belongs to a temporary file of this package.
 func Temporary(name string) bool {
 	digits, ok := strings.CutPrefix(name, mark)
 	random, err := hex.DecodeString(digits)
@@ -38,7 +38,7 @@ func Sweep(dir string) error {
 	return nil
 }
 
-// removeLeft removes a file that nobody has locked.
+// removeLeft removes a file that isn't locked.
 func removeLeft(path string) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {

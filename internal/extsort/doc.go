@@ -1,13 +1,13 @@
 // Package extsort sorts more fixed-width entries than fit in memory.
 //
 // An entry is a row of bytes and its order is the order of its bytes, so a key is written big-endian, most significant
-// field first, and a total order needs no comparison function. Whatever is to be grouped by a hash, joined on an id or
+// field first, and a total order needs no comparison function. A thing to be grouped by a hash, joined on an id or
 // drawn by a seeded key becomes an entry of a few dozen bytes that says where the thing itself is: curation and
 // grouping work on such an index and never hold a map of all records.
 //
 // Design choices:
 //   - Up to the memory budget nothing touches the disk. Beyond it, sorted runs go to one temporary file, which is
-//     unlinked as soon as it is open: whatever kills the process, nothing is left behind.
+//     unlinked as soon as it is open: nothing is left behind even if the process is killed.
 //   - Rows are sorted by their leading bytes first (most significant digit radix sort). Keys are mostly hashes, so two
 //     passes leave a handful of rows per bucket; common prefixes are skipped, and rows that are already sorted are left
 //     alone.

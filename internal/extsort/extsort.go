@@ -37,8 +37,8 @@ type run struct {
 	level    int
 }
 
-// New returns a sorter for entries of width bytes. It uses at most memory bytes (0: DefaultMemory) for entries and
-// scratch together, beyond which it writes runs to a temporary file in dir (empty: the system's folder for temporary
+// New returns a sorter for entries of width bytes. It uses at most memory bytes (0 means DefaultMemory) for entries and
+// scratch together, beyond which it writes runs to a temporary file in dir (if empty, the system's folder for temporary
 // files).
 func New(width int, memory int64, dir string) *Sorter {
 	if width <= 0 {
@@ -92,7 +92,7 @@ func (s *Sorter) grow(bytes int) {
 // Len returns the number of entries added.
 func (s *Sorter) Len() int64 { return s.count }
 
-// Sort sorts what is in memory, after which nothing can be added. All would do it, too; called separately, it lets
+// Sort sorts the entries in memory, after which nothing can be added. All would do it, too; called separately, it lets
 // several sorters sort concurrently.
 func (s *Sorter) Sort() {
 	if !s.sorted {

@@ -1,5 +1,5 @@
-// Package history identifies what a model was given before it answered: the tools that it could call and the messages,
-// in their order.
+// Package history identifies the context of a model's answer: the tools that it could call and the messages, in their
+// order.
 //
 // A hash rolls over a conversation. It begins with the tools, and each message is added to the hash of what precedes
 // it, so that the hash after a turn identifies the turn and its whole context. Two contexts with the same hash differ

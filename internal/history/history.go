@@ -77,7 +77,7 @@ func (h *Hasher) Text(role, text string) Message {
 	return h.Message(&chat.Message{Role: role, Form: chat.Text, Text: text})
 }
 
-// What a message's content is.
+// The kinds of a message's content.
 const (
 	noContent = iota
 	textContent

@@ -40,7 +40,7 @@ type Options struct {
 	Secrets     []string      // never shown in an error, even if the service repeats them; nor are Token and Base's
 
 	// Large is how many answers may be large, above an eighth of MaxAnswer, at the same time; others wait, with their
-	// clocks stopped. A Reply counts until it is closed. 0: no limit.
+	// clocks stopped. A Reply counts until it is closed. 0 means no limit.
 	Large int
 }
 
@@ -117,8 +117,8 @@ type Request struct {
 	Tries     int   // attempts in total; 0: one
 	Harmless  bool  // idempotent: doing it twice is the same as once
 	OK        []int // statuses besides 2xx that are not errors
-	// Check returns what is wrong with an answer whose status is good. The request is then repeated if it is Harmless.
-	// May be nil.
+	// Check returns the fault of an answer whose status is good. The request is then repeated if it is Harmless. May be
+	// nil.
 	Check func(*Reply) error
 }
 

@@ -28,7 +28,7 @@ type Reply struct {
 // maxRefusal is how much of a refusal is read.
 const maxRefusal = 64 << 10
 
-// Close says that the answer is no longer used; see Options.Large. Closing twice is harmless.
+// Close releases the answer; see Options.Large. Closing twice is harmless.
 func (r *Reply) Close() {
 	if r.held {
 		r.held = false
@@ -36,7 +36,7 @@ func (r *Reply) Close() {
 	}
 }
 
-// JSON decodes the answer. An answer that is not JSON leaves open what the service did.
+// JSON decodes the answer. An answer that is not JSON leaves the outcome open.
 func (r *Reply) JSON(v any) error {
 	dec := json.NewDecoder(bytes.NewReader(r.Body))
 	dec.UseNumber()
@@ -93,7 +93,7 @@ func (r *Reply) refusal() error {
 	return e
 }
 
-// detail returns what the answer says about the error: FastAPI's formats, plain JSON with an error or message, or its
+// detail returns the answer's own words about the error: FastAPI's formats, plain JSON with an error or message, or its
 // first bytes.
 func (r *Reply) detail() string {
 	var v map[string]any

@@ -11,8 +11,7 @@ import (
 )
 
 // CheckRoots refuses files of certificates, as named by the environment, that can't be read to their end. The standard
-// library reads them whole with the first connection, and waits for whatever they are: a pipe without a writer, a
-// device.
+// library reads them whole with the first connection, and waits even for a pipe without a writer or a device.
 func CheckRoots(getenv func(string) string) error {
 	if path := getenv("SSL_CERT_FILE"); path != "" {
 		if err := checkRoot(path); err != nil {

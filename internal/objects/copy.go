@@ -22,7 +22,7 @@ import (
 const sumsName = "copied.json"
 
 // Copy copies the objects of these names below a prefix to a folder in cache, and returns the folder. Objects that
-// don't exist are left out. An earlier copy of the same state of the objects is reused if its files are undamaged.
+// don't exist are skipped. An earlier copy of the same state of the objects is reused if its files are undamaged.
 func (s *Storage) Copy(ctx context.Context, prefix string, names []string, most int64, cache string) (string, error) {
 	states, key := map[string]Info{}, sha256.New()
 	fmt.Fprintf(key, "%q\n", prefix)
@@ -82,14 +82,14 @@ func (s *Storage) Copy(ctx context.Context, prefix string, names []string, most 
 	return dir, replace(dir, own)
 }
 
-// unfinished begins the names of copies being made; makingName is the file that is locked meanwhile.
+// unfinished begins the names of copies being made; makingName is the file that is locked during a copy.
 const (
 	unfinished = "new-"
 	makingName = "making.lock"
 )
 
 // sweep removes the unfinished copies of killed processes, unless some process is making a copy, and returns a lock
-// that keeps others from sweeping. A system without such locks keeps what is left.
+// that keeps others from sweeping. A system without such locks keeps the leftovers.
 func sweep(cache string) (*os.File, error) {
 	lock, err := os.OpenFile(filepath.Join(cache, makingName), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -157,7 +157,7 @@ func sumOf(path string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
-// replace gives a new copy its name, in place of a damaged one. Another process may have made the same copy meanwhile.
+// replace gives a new copy its name, in place of a damaged one. Another process may have made the same copy before.
 func replace(dir, own string) error {
 	if durable.Move(own, dir) == nil || copied(dir) {
 		return nil

@@ -1,10 +1,10 @@
 // Package objects reads and writes objects in storage that is reached over a network and fails now and then: S3 and
-// whatever speaks its protocol, and, for reading, files served by a web server or the Hugging Face hub.
+// services that speak its protocol, and, for reading, files served by a web server or the Hugging Face hub.
 //
 // An object is read in ranges. Received bytes are counted: after an interrupted body, reading continues where it
 // stopped, but only if the object is still the same, judging by its size and its ETag or, without one, its time. Such
-// storage has no rename: the members are written first, and the manifest that names them last, if it doesn't exist yet.
-// Listings are never used, since they may be incomplete.
+// storage lacks a rename: the members are written first, and the manifest that names them last, if it doesn't exist
+// yet. Listings are never used, since they may be incomplete.
 //
 // Credentials come from the environment, and no error contains one.
 package objects

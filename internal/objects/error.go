@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// Error is something that can't be done with an object, explained for people. It contains no credential.
+// Error is something that can't be done with an object, explained for users. It contains no credential.
 type Error struct {
 	Path string
 	What string
@@ -62,7 +62,7 @@ func (e *statusError) Error() string {
 // maxMessage is how much of the service's message is repeated.
 const maxMessage = 300
 
-// explain turns an error into one for people, without secrets.
+// explain turns an error into one for users, without secrets.
 func explain(ctx context.Context, p, doing string, err error, hidden *secret.Values) *Error {
 	var known *Error
 	if errors.As(err, &known) {
@@ -103,7 +103,7 @@ func explain(ctx context.Context, p, doing string, err error, hidden *secret.Val
 	return e
 }
 
-// answered returns the answer that an error is about; nil: there was none.
+// answered returns the answer that an error is about, or nil.
 func answered(err error) *statusError {
 	var own *statusError
 	if errors.As(err, &own) {

@@ -67,7 +67,7 @@ func (f *File) drop() {
 	}
 }
 
-// chunk is how much Read requests at once. A body that nobody reads is not held open for long.
+// chunk is how much Read requests at once. An unread body is not held open for long.
 const chunk = 64 << 20
 
 // worth is how much must arrive for the retry count to be reset.
@@ -150,7 +150,7 @@ const (
 	maxBlocks = 64
 )
 
-// ReadAt reads at an offset. What is read is kept in blocks, for tables, whose columns are read alternately.
+// ReadAt reads at an offset. Read data is kept in blocks, for tables, whose columns are read alternately.
 func (f *File) ReadAt(p []byte, at int64) (n int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

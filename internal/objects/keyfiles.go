@@ -41,7 +41,7 @@ func (s *Storage) keyFiles() (files []keyFile) {
 }
 
 // checkKeyFiles refuses files with credentials that can't be read to their end. The library opens them by name, and
-// waits for whatever they are: a pipe without a writer, a device.
+// waits even for a pipe without a writer or a device.
 func (s *Storage) checkKeyFiles() error {
 	for _, k := range s.keyFiles() {
 		_, err := durable.ReadFile(k.path, maxKeyFile)

@@ -39,13 +39,13 @@ type place struct {
 	key    string // never empty
 }
 
-// Check says what is wrong with the path of an object.
+// Check returns the fault of an object's path.
 func Check(p string) error {
 	_, err := parse(p)
 	return err
 }
 
-// parse splits a path. Its errors don't repeat what they reject if that may be a credential.
+// parse splits a path. Its errors don't repeat the rejected text if that may be a credential.
 func parse(p string) (place, error) {
 	scheme, rest, _ := strings.Cut(p, "://")
 	at := place{scheme: strings.ToLower(scheme)}
@@ -74,7 +74,7 @@ func parse(p string) (place, error) {
 	return at, at.check(p)
 }
 
-// check refuses what the scheme doesn't allow.
+// check refuses paths that the scheme doesn't allow.
 func (at *place) check(p string) error {
 	switch at.scheme {
 	case schemeHTTP:
@@ -100,7 +100,7 @@ func (at *place) check(p string) error {
 	return nil
 }
 
-// What the hub has, as it appears in a path after hf://.
+// The hub's kinds of repository, as they appear in a path after hf://.
 const (
 	hubDatasets = "datasets"
 	hubBuckets  = "buckets"

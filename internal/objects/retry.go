@@ -25,7 +25,7 @@ type patience struct {
 	tries int
 }
 
-// waitForRetry waits before the next attempt, unless there is none left.
+// waitForRetry waits before the next attempt, unless none is left.
 func (p *patience) waitForRetry(ctx context.Context, e *Error) bool {
 	if p.tries++; e.final || p.tries >= mostTries {
 		return false
@@ -126,7 +126,7 @@ func (w *watch) why(err error) error {
 	return err
 }
 
-// moving tells the request's watch about each piece of its body.
+// moving notifies the request's watch of each piece of its body.
 type moving struct {
 	io.ReadSeeker
 	w *watch

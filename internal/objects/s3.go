@@ -66,7 +66,7 @@ func (s *Storage) s3(kind string) (service, error) {
 	return &s3{client: core}, nil
 }
 
-// answers limits what a service says about objects; the client library reads some of it to its end, wherever that is.
+// answers limits a service's answers about objects; the client library reads some of it to its end, wherever that is.
 type answers struct {
 	http.RoundTripper
 }
@@ -84,7 +84,7 @@ func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
 
 var errAnswer = fmt.Errorf("the answer is larger than %d bytes", maxAnswer)
 
-// limited is a body that ends with an error when it goes on for too long.
+// limited is a body that ends with an error when it is too long.
 type limited struct {
 	io.ReadCloser
 	left int
@@ -108,8 +108,8 @@ func first(getenv func(string) string, names ...string) string {
 	return ""
 }
 
-// credentials come from the environment: its variables, AWS's credentials file, and what a machine or pod in AWS is
-// given. Without any, requests are not signed, as for public buckets.
+// credentials come from the environment: its variables, AWS's credentials file, and the credentials given to a machine
+// or pod in AWS. Without any, requests are not signed, as for public buckets.
 func (s *Storage) credentials(prefix string, own bool) (*credentials.Credentials, error) {
 	id, key := s.getenv(prefix+"_ACCESS_KEY_ID"), s.getenv(prefix+"_SECRET_ACCESS_KEY")
 	var from []credentials.Provider
@@ -143,8 +143,8 @@ func (s *Storage) credentials(prefix string, own bool) (*credentials.Credentials
 // needs them was cancelled, and all other requests wait.
 const credentialTimeout = 5 * time.Second
 
-// credentialClient is the client for servers that hand out credentials. It follows no redirect: what it sends is a
-// secret.
+// credentialClient is the client for servers that hand out credentials. It follows no redirect: its requests contain
+// secrets.
 func (s *Storage) credentialClient() *http.Client {
 	return &http.Client{
 		Transport: answers{s.http}, Timeout: min(s.silence, credentialTimeout),
@@ -241,7 +241,7 @@ func sums(data []byte) (md5sum, sha string) {
 	return base64.StdEncoding.EncodeToString(m[:]), hex.EncodeToString(s[:])
 }
 
-// body is the data being sent; it tells the request's watch about progress.
+// body is the data being sent; it notifies the request's watch of progress.
 func body(ctx context.Context, data []byte) io.Reader {
 	if w, ok := ctx.Value(watchKey{}).(*watch); ok {
 		return moving{ReadSeeker: bytes.NewReader(data), w: w}

@@ -13,14 +13,14 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// service is what a kind of storage can do. Each call is a single attempt: retries are decided above.
+// service is the interface of a kind of storage. Each call is a single attempt: retries are decided above.
 type service interface {
 	stat(ctx context.Context, at place) (Info, error)
 	// get opens n bytes from an offset on, of the object in a known state.
 	get(ctx context.Context, at place, from, n int64, is Info) (io.ReadCloser, error)
-	// put writes a whole object; with onlyNew, only if there is none yet.
+	// put writes a whole object; with onlyNew, only if it doesn't exist yet.
 	put(ctx context.Context, at place, data []byte, onlyNew bool) error
-	// begin starts a multipart upload; it has no effect until it is completed.
+	// begin starts a multipart upload; it takes effect only when it is completed.
 	begin(ctx context.Context, at place) (upload, error)
 	remove(ctx context.Context, at place) error
 }
@@ -157,5 +157,5 @@ func (s *Storage) Stat(ctx context.Context, path string) (info Info, err error) 
 	return info, err
 }
 
-// maxETag is how long the ETag of an object may be: it is kept with what is made of the object.
+// maxETag is how long the ETag of an object may be: it is kept with the results made from the object.
 const maxETag = 1 << 10

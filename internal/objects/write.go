@@ -84,7 +84,7 @@ func (s *Storage) write(ctx context.Context, path string, in io.Reader, size, pa
 }
 
 // complete ends an upload. If it succeeded but the answer was lost, a retry, which the client may make by itself, finds
-// the upload unknown: then the object tells whether it has changed since.
+// the upload unknown: then the object shows whether it has changed since.
 func (s *Storage) complete(ctx context.Context, path string, up upload, size int64) error {
 	before, err := s.Stat(ctx, path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -99,9 +99,9 @@ func (s *Storage) complete(ctx context.Context, path string, up upload, size int
 	return err
 }
 
-// Create writes an object where there is none: the manifest that names what was written before it. An existing one with
-// the same content is not an error: an earlier attempt, or another process doing the same, wrote it. Storage that would
-// let two writers each believe they were first is refused.
+// Create writes an object that doesn't exist yet: the manifest that names the objects written before it. An existing
+// one with the same content is not an error: an earlier attempt, or another process doing the same, wrote it. Storage
+// that would let two writers each believe they were first is refused.
 func (s *Storage) Create(ctx context.Context, path string, data []byte) error {
 	to, at, err := s.find(path)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Variable names the folder of the oracle data; without it, shared/conformance beside the checkout is tried.
+// Variable names the folder of the oracle data; without it, shared/conformance next to the checkout is tried.
 const Variable = "NATGO_CONFORMANCE"
 
 // Path returns a file or folder of the oracle data. If it is missing the test is skipped.
@@ -19,7 +19,7 @@ func Path(t testing.TB, elem ...string) string {
 	return path
 }
 
-// Glob returns the files and folders of the oracle data that match a pattern. If there are none the test is skipped.
+// Glob returns the files and folders of the oracle data that match a pattern. Without any, the test is skipped.
 func Glob(t testing.TB, elem ...string) []string {
 	t.Helper()
 	pattern := filepath.Join(append([]string{root(t)}, elem...)...)

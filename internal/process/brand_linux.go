@@ -11,9 +11,9 @@ import (
 )
 
 // A brand is a process's marks in a place that it can't lose by accident: the soft limit of the time for which a
-// realtime thread may run without waiting. Children inherit it, whatever becomes of their environment, session and
-// parent, and only a program that sets this very limit is rid of it. Others are unlimited; a brand is 146,000 years
-// and the halves of its last 62 bits are hashes of the two marks.
+// realtime thread may run without waiting. Children inherit it, even if they lose their environment, session and
+// parent, and only a program that sets this very limit is rid of it. Others are unlimited; a brand is 146,000 years and
+// the halves of its last 62 bits are hashes of the two marks.
 const (
 	brandBit  = 1 << 62
 	brandHalf = 31
@@ -27,7 +27,7 @@ func brandOf(mark string) uint64 {
 }
 
 // launch starts a command and brands it. One that is held (attributes) stops before its first instruction until it has
-// the brand; where a process can't be held, and without confinement, what it starts in that instant may lack the brand.
+// the brand; where a process can't be held, and without confinement, its children of that instant may lack the brand.
 func launch(cmd *exec.Cmd, with, mark string) (*exec.Cmd, error) {
 	err := cmd.Start()
 	if err != nil && cmd.SysProcAttr.Ptrace { // whether it can't be traced or not started, the error doesn't say
@@ -50,8 +50,8 @@ func launch(cmd *exec.Cmd, with, mark string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// brand brands a process, and what it has started. It does without where a limit is not to be had: the marks in the
-// environment are there, too.
+// brand brands a process and its children. It does without where a limit is not to be had: the marks in the environment
+// are there, too.
 func brand(pid int, with, mark string) {
 	limit := unix.Rlimit{Max: unix.RLIM_INFINITY}
 	if unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &limit) != nil {

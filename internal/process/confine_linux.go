@@ -9,12 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confine keeps what this thread starts from reading the memory and the environment of this program, and on a new
+// confine keeps the children of this thread from reading the memory and the environment of this program, and on a new
 // kernel (6.12) from sending signals to it. Landlock does so for every process that isn't in the same domain or a
-// domain within it; it needs something to restrict otherwise, which here nobody misses: signals to others or, before
-// they could be restricted, the right to change mounts. Where there is no Landlock, this program is made one that
-// others of the same user can't read. Root needs neither, so what it starts has no capability to look into other
-// processes.
+// domain within it; it needs something to restrict otherwise, which is not needed here: signals to others or, before
+// they could be restricted, the right to change mounts. Without Landlock, this program is made one that others of the
+// same user can't read. Root needs neither, so its children lack the capability to look into other processes.
 func confine() {
 	if !landlocked() {
 		undumpable()

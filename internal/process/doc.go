@@ -1,17 +1,17 @@
 // Package process runs the programs that nat-go starts: plugins, source commands, hint commands, trainers.
 //
 // A program gets its own session (a plugin: its own process group, see Config.Group), a mark that its children inherit,
-// and pipes that are drained whatever it prints. On Linux the kernel kills it when the program that started it ends,
-// unless it is to survive. When it ends or is killed, everything it started is ended too: the members of its session or
-// group, whatever carries its mark in any session, and the children of these.
+// and pipes that are always drained. On Linux the kernel kills it when the program that started it ends, unless it is
+// to survive. When it ends or is killed, everything it started is ended too: the members of its session or group, all
+// processes with its mark in any session, and the children of these.
 //
 // A confined program can read neither the memory nor the environment of this one (Config.Confined): Linux has Landlock
-// for that from 5.19 on, otherwise this program gives up being dumped and debugged. Started by root, it has no
+// for that from 5.19 on, otherwise this program gives up being dumped and debugged. Started by root, it lacks the
 // capability to look into other processes.
 //
 // The mark is in the environment and, on Linux, in a resource limit, so that a process keeps it that has cleared its
 // environment, left the session, and lost its parent. A process can escape on purpose, by setting that limit, too; and
-// what a program that isn't confined starts in its first instant may escape in this way (launch). On macOS the
+// a process that an unconfined program starts in its first instant may escape in this way (launch). On macOS the
 // environments of other processes can't be read and their limits not be set, so there a process that leaves the session
 // escapes once its parent has ended. Processes that are found but can't be ended (they belong to another user, or hang
 // in the kernel) are reported by Left.

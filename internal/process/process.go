@@ -23,9 +23,9 @@ type Config struct {
 	Mark string   // identifies its processes, see NewMark; empty: a new one
 	With string   // an additional mark, which it shares with others; empty: none
 
-	// Stdout and Stderr read what it prints, each in its own goroutine, until the end; what they leave is drained. A
-	// nil Stdout discards the output; a nil Stderr sends it where Stdout goes. Output, instead of both, is a file that
-	// the program writes to directly.
+	// Stdout and Stderr read its output, each in its own goroutine, until the end; the rest is drained. A nil Stdout
+	// discards the output; a nil Stderr sends it where Stdout goes. Output, instead of both, is a file that the program
+	// writes to directly.
 	Stdout, Stderr func(io.Reader)
 	Output         *os.File
 
@@ -60,7 +60,7 @@ type Process struct {
 	done chan struct{}
 }
 
-// drainTimeout is how long a process that nobody could find may hold the pipes once the program has ended.
+// drainTimeout is how long a process that was not found may hold the pipes once the program has ended.
 const drainTimeout = time.Second
 
 // Start starts a program.
@@ -169,7 +169,8 @@ func closeAll(files ...*os.File) {
 	}
 }
 
-// wait drains the output, waits for the end, and ends what the program left running unless that may survive.
+// wait drains the output, waits for the end, and ends the processes that the program left running unless that may
+// survive.
 func (p *Process) wait(pipes *plumbing) {
 	var readers sync.WaitGroup
 	for i, read := range pipes.readers {
@@ -216,7 +217,7 @@ func (p *Process) Mark() string { return p.mark }
 // been read.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Over is closed when the program itself has ended: what it started may be running, and output may be left to read.
+// Over is closed when the program itself has ended: its children may be running, and output may be left to read.
 func (p *Process) Over() <-chan struct{} { return p.over }
 
 // Err says how the program ended: why it was killed, if it was; otherwise nil or an *exec.ExitError. It waits for Done.
@@ -228,7 +229,7 @@ func (p *Process) Err() error {
 	return p.exit
 }
 
-// Exit returns how the program ended according to the system, whoever ended it. It waits for Done.
+// Exit returns how the program ended according to the system. It waits for Done.
 func (p *Process) Exit() error {
 	<-p.done
 	return p.exit
@@ -250,15 +251,15 @@ func (p *Process) Kill(cause error) {
 	if p.cause == nil {
 		p.cause = cause
 	}
-	// Its group at once; the rest after it has ended, while those that a later scan would miss are still children of
-	// what is about to end.
+	// Its group at once; the rest after it has ended, while the processes that a later scan would miss are still
+	// children of the ending one.
 	tree := p.tree()
 	tree.signal(syscall.SIGKILL)
 	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
 }
 
-// Stop asks the program and everything it started to end, and kills whatever has not ended in time. It returns when
-// they are gone.
+// Stop asks the program and everything it started to end, and kills the processes that have not ended in time. It
+// returns when they are gone.
 func (p *Process) Stop(cause error, patience time.Duration) {
 	p.mu.Lock()
 	if p.cause == nil && !p.reaped {

@@ -100,7 +100,7 @@ func (r *Responder) Ask(ctx context.Context, send []byte, wait time.Duration) ([
 	}
 }
 
-// End ends the program and everything it started, and returns what it wrote to standard error.
+// End ends the program and everything it started, and returns its standard error.
 func (r *Responder) End() string {
 	r.Kill(errors.New("it is not needed any more"))
 	for range r.answers { // lets listen end
@@ -109,13 +109,13 @@ func (r *Responder) End() string {
 	return strings.TrimSpace(r.said.String())
 }
 
-// Beginning returns the beginning of what a program wrote, quoted, for an error.
+// Beginning returns the beginning of a program's output, quoted, for an error.
 func Beginning(b []byte) string {
 	s := strings.ToValidUTF8(string(b[:min(len(b), 40)]), "?")
 	return fmt.Sprintf("%q", s)
 }
 
-// head keeps the beginning of what is written.
+// head keeps the beginning of the written data.
 type head struct {
 	mu sync.Mutex
 	b  []byte

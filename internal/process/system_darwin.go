@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attributes gives the program its own session, or a process group. There is no parent-death signal here.
+// attributes gives the program its own session, or a process group. The parent-death signal is missing here.
 func attributes(c *Config) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: !c.Group, Setpgid: c.Group}
 }

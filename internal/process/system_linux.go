@@ -79,7 +79,7 @@ func livingEntry(pid int) (e entry, ok bool) {
 	return e, err == nil
 }
 
-// readStat reads /proc/PID/stat into buf. It returns nothing if there is no such process. A scan reads those of all
+// readStat reads /proc/PID/stat into buf. It returns nothing without the process. A scan reads the files of all
 // processes, each time a plugin ends: package os would take twice the time.
 func readStat(pid int, buf []byte) []byte {
 	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -119,8 +119,8 @@ const marksSeen = true
 const maxEnviron = 8 << 20
 
 // hasMark looks for the mark in a process's limit and environment. The environment of a process that is just replacing
-// its program (execve) can't be seen: it reads as empty, as does that of one without any variables, or of one that is
-// ending.
+// its program (execve) can't be seen: it reads as empty, as does the environment of one without any variables, or of
+// one that is ending.
 func hasMark(pid int, mark string) (has, hidden bool) {
 	if mark == "" {
 		return false, false

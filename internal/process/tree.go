@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// markVariable holds the marks of a program and of those that started it: "outer inner".
+// markVariable holds the marks of a program and its ancestors: "outer inner".
 const markVariable = "NATGO_PROCESS"
 
 // NewMark returns a mark that nothing else has.
@@ -21,7 +21,7 @@ func NewMark() string {
 	return hex.EncodeToString(b[:])
 }
 
-// withMarks adds marks to an environment, after those of this program.
+// withMarks adds marks to an environment, after this program's own.
 func withMarks(env []string, marks ...string) []string {
 	env = slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, markVariable+"=") })
 	all := strings.Fields(os.Getenv(markVariable) + " " + strings.Join(marks, " "))
@@ -103,7 +103,7 @@ const endTimeout = 2 * time.Second
 // Kill kills the whole tree and returns what doesn't end.
 func (t *Tree) Kill() []int { return t.kill(context.Background(), endTimeout) }
 
-// Stop asks the whole tree to end, kills what has not ended in time, and returns what doesn't end even then.
+// Stop asks the whole tree to end, kills the rest after a time, and returns what doesn't end even then.
 func (t *Tree) Stop(ctx context.Context, patience time.Duration) (left []int) {
 	t.signal(syscall.SIGTERM)
 	t.signal(syscall.SIGCONT) // a stopped process can't handle signals

@@ -13,8 +13,7 @@ import (
 )
 
 // Need returns a python3 on which check, a line of Python, runs without failing ("import jinja2, tokenizers"). Without
-// one the test is skipped or, if NATGO_REQUIRE names what, fails. unchecked completes the message: what is not tested
-// then.
+// one the test is skipped or, if NATGO_REQUIRE names what, fails. unchecked completes the message: the untested part.
 func Need(t testing.TB, what, check, unchecked string) string {
 	t.Helper()
 	Long(t, unchecked)
@@ -33,7 +32,7 @@ func Need(t testing.TB, what, check, unchecked string) string {
 }
 
 // Long skips a test under -short, which is how `make test` runs them: with no Python, no browser, no server, and
-// nothing downloaded or built for the test. unchecked completes the message: what is not tested then.
+// nothing downloaded or built for the test. unchecked completes the message: the untested part.
 func Long(t testing.TB, unchecked string) {
 	t.Helper()
 	if testing.Short() {
@@ -75,8 +74,8 @@ func Torch(t testing.TB) string {
 	return found(t, torch, "no python3 with torch, safetensors and numpy; NATGO_REQUIRE=torch makes that a failure")
 }
 
-// TRL returns a Python with TRL: that of NATGO_TRAINER_PYTHON, python3, or, if NATGO_REQUIRE names trl, a virtual
-// environment set up for it in the user's cache, including torch from the package index.
+// TRL returns a Python with TRL: NATGO_TRAINER_PYTHON, python3, or, if NATGO_REQUIRE names trl, a virtual environment
+// set up for it in the user's cache, including torch from the package index.
 func TRL(t testing.TB) string {
 	t.Helper()
 	return found(t, trl, "no Python with trl, peft and datasets, so nothing was asked of TRL; "+
@@ -121,9 +120,9 @@ var trl = sync.OnceValues(func() (string, error) {
 	return inside(env), create(env, need, "python3", nil, packages...)
 })
 
-// Datasets3 returns a Python with Hugging Face datasets 3.6, the last version before JSON columns: that of
+// Datasets3 returns a Python with Hugging Face datasets 3.6, the last version before JSON columns:
 // NATGO_DATASETS3_PYTHON or, if NATGO_REQUIRE names datasets3, a virtual environment set up for it in the user's cache.
-// It is empty if there is none, which is logged: a test continues with the current version.
+// It is empty without one, which is logged: a test continues with the current version.
 func Datasets3(t testing.TB) string {
 	t.Helper()
 	path, err := datasets3()

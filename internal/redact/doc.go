@@ -1,12 +1,11 @@
-// Package redact removes secrets and personal data from what agents left behind, before anything is written.
+// Package redact removes secrets and personal data from agents' traces, before anything is written.
 //
-// Each finding is replaced by a tag that says what it was, "<REDACTED:email:3>". One value has one tag
-// throughout a data set, in texts, reasoning, arguments and results alike, so that what an agent copied from a result
-// into a call is still a copy. A tag within a turn is not trained (see Tags): a model shouldn't learn
-// to write it.
+// Each finding is replaced by a tag that names its class, "<REDACTED:email:3>". One value has one tag throughout a data
+// set, in texts, reasoning, arguments and results alike, so that a value copied from a result into a call is still a
+// copy. A tag within a turn is not trained (see Tags): a model shouldn't learn to write it.
 //
-// Tokens of services and values that are named like secrets are found by internal/secret; the rules here are those for
-// personal data, and for what takes a look at its surroundings or a checksum. README.md has how much is found.
+// Tokens of services and values that are named like secrets are found by internal/secret; the rules here find personal
+// data, and values that need a look at their surroundings or a checksum. README.md has how much is found.
 //
-// No value is kept for longer than it takes to redact its example: what was seen is remembered by its hash.
+// No value is kept for longer than it takes to redact its example: values are remembered by their hashes.
 package redact

@@ -12,8 +12,7 @@ import (
 // invisible are characters that a page shows as nothing: spaces and joiners of no width, and the soft hyphen.
 var invisible = strings.NewReplacer("\u200b", "", "\u200c", "", "\u200d", "", "\u2060", "", "\ufeff", "", "\u00ad", "")
 
-// visible returns a text without its invisible characters, and where each of its bytes is in the text; nil if there are
-// none.
+// visible returns a text without its invisible characters, and where each of its bytes is in the text; nil without any.
 func visible(s string) (shown string, at []int) {
 	if !strings.ContainsAny(s, "\u200b\u200c\u200d\u2060\ufeff\u00ad") {
 		return s, nil
@@ -38,7 +37,7 @@ var percent = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // unescapedAddress returns a text without its percent-encoding, and where each of its bytes is in the text; nil if it
-// has none. A + is a space as in forms, unless spaces are written as %20.
+// has no such encoding. A + is a space as in forms, unless spaces are written as %20.
 func unescapedAddress(s string) (plain string, at []int) {
 	if strings.IndexByte(s, '%') < 0 {
 		return s, nil
@@ -71,7 +70,7 @@ const (
 	leastWrapped = 60      // bytes of a line of base64 that goes on in the next one
 )
 
-// encoded finds base64 that contains text with a finding in it. It is decoded once: what is encoded twice stays, as do
+// encoded finds base64 that contains text with a finding in it. It is decoded once: text encoded twice stays, as do
 // images.
 func (r *Redactor) encoded(s string) (out []found) {
 	if r.decoding {
@@ -102,7 +101,7 @@ var encodes = func() (table [256]bool) {
 	return table
 }()
 
-// encodedEnd returns where base64 ends that begins at from; long lines go on in the next one.
+// encodedEnd returns where base64 ends that begins at from; long lines continue in the next one.
 func encodedEnd(s string, from int) int {
 	line, at := from, from
 	for {

@@ -66,7 +66,7 @@ func New(cfg Config) (*Redactor, error) {
 func (r *Redactor) Counts() map[string]int64 { return r.counts }
 
 // Example redacts an example, whose messages may be shared with others: what changes is copied. If anything changes,
-// the example keeps the hashes of what was recorded.
+// the example keeps the hashes of the recorded texts.
 func (r *Redactor) Example(ex *ttc.Example) {
 	recorded := r.hasher.Graph(r.hasher.Tools(ex.Tools), &ex.Graph)
 	changed := false
@@ -106,7 +106,7 @@ func (r *Redactor) tool(t *chat.Tool) {
 	}
 }
 
-// toolSeed keeps the hashes of definitions apart from those of texts.
+// toolSeed keeps the hashes of definitions apart from the hashes of texts.
 const toolSeed = 1
 
 // nodes redacts the messages. It reports whether anything was replaced.
@@ -162,7 +162,7 @@ func (r *Redactor) message(m *chat.Message) (changed bool) {
 // maxDepth is how deeply values are searched.
 const maxDepth = 200
 
-// json redacts the texts in a value. What stays is unchanged byte for byte.
+// json redacts the texts in a value. The rest is unchanged byte for byte.
 func (r *Redactor) json(raw json.Raw) (json.Raw, bool) {
 	if len(raw) == 0 {
 		return raw, false
@@ -298,7 +298,7 @@ func vague(class string) int {
 }
 
 // find finds the places, including those where escapes or colours precede a secret that would otherwise begin a word,
-// those with invisible characters within a secret, and those in the percent-encoding of addresses and forms.
+// places with invisible characters within a secret, and places in the percent-encoding of addresses and forms.
 func (r *Redactor) find(s string) []found {
 	out := r.places(s, s)
 	if bare := unescaped(s); bare != s {
@@ -403,7 +403,7 @@ const opening = "<REDACTED:"
 var tags = regexp.MustCompile(`<REDACTED:([a-z0-9_]+):\d{1,9}>`)
 
 // Tags returns the byte ranges [from, to) of the tags in a text, in order. What merely resembles one doesn't count: its
-// class is none of ours, or it isn't closed.
+// class isn't ours, or it isn't closed.
 func Tags(s string) (out [][]int) {
 	if !strings.Contains(s, opening) {
 		return nil
@@ -416,7 +416,7 @@ func Tags(s string) (out [][]int) {
 	return out
 }
 
-// classes are those of all tags.
+// classes lists the classes of all tags.
 var classes = sync.OnceValue(func() map[string]bool {
 	all := map[string]bool{"data": true}
 	for _, class := range secret.Classes() {
@@ -428,11 +428,11 @@ var classes = sync.OnceValue(func() map[string]bool {
 	return all
 })
 
-// leastRemains is how many bytes of a place beside a tag are replaced: fewer are its quotes or its separator.
+// leastRemains is how many bytes of a place next to a tag are replaced: fewer are its quotes or its separator.
 const leastRemains = 4
 
 // appendOutside appends the parts of a place that lie outside the tags, which are in order: a text may be redacted more
-// than once, and what it contains may look like a tag, or be one that is copied to hide a secret.
+// than once, and it may contain text that looks like a tag, or be one that is copied to hide a secret.
 func appendOutside(out []found, place found, tags [][]int) []found {
 	at := place.from
 	for _, t := range tags {
@@ -452,7 +452,7 @@ func appendOutside(out []found, place found, tags [][]int) []found {
 	return out
 }
 
-// tag returns the tag that stands for a value, always the same one.
+// tag returns the tag that replaces a value, always the same one.
 func (r *Redactor) tag(class, value string) string {
 	r.counts[class]++
 	key := xxh3.HashString128(value)

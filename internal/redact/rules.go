@@ -24,7 +24,7 @@ type rule struct {
 	long  bool                            // a match may be longer than a window
 }
 
-// A window is what is searched around a hint: a pattern costs time for every byte it sees.
+// A window is the searched text around a hint: a pattern costs time for every byte it sees.
 const (
 	windowBefore = 128
 	windowAfter  = 512
@@ -76,7 +76,7 @@ func between(s string, at int) bool {
 
 func beforeDigit(s string, at int) bool { return at+1 < len(s) && isDigit(s[at+1]) }
 
-// hexBefore reports whether what is on both sides may be part of an IPv6 address.
+// hexBefore reports whether the text on both sides may be part of an IPv6 address.
 func hexBefore(s string, at int) bool {
 	hex := func(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
 	return at > 0 && at+5 < len(s) && hex(s[at-1]) && hex(s[at+1]) && strings.IndexByte(s[at+1:at+6], ':') > 0
@@ -212,7 +212,7 @@ func isLogin(match, _ string) bool {
 	return err == nil && ok && name != "" && password != ""
 }
 
-// keys are those that no word hints at.
+// keys are the ones that no word hints at.
 func keys() []rule {
 	azure := key("azure_key", `[A-Za-z0-9+/]{86}==`, 4.5, "==")
 	azure.near = func(s string, at int) bool { return afterWord(s, at-1) }
@@ -279,7 +279,7 @@ func isPhone(match, before string) bool {
 	return match[0] != '+' || strings.ContainsAny(match[1:], " .-(") || before != "" && !strings.HasSuffix(before, "\n")
 }
 
-// isIPv4 excludes addresses that identify nobody, and what may be a version number.
+// isIPv4 excludes addresses that don't identify a host, and possible version numbers.
 func isIPv4(match, before string) bool {
 	ip, err := netip.ParseAddr(match)
 	if err != nil || ip.IsLoopback() || ip.IsUnspecified() || ip.IsMulticast() {

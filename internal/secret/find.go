@@ -14,7 +14,7 @@ type finder struct {
 	place  func(s string, match []int) (Place, bool)       // what a match, with its groups, is; false: no secret
 }
 
-// A window is what is searched around a hint: a pattern costs time for every byte it sees.
+// A window is the searched text around a hint: a pattern costs time for every byte it sees.
 const (
 	windowBefore = 128
 	windowAfter  = 512
@@ -79,7 +79,7 @@ type searched struct {
 	finder   int
 }
 
-// windows returns what has to be searched. The windows of one finder are in order and disjoint.
+// windows returns the ranges to search. The windows of one finder are in order and disjoint.
 func (x *index) windows(s string) (list []searched) {
 	if len(s) < 3 {
 		return nil

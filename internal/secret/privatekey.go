@@ -11,7 +11,7 @@ var (
 	// keyStart matches how the base64 of a private key begins: RSA and EC keys, PKCS #8 with and without a password,
 	// and OpenSSH's keys. Certificates and public keys begin otherwise.
 	keyStart = compiled(`\b(?:MII(?:[BCEJ][A-Za-z0-9+/]{2}(?:IBAAK|gIBAAK|AIBAAK)|[A-Za-z0-9+/]{2}[QgAw]IBADANBgkqhkiG9w0)|MIG[A-Za-z0-9+/]{1,2}AgEAM|MHcCAQEE|MC4CAQAwBQYDK2Vw|b3BlbnNzaC1rZXktdjE)`)
-	// keyText matches what is encoded, as opposed to words: base64 without a gap.
+	// keyText matches encoded data, as opposed to words: base64 without a gap.
 	keyText = compiled(`[A-Za-z0-9+/]{16,}={0,2}`)
 )
 
@@ -23,8 +23,8 @@ const (
 	leastLastLine = 4
 )
 
-// PrivateKeys returns the byte ranges [from, to) of private keys in PEM, in order and disjoint: complete ones, and what
-// was cut off after the first line or before the last. A line that merely mentions such a key isn't one.
+// PrivateKeys returns the byte ranges [from, to) of private keys in PEM, in order and disjoint: complete ones, and keys
+// cut off after the first line or before the last. A line that merely mentions such a key isn't one.
 func PrivateKeys(s string) [][2]int {
 	var out [][2]int
 	if strings.Contains(s, "PRIVATE KEY") {
@@ -108,8 +108,7 @@ func alone(s string, before, from, to int) bool {
 		(to == len(s) || strings.IndexByte("\r\n\\\"'", s[to]) >= 0)
 }
 
-// keyStartBefore returns where the lines of base64 begin that end before the last line of a private key; at if there
-// are none.
+// keyStartBefore returns where the lines of base64 begin that end before the last line of a private key, or at.
 func keyStartBefore(s string, at int) int {
 	from, end := at, at
 	for last := true; ; last = false {

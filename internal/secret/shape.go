@@ -32,8 +32,8 @@ func keyNames() (out []string) {
 	return out
 }
 
-// shape returns a finder for a way to write a secret, which is the last group of the pattern. sure says that whatever
-// matches is a secret; otherwise it also has to look random, because prose mentions such keys, and have least bytes; 0
+// shape returns a finder for a way to write a secret, which is the last group of the pattern. sure says that every
+// match is a secret; otherwise it also has to look random, because prose mentions such keys, and have least bytes; 0
 // means eight, -1 that less than leastValue is enough. fits reports whether a hint at [at, end) is worth a search.
 func shape(pattern string, sure bool, least int, fits func(s string, at, end int) bool, hints ...string) finder {
 	return finder{
@@ -134,7 +134,7 @@ func hinted(lower string, hints []string) bool {
 	return slices.ContainsFunc(hints, func(h string) bool { return strings.Contains(lower, h) })
 }
 
-// Shape masks what looks like a secret, whatever it is called. It is for texts from elsewhere: messages, output of
+// Shape masks text that looks like a secret under any name. It is for texts from elsewhere: messages, output of
 // programs, lines of a file. Prose that merely mentions tokens and passwords stays.
 func Shape(s string) string {
 	spans := Spans(s)
@@ -166,7 +166,7 @@ func found(s string) (out [][2]int) {
 	return out
 }
 
-// merge sorts spans and joins those that touch.
+// merge sorts spans and joins touching ones.
 func merge(out [][2]int) [][2]int {
 	if len(out) < 2 {
 		return out
@@ -318,7 +318,7 @@ var given = compiled(`(?i)(?:^|[\s"'])--?(?:[\w-]*[_-])?` + flagWords + `(?:=|[ 
 // assigned matches a variable set for a program: `HF_TOKEN=value train`.
 var assigned = compiled(`\b(?:[A-Z][A-Z0-9]*_)*(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|(?:PG)?PASS|PWD|KEY|PAT|CREDENTIALS?)=` + value)
 
-// borne matches a token after the word that says how it is sent, whatever it is made of.
+// borne matches a token after the word that says how it is sent, of any characters.
 var borne = compiled(`\b(?:Bearer|bearer|BEARER)[ \t]+` + value)
 
 // leastBorne is from how many bytes on a word after "Bearer" is a token.
@@ -335,9 +335,9 @@ func plainly(text string, m []int) (from, to int, ok bool) {
 // keyed matches a configuration line: `token: value`, or the same on one line with others.
 var keyed = compiled(`(?i)\b[\w-]*(?:` + words + `|(?:access[_-]?key[_-]?id|_key))["']?\s*[:= ]\s*("[^"]*"?|'[^']*'?|\{[^}]*\}?|\[[^\]]*\]?|[^\s,}\]#]+)`)
 
-// SpansOfSetting returns the byte ranges [from, to) of what may be a secret in a configuration line, in order and
-// disjoint. For a line that is shown to a person, hiding too much is better than too little: any value of a key named
-// like a secret is included.
+// SpansOfSetting returns the byte ranges [from, to) of possible secrets in a configuration line, in order and disjoint.
+// For a line that is shown, hiding too much is better than too little: any value of a key named like a secret is
+// included.
 func SpansOfSetting(line string) [][2]int {
 	out := Spans(line)
 	out = append(out, plain(line, given(), listed(), assigned())...)
@@ -354,8 +354,8 @@ var keyName = compiled(`[\w-]+`)
 // listed matches a flag and its value in a list of words: ["--token", "value"].
 var listed = compiled(`(?i)["'\s\[,]--?(?:[\w-]*[_-])?` + flagWords + `["']?\s*,\s*` + value)
 
-// Setting reports whether the value of a setting, in a file written by a person, contains a secret. It goes further
-// than Looks: in such a place the value of a flag named like a secret is one, however plain it looks.
+// Setting reports whether the value of a setting, in a hand-written file, contains a secret. It goes further than
+// Looks: in such a place the value of a flag named like a secret is one, however plain it looks.
 func Setting(text string) bool {
 	if Looks(text) {
 		return true
@@ -385,7 +385,7 @@ func plain(text string, expressions ...*regexp.Regexp) (out [][2]int) {
 	return out
 }
 
-// leastGranted is the length from which a granted variable's value is a secret whatever the variable is called.
+// leastGranted is the length from which a granted variable's value is a secret under any name of the variable.
 const leastGranted = 6
 
 // Granted returns the secret that a variable granted to a program may hold: one named like a secret, or one whose value

@@ -15,10 +15,10 @@ func New(text string) Text { return Text{text} }
 // Reveal returns the text, for the one place that needs it.
 func (t Text) Reveal() string { return t.text }
 
-// IsZero reports whether there is no text.
+// IsZero reports whether the text is empty.
 func (t Text) IsZero() bool { return t.text == "" }
 
-// String returns "[secret]", or nothing if there is no text.
+// String returns "[secret]", or nothing if the text is empty.
 func (t Text) String() string {
 	if t.text == "" {
 		return ""

@@ -38,7 +38,7 @@ func NewValues(values ...string) *Values {
 	return v
 }
 
-// Add adds values. Those of fewer than four bytes are ignored.
+// Add adds values. Values of fewer than four bytes are ignored.
 func (v *Values) Add(values ...string) {
 	var more []string
 	for _, s := range values {
@@ -99,8 +99,8 @@ func (v *Values) Redact(s string) string {
 	return v.replacer.Replace(s)
 }
 
-// RedactCut masks the values in a text that was cut out of a longer one, at its head, its tail or both: what remains of
-// a value at such an edge is masked too.
+// RedactCut masks the values in a text that was cut out of a longer one, at its head, its tail or both: the rest of a
+// value at such an edge is masked too.
 func (v *Values) RedactCut(s string, head, tail bool) string {
 	v.mu.RLock()
 	forms := v.forms
@@ -148,7 +148,7 @@ func (v *Values) RedactCut(s string, head, tail bool) string {
 	return v.Redact(s)
 }
 
-// Writer masks the values in what is written through it, however it is split into pieces. What may be the beginning of
+// Writer masks the values in the text written through it, however it is split into pieces. What may be the beginning of
 // a value is held back until more follows; Flush writes it.
 type Writer struct {
 	v    *Values
@@ -174,7 +174,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// Flush writes what was held back. An incomplete beginning of a value is masked.
+// Flush writes the held-back text. An incomplete beginning of a value is masked.
 func (w *Writer) Flush() error {
 	text := string(w.held)
 	w.held = nil

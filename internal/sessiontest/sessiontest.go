@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Reading is what a source returned.
+// Reading is the result of a source.
 type Reading struct {
 	Examples []*ttc.Example
 	Cursors  []source.Cursor // after each
@@ -131,7 +131,7 @@ func Walks(ex *ttc.Example) string {
 	return strings.Join(out, " || ")
 }
 
-// Recorded returns a folder of sessions written by the programs themselves. It skips the test if there are none.
+// Recorded returns a folder of sessions written by the programs themselves. It skips the test without any.
 func Recorded(t testing.TB, elem ...string) string {
 	t.Helper()
 	return oracletest.Path(t, append([]string{"readers"}, elem...)...)

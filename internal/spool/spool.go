@@ -10,14 +10,14 @@ import (
 const bufferBytes = 256 << 10
 
 // File is a file to which blocks are appended and from which they are read back. Appending is not safe for concurrent
-// use; reading what was flushed is.
+// use; reading flushed data is.
 type File struct {
 	file *os.File
 	out  *bufio.Writer
 	size int64
 }
 
-// New creates an empty file on the disk of dir; empty: the system's folder for temporary files.
+// New creates an empty file on the disk of dir; if empty, the system's folder for temporary files.
 func New(dir string) (*File, error) {
 	f, err := Unnamed(dir)
 	if err != nil {
@@ -47,13 +47,13 @@ func (f *File) Append(block []byte) (at int64, err error) {
 	return at, err
 }
 
-// Flush makes what was appended readable.
+// Flush makes appended data readable.
 func (f *File) Flush() error { return f.out.Flush() }
 
 // Size returns how many bytes were appended.
 func (f *File) Size() int64 { return f.size }
 
-// ReadAt reads what was flushed, as io.ReaderAt does.
+// ReadAt reads flushed data, as io.ReaderAt does.
 func (f *File) ReadAt(b []byte, at int64) (int, error) { return f.file.ReadAt(b, at) }
 
 // Release frees the disk space of n flushed bytes at an offset, if the file system can. They must not be read any more.

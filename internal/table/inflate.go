@@ -14,7 +14,7 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// inflater checks that pages hold no more than they claim before the library allocates room for whatever they hold: the
+// inflater checks that pages hold no more than they claim before the library allocates room for their content: the
 // library goes by the compressed size, and for damaged LZ4 data it doubles the room again and again.
 type inflater struct {
 	page bytes.Buffer // compressed

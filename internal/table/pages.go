@@ -10,7 +10,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// valueBytes is roughly what a value takes in a decoded page besides its bytes.
+// valueBytes is roughly the overhead of a value in a decoded page.
 const valueBytes = 8
 
 // largest returns the number of bytes that the dictionary and the largest page of a column take when decoded. Each page

@@ -11,7 +11,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// What a file may demand. For each column a dictionary and a page are held at once.
+// The limits on a file's demands. For each column a dictionary and a page are held at once.
 const (
 	maxFooter  = 32 << 20  // bytes of the file's metadata
 	maxColumns = 1024      // that hold values
@@ -232,7 +232,7 @@ type column struct {
 	err    error           // after them
 }
 
-// next appends the values of the next row: one value, and those that repeat it.
+// next appends the values of the next row: one value, and its repetitions.
 func (c *column) next(row parquet.Row, left *budget) (parquet.Row, error) {
 	for first := true; ; first = false {
 		v, err := c.peek()

@@ -37,7 +37,7 @@ type walker struct {
 	schema, chunks, elements int   // that are left
 }
 
-// checkStructure reads a structure, or returns io.EOF if there is none.
+// checkStructure reads a structure, or returns io.EOF at the end.
 func checkStructure(in *bufio.Reader, most int64) error {
 	if _, err := in.Peek(1); err != nil {
 		return err

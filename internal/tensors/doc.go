@@ -18,5 +18,5 @@
 // writes to a temporary one, syncs and renames.
 //
 // Parquet rows (WriteParquet) have the columns that TRL's SFT trainer accepts as pre-tokenised: input_ids and labels,
-// plus whatever else the rows carry.
+// plus the rows' other columns.
 package tensors

@@ -150,5 +150,5 @@ func list[T any](out []parquet.Value, leaf int, items []T, value func(T) parquet
 	return out
 }
 
-// Close writes what remains and the footer. It doesn't close the underlying file.
+// Close writes the remaining rows and the footer. It doesn't close the underlying file.
 func (p *ParquetWriter) Close() error { return p.w.Close() }

@@ -82,7 +82,7 @@ func volume(shape []int) (int, bool) {
 	return n, true
 }
 
-// Header says what a file contains and where; it is what Write writes first.
+// Header lists a file's tensors and their places; Write writes it first.
 type Header struct {
 	Metadata map[string]string
 	Tensors  []Info // by name

@@ -25,7 +25,7 @@ func Style(style, text string) string {
 // ClearLine moves to the beginning of the line and clears it.
 func ClearLine() string { return mark() + "[K" }
 
-// Writer makes what is written through it safe, and passes on the styles of this package. Known secrets are masked. An
+// Writer makes text written through it safe, and passes on the styles of this package. Known secrets are masked. An
 // incomplete character waits for its other half. It is safe for concurrent use.
 type Writer struct {
 	mu      sync.Mutex
@@ -48,7 +48,7 @@ func For(w io.Writer) *Writer {
 	return NewWriter(w)
 }
 
-// Hide masks the values in what is written from now on.
+// Hide masks the values in all later text.
 func (w *Writer) Hide(values *secret.Values) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -82,7 +82,7 @@ func (w *Writer) remember(err error) error {
 	return err
 }
 
-// Is reports whether w, or what a Writer writes to, is a terminal.
+// Is reports whether w, or the target of a Writer, is a terminal.
 func Is(w io.Writer) bool {
 	if t, ok := w.(*Writer); ok {
 		w = t.raw
@@ -95,7 +95,7 @@ func Is(w io.Writer) bool {
 	return err == nil
 }
 
-// Width returns how many columns the terminal behind w has; 0: it is not a terminal.
+// Width returns how many columns the terminal behind w has, or 0 if it is not a terminal.
 func Width(w io.Writer) int {
 	if t, ok := w.(*Writer); ok {
 		w = t.raw
@@ -127,7 +127,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), w.remember(err)
 }
 
-// Flush writes what was held back.
+// Flush writes the held-back text.
 func (w *Writer) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

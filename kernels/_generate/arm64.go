@@ -254,7 +254,7 @@ func (n *neon) sum(d dtype, keep bool) {
 	n.line("RET")
 }
 
-// Registers of jsd: what is the same for all entries, and the accumulators.
+// Registers of jsd: constants for all entries, and the accumulators.
 const (
 	jsdK, jsdRS, jsdRT, jsdNLS, jsdNLT, jsdHK, jsdHD = 16, 17, 18, 19, 20, 21, 22
 	jsdAcc, jsdAccG, jsdFar, jsdCount                = 23, 24, 25, 26
@@ -392,7 +392,7 @@ func (n *neon) jsdGradient(psi, rate int) {
 	n.accumulate(jsdAccG, 31, 27)
 }
 
-// finish computes out = q*(qk + ql) + g*gk, where q is what the first pass kept.
+// finish computes out = q*(qk + ql) + g*gk, where q was stored by the first pass.
 func (n *neon) finish() {
 	n.begin("finish")
 	n.line("MOVD %d(R0), R1", n.offset("kept"))

@@ -155,7 +155,7 @@ type second512 struct {
 	d dtype
 	p pointers
 	// Four vectors each. student becomes the larger side's log2 probability; teacher the index of the segment; odds the
-	// argument within it; fraction that of exp2; larger is 2^hi.
+	// argument within it; fraction the argument of exp2; larger is 2^hi.
 	student, teacher, odds, fraction, larger, psi []VecPhysical
 	lo, hi                                        VecPhysical   // scratch: constants, or the halves of a table row
 	tmp                                           []VecPhysical // two vectors of scratch
@@ -358,8 +358,8 @@ func (g *second512) addEntries() {
 	g.widen512(sum, g.acc, g.lo)
 }
 
-// finish512 computes out = q*(qk + ql) + g*gk, where q is what the first pass kept. The streaming version bypasses the caches,
-// up to a 64-byte boundary: otherwise a large gradient would be read before it is written.
+// finish512 computes out = q*(qk + ql) + g*gk, where q was stored by the first pass. The streaming version bypasses the
+// caches, up to a 64-byte boundary: otherwise a large gradient would be read before it is written.
 func (g *generator) finish512(stream bool) {
 	name := "finish"
 	if stream {

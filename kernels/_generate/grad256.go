@@ -185,7 +185,7 @@ func (g *grad256) add(entry int) {
 	}
 }
 
-// finish256 computes out = q*(qk + ql) + g*gk, where q is what the first pass kept.
+// finish256 computes out = q*(qk + ql) + g*gk, where q was stored by the first pass.
 func (g *generator) finish256() {
 	g.text("AVX2", "finish")
 	kept, raw, out, n, i := RDI, RSI, RBX, RCX, RAX

@@ -37,8 +37,8 @@ func interleave(a, b stream) {
 
 func (s stream) write() { interleave(s, nil) }
 
-// nextStep leaves in next the index of the step after i or, for the last step, 0: what is computed for it is then not
-// used, and nothing beyond the tile is read.
+// nextStep leaves in next the index of the step after i or, for the last step, 0; its result is then not used, and
+// nothing beyond the tile is read.
 func (g *generator) nextStep(i, n, next, zero Register, entries int) {
 	g.LEAQ(Mem{Base: i, Disp: entries}, next)
 	g.CMPQ(next, n)

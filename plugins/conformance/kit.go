@@ -27,7 +27,7 @@ type Options struct {
 	Groups  func(builders.Unit) []*ttc.Group // groups to build from; nil: our samples
 	Only    []string                         // names of checks; empty: all
 
-	// Refused says why a run would not take a record of a group, "" if it would; nil: that isn't checked.
+	// Refused says why a run would not take a record of a group, "" if it would; if nil, that isn't checked.
 	Refused func(*ttc.Group, builders.Record) (reason ledger.Reason, detail string)
 }
 
@@ -37,7 +37,7 @@ type check struct {
 	run         func(context.Context, *kit) error
 }
 
-// kit is what the checks share.
+// kit is shared by the checks.
 type kit struct {
 	opt Options
 }

@@ -53,7 +53,7 @@ func (r *Report) add(c check, err error, took time.Duration) {
 	r.Checks = append(r.Checks, out)
 }
 
-// Text writes the report for people.
+// Text writes the report as text.
 func (r *Report) Text(w io.Writer) error {
 	var b strings.Builder
 	name := cmp.Or(r.Plugin, "the plugin")

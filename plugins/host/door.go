@@ -15,24 +15,24 @@ type ConfigError = host.ConfigError
 // BuilderInfo is how a builder describes itself.
 type BuilderInfo = host.BuilderInfo
 
-// Finding is what a plugin says about a builder's config; Pointer is a JSON pointer into it.
+// Finding is a plugin's finding about a builder's config; Pointer is a JSON pointer into it.
 type Finding = host.Finding
 
-// Count is what a builder added to a counter of its own.
+// Count is a builder's increment of one of its own counters.
 type Count = wire.Count
 
 // Plugin is a running plugin: Spec.Instances processes of one program. It is safe for concurrent use.
 type Plugin = host.Plugin
 
-// Session is an ordered pipeline through one builder: whatever Send accepts, Recv returns with its results, in the
-// same order. Send and CloseSend belong to one goroutine, Recv to another.
+// Session is an ordered pipeline through one builder: Recv returns the groups that Send accepts, with their results, in
+// the same order. Send and CloseSend belong to one goroutine, Recv to another.
 type Session = host.Session
 
-// Result is what became of a group. Records and Drops stand unless Reason says that the group was dropped as a whole:
-// then there are no records, and one drop of unit "group".
+// Result is the outcome of a group. Records and Drops stand unless Reason says that the group was dropped as a whole:
+// then it holds no records, and one drop of unit "group".
 type Result = host.Result
 
-// Spec says how to run a plugin. Zero values stand for the defaults given with each field.
+// Spec says how to run a plugin. Zero values mean the defaults given with each field.
 type Spec = host.Spec
 
 // ProtocolVersion is the version of the builder protocol that all plugins speak.
@@ -54,5 +54,5 @@ func Start(ctx context.Context, spec Spec, log zerolog.Logger) (*Plugin, error) 
 	return host.Start(ctx, spec, log)
 }
 
-// ReattachAddress returns the address in the environment for attaching to the named plugin; empty: none.
+// ReattachAddress returns the address in the environment for attaching to the named plugin, or an empty string.
 func ReattachAddress(name string) string { return host.ReattachAddress(name) }

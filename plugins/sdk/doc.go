@@ -11,7 +11,7 @@
 //		})
 //	}
 //
-//	var kinds = []builders.Kind{builders.KindPreference} // what it may emit
+//	var kinds = []builders.Kind{builders.KindPreference} // the kinds it may emit
 //
 //	func newCurriculum(c *Config) (builders.Builder, error) { ... }
 //
@@ -22,9 +22,9 @@
 // Started by hand, it is a command line: describe, schema, try FILE (which has nat-go run it), and --debug, which waits
 // for a host to attach so that the plugin can run under a debugger.
 //
-// A builder is pure in (config, group) and is called with one group at a time. Whatever it prints goes to the host's
-// log; JSON lines keep their level and message. Nothing may be printed to standard output before Serve, because the
-// first line is the handshake. A panic in Build fails only its group; the process carries on.
+// A builder is pure in (config, group) and is called with one group at a time. Its output goes to the host's log; JSON
+// lines keep their level and message. Nothing may be printed to standard output before Serve, because the first line is
+// the handshake. A panic in Build fails only its group; the process carries on.
 //
 // Importing the package does nothing to the process: memory, garbage collector, signals and environment stay the
 // program's own. A plugin has little live memory at any time, so GOGC=400 in nat-go's environment, which it passes on,

@@ -43,8 +43,8 @@ func (f Factory) Info() builders.Info { return f.info }
 // Schema is the JSON Schema of the builder's config.
 func (f Factory) Schema() []byte { return f.spec.JSONSchema() }
 
-// Open makes a builder from a config, a JSON or YAML object; empty stands for {}. It returns no builder if any finding
-// is an error.
+// Open makes a builder from a config, a JSON or YAML object; empty means {}. It returns no builder if any finding is an
+// error.
 func (f Factory) Open(config []byte) (builders.Builder, []finding.Finding) {
 	if len(config) == 0 {
 		config = []byte("{}")

@@ -73,7 +73,7 @@ func listen(dir string) (net.Listener, error) {
 	return net.Listen("unix", f.Name())
 }
 
-// hostServer serves a plugin, plus those of go-plugin's own services that a host needs: health and shutdown.
+// hostServer serves a plugin, plus the services of go-plugin that a host needs: health and shutdown.
 func hostServer(p Plugin) *grpc.Server {
 	s := newServer()
 	pb.RegisterBuilderServer(s, newService(p))

@@ -157,7 +157,7 @@ type frame struct {
 	numbers []uint64
 }
 
-// maxCredit bounds what a host may grant us; anything beyond is a mistake.
+// maxCredit limits a host's credit; anything beyond is a mistake.
 const maxCredit = 1 << 10
 
 func newConn(stream pb.Builder_BuildServer) *conn {
@@ -292,8 +292,9 @@ func (o output) Count(name string, n int64) error { return o.w.Count(name, n) }
 
 type progressKey struct{}
 
-// Progress tells the host that the group of ctx is being worked on: done of total things, with 0 for an unknown total.
-// A builder that needs minutes for a group should call it now and then, or the host will take the process for stuck.
+// Progress reports to the host that the group of ctx is being worked on: done of total things, with 0 for an unknown
+// total. A builder that needs minutes for a group should call it now and then, or the host will take the process for
+// stuck.
 func Progress(ctx context.Context, done, total int64) {
 	if f, ok := ctx.Value(progressKey{}).(func(done, total int64)); ok {
 		f(done, total)

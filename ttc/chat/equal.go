@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Equal reports whether two messages are the same in all fields, with raw values compared byte for byte. Parsed is left
-// out: it follows from Arguments.
+// Equal reports whether two messages are the same in all fields, with raw values compared byte for byte. Parsed is
+// ignored: it follows from Arguments.
 func Equal(a, b *Message) bool {
 	return a.Role == b.Role && a.Form == b.Form && a.Text == b.Text && a.Name == b.Name &&
 		a.ToolCallID == b.ToolCallID &&

@@ -14,7 +14,7 @@ func (m *Message) Thinks() bool {
 }
 
 // Thought returns the position of the tag that ends the reasoning in a message's text, if it begins with any: what
-// precedes it is the opening tag and the reasoning. It is 0 if there is none.
+// precedes it is the opening tag and the reasoning. It is 0 without any.
 func (m *Message) Thought() int {
 	if m.Form != Text || !strings.HasPrefix(strings.TrimLeft(m.Text, " \n"), ThoughtStart) {
 		return 0

@@ -1,5 +1,5 @@
 // Package group forms the groups that builders with a coarser unit than the example work on - tasks, or whole
-// collection runs - from any source, whatever the order of its examples and however large it is.
+// collection runs - from any source, in any order of its examples and of any size.
 //
 // # How
 //
@@ -11,9 +11,9 @@
 // # Why a spool and not offsets into the input
 //
 // An input may be compressed or a live service that can't be read again; an example may span several lines; and the
-// name of an example depends on all before it ("id#2"). The spool holds what the source made of its input, so none of
-// this matters, nothing is parsed twice, and every source can be grouped without code of its own. It takes about a
-// quarter of the uncompressed input's size, and is unlinked as soon as it is open, so a crash leaves nothing behind.
+// name of an example depends on all before it ("id#2"). The spool holds the source's output, so none of this matters,
+// nothing is parsed twice, and every source can be grouped without code of its own. It takes about a quarter of the
+// uncompressed input's size, and is unlinked as soon as it is open, so a crash leaves nothing behind.
 //
 // # Limits
 //

@@ -23,7 +23,7 @@ type Codec interface {
 	Decode(data []byte) (*ttc.Example, error)
 }
 
-// By says what the examples of a group have in common.
+// By names the common property of a group's examples.
 type By uint8
 
 // Groups by task (an example without a task is its own group) or by collection run.

@@ -48,7 +48,7 @@ const (
 	spillBlockMin = 4 << 10
 )
 
-// NewSpill begins a spill with that many parts: the file of blocks at path, the list of blocks beside it. Both get
+// NewSpill begins a spill with that many parts: the file of blocks at path, the list of blocks next to it. Both get
 // their names on Close.
 func NewSpill(codec Codec, path string, parts int) (*Spill, error) {
 	f, err := durable.Create(path)

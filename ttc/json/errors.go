@@ -25,7 +25,7 @@ func (l Limits) orDefaults() Limits {
 	return l
 }
 
-// SyntaxError says where the input stops being JSON and what was expected there.
+// SyntaxError says where the input stops being JSON and the text expected there.
 type SyntaxError struct {
 	Offset    int64  // byte offset of the error; of the end if the input is truncated
 	Line      int64  // its line, from 1
@@ -69,7 +69,7 @@ func (e *SizeError) Error() string {
 	return fmt.Sprintf("byte %d: one value is larger than the limit of %d bytes", e.Offset, e.Limit)
 }
 
-// newSyntaxError makes the error for data[at]; base and line are those of data[0].
+// newSyntaxError makes the error for data[at]; base and line belong to data[0].
 func newSyntaxError(data []byte, at int, base, line int64, msg string) *SyntaxError {
 	at = min(at, len(data))
 	return &SyntaxError{
@@ -80,8 +80,8 @@ func newSyntaxError(data []byte, at int, base, line int64, msg string) *SyntaxEr
 	}
 }
 
-// errorAt makes the error for a scan that ended at data[at] without a value. base and line are those of data[0], open
-// is the offset at which the value begins.
+// errorAt makes the error for a scan that ended at data[at] without a value. base and line belong to data[0], open is
+// the offset at which the value begins.
 func (s *scanner) errorAt(data []byte, at int, base, line, open int64, st status) *SyntaxError {
 	if st == unexpected {
 		return newSyntaxError(data, at, base, line, s.msg)
@@ -101,7 +101,7 @@ func (s *scanner) errorAt(data []byte, at int, base, line, open int64, st status
 	return e
 }
 
-// describe names the character at the start of p, for people.
+// describe names the character at the start of p, for humans.
 func describe(p []byte) string {
 	if len(p) == 0 {
 		return "the end"

@@ -137,8 +137,8 @@ func (r Raw) Float64() (float64, bool) {
 	return f, true
 }
 
-// Members iterates over an object's members in order, including duplicates; the key is a raw string. A value that is
-// not an object has none.
+// Members iterates over an object's members in order, including duplicates; the key is a raw string. Any other value
+// has no members.
 func (r Raw) Members() iter.Seq2[Raw, Raw] {
 	return func(yield func(Raw, Raw) bool) {
 		c := r.Cursor()
@@ -154,7 +154,7 @@ func (r Raw) Members() iter.Seq2[Raw, Raw] {
 	}
 }
 
-// Elements iterates over an array's elements. A value that is not an array has none.
+// Elements iterates over an array's elements. Any other value has no elements.
 func (r Raw) Elements() iter.Seq[Raw] {
 	return func(yield func(Raw) bool) {
 		c := r.Cursor()

@@ -87,7 +87,7 @@ func (r *Reader) Offset() int64 { return r.base + int64(r.pos) }
 // Line returns the line, from 1, at which the last value begins.
 func (r *Reader) Line() int64 { return r.lastLine }
 
-// Top returns, once Next has been called, what the stream began with; it is Array even if Layout is Values.
+// Top returns, once Next has been called, the beginning of the stream; it is Array even if Layout is Values.
 func (r *Reader) Top() Kind { return r.top }
 
 func (r *Reader) next() (Raw, int64, error) {
@@ -268,7 +268,7 @@ func (r *Reader) space() error {
 	}
 }
 
-// discard drops what was read before r.pos.
+// discard drops the bytes before r.pos.
 func (r *Reader) discard() {
 	r.line += int64(bytes.Count(r.buf[:r.pos], []byte{'\n'}))
 	r.base += int64(r.pos)
@@ -276,7 +276,7 @@ func (r *Reader) discard() {
 	r.pos = 0
 }
 
-// fill reads more bytes after those in r.buf, moving these to the front of the block, or to a larger one.
+// fill reads more bytes after the bytes in r.buf, moving these to the front of the block, or to a larger one.
 func (r *Reader) fill() error {
 	most := r.lim.Size + blockBytes // the largest value that is stored, and the start of the next
 	if r.block == nil || len(r.buf) > len(r.block)*3/4 && int64(len(r.block)) < most {

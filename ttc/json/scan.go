@@ -6,7 +6,7 @@ import (
 )
 
 // The scanner is a state machine over bytes that can stop anywhere and continue when more bytes are available, so a
-// value of any length is examined once, whatever the size of the blocks it arrives in.
+// value of any length is examined once, for any size of the blocks it arrives in.
 
 type state uint8
 

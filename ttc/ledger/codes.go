@@ -1,6 +1,6 @@
 package ledger
 
-// Code is a page of `nat-go explain`: a drop reason or a finding code, what it means and what to do about it.
+// Code is a page of `nat-go explain`: a drop reason or a finding code, its meaning and its remedy.
 type Code struct {
 	Code string `json:"code"` // "tie", "NG1203"
 	Area string `json:"area"` // stage of a reason, or subject of a finding

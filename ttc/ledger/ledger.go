@@ -24,7 +24,7 @@ const (
 // Reason is a drop reason: a registered code, or "plugin/code" for a third party's own.
 type Reason string
 
-// Drop is one thing left out of the data set, with its place.
+// Drop is one thing dropped from the data set, with its place.
 type Drop struct {
 	Stage   Stage  `json:"stage"`
 	Reason  Reason `json:"reason"`
@@ -41,7 +41,7 @@ type Drop struct {
 	Count   int64  `json:"count,omitempty"`   // how many things this line stands for; 0 means 1
 }
 
-// N returns how many things the drop stands for.
+// N returns how many things the drop counts for.
 func (d Drop) N() int64 {
 	if d.Count == 0 {
 		return 1

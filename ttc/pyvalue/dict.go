@@ -51,8 +51,8 @@ func (d *Dict) GetStr(key string) (Value, bool) {
 	return None, false
 }
 
-// Ref returns a pointer to the value of a text key, or nil. What it points at must not be changed, and is valid until
-// the dict changes.
+// Ref returns a pointer to the value of a text key, or nil. Its target must not be changed, and is valid until the dict
+// changes.
 func (d *Dict) Ref(key string) *Value {
 	if d.index != nil {
 		return d.indexed(key)

@@ -75,7 +75,7 @@ func appendScalar(dst []byte, v Value) ([]byte, error) {
 	return AppendJSONFloat(dst, v.Float64()), nil
 }
 
-// AppendJSONFloat appends a float as json.dumps writes it: repr(f), or a bare word for what JSON has no numbers for.
+// AppendJSONFloat appends a float as json.dumps writes it: repr(f), or a bare word for values without a JSON number.
 func AppendJSONFloat(dst []byte, f float64) []byte {
 	switch {
 	case math.IsNaN(f):
@@ -238,7 +238,7 @@ next:
 	return append(dst, '"')
 }
 
-// escapes has the high bit set for those of eight bytes that need escaping in a JSON string.
+// escapes has the high bit set for the ones of eight bytes that need escaping in a JSON string.
 func escapes(w uint64) uint64 {
 	const ones, high, low = 0x0101010101010101, 0x8080808080808080, 0x7f7f7f7f7f7f7f7f
 	seven := w & low

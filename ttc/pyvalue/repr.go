@@ -203,8 +203,8 @@ func AppendFloat(dst []byte, f float64) []byte {
 	return append(dst, ".0"...)
 }
 
-// appendQuoted appends the repr of the str v: single quotes unless the text contains one and no double quote; whatever
-// Unicode 14 doesn't call printable is escaped.
+// appendQuoted appends the repr of the str v: single quotes unless the text contains one and no double quote;
+// characters that Unicode 14 doesn't call printable are escaped.
 func appendQuoted(dst []byte, v Value, mark Marker) []byte {
 	s := v.text()
 	quote := byte('\'')

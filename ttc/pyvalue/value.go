@@ -24,7 +24,7 @@ const (
 	KindObject
 )
 
-// Value is a Python value. The zero Value is None. Values are immutable except that lists and dicts are shared by
+// Value is a Python value. The zero Value means None. Values are immutable except that lists and dicts are shared by
 // reference, as in Python.
 //
 // Numbers and texts need no allocation of their own, and a leaf has a slot (the tag) in which the template engine
@@ -40,7 +40,7 @@ type Value struct {
 	tag  *Tag           // of a leaf
 }
 
-// Tag is what a leaf carries on behalf of an interpreter. It is meant to be embedded in the value it holds.
+// Tag is carried by a leaf on behalf of an interpreter. It is meant to be embedded in the value it holds.
 type Tag struct{ Of any }
 
 // List is the content of a list or a tuple.
@@ -129,7 +129,7 @@ func (v Value) IsSentinel() bool { return v.kind == KindObject && v.n != 0 }
 // Kind returns the kind of v.
 func (v Value) Kind() Kind { return v.kind }
 
-// IsNone reports whether v is None.
+// IsNone reports whether v equals None.
 func (v Value) IsNone() bool { return v.kind == KindNone }
 
 // IsTrue and IsFalse are identity tests, as `is True` and `is False`.

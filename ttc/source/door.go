@@ -6,10 +6,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Factory is a type of source: what an entry in the sources section names by `_type`.
+// Factory is a type of source, which an entry in the sources section names by `_type`.
 type Factory = source.Factory
 
-// Collection is what a source that makes agent runs is given.
+// Collection is the input of a source that makes agent runs.
 type Collection = source.Collection
 
 // Progress says how far a collection is.
@@ -24,10 +24,11 @@ type File = source.File
 // Reading says how a source would read an input.
 type Reading = source.Reading
 
-// Claim is what a trace says about one call of a model.
+// Claim is a trace's statement about one call of a model.
 type Claim = source.Claim
 
-// Prove checks a claim against the model's tokenizer and template. What it can't check it neither proves nor refutes.
+// Prove checks a claim against the model's tokenizer and template. It neither proves nor refutes the unverifiable
+// parts.
 type Prove = source.Prove
 
 // ScanOptions say how an input is scanned.
@@ -39,8 +40,8 @@ type Source = source.Source
 // Options are the options that every source is opened with.
 type Options = source.Options
 
-// Part is a part of an input, between two cursors that a source returned. It is read without what comes before it, and
-// yields what a reading of the whole input yields there.
+// Part is a part of an input, between two cursors that a source returned. It is read without the parts before it, and
+// yields the same examples as a reading of the whole input.
 type Part = source.Part
 
 // Divisible is a source whose input can be read in parts.
@@ -53,7 +54,7 @@ type Cursor = source.Cursor
 // dropped steps, and calls that aren't dropped are trained.
 type Stats = source.Stats
 
-// Error is an input that can't be read, explained for people: where, what, and what to do.
+// Error is an input that can't be read, explained for users: where, what, and what to do.
 type Error = source.Error
 
 // Reasons for which entries are dropped.
@@ -79,12 +80,12 @@ var ErrEmpty = source.ErrEmpty
 // change.
 func Identify(ctx context.Context, paths []string) (Input, error) { return source.Identify(ctx, paths) }
 
-// Expand finds the files a user named: a file; a pattern (its matches, sorted); a folder, which stands for the file
-// called name in it, or for those in its jobs/job_* sub-folders, sorted (NAT's append_job_id_to_output_dir), or else
-// for all data files in and below it. name may also have the suffix .gz or .zst. Each file is one collection run.
+// Expand finds the files a user named: a file; a pattern (its matches, sorted); a folder, which means the file called
+// name in it, or the ones in its jobs/job_* sub-folders, sorted (NAT's append_job_id_to_output_dir), or else for all
+// data files in and below it. name may also have the suffix .gz or .zst. Each file is one collection run.
 func Expand(paths []string, name string) ([]string, error) { return source.Expand(paths, name) }
 
-// Matches returns what exists of what a user named: a file, a folder, or a pattern's matches, sorted.
+// Matches returns the existing files that a user named: a file, a folder, or a pattern's matches, sorted.
 func Matches(paths []string) ([]string, error) { return source.Matches(paths) }
 
 // Open opens an input: plain, gzip or zstd, detected from its first bytes. A Git LFS pointer and an empty file are

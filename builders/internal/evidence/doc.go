@@ -9,6 +9,6 @@
 //
 // A short text that no rule reads is weighed by its words; the weights are trained from the labelled results.
 //
-// It is large because there is a rule for each way in which programs and services report a failure; one file holds
-// those of a subject.
+// It is large because there is a rule for each way in which programs and services report a failure; one file holds the
+// rules of a subject.
 package evidence

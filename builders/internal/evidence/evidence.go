@@ -49,13 +49,13 @@ func Named(name string) (Rule, bool) {
 	return Rule{}, false
 }
 
-// Call is what is known about the call that a result answers.
+// Call describes the call that a result answers.
 type Call struct {
 	Arguments json.Raw // an object, or nil
 	weights   weights  // for what no rule reads; nil: those that were trained
 }
 
-// Finding is what a result says about its call. The zero value says nothing about a failure.
+// Finding is a result's verdict about its call. The zero value says nothing about a failure.
 type Finding struct {
 	Rule   string // name of the rule; empty: none matches
 	Failed bool   // if false, a near miss: a rule's words occur, but something speaks against them
@@ -125,7 +125,7 @@ func (c Call) read(text string, depth int) Finding {
 // level matches the beginning of a line that a program logs.
 var level = pattern("level")
 
-// logged reads a result whose first line is an object, followed by what a program logged in the meantime.
+// logged reads a result whose first line is an object, followed by the log of a program.
 func (c Call) logged(text string, depth int) Finding {
 	first, rest, more := strings.Cut(text, "\n")
 	if !more || text[0] != '{' {

@@ -21,7 +21,7 @@ var (
 // just text.
 const frameLines = 6
 
-// frame reads the exit code that a harness shows; framed is false if there is none.
+// frame reads the exit code that a harness shows; framed is false without one.
 func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 	head, tail := firstLines(text, frameLines), lastLines(text, frameLines)
 	if looksLikeLog(head) {
@@ -72,7 +72,7 @@ func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 	return c.framedWithoutCode(text, head, tail, depth)
 }
 
-// framedWithoutCode reads what an interactive shell shows: its prompt after the output, or the command before it.
+// framedWithoutCode reads the output of an interactive shell: its prompt after the output, or the command before it.
 func (c Call) framedWithoutCode(text string, head, tail []string, depth int) (f Finding, framed bool) {
 	if l := tail[len(tail)-1]; strings.HasSuffix(l, "$") && len(tail) > 1 && strings.HasPrefix(tail[len(tail)-2],
 		"(Current directory:") {
@@ -137,7 +137,7 @@ var answering = map[string]bool{
 	"test": true, "[": true, "pgrep": true, "which": true, "expr": true,
 }
 
-// isAnswer says why a non-zero exit code is not a failure: the program found nothing, or reports what it found.
+// isAnswer says why a non-zero exit code is not a failure: the program found nothing, or reports its findings.
 func (c Call) isAnswer(code int, body string) string {
 	if code == 124 || code == 126 || code == 127 || code > 128 || code < 0 {
 		return "" // a timeout, no such program, a signal
@@ -173,7 +173,7 @@ var readers = map[string]bool{
 }
 
 // reads returns the last program of the command if it prints a document: the text is then not about the call, except
-// for what the program says in its own name.
+// for the program's own messages.
 func (c Call) reads() string {
 	command := strings.TrimSpace(c.command())
 	if command == "" || strings.ContainsAny(command, "\n") {

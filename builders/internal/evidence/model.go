@@ -83,7 +83,7 @@ func features(s string, c Call) map[string]float64 {
 
 var wordOf = pattern("wordOf")
 
-// wordsOf returns the words and marks of a text, in lower case, with what the call gave and numbers replaced.
+// wordsOf returns the words and marks of a text, in lower case, with the call's arguments and numbers replaced.
 func (c Call) wordsOf(s string) []string {
 	values := c.values(c.Arguments, nil)
 	slices.SortFunc(values, func(a, b string) int { return len(b) - len(a) })

@@ -24,7 +24,7 @@ func set(lists ...[]string) map[string]bool {
 	return m
 }
 
-// The members that objects consist of, in lower case without underscores. The object of a failed call has no other
+// The members that objects consist of, in lower case without underscores. The object of a failed call has only these
 // members; an object with others is a record of something: a payment, a job, a log line.
 var (
 	exitKeys  = []string{"exitcode", "returncode", "exitstatus", "rc"}
@@ -49,7 +49,7 @@ var (
 	}
 	envelope = set(errorKeys, whyKeys, statusKeys, boolKeys, frameKeys)
 	errorKey = set(errorKeys)
-	// Participles that tell of a state rather than of what a call was to do.
+	// Participles that describe a state rather than the aim of a call.
 	stateKey = set([]string{
 		"enabled", "required", "blocked", "locked", "expired", "deprecated", "verified", "connected", "failed",
 		"closed", "allowed", "muted", "archived", "suspended", "truncated", "cached", "shared", "timedout",
@@ -215,8 +215,8 @@ func (c Call) exitedObject(code int64, o *object) Finding {
 	return failed("exit_code", quote)
 }
 
-// flagged reads a result by its flag, as protocols define it. In an object with other members the flag belongs to
-// whatever is being reported.
+// flagged reads a result by its flag, as protocols define it. In an object with other members the flag belongs to the
+// reported thing.
 func (c Call) flagged(o *object, _ json.Raw, depth int) (Finding, bool) {
 	kind := o.text("type")
 	if (kind == "error-text" || kind == "error-json") && o.by["value"] != nil && len(o.keys) == 2 {
@@ -235,7 +235,7 @@ func (c Call) flagged(o *object, _ json.Raw, depth int) (Finding, bool) {
 	return nearMiss("result_flag", "isError", "the object has other members: it is a record"), true
 }
 
-// words returns what an object says in words, to be quoted.
+// words returns an object's words, to be quoted.
 func (o *object) words() string {
 	for _, k := range append(slices.Clone(errorKeys), whyKeys...) {
 		switch v := o.by[k]; v.Kind() {
@@ -379,7 +379,7 @@ var badStatus = set([]string{
 	"invalid", "not_found", "notfound", "unauthorized", "forbidden", "exception",
 })
 
-// decided are statuses that a request has once somebody has decided about it.
+// decided are statuses that a request has once it has been decided.
 var decided = set([]string{"rejected", "denied", "refused"})
 
 // errorObject reads objects that are errors, or that say something did not work.
@@ -418,7 +418,7 @@ func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 	return f, true
 }
 
-// acted reports whether a member is named after what a call was to do, as a participle.
+// acted reports whether a member is named after the aim of a call, as a participle.
 func acted(key string) bool {
 	return strings.HasSuffix(key, "ed") && !stateKey[key] || key == "sent" || key == "done" || key == "made"
 }
@@ -433,7 +433,8 @@ func refuses(s string) bool { return textOf(s).refusal().Failed }
 // many.
 var failureKeys = []string{"failurereason", "failuremessage", "errorreason", "statusmessage", "statusreason"}
 
-// evidence says which member indicates a failure. certain: the member is about this call, not about what was queried.
+// evidence says which member indicates a failure. certain means that the member is about this call, not about the
+// queried thing.
 func (o *object) evidence() (key, rule string, certain bool) {
 	explained := false
 	for _, k := range slices.Concat(errorKeys, whyKeys) {
@@ -506,7 +507,7 @@ func (o *object) named(explained bool) (key, rule string, certain bool) {
 	return "", "", false
 }
 
-// shaped returns the member that indicates an error by what is next to it.
+// shaped returns the member that indicates an error by its neighbours.
 func (o *object) shaped() (key, rule string, certain bool) {
 	if v := o.by["failure"]; len(o.keys) == 1 && v.Kind() == json.Object {
 		return "failure", "error_object", false
@@ -547,8 +548,8 @@ func ownError(key string) bool {
 // thrown matches the stack of an exception, as JavaScript prints it.
 var thrown = pattern("thrown")
 
-// refusesData reports whether an object with a code, a message and a data member has no data and doesn't say that all
-// is well.
+// refusesData reports whether an object with a code, a message and a data member lacks data and doesn't say that all is
+// well.
 func (o *object) refusesData() bool {
 	said, none := o.text("message", "msg"), false
 	for _, k := range []string{"data", "result"} {

@@ -36,10 +36,10 @@ var (
 	compiler = pattern("compiler")
 	build    = pattern("build")
 	gitLine  = pattern("gitLine")
-	// What a program adds to its complaint.
+	// The additions of a program to its complaint.
 	more  = pattern("more")
 	usage = pattern("usage")
-	// What a program says about its arguments, below its usage.
+	// The text of a program about its arguments, below its usage.
 	rejects = pattern("rejects")
 )
 
@@ -61,7 +61,7 @@ func (t *text) program() Finding {
 	if diagnostic(last) || unixLine().MatchString(strings.TrimSpace(last)) {
 		return failed("program_message", last)
 	}
-	// The complaint, followed by what the program adds.
+	// The complaint, followed by the program's additions.
 	for i := len(t.tail) - 1; i >= 0; i-- {
 		l := t.tail[i]
 		if diagnostic(l) {
@@ -158,7 +158,7 @@ var httpStatus = pattern("httpStatus")
 // counts matches counts of things checked or seen.
 var counts = pattern("counts")
 
-// calls matches the log of what was tried, printed below an error.
+// calls matches the log of the attempts, printed below an error.
 var calls = pattern("calls")
 
 // http reads a short text that gives the status of a failed request.

@@ -16,7 +16,7 @@ var (
 // undone matches a statement that the request was not carried out, or that the one thing asked for doesn't exist.
 var undone = pattern("undone")
 
-// core strips from a short refusal what is added to its sentence: the place, a hint. Any other text is returned
+// core strips from a short refusal the additions to its sentence: the place, a hint. Any other text is returned
 // unchanged.
 func (t *text) core() *text {
 	if len(t.head) < 2 || len(t.head) > 8 || !t.short {
@@ -94,7 +94,7 @@ func (t *text) refusal() Finding {
 	return Finding{}
 }
 
-// says matches further forms of refusal, by how the sentence is built rather than what it is about.
+// says matches further forms of refusal, by how the sentence is built rather than its subject.
 var says = pattern("says")
 
 // raw matches the bare message of an exception, as returned by tools that catch every exception.

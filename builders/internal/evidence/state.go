@@ -12,31 +12,31 @@ var (
 	signedOff = pattern("signedOff")
 	// firstDo matches a demand for something to be done before the call.
 	firstDo = pattern("firstDo")
-	// seen matches a description of what is on a screen, which may say that something failed.
+	// seen matches a description of a screen, which may say that something failed.
 	seen = pattern("seen")
-	// sought matches what an agent says that searched and found nothing.
+	// sought matches the words of an agent that searched and found nothing.
 	sought = pattern("sought")
-	// doing matches an error without a colon: what was being done, and on the lines below why it failed.
+	// doing matches an error without a colon: the failed action, and on the lines below why it failed.
 	doing = pattern("doing")
 	// onHost matches what Ansible says about a host.
 	onHost = pattern("onHost")
 	// cutOff matches the last line of a shell that ended the command.
 	cutOff = pattern("cutOff")
-	// providedFor matches a command that goes on whatever happens.
+	// providedFor matches a command that continues after failures.
 	providedFor = pattern("providedFor")
 	// ruleOf matches a sentence about all things of a kind.
 	ruleOf = pattern("ruleOf")
-	// exitTag matches an exit code in a tag, as some harnesses write it beside the output.
+	// exitTag matches an exit code in a tag, as some harnesses write it next to the output.
 	exitTag = pattern("exitTag")
 	// wellEnded matches a last line that says that the program did its work.
 	wellEnded = pattern("wellEnded")
-	// spoken matches a line of a conversation between people.
+	// spoken matches a line of a conversation between speakers.
 	spoken = pattern("spoken")
 	// fieldLine matches a line of a record with tabs, as command lines print them.
 	fieldLine = pattern("fieldLine")
 )
 
-// stands returns the words that say what stands in the way of the call; empty: there are none.
+// stands returns the words that say what stands in the way of the call; empty without any.
 func (t *text) stands(first string) string {
 	l := t.head[0]
 	switch {
@@ -60,7 +60,7 @@ func rules(l string) bool {
 	return n > 1
 }
 
-// conversation reports whether a text of at least three lines is said by several people in turn.
+// conversation reports whether a text of at least three lines is said by several speakers in turn.
 func (t *text) conversation() bool {
 	times := map[string]int{}
 	again := false

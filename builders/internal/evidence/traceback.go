@@ -29,7 +29,7 @@ const stackHead = "Traceback (most recent call last):"
 // traceback reads an exception: at the end of the text with its stack, or as the whole text. If output continues after
 // it, the program went on.
 func (t *text) traceback() Finding {
-	// Python and whatever prints like it: the stack, then an unindented line that names the exception.
+	// Python and programs that print like it: the stack, then an unindented line that names the exception.
 	begin := t.all[:min(len(t.all), window)]
 	if strings.Contains(begin, "Exception Group "+stackHead) && groupEnd().MatchString(t.last()) {
 		return failed("traceback", groupLine().FindString(begin))
@@ -146,8 +146,8 @@ func (t *text) alone() Finding {
 	return Finding{}
 }
 
-// spelledName matches the name of an exception that says what is wrong but doesn't end in a word for errors:
-// InvalidToken, DoesNotExist.
+// spelledName matches the name of an exception that names the fault but doesn't end in a word for errors: InvalidToken,
+// DoesNotExist.
 const spelledName = `(?:[A-Za-z_]\w*(?:\.|::))*` +
 	`(?:(?:[A-Z][a-z0-9]*)*(?:Invalid|Already|Bad|Missing|Unknown|Undefined|Unsupported|Unexpected|` +
 	`Malformed|Illegal|Duplicate|NoSuch|TooMany|TooLarge|Cannot)(?:[A-Z][a-z0-9]*)+|` +

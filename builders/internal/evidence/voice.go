@@ -6,7 +6,7 @@ import (
 )
 
 // A program run by a command line speaks in its own name, and its last words are about the call: "find: unknown
-// predicate". A few words identify what it says besides errors.
+// predicate". A few words identify its other messages.
 var (
 	signed = pattern("signed")
 	quiet  = pattern("quiet")
@@ -23,7 +23,7 @@ var lastLog = pattern("lastLog")
 // stamp matches the time at the beginning of a line, as Go's package log and others write it.
 var stamp = pattern("stamp")
 
-// declines matches a first line saying that what the command asks for is unavailable; an explanation follows.
+// declines matches a first line saying that the requested thing is unavailable; an explanation follows.
 var declines = pattern("declines")
 
 // voice reads a program's last words in a text that no other rule matches.
@@ -70,7 +70,7 @@ func (c Call) voice(t *text) Finding {
 	return Finding{}
 }
 
-// fewLines is the length of a program's answer to a wrong invocation: what is wrong, and how to do it right.
+// fewLines is the length of a program's answer to a wrong invocation: the fault, and how to do it right.
 const fewLines = 6
 
 // complaint returns the first line of a short text in which the command's program speaks in its own name, which it does
@@ -95,7 +95,7 @@ func (c Call) complaint(t *text, command string) Finding {
 	return failed("program_message", l)
 }
 
-// misused matches a usage message nobody asked for: the program prints it instead of doing the work.
+// misused matches a usage message that was not requested: the program prints it instead of doing the work.
 func (c Call) misused(t *text, command string) Finding {
 	const most, few = 4000, 4 // bytes, lines
 	if asksHelp().MatchString(command) && !host().MatchString(command) || len(t.all) > most {
@@ -113,7 +113,7 @@ func (c Call) misused(t *text, command string) Finding {
 	return Finding{}
 }
 
-// pointsToHelp matches what a program prints only to send the caller to its help.
+// pointsToHelp matches text that a program prints only to send the caller to its help.
 var pointsToHelp = pattern("pointsToHelp")
 
 // host matches -h followed by a host, which is not a request for help.

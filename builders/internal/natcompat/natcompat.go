@@ -30,7 +30,7 @@ type Builder struct{ cfg dpo.Config }
 
 var _ builders.Builder = (*Builder)(nil)
 
-// New returns a builder. Settings that NAT doesn't have are an error, because they would change what has to be exact.
+// New returns a builder. Settings that NAT doesn't have are an error, because they would change the exact result.
 func New(cfg dpo.Config) (*Builder, error) {
 	switch {
 	case cfg.Strategy != "", cfg.ScoreDirection != "" &&
@@ -106,8 +106,8 @@ type group struct {
 	turns []int
 }
 
-// groups sorts the turns by the str(id) of their pairs' examples, in order of the first pair, and counts what is
-// skipped. The candidates of two examples may share a turn.
+// groups sorts the turns by the str(id) of their pairs' examples, in order of the first pair, and counts the skipped
+// ones. The candidates of two examples may share a turn.
 func (b *Builder) groups(ctx context.Context, turns [][]candidate, m *metrics) ([]group, error) {
 	at := map[string]int{}
 	var groups []group

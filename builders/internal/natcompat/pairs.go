@@ -16,7 +16,7 @@ type pair struct {
 	among            int // number of candidates in the turn, for best-vs-worst; 0: exhaustive
 }
 
-// ranking is what _generate_preference_pairs makes of one turn: its pairs, in NAT's order, and what it counts.
+// ranking is the result of _generate_preference_pairs for one turn: its pairs, in NAT's order, and its counts.
 type ranking struct {
 	pairs           iter.Seq[pair]
 	single, skipped int64 // skipped_single_candidate, skipped_score_diff
@@ -140,7 +140,7 @@ type row struct {
 	start, end int
 }
 
-// next moves to the run before, which has the next smaller difference; false: there is none at or after from.
+// next moves to the run before, which has the next smaller difference. It returns false without one at or after from.
 func (w *row) next(sorted []*candidate, from int) bool {
 	if w.start <= from {
 		return false
@@ -175,7 +175,7 @@ func (h *rows) Pop() any {
 	return last
 }
 
-// maxSorted is the largest number of pairs of a turn that are sorted: those of 2,048 candidates.
+// maxSorted is the largest number of pairs of a turn that are sorted: the pairs of 2,048 candidates.
 const maxSorted = 2048 * 2047 / 2
 
 // sorted yields pairs some of whose differences are NaN. Their order depends on every comparison that CPython makes, so

@@ -50,7 +50,7 @@ func (p *Proxy) Faults() map[string]int {
 	return out
 }
 
-// draw picks a fault; empty: none.
+// draw picks a fault, or an empty string.
 func (p *Proxy) draw() (kind string, share float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -34,7 +34,7 @@ type Server struct {
 	Address string // "127.0.0.1:4567"
 }
 
-// Environment is what a process needs to reach a server, or a proxy in front of it.
+// Environment lets a process reach a server, or a proxy in front of it.
 func Environment(address string) map[string]string {
 	return map[string]string{
 		"AWS_ACCESS_KEY_ID": ID, "AWS_SECRET_ACCESS_KEY": Secret, "AWS_ENDPOINT_URL": "http://" + address,
@@ -92,7 +92,7 @@ var versity = sync.OnceValues(func() (string, error) {
 	return program, nil
 })
 
-// free returns an address that nobody listens on.
+// free returns an address without a listener.
 func free(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -20,7 +20,7 @@ import (
 )
 
 // binary returns the file to run: the named one or, if it has a checksum, a private copy. Both are checked: the file,
-// so that a change is noticed; the copy, so that nobody can change what was checked before it starts.
+// so that a change is noticed; the copy, so that the checked file cannot be changed before it starts.
 func (s *Spec) binary(runDir string) (string, error) {
 	if s.Self {
 		return selfPath()
@@ -66,7 +66,7 @@ func execError(path string, err error) error {
 	return err
 }
 
-// privateCopy returns a checked copy of a file, including the files beside it that it loads, in a folder that only the
+// privateCopy returns a checked copy of a file, including the files next to it that it loads, in a folder that only the
 // user can enter.
 func privateCopy(path, sum string, beside map[string]string, runDir string) (string, error) {
 	key := sum

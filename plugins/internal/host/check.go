@@ -29,8 +29,7 @@ func checkRecord(g *ttc.Group, r builders.Record, kinds []builders.Kind) (ledger
 	return "", nil
 }
 
-// Limits on what a plugin's drops may say. Reasons and units are codes; what varies from drop to drop belongs in the
-// detail.
+// Limits on the text of a plugin's drops. Reasons and units are codes; varying text belongs in the detail.
 const (
 	maxReason = 64
 	maxDetail = 1000

@@ -7,13 +7,13 @@ import (
 
 var epoch = time.Now()
 
-// monotonic is the time since this program started, which nobody can set.
+// monotonic is the time since this program started, which cannot be set.
 func monotonic() time.Duration { return time.Since(epoch) }
 
 // patience is the factor by which a plugin may exceed its timeout on a group for which it reports progress.
 const patience = 10
 
-// clock measures what a plugin does for the current group. Signs of life postpone one deadline; the other is postponed
+// clock measures a plugin's work for the current group. Signs of life postpone one deadline; the other is postponed
 // only by results, in proportion to their size: sending a byte now and then gains no time there.
 type clock struct {
 	mu     sync.Mutex
@@ -73,5 +73,5 @@ func (c *clock) read(limit time.Duration) (quiet, fruitless time.Duration) {
 	return now - c.alive, now - c.due - time.Duration(mib)*(limit/60)
 }
 
-// frameWorth is what a consumed frame counts for.
+// frameWorth is the worth of a consumed frame.
 const frameWorth = 256 << 10

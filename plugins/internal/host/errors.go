@@ -155,7 +155,7 @@ type masked struct {
 func (e *masked) Error() string { return e.secrets.Redact(e.error.Error()) }
 func (e *masked) Unwrap() error { return e.error }
 
-// findings returns what the plugin says about a config.
+// findings returns the plugin's findings about a config.
 func (p *Plugin) findings(said []*pb.Finding) []Finding {
 	found := wire.ReadFindings(said)
 	for i := range found {
@@ -165,7 +165,7 @@ func (p *Plugin) findings(said []*pb.Finding) []Finding {
 	return found
 }
 
-// hide masks granted secrets in what the plugin says about a group. Records are not touched: they are the data set.
+// hide masks granted secrets in the plugin's messages about a group. Records are not touched: they are the data set.
 func (p *Plugin) hide(r *wire.Results) {
 	if p.secrets.Len() == 0 {
 		return

@@ -19,8 +19,8 @@ type gate struct {
 
 func newGate() *gate { return &gate{changed: make(chan struct{}), wanted: make(chan struct{})} }
 
-// share waits until nobody has or wants exclusive use. The channel is closed when someone wants it: then finish and
-// release.
+// share waits while another goroutine has or wants exclusive use. The channel is closed once one wants it: then finish
+// and release.
 func (g *gate) share(ctx context.Context) (<-chan struct{}, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -40,7 +40,7 @@ func (g *gate) release() {
 	g.mu.Unlock()
 }
 
-// lock waits until nobody else uses the instance.
+// lock waits until no other goroutine uses the instance.
 func (g *gate) lock(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -56,7 +56,7 @@ var Handshake = plugin.HandshakeConfig{
 // connector starts and connects to a plugin.
 type connector func(ctx context.Context, number int) (*incarnation, error)
 
-// dialOptions bound what a plugin can send us in one message.
+// dialOptions limit the size of a message from a plugin.
 func dialOptions() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithDefaultCallOptions(
 		grpc.ForceCodecV2(wire.Codec), grpc.MaxCallRecvMsgSize(2*wire.FrameLimitBytes),
@@ -189,7 +189,7 @@ func checkDescription(d *wire.Description) error {
 	return nil
 }
 
-// startError prefers what the process reported to go-plugin's own error.
+// startError prefers the process's own report to go-plugin's own error.
 func (inc *incarnation) startError(err error) error {
 	p := inc.proc
 	patience := goneWait
@@ -289,7 +289,7 @@ func (inc *incarnation) reason(err error) error {
 	}
 }
 
-// rpcError phrases the error of a call for people.
+// rpcError rewords the error of a call for users.
 func rpcError(err error) error {
 	if s, ok := status.FromError(err); ok {
 		return &callError{s}
@@ -350,11 +350,11 @@ func (inc *incarnation) watch(every time.Duration) {
 	}
 }
 
-// wakes is how many times a stopped process is told to continue.
+// wakes is how many times a stopped process is sent SIGCONT.
 const wakes = 3
 
-// wake tells a process that somebody has stopped (SIGSTOP) to continue, and reports whether it was stopped: that is not
-// the fault of the work in hand. A process that is stopped again and again counts as stuck.
+// wake continues a process that was stopped (SIGSTOP), and reports whether it was stopped: that is not the fault of the
+// work in hand. A process that is stopped again and again counts as stuck.
 func (inc *incarnation) wake() bool {
 	if inc.proc == nil || !process.Stopped(inc.proc.pid()) || inc.woken.Add(1) > wakes {
 		return false

@@ -26,12 +26,12 @@ const (
 	maxLogged    = 16 << 10  // in a logged line
 	maxKept      = 2 << 10   // in a line of the tail
 	// Beyond these, reading waits for the next second, and so does a plugin that prints even more: a flood must not
-	// cost the host its processor. What comes through go-plugin comes in messages of 1 KiB.
+	// cost the host its processor. Output through go-plugin comes in messages of 1 KiB.
 	linesReadPerSec = 20_000
 	bytesReadPerSec = 12 << 20
 )
 
-// logPump turns a process's output into log lines. It always drains the output, whatever it is.
+// logPump turns a process's output into log lines. It always drains all output.
 type logPump struct {
 	mu         sync.Mutex
 	log        zerolog.Logger
@@ -52,10 +52,10 @@ func newLogPump(log zerolog.Logger, secrets *secret.Values) *logPump {
 	return &logPump{log: log, secrets: secrets, ended: make(chan struct{})}
 }
 
-// end says that the process has ended: what it printed is read without a pause.
+// end records that the process has ended: its remaining output is read without a pause.
 func (p *logPump) end() { p.endOnce.Do(func() { close(p.ended) }) }
 
-// count counts what was read. The lock is held.
+// count counts read output. The lock is held.
 func (p *logPump) count(lines, bytes int) {
 	if now := time.Now(); now.Sub(p.window) >= time.Second {
 		p.reportSuppressed()
@@ -65,7 +65,7 @@ func (p *logPump) count(lines, bytes int) {
 	p.read += bytes
 }
 
-// pace counts what was read, and waits for the next second if it is too much for this one.
+// pace counts read output, and waits for the next second if this one is full.
 func (p *logPump) pace(lines, bytes int) {
 	p.mu.Lock()
 	p.count(lines, bytes)
@@ -184,7 +184,7 @@ func (p *logPump) line(line []byte, stream string) {
 	e.Msg(message)
 }
 
-// skip counts lines that nobody has looked at.
+// skip counts unread lines.
 func (p *logPump) skip(lines int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -198,7 +198,7 @@ func (p *logPump) reportSuppressed() {
 	}
 }
 
-// keep keeps a line for the tail, as it was printed: parsing it may wait until somebody asks.
+// keep keeps a line for the tail, as it was printed: it is parsed on request.
 func (p *logPump) keep(line []byte) {
 	kept := string(line[:min(len(line), maxLineBytes)])
 	if len(line) > maxKept && line[0] != '{' {

@@ -21,7 +21,7 @@ import (
 // BuilderInfo is how a builder describes itself.
 type BuilderInfo = wire.BuilderInfo
 
-// Finding is what a plugin says about a builder's config; Pointer is a JSON pointer into it.
+// Finding is a plugin's finding about a builder's config; Pointer is a JSON pointer into it.
 type Finding = wire.Finding
 
 // Plugin is a running plugin: Spec.Instances processes of one program. It is safe for concurrent use.

@@ -19,8 +19,8 @@ import (
 )
 
 // program is our own runner.Runner. go-plugin sees one line of its standard output, the handshake, and nothing of its
-// standard error; both are always drained to the end. It can be killed at any time, even before it is started, whatever
-// go-plugin is waiting for.
+// standard error; both are always drained to the end. It can be killed at any time, even before it is started and while
+// go-plugin waits.
 type program struct {
 	name    string
 	config  process.Config // set before Start
@@ -102,7 +102,7 @@ func (p *program) finish(err error) {
 	})
 }
 
-// exitError describes the end of a process that nobody here killed.
+// exitError describes the end of a process that this package didn't kill.
 func exitError(err error) error {
 	hint := ""
 	if s, ok := process.Signal(err); ok && s == syscall.SIGKILL {
@@ -175,7 +175,7 @@ func (p *program) checkHandshake(line string) error {
 	return nil
 }
 
-// fail records what was wrong with the start and kills the process.
+// fail records the failure of the start and kills the process.
 func (p *program) fail(err error) {
 	p.mu.Lock()
 	if p.startErr == nil {

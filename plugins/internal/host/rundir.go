@@ -14,13 +14,13 @@ import (
 	"github.com/nat-go/nat-go/internal/process"
 )
 
-// runDir holds the sockets of one Plugin. Beside it is a file that stays locked for as long as the folder has an owner:
-// a process id means nothing to a process in another namespace, and may have been reused. The name of both is the mark
-// that the plugin's processes carry.
+// runDir holds the sockets of one Plugin. Next to it is a file that stays locked for as long as the folder has an
+// owner: a process id means nothing to a process in another namespace, and may have been reused. The name of both is
+// the mark that the plugin's processes carry.
 //
 // A plugin can write here, as can anything else the user runs. Nothing written here can get a process killed except one
-// that carries the mark in its environment, where we put it: plugins and what they started. Any other program has it
-// there only if it was deliberately started with a plugin's environment.
+// that carries the mark in its environment, where we put it: plugins and their children. Any other program has it there
+// only if it was deliberately started with a plugin's environment.
 type runDir struct {
 	path string
 	mark string
@@ -54,7 +54,7 @@ func newRunDir() (*runDir, error) {
 	return d, nil
 }
 
-// claim creates the lock and the folder. The lock gets its name once it is held, so that nobody sees it without an
+// claim creates the lock and the folder. The lock gets its name once it is held, so that it is never seen without an
 // owner.
 func (d *runDir) claim() (err error) {
 	if d.lock, err = os.CreateTemp(filepath.Dir(d.path), ".new-"); err != nil { //nolint:forbidigo // a lock, not data
@@ -76,7 +76,7 @@ func (d *runDir) claim() (err error) {
 // errNoFolder is why no plugin can be started: there is no folder for its socket. Trying again doesn't help.
 var errNoFolder = errors.New("the folder for plugin sockets is gone and can't be made again")
 
-// restore recreates the folder if somebody has removed it, or the one it is in. Two instances may do so at once.
+// restore recreates the folder if it, or the folder it is in, was removed. Two instances may do so at once.
 func (d *runDir) restore() error {
 	d.restoring.Lock()
 	defer d.restoring.Unlock()
@@ -107,7 +107,7 @@ func (d *runDir) remove() {
 	}
 }
 
-// runBase returns a folder of the user's that nobody else can enter, with a short path.
+// runBase returns a folder of the user's that no other user can enter, with a short path.
 func runBase() (string, error) {
 	base := fmt.Sprintf("/tmp/nat-go-%d", os.Getuid())
 	if x := os.Getenv("XDG_RUNTIME_DIR"); x != "" && len(x) < 50 {

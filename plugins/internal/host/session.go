@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Session is an ordered pipeline through one builder: whatever Send accepts, Recv returns with its results, in the same
-// order. Send and CloseSend belong to one goroutine, Recv to another.
+// Session is an ordered pipeline through one builder: Recv returns the groups that Send accepts, with their results, in
+// the same order. Send and CloseSend belong to one goroutine, Recv to another.
 type Session struct {
 	plugin  *Plugin
 	builder BuilderInfo
@@ -34,8 +34,8 @@ type Session struct {
 	failures atomic.Int64
 }
 
-// Result is what became of a group. Records and Drops stand unless Reason says that the group was dropped as a whole:
-// then there are no records, and one drop of unit "group".
+// Result is the outcome of a group. Records and Drops stand unless Reason says that the group was dropped as a whole:
+// then it holds no records, and one drop of unit "group".
 type Result struct {
 	Group   *ttc.Group
 	Records []builders.Record
@@ -99,7 +99,7 @@ func (p *Plugin) Open(ctx context.Context, builder, name string, config []byte) 
 	return s, nil
 }
 
-// maxJobs bounds the groups in progress, whatever their size; queuedJobs those that no worker has taken yet.
+// maxJobs bounds the groups in progress, of any size; queuedJobs the ones that no worker has taken yet.
 const (
 	maxJobs    = 4096
 	queuedJobs = 64
@@ -140,7 +140,7 @@ func (s *Session) Send(ctx context.Context, g *ttc.Group) error {
 	}
 }
 
-// CloseSend says that there are no more groups.
+// CloseSend ends the input of groups.
 func (s *Session) CloseSend() {
 	close(s.queue)
 	close(s.order)
@@ -176,7 +176,7 @@ func (s *Session) Recv(ctx context.Context) (Result, error) {
 	return j.result, nil
 }
 
-// Close ends the session, whatever is still in progress.
+// Close ends the session, including the work in progress.
 func (s *Session) Close() {
 	if s.finished.Load() { // the streams are about to end by themselves
 		late := time.AfterFunc(s.plugin.spec.CallTimeout, func() { s.cancel(errStopped) })

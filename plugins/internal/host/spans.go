@@ -8,16 +8,16 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// spans counts the memory of the messages that a group's records refer to. A reference takes a few bytes, whatever it
-// refers to: thousands of records of one long session, each with all that was said before, take gigabytes once they are
-// resolved. What several records refer to is held once.
+// spans counts the memory of the messages that a group's records refer to. A reference takes a few bytes, however large
+// its target: thousands of records of one long session, each with all that was said before, take gigabytes once they
+// are resolved. A target of several records is held once.
 type spans struct {
 	group *ttc.Group
 	seen  map[builders.Ref]struct{}
 	bytes int64
 }
 
-// add counts what a record refers to. Its references exist.
+// add counts the targets of a record's references. Its references exist.
 func (s *spans) add(r builders.Record) {
 	switch r := r.(type) {
 	case *builders.Preference:

@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Spec says how to run a plugin. Zero values stand for the defaults given with each field.
+// Spec says how to run a plugin. Zero values mean the defaults given with each field.
 type Spec struct {
 	Name string   // the user's name for it
 	Path string   // executable; found on PATH if it has no separator
@@ -15,13 +15,13 @@ type Spec struct {
 	Args []string // on the command line
 
 	// Module is a Python module that declares builders: Path is then the interpreter, which serves the module through
-	// the package natgo. SHA256 is that of the module's package, Beside those of its files.
+	// the package natgo. SHA256 is the checksum of the module's package, Beside has the checksums of its files.
 	Module string
 
 	Dir string // working directory; default: the host's
 
 	SHA256 string // hex; the file is copied, and the copy checked and run. Empty: run as it is
-	// With SHA256: files beside Path that it loads, by name, with their checksums; copied and checked along with it.
+	// With SHA256: files next to Path that it loads, by name, with their checksums; copied and checked along with it.
 	Beside map[string]string
 	Env    []string // names of variables it is granted in addition to the harmless ones
 

@@ -63,7 +63,7 @@ func (s supervisor) step(e event, spec *Spec) supervisor {
 	return s
 }
 
-// pause returns how long to wait after that many failures in a row. There is no wait after the first: one bad group
+// pause returns how long to wait after that many failures in a row. It doesn't wait after the first: one bad group
 // should cost no time.
 func pause(failures int, base time.Duration) time.Duration {
 	if failures <= 1 {

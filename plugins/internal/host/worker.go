@@ -52,7 +52,7 @@ func (w *worker) run() {
 }
 
 // recover continues after a failure: the groups in progress are sent again, with exclusive use of the instance, to find
-// the one that makes the process fail. It reports whether the session goes on.
+// the one that makes the process fail. It reports whether the session continues.
 func (w *worker) recover(ctx context.Context, inHand []*job, err error) bool {
 	if ctx.Err() != nil {
 		return false
@@ -64,7 +64,7 @@ func (w *worker) recover(ctx context.Context, inHand []*job, err error) bool {
 	log := w.session.plugin.log.Warn().Str("plugin", w.session.plugin.spec.Name).Int("groups_in_hand", len(inHand))
 	log.Err(err).Msg("the plugin failed; starting it again")
 	for len(inHand) > 0 {
-		// Whoever consumes the results may be waiting for a builder that waits for the instance: never wait for results
+		// The consumer of the results may be waiting for a builder that waits for the instance: never wait for results
 		// to be consumed while holding it exclusively.
 		if !w.room(ctx) || w.instance.gate.lock(ctx) != nil {
 			return false
@@ -81,7 +81,7 @@ func (w *worker) recover(ctx context.Context, inHand []*job, err error) bool {
 	return true
 }
 
-// room waits until more results may wait for Recv. It holds nothing meanwhile.
+// room waits until more results may wait for Recv. It holds nothing during the wait.
 func (w *worker) room(ctx context.Context) bool {
 	for w.full() {
 		select {
@@ -100,13 +100,10 @@ func (w *worker) full() bool { return w.heldBack.Load() > heldLimit }
 // then has only one possible culprit, which has already failed in company, and counts as poison. It returns those not
 // sent because too many results are waiting to be consumed.
 //
-// A killed process proves nothing: somebody, or the system for lack of memory, may have killed it, and may have done so
-// again. Such a group is tried alone aloneTries times.
+// A killed process proves nothing: a user, or the system for lack of memory, may have killed it, and may do so again.
+// Such a group is tried alone aloneTries times.
 //
-// The alternative, bisecting the suspects, takes a start per halving. With 4,096 groups in progress (BenchmarkPoison),
-// one by one costs one start and 4,096 round trips, 0.3 s in all; bisecting would cost twelve starts and every group
-// once more, 0.2 s for a plugin in Go, which starts in 11 ms, and 2 s for one in Python. With the usual few hundred
-// groups, one by one is faster for both, and finds a second culprit at no extra cost.
+// Bisecting the suspects would take a start per halving and find only one culprit.
 func (w *worker) isolate(ctx context.Context, js []*job) (rest []*job, err error) {
 	for len(js) > 0 {
 		feed := make(chan *job, len(js))
@@ -155,7 +152,7 @@ func (w *worker) poison(j *job, cause error) {
 }
 
 // attempt sends jobs over one stream until the feed ends, pause is closed, or something fails; in lockstep, one at a
-// time. It returns the jobs that were taken from the feed and have no result; more says that the feed may have more.
+// time. It returns the jobs that were taken from the feed and lack a result; more says that the feed may have more.
 func (w *worker) attempt(
 	ctx context.Context, feed <-chan *job, pause <-chan struct{}, lockstep bool,
 ) (inHand []*job, more bool, err error) {
@@ -283,7 +280,7 @@ type attempt struct {
 	jobs []*job // sent, without a result, in order
 }
 
-// maxCredit bounds what a plugin can grant.
+// maxCredit limits a plugin's credit.
 const maxCredit = 1 << 10
 
 // heldLimit is how many bytes of results may wait for Recv before the plugin gets no more credit.
@@ -407,8 +404,8 @@ func (a *attempt) send(feed <-chan *job) (more bool, err error) {
 	}
 }
 
-// next returns the next job, or nil at the end of the feed and, with more set, when somebody else wants the instance or
-// too many results are waiting. While it waits for a job it sends what there is.
+// next returns the next job, or nil at the end of the feed and, with more set, when another goroutine wants the
+// instance or too many results are waiting. While it waits for a job it sends what there is.
 func (a *attempt) next(feed <-chan *job, idle *time.Timer, w *wire.GroupWriter) (j *job, more bool, err error) {
 	if a.lockstep && a.full() {
 		return nil, true, nil
@@ -466,8 +463,8 @@ func (a *attempt) write(m *pb.BuildRequest) error {
 	return a.stream.Send(m)
 }
 
-// endIfDone half-closes the stream when there are no more groups and all have been answered; not before, because
-// credits travel the same way.
+// endIfDone half-closes the stream when all groups have been sent and answered; not before, because credits travel the
+// same way.
 func (a *attempt) endIfDone() error {
 	a.mu.Lock()
 	done := a.sent.Load() && len(a.jobs) == 0
@@ -482,8 +479,8 @@ func (a *attempt) endIfDone() error {
 	return a.stream.CloseSend()
 }
 
-// read reads the stream to its end, whatever the consumer does: the plugin's credits for us count at once, and so does
-// its use of ours.
+// read reads the stream to its end, independently of the consumer: the plugin's credits for us count at once, and so
+// does its use of ours.
 func (a *attempt) read() error {
 	spent := int64(0)
 	for {
@@ -520,7 +517,7 @@ func (a *attempt) read() error {
 	}
 }
 
-// receive processes what was read.
+// receive processes a frame.
 func (a *attempt) receive() error {
 	reader := wire.RecordReader{Limit: a.session.plugin.spec.OutputLimit}
 	for f := range a.results { // wait: read ends with the attempt's context
@@ -597,7 +594,7 @@ func (a *attempt) part(reader *wire.RecordReader, part *pb.ResultPart) error {
 }
 
 // grant lets the plugin send one more frame, for one that was consumed, when the consumer has room for it. A worker
-// with exclusive use of the instance, or one that holds it while somebody else wants it, does not wait for the
+// with exclusive use of the instance, or one that holds it while another goroutine wants it, does not wait for the
 // consumer, which may itself be waiting for that.
 func (a *attempt) grant() error {
 	if !a.lockstep && a.full() {
@@ -659,7 +656,7 @@ func (a *attempt) watch() {
 // stall is how late a timer may fire on a busy machine.
 const stall = time.Second
 
-// overdue returns what the plugin is late with, or when to check again.
+// overdue returns the overdue obligation of the plugin, or when to check again.
 func (a *attempt) overdue(limit time.Duration) (next time.Duration, err error) {
 	a.sendMu.Lock()
 	ended := a.ended

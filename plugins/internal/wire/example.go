@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// ExampleCodec stores single examples as bytes: frames of the protocol, each preceded by its length. Decoding returns
-// exactly what was encoded. It is not safe for concurrent use.
+// ExampleCodec stores single examples as bytes: frames of the protocol, each preceded by its length. Decoding restores
+// the example exactly. It is not safe for concurrent use.
 type ExampleCodec struct {
 	w   *GroupWriter
 	dst []byte

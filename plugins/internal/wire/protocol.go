@@ -11,13 +11,13 @@ const (
 	Minor           = 3
 )
 
-// The cookie is an environment variable that tells a plugin that it was not started by hand. It is not a secret.
+// The cookie is an environment variable that shows a plugin that it was not started by hand. It is not a secret.
 const (
 	CookieName  = "NATGO_PLUGIN_COOKIE"
 	CookieValue = "nat.builder.v1"
 )
 
-// ReattachVariable tells a host to attach to plugins that are already running, for example under a debugger:
+// ReattachVariable makes a host attach to plugins that are already running, for example under a debugger:
 // NAME=unix:PATH, comma separated.
 const ReattachVariable = "NATGO_REATTACH"
 
@@ -47,7 +47,7 @@ type BuilderInfo struct {
 	ConfigSchema []byte          `json:"-"` // JSON Schema 2020-12; empty: any object
 }
 
-// Finding is what a plugin says about a builder's config. The host knows the place in the user's file.
+// Finding is a plugin's finding about a builder's config. The host knows the place in the user's file.
 type Finding struct {
 	Pointer, Message, Fix, Code string
 	Warning                     bool

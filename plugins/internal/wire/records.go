@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// RecordWriter splits what a builder makes of its groups into response frames.
+// RecordWriter splits a builder's results into response frames.
 type RecordWriter struct {
 	emit  func(*pb.BuildResponse) error
 	parts []*pb.ResultPart
@@ -26,7 +26,7 @@ type RecordWriter struct {
 	counts         []Count
 }
 
-// Count is what a builder added to a counter of its own.
+// Count is a builder's increment of one of its own counters.
 type Count struct {
 	Name string
 	N    int64
@@ -313,7 +313,7 @@ func (w *RecordWriter) Count(name string, n int64) error {
 // maxCounts bounds a builder's counters: they are statistics, not data.
 const maxCounts = 256
 
-// Results is what a builder made of one group.
+// Results holds a builder's results for one group.
 type Results struct {
 	Records []builders.Record
 	Drops   []ledger.Drop

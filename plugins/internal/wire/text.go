@@ -22,7 +22,7 @@ const (
 // splitText is the length from which a text may be split at the end of a frame.
 const splitText = 64 << 10
 
-// textWriter collects the texts of one group: the index of each, and the bytes and ends of those in the frame.
+// textWriter collects the texts of one group: the index of each, and the bytes and ends of the texts in the frame.
 type textWriter struct {
 	seen  map[uint64]sent   // by their sketch
 	ids   map[string]uint32 // for texts whose sketch equals another's
@@ -192,7 +192,7 @@ func str(b []byte) string {
 	return unsafe.String(&b[0], len(b))
 }
 
-// raw returns s as bytes, without a copy: nobody writes to a json.Raw.
+// raw returns s as bytes, without a copy: a json.Raw is never written to.
 func raw(s string) []byte {
 	if s == "" {
 		return nil

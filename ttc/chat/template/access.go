@@ -13,7 +13,7 @@ var changing = map[pyvalue.Kind][]string{
 	pyvalue.KindDict: {"clear", "pop", "popitem", "setdefault", "update"},
 }
 
-// attributeOf is Python's getattr: a method or attribute of v's type, or false if it has none with that name.
+// attributeOf is Python's getattr: a method or attribute of v's type, or false if no such name exists.
 func (st *state) attributeOf(v val, name string) (val, bool) {
 	if strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__") && len(name) > 4 &&
 		isDunder(v, name[2:len(name)-2]) {

@@ -8,7 +8,7 @@ type pos int32
 
 func (p pos) at() int32 { return int32(p) }
 
-// use says what a name in an expression is used for.
+// use is the use of a name in an expression.
 type use uint8
 
 const (

@@ -206,7 +206,7 @@ func (c *compiler) compare(n *compareNode, f *frame) expr {
 	return func(st *state) val { return pyvalue.Bool(is(st)) }
 }
 
-// comparison compiles a comparison for which there is no faster path.
+// comparison compiles a comparison without a faster path.
 func (c *compiler) comparison(n *compareNode, f *frame) condition {
 	first, at := c.expr(n.first, f), n.at()
 	type step struct {

@@ -6,15 +6,15 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// Most of what a chat template does is to look up a key of a message and compare it with a text, to decide something.
-// Here such expressions are compiled without passing values around: lookups to pointers, decisions to booleans.
+// A chat template mostly looks up a key of a message and compares it with a text, to decide something. Here such
+// expressions are compiled without passing values around: lookups to pointers, decisions to booleans.
 
 type (
 	ptr       func(st *state) *val
 	condition func(st *state) bool
 )
 
-// ptr compiles an expression to a pointer, valid until another expression is evaluated. What it points at must not be
+// ptr compiles an expression to a pointer, valid until another expression is evaluated. Its target must not be
 // modified.
 func (c *compiler) ptr(n node, f *frame) ptr {
 	if p := c.path(n, f); p != nil {
@@ -33,8 +33,8 @@ func (c *compiler) ptr(n node, f *frame) ptr {
 	return func(st *state) *val { return st.keep(e(st)) }
 }
 
-// path is a variable and what is looked up from it: message.role, messages[0]['content'], call.function.name. One loop
-// over the names is faster than a closure for each name that calls the previous one.
+// path is a variable and the lookups from it: message.role, messages[0]['content'], call.function.name. One loop over
+// the names is faster than a closure for each name that calls the previous one.
 //
 // From profiles (llama3_1, nemotron_3_nano, gptoss): the largest parts are Dict.Ref, JSON texts and memmove, and they
 // wait for memory - a message's dict, keys, provenance and text are a cache miss each, so touching and passing around
@@ -45,7 +45,7 @@ type path struct {
 	names  []lookup
 }
 
-// path compiles what is looked up from a variable of the current function; nil for other expressions.
+// path compiles lookups from a variable of the current function; nil for other expressions.
 func (c *compiler) path(n node, f *frame) *path {
 	p := &path{}
 	for {
@@ -96,7 +96,7 @@ type lookup struct {
 	absent val  // the result on a dict without it; messages about that depend only on the type
 }
 
-// lookup returns what an expression looks up by a constant, and in what; nil for other expressions.
+// lookup returns an expression's constant key and its container; nil for other expressions.
 func (c *compiler) lookup(n node) (node, *lookup) {
 	switch n := n.(type) {
 	case *attrNode:

@@ -12,7 +12,7 @@ import (
 type Error struct {
 	// Class is the name of the Python exception: TemplateSyntaxError, TemplateAssertionError, UndefinedError,
 	// SecurityError, TemplateError (raise_exception), TypeError, ... or one of our own: LimitError, and
-	// UnsupportedError for a name that jinja2 knows and this engine leaves out.
+	// UnsupportedError for a name that jinja2 knows and this engine lacks.
 	Class  string
 	Text   string // what is wrong
 	Line   int    // 1-based line of the template
@@ -46,7 +46,7 @@ func check(err error) {
 	throw("RuntimeError", "%v", err)
 }
 
-// place turns what was thrown into an Error of the source.
+// place turns a thrown value into an Error of the source.
 func (t thrown) place(src string, current int32) *Error {
 	pos := t.pos
 	if pos < 0 {

@@ -60,7 +60,7 @@ func isLone(with val) bool {
 	return false
 }
 
-// writeConverted writes what a conversion makes of a value: its text, or the digits of a number.
+// writeConverted writes the result of a conversion: a value's text, or the digits of a number.
 func (st *state) writeConverted(b *builder, format, v val, digits bool) {
 	if digits {
 		if defined(v); !v.IsNumber() {

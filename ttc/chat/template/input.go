@@ -51,7 +51,7 @@ func ParseTools(raw json.Raw) (pyvalue.Value, error) {
 	return toolOrigin(v), nil
 }
 
-// ToolList makes Input.Tools from tool definitions: None if there are none.
+// ToolList makes Input.Tools from tool definitions: None without any.
 func ToolList(tools []chat.Tool) (pyvalue.Value, error) {
 	if len(tools) == 0 {
 		return pyvalue.None, nil
@@ -241,7 +241,7 @@ func extras(d *pyvalue.Dict, members []chat.Member) error {
 
 // Normalise prepares a message of an agent's trace the way templates want it: null or absent content becomes an empty
 // text, arguments that are the text of a JSON object become that object with its keys in the model's order, and other
-// null keys are left out. What doesn't parse stays as it is.
+// null keys are dropped. Text that doesn't parse stays unchanged.
 func Normalise(message pyvalue.Value) pyvalue.Value {
 	d := message.Dict()
 	if d == nil {

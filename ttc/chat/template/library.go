@@ -1,6 +1,6 @@
 package template
 
-// library is what a template can use without being given it.
+// library holds the names that every template can use.
 type library struct {
 	filters map[string]filterFunc
 	tests   map[string]testFunc

@@ -201,7 +201,7 @@ func (c *compiler) loopVariable(n *forNode, body *frame) (loopVar variable, exte
 	return body.variable(body.sym.parameter("loop")), true
 }
 
-// loopElse compiles the part that runs if no item was left; nil: there is none.
+// loopElse compiles the part that runs if no item was left; nil without one.
 func (c *compiler) loopElse(n *forNode, outer, otherwise *frame) stmt {
 	if n.otherwise == nil {
 		return nil

@@ -380,7 +380,7 @@ func (p *parser) callArguments() arguments {
 	return a
 }
 
-// filters parses the filters that follow n; it returns n if there are none.
+// filters parses the filters that follow n; it returns n without any.
 func (p *parser) filters(n node) node {
 	for links := 0; p.skipOp("|"); links++ {
 		p.chain(links)

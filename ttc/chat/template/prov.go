@@ -20,7 +20,7 @@ type Source struct {
 const FromTools = -2
 
 // prov is the provenance of a text, carried as the tag of a value: its spans, as in a Result. A nil prov is template
-// text. For numbers, None and the like it has one empty span: whatever is printed of the value comes from there.
+// text. For numbers, None and the like it has one empty span: all text printed of the value comes from there.
 type prov struct {
 	pyvalue.Tag
 	spans   []Span
@@ -181,7 +181,7 @@ func (b *provBuilder) add(n int, src *Source, off int, m Mode) {
 	s.Start, s.End, s.Source, s.Offset, s.Mode = start, b.n, src, off, m
 }
 
-// addSlice says that the next bytes are bytes i to j of a text with provenance p, which has no quoted spans.
+// addSlice says that the next bytes are bytes i to j of a text with provenance p, which lacks quoted spans.
 func (b *provBuilder) addSlice(p *prov, i, j int) {
 	end := b.n + j - i
 	if p != nil {
@@ -225,8 +225,7 @@ func (b *provBuilder) unquote(s string, src *Source, off int) {
 	})
 }
 
-// eachEscape walks a quoted text: runs that stand for themselves, and escapes (and quotes), where out bytes stand for
-// in bytes of the text.
+// eachEscape walks a quoted text: plain runs, and escapes (and quotes), where out bytes encode in bytes of the text.
 func eachEscape(s string, f func(out, in int)) {
 	f(1, 0)
 	run := 1
@@ -251,7 +250,7 @@ func eachEscape(s string, f func(out, in int)) {
 	}
 }
 
-// escapeAt returns the length of the escape that s begins with, and of the UTF-8 it stands for.
+// escapeAt returns the length of the escape that s begins with, and of the UTF-8 it encodes.
 func escapeAt(s string) (out, in int) {
 	digits := 0
 	if len(s) > 1 {
@@ -271,7 +270,7 @@ func escapeAt(s string) (out, in int) {
 	return 2 + digits, len(pytext.AppendRune(nil, rune(r)))
 }
 
-// prov returns a copy of what was collected; nil if it is all template text.
+// prov returns a copy of the collected spans; nil if it is all template text.
 func (b *provBuilder) prov() *prov {
 	switch len(b.spans) {
 	case 0:
@@ -319,7 +318,7 @@ func (b *builder) writeSlice(s string, p *prov, i, j int) {
 	b.p.addSlice(p, i, j)
 }
 
-// writeFrom appends s, all of which stands for byte i of a text with provenance p.
+// writeFrom appends s, all of which comes from byte i of a text with provenance p.
 func (b *builder) writeFrom(s []byte, p *prov, i int) {
 	b.b = append(b.b, s...)
 	src, off := p.at(i)
@@ -329,7 +328,7 @@ func (b *builder) writeFrom(s []byte, p *prov, i int) {
 // size is what b holds, in bytes.
 func (b *builder) size() int { return len(b.b) + spanSize*len(b.p.spans) }
 
-// spanSize is what a span takes, in bytes.
+// spanSize is the size of a span, in bytes.
 const spanSize = int(unsafe.Sizeof(Span{}))
 
 func (b *builder) value() val { return str(string(b.b), b.p.prov()) }

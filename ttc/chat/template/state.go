@@ -159,7 +159,7 @@ func (st *state) ret(to *activation) {
 	st.act = to
 }
 
-// push starts capturing what is printed; pop ends that and returns it.
+// push starts capturing printed text; pop ends that and returns it.
 func (st *state) push(at int32) {
 	if len(st.outer) > 4*st.input.Limits.Depth {
 		throwAt(at, "RecursionError", "blocks nest deeper than %d", 4*st.input.Limits.Depth)
@@ -241,7 +241,7 @@ func (st *state) printQuoted(v *val) {
 	st.spend(b.size() - start)
 }
 
-// printRepr prints what is not text.
+// printRepr prints a value that is not text.
 func (st *state) printRepr(v val) {
 	n := st.out.size()
 	st.appendText(st.out, v)

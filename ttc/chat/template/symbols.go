@@ -6,8 +6,8 @@ import (
 )
 
 // Scoping is jinja2's, decided at compile time: every frame (the template, the body of a loop, a macro, ...) knows
-// which names it loads and stores, and how a variable gets its first value on entry. The rules are those of
-// jinja2/idtracking.py; what it calls a Python local is a slot of an activation record here.
+// which names it loads and stores, and how a variable gets its first value on entry. The rules come from
+// jinja2/idtracking.py; its Python local is a slot of an activation record here.
 
 // funcScope is what becomes one function: the template, a macro, a loop filter.
 type funcScope struct {

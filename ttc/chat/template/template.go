@@ -75,7 +75,7 @@ func (l Limits) orDefault() Limits {
 // DefaultNow is what strftime_now reads by default: never the machine's clock.
 var DefaultNow = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// Input is what a template is rendered with.
+// Input is the input of a template.
 type Input struct {
 	Messages            []pyvalue.Value // one dict per message, as made by Conversation or ParseMessages
 	Tools               pyvalue.Value   // a list as made by ToolList or ParseTools, or None
@@ -93,7 +93,7 @@ type Span struct {
 	Mode      Mode // how the run's bytes follow from the field's
 }
 
-// Mode is how the bytes of a span follow from those of the field.
+// Mode is how the bytes of a span follow from the bytes of the field.
 type Mode uint8
 
 // The modes.
@@ -101,7 +101,7 @@ const (
 	// Linear: the run is the field's bytes from Offset on, one for one (possibly changed in a way that preserves
 	// lengths, as most case changes do).
 	Linear Mode = iota
-	// Flat: the whole run stands for what is at Offset: an escape, a number, the punctuation of an object.
+	// Flat: the whole run comes from Offset: an escape, a number, the punctuation of an object.
 	Flat
 	// Quoted: the run is the field's text from Offset on as written by JSON or Python's repr, with quotes and escapes.
 	// Exact splits it up.

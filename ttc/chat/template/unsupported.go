@@ -30,7 +30,7 @@ var unsupportedAttributes = map[pyvalue.Kind][]string{
 	pyvalue.KindFloat: numberNames,
 }
 
-// unsupportedError is the class of errors about what this engine leaves out of jinja2.
+// unsupportedError is the class of errors about the parts of jinja2 that this engine lacks.
 const unsupportedError = "UnsupportedError"
 
 func throwUnsupported(what string) {

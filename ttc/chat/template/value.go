@@ -147,7 +147,7 @@ const (
 	builtinKind  callableKind = "builtin_function_or_method"
 )
 
-// address is what is printed where Python prints an object's address, which differs each time.
+// address is printed where Python prints an object's address, which differs each time.
 const address = "0x7f0000000000"
 
 func (c *callable) TypeName() string { return string(c.kind) }
@@ -353,7 +353,7 @@ func (r *rangeObject) Repr() string {
 	return fmt.Sprintf("range(%d, %d, %d)", r.start, r.stop, r.step)
 }
 
-// length is len(v), or false if Python says that it has none.
+// length is len(v), or false if Python says that it lacks one.
 func length(v val) (int, bool) {
 	switch v.Kind() {
 	case pyvalue.KindStr:

@@ -130,7 +130,7 @@ func TestRunMakesTokenBatches(t *testing.T) {
 }
 
 // TestReferenceAndEpoch sets the order of another epoch, and log-probs of a reference model for other tokens: the rows
-// are the same in a different order, and each says that it has no log-probs.
+// are the same in a different order, and each says that missing log-probs.
 func TestReferenceAndEpoch(t *testing.T) {
 	root, err := filepath.Abs("../../../../examples/demo")
 	if err != nil {

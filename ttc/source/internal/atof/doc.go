@@ -5,6 +5,6 @@
 // was called; if the response is in no known format, Relay's own annotation is used. An agent's scope within another is
 // a sub-agent. A tool that ended in an error marks its result as failed.
 //
-// Relay sorts the keys of everything it writes, so tool definitions have theirs in a different order from what was
-// sent. The end of a stream names a different root from its beginning, so ends are matched by the id of their scope.
+// Relay sorts the keys of everything it writes, so tool definitions have theirs in a different order from the request.
+// The end of a stream names a different root from its beginning, so ends are matched by the id of their scope.
 package atof

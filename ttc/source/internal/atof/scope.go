@@ -26,7 +26,7 @@ type scopes struct {
 	version string // of the format, as the latest event says
 }
 
-// scope is a stretch of work: what it began with and what it ended with.
+// scope is a stretch of work: its first and its last event.
 type scope struct {
 	id, parent, category, name string
 	at                         int64
@@ -112,7 +112,7 @@ func (t *scopes) examine() {
 // maxDepth is how far parents are followed: hostile links may form a cycle.
 const maxDepth = 1000
 
-// above returns the nearest enclosing scope of the given kind; nil if there is none.
+// above returns the nearest enclosing scope of the given kind, or nil.
 func (t *scopes) above(s *scope, is func(*scope) bool) *scope {
 	for range maxDepth {
 		if s = t.byID[s.parent]; s == nil || is(s) {
@@ -183,7 +183,7 @@ func (t *scopes) call(s *scope) {
 	e.AddTo(t.out, c)
 }
 
-// exchange returns what a call was given and what it wrote.
+// exchange returns a call's input and output.
 func (s *scope) exchange() (exchange.Exchange, error) {
 	data, _ := s.start.Get("data")
 	request, ok := data.Get("content")

@@ -247,8 +247,8 @@ func (s *Source) tooMany(id, what string) error {
 	}
 }
 
-// belonging is what the lines of an example share: their id or, if they have none, their prompt. A line with neither is
-// an example of its own.
+// belonging is the key that the lines of an example share: their id or, without one, their prompt. A line with neither
+// is an example of its own.
 type belonging struct {
 	id     string
 	prompt xxh3.Uint128

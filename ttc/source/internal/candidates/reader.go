@@ -63,7 +63,7 @@ func (r *Reader) Begin() {
 	r.counts = map[string]int64{}
 }
 
-// Policy returns the model that all candidates of the example name; empty if there is no such model.
+// Policy returns the model that all candidates of the example name; empty without one.
 func (r *Reader) Policy() string { return r.models.only() }
 
 // Candidate fills cand from an object, except for its step and offset. The reason says why it can't.
@@ -72,8 +72,8 @@ func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, st
 	return r.fill(&f, raw, &beside{}, cand)
 }
 
-// fill is Candidate for the fields of an object. It takes what the last one had beside its answer from last where this
-// one has the same.
+// fill is Candidate for the fields of an object. It takes the fields besides the answer from last where this one has
+// the same.
 func (r *Reader) fill(f *fields, raw json.Raw, last *beside, cand *ttc.Candidate) (ledger.Reason, string) {
 	if reason, why := r.place(f, cand); reason != "" {
 		return reason, why
@@ -113,8 +113,8 @@ func (r *Reader) fill(f *fields, raw json.Raw, last *beside, cand *ttc.Candidate
 	return "", ""
 }
 
-// beside is what a candidate has beside its answer. It is made once for all answers of a line: there may be a million
-// short ones under a prompt of megabytes.
+// beside holds a candidate's fields besides its answer. It is made once for all answers of a line: there may be a
+// million short ones under a prompt of megabytes.
 type beside struct {
 	prompt, context, system, metadata, model json.Raw // what the rest was made of
 
@@ -146,8 +146,8 @@ func (r *Reader) read(f *fields, b *beside) {
 	b.failure, b.reasoning = source.ScorerMarks(f.metadata)
 }
 
-// answers calls each with the answers that a line lists, with their scores, until it returns false: the fields of each,
-// and the object that has them. It reports whether the line lists any.
+// answers calls each with the answers that a line lists, with their scores, until it returns false, with the fields of
+// each, and the object that has them. It reports whether the line lists any.
 func (r *Reader) answers(raw json.Raw, each func(f *fields, raw json.Raw) bool) bool {
 	k := &r.keys
 	outputs, _ := source.At(raw, k.OutputKey)
@@ -178,7 +178,8 @@ func (r *Reader) answers(raw json.Raw, each func(f *fields, raw json.Raw) bool) 
 	return listed
 }
 
-// ownFields returns the fields of an answer that is an object, and for the rest those of the line that contains it.
+// ownFields returns the fields of an answer that is an object, and for the rest the fields of the line that contains
+// it.
 func (r *Reader) ownFields(answer json.Raw, line *fields) fields {
 	k := &r.keys
 	if answer.Kind() != json.Object {
@@ -203,7 +204,7 @@ func valued(v json.Raw) json.Raw {
 	return v
 }
 
-// fields are the values of a candidate's keys; nil: null or missing.
+// fields are the values of a candidate's keys; nil if null or missing.
 type fields struct {
 	turn, index, prompt, context, system, output, score, metadata, model, failure, reasoning json.Raw
 }
@@ -252,7 +253,7 @@ func (r *Reader) place(f *fields, cand *ttc.Candidate) (ledger.Reason, string) {
 	return "", ""
 }
 
-// display formats a value for a person: a short text is shown as it is.
+// display formats a value for a message: a short text is shown as it is.
 func display(raw json.Raw) string {
 	if raw.Kind() == json.String && len(raw) <= 24 {
 		return string(raw)
@@ -334,7 +335,7 @@ func (m *models) add(name string) {
 	m.name = name
 }
 
-// only returns the model that all lines name; empty if there is no such model.
+// only returns the model that all lines name; empty without one.
 func (m *models) only() string {
 	if m.mixed {
 		return ""

@@ -55,7 +55,7 @@ func (t *transcript) firstTools(a *answer) []chat.Tool {
 	return nil
 }
 
-// place identifies a group of answers: those of one agent in one file.
+// place identifies a group of answers: the answers of one agent in one file.
 type place struct{ agent, path string }
 
 // walk returns the chain of parents of a line, first to last, without the line itself, starting after the line from if
@@ -93,8 +93,8 @@ func (t *transcript) root(of *record) string {
 }
 
 // history assembles a list of messages the way Claude Code does: the lines of an answer form one message, the results
-// of its calls follow it whichever line they hang from, attachments go before what the user says or into the result
-// they follow. It grows with the chain, so each answer continues from the history of the previous one.
+// of its calls follow it from any line, attachments go before the user's text or into the result they follow. It grows
+// with the chain, so each answer continues from the history of the previous one.
 type history struct {
 	t        *transcript
 	at       *record    // the last line; nil: none
@@ -108,14 +108,13 @@ type history struct {
 	boundary *record
 }
 
-// historyKey is what the histories of a chain have in common.
+// historyKey is the common key of the histories of a chain.
 type historyKey struct {
 	agent  string
 	system calls.Walk
 }
 
-// historyOf returns the history that an answer was given: that of the previous answer, if the chain continues from
-// there.
+// historyOf returns the history that an answer was given: the previous answer's, if the chain continues from there.
 func (t *transcript) historyOf(a *answer, system calls.Walk) *history {
 	key := historyKey{a.agent, system}
 	if h := t.histories[key]; h != nil && h.at != nil && !h.given[a] {
@@ -172,7 +171,7 @@ func (h *history) add(rec *record) {
 	}
 }
 
-// preserved inserts what a compaction kept verbatim.
+// preserved inserts the messages that a compaction kept verbatim.
 func (h *history) preserved() {
 	boundary := h.boundary
 	h.boundary = nil

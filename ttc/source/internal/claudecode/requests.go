@@ -148,7 +148,7 @@ func (r *requests) resolve(answers []*answer) {
 	}
 }
 
-// shapeOf returns what the request for an answer contained besides messages.
+// shapeOf returns the contents of the request for an answer besides messages.
 func (r *requests) shapeOf(a *answer) (shape, bool) {
 	q := r.byID[a.ref]
 	if q == nil {

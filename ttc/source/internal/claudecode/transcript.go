@@ -78,7 +78,7 @@ type record struct {
 	hasResults          bool
 }
 
-// answer is what the model wrote in response to one request.
+// answer is the model's response to one request.
 type answer struct {
 	id, request, ref, model, agent, stop string
 	at                                   int64
@@ -116,7 +116,7 @@ func (t *transcript) read(ctx context.Context, path string, limits session.Limit
 	})
 }
 
-// Bounds on what a session may say about versions of the program: how many are told apart, and how long one is.
+// Limits on the versions of the program in a session: their number and their length.
 const (
 	mostVersions = 100
 	longVersion  = 100
@@ -146,7 +146,7 @@ func (t *transcript) begin(path string) {
 	t.path, t.open, t.prompt, t.tools = path, map[string]*answer{}, "", nil
 }
 
-// passedOver are the types of lines that say nothing about what a model was given or wrote.
+// passedOver are the types of lines that hold neither input nor output of a model.
 var passedOver = map[string]bool{
 	"last-prompt": true, "mode": true, "tools-used": true, "cost-state": true, "atis-latch": true,
 	"queue-operation": true, "summary": true,
@@ -196,7 +196,7 @@ func (t *transcript) record(l *line) *record {
 	return rec
 }
 
-// agent returns the name of the agent that a line belongs to; empty: the main one.
+// agent returns the name of the agent that a line belongs to; empty for the main one.
 func agent(l *line) string {
 	switch {
 	case l.agent != "" && l.sidechain:

@@ -66,7 +66,7 @@ var known = map[string]bool{
 
 var passedOver = map[string]bool{"world_state": true, "inter_agent_communication": true, "ghost_snapshot": true}
 
-// passedEvents are events that repeat what items say, or say nothing about what the model saw.
+// passedEvents are events that repeat items, or don't concern the model's input.
 var passedEvents = map[string]bool{
 	"task_started": true, "task_complete": true, "turn_started": true, "turn_complete": true, "user_message": true,
 	"agent_message": true, "agent_reasoning": true, "thread_settings_applied": true, "turn_aborted": true,
@@ -77,7 +77,7 @@ var passedEvents = map[string]bool{
 	"agent_reasoning_section_break": true,
 }
 
-// load reads a thread up to an ordinal, after whatever it continues from.
+// load reads a thread up to an ordinal, after the threads that it continues from.
 func (t *thread) load(ctx context.Context, f *file, end int64, depth int) error {
 	if f.parent != "" {
 		parent := t.r.byID[f.parent]
@@ -146,7 +146,7 @@ func (t *thread) unread(what string) {
 	t.r.tally.PassOver(what, 1)
 }
 
-// start reads how a file begins. Whatever a fork continues from began the same way.
+// start reads the beginning of a file. The parents of a fork began the same way.
 func (t *thread) start(meta json.Raw) {
 	if tools, ok := meta.Get("dynamic_tools"); ok && tools.Kind() == json.Array && t.tools == nil {
 		t.tools = exchange.Tools(tools)
@@ -246,7 +246,7 @@ func (t *thread) event(payload json.Raw, l session.Line) {
 	}
 }
 
-// outcome records what an event says about whether a call failed.
+// outcome records an event's report of whether a call failed.
 func (t *thread) outcome(id string, of json.Raw) {
 	var failed bool
 	switch session.Text(of, "status") {

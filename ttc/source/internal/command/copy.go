@@ -191,7 +191,7 @@ func remove(n *yaml.Node, key string) {
 	}
 }
 
-// mapping returns the mapping at a path, creating whatever is missing or null along the way.
+// mapping returns the mapping at a path, creating missing or null parts along the way.
 func mapping(n *yaml.Node, path ...string) *yaml.Node {
 	for _, key := range path {
 		next := get(n, key)

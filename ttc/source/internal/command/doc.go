@@ -9,7 +9,7 @@
 // that carry candidates unless told otherwise. So it gets a copy ({config}): bases merged, our sections removed, the
 // output folder set - and before anything is started, the copy is checked for the remaining problems. The copy is in
 // the system's temporary folder, readable only by its owner, and is removed afterwards; so are the copies with
-// substituted variables that NAT writes beside its output, because they may contain secrets.
+// substituted variables that NAT writes next to its output, because they may contain secrets.
 //
 // The program runs in its own session, which is ended together with the collection, and in nat-go's environment: it is
 // the user's own workflow, with its own credentials.

@@ -25,7 +25,7 @@ const (
 // ErrEmpty is the error for an input without content.
 var ErrEmpty = errors.New("is empty: there is nothing to read")
 
-// ReadHead reads the beginning of a file. An input that isn't JSON has no entries, which is not an error.
+// ReadHead reads the beginning of a file. An input that isn't JSON gives zero entries, which is not an error.
 func ReadHead(ctx context.Context, path string) (*source.Head, error) {
 	return readHead(ctx, path, "", source.HeadEntries)
 }
@@ -58,7 +58,7 @@ func readHead(ctx context.Context, path, within string, most int) (*source.Head,
 }
 
 // entries reads the first entries. One beyond the sources' default size is skipped: they drop and count it. An input
-// that isn't JSON has no entries; of one that is damaged further on, the entries before the damage are returned.
+// that isn't JSON gives zero entries; of one that is damaged further on, the entries before the damage are returned.
 func entries(h *source.Head, in io.Reader, most int) error {
 	r := json.NewReader(in, json.Auto, json.Limits{Size: entrySize})
 	var tooLarge *json.SizeError
@@ -101,7 +101,7 @@ type Found struct {
 	source.Reading
 }
 
-// Choose asks the sources how they would read an input. only names a source that was requested; empty: any.
+// Choose asks the sources how they would read an input. only names a source that was requested; empty for any.
 func Choose(all []source.Factory, only string, h *source.Head) (*Found, error) {
 	cols := h.Columns()
 	if err := missing(h, cols); err != nil {
@@ -225,7 +225,7 @@ func keysNear(h *source.Head, cols source.Columns, key string) string {
 	return strings.Join(paths, ", ")
 }
 
-// mostPaths is how many paths are listed to people.
+// mostPaths is how many paths are listed in messages.
 const mostPaths = 20
 
 // fewEntries is how many entries of a further file are examined before all of its head is.
@@ -271,7 +271,7 @@ type UnknownError struct {
 	Path, What string
 	Brief      string // in a few words
 
-	// Like are keys that may mean what is wanted, by the name of that: {{"prompt", "Frage"}, {"output", "Antwort"}}.
+	// Like are keys that may have a wanted meaning, by its name: {{"prompt", "Frage"}, {"output", "Antwort"}}.
 	Like [][2]string
 }
 
@@ -288,7 +288,7 @@ const wanted = `  candidates   prompt, output, score       several scored answer
   published data sets: OASST, SHP, HelpSteer3, Chatbot Arena, SQuAD, xLAM, Capybara
 --map takes ` + MapTakes + `: each is given a key, or a path such as data.answer`
 
-// MapTakes lists what keys may mean, for people.
+// MapTakes lists what keys may mean, for messages.
 const MapTakes = "prompt, output, score, chosen, rejected, first, second, choice, messages, role, content, system, context, " +
 	"tools, id, task, turn, model"
 
@@ -333,7 +333,7 @@ func isPage(b []byte) bool {
 	return bytes.HasPrefix(begin, []byte("<!doctype html")) || bytes.HasPrefix(begin, []byte("<html"))
 }
 
-// lacking says what is missing from an input that has some of what is needed.
+// lacking names the missing parts of an input that has some of the needed ones.
 func lacking(cols source.Columns) string {
 	texts := 0
 	for _, c := range cols.All() {

@@ -1,11 +1,11 @@
-// Package detect works out what an input is. The same analyser is behind `nat-go inspect`, `nat-go init` and a run
+// Package detect determines the kind of an input. The same analyser is behind `nat-go inspect`, `nat-go init` and a run
 // without a configuration, so they can't disagree.
 //
 // It reads the beginning of an input (source.Head: the first bytes, the first entries) and asks the Recognize of every
 // source that reads files how it would read them. To add a format, write its source under ttc/source and set Recognize
 // in its Factory; nothing changes here. A recogniser
 //
-//   - is cheap and has no side effects: it sees the head and nothing else, and may be asked for files of any kind, text
+//   - is cheap and free of side effects: it sees the head and nothing else, and may be asked for any file, text
 //     or not; Entries is empty where the content isn't JSON, Bytes is not;
 //   - answers Certain for a mark that no other format has (a type, a version, keys of its own in some of the entries -
 //     not necessarily the first, which may be a header), Fits for keys that others might have too, else NoFit;

@@ -21,7 +21,7 @@ var (
 		"antwort", "respuesta", "réponse",
 	}
 	scoreWords = append(source.ScoreNames(), "points", "scores", "note", "bewertung")
-	// otherWords are in the names of keys that hold neither prompts nor answers nor scores, whatever their values are.
+	// otherWords are in the names of keys that hold neither prompts nor answers nor scores, for any values.
 	otherWords = []string{
 		"id", "uuid", "uid", "hash", "no", "number", "ticket", "date", "time", "timestamp", "at", "created", "updated",
 		"url", "link", "path", "file", "model", "version", "author", "project", "metric", "filter", "split", "source",
@@ -29,13 +29,13 @@ var (
 	}
 )
 
-// likeness is what the keys of an input may mean, judging by their names and values.
+// likeness holds the possible meanings of an input's keys, judging by their names and values.
 type likeness struct {
 	keys  [][2]string // in the order of --map: {{"prompt", "Frage"}, ...}
 	doubt [][]string  // keys of which only one can be meant, after what they may mean
 }
 
-// likely names the keys that may mean what is wanted. A key whose meaning is in doubt is not named.
+// likely names the keys that may have the wanted meaning. A key whose meaning is in doubt is not named.
 func likely(h *source.Head) (l likeness) {
 	columns := slices.Concat(h.Columns().All(), h.Paths())
 	prompts := find(columns, promptWords, isSaid)
@@ -54,8 +54,8 @@ func likely(h *source.Head) (l likeness) {
 	return l
 }
 
-// find returns the keys that are named like what they would mean and whose values fit. Of several at different depths,
-// the last word decides before the others do.
+// find returns the keys that are named like their meaning and whose values fit. Of several at different depths, the
+// last word decides before the others do.
 func find(columns []*source.Column, words []string, fits func(*source.Column) bool) []string {
 	var last, any []string
 	for _, c := range columns {
@@ -92,7 +92,7 @@ func (l *likeness) add(keys []string, means string) {
 	}
 }
 
-// remaining finds the prompt or the answer that has no telling name, if there are only two columns of prose.
+// remaining finds the prompt or the answer without a telling name, if there are only two columns of prose.
 func remaining(columns []*source.Column, prompts, answers []string) (_, _ []string) {
 	var prose []string
 	for _, c := range columns {
@@ -114,16 +114,16 @@ func remaining(columns []*source.Column, prompts, answers []string) (_, _ []stri
 	return prompts, answers
 }
 
-// isSaid reports whether a column holds texts that somebody may have said: no dates, addresses, lists.
+// isSaid reports whether a column holds texts that may be spoken: no dates, addresses, lists.
 func isSaid(c *source.Column) bool {
 	return c.Present > 0 && c.Text() && c.Dates == 0 && c.JSON == 0 && c.Links*2 < c.Present
 }
 
-// isProse reports whether a column holds texts that somebody is likely to have said, whatever it is called.
+// isProse reports whether a column holds texts that are likely spoken, under any name.
 func isProse(c *source.Column) bool { return isSaid(c) && c.Numeric == 0 && c.Spaced*2 >= c.Present }
 
 // chosenBetween returns two columns whose names differ at the end only, and a third whose values all choose between
-// them; empty: there are none, or more than one.
+// them; empty without any, or with more than one.
 func chosenBetween(h *source.Head, columns []*source.Column) (first, second, choice string) {
 	for i, a := range columns {
 		for _, b := range columns[i+1:] {
@@ -189,7 +189,7 @@ func (l *likeness) has(means string) bool {
 	return slices.ContainsFunc(l.keys, func(k [2]string) bool { return k[0] == means })
 }
 
-// doubts says for people which keys may have the same meaning.
+// doubts describes which keys may have the same meaning.
 func (l *likeness) doubts() string {
 	var parts []string
 	for _, d := range l.doubt {

@@ -23,7 +23,7 @@ var meanings = []meaning{
 	{"score_key", "the score", (*source.Column).Number, source.ScoreNames(), nil},
 }
 
-// meaning is a setting with what it means.
+// meaning is a setting with its meaning.
 type meaning struct {
 	setting, means string
 	is             func(*source.Column) bool
@@ -35,7 +35,7 @@ type meaning struct {
 func isPassage(c *source.Column) bool { return c.Text() && !c.Number() || c.List() }
 
 // byPaths reads an input that no source recognises by keys within its objects, as {"inputs": {"question"}, "outputs":
-// {"answer"}}, if there is only one for the prompt and one for the answer. nil: there isn't.
+// {"answer"}}, if there is only one for the prompt and one for the answer. nil without.
 func byPaths(all []source.Factory, only string, h *source.Head) *Found {
 	if len(h.Given) > 0 || len(h.Entries) == 0 ||
 		h.Whole && len(h.Entries) == 1 && listWithin(h.Entries[0], "", 1) != "" {
@@ -68,8 +68,8 @@ func byPaths(all []source.Factory, only string, h *source.Head) *Found {
 	return found
 }
 
-// fits reports whether a column may be what is meant, by its name and what it holds: a prompt isn't looked for within
-// answers, nor an answer within prompts, and neither of them in the first of a list.
+// fits reports whether a column may be meant, by its name and its values: a prompt isn't looked for within answers, nor
+// an answer within prompts, and neither of them in the first of a list.
 func (m *meaning) fits(c *source.Column) bool {
 	parts := strings.Split(c.Key, ".")
 	return c.Present > 0 && slices.Contains(m.names, source.CommonName(parts[len(parts)-1])) && m.is(c) &&
@@ -108,7 +108,7 @@ func at(h *source.Head, path string) bool {
 	})
 }
 
-// otherwise says how to convert an input of a known kind that can't be read as it is; empty: its kind isn't known.
+// otherwise says how to convert an input of a known kind that can't be read directly; empty if its kind is unknown.
 func otherwise(h *source.Head) string {
 	switch {
 	case at(h, "custom_id") && (at(h, "body.messages") || at(h, "params.messages")):
@@ -138,8 +138,8 @@ func otherwise(h *source.Head) string {
 	return ""
 }
 
-// conversationIn says how to read entries that hold a conversation in a list of what was said by whom; is is true for
-// such entries, although nothing helps if only numbers say who spoke.
+// conversationIn says how to read entries that hold a conversation in a list of texts with their speakers; is is true
+// for such entries, although nothing helps if only numbers say who spoke.
 func conversationIn(h *source.Head) (help string, is bool) {
 	if len(h.Entries) == 0 {
 		return "", false

@@ -75,7 +75,7 @@ func (s *Survey) Add(ex *ttc.Example) {
 	s.candidates(ex.Candidates)
 }
 
-// lastQuestion returns the index of the last message of a user; -1 if there is none.
+// lastQuestion returns the index of the last message of a user, or -1.
 func lastQuestion(nodes []ttc.Node) int {
 	for i := len(nodes) - 1; i >= 0; i-- {
 		if nodes[i].Message.Role == "user" {

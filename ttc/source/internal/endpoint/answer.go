@@ -101,8 +101,8 @@ func (a *answer) data(text []byte) error {
 	return nil
 }
 
-// step adds a step in the form of workflow_output.json. A payload that is not an object is kept as it is: the reader
-// says what is wrong with the step.
+// step adds a step in the form of workflow_output.json. A payload that is not an object is kept unchanged: the reader
+// names the fault of the step.
 func (a *answer) step(text []byte) error {
 	var l line
 	if err := stdjson.Unmarshal(text, &l); err != nil {

@@ -31,9 +31,9 @@ type Report struct {
 	First     string // the first such exception
 }
 
-// Collect asks every question that has no answer in dir yet, and writes dir/workflow_output.json once all have one.
-// progress is called with the number of answers; it may be nil. After an error the answers so far are kept, and Collect
-// can be called again.
+// Collect asks every question without an answer in dir, and writes dir/workflow_output.json once all have one. progress
+// is called with the number of answers; it may be nil. After an error the answers so far are kept, and Collect can be
+// called again.
 func Collect(ctx context.Context, cfg Config, dir string, progress func(done, total int)) (string, *Report, error) {
 	base, err := cfg.base()
 	if err != nil {
@@ -95,7 +95,7 @@ type collector struct {
 // maxFailed is how many consecutive questions may fail before the service is considered gone.
 const maxFailed = 10
 
-// ask asks the questions that have no answer yet. A failing question does not keep the others from being asked.
+// ask asks the questions without an answer. A failing question does not keep the others from being asked.
 func (c *collector) ask(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(c.cfg.Concurrency)
@@ -228,7 +228,7 @@ func (c *collector) post(ctx context.Context, body []byte) (*httpclient.Reply, e
 	return nil, &finalError{fmt.Errorf("the workflow at %s has neither %s: is this the address of a nat serve?", c.http.Place(), strings.Join(list, " nor "))}
 }
 
-// complete says what is wrong with an answer.
+// complete names the fault of an answer.
 func complete(r *httpclient.Reply) error {
 	if r.Status/100 != 2 {
 		return nil

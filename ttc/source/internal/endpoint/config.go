@@ -71,14 +71,14 @@ type Config struct {
 	MaxObjects    int64         `yaml:"max_example_objects" default:"100000" validate:"gte=100" doc:"an entry with more objects and lists than this is dropped"`
 	Token         string        `yaml:"token" secret:"true" doc:"bearer token; empty: send none"`
 
-	// Backoff is the pause before a question is repeated; it doubles, up to 30 seconds. 0: one second.
+	// Backoff is the pause before a question is repeated; it doubles, up to 30 seconds. 0 means one second.
 	Backoff time.Duration `yaml:"-"`
 }
 
 // paths are where a nat serve accepts questions.
 var paths = []string{"/generate/full", "/v1/workflow/full"}
 
-// base returns the address without the path, whichever spelling was used.
+// base returns the address without the path, for either spelling.
 func (c *Config) base() (string, error) {
 	u, err := url.Parse(c.Endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

@@ -1,9 +1,9 @@
 // Package exchange reads requests to a model and their responses, in the formats of the three APIs that agents use:
 // OpenAI's chat completions, OpenAI's responses, Anthropic's messages.
 //
-// Logs, exports and sessions contain these formats, whole or in part; this package reads what they have in common. A
-// request and its response become messages in the terms of chat templates: a developer message is the system prompt,
-// each tool result is a message, the text and the calls of one turn are one message.
+// Logs, exports and sessions contain these formats, whole or in part; this package reads their common parts. A request
+// and its response become messages in the terms of chat templates: a developer message is the system prompt, each tool
+// result is a message, the text and the calls of one turn are one message.
 //
 // A response that was streamed and logged piece by piece is put back together first (Joined).
 package exchange

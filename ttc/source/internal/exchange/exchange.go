@@ -26,7 +26,7 @@ type Exchange struct {
 	Time      int64 // of the response, in nanoseconds since 1970; 0: unknown
 }
 
-// Answer is what a model wrote.
+// Answer is a model's answer.
 type Answer struct {
 	chat.Message
 	Finish   string
@@ -61,7 +61,7 @@ func IsAnthropic(response json.Raw) bool {
 	return list(response, "content") != nil && session.Text(response, "role") == "assistant"
 }
 
-// list returns the array under a key; nil if there is none.
+// list returns the array under a key, or nil.
 func list(object json.Raw, key string) json.Raw {
 	if v, ok := object.Get(key); ok && v.Kind() == json.Array {
 		return v
@@ -84,7 +84,7 @@ func count(object json.Raw, keys ...string) int64 {
 	return 0
 }
 
-// seconds converts a time in seconds since 1970 to nanoseconds; 0 if there is none.
+// seconds converts a time in seconds since 1970 to nanoseconds, or 0.
 func seconds(object json.Raw, key string) int64 {
 	if f, ok := member(object, key).Float64(); ok && f > 0 && f < 1e10 {
 		return int64(f * 1e9)

@@ -143,7 +143,7 @@ func (t *Items) End() []calls.Message {
 	return t.out
 }
 
-// AddText adds what a turn says to its message.
+// AddText adds a turn's text to its message.
 func AddText(m *chat.Message, said chat.Message) {
 	if m.Form == chat.Text && said.Form == chat.Text {
 		m.Text += "\n" + said.Text

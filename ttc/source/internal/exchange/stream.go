@@ -71,7 +71,7 @@ func hasDelta(pieces []json.Raw) bool {
 	})
 }
 
-// choice collects what the pieces of one choice say.
+// choice collects the pieces of one choice.
 type choice struct {
 	content, reasoning, refusal strings.Builder
 	said                        bool // has content, which may be empty

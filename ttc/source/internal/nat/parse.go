@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// parser turns entries into examples. What it returns is in memory of its own, one block per example.
+// parser turns entries into examples. Its results are in memory of their own, one block per example.
 type parser struct {
 	cfg   *Config
 	raw   bool // nothing is judged
@@ -85,8 +85,8 @@ func (p *parser) example(
 	return true, nil
 }
 
-// name gives the example its id, or row if the entry has none. It returns the id as it stands in the entry, and whether
-// an identical entry occurs earlier in the file.
+// name gives the example its id, or row if the entry lacks one. It returns the id as it stands in the entry, and
+// whether an identical entry occurs earlier in the file.
 func (p *parser) name(
 	ex *ttc.Example, e entry, ids *source.Names, hash xxh3.Uint128, row string,
 ) (id string, identical bool) {
@@ -140,8 +140,8 @@ func (p *parser) entry(c json.Cursor) (e entry) {
 // in a remote one.
 func isEmpty(answer json.Raw) bool { return string(answer) == `""` || answer.Kind() == json.Null }
 
-// graph is the question and the workflow's answer, if both are text. The answer is what the workflow returned; that a
-// model sampled it is assumed.
+// graph is the question and the workflow's answer, if both are text. The answer is the workflow's result; that a model
+// sampled it is assumed.
 func (p *parser) graph(e entry) ttc.Graph {
 	question, _ := e.question.Text()
 	answer, _ := e.answer.Text()

@@ -24,7 +24,7 @@ func Factory() source.Factory {
 	}.Factory()
 }
 
-// isRollout reports whether an entry is a rollout; a failed one has no response.
+// isRollout reports whether an entry is a rollout; a failed one lacks a response.
 func isRollout(entry json.Raw) bool {
 	request, ok := entry.Get("responses_create_params")
 	_, response := entry.Get("response")
@@ -53,7 +53,7 @@ func key(entry json.Raw) (string, bool) {
 	return session.Text(response, "id"), isRollout(entry)
 }
 
-// taskOf returns what the trials of one problem share; empty: the rollout doesn't say.
+// taskOf returns the common task of the trials of one problem; empty if the rollout doesn't say.
 func taskOf(entry json.Raw) string {
 	index, _ := entry.Get("_ng_task_index")
 	task := source.IDText(index)

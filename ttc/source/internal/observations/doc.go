@@ -4,7 +4,7 @@
 // An observation of a model is a call: its input is the messages, as a request, as a list or in LangChain's form; its
 // output is the answer. The observations of one trace form a session, together with other traces that name the same
 // session. A failed tool marks its result as failed. A session whose scores all have one name gets their mean as its
-// reward; with several names nothing says which is the reward, so it has none and they are counted.
+// reward; with several names nothing says which is the reward, so it stays without one and they are counted.
 //
 // Entries may stand alone, in pages as the APIs return them, in the trace they belong to or, for runs, within other
 // runs.

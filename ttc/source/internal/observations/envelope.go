@@ -7,15 +7,15 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
-// envelopes are the keys under which responses of the platforms' APIs hold what an export lists entry by entry: pages
-// of entries, a trace with its observations and scores, a run with the runs inside it.
+// envelopes are the keys under which responses of the platforms' APIs hold the entries of an export: pages of entries,
+// a trace with its observations and scores, a run with the runs inside it.
 var envelopes = []string{"data", "runs", "observations", "scores", "child_runs"}
 
 // maxDepth is the depth to which runs within runs are followed.
 const maxDepth = 30
 
-// within returns the entries that an entry holds, and how many are nested too deeply. What a trace says about itself -
-// its id, its session - applies to each observation that doesn't say it.
+// within returns the entries that an entry holds, and how many are nested too deeply. A trace's own id and session
+// apply to each observation that lacks them.
 func within(entry json.Raw) (out []json.Raw, tooDeep int64) {
 	out = appendWithin(nil, entry, 0, &tooDeep)
 	return out, tooDeep
@@ -79,7 +79,7 @@ func withoutKeys(object json.Raw, keys []string) json.Raw {
 	return append(out, '}')
 }
 
-// holder is what an entry says about the entries it holds.
+// holder is an entry's data about the entries it holds.
 type holder struct {
 	self           bool // it is an observation or a run itself
 	trace, session string

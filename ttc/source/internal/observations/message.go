@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
-// exchange returns what a model was given and what it wrote.
+// exchange returns a model's input and output.
 func (o *observation) exchange() (exchange.Exchange, error) {
 	if exchange.Known(o.output) && o.input.Kind() == json.Object {
 		e, err := exchange.Of(o.input, o.output)
@@ -44,8 +44,8 @@ func (o *observation) exchange() (exchange.Exchange, error) {
 	return e, err
 }
 
-// inputOf reads what a model was given: a list of messages, an object that contains one, a list within a list as
-// LangChain writes a batch of one, or text.
+// inputOf reads a model's input: a list of messages, an object that contains one, a list within a list as LangChain
+// writes a batch of one, or text.
 func inputOf(input json.Raw) ([]calls.Message, error) {
 	if messages := session.Value(input, "messages", "prompts", "input"); messages != nil {
 		input = messages
@@ -70,8 +70,8 @@ func inputOf(input json.Raw) ([]calls.Message, error) {
 	return out, nil
 }
 
-// answerOf reads what a model wrote: a message, LangChain's generations, a list whose last message it is, or text; nil:
-// there is none.
+// answerOf reads a model's output: a message, LangChain's generations, a list whose last message it is, or text; nil
+// without any.
 func answerOf(output json.Raw) (*exchange.Answer, error) {
 	finish := ""
 	if generations := session.Value(output, "generations"); generations != nil {

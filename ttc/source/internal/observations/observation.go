@@ -118,7 +118,7 @@ func langSmith(raw json.Raw) (observation, bool) {
 	return o, true
 }
 
-// openAIAgents reads a span of the OpenAI Agents SDK. Those of the Responses API name a response and don't have its
+// openAIAgents reads a span of the OpenAI Agents SDK. Spans of the Responses API name a response and don't have its
 // text.
 func openAIAgents(raw json.Raw) (observation, bool) {
 	data := session.Value(raw, "span_data")

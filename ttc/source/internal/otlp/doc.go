@@ -1,12 +1,11 @@
 // Package otlp reads OpenTelemetry exports: the spans and log records of agents, as JSON lines or as protobuf, the way
 // a collector's file exporter or an SDK writes them.
 //
-// A span that represents a model call says what the model was given and what it wrote. There are four ways to say so,
-// and all are read: the GenAI conventions (gen_ai.input.messages on the span, or on a log record beside it; before
-// version 1.37 one log record per message), OpenInference (llm.input_messages.0.message.role, and the request itself
-// under input.value), OpenLLMetry's current form (the GenAI conventions) and the one up to 0.45
-// (gen_ai.prompt.0.content). Tool spans say which results are failures; spans of agents within agents are sub-agents,
-// examples of their own.
+// A span that represents a model call holds the model's input and output. There are four ways to say so, and all are
+// read: the GenAI conventions (gen_ai.input.messages on the span, or on a log record next to it; before version 1.37
+// one log record per message), OpenInference (llm.input_messages.0.message.role, and the request itself under
+// input.value), OpenLLMetry's current form (the GenAI conventions) and the one up to 0.45 (gen_ai.prompt.0.content).
+// Tool spans say which results are failures; spans of agents within agents are sub-agents, examples of their own.
 //
 // The spans of a trace may be anywhere, children before their parents, in several files. So they are stored,
 // compressed, in a temporary file and read back trace by trace; traces that name one session are one session.

@@ -51,7 +51,7 @@ func (n *node) child(name string) *node {
 	return c
 }
 
-// descend returns what is below a key; an empty node if nothing is.
+// descend returns the node below a key; an empty node if nothing is.
 func (n *node) descend(names ...string) *node {
 	for _, name := range names {
 		if n = n.inner[name]; n == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
-// modelCall is what a model was given and what it wrote.
+// modelCall is a model's input and output.
 type modelCall struct {
 	id, model, finish string
 	input             []chat.Message
@@ -33,7 +33,7 @@ type output struct {
 // details is the name of the log record that holds all messages of a call.
 const details = "gen_ai.client.inference.operation.details"
 
-// genAI reads the GenAI conventions. The same content may be on the span and on a record beside it.
+// genAI reads the GenAI conventions. The same content may be on the span and on a record next to it.
 func (e *modelCall) genAI(s *span) {
 	e.toolsUnsaid = true
 	from := s.attributes
@@ -286,8 +286,8 @@ func says(m *chat.Message) bool {
 	return !plain || text != ""
 }
 
-// join finds the calls that results answer if they have no id or one of a different kind: by order, if there are as
-// many results as calls.
+// join finds the calls that results answer if they lack an id or have one of a different kind: by order, if there are
+// as many results as calls.
 func join(in []chat.Message) {
 	for i := range in {
 		made := in[i].ToolCalls

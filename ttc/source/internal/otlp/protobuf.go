@@ -20,7 +20,7 @@ import (
 
 var zstdMagic = []byte{0x28, 0xB5, 0x2F, 0xFD}
 
-// resourceTag is what an export request begins with: its first field, of bytes.
+// resourceTag begins an export request: its first field, of bytes.
 const resourceTag = 1<<3 | byte(protowire.BytesType)
 
 // framed reports whether a file consists of requests preceded by their length in four bytes, as a collector writes it.
@@ -108,7 +108,7 @@ func (r *reader) field(in *bufio.Reader) (record []byte, size int64, err error) 
 	return append(record, body...), size, err
 }
 
-// bytes reads that many bytes, if there are as many: a stated length is no reason to allocate memory.
+// bytes reads that many bytes, if there are as many: memory is not allocated by a stated length.
 func (r *reader) bytes(in *bufio.Reader, n int64) ([]byte, error) {
 	if n > r.limits.MaxLine {
 		if _, err := io.CopyN(io.Discard, in, n); err != nil {

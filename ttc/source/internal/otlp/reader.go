@@ -30,7 +30,7 @@ type reader struct {
 	err      error
 }
 
-// The first byte of a stored item says what it is.
+// The first byte of a stored item is its kind.
 const (
 	spanItem = 's'
 	logItem  = 'l'
@@ -159,7 +159,7 @@ func objects(c *json.Cursor, each func(key string)) {
 	}
 }
 
-// Bounds on what a file may say about instrumentations: how many are told apart, and how much of a name is read.
+// Limits on a file's instrumentations: their number, and the length of a name.
 const (
 	mostScopes = 100
 	longName   = 100

@@ -181,7 +181,7 @@ func (t *traces) ancestors(s *span, each func(*span)) {
 	}
 }
 
-// examine finds what is needed to judge calls: the agents, what failed, and which calls wrap others.
+// examine finds the facts needed to judge calls: the agents, what failed, and which calls wrap others.
 func (t *traces) examine() {
 	names := map[string]int{}
 	for _, s := range t.order {
@@ -227,7 +227,7 @@ func (t *traces) tool(s *span) {
 	}
 }
 
-// agent returns the name of the sub-agent that a span belongs to; empty: the main agent.
+// agent returns the name of the sub-agent that a span belongs to; empty for the main agent.
 func (t *traces) agent(s *span) (name string) {
 	t.ancestors(s, func(a *span) {
 		if name == "" {
@@ -333,7 +333,7 @@ func (t *traces) call(s *span, e *modelCall) {
 	}
 }
 
-// modelCallOf reads what a call was given and what it wrote, in whichever convention the span uses.
+// modelCallOf reads a call's input and output, in the span's convention.
 func modelCallOf(s *span) (e modelCall) {
 	a := s.attributes
 	e.id = a.text("gen_ai.response.id")

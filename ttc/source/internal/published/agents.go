@@ -67,7 +67,7 @@ func aiSDK(e json.Raw) (c conversed, err error) {
 }
 
 // partsOf appends the turns of a model that a message of the AI SDK holds, or the results. Where the provider has run a
-// tool, its result stands between what the model said before and after.
+// tool, its result stands between the model's texts before and after.
 func partsOf(m messages, role string, said json.Raw) messages {
 	var t turn
 	var own messages
@@ -106,7 +106,7 @@ func outputText(v json.Raw) string {
 	return string(v)
 }
 
-// geminiCLI reads a session of Gemini CLI (~/.gemini/tmp/*/chats): what was said, and calls beside their results.
+// geminiCLI reads a session of Gemini CLI (~/.gemini/tmp/*/chats): the texts, and calls next to their results.
 func geminiCLI(e json.Raw) (c conversed, err error) {
 	said, err := list(value(e, "messages"))
 	if err != nil {
@@ -142,7 +142,7 @@ func geminiCLI(e json.Raw) (c conversed, err error) {
 	return conversed{messages: m.end(), id: id, keys: []string{"messages", "sessionId"}, unread: c.unread}, nil
 }
 
-// geminiResult returns what a call returned; ok is false if it was never run.
+// geminiResult returns a call's result; ok is false if it was never run.
 func geminiResult(call json.Raw) (text string, ok bool) {
 	for part := range value(call, "result").Elements() {
 		response := value(value(part, "functionResponse"), "response")
@@ -254,7 +254,7 @@ func inspectAI(e json.Raw) (c conversed, err error) {
 	return c, nil
 }
 
-// turn is a turn of a model, whose calls stand beside their results.
+// turn is a turn of a model, whose calls stand next to their results.
 type turn struct {
 	content        json.Raw
 	thoughts       []string

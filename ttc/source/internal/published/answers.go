@@ -29,11 +29,11 @@ type Line struct {
 	Err    error
 }
 
-// ErrNoScore says that an answer has no score.
+// ErrNoScore means that an answer lacks a score.
 var ErrNoScore = errors.New("is null or missing, so there is no score")
 
-// Rewriter rewrites an entry as the answers that it holds. id is what the entries of an example share; empty: the entry
-// is an example of its own.
+// Rewriter rewrites an entry as the answers that it holds. id is the common id of an example's entries; if empty, the
+// entry is an example of its own.
 type Rewriter func(entry json.Raw) (id string, lines []Line, err error)
 
 // Answers are shapes of scored answers.
@@ -103,7 +103,7 @@ func hasAll(h *source.Head, keys ...string) bool {
 // hasAny reports whether the entries have one of the keys.
 func hasAny(h *source.Head, keys ...string) bool { return h.Columns().Has(keys...) }
 
-// AnswersOf returns the shape of scored answers that an input has; nil: none of these, or the user said how its keys
+// AnswersOf returns the shape of scored answers that an input has; nil for none of these, or the user said how its keys
 // are read.
 func AnswersOf(h *source.Head) *Answers {
 	if keysGiven(h) {
@@ -128,7 +128,7 @@ func keysGiven(h *source.Head) bool {
 	return false
 }
 
-// NewRewriter returns a rewriter for the shape of a name; nil: there is no such shape.
+// NewRewriter returns a rewriter for the shape of a name, or nil.
 func NewRewriter(name string) Rewriter {
 	if i := slices.IndexFunc(answers, func(s Answers) bool { return s.Name == name }); i >= 0 {
 		return answers[i].New()

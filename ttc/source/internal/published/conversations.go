@@ -63,7 +63,7 @@ var conversations = append(agents, []Conversations{
 	},
 }...)
 
-// ConversationsOf returns the shape of conversations that an input has; nil: none of these, or the user said how its
+// ConversationsOf returns the shape of conversations that an input has; nil for none of these, or the user said how its
 // keys are read.
 func ConversationsOf(h *source.Head) *Conversations {
 	if keysGiven(h) {
@@ -75,7 +75,7 @@ func ConversationsOf(h *source.Head) *Conversations {
 	return nil
 }
 
-// ConversationsNamed returns the shape of a name; nil: there is no such shape.
+// ConversationsNamed returns the shape of a name, or nil.
 func ConversationsNamed(name string) *Conversations {
 	if i := slices.IndexFunc(conversations, func(s Conversations) bool { return s.Name == name }); i >= 0 {
 		return &conversations[i]
@@ -83,7 +83,7 @@ func ConversationsNamed(name string) *Conversations {
 	return nil
 }
 
-// Rewrite returns the entry with its messages and tools under the usual keys, beside the keys that the shape doesn't
+// Rewrite returns the entry with its messages and tools under the usual keys, next to the keys that the shape doesn't
 // read. unread are keys part of whose value was not read.
 func (s *Conversations) Rewrite(entry json.Raw) (_ json.Raw, unread []string, err error) {
 	if entry.Kind() != json.Object {
@@ -324,7 +324,7 @@ func schemaOf(kind string) object {
 	return out
 }
 
-// within returns what is between an opening and the bracket at the end.
+// within returns the text between an opening and the bracket at the end.
 func within(kind, opening string) (string, bool) {
 	inner, ok := strings.CutPrefix(kind, opening)
 	if !ok {

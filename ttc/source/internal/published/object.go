@@ -11,7 +11,7 @@ import (
 // object is a JSON object that is being written.
 type object []byte
 
-// set adds a member; one without a value is left out.
+// set adds a member; one without a value is dropped.
 func (o object) set(key string, v json.Raw) object {
 	if v.Kind() == json.Invalid || v.Kind() == json.Null {
 		return o
@@ -28,7 +28,7 @@ func (o object) set(key string, v json.Raw) object {
 // text adds a member that is a text.
 func (o object) text(key, v string) object { return o.set(key, json.AppendString(nil, v)) }
 
-// name adds a member that is a text; an empty one is left out.
+// name adds a member that is a text; an empty one is dropped.
 func (o object) name(key, v string) object {
 	if v == "" {
 		return o
@@ -53,7 +53,7 @@ func pick(entry json.Raw, keys ...string) json.Raw {
 	return o.end()
 }
 
-// value returns the value under the first of the keys that has one; null is none.
+// value returns the value under the first of the keys that has one; null doesn't count.
 func value(entry json.Raw, keys ...string) json.Raw {
 	for _, key := range keys {
 		if v, ok := entry.Get(key); ok && v.Kind() != json.Null {

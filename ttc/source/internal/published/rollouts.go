@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// verlRole matches a role on a line of its own: what is left of a chat template when its special tokens are skipped.
+// verlRole matches a role on a line of its own: the rest of a chat template when its special tokens are skipped.
 var verlRole = regexp.MustCompile(`(?m)^(system|user|assistant|tool)\n`)
 
 // isVerl recognises what verl writes into trainer.rollout_data_dir: inputs and outputs decoded without special tokens.
@@ -23,7 +23,7 @@ func isVerl(h *source.Head) bool {
 
 func splits(input string) bool { return splitRoles(input) != nil }
 
-// splitRoles returns the messages of a conversation decoded without special tokens; nil: it isn't one that ends where
+// splitRoles returns the messages of a conversation decoded without special tokens; nil if it isn't one that ends where
 // the assistant begins. A line that is nothing but the name of a role begins a message.
 func splitRoles(input string) json.Raw {
 	body := strings.TrimRight(input, "\n") + "\n"
@@ -75,7 +75,7 @@ func isLMEval(h *source.Head) bool {
 	return hasAll(h, "doc_id", "doc", "resps") && hasAny(h, "arguments", "target", "filtered_resps")
 }
 
-// lmEval reads a sample. Its answers are those of the model, before filters.
+// lmEval reads a sample. Its answers come from the model, before filters.
 func lmEval(e json.Raw) (string, []Line, error) {
 	prompt, ok := source.At(e, "arguments.gen_args_0.arg_0")
 	if !ok {

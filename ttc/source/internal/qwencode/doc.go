@@ -1,6 +1,6 @@
 // Package qwencode reads the sessions that Qwen Code stores (~/.qwen/tmp/*/chats): lines of JSON whose messages have
 // Google's parts.
 //
-// Each line of the model is a call. What it was given is rebuilt from the lines before it, along their parents; the
-// system prompt and the tools aren't stored, so no call's context is complete, and each says so.
+// Each line of the model is a call. Its input is rebuilt from the lines before it, along their parents; the system
+// prompt and the tools aren't stored, so no call's context is complete, and each says so.
 package qwencode

@@ -37,7 +37,7 @@ func entries(tally *source.Tally) session.Entries {
 	}
 }
 
-// place is what the conversation was when a line had been written.
+// place is the state of the conversation after a line.
 type place struct{ history []calls.Ref }
 
 // sessions makes the session of the lines with one id.

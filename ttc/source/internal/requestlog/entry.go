@@ -119,7 +119,7 @@ func liteLLMRequest(raw json.Raw) json.Raw {
 	return append(b, '}')
 }
 
-// session returns the session that a call belongs to according to the log; empty: it doesn't say.
+// session returns the session that a call belongs to according to the log; empty if it doesn't say.
 func (e *entry) session() string {
 	metadata, _ := e.raw.Get("metadata")
 	own, _ := e.request.Get("metadata")
@@ -174,7 +174,7 @@ func (e *entry) opening() string {
 	return "log-" + hex.EncodeToString(sum[:8])
 }
 
-// time returns when a call was made, in nanoseconds since 1970; 0: the log doesn't say.
+// time returns when a call was made, in nanoseconds since 1970; 0 if the log doesn't say.
 func (e *entry) time() int64 {
 	for _, key := range []string{"startTime", "start_time", "timestamp", "created_at", "time"} {
 		v, ok := e.raw.Get(key)

@@ -30,7 +30,7 @@ func entries(tally *source.Tally, ours func(*entry) bool) session.Entries {
 	}
 }
 
-// key returns what a call is stored under.
+// key returns the key of a stored call.
 func (r *reader) key(raw json.Raw) (string, bool) {
 	e, ok := entryOf(raw)
 	if !ok || !r.ours(&e) {
@@ -151,7 +151,7 @@ func (l *log) drop(part session.Kept, why ledger.Reason, detail string) {
 	})
 }
 
-// give adds a call, with the messages of those that it continues.
+// give adds a call, with the messages of the calls that it continues.
 func (l *log) give(c *call) {
 	input, ok := l.history(c)
 	if l.out.TooLarge() {

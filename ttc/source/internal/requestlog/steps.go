@@ -5,10 +5,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
-// spoken maps the roles that smolagents gives to messages to those that it sends a model.
+// spoken maps the roles that smolagents gives to messages to the roles that it sends to a model.
 var spoken = map[string]string{"tool-call": "assistant", "tool-response": "user"}
 
-// stepOf makes a request and a response of a step of smolagents: what the model was given, and its message.
+// stepOf makes a request and a response of a step of smolagents: the model's input, and its message.
 func stepOf(step, given json.Raw) (request, response json.Raw) {
 	written := session.Value(step, "model_output_message")
 	if written == nil {
@@ -36,7 +36,7 @@ func onlyText(content json.Raw) (text json.Raw, ok bool) {
 	return text, n == 1 && text.Kind() == json.String
 }
 
-// messageOf returns a message with what a model is sent of it.
+// messageOf returns a message with the parts that a model is sent.
 func messageOf(m json.Raw) json.Raw {
 	role := session.Text(m, "role")
 	if sent, ok := spoken[role]; ok {

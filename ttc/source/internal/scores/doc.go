@@ -1,10 +1,10 @@
 // Package scores gives examples scores that their input doesn't have.
 //
 // Scores are read from files that accompany the input - from an evaluation, a judge, a test run - and joined by the
-// examples' ids. An id that occurs twice with different scores gets none, since nobody knows which of them counts.
+// examples' ids. An id that occurs twice with different scores gets none, since either may count.
 //
-// Rules derive a score from what a tool result says, such as the last line of a test run, and keep the line they relied
-// on as evidence.
+// Rules derive a score from a tool result, such as the last line of a test run, and keep the line they relied on as
+// evidence.
 //
 // A score from a file takes precedence over one from a rule, and both take precedence over one that the input has.
 package scores

@@ -21,7 +21,7 @@ type Rule struct {
 	Score  *float64 `yaml:"score" doc:"the score, if no group captures it"`
 }
 
-// Evidence is what a rule bases its score on.
+// Evidence is the basis of a rule's score.
 type Evidence struct {
 	Rule    string
 	Score   float64
@@ -87,8 +87,8 @@ func (r *Rules) Give(ex *ttc.Example) {
 // Given returns how many examples got their score from each rule.
 func (r *Rules) Given() map[string]int64 { return r.given }
 
-// Of returns what the rules say about an example. The last result that any rule matches decides, using the first such
-// rule: tests that failed and were run again are scored by the last run.
+// Of returns the rules' score of an example. The last result that any rule matches decides, using the first such rule:
+// tests that failed and were run again are scored by the last run.
 func (r *Rules) Of(ex *ttc.Example) (Evidence, bool) {
 	walk := ex.Graph.Branch(last(&ex.Graph))
 	for i, n := range slices.Backward(walk) {

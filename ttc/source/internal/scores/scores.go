@@ -21,7 +21,7 @@ type Config struct {
 	Value string   `yaml:"value" default:"score" doc:"key of the score in them: a number, or true (1) or false (0); null means no score"`
 }
 
-// Limits of what is stored and read.
+// Limits of stored and read data.
 const (
 	mostScores = 2_000_000
 	mostBytes  = 64 << 20 // total size of the ids
@@ -152,7 +152,7 @@ func (s *Scores) Give(ex *ttc.Example) {
 	ex.Reward = &score
 }
 
-// Conflicts lists ids with several scores, which therefore have none; empty if there are none.
+// Conflicts lists ids with several scores, which therefore lack one; empty without any.
 func (s *Scores) Conflicts() string {
 	if len(s.conflicts) == 0 {
 		return ""

@@ -5,7 +5,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// What a reader of sessions leaves out.
+// Drops by a reader of sessions.
 const (
 	RepeatedCall   ledger.Reason = "repeated_call"
 	CopiedCall     ledger.Reason = "copied_call"

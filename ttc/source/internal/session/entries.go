@@ -88,7 +88,7 @@ func (e Entries) within(entry json.Raw) []json.Raw {
 	return []json.Raw{entry}
 }
 
-// mostOthers is how many types of unread entries are told apart.
+// mostOthers is how many types of unread entries are distinguished.
 const mostOthers = 100
 
 // count counts an unread entry.
@@ -111,7 +111,7 @@ func (e Entries) nameOf(entry json.Raw) string {
 	return "entries without a type"
 }
 
-// ReadEntries calls each with every object of a file, until it returns false: its lines, or a document that spans
+// ReadEntries calls each with every object of a file, until it returns false, with its lines, or a document that spans
 // several. Damaged lines are recorded and skipped; in a document, nothing after the damage can be found.
 func ReadEntries(
 	ctx context.Context, in *bufio.Reader, path string, limit int64, tally *source.Tally, each func(Line) bool,

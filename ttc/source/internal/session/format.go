@@ -17,7 +17,7 @@ type Format struct {
 	Extensions []string // of its files
 	Recognize  func(*source.Head) source.Reading
 
-	// Read reads files, which are sorted, and records what it leaves out. A format may have Entries instead.
+	// Read reads files, which are sorted, and records its drops. A format may have Entries instead.
 	Read    func(ctx context.Context, files []string, limits Limits, tally *source.Tally) (Reader, error)
 	Entries func(*source.Tally) Entries
 }
@@ -29,7 +29,7 @@ type Config struct {
 	Redact redact.Config `yaml:"redact" doc:"what to remove before anything is written"`
 }
 
-// Limits bound what is read.
+// Limits bound the input.
 type Limits struct {
 	MaxLine    int64 `yaml:"max_line_bytes" default:"33554432" validate:"gte=1024,lte=1073741824" doc:"a longer line is dropped"`
 	MaxSession int64 `yaml:"max_session_bytes" default:"33554432" validate:"gte=1024" doc:"a longer session is dropped"`
@@ -84,7 +84,7 @@ func Factory[C any](f Format, settings func(*C) Settings) source.Factory {
 }
 
 // Marked recognises inputs in which one of the first entries carries the format's mark. Such an entry has at least one
-// of the keys: most inputs have none of them, so their entries, which may be large, aren't searched once for each
+// of the keys: most inputs lack all of them, so their entries, which may be large, aren't searched once for each
 // format.
 func Marked(mark func(entry json.Raw) bool, keys ...string) func(*source.Head) source.Reading {
 	return func(h *source.Head) source.Reading {

@@ -7,11 +7,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// nameBytes is roughly what a name takes besides its text and that of its key.
+// nameBytes is roughly the overhead of a name besides its text and its key's.
 const nameBytes = 64
 
 // Names are what files say about the ids of sessions: which one a trace belongs to, which call follows on which. All
-// are needed before the first session is made, so they are held in memory; there is a limit to what they take.
+// are needed before the first session is made, so they are held in memory; there is a limit to their size.
 type Names struct {
 	limit, taken int64
 	byKey        map[string]string

@@ -9,10 +9,10 @@ import (
 )
 
 // mostProven limits the total size of the prompts that are checked for one example: each call's prompt is rendered as a
-// whole. What is claimed for further calls isn't checked.
+// whole. Claims for further calls aren't checked.
 const mostProven = 16 << 20
 
-// check checks what is claimed for the answers of an example. What is refuted lowers their fidelity, and the example's.
+// check checks the claims for the answers of an example. A refuted claim lowers their fidelity, and the example's.
 func (s *Source) check(ex *calls.Example) {
 	room := mostProven
 	proven := ^ttc.Proofs(0)
@@ -43,7 +43,7 @@ func (s *Source) check(ex *calls.Example) {
 	}
 }
 
-// claimOf returns what is claimed for an answer.
+// claimOf returns the claim for an answer.
 func claimOf(ex *calls.Example, a *calls.Answer) *source.Claim {
 	nodes := ex.Graph.Nodes
 	n := &nodes[a.Node]

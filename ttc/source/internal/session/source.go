@@ -39,7 +39,7 @@ type Source struct {
 
 var _ source.Source = (*Source)(nil)
 
-// newSource returns the source for a reader, which records in tally what it leaves out.
+// newSource returns the source for a reader, which records its drops in tally.
 func newSource(
 	ctx context.Context, r Reader, settings Settings, tally *source.Tally, opt source.Options,
 ) (*Source, error) {
@@ -107,7 +107,7 @@ func (s *Source) Next(ctx context.Context) (*ttc.Example, source.Cursor, error) 
 	return &ex.Example, s.at, nil
 }
 
-// named leaves out the examples with a call that names no tool: no trainer takes one.
+// named drops the examples with a call that names no tool: no trainer takes one.
 func (s *Source) named(all []*calls.Example) []*calls.Example {
 	return slices.DeleteFunc(all, func(ex *calls.Example) bool {
 		for i := range ex.Graph.Nodes {
@@ -195,7 +195,7 @@ func (s *Source) book(ex *calls.Example) {
 	}
 }
 
-// fingerprint returns a hash of what an example says, and roughly how many bytes it takes.
+// fingerprint returns a hash of an example's content, and roughly how many bytes it takes.
 func fingerprint(ex *ttc.Example) (sum uint64, size int64) {
 	h := xxh3.New()
 	text := func(s string) {
@@ -220,7 +220,7 @@ func fingerprint(ex *ttc.Example) (sum uint64, size int64) {
 	return h.Sum64(), size
 }
 
-// Inputs returns what was read.
+// Inputs returns the inputs read.
 func (s *Source) Inputs() []source.Input { return []source.Input{s.input} }
 
 // Stats returns the counts so far.

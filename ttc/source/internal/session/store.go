@@ -100,7 +100,7 @@ func (s *Store) regroup(id func(old string) string) error {
 }
 
 // All yields the sessions in the order of their ids, each with its parts; of equal parts only the first is included,
-// and the repetition noted. A session beyond the limits has no parts, only its size.
+// and the repetition noted. A session beyond the limits comes without parts, only with its size.
 func (s *Store) All(limits Limits) iter.Seq2[Group, error] {
 	return func(yield func(Group, error) bool) {
 		if err := s.spool.Flush(); err != nil {

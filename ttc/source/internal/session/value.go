@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Text returns the text under a key; empty if there is none.
+// Text returns the text under a key, or an empty string.
 func Text(object json.Raw, key string) string {
 	v, _ := object.Get(key)
 	s, _ := v.Text()
@@ -65,7 +65,7 @@ func Name(text string) string {
 	return text
 }
 
-// Stem returns a file's name without its extensions, which serves as the id of a session that has none.
+// Stem returns a file's name without its extensions, which serves as the id of a session without one.
 func Stem(path string) string {
 	path = filepath.Base(path)
 	for _, ext := range []string{".gz", ".zst", ".jsonl", ".json"} {

@@ -6,10 +6,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Chosen is what a label says about two answers.
+// Chosen is a label's verdict about two answers.
 type Chosen uint8
 
-// What a label may say.
+// The verdicts of a label.
 const (
 	NoChoice Chosen = iota // it names neither answer
 	First
@@ -17,7 +17,7 @@ const (
 	Tie
 )
 
-// labels are the words that people use for one of two answers; the others are what the names of the answers end in.
+// labels are the words in use for one of two answers; the others are the endings of the answers' names.
 var labels = map[string]Chosen{
 	"left": First, "first": First, "right": Second, "second": Second,
 	"tie": Tie, "both": Tie, "neither": Tie, "equal": Tie, "same": Tie, "none": Tie, "": Tie,
@@ -25,7 +25,7 @@ var labels = map[string]Chosen{
 
 // ChoiceOf returns which of two answers a label chooses: it is a word such as left, the name of an answer's key, or
 // what only that name ends in, as 2 does for answer2. A missing label, or an empty list of them, is a tie; a list with
-// one label says what that says.
+// one label means that label.
 func ChoiceOf(label json.Raw, first, second string) Chosen {
 	switch label.Kind() {
 	case json.Invalid, json.Null:

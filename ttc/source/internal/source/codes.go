@@ -2,7 +2,7 @@ package source
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// What a reader could not use.
+// Input that a reader could not use.
 const (
 	UnreadLine      ledger.Reason = "unread_line"
 	BadExample      ledger.Reason = "bad_example"

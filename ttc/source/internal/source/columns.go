@@ -153,7 +153,7 @@ func (cs Columns) Has(keys ...string) bool {
 	return slices.ContainsFunc(cs.all, func(c *Column) bool { return slices.Contains(keys, c.Key) })
 }
 
-// Names lists the keys, for people.
+// Names lists the keys, for messages.
 func (cs Columns) Names() string {
 	var names []string
 	for _, c := range cs.all {
@@ -165,10 +165,10 @@ func (cs Columns) Names() string {
 	return strings.Join(names, ", ")
 }
 
-// maxNamed is how many keys are listed to people.
+// maxNamed is how many keys are listed in messages.
 const maxNamed = 20
 
-// KeysOf lists the keys of an entry, for people.
+// KeysOf lists the keys of an entry, for messages.
 func KeysOf(entry json.Raw) string {
 	var names []string
 	for key := range entry.Members() {
@@ -344,7 +344,8 @@ var strictScores = []string{
 	"score", "rating", "reward", "grade", "overall_score", "final_score", "judge_score", "final_reward", "stars",
 }
 
-// TextScores says why an input whose scores are words can't be read, and what to write; empty: they are no words.
+// TextScores says why an input whose scores are words can't be read, and the setting to write; empty if they aren't
+// words.
 func (h *Head) TextScores(setting string) string {
 	cols := h.Columns()
 	c := cols.Of(h.Given[setting])
@@ -390,7 +391,7 @@ func (h *Head) wordsUnder(key string) (out []string) {
 	return out
 }
 
-// judgements are names under which people keep what they think of an answer in another form than a number.
+// judgements are names for opinions of an answer that are not numbers.
 var judgements = []string{
 	"feedback", "verdict", "judge", "judgement", "judgment", "preference", "thumbs", "scores", "rewards", "ratings",
 	"eval", "evals", "evaluation", "evaluations", "evaluator", "feedback_stats", "annotation", "annotations",
@@ -419,7 +420,7 @@ func (r *Reading) NoScore(cs Columns) {
 	}
 }
 
-// notScores are names of numbers that are found beside scores.
+// notScores are names of numbers that are found next to scores.
 var notScores = []string{
 	"id", "index", "n", "count", "total", "version", "seed", "timestamp", "created_at", "latency", "duration", "tokens",
 	"cost", "total_tokens", "prompt_tokens", "completion_tokens",
@@ -429,7 +430,7 @@ func soundsLikeScore(name string) bool {
 	return slices.Contains(ScoreNames(), name) || slices.Contains(judgements, name)
 }
 
-// maxScoreColumns is how many scores within objects are named to people.
+// maxScoreColumns is how many scores within objects are named in messages.
 const maxScoreColumns = 3
 
 // scoresWithin returns columns of numbers within objects whose path has a name that sounds like a score.

@@ -2,7 +2,7 @@
 // whether or not they are compressed, and verifying that they are unchanged.
 //
 // A source yields one example at a time in the order of its inputs, each with a cursor that says where to continue
-// after it. A source opened with a cursor rereads what comes before without yielding it; that costs a fraction of the
+// after it. A source opened with a cursor rereads the part before it without yielding it; that costs a fraction of the
 // first reading, needs no state on disk (such as ids already seen), and proves by a rolling hash that the input is the
 // same.
 package source

@@ -2,11 +2,11 @@ package source
 
 import "context"
 
-// Factory is a type of source: what an entry in the sources section names by `_type`.
+// Factory is a type of source, which an entry in the sources section names by `_type`.
 type Factory struct {
 	Type string // the name used in YAML: "candidates"
 	Doc  string // one line
-	// Tried says on whose files the source was tested, with versions; empty: it was written from a description alone.
+	// Tried says on whose files the source was tested, with versions; empty if it was written from a description alone.
 	// It is set for sources that read what other programs store.
 	Tried string
 	New   func() any // a pointer to an empty config struct, for builders/schema to fill
@@ -14,7 +14,7 @@ type Factory struct {
 	// A source that reads files:
 
 	File string // the file to look for if a folder is given
-	// Recognize says from its beginning how an input is read; nil: it is never recognised. See package detect.
+	// Recognize says from its beginning how an input is read; if nil, it is never recognised. See package detect.
 	Recognize func(*Head) Reading
 	Paths     func(config any) []string // the files that a config names
 	Wrapped   bool                      // it has the setting entries_key
@@ -49,7 +49,7 @@ func (f Factory) Named(given map[string]string) map[string]string {
 	return out
 }
 
-// Collection is what a source that makes agent runs is given.
+// Collection is the input of a source that makes agent runs.
 type Collection struct {
 	Dir       string         // where the runs go; completed ones are not made again
 	Runs      int            // num_runs of the trainer

@@ -89,9 +89,9 @@ func Identify(ctx context.Context, paths []string) (Input, error) {
 	return in, nil
 }
 
-// Expand finds the files a user named: a file; a pattern (its matches, sorted); a folder, which stands for the file
-// called name in it, or for those in its jobs/job_* sub-folders, sorted (NAT's append_job_id_to_output_dir), or else
-// for all data files in and below it. name may also have the suffix .gz or .zst. Each file is one collection run.
+// Expand finds the files a user named: a file; a pattern (its matches, sorted); a folder, which means the file called
+// name in it, or the ones in its jobs/job_* sub-folders, sorted (NAT's append_job_id_to_output_dir), or else for all
+// data files in and below it. name may also have the suffix .gz or .zst. Each file is one collection run.
 func Expand(paths []string, name string) ([]string, error) {
 	matches, err := Matches(paths)
 	if err != nil {
@@ -108,7 +108,7 @@ func Expand(paths []string, name string) ([]string, error) {
 	return out, nil
 }
 
-// Matches returns what exists of what a user named: a file, a folder, or a pattern's matches, sorted.
+// Matches returns the existing files that a user named: a file, a folder, or a pattern's matches, sorted.
 func Matches(paths []string) ([]string, error) {
 	var out []string
 	for _, p := range paths {
@@ -196,7 +196,7 @@ func expandOne(path, name string) ([]string, error) {
 }
 
 // loadArrow returns the Python expression for the data set that a folder holds in Arrow files, in itself or in a folder
-// per split; empty: it holds none.
+// per split; empty if it holds none.
 func loadArrow(path string) string {
 	load := fmt.Sprintf("datasets.load_from_disk(%q)", path)
 	quoted := escapeGlob(path, path)
@@ -209,23 +209,23 @@ func loadArrow(path string) string {
 	return ""
 }
 
-// dataNames are the endings of data files' names, without that of their compression.
+// dataNames are the endings of data files' names, without the ending of their compression.
 var dataNames = []string{".jsonl", ".ndjson", ".json", ".parquet", ".csv", ".tsv", ".binpb"}
 
-// notData are files that libraries put beside data.
+// notData are files that libraries put next to data.
 var notData = []string{"dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json", "manifest.json"}
 
-// maxFiles is how many files a folder may stand for.
+// maxFiles is how many files a folder may expand to.
 const maxFiles = 100_000
 
-// isRun reports whether a folder is that of a run of nat-go: what it holds was made of data and is none.
+// isRun reports whether a folder belongs to a run of nat-go: its files were made from data and aren't data.
 func isRun(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "records", "begun.json"))
 	return err == nil
 }
 
-// dataFiles returns the data files in and below a folder, sorted, without hidden ones, those that libraries put beside
-// data, and those of runs of nat-go.
+// dataFiles returns the data files in and below a folder, sorted, without hidden ones, files that libraries put next to
+// data, and files of nat-go's runs.
 func dataFiles(dir string) (out []string, err error) {
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		name := strings.ToLower(e.Name())
@@ -250,7 +250,7 @@ func dataFiles(dir string) (out []string, err error) {
 	return out, err
 }
 
-// escapeGlob quotes what the user named, so that only our own stars are patterns.
+// escapeGlob quotes the user's name, so that only our own stars are patterns.
 func escapeGlob(folder, path string) string {
 	quoted := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 	return quoted + strings.TrimPrefix(folder, path)
@@ -392,8 +392,8 @@ func (file *File) startRegular(ctx context.Context, offset int64) error {
 	return file.start(in, f.file)
 }
 
-// start decides from the first bytes how to read the file. whole gives random access for a Parquet file; nil: there is
-// none.
+// start decides from the first bytes how to read the file. whole gives random access for a Parquet file; nil for
+// others.
 func (file *File) start(f io.Reader, whole io.ReaderAt) error {
 	// The buffer passes large reads through, so it costs nothing later.
 	in := bufio.NewReaderSize(f, 512)
@@ -450,7 +450,7 @@ func (file *File) parquet(in io.ReaderAt) error {
 // ErrEmpty is wrapped by the error for a file without a single byte.
 var ErrEmpty = errors.New("the file is empty")
 
-// foreign are kinds of file that people often name but that can't be read, by their first bytes.
+// foreign are kinds of file that users often name but that can't be read, by their first bytes.
 var foreign = []struct{ mark, is, help string }{
 	{"ARROW1", "an Arrow file", "In Python: datasets.load_from_disk(FOLDER).to_parquet(\"data.parquet\")"},
 	{"PK\x03\x04", "a zip archive (or a spreadsheet)", "Unpack it, or save the sheet as CSV"},
@@ -464,7 +464,7 @@ var foreign = []struct{ mark, is, help string }{
 	{"\x80\x04\x95", "a Python pickle", "Write its entries as JSON lines"},
 }
 
-// uncompress sets the reader if the file is compressed, and refuses what can't be read.
+// uncompress sets the reader if the file is compressed, and refuses files that can't be read.
 func (file *File) uncompress(in *bufio.Reader, head []byte) error {
 	path := file.ID.Path
 	for _, f := range foreign {

@@ -22,10 +22,10 @@ const (
 	HeadEntries = 200
 )
 
-// Fit says how well an input's beginning matches what a source reads.
+// Fit says how well an input's beginning matches a source's inputs.
 type Fit uint8
 
-// The fits. Certain takes precedence over Fits; two sources with the same rank are an ambiguity that a person has to
+// The fits. Certain takes precedence over Fits; two sources with the same rank are an ambiguity that the user has to
 // resolve.
 const (
 	NoFit   Fit = iota

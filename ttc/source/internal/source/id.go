@@ -27,7 +27,7 @@ func IDText(raw json.Raw) string {
 	return ""
 }
 
-// RowName names an example that has no id.
+// RowName names an example without an id.
 func RowName(row int64) string { return fmt.Sprintf("#%d", row) }
 
 // IsRowName reports whether an id was made by RowName: it says nothing about the examples of other files.
@@ -45,7 +45,7 @@ func Trial(id string) (task, rep string) {
 	return id[:i], id[i+1:]
 }
 
-// ScoreError finds the mark of a failed scorer in the form that NAT's evaluators leave beside a score of 0.0:
+// ScoreError finds the mark of a failed scorer in the form that NAT's evaluators leave next to a score of 0.0, as
 // reasoning.error, or error, among the candidate's own keys or in its metadata.
 func ScoreError(score float64, failure, reasoning, metadata json.Raw) string {
 	elsewhere, why := ScorerMarks(metadata)
@@ -68,7 +68,7 @@ func ScoreError(score float64, failure, reasoning, metadata json.Raw) string {
 	return ""
 }
 
-// ScorerMarks returns what a candidate's metadata has under the two keys that ScoreError looks at.
+// ScorerMarks returns the values in a candidate's metadata under the two keys that ScoreError looks at.
 func ScorerMarks(metadata json.Raw) (failure, reasoning json.Raw) {
 	if metadata.Kind() == json.Object && mayExplain(metadata) {
 		failure, _ = metadata.Get("error")
@@ -77,7 +77,7 @@ func ScorerMarks(metadata json.Raw) (failure, reasoning json.Raw) {
 	return failure, reasoning
 }
 
-// mayExplain reports whether an error may be found in a candidate's metadata; nearly all candidates have none. It looks
+// mayExplain reports whether an error may be found in a candidate's metadata; nearly all candidates lack one. It looks
 // for the end of the key, which begins with a rarer letter, and for keys written with escapes.
 func mayExplain(metadata json.Raw) bool {
 	return bytes.Contains(metadata, []byte(`rror"`)) || bytes.Contains(metadata, []byte(`\u`))
@@ -90,8 +90,8 @@ func Chain(sum, hash uint64) uint64 {
 	return sum ^ sum>>29
 }
 
-// Replay advances a source that was just opened to opt.Resume: it rereads what comes before without reporting drops. It
-// is an error if the input has changed.
+// Replay advances a source that was just opened to opt.Resume: it rereads the part before it without reporting drops.
+// It is an error if the input has changed.
 func Replay(ctx context.Context, s Source, tally *Tally, opt Options) error {
 	to := *opt.Resume
 	tally.Silent = true

@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Keeper copies what an example keeps out of the reader's buffer, into blocks of memory that belong to the example:
-// texts and raw values side by side, equal prompts once, names that recur throughout the input once.
+// Keeper copies the kept parts of an example out of the reader's buffer, into blocks of memory that belong to the
+// example: texts and raw values side by side, equal prompts once, names that recur throughout the input once.
 type Keeper struct {
 	block   []byte
 	kept    int // bytes of this example
@@ -69,8 +69,8 @@ func (k *Keeper) Turn(raw json.Raw) string {
 	return k.turn
 }
 
-// Prompt keeps what a candidate was given: text, messages, or something else as its JSON text. An absent or null prompt
-// is the empty text. Equal prompts within an example are parsed once and share their memory.
+// Prompt keeps a candidate's input: text, messages, or something else as its JSON text. An absent or null prompt is the
+// empty text. Equal prompts within an example are parsed once and share their memory.
 func (k *Keeper) Prompt(raw json.Raw) ttc.Prompt {
 	if raw == nil || raw.Kind() == json.Null {
 		return ttc.Prompt{}

@@ -10,17 +10,17 @@ import (
 	"github.com/nat-go/nat-go/internal/spool"
 )
 
-// Stdin stands for standard input where a file name is expected.
+// Stdin means standard input where a file name is expected.
 const Stdin = "-"
 
 // pipes are the pipes opened so far, by path. A pipe can be read only once, but an input is opened more than once: to
-// see what it is, then to read it. So what was read from a pipe is kept, in an unnamed file.
+// recognise it, then to read it. So data read from a pipe is kept, in an unnamed file.
 var pipes = struct {
 	sync.Mutex
 	open map[string]*pipe
 }{open: map[string]*pipe{}}
 
-// pipe is a pipe and what was read from it.
+// pipe is a pipe and the data read from it.
 type pipe struct {
 	mu   sync.Mutex
 	in   io.Reader

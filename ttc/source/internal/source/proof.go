@@ -5,7 +5,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Claim is what a trace says about one call of a model.
+// Claim is a trace's statement about one call of a model.
 type Claim struct {
 	Model        string
 	Given        []chat.Message
@@ -15,5 +15,6 @@ type Claim struct {
 	IDs          []int32 // of the answer; nil: unknown
 }
 
-// Prove checks a claim against the model's tokenizer and template. What it can't check it neither proves nor refutes.
+// Prove checks a claim against the model's tokenizer and template. It neither proves nor refutes the unverifiable
+// parts.
 type Prove func(*Claim) (proven ttc.Proofs, refuted ttc.Gaps)

@@ -64,7 +64,7 @@ type scanner struct {
 	next  Cursor // of the next entry; its offset is negative at the end of the input
 }
 
-// noted is what is learnt from reading a block.
+// noted holds the facts learnt from reading a block.
 type noted struct {
 	end     int64 // of the block; 0: everything is read
 	most    int64 // nothing after this offset is read
@@ -151,7 +151,7 @@ func (c *scanner) read(ctx context.Context, at int64) (*block, error) {
 	}
 }
 
-// lineAfter returns where the first line begins that is not before an offset; the input's size if there is none.
+// lineAfter returns where the first line begins that is not before an offset; the input's size without one.
 func (c *scanner) lineAfter(ctx context.Context, at int64) (int64, error) {
 	if at == 0 {
 		return 0, nil
