@@ -40,7 +40,7 @@ type taskKey struct {
 type moments struct {
 	n        int64
 	mean, m2 float64
-	topK     *int // what the source wants from a teacher for the task: its first request
+	topK     *int // the source's request to a teacher for the task; the first one counts
 }
 
 func (m *moments) add(x float64) {
@@ -124,7 +124,7 @@ const momentsWidth = 4 * 8
 
 func (t *tasks) decode(b []byte) error {
 	if len(b) == 0 || len(b)%momentsWidth != 0 {
-		return errors.New("the scores of the tasks are damaged")
+		return errors.New("damaged scores of the tasks")
 	}
 	for at := 0; at < len(b); at += momentsWidth {
 		word := func(i int) uint64 { return binary.LittleEndian.Uint64(b[at+8*i:]) }

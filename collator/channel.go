@@ -34,7 +34,7 @@ type Item struct {
 // says which of them are in no row.
 type outcome struct {
 	Rows      []batch.Row
-	Refused   *cause // why there are no rows
+	Refused   *cause // why rows are missing
 	Turns     int
 	TurnDrops []cause
 	Sites     int // for a distillation; SiteDrops says which of them are in no row

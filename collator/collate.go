@@ -30,7 +30,7 @@ type Stats struct {
 	Args     map[string]int64 `json:"args"`            // how tool-call arguments survived rendering
 	Flags    map[string]int64 `json:"flags,omitempty"` // over rows, as in row_info
 	Open     int64            `json:"open,omitempty"`  // trained turns without a stop token at the end
-	LeftOut  LeftOut          `json:"left_out"`        // what the template doesn't show
+	LeftOut  LeftOut          `json:"left_out"`        // the parts that the template doesn't show
 	Sizes    Sizes            `json:"sizes,omitzero"`  // of the rows, uncut
 }
 
@@ -228,10 +228,10 @@ func (s *summary) accounts() []ledger.Account {
 
 // subject describes an item to the ledger.
 type subject struct {
-	Drop   *ledger.Drop `json:",omitempty"` // what it is dropped as, except for unit, reason and detail
+	Drop   *ledger.Drop `json:",omitempty"` // the drop, except for unit, reason and detail
 	Task   *taskKey     `json:",omitempty"` // of a rollout
 	Reward *float64     `json:",omitempty"`
-	TopK   *int         `json:",omitempty"` // what it asks a teacher for
+	TopK   *int         `json:",omitempty"` // its request to a teacher
 }
 
 func (it *Item) subject() subject {

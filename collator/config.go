@@ -23,7 +23,7 @@ const (
 	// a trajectory if the template shows all its trained turns as they were sampled, else turns.
 	Auto       RowUnit = iota
 	Trajectory         // a whole conversation; turns not shown as they were sampled are not trained
-	PerTurn            // one trained turn, with what the model was given before it
+	PerTurn            // one trained turn, with the model's input before it
 )
 
 // Weight says which unit weighs one in the loss, however many rows a template makes of it.
@@ -46,8 +46,8 @@ type Config struct {
 	// Policy is the model to be trained: what other models sampled is off-policy. Empty: nothing is known to be
 	// on-policy.
 	Policy    string
-	MaxLength int // tokens per row, at least 2; README.md says what is cut from longer rows
-	// MaxPairLength is MaxLength for each side of a preference; 0: the same.
+	MaxLength int // tokens per row, at least 2; README.md describes how longer rows are cut
+	// MaxPairLength is MaxLength for each side of a preference; 0 means the same.
 	MaxPairLength int
 	BatchTokens   int // tokens per batch, including padding; at least MaxLength
 	Rows          RowUnit
@@ -56,7 +56,7 @@ type Config struct {
 	Form          batch.Form
 	Steps         bool        // also write files with all channels of a step; needs the composer layout and equal width
 	ByExample     bool        // a row of a step is an example; needs Steps, Cumulative, Trajectory and Order.Added
-	PadID         *int64      // fills the space after a row's end; nil: the tokenizer's own pad id
+	PadID         *int64      // fills the space after a row's end; if nil, the tokenizer's own pad id
 	Order         batch.Order // of the rows
 	Workers       int         // goroutines; 0: 1. The output does not depend on it
 
@@ -64,7 +64,7 @@ type Config struct {
 	// RenderedRollouts admits rollouts without token ids to rl, with ids made from their text. Such rows say so and
 	// lack log-probs; it is meant for trainers that accept them.
 	RenderedRollouts bool
-	Reference        *Reference // dpo: log-probs of pairs under a reference model; nil: none
+	Reference        *Reference // dpo: log-probs of pairs under a reference model; nil if unused
 	NullHints        bool       // sdpo: a control with empty hints, so that teacher and student are equal
 	Cumulative       bool       // sdpo: a teacher has all hints of its row, each seen by targets after it; else one
 	// Neutral, for sdpo, is a neutral hint: its tokens in each hint's place are stored with the row, as a yardstick for
@@ -95,36 +95,38 @@ func (c *Collator) For(policy string) *Collator {
 // New checks the configuration, compiles the template and learns how it marks turns.
 func New(cfg Config) (*Collator, error) {
 	if cfg.Tokenizer == nil {
-		return nil, errors.New("collator: no tokenizer")
+		return nil, errors.New("collator: missing tokenizer")
 	}
 	if cfg.MaxLength < 2 {
-		return nil, fmt.Errorf("collator: max_length is %d; a row has at least two tokens", cfg.MaxLength)
+		return nil, fmt.Errorf("collator: invalid max_length %d: a row has at least two tokens", cfg.MaxLength)
 	}
 	if cfg.BatchTokens < cfg.MaxLength {
-		return nil, fmt.Errorf("collator: batch_tokens (%d) is less than max_length (%d): the longest row would fit no batch", cfg.BatchTokens, cfg.MaxLength)
+		return nil, fmt.Errorf("collator: batch_tokens (%d) must be at least max_length (%d): the longest row "+
+			"would fit no batch", cfg.BatchTokens, cfg.MaxLength)
 	}
 	cfg.MaxPairLength = cmp.Or(cfg.MaxPairLength, cfg.MaxLength)
 	switch {
 	case cfg.MaxPairLength < 2:
-		return nil, fmt.Errorf("collator: max_dpo_length is %d; a row has at least two tokens", cfg.MaxPairLength)
+		return nil, fmt.Errorf("collator: invalid max_dpo_length %d: a row has at least two "+
+			"tokens", cfg.MaxPairLength)
 	case cfg.BatchTokens < cfg.MaxPairLength:
-		return nil, fmt.Errorf("collator: batch_tokens (%d) is less than max_dpo_length (%d)",
+		return nil, fmt.Errorf("collator: batch_tokens (%d) must be at least max_dpo_length (%d)",
 			cfg.BatchTokens, cfg.MaxPairLength)
 	case cfg.Form.IgnoreIndex > 0:
-		return nil, fmt.Errorf("collator: ignore_index is %d, which may be a token: it has to be negative",
+		return nil, fmt.Errorf("collator: invalid ignore_index %d: it must be negative, since others may be tokens",
 			cfg.Form.IgnoreIndex)
 	}
 	if cfg.Steps && (cfg.Layout != batch.Composer || !cfg.Form.EqualWidth) {
-		return nil, errors.New("collator: step files need the composer layout and equal width")
+		return nil, errors.New("collator: missing composer layout or equal width: step files need both")
 	}
 	if cfg.Layout == batch.Composer && cfg.Cumulative {
 		switch {
 		case !cfg.Form.EqualWidth:
-			return nil, errors.New("collator: the composer format can hold cumulative hints only with equal width, " +
-				"where one mask serves both sides")
+			return nil, errors.New("collator: cannot hold cumulative hints in the composer format without equal " +
+				"width, where one mask serves both sides")
 		case cfg.Weight == BySite:
-			return nil, errors.New("collator: a composer row has one weight, so with cumulative hints sites can't have " +
-				"weights of their own")
+			return nil, errors.New("collator: cannot weigh sites with cumulative hints: a composer row has one " +
+				"weight")
 		}
 	}
 	if cfg.TemplateTime.IsZero() {
@@ -136,7 +138,7 @@ func New(cfg Config) (*Collator, error) {
 		Special: specialTexts(cfg.Tokenizer),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("collator: the chat template can't be compiled: %w", err)
+		return nil, fmt.Errorf("collator: cannot compile the chat template: %w", err)
 	}
 	c := &Collator{cfg: cfg, render: render, channels: map[builders.Kind]channel{}, terminators: map[int32]bool{}}
 	for _, ch := range []channel{demonstrations{}, preferences{}, rollouts{}, distillations{}} {
@@ -165,7 +167,7 @@ func (c *Collator) learnTokens() error {
 	for _, text := range c.render.Terminators() {
 		var enc tokenizer.Encoding
 		if err := tok.EncodeRow(&enc, text, []chat.Span{{Start: 0, End: len(text)}}); err != nil {
-			return fmt.Errorf("collator: the template ends turns with %q: %w", text, err)
+			return fmt.Errorf("collator: invalid terminator %q of the template: %w", text, err)
 		}
 		if len(enc.IDs) == 1 && tok.IsSpecial(enc.IDs[0]) {
 			c.terminators[enc.IDs[0]] = true
@@ -173,7 +175,8 @@ func (c *Collator) learnTokens() error {
 		}
 	}
 	if len(c.render.Terminators()) > 0 && len(c.terminators) == 0 {
-		return fmt.Errorf("collator: the template ends turns with %s, and none of them is a special token of the tokenizer: template and tokenizer belong to different models",
+		return fmt.Errorf("collator: no special token of the tokenizer ends the template's turns (%s): template "+
+			"and tokenizer belong to different models",
 			strings.Join(c.render.Terminators(), ", "))
 	}
 	c.vocab = max(int64(tok.VocabSize()), int64(tok.MaxID())+1)
@@ -187,7 +190,7 @@ func (c *Collator) learnTokens() error {
 	}
 	if p := c.cfg.PadID; p != nil {
 		if *p < 0 || *p >= c.vocab {
-			return fmt.Errorf("collator: pad_id %d is not an id of the tokenizer, which has %d", *p, c.vocab)
+			return fmt.Errorf("collator: invalid pad_id %d: the tokenizer has %d ids", *p, c.vocab)
 		}
 		c.pad = *p
 	}

@@ -43,7 +43,7 @@ type material struct {
 	tools   []chat.Tool
 	// elsewhere marks messages that other rows of the record train; nil if no other row does.
 	elsewhere []bool
-	index     []int // each node's index in the record's messages, if some were cut out; nil: its own
+	index     []int // each node's index in the record's messages, if some were cut out; if nil, its own
 
 	conv *turns.Conversation
 	args string

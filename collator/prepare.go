@@ -115,7 +115,7 @@ type KeptGroup struct {
 func readKept(head []byte) ([]prepared, error) {
 	var kept []prepared
 	if err := json.Unmarshal(head, &kept); err != nil {
-		return nil, fmt.Errorf("what was prepared of a group is damaged: %w", err)
+		return nil, fmt.Errorf("damaged group in preparation: %w", err)
 	}
 	return kept, nil
 }
@@ -177,7 +177,7 @@ func (c *Collator) CutKept(
 func (cut *Cut) take(g *KeptGroup, k *prepared, ordinal int64) error {
 	ch := cut.collator.channels[k.Kind]
 	if ch == nil {
-		return errors.New("what was prepared of a group is damaged: no channel takes its records")
+		return errors.New("damaged group in preparation: no channel takes its records")
 	}
 	dropped, split := g.Decide(k.Index)
 	task, booked := cut.sum.book(&k.subject, dropped, k.outcome())

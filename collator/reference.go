@@ -45,12 +45,12 @@ func ReadReference(r io.Reader, fingerprint string) (*Reference, error) {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		if was, ok := pairs[row]; ok && was != ref {
-			return nil, fmt.Errorf("line %d: row %x has other log-probs on an earlier line", n, row)
+			return nil, fmt.Errorf("line %d: duplicate row %x: an earlier line has other log-probs", n, row)
 		}
 		pairs[row] = ref
 	}
 	if len(pairs) == 0 {
-		return nil, errors.New("it has no log-probs")
+		return nil, errors.New("missing log-probs")
 	}
 	return &Reference{fingerprint, func(rowHash string) (float64, float64, bool) {
 		var row [sha256.Size]byte
@@ -68,19 +68,19 @@ func referenceLine(line []byte) (row [sha256.Size]byte, ref batch.Ref, err error
 		Chosen, Rejected *float64
 	}
 	if err = json.Unmarshal(line, &in); err != nil {
-		return row, ref, fmt.Errorf("it is not an object with a row and two numbers: %w", err)
+		return row, ref, fmt.Errorf("expected an object with a row and two numbers: %w", err)
 	}
 	if len(in.Row) != hex.EncodedLen(len(row)) {
-		return row, ref, fmt.Errorf("row %.80q is not a SHA-256 in hex", in.Row)
+		return row, ref, fmt.Errorf("invalid row %.80q: expected a SHA-256 in hex", in.Row)
 	}
 	if _, err = hex.Decode(row[:], []byte(in.Row)); err != nil {
-		return row, ref, fmt.Errorf("row %q is not a SHA-256 in hex", in.Row)
+		return row, ref, fmt.Errorf("invalid row %q: expected a SHA-256 in hex", in.Row)
 	}
 	if in.Chosen == nil || in.Rejected == nil {
-		return row, ref, errors.New("chosen or rejected is missing")
+		return row, ref, errors.New("missing chosen or rejected")
 	}
 	if *in.Chosen > 0 || *in.Rejected > 0 {
-		return row, ref, errors.New("a log-prob is above 0")
+		return row, ref, errors.New("invalid log-prob: above 0")
 	}
 	return row, batch.Ref{Chosen: *in.Chosen, Rejected: *in.Rejected}, nil
 }

@@ -41,17 +41,17 @@ func TestReadReference(t *testing.T) {
 		t.Errorf("a row of other tokens has %+v", got)
 	}
 	for bad, want := range map[string]string{
-		"":             "no log-probs",
+		"":             "missing log-probs",
 		ok + "{":       "line 2: ",
 		ok + "[1]":     "line 2: ",
 		line("ab", ""): "line 1: ",
-		line("ab", `"chosen": -1, "rejected": -1`):                                                   "not a SHA-256",
-		line(strings.Repeat("z", 64), `"chosen": -1, "rejected": -1`):                                "not a SHA-256",
+		line("ab", `"chosen": -1, "rejected": -1`):                                                   "expected a SHA-256 in hex",
+		line(strings.Repeat("z", 64), `"chosen": -1, "rejected": -1`):                                "expected a SHA-256 in hex",
 		line(referenceHashes[0], `"chosen": -1`):                                                     "missing",
 		line(referenceHashes[0], `"chosen": NaN, "rejected": -1`):                                    "line 1: ",
 		line(referenceHashes[0], `"chosen": 1e999, "rejected": -1`):                                  "line 1: ",
 		line(referenceHashes[0], `"chosen": 0.5, "rejected": -1`):                                    "above 0",
-		ok + line(referenceHashes[0], `"chosen": -3, "rejected": -1`):                                "line 2: row",
+		ok + line(referenceHashes[0], `"chosen": -3, "rejected": -1`):                                "line 2: duplicate row",
 		line(referenceHashes[0], `"x": "`+strings.Repeat("y", 5000)+`", "chosen": 0, "rejected": 0`): "line 1: ",
 	} {
 		t.Run(bad, func(t *testing.T) {

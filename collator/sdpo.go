@@ -249,7 +249,7 @@ type spliced struct {
 	proofs   []batch.Proof
 	sites    []batch.RowSite
 	students []meaning // of each teacher, in the composer layout: the student's row up to that teacher's target
-	size     int       // tokens of the longest teacher, including hints that are left out
+	size     int       // tokens of the longest teacher, including omitted hints
 }
 
 // meaning holds the text of tokens and the hash of the trained text; empty if only decoding shows these.
@@ -326,7 +326,7 @@ func (sp *splicer) row(w *worker, m *material, v *view) (one *made, size int, re
 	if len(splices) == 0 {
 		return nil, 0, refusal // there is a reason: every trained turn is the target of some site
 	}
-	if !slices.Equal(kept, m.trained) { // make the student again, without the turns that have no teacher
+	if !slices.Equal(kept, m.trained) { // make the student again, without the turns that lack a teacher
 		fewer := *m
 		fewer.trained = kept
 		return sp.row(w, &fewer, v)

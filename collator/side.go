@@ -115,7 +115,7 @@ type side struct {
 	left     leftOut
 	args     string
 
-	text    string      // the text the tokens stand for, if each token's part of it is known; else empty
+	text    string      // the tokens' text, if each token's part of it is known; else empty
 	offsets []chat.Span // of text; the worker's memory, valid until it makes its next side
 }
 
@@ -167,7 +167,7 @@ type sideBuilder struct {
 	own      []chat.Span // the template's own text
 	trained  []span
 	sampled  []span
-	rendered bool // a trained turn has no ids of its own
+	rendered bool // a trained turn lacks ids of its own
 	open     []int
 	thoughts []chat.Span // bytes of the render that are the reasoning of turns trained without it
 }

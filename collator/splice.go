@@ -39,9 +39,9 @@ type splice struct {
 	message int         // message of the target, as an index in the record
 	at      int         // the hint precedes this token of the student
 	ids     []int32     // of the hint
-	room    int         // tokens of a hint that a control run leaves out: its rows are those that would have had it
-	text    string      // the text they stand for, if that was checked
-	neutral []int32     // tokens of the neutral hint in its place; nil if there is none or it doesn't fit here
+	room    int         // tokens of a hint that a control run omits, from the rows that would have had it
+	text    string      // their text, if that was checked
+	neutral []int32     // tokens of the neutral hint in its place; nil without one, or if it doesn't fit here
 	runs    []chat.Span // the target's tokens in the loss
 	mode    string
 }
@@ -119,7 +119,7 @@ func (w *worker) splice(m *material, v *view, student *side, at int, site *build
 type given struct {
 	template.Result
 	m   *material
-	cut string // the end of the generation prompt, if the row leaves it out
+	cut string // the end of the generation prompt, if the row omits it
 	add string // the header, if the row has one and the prompt doesn't
 }
 
@@ -430,7 +430,7 @@ func (w *worker) encodePart(res *template.Result, from, to int) ([]int32, *cause
 // checkTeacher checks that the teacher's tokens up to the target are the text rendered with the hint, given that the
 // student's are the text rendered without. The hint's tokens cover bytes from to to of the text.
 func (w *worker) checkTeacher(hinted *template.Result, from, to int, student *side, s *splice) *cause {
-	if student.proof.Lossy || student.given { // ids from the source need not be what the text would give
+	if student.proof.Lossy || student.given { // ids from the source may differ from the text's own
 		return nil
 	}
 	piece := hinted.Text[from:to]

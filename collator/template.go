@@ -23,7 +23,7 @@ func ParseTemplateTime(s string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is not a time like %s", s, DefaultTemplateTime)
+	return time.Time{}, fmt.Errorf("invalid time %q: expected one like %s", s, DefaultTemplateTime)
 }
 
 // TemplateText returns a chat template's source: from the file called name, or else the tokenizer's template of that
@@ -34,7 +34,8 @@ func TemplateText(c *tokenizer.Config, name string) (string, error) {
 		switch {
 		case err == nil && info.Size() > tokenizer.MaxTemplateBytes:
 			return "",
-				fmt.Errorf("template %s has %d bytes; the limit is %d", name, info.Size(), tokenizer.MaxTemplateBytes)
+				fmt.Errorf("template too large: %s has %d bytes; the limit is "+
+					"%d", name, info.Size(), tokenizer.MaxTemplateBytes)
 		case err == nil && !info.IsDir():
 			return readTemplate(name)
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -48,9 +49,10 @@ func TemplateText(c *tokenizer.Config, name string) (string, error) {
 		return PlainTemplate, nil
 	}
 	if name == "" {
-		return "", errors.New("the tokenizer has several chat templates and no default: name one")
+		return "", errors.New("cannot choose among several chat templates of the tokenizer without a default: " +
+			"name one")
 	}
-	return "", fmt.Errorf("%q is neither a file nor the name of a template of the tokenizer", name)
+	return "", fmt.Errorf("unknown template %q: neither a file nor a template of the tokenizer", name)
 }
 
 // PlainTemplate takes the place of a chat template where a tokenizer lacks one. Its callers say so, with PlainAdvice: a
@@ -78,7 +80,8 @@ func readTemplate(name string) (string, error) {
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, tokenizer.MaxTemplateBytes+1))
 	if err == nil && len(b) > tokenizer.MaxTemplateBytes {
-		err = fmt.Errorf("template %s has more than %d bytes, which is the limit", name, tokenizer.MaxTemplateBytes)
+		err = fmt.Errorf("cannot read template %s: it has more than %d bytes, which is the "+
+			"limit", name, tokenizer.MaxTemplateBytes)
 	}
 	return string(b), err
 }

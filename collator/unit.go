@@ -14,7 +14,7 @@ import (
 type made struct {
 	*side
 	by     *turns.Renderer // what rendered it
-	view   *view           // for a trajectory, what it was made from
+	view   *view           // for a trajectory, its source
 	cut    []int           // trained messages that were cut out, as indices in the record
 	short  bool            // something was cut out
 	kept   bool            // see keptFiller
@@ -145,7 +145,7 @@ func (w *worker) trajectory(m *material, fit fitter) (one *made, unstable []int,
 			if len(views) == 0 && !retryable(r1) {
 				break
 			}
-			continue // without thinking the template may refuse what it accepted before
+			continue // without thinking the template may refuse a conversation that it accepted before
 		}
 		b := w.unstable(m, v)
 		views, bad = append(views, v), append(bad, b)

@@ -18,7 +18,7 @@ type tileArgs struct {
 	odds  unsafe.Pointer // scratch of 128 float32
 	n     int
 	tab   unsafe.Pointer
-	pfs   unsafe.Pointer // what to prefetch meanwhile
+	pfs   unsafe.Pointer // the address to prefetch during the pass
 	pft   unsafe.Pointer
 	step  int // bytes between prefetches; 0 prefetches the same line again
 

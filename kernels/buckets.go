@@ -84,7 +84,7 @@ func (q *bucketJob) row(r *run, w *worker, i, next int) {
 // split is a row's log-probability outside a support.
 type split struct {
 	rest, lse float64
-	total     float64 // the sum of the kept exponentials; 0: none were kept
+	total     float64 // the sum of the kept exponentials; 0 if none were kept
 	exact     *refRow // the row, if float32 can't represent it
 }
 

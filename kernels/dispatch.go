@@ -40,7 +40,7 @@ type tileSet struct {
 	kl [3]tileFunc
 
 	tab     func(*table) unsafe.Pointer
-	tabH    float64 // unit of D in tab, in log2 of odds; 0: the table's own
+	tabH    float64 // unit of D in tab, in log2 of odds; 0 means the table's own
 	evenTab func(*table) unsafe.Pointer
 	evenH   float64 // unit of |D| in the even table, in log2 of odds
 

@@ -93,9 +93,9 @@ func (r *row) exactly(at int) heavy {
 
 // light holds a second pass's sums over the entries that aren't heavy, in nats.
 type light struct {
-	loss, grad float64 // sums, that of G without what follows
+	loss, grad float64 // sums; G's without the following field
 	clipped    int
-	unit       float64 // what the raw gradients are to be multiplied by
+	unit       float64 // the factor of the raw gradients
 	pivot      float64 // the multiple of q that they lack
 }
 

@@ -71,7 +71,7 @@ func ParseRest(s string) (Rest, error) {
 // Options of a divergence.
 type Options struct {
 	Beta        float64 // in [0,1]; 0 is KL(teacher||student), 1 is KL(student||teacher)
-	Temperature float64 // divides both logits; there is no T^2 factor
+	Temperature float64 // divides both logits; without a T^2 factor
 	Clip        Clip
 	ClipValue   float64 // > 0 with a clip mode, 0 without
 	Normalize   bool    // divide loss and gradient by beta(1-beta), which makes the ends continuous

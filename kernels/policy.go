@@ -28,7 +28,7 @@ func ParsePolicyReduction(s string) (PolicyReduction, error) {
 // PolicyOptions of PolicyLoss.
 type PolicyOptions struct {
 	ClipLow, ClipHigh float64 // the ratio is held in [1-ClipLow, 1+ClipHigh]; 0 and 0 turn clipping off
-	KL                float64 // weight of the penalty to Reference, the k3 estimator; 0: none
+	KL                float64 // weight of the penalty to Reference, the k3 estimator; 0 means none
 	Reduction         PolicyReduction
 	// Divides instead of this batch's own sum of weights, for a step made of several batches; 0 means the batch's.
 	Denominator float64
@@ -39,7 +39,7 @@ type PolicyBatch struct {
 	LogProbs  []float64 // under the policy being trained
 	Old       []float64 // under the policy that sampled
 	Reference []float64 // under the reference, or nil without KL
-	Mask      []bool    // which tokens the policy produced; nil: all
+	Mask      []bool    // which tokens the policy produced; nil means all
 	Offsets   []int     // [sequences+1]
 	Advantage []float64 // [sequences]
 	Weights   []float64 // [sequences] or nil

@@ -123,7 +123,7 @@ func segment(d float64) (int, float64) {
 		c = end
 	}
 	// Pieces are centred in their segments, except the two that touch 0.
-	i := int(c + segments) // c+segments > 0: truncation is floor
+	i := int(c + segments) // c+segments > 0, so truncation is floor
 	centre := float64(i-segments) + 0.5
 	if i == segments || i == segments-1 {
 		centre = 0

@@ -19,7 +19,7 @@ type worker struct {
 	row    row                                // the row under way, here so that it isn't allocated
 	heavy  []heavy                            // a gradient's entries that are computed in float64
 	rates  *[rateDegree + 2][segments]float32 // the table of a row's rates
-	skips  []int32                            // entries that normaliser leaves out, in ascending order
+	skips  []int32                            // entries that normaliser skips, in ascending order
 	bucket bucketRow                          // a sparse row's scratch
 	copied *[tile]float32
 	zero   []float32 // a tile's
@@ -430,7 +430,7 @@ type plan struct {
 	kept bool    // whether it uses the exponentials of the first pass
 	// end is set if beta is 0, where the teacher's side weighs the log-odds, or 1, where the student's does.
 	end, teacherWeighs bool
-	pivot              float64 // what a ratePass takes from U, in units of h
+	pivot              float64 // the amount that a ratePass takes from U, in units of h
 	off                float64 // what its D lack, in units of h
 }
 
@@ -471,7 +471,7 @@ func (j *JSD) plan(w *worker, zs, zt norm, d DType, kind passKind) plan {
 	p := plan{kind: kind, end: j.end, teacherWeighs: o.Beta == 0}
 	p.kept = kind > againPass || path.keepAny[d] != nil && !j.end && rs == rt
 	if kind == againPass && d == BFloat16 {
-		p.kept = false // the tiles that use what is kept for the loss alone want it in another order
+		p.kept = false // the tiles that use the stored values for the loss alone want it in another order
 	}
 	a.table = j.table
 	a.tab = p.tiles(path, d, j.table, even)

@@ -292,7 +292,7 @@ func newRateTable(beta float64) rateTable {
 			}
 			p := fitRate(u, lo, hi, deg)
 			if i == 15 {
-				p = flatPiece(u, 1e9, false) // what a masked side has
+				p = flatPiece(u, 1e9, false) // the value of a masked side
 				p.centre = lo
 			}
 			slot, side := geometricSlot(lo), 1.0

@@ -35,7 +35,7 @@ type Config struct {
 	Threshold     float64
 	K             int
 	Seed          uint64
-	MaxPairs      int // keep only the pairs with the largest margins; 0: all
+	MaxPairs      int // keep only the pairs with the largest margins; 0 means all
 }
 
 // Pair is two candidates, as indices into the input, and the positive margin between them.
@@ -75,12 +75,12 @@ func (c Config) Check(n int) error {
 	switch c.Strategy {
 	case Exhaustive, Threshold, "":
 		if all > maxAll && c.MaxPairs == 0 {
-			return fmt.Errorf("a turn of %d candidates has %d pairs, and the limit is %d: "+
-				"say how many are wanted (max_pairs_per_turn), or choose another strategy", n, all, maxAll)
+			return fmt.Errorf("too many pairs in a turn of %d candidates: %d, the limit is %d; set how many are "+
+				"wanted (max_pairs_per_turn), or choose another strategy", n, all, maxAll)
 		}
 	case RandomK:
 		if all > maxDrawn {
-			return fmt.Errorf("a turn of %d candidates has %d pairs, and %s draws from at most %d",
+			return fmt.Errorf("too many pairs in a turn of %d candidates: %d, %s draws from at most %d",
 				n, all, RandomK, maxDrawn)
 		}
 	}
@@ -92,7 +92,7 @@ type Chooser struct {
 	cfg    Config
 	rank   []int     // candidates by rank
 	score  []float64 // by rank, negated for LowerIsBetter so that higher is better: never increasing
-	first  []int     // by rank: the first rank that this one can beat; n if there is none
+	first  []int     // by rank: the first rank that this one can beat, or n
 	pairs  []Pair
 	why    []ledger.Reason
 	rows   rowHeap

@@ -26,7 +26,7 @@ func Read(dir string, l *Line) ([]*Row, error) {
 		return nil, fmt.Errorf("unknown channel %q", l.Channel)
 	}
 	if !filepath.IsLocal(filepath.FromSlash(l.File)) {
-		return nil, fmt.Errorf("file %q is outside the folder", l.File)
+		return nil, fmt.Errorf("cannot read file %q: it is outside the folder", l.File)
 	}
 	f, err := durable.Open(filepath.Join(dir, filepath.FromSlash(l.File)))
 	if err != nil {
@@ -38,16 +38,16 @@ func Read(dir string, l *Line) ([]*Row, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, errors.New("it is not a regular file")
+		return nil, errors.New("not a regular file")
 	case info.Size() > MaxFileBytes:
-		return nil, fmt.Errorf("it has %d bytes, more than any batch", info.Size())
+		return nil, fmt.Errorf("too large: %d bytes, more than any batch", info.Size())
 	}
 	sum := sha256.New()
 	if _, err := io.Copy(sum, f); err != nil {
 		return nil, err
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != l.Proof.SHA256 {
-		return nil, fmt.Errorf("the file's SHA-256 is %s, its line says %s", got, l.Proof.SHA256)
+		return nil, fmt.Errorf("invalid SHA-256 of the file: got %s, its line says %s", got, l.Proof.SHA256)
 	}
 	file, err := tensors.Open(f, info.Size())
 	if err != nil {
@@ -86,16 +86,17 @@ func compare(c *Channel, l *Line, rows []*Row, all []tensors.Tensor) error {
 		}
 		got, ok := byName[want.Name]
 		if !ok {
-			return fmt.Errorf("tensor %s is missing", want.Name)
+			return fmt.Errorf("missing tensor %s", want.Name)
 		}
 		delete(byName, want.Name)
 		if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
-			return fmt.Errorf("tensor %s is %s %v, not %s %v", want.Name, got.DType, got.Shape, want.DType, want.Shape)
+			return fmt.Errorf("invalid tensor %s: got %s %v, expected %s "+
+				"%v", want.Name, got.DType, got.Shape, want.DType, want.Shape)
 		}
 		if at := differsAt(got.Data, want.Data); at >= 0 {
 			item := at / want.DType.Size()
 			row := item * want.Shape[0] / max(1, want.Len())
-			return fmt.Errorf("tensor %s is wrong from item %d on (row %d)", want.Name, item, row)
+			return fmt.Errorf("invalid tensor %s from item %d on (row %d)", want.Name, item, row)
 		}
 	}
 	if err := checkAdded(c, l, rows, byName); err != nil {
@@ -129,7 +130,7 @@ func checkAdded(c *Channel, l *Line, rows []*Row, added map[string]tensors.Tenso
 				return err
 			}
 		case !strings.HasPrefix(name, "pair_teacher_topk_"):
-			return fmt.Errorf("tensor %s has no place in channel %s", name, c.Name)
+			return fmt.Errorf("unexpected tensor %s in channel %s", name, c.Name)
 		}
 	}
 	return nil
@@ -146,15 +147,15 @@ func checkCounts(l *Line, rows []*Row) error {
 	}
 	switch {
 	case l.Rows != len(rows):
-		return fmt.Errorf("the line says %d rows, the file has %d", l.Rows, len(rows))
+		return fmt.Errorf("mismatched rows: the line says %d, the file has %d", l.Rows, len(rows))
 	case l.Tokens != tokens:
-		return fmt.Errorf("the line says %d tokens, the file has %d", l.Tokens, tokens)
+		return fmt.Errorf("mismatched tokens: the line says %d, the file has %d", l.Tokens, tokens)
 	case l.NActive != active:
-		return fmt.Errorf("the line says %d active tokens, the file has %d", l.NActive, active)
+		return fmt.Errorf("mismatched active tokens: the line says %d, the file has %d", l.NActive, active)
 	}
 	rollouts, examples := lists(rows)
 	if !slices.Equal(rollouts.list, l.Rollouts) || !slices.Equal(examples.list, l.Examples) {
-		return fmt.Errorf("the lists of rollouts and examples don't follow from row_info")
+		return fmt.Errorf("invalid lists of rollouts and examples: they don't follow from row_info")
 	}
 	return nil
 }
@@ -172,11 +173,11 @@ func checkDivergences(t tensors.Tensor, l *Line) error {
 		return err
 	}
 	if len(t.Shape) != 1 || int64(len(x)) != l.NActive {
-		return fmt.Errorf("tensor %s has shape %v for %d pairs", PairJSD, t.Shape, l.NActive)
+		return fmt.Errorf("invalid tensor %s: got shape %v for %d pairs", PairJSD, t.Shape, l.NActive)
 	}
 	for i, d := range x {
 		if d != -1 && !(d >= 0 && d <= 0.6932) {
-			return fmt.Errorf("tensor %s: divergence %d is %g", PairJSD, i, d)
+			return fmt.Errorf("invalid tensor %s: divergence %d is %g", PairJSD, i, d)
 		}
 	}
 	return nil
@@ -185,7 +186,8 @@ func checkDivergences(t tensors.Tensor, l *Line) error {
 // checkWeights checks weights that don't follow from the rows: the right number, none of them negative or not finite.
 func checkWeights(got, made tensors.Tensor) error {
 	if got.DType != made.DType || !slices.Equal(got.Shape, made.Shape) {
-		return fmt.Errorf("tensor pair_weight is %s %v, not %s %v", got.DType, got.Shape, made.DType, made.Shape)
+		return fmt.Errorf("invalid tensor pair_weight: got %s %v, expected %s "+
+			"%v", got.DType, got.Shape, made.DType, made.Shape)
 	}
 	weights, err := tensors.Items[float32](got)
 	if err != nil {
@@ -193,7 +195,7 @@ func checkWeights(got, made tensors.Tensor) error {
 	}
 	for i, w := range weights {
 		if !(w >= 0) || math.IsInf(float64(w), 1) {
-			return fmt.Errorf("tensor pair_weight: weight %d is %g", i, w)
+			return fmt.Errorf("invalid tensor pair_weight: weight %d is %g", i, w)
 		}
 	}
 	return nil
@@ -202,7 +204,7 @@ func checkWeights(got, made tensors.Tensor) error {
 // reader fetches tensors by their names in the padded layout.
 type reader struct {
 	tensors []tensors.Tensor
-	name    func(string) string // maps a name to the one used in this file; nil: the same
+	name    func(string) string // maps a name to the one used in this file; if nil, names are the same
 	err     error
 }
 
@@ -224,11 +226,11 @@ func items[T int64 | float32](r *reader, name string, dims int) (v []T, shape []
 	}
 	t, ok := r.find(name)
 	if !ok {
-		r.err = fmt.Errorf("tensor %s is missing", name)
+		r.err = fmt.Errorf("missing tensor %s", name)
 		return nil, nil
 	}
 	if len(t.Shape) != dims {
-		r.err = fmt.Errorf("tensor %s has %d dimensions, not %d", name, len(t.Shape), dims)
+		r.err = fmt.Errorf("invalid tensor %s: got %d dimensions, expected %d", name, len(t.Shape), dims)
 		return nil, nil
 	}
 	v, err := tensors.Items[T](t)
@@ -246,7 +248,7 @@ func unpack(c *Channel, l *Line, all []tensors.Tensor) ([]*Row, error) {
 	}
 	weights, _ := items[float32](r, "row_weight", 1)
 	if r.err == nil && len(weights) != len(l.RowInfo) {
-		r.err = fmt.Errorf("%d rows in the file, %d in row_info", len(weights), len(l.RowInfo))
+		r.err = fmt.Errorf("mismatched rows: %d in the file, %d in row_info", len(weights), len(l.RowInfo))
 	}
 	if r.err != nil {
 		return nil, r.err
@@ -255,10 +257,10 @@ func unpack(c *Channel, l *Line, all []tensors.Tensor) ([]*Row, error) {
 	for i := range rows {
 		rows[i] = &Row{Weight: weights[i], Meta: l.RowInfo[i], Sides: make([]Side, len(c.Sides))}
 		if (c == RL) != (l.RowInfo[i].RL != nil) {
-			return nil, fmt.Errorf("row_info %d does not fit channel %s", i, c.Name)
+			return nil, fmt.Errorf("invalid row_info %d: it does not fit channel %s", i, c.Name)
 		}
 		if v := c.variant(rows[0]); i > 0 && c != RL && c.variant(rows[i]) != v {
-			return nil, fmt.Errorf("row_info %d has other columns than row 0", i)
+			return nil, fmt.Errorf("invalid row_info %d: its columns differ from row 0", i)
 		}
 	}
 	if c == SDPO {
@@ -301,9 +303,9 @@ func unpackSide(r *reader, c *Channel, l *Line, rows []*Row, side int, prefix st
 		}
 		switch {
 		case s.Active() == 0:
-			return fmt.Errorf("row %d has no active token", i)
+			return fmt.Errorf("no active token in row %d", i)
 		case s.Trained[0].Start == 0:
-			return fmt.Errorf("row %d trains its first token, which nothing predicts", i)
+			return fmt.Errorf("cannot train the first token of row %d, which nothing predicts", i)
 		}
 	}
 	return nil
@@ -339,7 +341,7 @@ func readPlane(r *reader, c *Channel, l *Line, prefix string) (*plane, error) {
 	}
 	n := len(p.ids)
 	if len(p.labels) != n || len(p.mask) != n || p.logps != nil && len(p.logps) != n {
-		return nil, fmt.Errorf("%sinput_ids, its masks and labels have different sizes", prefix)
+		return nil, fmt.Errorf("mismatched sizes of %sinput_ids, its masks and labels", prefix)
 	}
 	return p, nil
 }
@@ -350,12 +352,13 @@ func (p *plane) row(i, after, rows int) (start, n int, err error) {
 	start = after
 	if p.lengths != nil {
 		if i >= len(p.lengths) {
-			return 0, 0, fmt.Errorf("seq_lengths has %d items for %d rows", len(p.lengths), rows)
+			return 0, 0, fmt.Errorf("invalid seq_lengths: got %d items for %d rows", len(p.lengths), rows)
 		}
 		n = int(p.lengths[i])
 	} else {
 		if rows != p.shape[0] {
-			return 0, 0, fmt.Errorf("%sinput_ids has %d rows, row_weight %d", p.prefix, p.shape[0], rows)
+			return 0, 0, fmt.Errorf("mismatched rows: %sinput_ids has %d rows, row_weight "+
+				"%d", p.prefix, p.shape[0], rows)
 		}
 		start = i * p.shape[1]
 		for n < p.shape[1] && p.mask[start+n] == 1 {
@@ -374,7 +377,7 @@ func (p *plane) rowIDs(i, start, n int, vocabulary int64) ([]int32, error) {
 	for k := range n {
 		id := p.ids[start+k]
 		if id < 0 || id >= vocabulary {
-			return nil, fmt.Errorf("%sinput_ids: row %d has id %d at position %d; the vocabulary has %d",
+			return nil, fmt.Errorf("invalid %sinput_ids: row %d has id %d at position %d; the vocabulary has %d",
 				p.prefix, i, id, k, vocabulary)
 		}
 		ids[k] = int32(id)

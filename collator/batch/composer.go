@@ -58,17 +58,19 @@ func endTogether(r *Row, form Form) error {
 	sites := r.Meta.Sites
 	switch {
 	case len(sites) == 0 || len(r.Sides) != 2:
-		return fmt.Errorf("a row of %d sites and %d teachers: the composer layout has one teacher per row", len(sites),
+		return fmt.Errorf("cannot hold a row of %d sites and %d teachers: the composer layout has one teacher per "+
+			"row", len(sites),
 			len(r.Sides)-1)
 	case len(sites) > 1 && !form.EqualWidth:
-		return fmt.Errorf("a row of %d sites: the composer layout holds them in a form of equal width alone", len(sites))
+		return fmt.Errorf("cannot hold a row of %d sites: the composer layout needs a form of equal width for "+
+			"them", len(sites))
 	}
 	hints := 0
 	for _, s := range sites {
 		hints += int(s.Hint)
 	}
 	if len(r.Sides[0].IDs)+hints != len(r.Sides[1].IDs) {
-		return fmt.Errorf("student and teacher of site %d don't end together", sites[0].Site)
+		return fmt.Errorf("expected student and teacher of site %d to end together", sites[0].Site)
 	}
 	return nil
 }

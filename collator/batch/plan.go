@@ -138,7 +138,7 @@ func cut(rows []entry, budget int, equal bool) [][]entry {
 func pack(window []entry, budget int) [][]entry {
 	var out [][]entry
 	var room []int
-	first := 0 // earlier bins have no room for the shortest row
+	first := 0 // earlier bins lack room for the shortest row
 	rows := byLength(window)
 	shortest := rows[len(rows)-1].total()
 	for _, r := range rows {

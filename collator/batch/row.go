@@ -19,7 +19,7 @@ import (
 type Side struct {
 	IDs      []int32     // [T]
 	Trained  []chat.Span // tokens in the loss; sorted, disjoint, never position 0 (nothing predicts it)
-	LogProbs []float32   // rl: of the trained tokens, in order, in nats; nil: unknown
+	LogProbs []float32   // rl: of the trained tokens, in order, in nats; nil if unknown
 }
 
 // InLoss reports whether token i is trained.
@@ -62,7 +62,7 @@ type Meta struct {
 	Messages []int    `json:"messages"`            // the trained messages, as indices into the record's
 	IDs      string   `json:"ids"`                 // "sampled": as given by the source; "rendered": made from text
 	OnPolicy string   `json:"on_policy"`           // same, other, unknown
-	Fidelity string   `json:"fidelity"`            // what the text can support: ids+logprobs, ids, text, partial
+	Fidelity string   `json:"fidelity"`            // the row's grade: ids+logprobs, ids, text, partial
 	Gaps     []string `json:"gaps,omitempty"`      // why it is not higher, as far as the source knows: no_tools, ...
 	Proven   []string `json:"proven,omitempty"`    // what of that was checked with the model's tokenizer: prompt_tokens, ids
 	Args     string   `json:"args_roundtrip"`      // exact, value (same value, other text), none (no calls)
@@ -95,12 +95,12 @@ type Scored struct {
 	// TeacherTopK is how many log-probs per token the source wants from a teacher for the task. 0 means only the
 	// token's own, a negative number none, and nil the configured number.
 	TeacherTopK *int    `json:"teacher_top_k,omitempty"`
-	Teacher     *Taught `json:"teacher,omitempty"` // what a teacher said, if one was asked
+	Teacher     *Taught `json:"teacher,omitempty"` // a teacher's answer, if one was asked
 }
 
 // Taught is what one or more teachers said about a row of the rl channel.
 type Taught struct {
-	TopK    int                `json:"top_k"`                  // log-probs per token; 0: the token's own
+	TopK    int                `json:"top_k"`                  // log-probs per token; 0 means the token's own
 	LogProb *float64           `json:"mean_logprob,omitempty"` // of the trained tokens, in nats
 	By      map[string]float64 `json:"by,omitempty"`           // the same for each of several teachers
 	Failed  string             `json:"failed,omitempty"`       // why there are none
@@ -114,11 +114,12 @@ type Ref struct {
 
 // Proof lets a side be checked without the run. Hashes are SHA-256 in hex.
 type Proof struct {
-	Text   string `json:"text"`            // of the text that all tokens stand for
-	Target string `json:"target"`          // of the texts that the trained runs stand for, each followed by a NUL
-	IDs    string `json:"ids,omitempty"`   // sampled ids: of the source's ids, as little-endian int32
-	Open   int    `json:"open,omitempty"`  // trained runs that do not end in a terminator: cut off, or followed by filler
-	Lossy  bool   `json:"lossy,omitempty"` // the tokenizer does not restore the text exactly; hashes are of what it restores
+	Text   string `json:"text"`           // of the text of all tokens
+	Target string `json:"target"`         // of the texts of the trained runs, each followed by a NUL
+	IDs    string `json:"ids,omitempty"`  // sampled ids: of the source's ids, as little-endian int32
+	Open   int    `json:"open,omitempty"` // trained runs without a terminator: cut off, or followed by filler
+	// the tokenizer does not restore the text exactly; hashes are of the restored text
+	Lossy bool `json:"lossy,omitempty"`
 	// Owners says who owns each run of tokens.
 	Owners Owners `json:"owners,omitempty"`
 }
@@ -138,7 +139,7 @@ const (
 	Tools      = "tools"       // tool definitions
 	Filler     = "filler"      // inserted into a turn by the template; no model wrote it
 	Reasoning  = "reasoning"   // of a turn that is trained without it
-	Hint       = "hint"        // what the teacher is told
+	Hint       = "hint"        // the teacher's hint
 	NotSampled = "not_sampled" // an assistant message that the model did not produce in this rollout
 	OtherRow   = "other_row"   // a turn that another row of the record trains
 	Policy     = "loss_policy" // an assistant turn excluded by the record's loss policy
@@ -198,7 +199,7 @@ type Encoded struct {
 // Encode encodes a row of a channel.
 func Encode(c *Channel, r *Row) (*Encoded, error) {
 	if c == SDPO && len(r.Sides) < 2 || c != SDPO && len(r.Sides) != len(c.Sides) {
-		return nil, fmt.Errorf("a row of %d sides for channel %s", len(r.Sides), c.Name)
+		return nil, fmt.Errorf("invalid row: %d sides for channel %s", len(r.Sides), c.Name)
 	}
 	e := encodings.Get().(*Encoded)
 	*e = Encoded{data: e.data[:0], variant: c.variant(r)}
@@ -321,7 +322,7 @@ func readRow(b []byte) (*Row, error) {
 	return r, nil
 }
 
-var errSpool = errors.New("the spool of rows is damaged")
+var errSpool = errors.New("damaged spool of rows")
 
 type decoder struct {
 	b   []byte

@@ -193,19 +193,21 @@ func (r *Row) Splices() error {
 			n := int(s.At - from)
 			if s.At < from || s.At < 1 || !s.sound() || at+n+int(s.Hint) > len(ids) || int(s.At) > len(student) ||
 				!slices.Equal(ids[at:at+n], student[from:s.At]) {
-				return fmt.Errorf("teacher %d without the hint of site %d is not the student", k, s.Site)
+				return fmt.Errorf("mismatched teacher %d: without the hint of site %d it is not the "+
+					"student", k, s.Site)
 			}
 			at, from = at+n+int(s.Hint), s.At
 		}
 		if rest := ids[at:]; len(sites) == 0 || int(from)+len(rest) > len(student) ||
 			!slices.Equal(rest, student[from:int(from)+len(rest)]) {
-			return fmt.Errorf("teacher %d without its hints is not the student", k)
+			return fmt.Errorf("mismatched teacher %d: without its hints it is not the student", k)
 		}
 		for _, s := range sites {
 			for _, p := range s.Pairs {
 				if p.Start < int(s.At) || p.Start >= p.End ||
 					p.End > len(student) || p.End+r.shift(k, p.End-1) > len(ids) {
-					return fmt.Errorf("site %d: the target %d-%d is before its hint or beyond the row", s.Site, p.Start, p.End)
+					return fmt.Errorf("invalid site %d: target %d-%d is before its hint or beyond the "+
+						"row", s.Site, p.Start, p.End)
 				}
 			}
 		}
@@ -225,7 +227,8 @@ func inTurn(sites []RowSite) error {
 			continue
 		}
 		if int(s.At) < end {
-			return fmt.Errorf("the target of site %d sees the hint of site %d, which is for another turn", of, s.Site)
+			return fmt.Errorf("invalid hint: the target of site %d sees the hint of site %d, which is for another "+
+				"turn", of, s.Site)
 		}
 		end, of = s.Pairs[len(s.Pairs)-1].End, s.Site
 	}
@@ -283,19 +286,19 @@ func unpackSites(r *reader, l *Line, rows []*Row) error {
 		return err
 	}
 	if len(student) != len(rows) {
-		return fmt.Errorf("student_input_ids has %d rows, row_weight %d", len(student), len(rows))
+		return fmt.Errorf("mismatched rows: student_input_ids has %d, row_weight %d", len(student), len(rows))
 	}
 	next := 0
 	for i, row := range rows {
 		n := 0
 		for _, s := range row.Meta.Sites {
 			if s.Teacher < 0 || s.Teacher > n {
-				return fmt.Errorf("row_info %d: the teachers are not numbered in order", i)
+				return fmt.Errorf("invalid row_info %d: teachers are not numbered in order", i)
 			}
 			n = max(n, s.Teacher+1)
 		}
 		if n == 0 || next+n > len(teachers) {
-			return fmt.Errorf("row_info %d has %d teachers; the file has %d in all", i, n, len(teachers))
+			return fmt.Errorf("mismatched teachers: row_info %d has %d, the file has %d in all", i, n, len(teachers))
 		}
 		row.Sides = append([]Side{student[i]}, teachers[next:next+n]...)
 		next += n
@@ -309,11 +312,11 @@ func unpackSites(r *reader, l *Line, rows []*Row) error {
 		}
 		row.trainSites()
 		if row.active() == 0 {
-			return fmt.Errorf("row %d has no active token", i)
+			return fmt.Errorf("no active token in row %d", i)
 		}
 	}
 	if next != len(teachers) {
-		return fmt.Errorf("the file has %d teachers, row_info %d", len(teachers), next)
+		return fmt.Errorf("mismatched teachers: the file has %d, row_info %d", len(teachers), next)
 	}
 	return nil
 }
@@ -326,7 +329,7 @@ func sequences(r *reader, l *Line, prefix string) ([]Side, error) {
 		return nil, r.err
 	}
 	if len(mask) != len(ids) {
-		return nil, fmt.Errorf("%sinput_ids and its mask have different sizes", prefix)
+		return nil, fmt.Errorf("mismatched sizes of %sinput_ids and its mask", prefix)
 	}
 	out := make([]Side, shape[0])
 	for i := range out {
@@ -339,7 +342,8 @@ func sequences(r *reader, l *Line, prefix string) ([]Side, error) {
 				break
 			}
 			if row[k] < 0 || row[k] >= l.VocabSize {
-				return nil, fmt.Errorf("%sinput_ids: row %d has id %d at position %d; the vocabulary has %d", prefix, i, row[k], k, l.VocabSize)
+				return nil, fmt.Errorf("invalid %sinput_ids: row %d has id %d at position %d; the vocabulary has "+
+					"%d", prefix, i, row[k], k, l.VocabSize)
 			}
 			out[i].IDs = append(out[i].IDs, int32(row[k]))
 		}

@@ -32,7 +32,7 @@ type Spool struct {
 	entries *extsort.Sorter
 	order   Order
 	// Where the encodings of all rows are if they aren't in file; file then has a Place for each row.
-	kept      func(*Kept) ([]byte, error) // reads what is stored elsewhere; then file only has where that is
+	kept      func(*Kept) ([]byte, error) // reads rows stored elsewhere; then file only has their places
 	keptBytes int64
 }
 

@@ -127,7 +127,7 @@ func CheckSteps(dir string) (listed []string, problems []StepProblem, err error)
 		}
 		var s step
 		if err := json.Unmarshal(text, &s); err != nil || !filepath.IsLocal(filepath.FromSlash(s.File)) {
-			return listed, problems, fmt.Errorf("%s: this line doesn't name a step's file: %.80q", path, text)
+			return listed, problems, fmt.Errorf("%s: invalid line: it doesn't name a step's file: %.80q", path, text)
 		}
 		listed = append(listed, s.File)
 		if m == nil {
@@ -213,7 +213,8 @@ func (m *stepMaker) make(parts []*Line, numbers map[string]int) (*step, []byte, 
 	s := &step{Split: parts[0].Split, ByExample: m.hints != nil}
 	for _, l := range parts {
 		if l.Layout != Composer.String() || l.Channel == SDPO.Name && !l.EqualWidth {
-			return nil, nil, fmt.Errorf("%s is not in the composer layout, or its sides are of different width", l.File)
+			return nil, nil, fmt.Errorf("invalid %s: it is not in the composer layout, or its sides differ in "+
+				"width", l.File)
 		}
 		rows, err := Read(dir, l) // to be sure of all shapes
 		if err != nil {

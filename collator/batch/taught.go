@@ -31,7 +31,7 @@ func checkTaught(ids, logProbs tensors.Tensor, rows []*Row, l *Line) error {
 	shape := ids.Shape
 	if len(shape) != 3 || shape[0] != len(rows) || len(lps) != len(top) {
 		return fmt.Errorf(
-			"tensor %s has shape %v, %s %v, for %d rows",
+			"invalid tensor %s: got shape %v, %s %v, for %d rows",
 			TeacherIDs,
 			shape,
 			TeacherLogProbs,
@@ -46,7 +46,7 @@ func checkTaught(ids, logProbs tensors.Tensor, rows []*Row, l *Line) error {
 		told := t != nil && t.Failed == ""
 		if width < len(tokens) || told && max(1, t.TopK) > k {
 			return fmt.Errorf(
-				"tensor %s has shape %v; row %d has %d tokens, its teacher %+v",
+				"invalid tensor %s: got shape %v; row %d has %d tokens, its teacher %+v",
 				TeacherIDs,
 				shape,
 				r,
@@ -63,7 +63,7 @@ func checkTaught(ids, logProbs tensors.Tensor, rows []*Row, l *Line) error {
 				}
 			}
 			if err := checkEntries(top[at:at+k], lps[at:at+k], want, l.VocabSize); err != nil {
-				return fmt.Errorf("tensor %s: row %d, position %d: %w", TeacherIDs, r, p, err)
+				return fmt.Errorf("invalid tensor %s: row %d, position %d: %w", TeacherIDs, r, p, err)
 			}
 		}
 	}
@@ -78,15 +78,15 @@ func checkEntries(ids []int64, logProbs []float32, want int, vocab int64) error 
 		lp := float64(logProbs[n])
 		switch {
 		case vocab > 0 && ids[n] >= vocab:
-			return fmt.Errorf("token id %d, the vocabulary has %d", ids[n], vocab)
+			return fmt.Errorf("invalid token id %d: the vocabulary has %d", ids[n], vocab)
 		case !(lp <= 0) || math.IsInf(lp, -1):
-			return fmt.Errorf("the log-prob of token %d is %g", ids[n], lp)
+			return fmt.Errorf("invalid log-prob of token %d: %g", ids[n], lp)
 		case n > 0 && logProbs[n] > logProbs[n-1]:
-			return fmt.Errorf("token %d is more probable than the one before it", ids[n])
+			return fmt.Errorf("invalid order: token %d is more probable than the one before it", ids[n])
 		}
 		for _, other := range ids[:n] {
 			if other == ids[n] {
-				return fmt.Errorf("token %d is there twice", other)
+				return fmt.Errorf("duplicate token %d", other)
 			}
 		}
 		mass += math.Exp(lp)
@@ -94,16 +94,16 @@ func checkEntries(ids []int64, logProbs []float32, want int, vocab int64) error 
 	}
 	for i := n; i < len(ids); i++ {
 		if ids[i] != -1 || !math.IsInf(float64(logProbs[i]), -1) {
-			return fmt.Errorf("entry %d is %d, %g behind the last one", i, ids[i], logProbs[i])
+			return fmt.Errorf("invalid entry %d: %d, %g behind the last one", i, ids[i], logProbs[i])
 		}
 	}
 	switch {
 	case want == 0 && n > 0:
-		return fmt.Errorf("%d entries where there is nothing to say", n)
+		return fmt.Errorf("unexpected entries: got %d, expected none", n)
 	case n < want:
-		return fmt.Errorf("%d entries, row_info says %d", n, want)
+		return fmt.Errorf("invalid entries: got %d, row_info says %d", n, want)
 	case mass > 1+aboveOne:
-		return fmt.Errorf("the probabilities sum to %g", mass)
+		return fmt.Errorf("invalid probabilities: they sum to %g", mass)
 	}
 	return nil
 }

@@ -42,33 +42,33 @@ func TestTaughtIsChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(rows []*Row, ids []int64, lps []float32){
-		"token id 10, the vocabulary has 10": func(_ []*Row, ids []int64, _ []float32) { ids[2] = 10 },
-		"log-prob of token 7 is NaN": func(_ []*Row, _ []int64, lps []float32) {
+		"invalid token id 10: the vocabulary has 10": func(_ []*Row, ids []int64, _ []float32) { ids[2] = 10 },
+		"invalid log-prob of token 7: NaN": func(_ []*Row, _ []int64, lps []float32) {
 			lps[2] = float32(math.NaN())
 		},
-		"log-prob of token 7 is 0.5": func(_ []*Row, _ []int64, lps []float32) { lps[2] = 0.5 },
-		"log-prob of token 3 is -Inf": func(_ []*Row, _ []int64, lps []float32) {
+		"invalid log-prob of token 7: 0.5": func(_ []*Row, _ []int64, lps []float32) { lps[2] = 0.5 },
+		"invalid log-prob of token 3: -Inf": func(_ []*Row, _ []int64, lps []float32) {
 			lps[3] = float32(math.Inf(-1))
 		},
 		"token 3 is more probable":            func(_ []*Row, _ []int64, lps []float32) { lps[3] = -0.25 },
-		"token 7 is there twice":              func(_ []*Row, ids []int64, _ []float32) { ids[3] = 7 },
+		"duplicate token 7":              func(_ []*Row, ids []int64, _ []float32) { ids[3] = 7 },
 		"sum to 1.2":                          func(_ []*Row, _ []int64, lps []float32) { lps[3] = -0.5 },
-		"entry 0 is -1, -0.5 behind the last": func(_ []*Row, ids []int64, _ []float32) { ids[2], ids[3] = -1, 5 },
-		"entry 1 is -1, -1 behind the last":   func(_ []*Row, ids []int64, _ []float32) { ids[3] = -1 },
-		"row 0, position 1: 1 entries": func(_ []*Row, ids []int64, lps []float32) {
+		"invalid entry 0: -1, -0.5 behind the last one": func(_ []*Row, ids []int64, _ []float32) { ids[2], ids[3] = -1, 5 },
+		"invalid entry 1: -1, -1 behind the last one":   func(_ []*Row, ids []int64, _ []float32) { ids[3] = -1 },
+		"row 0, position 1: invalid entries: got 1": func(_ []*Row, ids []int64, lps []float32) {
 			ids[3], lps[3] = -1, lps[0]
 		},
-		"position 0: 1 entries where there is": func(_ []*Row, ids []int64, lps []float32) { ids[0], lps[0] = 1, -1 },
-		"row 1, position 2: 1 entries where": func(_ []*Row, ids []int64, lps []float32) {
+		"position 0: unexpected entries: got 1": func(_ []*Row, ids []int64, lps []float32) { ids[0], lps[0] = 1, -1 },
+		"row 1, position 2: unexpected entries: got 1": func(_ []*Row, ids []int64, lps []float32) {
 			ids[10], lps[10] = 1, -1
 		},
-		"row 2, position 1: 1 entries where": func(_ []*Row, ids []int64, lps []float32) {
+		"row 2, position 1: unexpected entries: got 1": func(_ []*Row, ids []int64, lps []float32) {
 			ids[14], lps[14] = 1, -1
 		},
-		"row 2, position 1: 0 entries": func(rows []*Row, _ []int64, _ []float32) {
+		"row 2, position 1: invalid entries: got 0": func(rows []*Row, _ []int64, _ []float32) {
 			rows[2].Meta.RL.Teacher = &Taught{TopK: 1}
 		},
-		"row 0, position 1: 2 entries where": func(rows []*Row, _ []int64, _ []float32) {
+		"row 0, position 1: unexpected entries: got 2": func(rows []*Row, _ []int64, _ []float32) {
 			rows[0].Meta.RL.Teacher.Failed = "x"
 		},
 		"row 0 has 3 tokens, its teacher &{Top": func(rows []*Row, _ []int64, _ []float32) {
@@ -86,7 +86,7 @@ func TestTaughtIsChecked(t *testing.T) {
 	}
 	rows, ids, lps := taughtRows()
 	for want, pair := range map[string][2]tensors.Tensor{
-		"teacher_topk_ids has shape [18]": {
+		"teacher_topk_ids: got shape [18]": {
 			tensors.Of(TeacherIDs, ids, 18),
 			tensors.Of(TeacherLogProbs, lps, 3, 3, 2),
 		},

@@ -79,7 +79,7 @@ type Spec struct {
 	VocabSize   int64   // ids are smaller than this
 	Tokenizer   string  // fingerprint
 	Template    string  // fingerprint
-	Reference   string  // fingerprint of whatever computed the rows' reference log-probs; empty: none
+	Reference   string  // fingerprint of the source of the rows' reference log-probs; empty without these
 	Terminators []int32 // ids that end a turn
 	Workers     int     // batches assembled concurrently; 0: 1
 	// Finish completes a row before it is assembled. It is called concurrently.

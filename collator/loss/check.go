@@ -58,7 +58,7 @@ func Check(file, logits *tensors.File, o Options, tolerance float64) (*Report, e
 		Compared: []string{}, Differences: []Difference{}, Causes: []string{}, Warnings: []string{},
 	}}
 	if !(tolerance > 0) {
-		return nil, fmt.Errorf("tolerance is %v: want a number above 0", tolerance)
+		return nil, fmt.Errorf("invalid tolerance %v: expected a number above 0", tolerance)
 	}
 	own := &columns{files: []*tensors.File{logits, file}}
 	var err error
@@ -69,7 +69,7 @@ func Check(file, logits *tensors.File, o Options, tolerance float64) (*Report, e
 	}
 	err = cmp.Or(err, c.yours.err)
 	if err == nil && len(c.report.Compared) == 0 {
-		err = errors.New("there is nothing to compare: give some of the script's own terms")
+		err = errors.New("no terms to compare: give some of the script's own terms")
 	}
 	return c.report, err
 }
@@ -77,7 +77,7 @@ func Check(file, logits *tensors.File, o Options, tolerance float64) (*Report, e
 func (c *checker) checkSFT(own *columns) error {
 	c.report.Channel = "sft"
 	if own.has("seq_lengths") {
-		return errors.New("the batch is packed: check one that is padded")
+		return errors.New("cannot check a packed batch: give a padded one")
 	}
 	ids, shape := own.ints("input_ids", 2)
 	labels, _ := own.ints("labels", 2)
@@ -92,7 +92,8 @@ func (c *checker) checkSFT(own *columns) error {
 	}
 	for i, l := range labels {
 		if l >= 0 && l != ids[i] {
-			return fmt.Errorf("row %d: label %d at token %d is not the token, %d: labels are token-aligned",
+			return fmt.Errorf("invalid labels: row %d has label %d at token %d, whose id is %d; labels are "+
+				"token-aligned",
 				i/side.T, l, i%side.T, ids[i])
 		}
 	}
@@ -113,7 +114,8 @@ func (c *checker) checkSFT(own *columns) error {
 
 func (c *checker) checkDump(file, logits *tensors.File) error {
 	if batch.IsComposer(func(name string) bool { _, ok := file.Lookup(name); return ok }) {
-		return errors.New("the batch is in the layout of `collator.format: composer`, which has no pair table: write the run's batches without that setting to check losses")
+		return errors.New("cannot check a batch in the layout of `collator.format: composer`, which lacks a pair " +
+			"table: write the run's batches without that setting")
 	}
 	d, err := ReadDump(file, logits)
 	if err != nil {
@@ -166,7 +168,7 @@ func (c *checker) whole(ours float64) {
 		}
 		v, err := tensors.Floats(t)
 		if err != nil || len(v) != 1 {
-			c.yours.err = cmp.Or(err, fmt.Errorf("yours.loss has %d numbers: want one", len(v)))
+			c.yours.err = cmp.Or(err, fmt.Errorf("invalid yours.loss: got %d numbers, expected one", len(v)))
 			return
 		}
 		c.report.Compared, c.report.Entries = append(c.report.Compared, "loss"), c.report.Entries+1
@@ -206,7 +208,7 @@ func (c *checker) grid(name string, side *Tokens, trained func(i int) bool, sign
 		g.trained[i] = trained(i)
 	}
 	if side.R > MostRows {
-		return nil, fmt.Errorf("the batch has %d rows: a check takes at most %d", side.R, MostRows)
+		return nil, fmt.Errorf("too many rows: got %d, a check takes at most %d", side.R, MostRows)
 	}
 	var err error
 	if g.ours, err = c.logProbs(g, -1, 1, sign); err != nil {
@@ -268,7 +270,7 @@ func (c *checker) tokens(name string, side *Tokens) ([]float64, error) {
 	}
 	width := t.Shape[1]
 	if t.Shape[0] != side.R || width != side.T && width != side.T-1 {
-		return nil, fmt.Errorf("yours.%s has shape %v: want [%d, %d] or [%d, %d]",
+		return nil, fmt.Errorf("invalid yours.%s: got shape %v, expected [%d, %d] or [%d, %d]",
 			name, t.Shape, side.R, side.T, side.R, side.T-1)
 	}
 	if width == side.T {
@@ -392,7 +394,7 @@ func (c *checker) column(name string, rows int) ([]float64, error) {
 		return nil, c.yours.err
 	}
 	if t.Shape[0] != rows {
-		return nil, fmt.Errorf("yours.%s has shape %v: want [%d]", name, t.Shape, rows)
+		return nil, fmt.Errorf("invalid yours.%s: got shape %v, expected [%d]", name, t.Shape, rows)
 	}
 	return tensors.Floats(t)
 }

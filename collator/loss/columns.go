@@ -45,7 +45,7 @@ func (c *columns) take(name string, dims int) (t tensors.Tensor, ok bool) {
 		return t, false
 	}
 	if info, _ := f.Lookup(own); len(info.Shape) != dims { // before it is read
-		c.err = fmt.Errorf("tensor %s has shape %v: want %d dimensions", own, info.Shape, dims)
+		c.err = fmt.Errorf("invalid tensor %s: got shape %v, expected %d dimensions", own, info.Shape, dims)
 		return t, false
 	}
 	t, c.err = f.Read(own)
@@ -62,7 +62,7 @@ func (c *columns) fail(format string, a ...any) {
 func (c *columns) need(name string, dims int) tensors.Tensor {
 	t, ok := c.take(name, dims)
 	if !ok && c.err == nil {
-		c.err = fmt.Errorf("tensor %s is missing", name)
+		c.err = fmt.Errorf("missing tensor %s", name)
 	}
 	return t
 }
@@ -134,7 +134,8 @@ func matrix(t tensors.Tensor, rows, cols int) (kernels.Matrix, error) {
 		x, err := tensors.Bits(t)
 		return kernels.F16Matrix(x, rows, cols), err
 	}
-	return kernels.Matrix{}, fmt.Errorf("tensor %s holds %s: logits are F32, BF16 or F16", t.Name, t.DType)
+	return kernels.Matrix{}, fmt.Errorf("invalid tensor %s: got %s, expected logits in F32, BF16 or "+
+		"F16", t.Name, t.DType)
 }
 
 // toCommonType converts two sides of different element types to float32, which holds either exactly.

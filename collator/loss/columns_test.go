@@ -34,7 +34,7 @@ func TestDimensionsFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &columns{files: []*tensors.File{f}}
-	if c.logits("logits", 3); c.err == nil || !strings.Contains(c.err.Error(), "want 3 dimensions") {
+	if c.logits("logits", 3); c.err == nil || !strings.Contains(c.err.Error(), "expected 3 dimensions") {
 		t.Errorf("%v", c.err)
 	}
 }

@@ -29,7 +29,7 @@ var composerNames = map[string]string{
 func (d *Dump) readComposer(c *columns) error {
 	c.names = composerNames
 	type channel struct {
-		there, logits string // what tells that a file has it, and that its logits were dumped
+		there, logits string // the tensors that show that a file has the channel, and that its logits were dumped
 		read          func()
 	}
 	channels := []channel{
@@ -59,7 +59,7 @@ func (d *Dump) readComposer(c *columns) error {
 		}
 	}
 	if c.err == nil && d.GRPO == nil && d.SDPO == nil && d.DPO == nil {
-		return errors.New("there are logits of no channel: logits, teacher_logits or chosen_logits")
+		return errors.New("no channel has logits: expected logits, teacher_logits or chosen_logits")
 	}
 	return c.err
 }

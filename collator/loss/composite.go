@@ -32,7 +32,7 @@ type Tokens struct {
 type GRPO struct {
 	Tokens
 	ResponseMask []int64   // [R,T], 0/1
-	OldLogprobs  []float32 // [R,T], for the token at t; nil: the policy's own, which makes every ratio 1
+	OldLogprobs  []float32 // [R,T], for the token at t; if nil, the policy's own, which makes every ratio 1
 	RefLogprobs  []float32 // [R,T], only with a KL weight
 	Advantage    []float32 // [R]
 	RowWeight    []float32 // [R] or nil
@@ -190,7 +190,7 @@ func (t *Tokens) check(side string, columns map[string]int) error {
 		return fmt.Errorf("%s: %d ids for R x T = %d x %d", side, len(t.IDs), t.R, t.T)
 	}
 	if t.Logits.Rows != t.R*t.T {
-		return fmt.Errorf("%s: logits have %d rows, want R x T = %d x %d", side, t.Logits.Rows, t.R, t.T)
+		return fmt.Errorf("%s: got %d rows of logits, expected R x T = %d x %d", side, t.Logits.Rows, t.R, t.T)
 	}
 	for name, n := range columns {
 		if n != t.R*t.T {
@@ -297,10 +297,11 @@ func (g *GRPO) sound(o Options) error {
 		return err
 	}
 	if o.GRPO.Reduction == kernels.PerConstant && o.MaxTokens < 1 {
-		return fmt.Errorf("the constant reduction divides by max-tokens, which is %d", o.MaxTokens)
+		return fmt.Errorf("invalid constant reduction: max-tokens is %d, expected more than 0", o.MaxTokens)
 	}
 	if len(g.Advantage) != g.R || (g.RowWeight != nil && len(g.RowWeight) != g.R) {
-		return fmt.Errorf("%d advantages and %d row weights for %d rows", len(g.Advantage), len(g.RowWeight), g.R)
+		return fmt.Errorf("mismatched lengths: got %d advantages and %d row weights for %d "+
+			"rows", len(g.Advantage), len(g.RowWeight), g.R)
 	}
 	return nil
 }
@@ -395,10 +396,12 @@ func (d *DPO) sound() error {
 	n := d.Chosen.R
 	switch {
 	case d.RefChosen == nil || d.RefRejected == nil:
-		return fmt.Errorf("ref_chosen_logps or ref_rejected_logps are missing: compute them under the reference model, never zeros")
+		return fmt.Errorf("missing ref_chosen_logps or ref_rejected_logps: compute them under the reference " +
+			"model, never zeros")
 	case d.Rejected.R != n || len(d.RefChosen) != n || len(d.RefRejected) != n ||
 		(d.RowWeight != nil && len(d.RowWeight) != n):
-		return fmt.Errorf("%d chosen rows, %d rejected, %d and %d reference sums, %d row weights: want one of each per pair",
+		return fmt.Errorf("mismatched pairs: got %d chosen rows, %d rejected, %d and %d reference sums, %d row "+
+			"weights; expected one of each per pair",
 			n, d.Rejected.R, len(d.RefChosen), len(d.RefRejected), len(d.RowWeight))
 	}
 	return nil
@@ -469,7 +472,7 @@ func (s *SDPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	jo := o.JSD
 	jo.Reduction, jo.Denominator, jo.Workers = kernels.ReduceDenom, total, o.Workers
 	out := &kernels.Output{Grad: grads.Student}
-	if o.AlphaSDPO == 0 { // no gradient, whatever the rows contain
+	if o.AlphaSDPO == 0 { // no gradient, even if the rows contain NaN
 		clear(grads.Student)
 		out.Grad = nil
 	}
@@ -485,8 +488,8 @@ func (s *SDPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 func (s *SDPO) jsd(o kernels.Options, scale float64, out *kernels.Output) (kernels.Stats, error) {
 	if s.TopK != nil {
 		if at := s.TopKTemperature; float32(o.Temperature) != float32(at) {
-			return kernels.Stats{}, fmt.Errorf("the teacher's top-k log-probs were taken at temperature %g and the student "+
-				"would be at %g: log-probs can't be converted to another one, so set the temperature to %g, or give teacher_logits",
+			return kernels.Stats{}, fmt.Errorf("cannot compare the teacher's top-k log-probs, taken at "+
+				"temperature %g, with a student at %g: set the temperature to %g, or give teacher_logits",
 				at, o.Temperature, at)
 		}
 		j, err := kernels.NewSparseJSD(o, kernels.RestBucket)

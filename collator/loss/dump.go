@@ -39,7 +39,8 @@ func ReadDump(file, logits *tensors.File) (*Dump, error) {
 	case batch.IsComposer(func(name string) bool { _, ok := file.Lookup(name); return ok }):
 		return d, d.readComposer(c)
 	case c.has("seq_lengths"):
-		return nil, errors.New("the batch is packed, which only sft batches are; the composite objective has no sft part")
+		return nil, errors.New("cannot compute the objective of a packed batch: only sft batches are packed, and " +
+			"the objective lacks an sft part")
 	case c.has("pair_target_id"):
 		d.readSDPO(c)
 	case c.has("chosen_input_ids"):
@@ -47,7 +48,8 @@ func ReadDump(file, logits *tensors.File) (*Dump, error) {
 	case c.has("response_mask"):
 		d.readGRPO(c)
 	default:
-		return nil, errors.New("no batch of a channel with a part in the objective (rl, dpo, sdpo): there is no response_mask, chosen_input_ids or pair_target_id")
+		return nil, errors.New("no batch of a channel with a part in the objective (rl, dpo, sdpo): expected " +
+			"response_mask, chosen_input_ids or pair_target_id")
 	}
 	if c.err != nil {
 		return nil, c.err
@@ -64,7 +66,8 @@ func (d *Dump) side(c *columns, prefix string) (t Tokens) {
 	t = Tokens{R: shape[0], T: shape[1], IDs: ids, Logits: c.logits(prefix+"logits", 3)}
 	d.remember(c, prefix+"logits", 3)
 	if got := d.shapes[prefix+"logits"]; c.err == nil && (got[0] != t.R || got[1] != t.T) {
-		c.err = fmt.Errorf("tensor %slogits has shape %v: want [%d, %d, V], as %sinput_ids", prefix, got, t.R, t.T, prefix)
+		c.err = fmt.Errorf("invalid tensor %slogits: got shape %v, expected [%d, %d, V], as "+
+			"%sinput_ids", prefix, got, t.R, t.T, prefix)
 	}
 	return t
 }
@@ -85,7 +88,7 @@ func (d *Dump) readGRPO(c *columns) {
 	g.RefLogprobs = c.floats("ref_logprobs", 2)
 	g.Advantage = c.floats("advantage", 1)
 	g.RowWeight = c.floats("row_weight", 1)
-	if c.has("reward_null") { // a rollout that nobody scored has no advantage, so its weight is zero
+	if c.has("reward_null") { // an unscored rollout lacks an advantage, so its weight is zero
 		null, _ := c.ints("reward_null", 1)
 		if g.RowWeight == nil {
 			g.RowWeight = ones(g.R)
@@ -157,7 +160,8 @@ func (d *Dump) pairLogits(c *columns, prefix string, targets []int64) (m kernels
 	if len(shape) != 3 {
 		m = c.logits(name, 2)
 		if c.err == nil && m.Rows != len(targets) {
-			c.err = fmt.Errorf("tensor %s has %d rows: want one per pair, %d, or [R, T, V]", name, m.Rows, len(targets))
+			c.err = fmt.Errorf("invalid tensor %s: got %d rows, expected one per pair, %d, or [R, T, "+
+				"V]", name, m.Rows, len(targets))
 		}
 		return m, nil
 	}
@@ -171,7 +175,8 @@ func (d *Dump) pairLogits(c *columns, prefix string, targets []int64) (m kernels
 	}
 	if c.err == nil &&
 		(grid[0] != shape[0] || grid[1] != shape[1] || len(rows) != len(targets) || len(poss) != len(targets)) {
-		c.err = fmt.Errorf("tensor %s has shape %v for %sinput_ids of shape %v and %d pairs with %d rows and %d positions", name, shape, prefix, grid, len(targets), len(rows), len(poss))
+		c.err = fmt.Errorf("invalid tensor %s: got shape %v for %sinput_ids of shape %v and %d pairs with %d rows "+
+			"and %d positions", name, shape, prefix, grid, len(targets), len(rows), len(poss))
 	}
 	for i := range targets {
 		if c.err != nil {
@@ -201,7 +206,8 @@ func sparse(
 	ids []int64, logps []float32, shape []int, weight []float32, vocab int,
 ) (t *kernels.SparseTeacher, unscored int, err error) {
 	if len(logps) != len(ids) || shape[0] != len(weight) {
-		return nil, 0, fmt.Errorf("pair_teacher_topk_ids has shape %v, for %d log-probs and %d pairs", shape, len(logps), len(weight))
+		return nil, 0, fmt.Errorf("invalid pair_teacher_topk_ids: got shape %v for %d log-probs and %d "+
+			"pairs", shape, len(logps), len(weight))
 	}
 	t = &kernels.SparseTeacher{Offsets: []int{0}}
 	for p := range shape[0] {
@@ -210,7 +216,8 @@ func sparse(
 				continue
 			}
 			if ids[i] < 0 || ids[i] >= int64(vocab) {
-				return nil, 0, fmt.Errorf("pair_teacher_topk_ids: pair %d has id %d, the vocabulary is %d", p, ids[i], vocab)
+				return nil, 0, fmt.Errorf("invalid pair_teacher_topk_ids: pair %d has id %d, the vocabulary is "+
+					"%d", p, ids[i], vocab)
 			}
 			t.IDs, t.LogProbs = append(t.IDs, int32(ids[i])), append(t.LogProbs, logps[i])
 		}

@@ -121,8 +121,8 @@ func TestComposerLayout(t *testing.T) {
 				}
 			}
 			for name, files := range map[string][2]*tensors.File{
-				"there are logits of no channel": {opened(t, s.composer[0][0]...), opened(t, s.padded[1][1][0])},
-				"tensor chosen_logits is missing": {
+				"no channel has logits": {opened(t, s.composer[0][0]...), opened(t, s.padded[1][1][0])},
+				"missing tensor chosen_logits": {
 					opened(t, s.composer[0][0][10:]...), opened(t, s.padded[1][1][0]),
 				},
 			} {

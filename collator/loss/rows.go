@@ -21,11 +21,12 @@ type RowsRequest struct {
 	Clip             string // none, token, element or element_bregman
 	ClipValue        float64
 	Normalize        string // none or beta
-	TopK             int    // above 0: compare only the student's k most probable entries of a row individually
+	TopK             int    // if above 0, compare only the student's k most probable entries of a row individually
 	Rest             string // with TopK, what becomes of the other entries: bucket or renormalise
-	Vocab            int    // above 0: how many leading columns are vocabulary; required if the sides differ in width
-	Sum              bool   // total and gradient are those of sum(w*loss), not of sum(w*loss)/sum(w)
-	Workers          int
+	// if above 0, how many leading columns are vocabulary; required if the sides differ in width
+	Vocab   int
+	Sum     bool // total and gradient belong to sum(w*loss), not to sum(w*loss)/sum(w)
+	Workers int
 }
 
 // ReadRows reads the tensors of a request from a file; its numbers are left to the caller.
@@ -101,7 +102,7 @@ func Rows(q RowsRequest) (*RowsResult, error) {
 		return nil, err
 	}
 	if q.Normalize != "" && q.Normalize != "none" && q.Normalize != "beta" {
-		return nil, fmt.Errorf("normalize is %q: want none or beta", q.Normalize)
+		return nil, fmt.Errorf("invalid normalize %q: expected none or beta", q.Normalize)
 	}
 	rows, weight := q.Student.Rows, q.weight()
 	o := kernels.Options{
@@ -184,7 +185,7 @@ func (q *RowsRequest) divergence(o kernels.Options) (interface {
 	case q.TopK != 0:
 		return kernels.NewTopKJSD(o, q.TopK, rest)
 	case rest != kernels.RestBucket:
-		return nil, fmt.Errorf("the rest is %s, and no top-k is set: whole rows have no rest", q.Rest)
+		return nil, fmt.Errorf("cannot use rest %s without a top-k: whole rows lack a rest", q.Rest)
 	}
 	return kernels.NewJSD(o)
 }

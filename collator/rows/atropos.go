@@ -46,7 +46,7 @@ var atropos = Format{
 const (
 	maskedToken   = -100
 	maskedLogProb = "1.0"
-	lowestLogProb = -9999 // stands for minus infinity, which JSON can't express
+	lowestLogProb = -9999 // represents minus infinity, which JSON can't express
 )
 
 func (e *Encoder) atroposRow(dst []byte, rs []*builders.Resolved) ([]byte, error) {

@@ -70,7 +70,7 @@ func (c *JSONColumns) UnmarshalText(b []byte) error {
 	case "text":
 		*c = JSONText
 	default:
-		return fmt.Errorf("json_columns is %q; it can be json or text", b)
+		return fmt.Errorf("invalid json_columns %q: expected json or text", b)
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func (t *TextPrompt) UnmarshalText(b []byte) error {
 	case "text":
 		*t = PlainText
 	default:
-		return fmt.Errorf("prompt_as is %q; it can be user_message or text", b)
+		return fmt.Errorf("invalid prompt_as %q: expected user_message or text", b)
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (t *TextPrompt) UnmarshalText(b []byte) error {
 type Format struct {
 	Name     string
 	Consumer string // who reads it
-	Shape    string // one row, for people to look at
+	Shape    string // one row, printed as text
 	Carries  []builders.Kind
 	// File name under dataset/<name>/; *.parquet is a table, anything else is JSON lines.
 	Files   func(builders.Kind, Split) string
@@ -119,8 +119,8 @@ type Format struct {
 	open      func(*Encoder)
 	read      func(*rowReader) *Row
 	columns   func(builders.Kind, columns) parquet.Group // of tables
-	together  func(*builders.Resolved) (key string)      // see Together; nil: every record makes its own rows
-	partly    func(Options, *builders.Resolved) bool     // see Partly; nil: never
+	together  func(*builders.Resolved) (key string)      // see Together; if nil, every record makes its own rows
+	partly    func(Options, *builders.Resolved) bool     // see Partly; if nil, never
 	parts     []builders.Kind                            // see Whole
 }
 
@@ -230,7 +230,7 @@ type Encoder struct {
 	encode  encode
 	split   Split // of the rows being made
 	rows    int   // made from the current records
-	trimmed int   // messages after the last turn that were left out
+	trimmed int   // messages after the last turn that were omitted
 	turns   Turns // of the current record
 	masked  bool  // the reasoning of its trained turns is context
 	one     [1]*builders.Resolved

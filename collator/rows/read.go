@@ -21,7 +21,7 @@ type Row struct {
 	// of a Demonstration whose messages say so: which, of the prompt's and then the completion's
 	Trained       []bool
 	MaskReasoning bool        // the reasoning of its trained turns is context
-	Label         *bool       // whether the completion is good; nil: the row doesn't judge
+	Label         *bool       // whether the completion is good; nil if the row doesn't judge
 	Tools         []chat.Tool // tools the model could call
 	// What all rows of one file must share: the keys, and whether each holds text or messages.
 	Shape string
@@ -35,13 +35,13 @@ func (f Format) Read(line []byte) (*Row, error) {
 		return nil, err
 	}
 	if raw.Kind() != json.Object {
-		return nil, fmt.Errorf("the row is %s, not an object", raw.Kind())
+		return nil, fmt.Errorf("expected an object, got %s", raw.Kind())
 	}
 	fields := map[string]json.Raw{}
 	for key, value := range raw.Members() {
 		name, _ := key.Text()
 		if _, twice := fields[name]; twice {
-			return nil, fmt.Errorf("the key %q is there twice", name)
+			return nil, fmt.Errorf("duplicate key %q", name)
 		}
 		fields[name] = value
 	}
@@ -49,7 +49,7 @@ func (f Format) Read(line []byte) (*Row, error) {
 	row := f.read(r)
 	if r.err == nil {
 		for name := range fields {
-			return nil, fmt.Errorf("%s rows have no key %q", f.Name, name)
+			return nil, fmt.Errorf("%s rows lack the key %q", f.Name, name)
 		}
 	}
 	row.Shape, row.Tools = strings.Join(r.shape, ", "), r.listed

@@ -157,7 +157,7 @@ func cell(n parquet.Node, v json.Raw) (any, error) {
 		name, _ := k.Text()
 		i := slices.IndexFunc(fields, func(f parquet.Field) bool { return f.Name() == name })
 		if i < 0 {
-			return nil, fmt.Errorf("the table has no column for the key %q", name)
+			return nil, fmt.Errorf("no column for the key %q", name)
 		}
 		c, err := cell(fields[i], x)
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 // Turns counts the turns of demonstrations, as a format carries them.
 type Turns struct {
 	Carried  int64 `json:"carried,omitempty"`
-	Lost     int64 `json:"lost,omitempty"`     // trained turns of the record that have no row
+	Lost     int64 `json:"lost,omitempty"`     // trained turns of the record without a row
 	Repeated int64 `json:"repeated,omitempty"` // bytes of rows that repeat what another row of the record has
 }
 

@@ -126,7 +126,7 @@ func rewrite(
 ) (sum string, err error) {
 	name := l.File
 	if !filepath.IsLocal(filepath.FromSlash(name)) {
-		return "", fmt.Errorf("the file is outside the folder")
+		return "", fmt.Errorf("cannot use a file outside the folder")
 	}
 	path := filepath.Join(dir, filepath.FromSlash(name))
 	all, metadata, err := readFile(path)

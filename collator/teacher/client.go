@@ -19,7 +19,8 @@ import (
 
 // Options of a Client. Zero values mean the defaults in brackets.
 type Options struct {
-	Name        string        // name of one of several, whose answers are stored separately; empty: it is the only one
+	// name of one of several, whose answers are stored separately; empty if it is the only one
+	Name        string
 	Endpoint    string        // base URL of the server
 	Protocol    string        // vllm, trl, sglang or atropos [vllm]
 	Model       string        // the model's name on the server; required by vllm
@@ -30,7 +31,7 @@ type Options struct {
 	Tries       int           // attempts per request in total [5]
 	Backoff     time.Duration // delay before the second attempt; doubles, with jitter [500ms]
 	MaxAnswer   int64         // bytes in an answer, decompressed [64 MiB]
-	Store       string        // folder for answers; empty: they are not stored
+	Store       string        // folder for answers; if empty, they are not stored
 	Vocabulary  Vocabulary    // what the ids mean
 	// Called for each sequence that is scored or given up, from several goroutines at once; may be nil.
 	Settled func()
@@ -39,7 +40,7 @@ type Options struct {
 // Vocabulary says what ids mean, so that a server with a different one is detected before it does harm.
 type Vocabulary struct {
 	Fingerprint string  // of the tokenizer
-	Size        int     // 0: unknown; otherwise larger ids are refused
+	Size        int     // larger ids are refused; 0 means unknown
 	Probes      []Probe // texts with their ids, to be compared with the server's
 	Assume      bool    // trust a server that can't tokenise
 }
@@ -77,15 +78,15 @@ func New(o Options) (*Client, error) {
 	switch {
 	case p == nil:
 		return nil, fmt.Errorf(
-			"teacher: unknown protocol %q: want one of %s",
+			"teacher: unknown protocol %q: expected one of %s",
 			o.Protocol,
 			strings.Join(Protocols(), ", "),
 		)
 	case o.Protocol == "vllm" && o.Model == "":
-		return nil, errors.New("teacher: protocol vllm needs the model's name")
+		return nil, errors.New("teacher: missing model name: protocol vllm needs it")
 	case o.TopK < 1 || o.Concurrency < 1 || o.Tries < 1 || o.Timeout < 0 || o.Backoff < 0:
 		return nil, fmt.Errorf(
-			"teacher: top_k %d, concurrency %d, %d tries: want 1 or above",
+			"teacher: invalid top_k %d, concurrency %d or tries %d: expected 1 or above",
 			o.TopK,
 			o.Concurrency,
 			o.Tries,
@@ -96,7 +97,7 @@ func New(o Options) (*Client, error) {
 		MaxAnswer: o.MaxAnswer, Large: int(max(1, largeAnswers/o.MaxAnswer)), Connections: o.Concurrency,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("teacher: endpoint: %w", err)
+		return nil, fmt.Errorf("teacher: invalid endpoint: %w", err)
 	}
 	return &Client{o: o, p: p, http: client, store: store{o.Store, o.MaxAnswer}}, nil
 }
@@ -129,7 +130,8 @@ func (c *Client) Check(ctx context.Context) error {
 	if c.p.tokenize == "" || len(v.Probes) == 0 {
 		return &Fatal{
 			fmt.Errorf(
-				"teacher: nothing shows that the %s server at %s has the vocabulary of the model to be trained: set collator.teacher.vocabulary: assume if you know that it does",
+				"teacher: cannot confirm that the %s server at %s has the vocabulary of the model to be trained: "+
+					"set collator.teacher.vocabulary: assume if you know that it does",
 				c.o.Protocol,
 				c.http.Place(),
 			),
@@ -146,7 +148,8 @@ func (c *Client) Check(ctx context.Context) error {
 		case missing(err):
 			return &Fatal{
 				fmt.Errorf(
-					"teacher: the server at %s does not tokenise, so nothing shows that it has the vocabulary of the model to be trained: set collator.teacher.vocabulary: assume if you know that it does",
+					"teacher: cannot confirm the vocabulary of the server at %s, which does not tokenise: set "+
+						"collator.teacher.vocabulary: assume if you know that it does",
 					c.http.Place(),
 				),
 			}
@@ -196,7 +199,7 @@ func missing(err error) bool {
 func (c *Client) Score(ctx context.Context, s Sequence) (*Scores, error) {
 	if s.From < 0 || s.From >= len(s.IDs)-1 {
 		return nil, fmt.Errorf(
-			"teacher: scores from position %d of %d tokens are asked for, nothing is predicted there",
+			"teacher: cannot score from position %d of %d tokens: no token follows it",
 			s.From,
 			len(s.IDs),
 		)

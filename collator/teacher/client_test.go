@@ -103,7 +103,7 @@ func TestHostileAnswers(t *testing.T) {
 			"9 positions for 8 tokens",
 			func(a map[string]any) { setList(a, append(list(a), list(a)[7])) },
 		},
-		"missing position": {"vllm", "token 5: null where", func(a map[string]any) { list(a)[5] = nil }},
+		"missing position": {"vllm", "token 5: expected an object, got null", func(a map[string]any) { list(a)[5] = nil }},
 		"empty position":   {"vllm", "0 entries where 4", func(a map[string]any) { list(a)[5] = map[string]any{} }},
 		"no list": {
 			"vllm",
@@ -118,17 +118,17 @@ func TestHostileAnswers(t *testing.T) {
 		},
 		"id of text": {
 			"vllm",
-			"not a token id",
+			"invalid token id",
 			func(a map[string]any) { list(a)[4].(map[string]any)["the"] = map[string]any{"logprob": -9} },
 		},
 		"null log-prob": {
 			"vllm",
-			"log-prob of token 1 is null",
+			"invalid log-prob of token 1: null",
 			func(a map[string]any) { list(a)[4].(map[string]any)["1"] = map[string]any{"logprob": nil} },
 		},
 		"logits": {
 			"vllm",
-			"no log-prob is above 0",
+			"got 3.5, expected 0 or below",
 			func(a map[string]any) { list(a)[4].(map[string]any)["1"] = map[string]any{"logprob": 3.5} },
 		},
 		"mass": {
@@ -138,7 +138,7 @@ func TestHostileAnswers(t *testing.T) {
 		},
 		"duplicate, differs": {
 			"trl",
-			"two log-probs",
+			"duplicate token 3",
 			func(a map[string]any) { x := trl(a, "logprob_token_ids")[0].([]any); x[1] = x[0] },
 		},
 		"duplicate, the same": {"trl", "3 entries where 4", func(a map[string]any) {
@@ -217,8 +217,8 @@ func TestHostileBodies(t *testing.T) {
 		`<html>`:       "",
 		`null`:         "neither a JSON object nor an array",
 		`{"choices":[`: "",
-		`{"choices":[{"prompt_logprobs":[null,{"1":{"logprob":NaN},"2":{"logprob":-1},"3":{"logprob":-2},"4":{"logprob":-3}}]}]}`:      "is NaN",
-		`{"choices":[{"prompt_logprobs":[null,{"1":{"logprob":Infinity},"2":{"logprob":-1},"3":{"logprob":-2},"4":{"logprob":-3}}]}]}`: "above 0",
+		`{"choices":[{"prompt_logprobs":[null,{"1":{"logprob":NaN},"2":{"logprob":-1},"3":{"logprob":-2},"4":{"logprob":-3}}]}]}`:      ": NaN",
+		`{"choices":[{"prompt_logprobs":[null,{"1":{"logprob":Infinity},"2":{"logprob":-1},"3":{"logprob":-2},"4":{"logprob":-3}}]}]}`: "expected 0 or below",
 		strings.Repeat("[", 100): "",
 	} {
 		t.Run(body, func(t *testing.T) {
@@ -403,8 +403,8 @@ func TestVocabulary(t *testing.T) {
 		want   string
 	}{
 		"other ids":   {nil, func(string) []int32 { return []int32{1, 2} }, "another vocabulary"},
-		"no endpoint": {func(o *Options) { o.Protocol = "trl" }, letters, "nothing shows"},
-		"no probes":   {func(o *Options) { o.Vocabulary.Probes = nil }, letters, "nothing shows"},
+		"no endpoint": {func(o *Options) { o.Protocol = "trl" }, letters, "cannot confirm"},
+		"no probes":   {func(o *Options) { o.Vocabulary.Probes = nil }, letters, "cannot confirm"},
 		"not found":   {func(o *Options) { o.Endpoint += "/elsewhere" }, letters, "does not tokenise"},
 		"believed":    {func(o *Options) { o.Protocol, o.Vocabulary.Assume = "trl", true }, letters, ""},
 	} {
@@ -498,8 +498,8 @@ func TestOptions(t *testing.T) {
 	for want, o := range map[string]Options{
 		"unknown protocol":       {Endpoint: "http://h", Protocol: "x"},
 		"not the address":        {Endpoint: "user:pw@h", Model: "m"},
-		"needs the model's name": {Endpoint: "http://h"},
-		"want 1 or above":        {Endpoint: "http://h", Model: "m", TopK: -1},
+		"teacher: missing model name: protocol vllm needs it": {Endpoint: "http://h"},
+		"expected 1 or above":        {Endpoint: "http://h", Model: "m", TopK: -1},
 	} {
 		t.Run(want, func(t *testing.T) {
 			if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) ||

@@ -109,14 +109,15 @@ func (k *divergences) fromDump(dump *tensors.File, p *Pairs) (*Divergence, error
 			return nil, err
 		}
 		if len(t.Shape) != 2 || t.Shape[0] != p.Len() {
-			return nil, fmt.Errorf("tensor %s has shape %v: want [%d, V], a row a pair", name, t.Shape, p.Len())
+			return nil, fmt.Errorf("invalid tensor %s: got shape %v, expected [%d, V], one row per "+
+				"pair", name, t.Shape, p.Len())
 		}
 		if sides[i], err = logits(t); err != nil {
 			return nil, err
 		}
 		if at := slices.IndexFunc(p.Target, func(id int64) bool { return id >= int64(t.Shape[1]) }); at >= 0 {
 			return nil, fmt.Errorf(
-				"tensor %s has %d columns, the target of pair %d is %d",
+				"invalid tensor %s: got %d columns, the target of pair %d is %d",
 				name,
 				t.Shape[1],
 				at,
@@ -135,7 +136,7 @@ func (k *divergences) fromDump(dump *tensors.File, p *Pairs) (*Divergence, error
 	}
 	if bad >= 0 {
 		return nil, fmt.Errorf(
-			"a row of logits has no softmax (a NaN, +Inf, or -Inf throughout); the first is of pair %d",
+			"no softmax for a row of logits (a NaN, +Inf, or -Inf throughout); the first is of pair %d",
 			bad,
 		)
 	}

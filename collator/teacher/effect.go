@@ -31,13 +31,14 @@ type Probed struct {
 // Measure says how hints are tried out.
 type Measure struct {
 	Least    float64 // nats per token by which a hint must do better than the neutral one
-	LeastJSD float64 // sites whose divergence is certainly lower weigh nothing; 0: no limit
+	LeastJSD float64 // sites whose divergence is certainly lower weigh nothing; 0 means no limit
 }
 
 // Measured counts what became of the hints that were measured.
 type Measured struct {
-	Sites   int     `json:"sites"`       // tried out
-	Neutral int     `json:"neutral"`     // of these, sites compared with a neutral hint: at the others the template has no place for one
+	Sites int `json:"sites"` // tried out
+	// of these, sites compared with a neutral hint: elsewhere the template offers no place for one
+	Neutral int     `json:"neutral"`
 	Mean    float64 `json:"mean_effect"` // nats per token the right way, beyond the neutral hint, over the sites measured
 	// Means over the measured sites of the bounds of their divergence, which the best k tokens leave open.
 	Lower float64 `json:"mean_jsd_lower"`
@@ -52,7 +53,7 @@ type Measured struct {
 // Effect is a hint's effect on the target tokens: the mean over them of log p(y | hint) - log p(y).
 type Effect struct {
 	Hint    float64
-	Control float64 // for the neutral hint; 0 if there is none
+	Control float64 // for the neutral hint; 0 without one
 
 	Lower, Upper float64 // means over the targets of the bounds of the divergence
 }
@@ -90,7 +91,7 @@ func (c *Client) Effects(ctx context.Context, sites []Probed, least float64) ([]
 	for i, s := range sites {
 		if len(s.Targets) == 0 || s.Targets[0] < 1 || s.Targets[len(s.Targets)-1] >= len(s.Student) ||
 			!slices.IsSorted(s.Targets) {
-			return nil, fmt.Errorf("site %d: the targets are not positions of the row after its first", i)
+			return nil, fmt.Errorf("site %d: invalid targets: expected positions of the row after its first", i)
 		}
 		for kind, ids := range [][]int32{s.Student, s.Teacher, s.Control} {
 			if kind == 2 && ids == nil {
@@ -98,7 +99,8 @@ func (c *Client) Effects(ctx context.Context, sites []Probed, least float64) ([]
 			}
 			shift := len(ids) - len(s.Student)
 			if !sameTargets(s, ids, shift) {
-				return nil, fmt.Errorf("site %d: the targets are not the same tokens in the row with the hint", i)
+				return nil, fmt.Errorf("site %d: mismatched targets: expected the same tokens in the row with the "+
+					"hint", i)
 			}
 			parts = append(parts, part{i, shift, kind})
 			ask = append(ask, Sequence{IDs: ids, From: s.Targets[0] + shift - 1})
@@ -286,7 +288,7 @@ func (b *open) probe(row, teacher int, s *batch.RowSite, start int) (Probed, err
 		if run.Start < 0 || run.Start >= run.End || run.End > end || row >= len(b.pairs.Student) ||
 			end > len(b.pairs.Student[row]) {
 			return p, fmt.Errorf(
-				"the index says that its target is tokens %d to %d; the batch has no such tokens",
+				"invalid index: its target is tokens %d to %d, which the batch lacks",
 				run.Start,
 				run.End,
 			)
@@ -298,7 +300,7 @@ func (b *open) probe(row, teacher int, s *batch.RowSite, start int) (Probed, err
 	if teacher >= len(b.pairs.Teacher) || s.At < 0 || int(s.At) > end || s.Hint < 0 || start < 0 ||
 		start+int(s.Hint) > len(b.pairs.Teacher[teacher]) {
 		return p, fmt.Errorf(
-			"the index says that its hint is at %d, its target ends at %d; the batch has no such tokens",
+			"invalid index: its hint is at %d, its target ends at %d, which the batch lacks",
 			s.At,
 			end,
 		)

@@ -45,18 +45,20 @@ func NewMixture(members []Member) (*Mixture, error) {
 	for i, t := range members {
 		if t.Client.o.Name == "" ||
 			slices.ContainsFunc(members[:i], func(o Member) bool { return o.Client.o.Name == t.Client.o.Name }) {
-			return nil, fmt.Errorf("teacher: each of several teachers needs a name of its own: %q", t.Client.o.Name)
+			return nil, fmt.Errorf("teacher: missing or duplicate name %q: each of several teachers needs its "+
+				"own", t.Client.o.Name)
 		}
 		if !(t.Weight > 0) || math.IsInf(t.Weight, 1) {
-			return nil, fmt.Errorf("teacher: the weight of %s is %g: want a number above 0", t.Client.o.Name, t.Weight)
+			return nil, fmt.Errorf("teacher: invalid weight: %s has %g, expected a number above "+
+				"0", t.Client.o.Name, t.Weight)
 		}
 		if t.Client.o.TopK != members[0].Client.o.TopK {
-			return nil, errors.New("teacher: all teachers of a mixture must have the same top_k")
+			return nil, errors.New("teacher: different top_k: all teachers of a mixture must have the same")
 		}
 		sum += t.Weight
 	}
 	if len(members) == 0 || math.IsInf(sum, 1) {
-		return nil, fmt.Errorf("teacher: the weights of %d teachers add up to %g", len(members), sum)
+		return nil, fmt.Errorf("teacher: invalid weights: %d teachers add up to %g", len(members), sum)
 	}
 	for _, t := range members {
 		m.weights = append(m.weights, math.Log(t.Weight/sum))
@@ -166,7 +168,7 @@ func (m *Mixture) position(each []*Scores, p int, token int32) (top []Entry, own
 		}
 	}
 	if _, listed := mass[token]; listed {
-		mass[token] = stands // including those that don't list it
+		mass[token] = stands // including teachers that don't list it
 	}
 	for id, x := range mass {
 		top = append(top, Entry{id, clamped(math.Log(x))})

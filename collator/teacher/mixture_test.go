@@ -158,11 +158,11 @@ func TestNewMixtureRefuses(t *testing.T) {
 		{nil, "0 teachers"},
 		{[]Member{{1, named("", 4)}}, "name"},
 		{[]Member{{1, named("a", 4)}, {1, named("a", 4)}}, `"a"`},
-		{[]Member{{0, named("a", 4)}}, "weight of a is 0"},
-		{[]Member{{math.NaN(), named("a", 4)}}, "weight of a is NaN"},
-		{[]Member{{math.Inf(1), named("a", 4)}}, "weight of a is +Inf"},
+		{[]Member{{0, named("a", 4)}}, "teacher: invalid weight: a has 0, expected a number above 0"},
+		{[]Member{{math.NaN(), named("a", 4)}}, "teacher: invalid weight: a has NaN, expected a number above 0"},
+		{[]Member{{math.Inf(1), named("a", 4)}}, "teacher: invalid weight: a has +Inf, expected a number above 0"},
 		{[]Member{{math.MaxFloat64, named("a", 4)}, {math.MaxFloat64, named("b", 4)}}, "add up to +Inf"},
-		{[]Member{{1, named("a", 4)}, {1, named("b", 5)}}, "the same top_k"},
+		{[]Member{{1, named("a", 4)}, {1, named("b", 5)}}, "teacher: different top_k: all teachers of a mixture must have the same"},
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			if _, err := NewMixture(c.members); err == nil || !strings.Contains(err.Error(), c.want) {

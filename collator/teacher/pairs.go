@@ -46,7 +46,8 @@ func ReadPairs(all []tensors.Tensor) (*Pairs, error) {
 	} {
 		*c.to, _ = r.column("pair_"+c.name, 1)
 		if r.err == nil && len(*c.to) != len(p.StudentRow) {
-			r.err = fmt.Errorf("pair_%s has %d entries, pair_student_row %d", c.name, len(*c.to), len(p.StudentRow))
+			r.err = fmt.Errorf("invalid pair_%s: got %d entries, pair_student_row has "+
+				"%d", c.name, len(*c.to), len(p.StudentRow))
 		}
 	}
 	if r.err != nil {
@@ -73,9 +74,9 @@ func (r *pairReader) column(name string, dims int) ([]int64, []int) {
 	t, ok := r.byName[name]
 	switch {
 	case !ok:
-		r.err = fmt.Errorf("tensor %s is missing: this is not an sdpo batch", name)
+		r.err = fmt.Errorf("missing tensor %s: expected an sdpo batch", name)
 	case len(t.Shape) != dims:
-		r.err = fmt.Errorf("tensor %s has shape %v: want %d dimensions", name, t.Shape, dims)
+		r.err = fmt.Errorf("invalid tensor %s: got shape %v, expected %d dimensions", name, t.Shape, dims)
 	}
 	if r.err != nil {
 		return nil, nil
@@ -95,14 +96,14 @@ func (r *pairReader) rows(prefix string) (out [][]int32) {
 		return nil
 	}
 	if shape[0] != other[0] || shape[1] != other[1] {
-		r.err = fmt.Errorf("%sinput_ids has shape %v, its mask %v", prefix, shape, other)
+		r.err = fmt.Errorf("invalid %sinput_ids: got shape %v, its mask has %v", prefix, shape, other)
 		return nil
 	}
 	for k := range shape[0] {
 		var row []int32
 		for i := k * shape[1]; i < (k+1)*shape[1] && mask[i] == 1; i++ {
 			if ids[i] < 0 || ids[i] > math.MaxInt32 {
-				r.err = fmt.Errorf("%sinput_ids: row %d has id %d", prefix, k, ids[i])
+				r.err = fmt.Errorf("invalid %sinput_ids: row %d has id %d", prefix, k, ids[i])
 				return nil
 			}
 			row = append(row, int32(ids[i]))
@@ -120,7 +121,7 @@ func (r *pairReader) weights(n int) ([]float32, error) {
 	}
 	w, err := tensors.Items[float32](t)
 	if err != nil || len(w) != n {
-		return nil, fmt.Errorf("pair_weight has %d entries for %d pairs (%v)", len(w), n, err)
+		return nil, fmt.Errorf("invalid pair_weight: got %d entries for %d pairs (%v)", len(w), n, err)
 	}
 	return w, nil
 }
@@ -141,7 +142,7 @@ func (p *Pairs) check() error {
 			if side.row < 0 || side.row >= int64(len(side.rows)) || side.pos < 0 ||
 				side.pos+1 >= int64(len(side.rows[side.row])) {
 				return fmt.Errorf(
-					"pair %d: there is no token after %s row %d, position %d",
+					"pair %d: no token follows %s row %d, position %d",
 					i,
 					side.name,
 					side.row,
@@ -161,7 +162,7 @@ func (p *Pairs) check() error {
 			}
 		}
 		if p.Site[i] < 0 {
-			return fmt.Errorf("pair %d belongs to site %d: there is no such site", i, p.Site[i])
+			return fmt.Errorf("pair %d belongs to an unknown site %d", i, p.Site[i])
 		}
 	}
 	return nil

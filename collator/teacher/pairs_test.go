@@ -218,23 +218,23 @@ func TestWork(t *testing.T) {
 
 func TestPairsAreChecked(t *testing.T) {
 	for want, spoil := range map[string]func([]tensors.Tensor) []tensors.Tensor{
-		"pair_site is missing": func(a []tensors.Tensor) []tensors.Tensor { return append(a[:9:9], a[10]) },
+		"missing tensor pair_site": func(a []tensors.Tensor) []tensors.Tensor { return append(a[:9:9], a[10]) },
 		"the target is 3": func(a []tensors.Tensor) []tensors.Tensor {
 			return replace(a, tensors.Of("pair_student_pos", []int64{2, 2, 4, 5}, 4))
 		},
-		"no token after": func(a []tensors.Tensor) []tensors.Tensor {
+		"no token follows": func(a []tensors.Tensor) []tensors.Tensor {
 			return replace(a, tensors.Of("pair_teacher_pos", []int64{3, 5, 5, 6}, 4))
 		},
 		"row 2, position": func(a []tensors.Tensor) []tensors.Tensor {
 			return replace(a, tensors.Of("pair_teacher_row", []int64{2, 0, 1, 1}, 4))
 		},
-		"has 3 entries": func(a []tensors.Tensor) []tensors.Tensor {
+		": got 3 entries, pair_student_row has": func(a []tensors.Tensor) []tensors.Tensor {
 			return replace(a, tensors.Of("pair_site", []int64{0, 0, 1}, 3))
 		},
-		"want 2 dimensions": func(a []tensors.Tensor) []tensors.Tensor {
+		"expected 2 dimensions": func(a []tensors.Tensor) []tensors.Tensor {
 			return replace(a, tensors.Of("student_input_ids", []int64{1}, 1))
 		},
-		"pair_weight has": func(a []tensors.Tensor) []tensors.Tensor {
+		"invalid pair_weight: got": func(a []tensors.Tensor) []tensors.Tensor {
 			return replace(a, tensors.Of("pair_weight", []float32{1}, 1))
 		},
 	} {
@@ -490,7 +490,7 @@ func TestFromDump(t *testing.T) {
 			tensors.Of("student_logits", student, 4, vocab),
 			tensors.Of("teacher_logits", teacher, 4, vocab),
 		},
-		"a row a pair": {
+		"one row per pair": {
 			tensors.Of("student_logits", student[:3*vocab], 3, vocab),
 			tensors.Of("teacher_logits", teacher, 4, vocab),
 		},

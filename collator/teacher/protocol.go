@@ -73,17 +73,17 @@ func answerVLLM(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	}
 	out, err := tokenAligned(s, list, func(at wire.Raw) (entries []Entry, err error) {
 		if at.Kind() != wire.Object {
-			return nil, fmt.Errorf("%s where an object was expected", at.Kind())
+			return nil, fmt.Errorf("expected an object, got %s", at.Kind())
 		}
 		for key, v := range at.Members() {
 			text, _ := key.Text()
 			id, err := strconv.ParseInt(text, 10, 32)
 			if err != nil {
-				return nil, fmt.Errorf("%q is not a token id", text)
+				return nil, fmt.Errorf("invalid token id %q", text)
 			}
 			lp, ok := v.Get("logprob")
 			if !ok {
-				return nil, fmt.Errorf("token %d has no logprob", id)
+				return nil, fmt.Errorf("missing logprob of token %d", id)
 			}
 			if entries, err = appendEntry(entries, id, lp); err != nil {
 				return nil, err
@@ -225,7 +225,7 @@ func answerSGLang(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 // triples reads [[logprob, id, text], ...].
 func triples(at wire.Raw) (entries []Entry, err error) {
 	if at.Kind() != wire.Array {
-		return nil, fmt.Errorf("%s where an array was expected", at.Kind())
+		return nil, fmt.Errorf("expected an array, got %s", at.Kind())
 	}
 	for e := range at.Elements() {
 		var parts []wire.Raw
@@ -237,11 +237,11 @@ func triples(at wire.Raw) (entries []Entry, err error) {
 			}
 		}
 		if len(parts) < 2 {
-			return nil, fmt.Errorf("%.40s is not a [logprob, id, text] list", e)
+			return nil, fmt.Errorf("expected a [logprob, id, text] list, got %.40s", e)
 		}
 		id, ok := parts[1].Int64()
 		if !ok {
-			return nil, fmt.Errorf("%.40s is not a token id", parts[1])
+			return nil, fmt.Errorf("invalid token id %.40s", parts[1])
 		}
 		if entries, err = appendEntry(entries, id, parts[0]); err != nil {
 			return nil, err
@@ -387,10 +387,10 @@ func zipped(lps, ids wire.Raw) ([]raw, error) {
 func appendEntry(dst []Entry, id int64, lp wire.Raw) ([]Entry, error) {
 	f, ok := lp.Float64()
 	if !ok {
-		return nil, fmt.Errorf("the log-prob of token %d is %.40s", id, lp)
+		return nil, fmt.Errorf("invalid log-prob of token %d: %.40s", id, lp)
 	}
 	if id < 0 || id > math.MaxInt32 {
-		return nil, fmt.Errorf("%d is not a token id", id)
+		return nil, fmt.Errorf("invalid token id %d", id)
 	}
 	return append(dst, Entry{int32(id), float32(f)}), nil
 }

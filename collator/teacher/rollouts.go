@@ -13,17 +13,18 @@ import (
 // Taught counts what became of the rows of rl batches that a teacher was asked about, and of their groups.
 type Taught struct {
 	Asked
-	Teachers []string `json:"teachers,omitempty"`       // if there are several, in order
-	Groups   int      `json:"groups"`                   // tasks with at least one row in a request
-	Without  int      `json:"groups_without,omitempty"` // of these, tasks of which a row has no columns: they are pushed without any
-	Excused  int      `json:"excused,omitempty"`        // rows whose group wanted no teacher
+	Teachers []string `json:"teachers,omitempty"` // if there are several, in order
+	Groups   int      `json:"groups"`             // tasks with at least one row in a request
+	// of these, tasks with a row that lacks columns: they are pushed without any
+	Without int `json:"groups_without,omitempty"`
+	Excused int `json:"excused,omitempty"` // rows whose group wanted no teacher
 }
 
 // rollouts is the work on rl batches.
 type rollouts struct {
 	teacher asker
 	rep     Taught
-	groups  map[int64]bool // groups asked about; true: one of its rows has no columns
+	groups  map[int64]bool // groups asked about; true if a row of the group lacks columns
 }
 
 func newRollouts(t asker) *rollouts {
@@ -46,7 +47,7 @@ func (w *rollouts) batch(ctx context.Context, l *batch.Line, all []tensors.Tenso
 		return nil, err
 	}
 	if len(l.RowInfo) > 0 && len(l.RowInfo) != len(g.rows) {
-		return nil, fmt.Errorf("%d rows in the file, %d in row_info", len(g.rows), len(l.RowInfo))
+		return nil, fmt.Errorf("mismatched rows: %d in the file, %d in row_info", len(g.rows), len(l.RowInfo))
 	}
 	ask, of := w.wantedRows(l, g.rows)
 	results, err := w.teacher.ScoreAll(ctx, ask)
@@ -181,7 +182,7 @@ func rolloutRows(all []tensors.Tensor) (*grid, error) {
 			continue
 		}
 		if len(t.Shape) != 2 {
-			return nil, fmt.Errorf("tensor %s has shape %v: want 2 dimensions", t.Name, t.Shape)
+			return nil, fmt.Errorf("invalid tensor %s: got shape %v, expected 2 dimensions", t.Name, t.Shape)
 		}
 		if t.Name == names[0] {
 			g.width = t.Shape[1]
@@ -195,7 +196,7 @@ func rolloutRows(all []tensors.Tensor) (*grid, error) {
 	if g.trained = grids[2]; len(ids) != len(mask) || g.trained != nil && len(g.trained) != len(ids) ||
 		g.width > 0 && len(ids)%g.width != 0 {
 		return nil, fmt.Errorf(
-			"input_ids has %d items, attention_mask %d, response_mask %d",
+			"mismatched sizes: input_ids has %d items, attention_mask %d, response_mask %d",
 			len(ids),
 			len(mask),
 			len(g.trained),
@@ -205,7 +206,7 @@ func rolloutRows(all []tensors.Tensor) (*grid, error) {
 		var row []int32
 		for i := at; i < at+g.width && mask[i] == 1; i++ {
 			if id := ids[i]; id < 0 || id > math.MaxInt32 {
-				return nil, fmt.Errorf("input_ids: row %d has id %d", at/g.width, id)
+				return nil, fmt.Errorf("invalid input_ids: row %d has id %d", at/g.width, id)
 			}
 			row = append(row, int32(ids[i]))
 		}

@@ -188,10 +188,10 @@ func TestTaughtBatchesAreChecked(t *testing.T) {
 		return tensors.Of(name, make([]int64, 2*width), 2, width)
 	}
 	for want, all := range map[string][]tensors.Tensor{
-		"2 rows in the file, 1 in row_info": {two("input_ids", 3), two("attention_mask", 3)},
+		"mismatched rows: 2 in the file, 1 in row_info": {two("input_ids", 3), two("attention_mask", 3)},
 		"response_mask 4":                   {two("input_ids", 3), two("attention_mask", 3), two("response_mask", 2)},
 		"attention_mask 4":                  {two("input_ids", 3), two("attention_mask", 2)},
-		"want 2 dimensions":                 {tensors.Of("input_ids", []int64{1}, 1)},
+		"expected 2 dimensions":                 {tensors.Of("input_ids", []int64{1}, 1)},
 		"has id -5": {
 			tensors.Of("input_ids", []int64{-5, 1}, 1, 2), tensors.Of("attention_mask", []int64{1, 1}, 1, 2),
 		},

@@ -23,7 +23,7 @@ type Entry struct {
 type Sequence struct {
 	IDs  []int32
 	From int // the first position whose prediction is needed, 0 <= From < len(IDs)-1
-	K    int // log-probs per position. 0: as in the teacher's options; TokenOnly: only the actual token's
+	K    int // log-probs per position. 0 means as in the teacher's options; TokenOnly: only the actual token's
 }
 
 // TokenOnly asks for the log-prob of the actual token at each position, and for no others.
@@ -112,11 +112,11 @@ func support(entries []Entry, vocab int) ([]Entry, error) {
 		lp := float64(out[i].LogProb)
 		switch {
 		case out[i].ID < 0 || vocab > 0 && int(out[i].ID) >= vocab:
-			return nil, fmt.Errorf("token id %d, the vocabulary has %d", out[i].ID, vocab)
+			return nil, fmt.Errorf("invalid token id %d: the vocabulary has %d", out[i].ID, vocab)
 		case math.IsNaN(lp):
-			return nil, fmt.Errorf("the log-prob of token %d is NaN", out[i].ID)
+			return nil, fmt.Errorf("invalid log-prob of token %d: NaN", out[i].ID)
 		case lp > maxAboveOne:
-			return nil, fmt.Errorf("the log-prob of token %d is %g: no log-prob is above 0", out[i].ID, lp)
+			return nil, fmt.Errorf("invalid log-prob of token %d: got %g, expected 0 or below", out[i].ID, lp)
 		}
 		out[i].LogProb = max(Floor, min(0, out[i].LogProb))
 	}
@@ -129,7 +129,8 @@ func support(entries []Entry, vocab int) ([]Entry, error) {
 	for _, e := range out {
 		if n := len(unique); n > 0 && unique[n-1].ID == e.ID {
 			if unique[n-1].LogProb != e.LogProb {
-				return nil, fmt.Errorf("token %d has two log-probs, %g and %g", e.ID, unique[n-1].LogProb, e.LogProb)
+				return nil, fmt.Errorf("duplicate token %d with log-probs %g and "+
+					"%g", e.ID, unique[n-1].LogProb, e.LogProb)
 			}
 			continue
 		}
@@ -137,7 +138,7 @@ func support(entries []Entry, vocab int) ([]Entry, error) {
 		mass += math.Exp(float64(e.LogProb))
 	}
 	if mass > 1+maxAboveOne*math.Sqrt(float64(len(unique))) {
-		return nil, fmt.Errorf("the probabilities sum to %g", mass)
+		return nil, fmt.Errorf("invalid probabilities: they sum to %g", mass)
 	}
 	slices.SortFunc(unique, byLogProb)
 	return unique, nil

@@ -21,9 +21,9 @@ import (
 // site twice. A site that the program fails on is retried alone; failures are not stored.
 type Scoring struct {
 	Program     *scorer.Scorer
-	Command     []string // what the answers depend on besides the tokens
+	Command     []string // the inputs of an answer besides the tokens
 	Fingerprint string   // of the tokenizer
-	Store       string   // folder for the answers; empty: they are not stored
+	Store       string   // folder for the answers; if empty, they are not stored
 	Settled     func()   // called for each site that is scored or given up; may be nil
 
 	rep Scored

@@ -72,11 +72,11 @@ func (st store) write(key string, body []byte) error {
 	}
 	path := st.path(key)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return &Fatal{fmt.Errorf("teacher: keeping an answer: %w", err)}
+		return &Fatal{fmt.Errorf("teacher: cannot store an answer: %w", err)}
 	}
 	sum := sha256.Sum256(body)
 	if err := durable.WriteFile(path, append(sum[:], body...)); err != nil {
-		return &Fatal{fmt.Errorf("teacher: keeping an answer: %w", err)}
+		return &Fatal{fmt.Errorf("teacher: cannot store an answer: %w", err)}
 	}
 	return nil
 }

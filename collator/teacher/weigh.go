@@ -20,7 +20,7 @@ type Weighing struct {
 	Dumps    string
 	Scoring  *Scoring // a program that computes them, instead of Dumps
 	Spread   bool     // spread each site's weight over its pairs in proportion to their divergence
-	Least    float64  // sites with a smaller mean divergence weigh nothing; 0: no limit
+	Least    float64  // sites with a smaller mean divergence weigh nothing; 0 means no limit
 	WrongWay bool     // sites whose hint moves the target the wrong way weigh nothing
 	JSD      kernels.Options
 }
@@ -112,12 +112,12 @@ func (w *weigher) logits(ctx context.Context, b *open) (*Divergence, string, err
 	}
 	dump, err := tensors.OpenFile(filepath.Join(w.Dumps, filepath.FromSlash(b.line.File)))
 	if err != nil {
-		return nil, "", fmt.Errorf("its dump: %w", err)
+		return nil, "", fmt.Errorf("cannot read its dump: %w", err)
 	}
 	defer dump.Close()
 	d, err := w.k.fromDump(dump, b.pairs)
 	if err != nil {
-		return nil, "", fmt.Errorf("its dump: %w", err)
+		return nil, "", fmt.Errorf("cannot read its dump: %w", err)
 	}
 	return d, "dumps", nil
 }

@@ -15,10 +15,10 @@ import (
 // Work lists the steps for the sdpo batches of a folder, in order. A site that is dropped on the way weighs nothing
 // from then on, and is reported once, with the first reason.
 type Work struct {
-	Client   *Client   // supplies the top-k columns; nil: none, or the mixture does
+	Client   *Client   // supplies the top-k columns; if nil, none, or the mixture does
 	Mixture  *Mixture  // asked instead of the client
-	Effect   *Measure  // measures the hints with the client's model; nil: no measurement
-	Weighing *Weighing // weighs by full logits; nil: weights stay
+	Effect   *Measure  // measures the hints with the client's model; if nil, nothing is measured
+	Weighing *Weighing // weighs by full logits; if nil, weights stay
 	Rollouts bool      // also ask about the rows of rl batches, at every position
 	Dropped  func(Drop)
 }
@@ -28,7 +28,7 @@ type Drop struct {
 	Reason ledger.Reason
 	Site   batch.Site
 	Row    *batch.Meta // of its student row
-	Detail string      // what was observed, in one line
+	Detail string      // the observations, in one line
 }
 
 // Report counts what became of sites and of the requests for them.
@@ -93,7 +93,7 @@ func (w *Work) Run(ctx context.Context, dir string) (*Report, error) {
 type pass struct {
 	*Work
 	teacher asker    // nil: nobody is asked
-	weigher *weigher // nil: nothing is weighed
+	weigher *weigher // nil if nothing is weighed
 	rep     *Report
 }
 
@@ -171,7 +171,7 @@ func openBatch(l *batch.Line, all []tensors.Tensor) (*open, error) {
 	slices.Sort(b.sites)
 	b.sites = slices.Compact(b.sites)
 	if n := len(b.sites); n > 0 && b.sites[n-1] >= int64(len(l.Sites)) {
-		return nil, fmt.Errorf("pair_site has site %d; the index lists %d", b.sites[n-1], len(l.Sites))
+		return nil, fmt.Errorf("unknown pair_site %d: the index lists %d", b.sites[n-1], len(l.Sites))
 	}
 	return b, nil
 }

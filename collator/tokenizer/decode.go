@@ -43,7 +43,7 @@ func newByteTexts(s *shape) *byteTexts {
 		start := len(texts.all)
 		for _, r := range token {
 			b, known := byteOf[r]
-			if !known { // then the token stands for itself
+			if !known { // then the token is its own text
 				texts.all = append(texts.all[:start], token...)
 				break
 			}

@@ -14,7 +14,7 @@ import (
 // words: it ends between two characters that no word of any known expression holds together.
 type pieces struct {
 	digits int     // the most digits of a word; 0 for GPT-2's words: no limit, and a space may precede them
-	added  *finder // the added tokens that are not special; nil if there are none
+	added  *finder // the added tokens that are not special; nil without any
 	cache  *cache
 	lists  sync.Pool // of *pieceList
 }

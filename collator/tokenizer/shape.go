@@ -361,7 +361,7 @@ type variant struct {
 	specialsAsText bool // special-token look-alikes stay text
 	batching       bool // the file's truncation and padding apply
 	continued      bool // for text that is not at the start of its row
-	nul            bool // the escapes in nul.go stand for NUL
+	nul            bool // the escapes in nul.go encode NUL
 }
 
 // write serialises the file for a variant. Dropout is off in all of them, because ids must not depend on chance.

@@ -60,7 +60,7 @@ func ReadRow(dir, ref string, tok *tokenizer.Tokenizer) (*Row, error) {
 	}
 	row, err := strconv.Atoi(number)
 	if row--; err != nil || row < 0 {
-		return nil, fmt.Errorf("%q names no row: write sft/train/00000.safetensors:3, or a number; from 1", ref)
+		return nil, fmt.Errorf("invalid row %q: write sft/train/00000.safetensors:3, or a number; from 1", ref)
 	}
 	file = strings.TrimPrefix(filepath.ToSlash(name), "batches/")
 	var found *batch.Line
@@ -188,7 +188,7 @@ func (v *Row) measured(dir string, l *batch.Line, first int) error {
 // Look is the style in which a row or site is printed.
 type Look struct {
 	Colour bool
-	Width  int  // columns; 0: no wrapping
+	Width  int  // columns; 0 means no wrapping
 	Full   bool // print all lines of what isn't trained, however long
 }
 

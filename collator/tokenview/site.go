@@ -66,7 +66,7 @@ func ReadSite(dir string, n int, tok *tokenizer.Tokenizer) (*Site, error) {
 		return nil, err
 	}
 	if found == nil || n < 1 {
-		return nil, fmt.Errorf("there is no site %d: the run has %d, numbered from 1", n, seen)
+		return nil, fmt.Errorf("unknown site %d: the run has %d, numbered from 1", n, seen)
 	}
 	if err := madeWith(found, tok); err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func ReadSite(dir string, n int, tok *tokenizer.Tokenizer) (*Site, error) {
 		left -= len(r.Meta.Sites)
 		teacher += len(r.Sides) - 1
 	}
-	return nil, fmt.Errorf("%s: the line lists a site that is in no row", found.File)
+	return nil, fmt.Errorf("%s: invalid line: it lists a site that is in no row", found.File)
 }
 
 // divergences returns the divergences of a site's pairs, in order, if the batch has them.

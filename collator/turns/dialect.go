@@ -18,8 +18,8 @@ type dialect struct {
 	prompt string   // the generation prompt as configured; begins with header
 	fixed  bool     // it ends every conversation, whether or not it was requested
 	others []string // generation prompts with thinking switched on or off, longest first
-	filler string   // what the switch adds after the header: an empty think block; empty if unknown
-	// If there is no generation prompt: what a question and a result end with, after which a turn starts.
+	filler string   // written by the switch after the header: an empty think block; empty if unknown
+	// Without a generation prompt: the ends of a question and of a result, after which a turn starts.
 	openers     []string
 	terminators []string // what ends a turn, longest first
 	halts       []string // those at which sampling stops; the others may be within a turn
@@ -27,7 +27,7 @@ type dialect struct {
 	stops       stops
 	// Without a terminator: the texts that the template writes after every turn, longest first.
 	closings []string
-	silent   *pyvalue.Dict // the variables that turn thinking off, and so change the prompt; nil if there are none
+	silent   *pyvalue.Dict // the variables that turn thinking off, and so change the prompt; nil without any
 	off      string        // the generation prompt with that filler
 
 	rawArguments bool // see Renderer.RawArguments

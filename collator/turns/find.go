@@ -17,7 +17,7 @@ type Turn struct {
 	Message int // index in the conversation
 	// From the end of the generation prompt to the end of the terminator.
 	Start, End int
-	Body       int         // where the terminator starts; End if there is none
+	Body       int         // where the terminator starts; End without one
 	Filler     []chat.Span // byte ranges of the render that no model wrote
 	Thinking   bool        // the generation prompt before it is the configured one
 }

@@ -115,7 +115,7 @@ type probing struct {
 // maxProbe is the time limit for a template: models' templates take milliseconds.
 const maxProbe = 20 * time.Second
 
-var errSlow = fmt.Errorf("it takes more than %v to find out what the template does: does a value in it, or a loop, grow?", maxProbe)
+var errSlow = fmt.Errorf("cannot probe the template within %v: does a value in it, or a loop, grow?", maxProbe)
 
 // Probe finds out how a template behaves. It renders tiny conversations with unique texts and reads the origin of every
 // byte of the result: a template is judged by its output, not by its name. The error is a *template.Error for a
@@ -343,7 +343,7 @@ func (p *probing) callFate(n int, ms ...chat.Message) Fate {
 
 // rawArguments says what becomes of arguments that are not a JSON object: the only honest rendering is verbatim.
 func (p *probing) rawArguments() string {
-	broken := `{"k": "` + argText // what a model cut off or got wrong
+	broken := `{"k": "` + argText // arguments that a model cut off or got wrong
 	_, res, err := p.render(false, ask, calls(broken, 1), result)
 	if err != nil {
 		return "refused"

@@ -15,7 +15,7 @@ import (
 type generator struct {
 	*build.Context
 	numbers
-	args         gotypes.Component // what the function's argument points at
+	args         gotypes.Component // the struct that the function's argument points to
 	wide, narrow *constants        // for AVX-512 and AVX2
 }
 

@@ -18,7 +18,7 @@ import (
 type neon struct {
 	b     strings.Builder
 	stubs *build.Context
-	args  gotypes.Component // what the function's argument points at
+	args  gotypes.Component // the struct that the function's argument points to
 	numbers
 }
 

@@ -89,7 +89,7 @@ func (g *grad512) place() {
 	for _, s := range g.segment {
 		g.VPSRLD(Imm(21), s, s)
 	}
-	for j, d := range g.odds { // the sign goes on top of the four bits
+	for j, d := range g.odds { // the sign is added on top of the four bits
 		sign := g.tmp[j%2]
 		g.VPSRLD(Imm(27), d, sign)
 		g.VPTERNLOGD_BCST(Imm(0xd8), g.wide.mem("16"), sign, g.segment[j])

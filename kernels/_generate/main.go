@@ -104,7 +104,7 @@ func readNumbers() numbers {
 	of := func(name string) int {
 		c, ok := pkgs[0].Types.Scope().Lookup(name).(*types.Const)
 		if !ok {
-			check(fmt.Errorf("package kernels has no constant %s: %v", name, pkgs[0].Errors))
+			check(fmt.Errorf("missing constant %s in package kernels: %v", name, pkgs[0].Errors))
 		}
 		n, _ := constant.Int64Val(c.Val())
 		return int(n)

@@ -85,7 +85,7 @@ func (g *rate512) head(q rateGroup, at Register, entry int) (st stream) {
 	st.each(4, func(j int) { g.VRANGEPS_BCST(Imm(0xa), g.wide.mem("geometricLimit"), d[j], size[j]) })
 	st.each(4, func(j int) { g.VADDPS_BCST(g.wide.mem("1"), size[j], q.segment[j]) })
 	st.each(4, func(j int) { g.VPSRLD(Imm(21), q.segment[j], q.segment[j]) })
-	if !g.even { // the sign goes on top of the four bits
+	if !g.even { // the sign is added on top of the four bits
 		st.each(4, func(j int) { g.VPSRLD(Imm(27), d[j], q.u[j]) })
 		st.each(4, func(j int) { g.VPTERNLOGD_BCST(Imm(0xd8), g.wide.mem("16"), q.u[j], q.segment[j]) })
 	}

@@ -40,7 +40,8 @@ func (k *kit) taken(rs []host.Result) error {
 				return nil
 			}
 			if first == nil {
-				first = fmt.Errorf("a run would drop every record that it makes; the first of them, of group %q, as %s: %s",
+				first = fmt.Errorf("dropped by a run: every record that it makes; the first of them, of group %q, "+
+					"as %s: %s",
 					r.Group.Key, reason, detail)
 			}
 		}
@@ -93,7 +94,8 @@ func checkDrops(ctx context.Context, k *kit) error {
 		for _, r := range rs {
 			for _, d := range r.Drops {
 				if strings.HasSuffix(string(d.Reason), "/unspecified") || d.Unit == "" {
-					return fmt.Errorf("group %q: a drop of unit %q has the reason %q", r.Group.Key, d.Unit, d.Reason)
+					return fmt.Errorf("invalid reason in group %q: a drop of unit %q has the reason "+
+						"%q", r.Group.Key, d.Unit, d.Reason)
 				}
 			}
 		}

@@ -24,16 +24,17 @@ func checkHandshake(ctx context.Context, k *kit) error {
 func checkDescribe(ctx context.Context, k *kit) error {
 	return k.with(ctx, nil, func(p *host.Plugin) error {
 		if p.Name() == "" || p.Version() == "" {
-			return fmt.Errorf("its name is %q and its version %q", p.Name(), p.Version())
+			return fmt.Errorf("invalid name %q or version %q", p.Name(), p.Version())
 		}
 		for _, b := range p.Describe() {
 			switch {
 			case b.Version == "" || b.Doc == "":
-				return fmt.Errorf("builder %s: its version is %q and its doc %q", b.Name, b.Version, b.Doc)
+				return fmt.Errorf("builder %s: missing version %q or doc %q", b.Name, b.Version, b.Doc)
 			case !slices.Contains([]string{"stable", "beta", "experimental"}, b.Stability):
-				return fmt.Errorf("builder %s: its stability is %q; it is one of stable, beta, experimental", b.Name, b.Stability)
+				return fmt.Errorf("builder %s: invalid stability %q: expected stable, beta or "+
+					"experimental", b.Name, b.Stability)
 			case strings.Contains(b.Name, "/"):
-				return fmt.Errorf("builder %q: a name must not contain a slash", b.Name)
+				return fmt.Errorf("builder %q: invalid name: a name must not contain a slash", b.Name)
 			}
 		}
 		return nil
@@ -61,7 +62,7 @@ func checkSchema(ctx context.Context, k *kit) error {
 	return k.each(ctx, nil, func(_ *host.Plugin, b host.BuilderInfo) error {
 		spec, err := schema.FromJSONSchema(b.ConfigSchema)
 		if err == nil && spec.Kind != schema.Object && spec.Kind != schema.Map {
-			err = errors.New("its config schema is not that of an object")
+			err = errors.New("expected the config schema of an object")
 		}
 		return err
 	})
@@ -94,7 +95,7 @@ func alive(ctx context.Context, c pb.BuilderClient) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if _, err := c.Describe(ctx, &pb.DescribeRequest{}); err != nil {
-		return fmt.Errorf("after that it no longer answers: %w", err)
+		return fmt.Errorf("no answer after that: %w", err)
 	}
 	return nil
 }
@@ -111,7 +112,7 @@ func checkBadConfig(ctx context.Context, k *kit) error {
 				return fmt.Errorf("validating the config %s is answered with %w", config, err)
 			}
 			if err == nil && len(m.GetFindings()) == 0 {
-				return fmt.Errorf("the config %s passes as valid", config)
+				return fmt.Errorf("invalid config %s passes as valid", config)
 			}
 		}
 		return alive(ctx, c)
@@ -128,7 +129,7 @@ func checkValidate(ctx context.Context, k *kit) error {
 			}
 			for _, f := range found {
 				if !f.Warning {
-					return fmt.Errorf("it refuses the config: %s %s", f.Pointer, f.Message)
+					return fmt.Errorf("unexpected refusal of the config: %s %s", f.Pointer, f.Message)
 				}
 			}
 			if i == 1 && !reflect.DeepEqual(before, found) {

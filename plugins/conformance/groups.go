@@ -52,7 +52,8 @@ func checkUnicode(ctx context.Context, k *kit) error {
 		for _, r := range rs[0].Records {
 			for _, text := range inlineTexts(r) {
 				if strings.ContainsRune(text, '\uFFFD') && !known[text] {
-					return fmt.Errorf("it emits the text %.60q, in which bytes were replaced by U+FFFD: texts are bytes that may not be UTF-8 (lone surrogates), and must be passed on unchanged", text)
+					return fmt.Errorf("invalid text %.60q: its bytes were replaced by U+FFFD; texts are bytes "+
+						"that may not be UTF-8 (lone surrogates), and must be passed on unchanged", text)
 				}
 			}
 		}
@@ -95,7 +96,7 @@ func checkManyGroups(ctx context.Context, k *kit) error {
 			return err
 		}
 		if !slices.Equal(before, p.PIDs()) {
-			return errors.New("its process failed in between and had to be restarted")
+			return errors.New("restarting was needed: its process failed in between")
 		}
 		if len(rs) != len(many) {
 			return fmt.Errorf("%d results of %d groups", len(rs), len(many))

@@ -24,8 +24,8 @@ import (
 type Options struct {
 	Spec    host.Spec                        // how to start the plugin
 	Configs map[string][]byte                // config per builder, as JSON; {} if missing
-	Groups  func(builders.Unit) []*ttc.Group // groups to build from; nil: our samples
-	Only    []string                         // names of checks; empty: all
+	Groups  func(builders.Unit) []*ttc.Group // groups to build from; if nil, our samples
+	Only    []string                         // names of checks; if empty, all
 
 	// Refused says why a run would not take a record of a group, "" if it would; if nil, that isn't checked.
 	Refused func(*ttc.Group, builders.Record) (reason ledger.Reason, detail string)
@@ -58,7 +58,7 @@ func Run(ctx context.Context, opt Options, done func(Result)) (*Report, error) {
 	opt.Spec.DrainTimeout = orDefault(opt.Spec.DrainTimeout, 5*time.Second)
 	opt.Spec.Name = cmp.Or(opt.Spec.Name, "plugin")
 	if opt.Spec.Path == "" && !opt.Spec.Self {
-		return nil, errors.New("there is no program to check")
+		return nil, errors.New("missing program to check")
 	}
 	k := &kit{opt: opt}
 	report := &Report{}
@@ -227,20 +227,22 @@ func sameResults(a, b []host.Result) error {
 	}
 	for i := range a {
 		if a[i].Group.Key != b[i].Group.Key {
-			return fmt.Errorf("group %q is where group %q should be", b[i].Group.Key, a[i].Group.Key)
+			return fmt.Errorf("expected group %[2]q, got group %[1]q", b[i].Group.Key, a[i].Group.Key)
 		}
 		if len(a[i].Records) != len(b[i].Records) {
-			return fmt.Errorf("group %q has %d records once and %d another time", a[i].Group.Key, len(a[i].Records),
+			return fmt.Errorf("mismatched records of group %q: %d once and %d another "+
+				"time", a[i].Group.Key, len(a[i].Records),
 				len(b[i].Records))
 		}
 		for j := range a[i].Records {
 			if !reflect.DeepEqual(a[i].Records[j], b[i].Records[j]) {
-				return fmt.Errorf("record %d of group %q differs:\n%s\n%s", j, a[i].Group.Key, show(a[i].Records[j]),
+				return fmt.Errorf("mismatched record %d of group "+
+					`%q:\n%s\n%s`, j, a[i].Group.Key, show(a[i].Records[j]),
 					show(b[i].Records[j]))
 			}
 		}
 		if !reflect.DeepEqual(a[i].Drops, b[i].Drops) || !reflect.DeepEqual(a[i].Counts, b[i].Counts) {
-			return fmt.Errorf("the drops or counts of group %q differ", a[i].Group.Key)
+			return fmt.Errorf("mismatched drops or counts of group %q", a[i].Group.Key)
 		}
 	}
 	return nil

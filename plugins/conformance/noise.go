@@ -48,7 +48,7 @@ func checkStdout(ctx context.Context, k *kit) error {
 		return err
 	}
 	if len(log.stdout) > 0 {
-		return fmt.Errorf("it prints to standard output:\n%s", quote(log.stdout))
+		return fmt.Errorf(`unexpected text on standard output:\n%s`, quote(log.stdout))
 	}
 	return nil
 }
@@ -59,7 +59,8 @@ func checkStderr(ctx context.Context, k *kit) error {
 		return err
 	}
 	if log.flood {
-		return errors.New("it prints more than 500 lines a second to standard error while it builds a dozen small groups")
+		return errors.New("too much on standard error: more than 500 lines a second while it builds a dozen small " +
+			"groups")
 	}
 	return nil
 }

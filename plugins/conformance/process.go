@@ -81,7 +81,7 @@ func (k *kit) start(script string) (*started, error) {
 		return out, nil
 	case <-time.After(k.opt.Spec.StartTimeout):
 		out.end()
-		return nil, errors.New("it prints no handshake when another parent starts it")
+		return nil, errors.New("no handshake when another parent starts it")
 	}
 }
 
@@ -91,7 +91,7 @@ func (p *started) tree() *process.Tree { return &process.Tree{Session: p.PID(), 
 
 // end ends the process and everything it started.
 func (p *started) end() {
-	p.Kill(errors.New("the check is over"))
+	p.Kill(errors.New("closing: the check is over"))
 	<-p.Done()
 	p.tree().Kill()
 	os.RemoveAll(p.dir)
@@ -115,7 +115,7 @@ func checkShutdown(ctx context.Context, k *kit) error {
 	defer p.end()
 	f := strings.Split(p.line, "|")
 	if len(f) < 4 {
-		return fmt.Errorf("its handshake is %q", p.line)
+		return fmt.Errorf("invalid handshake %q", p.line)
 	}
 	conn, err := grpc.NewClient("unix:"+f[3], grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -126,10 +126,10 @@ func checkShutdown(ctx context.Context, k *kit) error {
 	defer cancel()
 	err = conn.Invoke(ctx, "/plugin.GRPCController/Shutdown", &emptypb.Empty{}, &emptypb.Empty{})
 	if code := status.Code(err); code == codes.Unimplemented || code == codes.DeadlineExceeded {
-		return fmt.Errorf("it does not serve plugin.GRPCController/Shutdown: %w", err)
+		return fmt.Errorf("cannot call plugin.GRPCController/Shutdown: %w", err)
 	}
 	if !p.endsWithin(5 * time.Second) { // the call itself may fail, since the process is ending
-		return errors.New("it is still running 5 s after plugin.GRPCController/Shutdown")
+		return errors.New("still running 5 s after plugin.GRPCController/Shutdown")
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func checkSigterm(_ context.Context, k *kit) error {
 	defer p.end()
 	_ = syscall.Kill(p.PID(), syscall.SIGTERM)
 	if !p.endsWithin(5 * time.Second) {
-		return errors.New("it is still running 5 s after SIGTERM")
+		return errors.New("still running 5 s after SIGTERM")
 	}
 	return nil
 }
@@ -158,7 +158,8 @@ func checkParentDeath(_ context.Context, k *kit) error {
 	_ = syscall.Kill(p.PID(), syscall.SIGKILL) // the shell alone
 	for end := time.Now().Add(5 * time.Second); len(p.tree().Members()) > 0; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			return errors.New("it is still running 5 s after its parent ended: a plugin must watch its parent's process id, and exit when it changes")
+			return errors.New("still running 5 s after its parent ended: a plugin must watch its parent's process " +
+				"id, and exit when it changes")
 		}
 	}
 	return nil

@@ -19,7 +19,7 @@ func skipPython(t testing.TB, why string) {
 			t.Fatalf("NATGO_REQUIRE=python: %s", why)
 		}
 	}
-	t.Skipf("SKIPPED: the Python plugin is not tested: %s", why)
+	t.Skipf("SKIPPED: cannot test the Python plugin: %s", why)
 }
 
 // Python returns a Python with the packages of a requirements file: a virtual environment that is created once and kept

@@ -89,7 +89,7 @@ func checkSlowConsumer(ctx context.Context, k *kit) error {
 				frames++
 			}
 			if frames > wire.InitialCredit {
-				return fmt.Errorf("it sent %d frames with credit for %d", frames, wire.InitialCredit)
+				return fmt.Errorf("unexpected frames: got %d with credit for %d", frames, wire.InitialCredit)
 			}
 		}
 	})
@@ -164,9 +164,9 @@ func malformed(
 		m, err := stream.Recv()
 		switch {
 		case errors.Is(err, io.EOF):
-			return fmt.Errorf("%s is accepted", name)
+			return fmt.Errorf("missing refusal: %s is accepted", name)
 		case ctx.Err() != nil:
-			return fmt.Errorf("%s: it neither refuses the stream nor ends it", name)
+			return fmt.Errorf("%s: missing refusal: the stream neither fails nor ends", name)
 		case err != nil:
 			return nil
 		}
@@ -273,7 +273,7 @@ func checkDrain(ctx context.Context, k *kit) error {
 		}
 		if m, err := c.Open(limited, &pb.OpenRequest{Builder: b.Name, Config: k.config(b.Name)}); err == nil &&
 			m.GetSession() != "" {
-			return errors.New("it opens a session after Drain")
+			return errors.New("unexpected session after Drain")
 		}
 		return nil
 	})

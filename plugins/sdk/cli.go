@@ -38,17 +38,12 @@ func commandLine(p Plugin, args []string, stdout, stderr io.Writer) int {
 }
 
 func usage(p Plugin, w io.Writer) {
-	fmt.Fprintf(w, `%s %s is a plugin of nat-go: name its path under plugins in a YAML file, and a builder of it as %s/BUILDER.
-
-By hand:
-  %[4]s describe                          what it serves, as JSON
-  %[4]s schema [BUILDER]                  JSON Schema of a builder's config
-  %[4]s try FILE [--builder B] [--settings JSON]
-                                     have nat-go run a builder over the examples in FILE, print records and drops
-  %[4]s --debug                           serve until interrupted and print how to attach nat-go to it
-
-Builders:
-`, p.Name, p.Version, p.Name, filepath.Base(os.Args[0]))
+	fmt.Fprintf(w, "%s %s is a plugin of nat-go: name its path under plugins in a YAML file, and a builder of it "+
+		"as %s/BUILDER.\n\nBy hand:\n  %[4]s describe                          print its builders, as JSON\n  %[4]s "+
+		"schema [BUILDER]                  JSON Schema of a builder's config\n  %[4]s try FILE [--builder B] "+
+		"[--settings JSON]\n                                     have nat-go run a builder over the examples in "+
+		"FILE, print records and drops\n  %[4]s --debug                           serve until interrupted and "+
+		"print how to attach nat-go to it\n\nBuilders:\n", p.Name, p.Version, p.Name, filepath.Base(os.Args[0]))
 	for _, f := range p.Builders {
 		fmt.Fprintf(w, "  %-20s %s\n", f.info.Name, f.info.Doc)
 	}

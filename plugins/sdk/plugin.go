@@ -14,7 +14,7 @@ import (
 
 // Plugin is a program that serves builders.
 type Plugin struct {
-	Name, Version string // of the program; also used for builders that have no version
+	Name, Version string // of the program; also used for builders without a version
 	Builders      []Factory
 }
 
@@ -74,7 +74,7 @@ func (p *Plugin) factory(name string) (Factory, error) {
 		}
 		names = append(names, f.info.Name)
 	}
-	return Factory{}, fmt.Errorf("plugin %q has no builder %q; it has %q", p.Name, name, names)
+	return Factory{}, fmt.Errorf("plugin %q: unknown builder %q; it has %q", p.Name, name, names)
 }
 
 func (p *Plugin) describe() wire.Description {

@@ -47,7 +47,7 @@ func ServeArgs(p Plugin, args []string) {
 func serveHost(p Plugin, stdout io.Writer) error {
 	versions := strings.Split(os.Getenv("PLUGIN_PROTOCOL_VERSIONS"), ",")
 	if v := strconv.Itoa(wire.ProtocolVersion); !slices.Contains(versions, v) {
-		return fmt.Errorf("the host speaks versions %q of the protocol, this plugin %s", versions, v)
+		return fmt.Errorf("unsupported versions %q of the protocol from the host: this plugin speaks %s", versions, v)
 	}
 	lis, err := listen(os.Getenv("PLUGIN_UNIX_SOCKET_DIR"))
 	if err != nil {
@@ -133,7 +133,8 @@ func (p *Plugin) debug(w io.Writer) error {
 	defer stop()
 	s := hostServer(*p)
 	defer context.AfterFunc(ctx, s.Stop)()
-	fmt.Fprintf(w, "The plugin serves, process %d. In another terminal:\n\n  export %s=%s=unix:%s\n\nand run nat-go. Interrupt to end.\n",
+	fmt.Fprintf(w, "Serving, process %d. In another terminal:\n\n  export %s=%s=unix:%s\n\nand run nat-go. Interrupt "+
+		"to end.\n",
 		os.Getpid(), wire.ReattachVariable, p.Name, lis.Addr())
 	return s.Serve(lis)
 }

@@ -10,7 +10,7 @@ import (
 // try has nat-go run a builder over the examples in a file, which it reads and groups as a run does.
 func try(stdout, stderr io.Writer, args []string) error {
 	if len(args) == 0 {
-		return errors.New("try needs a file of examples")
+		return errors.New("missing FILE: try needs a file of examples")
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -18,7 +18,7 @@ func try(stdout, stderr io.Writer, args []string) error {
 	}
 	nat, err := exec.LookPath("nat-go")
 	if err != nil {
-		return errors.New("try has nat-go read the file, and no nat-go is on PATH: add its folder to PATH, " +
+		return errors.New("cannot find nat-go on PATH, which reads the file: add its folder to PATH, " +
 			"or run `/path/to/nat-go builders try " + self + " --from " + args[0] + "`")
 	}
 	cmd := exec.Command(nat, append([]string{"builders", "try", self, "--from"}, args...)...)

@@ -45,11 +45,11 @@ func lookError(path string, err error) error {
 	info, statErr := os.Stat(path)
 	switch {
 	case statErr != nil && os.IsNotExist(statErr):
-		return fmt.Errorf("there is no file %s", path)
+		return fmt.Errorf("cannot find file %s", path)
 	case statErr == nil && info.IsDir():
-		return fmt.Errorf("%s is a folder: name the program in it", path)
+		return fmt.Errorf("cannot run folder %s: name the program in it", path)
 	case statErr == nil && info.Mode().Perm()&0o111 == 0:
-		return fmt.Errorf("%s is not executable; `chmod +x %s` makes it so", path, path)
+		return fmt.Errorf("cannot execute %s: `chmod +x %s` makes it so", path, path)
 	}
 	return err
 }
@@ -59,7 +59,8 @@ func execError(path string, err error) error {
 	_, statErr := os.Stat(path)
 	switch {
 	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Errorf("%s is not a program for %s/%s: it was built for another platform, or is a script whose first line doesn't name its interpreter (#!)", path, runtime.GOOS, runtime.GOARCH)
+		return fmt.Errorf("cannot run %s on %s/%s: it was built for another platform, or is a script whose first "+
+			"line doesn't name its interpreter (#!)", path, runtime.GOOS, runtime.GOARCH)
 	case errors.Is(err, fs.ErrNotExist) && statErr == nil:
 		return fmt.Errorf("%s can't be run: the interpreter that it names, in its first line if it is a script, is not on this machine", path)
 	}
@@ -82,7 +83,7 @@ func privateCopy(path, sum string, beside map[string]string, runDir string) (str
 	}
 	for name, want := range beside {
 		if name != filepath.Base(name) || !filepath.IsLocal(name) {
-			return "", fmt.Errorf("%q is not the name of a file beside %s", name, path)
+			return "", fmt.Errorf("invalid name %q of a file next to %s", name, path)
 		}
 		if err := checkedCopy(filepath.Join(filepath.Dir(path), name), filepath.Join(dir, name),
 			strings.ToLower(want)); err != nil {

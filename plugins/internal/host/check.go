@@ -15,10 +15,11 @@ import (
 // Whether its numbers make sense is checked by the gate, which --compat nat does without.
 func checkRecord(g *ttc.Group, r builders.Record, kinds []builders.Kind) (ledger.Reason, error) {
 	if !slices.Contains(kinds, r.Kind()) {
-		return ledger.BadRecord, fmt.Errorf("its builder does not declare records of kind %v", r.Kind())
+		return ledger.BadRecord, fmt.Errorf("undeclared kind %v of a record", r.Kind())
 	}
 	if h := r.Header(); h.Example < 0 || h.Example >= len(g.Examples) {
-		return builders.BadReference, fmt.Errorf("is of example %d of a group of %d", h.Example, len(g.Examples))
+		return builders.BadReference, fmt.Errorf("invalid example index %d: expected less than "+
+			"%d", h.Example, len(g.Examples))
 	}
 	if err := builders.CheckRefs(g, r); err != nil {
 		return builders.BadReference, err
@@ -82,7 +83,8 @@ func countDrops(drops []ledger.Drop) error {
 	var n int64
 	for i := range drops {
 		if n += min(drops[i].N(), maxDropped); n >= maxDropped {
-			return fmt.Errorf("its drops for one group stand for %d things or more, which no group can have", int64(maxDropped))
+			return fmt.Errorf("too many things dropped for one group: %d or more, which no group can "+
+				"have", int64(maxDropped))
 		}
 	}
 	return nil

@@ -20,7 +20,7 @@ type clock struct {
 	alive  time.Duration // time of the last sign of life
 	due    time.Duration // when it was given the group
 	bytes  int64         // of results for it
-	taken  int64         // frames it has consumed meanwhile, going by the credits it granted
+	taken  int64         // frames consumed since, judging by the credits it granted
 	frames int64         // frames it was sent in total
 }
 

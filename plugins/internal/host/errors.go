@@ -92,7 +92,7 @@ type ConfigError struct {
 
 func (e *ConfigError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "builder %s refuses its config:", e.Builder)
+	fmt.Fprintf(&b, "invalid config of builder %s:", e.Builder)
 	for _, f := range e.Findings {
 		if !f.Warning {
 			fmt.Fprintf(&b, "\n  %s: %s", pointer(f.Pointer), f.Message)
@@ -110,11 +110,11 @@ func pointer(p string) string {
 
 // Causes of a crash.
 var (
-	errStopped  = errors.New("the plugin was stopped")
-	errProtocol = errors.New("it broke the protocol")
-	errNoCredit = errors.New("it granted no credit")
-	errYielded  = errors.New("it was stopped for a builder that needs the process to itself")
-	errNoEnd    = errors.New("it did not end the stream")
+	errStopped  = errors.New("stopping the plugin was requested")
+	errProtocol = errors.New("invalid use of the protocol")
+	errNoCredit = errors.New("no credit was granted")
+	errYielded  = errors.New("stopping was required by a builder that needs the process to itself")
+	errNoEnd    = errors.New("missing end of the stream")
 )
 
 func timeoutError(what string, d time.Duration) error {

@@ -14,7 +14,7 @@ type gate struct {
 	alone   bool
 	waiting int           // number of workers that want exclusive use
 	changed chan struct{} // closed and replaced on each change
-	wanted  chan struct{} // closed while someone waits for exclusive use
+	wanted  chan struct{} // closed while a goroutine waits for exclusive use
 }
 
 func newGate() *gate { return &gate{changed: make(chan struct{}), wanted: make(chan struct{})} }

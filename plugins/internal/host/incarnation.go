@@ -117,7 +117,7 @@ func (p *Plugin) launch(ctx context.Context, number int) (*incarnation, error) {
 
 	// From here the plugin has StartTimeout to describe itself; killing it ends every call that waits for it.
 	deadline := time.AfterFunc(p.spec.StartTimeout, func() {
-		proc.kill(fmt.Errorf("it was not ready within %s (plugins.%s.start_timeout)", p.spec.StartTimeout, p.spec.Name))
+		proc.kill(fmt.Errorf("not ready within %s (plugins.%s.start_timeout)", p.spec.StartTimeout, p.spec.Name))
 	})
 	defer deadline.Stop()
 	defer context.AfterFunc(ctx, func() { proc.kill(ctx.Err()) })()
@@ -155,10 +155,10 @@ func (inc *incarnation) describe(ctx context.Context, timeout time.Duration) err
 	defer cancel()
 	m, err := inc.rpc.Describe(ctx, &pb.DescribeRequest{ProtocolMinor: wire.Minor})
 	if err != nil {
-		return fmt.Errorf("it gives no description: %w", rpcError(err))
+		return fmt.Errorf("cannot get its description: %w", rpcError(err))
 	}
 	if inc.desc, err = wire.ReadDescription(m); err != nil {
-		return protocolError(fmt.Errorf("its description can't be read: %w", err))
+		return protocolError(fmt.Errorf("cannot read its description: %w", err))
 	}
 	if err := checkDescription(&inc.desc); err != nil {
 		return protocolError(err)
@@ -170,19 +170,20 @@ const maxSchemaBytes = 1 << 20
 
 func checkDescription(d *wire.Description) error {
 	if len(d.Builders) == 0 {
-		return errors.New("it serves no builder")
+		return errors.New("no builder in its description")
 	}
 	seen := map[string]bool{}
 	for _, b := range d.Builders {
 		switch {
 		case b.Name == "":
-			return errors.New("one of its builders has no name")
+			return errors.New("missing name of one of its builders")
 		case seen[b.Name]:
-			return fmt.Errorf("it serves builder %q twice", b.Name)
+			return fmt.Errorf("duplicate builder %q", b.Name)
 		case len(b.Kinds) == 0:
-			return fmt.Errorf("its builder %q declares no kind of record", b.Name)
+			return fmt.Errorf("missing kinds of record of its builder %q", b.Name)
 		case len(b.ConfigSchema) > maxSchemaBytes:
-			return fmt.Errorf("the config schema of its builder %q has %d bytes; the limit is %d", b.Name, len(b.ConfigSchema), maxSchemaBytes)
+			return fmt.Errorf("too large a config schema: builder %q has %d bytes; the limit is "+
+				"%d", b.Name, len(b.ConfigSchema), maxSchemaBytes)
 		}
 		seen[b.Name] = true
 	}
@@ -343,7 +344,7 @@ func (inc *incarnation) watch(every time.Duration) {
 			missed = 0
 		}
 		if missed == 2 {
-			inc.fail(fmt.Errorf("its process did not answer two health checks in %s: it is stuck or stopped", 2*every))
+			inc.fail(fmt.Errorf("no answer to two health checks in %s: its process is stuck or stopped", 2*every))
 			return
 		}
 		timer.Reset(every)

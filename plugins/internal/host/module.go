@@ -66,7 +66,7 @@ func (s *Spec) moduleChanged(folder string, files map[string]string, sum string)
 		switch got := files[name]; got {
 		case s.Beside[name]:
 		case "":
-			return fmt.Errorf("%s is gone, but nat-go.lock lists it: if that is intended, run `nat-go plugins lock`",
+			return fmt.Errorf("missing %s, which nat-go.lock lists: if that is intended, run `nat-go plugins lock`",
 				filepath.Join(folder, filepath.FromSlash(name)))
 		default:
 			return &ChecksumError{Path: filepath.Join(folder, filepath.FromSlash(name)), Want: s.Beside[name], Got: got}
@@ -74,7 +74,8 @@ func (s *Spec) moduleChanged(folder string, files map[string]string, sum string)
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if s.Beside[name] == "" && len(s.Beside) > 0 {
-			return fmt.Errorf("%s is new, and not in nat-go.lock: if that is intended, run `nat-go plugins lock`",
+			return fmt.Errorf("unknown file %s, which nat-go.lock doesn't list: if that is intended, run `nat-go "+
+				"plugins lock`",
 				filepath.Join(folder, filepath.FromSlash(name)))
 		}
 	}
@@ -127,10 +128,11 @@ func (s *Spec) locateModule(
 		}
 		info, err := os.Stat(path)
 		if err != nil || !info.Mode().IsRegular() {
-			return fmt.Errorf("%s is not a file: a locked package may hold only files and folders", path)
+			return fmt.Errorf("unsupported %s: a locked package may hold only files and folders", path)
 		}
 		if size += info.Size(); size > maxModuleBytes || len(files) == maxModuleFiles {
-			return fmt.Errorf("%s has more than %d files or %d MiB: give the builders a package of their own",
+			return fmt.Errorf("too much in %s, which has more than %d files or %d MiB: give the builders a "+
+				"package of their own",
 				filepath.Dir(path), maxModuleFiles, maxModuleBytes>>20)
 		}
 		name, err := filepath.Rel(folder, path)
@@ -165,8 +167,9 @@ func (s *Spec) askWhere(ctx context.Context, interpreter string) (string, error)
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("%s did not say where the module %[3]s is within %[2]s", interpreter, limit, s.Module)
 	case err != nil && strings.Contains(string(told), "No module named 'natgo"):
-		return "", fmt.Errorf("%s has no %s, which serves the module %s. It is in nat-go's wheel, which `make wheel` writes "+
-			"to dist: `%s -m pip install WHEEL grpcio protobuf`", interpreter, serveModule, s.Module, interpreter)
+		return "", fmt.Errorf("%s lacks %s, which serves the module %s. It is in nat-go's wheel, which `make "+
+			"wheel` writes to dist: `%s -m pip install WHEEL grpcio "+
+			"protobuf`", interpreter, serveModule, s.Module, interpreter)
 	case err != nil:
 		return "", fmt.Errorf("%s can't say where the module %s is: %s", interpreter, s.Module, lastLine(told))
 	case json.Unmarshal(out, &where) != nil || !filepath.IsAbs(where.Path):

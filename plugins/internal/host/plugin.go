@@ -28,7 +28,7 @@ type Finding = wire.Finding
 type Plugin struct {
 	spec      Spec
 	log       zerolog.Logger
-	secrets   *secret.Values // granted to the plugin: whatever it says may contain them
+	secrets   *secret.Values // granted to the plugin: its messages may contain them
 	runDir    *runDir        // nil for a plugin in memory
 	connect   connector
 	desc      wire.Description
@@ -39,7 +39,7 @@ type Plugin struct {
 // *StartError if the program is at fault. Close must be called.
 func Start(ctx context.Context, spec Spec, log zerolog.Logger) (*Plugin, error) {
 	if !supported {
-		return nil, errors.New("plugins run on Linux and macOS only")
+		return nil, errors.New("unsupported system: plugins run on Linux and macOS only")
 	}
 	p := &Plugin{spec: spec.withDefaults(), log: log, secrets: spec.secrets()}
 	var err error
@@ -106,7 +106,7 @@ func (p *Plugin) Builder(name string) (BuilderInfo, error) {
 		}
 		names = append(names, b.Name)
 	}
-	return BuilderInfo{}, fmt.Errorf("plugin %s has no builder %q; it has %q", p.spec.Name, name, names)
+	return BuilderInfo{}, fmt.Errorf("plugin %s: unknown builder %q; it has %q", p.spec.Name, name, names)
 }
 
 // Validate asks the plugin about a builder's config, a JSON object.
@@ -132,7 +132,7 @@ func (p *Plugin) callError(ctx context.Context, inc *incarnation, call string, e
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		inc.fail(timeoutError("answer to "+call, p.spec.CallTimeout))
-	case ctx.Err() != nil: // nobody wants the answer any more; the process is fine
+	case ctx.Err() != nil: // the answer is no longer needed; the process is fine
 		return ctx.Err()
 	}
 	return inc.crash(p, inc.reason(err))
@@ -168,7 +168,7 @@ type instance struct {
 	plugin *Plugin
 	gate   *gate
 
-	startMu chan struct{} // a token for whoever starts an incarnation
+	startMu chan struct{} // a token for the goroutine that starts an incarnation
 
 	mu   sync.Mutex
 	sup  supervisor
@@ -180,7 +180,7 @@ type instance struct {
 func (in *instance) incarnation(ctx context.Context) (*incarnation, error) {
 	select {
 	case in.startMu <- struct{}{}:
-		defer func() { <-in.startMu }() // wait: takes back what was put
+		defer func() { <-in.startMu }() // wait, which takes back an entry
 	case <-ctx.Done(): // another caller's start may take time
 		return nil, ctx.Err()
 	}
@@ -236,7 +236,7 @@ func failure(err error) event {
 func (in *instance) adopt(inc *incarnation) error {
 	spec := &in.plugin.spec
 	if first := &in.plugin.desc; first.Builders != nil && !reflect.DeepEqual(*first, inc.desc) {
-		inc.fail(errors.New("it now describes itself differently"))
+		inc.fail(errors.New("unexpected change: it now describes itself differently"))
 		<-inc.gone // wait: fail kills the process after a deadline
 		in.step(failed)
 		return &StartError{Plugin: spec.Name, Err: inc.cause}

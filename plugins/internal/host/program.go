@@ -34,7 +34,7 @@ type program struct {
 	mu       sync.Mutex
 	proc     *process.Process // nil before it is started
 	killed   error            // why we killed it
-	startErr error            // what was wrong with the file or the handshake
+	startErr error            // the fault of the file or the handshake
 	exit     error            // how it ended, set before done
 
 	ended sync.Once
@@ -158,19 +158,22 @@ func (p *program) checkHandshake(line string) error {
 		if len(line) > maxQuoted {
 			line = line[:maxQuoted] + "..."
 		}
-		return fmt.Errorf("its first line of output is not a handshake: %q; a plugin must print nothing before it serves, and must serve when NATGO_PLUGIN_COOKIE is set", line)
+		return fmt.Errorf("invalid handshake %q in its first line of output: a plugin must print nothing before "+
+			"it serves, and must serve when NATGO_PLUGIN_COOKIE is set", line)
 	}
 	if f[0] != "1" || f[4] != "grpc" {
-		return fmt.Errorf("it speaks go-plugin's core protocol %s over %s; nat-go speaks 1 over grpc", f[0], f[4])
+		return fmt.Errorf("unsupported core protocol of go-plugin: %s over %s; nat-go speaks 1 over grpc", f[0], f[4])
 	}
 	if f[1] != strconv.Itoa(wire.ProtocolVersion) {
-		return fmt.Errorf("it speaks version %s of nat-go's builder protocol; this nat-go speaks %d: update whichever is older", f[1], wire.ProtocolVersion)
+		return fmt.Errorf("unsupported version %s of nat-go's builder protocol; this nat-go speaks %d: update the "+
+			"older one", f[1], wire.ProtocolVersion)
 	}
 	if f[2] != "unix" {
-		return fmt.Errorf("it listens on %s %s; a plugin must listen on a unix socket in PLUGIN_UNIX_SOCKET_DIR", f[2], f[3])
+		return fmt.Errorf("invalid address %s %s: a plugin must listen on a unix socket in "+
+			"PLUGIN_UNIX_SOCKET_DIR", f[2], f[3])
 	}
 	if filepath.Dir(filepath.Clean(f[3])) != filepath.Clean(p.sockets) {
-		return fmt.Errorf("it listens at %s, outside its folder PLUGIN_UNIX_SOCKET_DIR=%s", f[3], p.sockets)
+		return fmt.Errorf("invalid address %s, outside its folder PLUGIN_UNIX_SOCKET_DIR=%s", f[3], p.sockets)
 	}
 	return nil
 }
@@ -228,7 +231,8 @@ func (p *program) watchMemory(pid int) {
 		case <-tick.C:
 		}
 		if n, ok := residentBytes(pid); ok && n > p.limit {
-			p.kill(fmt.Errorf("it used %d MiB of memory; its limit is %d MiB (plugins.%s.memory)", n>>20, p.limit>>20, p.name))
+			p.kill(fmt.Errorf("too much memory used: %d MiB; its limit is %d MiB "+
+				"(plugins.%s.memory)", n>>20, p.limit>>20, p.name))
 			return
 		}
 	}
@@ -247,7 +251,7 @@ func (p *program) Kill(context.Context) error {
 	case <-p.done:
 		return nil
 	case <-time.After(5 * time.Second):
-		return errors.New("the process does not end")
+		return errors.New("cannot end the process")
 	}
 }
 

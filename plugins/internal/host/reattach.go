@@ -27,7 +27,8 @@ func ReattachAddress(name string) string {
 func (p *Plugin) reattach(ctx context.Context, number int) (*incarnation, error) {
 	path, ok := strings.CutPrefix(p.spec.Reattach, "unix:")
 	if !ok {
-		return nil, &StartError{Plugin: p.spec.Name, Err: fmt.Errorf("the address to attach to is %q; --debug prints one like unix:/path", p.spec.Reattach)}
+		return nil, &StartError{Plugin: p.spec.Name, Err: fmt.Errorf("invalid address to attach to %q: --debug "+
+			"prints one like unix:/path", p.spec.Reattach)}
 	}
 	addr := &net.UnixAddr{Name: path, Net: "unix"}
 	inc := &incarnation{number: number, dead: make(chan struct{}), gone: make(chan struct{})}

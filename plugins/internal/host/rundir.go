@@ -45,7 +45,8 @@ func newRunDir() (*runDir, error) {
 	d.path = filepath.Join(base, d.mark[:16])
 	// go-plugin adds plugin-dir<random>/plugin<random>.
 	if n := len(d.path) + len("/plugin-dir/plugin") + 2*10; n > maxSocketPath {
-		return nil, fmt.Errorf("socket paths under %s would have %d bytes; systems allow about %d: set XDG_RUNTIME_DIR to a shorter folder", base, n, maxSocketPath)
+		return nil, fmt.Errorf("too long socket paths under %s: they would have %d bytes, systems allow about %d; "+
+			"set XDG_RUNTIME_DIR to a shorter folder", base, n, maxSocketPath)
 	}
 	if err := d.claim(); err != nil {
 		d.remove()
@@ -73,8 +74,8 @@ func (d *runDir) claim() (err error) {
 	return os.Mkdir(d.path, 0o700)
 }
 
-// errNoFolder is why no plugin can be started: there is no folder for its socket. Trying again doesn't help.
-var errNoFolder = errors.New("the folder for plugin sockets is gone and can't be made again")
+// errNoFolder means that no plugin can be started, for lack of a folder for its socket. Trying again doesn't help.
+var errNoFolder = errors.New("cannot make the lost folder for plugin sockets again")
 
 // restore recreates the folder if it, or the folder it is in, was removed. Two instances may do so at once.
 func (d *runDir) restore() error {

@@ -62,7 +62,7 @@ type job struct {
 	bytes  int
 	alone  int // failures of the process while this was its only job
 	result Result
-	held   func() // tells the worker that its results have been consumed
+	held   func() // reports to the worker that its results have been consumed
 	done   chan struct{}
 }
 
@@ -276,7 +276,7 @@ type window struct {
 	mu    sync.Mutex
 	limit int
 	used  int
-	freed chan struct{} // closed when bytes are released; nil while nobody is waiting
+	freed chan struct{} // closed when bytes are released; nil while no goroutine waits
 }
 
 func newWindow(limit int) *window { return &window{limit: limit} }

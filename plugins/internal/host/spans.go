@@ -35,7 +35,7 @@ func (s *spans) add(r builders.Record) {
 
 func (s *spans) refer(r builders.Ref) {
 	if r.Part != builders.NodeSpan {
-		return // a candidate's texts are held once, whatever refers to them
+		return // a candidate's texts are held once for all references
 	}
 	if _, counted := s.seen[r]; counted {
 		return
@@ -75,6 +75,7 @@ func (s *spans) check(limit int, setting string) error {
 	if s.bytes <= int64(limit) {
 		return nil
 	}
-	return fmt.Errorf("the messages that its records refer to, each with those before it, take more than %d MiB; the limit is %s",
+	return fmt.Errorf("too many messages in its records' references: each with its predecessors, they take more "+
+		"than %d MiB; the limit is %s",
 		limit>>20, setting)
 }

@@ -10,7 +10,7 @@ import (
 // Spec says how to run a plugin. Zero values mean the defaults given with each field.
 type Spec struct {
 	Name string   // the user's name for it
-	Path string   // executable; found on PATH if it has no separator
+	Path string   // executable; found on PATH if it lacks a separator
 	Self bool     // this program itself, instead of Path
 	Args []string // on the command line
 
@@ -33,7 +33,7 @@ type Spec struct {
 	// Without a sign of life while it is working on groups; 60 s. Reported progress extends it tenfold.
 	BatchTimeout time.Duration
 	DrainTimeout time.Duration // for ending by itself when asked; 5 s
-	Memory       int64         // resident bytes per process; 0: no limit
+	Memory       int64         // resident bytes per process; 0 means no limit
 	GroupLimit   int           // bytes per group; 32 MiB
 	OutputLimit  int           // bytes in memory of one group's results; 96 MiB
 	Window       int           // bytes of groups in progress over all processes; 8 MiB per instance

@@ -260,7 +260,7 @@ type attempt struct {
 	credit chan struct{} // one token per frame we may send
 	more   bool
 
-	pause    <-chan struct{} // closed when somebody wants exclusive use of the instance
+	pause    <-chan struct{} // closed when another goroutine wants exclusive use of the instance
 	lockstep bool            // we have exclusive use
 	idle     chan struct{}   // in lockstep: the group has been answered
 	received chan struct{}   // closed when the receiver is done
@@ -274,7 +274,7 @@ type attempt struct {
 	granted atomic.Int64        // frames that the plugin may send in total
 	results chan frame          // read but not consumed: the plugin's credit bounds them
 	ahead   *semaphore.Weighted // this bounds their bytes
-	readErr error               // why there are no more, set before results is closed
+	readErr error               // the reason for the end, set before results is closed
 
 	mu   sync.Mutex
 	jobs []*job // sent, without a result, in order
@@ -323,7 +323,7 @@ func (a *attempt) open(timeout time.Duration) error {
 		}
 	}
 	if m.GetSession() == "" {
-		return protocolError(errors.New("it opened a session without an id"))
+		return protocolError(errors.New("missing id of a session that it opened"))
 	}
 	a.id = m.GetSession()
 	for range wire.InitialCredit {
@@ -486,7 +486,8 @@ func (a *attempt) read() error {
 	for {
 		m, err := a.stream.Recv()
 		if status.Code(err) == codes.ResourceExhausted {
-			return protocolError(fmt.Errorf("a message was too large: %s; a plugin may send at most %d MiB, and must accept %d MiB",
+			return protocolError(fmt.Errorf("too large a message: %s; a plugin may send at most %d MiB, and must "+
+				"accept %d MiB",
 				status.Convert(err).Message(), wire.FrameLimitBytes>>20, 8*wire.FrameLimitBytes>>20))
 		}
 		if err != nil {
@@ -497,7 +498,7 @@ func (a *attempt) read() error {
 			select {
 			case a.credit <- struct{}{}: // wait: room for the initial credit
 			default:
-				return protocolError(fmt.Errorf("it granted more than %d frames", maxCredit))
+				return protocolError(fmt.Errorf("too much credit: it granted more than %d frames", maxCredit))
 			}
 		}
 		a.clock.took(int64(m.GetCredit()), a.frames.Load())
@@ -505,8 +506,8 @@ func (a *attempt) read() error {
 			continue
 		}
 		if granted := a.granted.Load(); spent == granted {
-			return protocolError(fmt.Errorf("it sent one frame more than the %d it had credit for; a plugin must wait for credit "+
-				"before each frame that has parts", granted))
+			return protocolError(fmt.Errorf("too many frames: it sent one more than the %d it had credit for; a "+
+				"plugin must wait for credit before each frame that has parts", granted))
 		}
 		spent++
 		f := frame{m, min(int64(proto.Size(m)), aheadLimit)}
@@ -545,7 +546,7 @@ func (a *attempt) finished() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if n := len(a.jobs); n > 0 || !a.sent.Load() {
-		return protocolError(fmt.Errorf("it ended the stream with %d groups unanswered", n))
+		return protocolError(fmt.Errorf("missing answers for %d groups: it ended the stream", n))
 	}
 	return nil
 }
@@ -558,12 +559,13 @@ func (a *attempt) part(reader *wire.RecordReader, part *pb.ResultPart) error {
 	}
 	a.mu.Unlock()
 	if j == nil || j.number != part.GetGroup() {
-		return protocolError(fmt.Errorf("it answered group %d, which is not the one due next", part.GetGroup()))
+		return protocolError(fmt.Errorf("unexpected answer to group %d, which is not the one due "+
+			"next", part.GetGroup()))
 	}
 	r, err := reader.Part(part, j.group)
 	var tooMuch *wire.OutputLimitError
 	if errors.As(err, &tooMuch) {
-		return fmt.Errorf("it made %w; the limit is %s", err, a.session.plugin.spec.OutputSetting)
+		return fmt.Errorf("too many results: it made %w; the limit is %s", err, a.session.plugin.spec.OutputSetting)
 	}
 	if err != nil {
 		return protocolError(err)

@@ -63,5 +63,5 @@ func (c *ExampleCodec) Decode(data []byte) (*ttc.Example, error) {
 			}
 		}
 	}
-	return nil, errors.New("the data is cut off, or not a single example")
+	return nil, errors.New("invalid data: cut off, or not a single example")
 }

@@ -21,7 +21,7 @@ type GroupWriter struct {
 	part  *pb.GroupPart // the last of parts, of the group being written
 	bytes int           // estimate of the frame's size
 	texts textWriter
-	slab  []pb.Candidate // of what has not been sent yet; reused afterwards
+	slab  []pb.Candidate // of the unsent part; reused afterwards
 	used  int
 
 	prompts     map[string]uint32 // text prompts already sent
@@ -62,7 +62,7 @@ func (w *GroupWriter) Group(number uint64, g *ttc.Group) error {
 		}
 	}
 	if w.texts.size > maxGroupText {
-		return fmt.Errorf("the group has %d bytes of text; the limit is %d", w.texts.size, uint64(maxGroupText))
+		return fmt.Errorf("too much text in a group: %d bytes; the limit is %d", w.texts.size, uint64(maxGroupText))
 	}
 	w.part.End = true
 	w.close()
@@ -269,11 +269,11 @@ func (w *GroupWriter) addPrompt(p *ttc.Prompt) uint32 {
 
 // GroupReader reassembles groups. The zero value is ready.
 type GroupReader struct {
-	Limit int // bytes of text in a group; 0: only the format's limit
+	Limit int // bytes of text in a group; 0 means only the format's limit
 
 	group   *ttc.Group
 	number  uint64
-	more    bool // the last example goes on
+	more    bool // the last example continues
 	texts   textReader
 	prompts []ttc.Prompt
 }
@@ -282,21 +282,21 @@ type GroupReader struct {
 func (r *GroupReader) Part(p *pb.GroupPart) (*ttc.Group, error) {
 	switch {
 	case p.Begin && r.group != nil:
-		return nil, fmt.Errorf("group %d begins within group %d", p.Group, r.number)
+		return nil, fmt.Errorf("unexpected group %d within group %d", p.Group, r.number)
 	case !p.Begin && r.group == nil:
-		return nil, fmt.Errorf("group %d goes on without a beginning", p.Group)
+		return nil, fmt.Errorf("missing beginning of group %d", p.Group)
 	case p.Begin:
 		r.group, r.number, r.more = &ttc.Group{}, p.Group, false
 		r.texts.reset()
 		r.prompts = nil
 	case p.Group != r.number:
-		return nil, fmt.Errorf("a part of group %d within group %d", p.Group, r.number)
+		return nil, fmt.Errorf("unexpected part of group %d within group %d", p.Group, r.number)
 	}
 	if err := r.texts.part(p.Text, p.Ends); err != nil {
 		return nil, err
 	}
 	if r.Limit > 0 && r.texts.size > uint64(r.Limit) {
-		return nil, fmt.Errorf("group %d has more than %d bytes of text", p.Group, r.Limit)
+		return nil, fmt.Errorf("too much text in group %d: more than %d bytes", p.Group, r.Limit)
 	}
 	d := decoder{texts: &r.texts}
 	if p.Key != 0 {
@@ -323,9 +323,9 @@ func (r *GroupReader) Part(p *pb.GroupPart) (*ttc.Group, error) {
 	r.group, r.prompts = nil, nil
 	switch {
 	case r.more:
-		return nil, fmt.Errorf("group %d ends within an example", p.Group)
+		return nil, fmt.Errorf("unexpected end of group %d within an example", p.Group)
 	case len(g.Examples) == 0:
-		return nil, fmt.Errorf("group %d has no example", p.Group)
+		return nil, fmt.Errorf("no example in group %d", p.Group)
 	}
 	return g, nil
 }

@@ -44,7 +44,7 @@ type BuilderInfo struct {
 	Unit         builders.Unit   `json:"-"`
 	Kinds        []builders.Kind `json:"-"`
 	RawSteps     bool            `json:"raw_steps"`
-	ConfigSchema []byte          `json:"-"` // JSON Schema 2020-12; empty: any object
+	ConfigSchema []byte          `json:"-"` // JSON Schema 2020-12; if empty, any object
 }
 
 // Finding is a plugin's finding about a builder's config. The host knows the place in the user's file.

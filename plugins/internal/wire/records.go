@@ -268,7 +268,8 @@ func (w *RecordWriter) record(r builders.Record) (*pb.Record, error) {
 		}
 		return &pb.Record{Kind: &pb.Record_Distillation{Distillation: out}}, nil
 	}
-	return nil, fmt.Errorf("a builder emitted a record of type %T; records are *Preference, *Demonstration, *Rollout and *Distillation", r)
+	return nil, fmt.Errorf("unknown type %T of a record: expected *Preference, *Demonstration, *Rollout or "+
+		"*Distillation", r)
 }
 
 // Drop writes a drop.
@@ -304,7 +305,7 @@ func (w *RecordWriter) Count(name string, n int64) error {
 		}
 	}
 	if len(w.counts) == maxCounts {
-		return fmt.Errorf("a builder has more than %d counters", maxCounts)
+		return fmt.Errorf("too many counters of a builder: more than %d", maxCounts)
 	}
 	w.counts = append(w.counts, Count{name, n})
 	return nil
@@ -335,10 +336,10 @@ func (r *RecordReader) Reuse(old *Results) {
 
 // RecordReader reassembles the results of a group. The zero value is ready.
 type RecordReader struct {
-	Limit int // bytes of results for one group; 0: none
+	Limit int // bytes of results for one group; 0 without any
 
 	number   uint64
-	next     uint32 // number of the expected part; 0: no group is open
+	next     uint32 // number of the expected part; 0 if no group is open
 	texts    textReader
 	results  *Results
 	elements int       // in records: sites, messages, parts, calls
@@ -369,10 +370,11 @@ func (r *RecordReader) Part(p *pb.ResultPart, g *ttc.Group) (*Results, error) {
 		r.texts.reset()
 	}
 	if p.Group != r.number {
-		return nil, fmt.Errorf("results of group %d within those of group %d", p.Group, r.number)
+		return nil, fmt.Errorf("unexpected results of group %d within results of group %d", p.Group, r.number)
 	}
 	if p.Part != r.next {
-		return nil, fmt.Errorf("part %d of the results of group %d where part %d was due", p.Part, p.Group, r.next)
+		return nil, fmt.Errorf("unexpected part %d of the results of group %d: expected part "+
+			"%d", p.Part, p.Group, r.next)
 	}
 	r.next++
 	if err := r.texts.part(p.Text, p.Ends); err != nil {
@@ -401,13 +403,14 @@ func (r *RecordReader) Part(p *pb.ResultPart, g *ttc.Group) (*Results, error) {
 	out := r.results
 	r.next, r.results = 0, nil
 	if n := uint64(len(out.Records)); n != p.Done.Records {
-		return nil, fmt.Errorf("group %d: %d records arrived of the %d counted", p.Group, n, p.Done.Records)
+		return nil, fmt.Errorf("group %d: expected %[3]d records, got %[2]d", p.Group, n, p.Done.Records)
 	}
 	if n := uint64(len(out.Drops)); n != p.Done.Drops {
-		return nil, fmt.Errorf("group %d: %d drops arrived of the %d counted", p.Group, n, p.Done.Drops)
+		return nil, fmt.Errorf("group %d: expected %[3]d drops, got %[2]d", p.Group, n, p.Done.Drops)
 	}
 	if len(p.Done.Counts) > maxCounts {
-		return nil, fmt.Errorf("group %d: %d counters; the limit is %d", p.Group, len(p.Done.Counts), maxCounts)
+		return nil, fmt.Errorf("group %d: too many counters: %d; the limit is "+
+			"%d", p.Group, len(p.Done.Counts), maxCounts)
 	}
 	for _, c := range p.Done.Counts {
 		out.Counts = append(out.Counts, Count{d.text(c.GetName()), c.GetN()})

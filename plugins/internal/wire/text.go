@@ -145,23 +145,24 @@ func (t *textReader) part(blob []byte, ends []uint32) error {
 	base := t.size
 	t.size += uint64(len(blob))
 	if t.size > maxGroupText {
-		return fmt.Errorf("a group has more than %d bytes of text", uint64(maxGroupText))
+		return fmt.Errorf("too much text in a group: more than %d bytes", uint64(maxGroupText))
 	}
 	for _, e := range ends {
 		end := uint64(e)
 		if end < t.start || end > t.size {
-			return fmt.Errorf("text %d ends at %d, outside %d to %d", len(t.texts)+1, end, t.start, t.size)
+			return fmt.Errorf("invalid text %d: it ends at %d, outside %d to "+
+				"%d", len(t.texts)+1, end, t.start, t.size)
 		}
 		if t.partial != nil {
 			if end < base {
-				return fmt.Errorf("text %d ends at %d, in a part that is over", len(t.texts)+1, end)
+				return fmt.Errorf("invalid text %d: it ends at %d, in a part that is over", len(t.texts)+1, end)
 			}
 			t.partial = append(t.partial, blob[:end-base]...)
 			t.texts = append(t.texts, str(t.partial))
 			t.partial = nil
 		} else {
 			if t.start < base {
-				return fmt.Errorf("text %d starts at %d, in a part that is over", len(t.texts)+1, t.start)
+				return fmt.Errorf("invalid text %d: it starts at %d, in a part that is over", len(t.texts)+1, t.start)
 			}
 			t.texts = append(t.texts, str(blob[t.start-base:end-base]))
 		}
