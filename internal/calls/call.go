@@ -7,10 +7,10 @@ import (
 
 // Call is a request to a model and its answer.
 type Call struct {
-	ID    string // id of the answer; empty: unknown
-	Agent string // which agent of the session made the call; empty: the main one
+	ID    string // id of the answer; empty if unknown
+	Agent string // which agent of the session made the call; empty for the main one
 	Model string
-	Time  int64 // when, in nanoseconds since 1970; 0: unknown
+	Time  int64 // when, in nanoseconds since 1970; 0 if unknown
 
 	After Walk  // the first messages of its context, which are in the session already
 	Input []Ref // the messages that follow them
@@ -23,7 +23,7 @@ type Call struct {
 	LogProbs     []float32 // of the output
 
 	Usage Usage
-	Gaps  ttc.Gaps // what the trace doesn't say about this call
+	Gaps  ttc.Gaps // facts about this call that the trace lacks
 
 	File   string // where the call was recorded, as named by the user
 	Offset int64

@@ -16,9 +16,9 @@ import (
 // Session collects the calls of one session.
 type Session struct {
 	ID     string
-	Task   string   // shared by all trials of one problem; empty: the session is its own task
+	Task   string   // shared by all trials of one problem; if empty, the session is its own task
 	Trial  string   // which of the trials
-	Reward *float64 // for the main agent's work; nil: none
+	Reward *float64 // for the main agent's work; nil if absent
 
 	// MostGiven limits the number of messages in the contexts of all calls together: each call counts its whole
 	// context.
@@ -247,7 +247,7 @@ type Example struct {
 // Answer is a trained message of an example, and what can be claimed for its call.
 type Answer struct {
 	Node         int   // in the graph
-	PromptTokens int64 // as recorded by the provider; 0: unknown
+	PromptTokens int64 // as recorded by the provider; 0 if unknown
 	OutputTokens int64 // likewise
 	Fidelity     ttc.Fidelity
 	Gaps         ttc.Gaps // why it is not higher
@@ -418,7 +418,7 @@ func (s *Session) settle(g *graph, given []*graph, own Owner, ex *Example) []boo
 		}
 		answers[n.parent] = of
 	}
-	for i := range g.calls { // in order, so that what is set aside is listed in order
+	for i := range g.calls { // in order, so that messages set aside are listed in order
 		c := &g.calls[i]
 		if !trained[i] {
 			continue

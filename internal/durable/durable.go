@@ -26,7 +26,7 @@ const bufferBytes = 64 << 10
 type File struct {
 	*bufio.Writer
 	file *os.File
-	path string // empty: writes go straight to file
+	path string // if empty, writes go straight to file
 	over bool
 	safe bool // Prepare has made it durable
 }

@@ -10,7 +10,7 @@ import (
 // Worker is what one goroutine works with.
 type Worker[T, R any] struct {
 	Work func(T) (R, error)
-	Stop func() // called in the goroutine when there is no more work; may be nil
+	Stop func() // called in the goroutine when the work ends; may be nil
 }
 
 // Ordered has workers compute a result for each item, and calls take with each item and its result, in order and one at

@@ -28,15 +28,15 @@ const MaxAnswer = 8 << 20
 // Options are the settings of a client.
 type Options struct {
 	Base           string // "https://host/prefix"; requests' paths are appended
-	Token          string // bearer token; empty: send no Authorization header
+	Token          string // bearer token; if empty, no Authorization header is sent
 	TLS            TLS
-	ConnectTimeout time.Duration // for a connection; 0: ten seconds
-	// For a complete answer, counted from the last byte of the request that was accepted; 0: a minute.
+	ConnectTimeout time.Duration // for a connection; 0 means ten seconds
+	// For a complete answer, counted from the last byte of the request that was accepted; 0 means a minute.
 	Timeout     time.Duration
-	Backoff     time.Duration // before the second try; doubles, with jitter; 0: half a second
-	MaxPause    time.Duration // longest pause between two tries, even if the service asks for more; 0: a minute
+	Backoff     time.Duration // before the second try; doubles, with jitter; 0 means half a second
+	MaxPause    time.Duration // longest pause between two tries, even if the service asks for more; 0 means a minute
 	MaxAnswer   int64         // bytes of an answer after decompression; 0: MaxAnswer
-	Connections int           // idle connections kept for later requests; 0: two
+	Connections int           // idle connections kept for later requests; 0 means two
 	Secrets     []string      // never shown in an error, even if the service repeats them; nor are Token and Base's
 
 	// Large is how many answers may be large, above an eighth of MaxAnswer, at the same time; others wait, with their
@@ -114,7 +114,7 @@ type Request struct {
 	Accept string
 
 	Anonymous bool  // send no bearer token, even if there is one; may be redirected to another host
-	Tries     int   // attempts in total; 0: one
+	Tries     int   // attempts in total; 0 means one
 	Harmless  bool  // idempotent: doing it twice is the same as once
 	OK        []int // statuses besides 2xx that are not errors
 	// Check returns the fault of an answer whose status is good. The request is then repeated if it is Harmless. May be

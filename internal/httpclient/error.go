@@ -7,14 +7,14 @@ import (
 
 // Error says why a request got no useful answer.
 type Error struct {
-	Op  string // what was attempted: "create the job (POST http://host/v1/customization/jobs)"
+	Op  string // the attempted action: "create the job (POST http://host/v1/customization/jobs)"
 	Why string // what happened: "HTTP 422: config: unknown configuration"
 	Fix string // what to do; may be empty
 
 	Fault      Fault
-	Status     int           // HTTP status of the answer; 0: there was none
+	Status     int           // HTTP status of the answer; 0 without one
 	Unsettled  bool          // the request may have been carried out although no answer says so
-	RetryAfter time.Duration // how long the service asks us to wait; 0: it doesn't say
+	RetryAfter time.Duration // how long the service asks us to wait; 0 if it doesn't say
 	Err        error         // the cause, for errors.Is; may be nil, and may contain secrets
 }
 
@@ -27,7 +27,7 @@ const (
 	Denied                   // credentials
 	Unavailable              // unreachable, overloaded, broken answer: a retry can help
 	Local                    // a file, a certificate, an address in the config, this machine
-	Gone                     // the service doesn't know what was asked for
+	Gone                     // the service doesn't know the requested object
 )
 
 func (e *Error) Error() string {

@@ -75,7 +75,7 @@ func (s *Storage) write(ctx context.Context, path string, in io.Reader, size, pa
 			})
 		}
 		if err != nil {
-			_ = s.once(context.WithoutCancel(ctx), up.abort) // the storage's own rules remove what is left of it
+			_ = s.once(context.WithoutCancel(ctx), up.abort) // the storage's own rules remove its leftovers
 			return err
 		}
 		left -= n

@@ -18,10 +18,10 @@ import (
 type Config struct {
 	Args []string // the program and its arguments
 	Path string   // the program's file, if Args[0] is only its display name
-	Dir  string   // working directory; empty: this program's
+	Dir  string   // working directory; if empty, this program's
 	Env  []string // its whole environment, except for the mark
-	Mark string   // identifies its processes, see NewMark; empty: a new one
-	With string   // an additional mark, which it shares with others; empty: none
+	Mark string   // identifies its processes, see NewMark; if empty, a new one
+	With string   // an additional mark, which it shares with others; may be empty
 
 	// Stdout and Stderr read its output, each in its own goroutine, until the end; the rest is drained. A nil Stdout
 	// discards the output; a nil Stderr sends it where Stdout goes. Output, instead of both, is a file that the program
@@ -34,10 +34,11 @@ type Config struct {
 	// sessions.
 	Group bool
 
-	Input    bool       // it reads what is written to Process.Stdin; otherwise its standard input is empty
+	Input    bool       // it reads from Process.Stdin; otherwise its standard input is empty
 	Files    []*os.File // further open files: descriptors 3, 4, ...
 	Confined bool       // it can't read this program's memory and environment: see the package comment
-	Survives bool       // it continues when this program ends, as does what it leaves running when it ends by itself
+	// it continues when this program ends, as do the processes it leaves running when it ends by itself
+	Survives bool
 }
 
 // Process is a started program.
@@ -89,7 +90,7 @@ func Start(c Config) (*Process, error) {
 		// stays locked to this goroutine, which waits for the child and ends with it.
 		runtime.LockOSThread()
 		if c.Confined {
-			confine() // the thread, and what it starts
+			confine() // the thread and its children
 		}
 		var err error
 		p.cmd, err = launch(p.cmd, c.With, p.mark)

@@ -62,7 +62,7 @@ func list() []entry {
 
 // livingEntry returns a process that has not ended.
 func livingEntry(pid int) (e entry, ok bool) {
-	var buf [1024]byte // what is needed is at the line's beginning
+	var buf [1024]byte // the needed fields are at the line's beginning
 	stat := readStat(pid, buf[:])
 	// The second field is the name in parentheses, which may contain anything. Then come state, parent, group, session
 	// and, as the 22nd field overall, the start in clock ticks since boot.

@@ -33,7 +33,7 @@ type Tree struct {
 	Session int    // its first process, if known
 	Mark    string // carried by its processes in their environment
 
-	ours  bool   // the first process is a child of ours that nobody has waited for, so its id can't have been reused
+	ours  bool   // the first process is a child of ours that has not been waited for, so its id can't have been reused
 	since uint64 // when it started
 }
 

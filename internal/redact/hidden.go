@@ -65,9 +65,9 @@ func unescapedAddress(s string) (plain string, at []int) {
 }
 
 const (
-	leastEncoded = 24      // bytes of base64 that are decoded: fewer hold no secret and what tells it
+	leastEncoded = 24      // bytes of base64 that are decoded: fewer can't hold a secret and its signs
 	maxEncoded   = 1 << 20 // bytes of base64 that are decoded: more is a file
-	leastWrapped = 60      // bytes of a line of base64 that goes on in the next one
+	leastWrapped = 60      // bytes of a line of base64 that continues in the next one
 )
 
 // encoded finds base64 that contains text with a finding in it. It is decoded once: text encoded twice stays, as do

@@ -28,7 +28,7 @@ type Config struct {
 type Redactor struct {
 	allow    map[string]bool
 	patterns []*regexp.Regexp
-	seen     map[xxh3.Uint128]string // the tag that stands for each value
+	seen     map[xxh3.Uint128]string // the tag that replaces each value
 	numbers  map[string]int
 	counts   map[string]int64
 	clean    map[xxh3.Uint128]struct{} // texts without findings: prompts and tools recur in every session
@@ -36,7 +36,7 @@ type Redactor struct {
 	tools    []chat.Tool               // the last ones examined, which examples share
 	redacted []chat.Tool
 	hasher   history.Hasher
-	decoding bool // what is searched was encoded
+	decoding bool // the searched text was encoded
 }
 
 // New returns a redactor; nil if it is switched off.
@@ -113,7 +113,7 @@ const toolSeed = 1
 func (r *Redactor) nodes(ex *ttc.Example) (changed bool) {
 	for i := range ex.Graph.Nodes {
 		n := &ex.Graph.Nodes[i]
-		if r.message(&n.Message) { // the ids stand for the original text
+		if r.message(&n.Message) { // the ids encode the original text
 			n.TokenIDs, n.LogProbs = nil, nil
 			ex.Fidelity, changed = min(ex.Fidelity, ttc.TextOnly), true
 		}
@@ -278,7 +278,7 @@ func (r *Redactor) Text(s string) (string, bool) {
 	var b strings.Builder
 	at := 0
 	for _, p := range places {
-		if p.from < at { // inside what was replaced
+		if p.from < at { // inside the replaced text
 			continue
 		}
 		b.WriteString(s[at:p.from])

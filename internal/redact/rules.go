@@ -19,8 +19,8 @@ type rule struct {
 	class string
 	hints []string // every matching text contains one of these
 	re    *regexp.Regexp
-	is    func(match, before string) bool // whether a match counts; nil: always
-	near  func(s string, at int) bool     // whether to look around a hint; nil: always
+	is    func(match, before string) bool // whether a match counts; if nil, it always counts
+	near  func(s string, at int) bool     // whether to look around a hint; if nil, always
 	long  bool                            // a match may be longer than a window
 }
 

@@ -11,7 +11,8 @@ type finder struct {
 	hints  []string // in lower case, at least three bytes each: every text that matches contains one, in any case
 	re     func() *regexp.Regexp
 	window func(s string, at, end int) (w [2]int, ok bool) // what to search around a hint at [at, end)
-	place  func(s string, match []int) (Place, bool)       // what a match, with its groups, is; false: no secret
+	// the class of a match with its groups; false if it isn't a secret
+	place func(s string, match []int) (Place, bool)
 }
 
 // A window is the searched text around a hint: a pattern costs time for every byte it sees.

@@ -59,7 +59,7 @@ func Open(in io.ReaderAt, size int64) (r *Reader, err error) {
 func checkFooter(in io.ReaderAt, size int64) error {
 	var end [8]byte
 	if size < int64(len(end)) {
-		return nil // the library says what is wrong
+		return nil // the library names the fault
 	}
 	if _, err := in.ReadAt(end[:], size-int64(len(end))); err != nil {
 		return err

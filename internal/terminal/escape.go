@@ -26,8 +26,8 @@ func Line(s string) string {
 
 var styles = regexp.MustCompile("\x1b\\[[0-9;:]*m")
 
-// Output makes plain lines from what a program printed as if to a terminal: of an overwritten line, such as a progress
-// bar, only the last state, and no colours.
+// Output makes plain lines from a program's output for a terminal: of an overwritten line, such as a progress bar, only
+// the last state, and no colours.
 func Output(printed []byte) string {
 	var b strings.Builder
 	for line := range strings.Lines(styles.ReplaceAllString(string(printed), "")) {

@@ -180,7 +180,7 @@ type instance struct {
 func (in *instance) incarnation(ctx context.Context) (*incarnation, error) {
 	select {
 	case in.startMu <- struct{}{}:
-		defer func() { <-in.startMu }() // wait, which takes back an entry
+		defer func() { <-in.startMu }() // wait: takes back an entry
 	case <-ctx.Done(): // another caller's start may take time
 		return nil, ctx.Err()
 	}
