@@ -15,7 +15,7 @@ type Builder interface {
 	Build(ctx context.Context, g *ttc.Group, out Output) error
 }
 
-// Output receives what a builder emits. An error means that the run is over: return it.
+// Output receives a builder's records and drops. An error means that the run is over: return it.
 type Output interface {
 	Record(Record) error // does not retain the record: a builder may reuse its memory for the next one
 	Drop(ledger.Drop) error
@@ -104,8 +104,8 @@ type Record interface {
 type Head struct {
 	Example  int      // index of the example in the group that the record comes from
 	Turn     string   // turn id within the example; empty if the record is about the whole example
-	Metadata json.Raw // one JSON object with its keys in output order; nil: none
-	Edits    Edits    // how its messages differ from those of the example
+	Metadata json.Raw // one JSON object with its keys in output order; nil without any
+	Edits    Edits    // how its messages differ from the example's
 }
 
 // Header returns the head itself, so that embedding types satisfy Record.
@@ -118,10 +118,10 @@ type Preference struct {
 	Chosen, Rejected Content // text, or messages that continue the prompt
 	Reward           float64 // how much better: the difference of the scores, or the builder's own measure
 
-	ScoreName                    string // what the scores measure: the step's name unless the source is more specific
+	ScoreName                    string // the measure of the scores: the step's name unless the source is more specific
 	ChosenScore, RejectedScore   float64
 	ChosenIndex, RejectedIndex   int64  // candidate_index of each side
-	ChosenPolicy, RejectedPolicy string // model that sampled each side; empty: unknown
+	ChosenPolicy, RejectedPolicy string // model that sampled each side; empty if unknown
 }
 
 // Demonstration is a conversation whose assistant turns are to be imitated.
@@ -130,8 +130,8 @@ type Demonstration struct {
 	Messages Content
 	Train    Train
 	Trained  []bool   // with TrainFlagged: one flag per message
-	Weight   float64  // weight of the demonstration in the loss; 1 if the builder has no opinion
-	Score    *float64 // the score it was selected by; nil: not scored
+	Weight   float64  // weight of the demonstration in the loss; 1 by default
+	Score    *float64 // the score it was selected by; nil if not scored
 
 	MaskReasoning bool // the reasoning of trained turns is context: no loss on it
 }
@@ -143,7 +143,7 @@ type Train uint8
 const (
 	TrainAll     Train = iota // all sampled assistant turns
 	TrainLast                 // the last one
-	TrainCalls                // those with tool calls
+	TrainCalls                // the ones with tool calls
 	TrainFlagged              // those flagged in Trained
 )
 
@@ -151,7 +151,7 @@ const (
 type Rollout struct {
 	Head
 	Messages Content
-	Reward   *float64 // nil: the rollout was not scored, which is not the same as zero
+	Reward   *float64 // nil means that the rollout was not scored, which differs from zero
 	Task     string   // rollouts of one task form a group for advantages
 }
 
@@ -165,7 +165,7 @@ type Distillation struct {
 // Site is a failed tool call. Indices are into the record's messages.
 type Site struct {
 	Call    int    // the assistant message with the call
-	CallSeq int    // position among its tool calls; -1 if the message has none
+	CallSeq int    // position among its tool calls; -1 without any
 	Result  int    // the tool or user message that shows the error; -1: the call itself (FailedTurn only)
 	Target  Target // which turn to distil
 	Tool    string // name of the tool that was called

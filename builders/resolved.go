@@ -17,14 +17,14 @@ type Resolved struct {
 	Prompt, Chosen, Rejected Passage // of a Preference
 	Messages                 Passage // for the other kinds
 
-	Changes []Change // how the contexts of its turns differ from what was recorded; none in most records
+	Changes []Change // how the contexts of its turns differ from the recorded ones; none in most records
 }
 
 // Change says that the context of a turn isn't the one it had when it was recorded.
 type Change struct {
 	Turn int // which of the record's turns, counted from 0
 	By   Changed
-	Was  ttc.History // as recorded; 0: unknown
+	Was  ttc.History // as recorded; 0 if unknown
 }
 
 // Changed names what changed the context of a turn.
@@ -34,9 +34,9 @@ type Changed uint8
 const (
 	Redacted   Changed = iota + 1 // secrets and personal data in it were replaced
 	Removed                       // messages or calls that the model saw were taken out
-	OtherIDs                      // the ids of calls are those of another rollout with the same messages
+	OtherIDs                      // the ids of calls come from another rollout with the same messages
 	Unknown                       // nothing recorded has this context: the builder made it
-	PartOnly                      // the row format has no place for all of it: the tools, earlier messages
+	PartOnly                      // the row format can't hold all of it: the tools, earlier messages
 	OtherWords                    // the turn is another rollout's: the same calls before it, differently worded users
 )
 
@@ -59,10 +59,10 @@ type Origin struct {
 	Trial    string
 	File     string
 	Offset   int64  // byte offset in the uncompressed file
-	Policy   string // model that sampled it; empty: unknown
+	Policy   string // model that sampled it; empty if unknown
 	Fidelity ttc.Fidelity
 	Gaps     ttc.Gaps   // why it is not higher
-	Proofs   ttc.Proofs // what was checked of it
+	Proofs   ttc.Proofs // its checks
 	Sampling *ttc.Sampling
 
 	TeacherTopK *int // as given by the example
@@ -73,7 +73,7 @@ type Origin struct {
 // Passage is content without references: text, or a chain of messages.
 type Passage struct {
 	Text  string
-	Nodes []ttc.Node // a chain; nil: the content is Text
+	Nodes []ttc.Node // a chain; nil if the content is Text
 }
 
 // IsText reports whether the passage is a text rather than messages. An empty list of messages has non-nil Nodes.

@@ -11,9 +11,9 @@ const (
 	HiddenReasoning                  // the text of the reasoning
 	ParsedArguments                  // the arguments of calls as spelled by the model
 	AlteredResults                   // tool results as the model saw them
-	RebuiltHistory                   // the messages of the request: they were reconstructed from what was logged
-	PromptDiffers                    // all of the prompt: its recorded count of tokens is not that of the messages
-	IDsDiffer                        // one answer: the recorded ids stand for another text than the recorded one
+	RebuiltHistory                   // the messages of the request: they were reconstructed from the log
+	PromptDiffers                    // all of the prompt: its recorded count of tokens differs from the messages'
+	IDsDiffer                        // one answer: the recorded ids decode to another text than the recorded one
 	allGaps         Gaps = 1<<iota - 1
 )
 
@@ -49,7 +49,7 @@ type Proofs uint8
 // The proofs. There can be no more than two: the record log has room for no others.
 const (
 	PromptProven Proofs = 1 << iota // the messages have as many tokens as the prompt is recorded to have had
-	IDsProven                       // the recorded ids stand for the recorded text
+	IDsProven                       // the recorded ids decode to the recorded text
 )
 
 // Names lists the proofs, in a fixed order.

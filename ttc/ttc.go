@@ -13,13 +13,13 @@ import (
 type Group struct {
 	Key      string
 	Examples []*Example
-	Scales   *Scales // of the scores of all examples of the run; nil: unknown
+	Scales   *Scales // of the scores of all examples of the run; nil if unknown
 }
 
 // Example is one data-set entry that an agent was run on, with everything the rollout produced.
 type Example struct {
 	ID    string // as text; unique within a run except in compat mode
-	Task  string // shared by all trials of one problem; empty: the example is its own task
+	Task  string // shared by all trials of one problem; if empty, the example is its own task
 	Trial string // which rollout of the task, if the source says
 	Run   int    // collection run, from 0
 	Row   int64  // position among the entries of the run, from 0
@@ -32,13 +32,13 @@ type Example struct {
 	Candidates []Candidate // in source order
 	Steps      []Step      // raw steps, if the source was asked to keep them (compat)
 
-	Reward   *float64 // score of the whole rollout; nil: none
-	Policy   string   // model that sampled it; empty: unknown
+	Reward   *float64 // score of the whole rollout; nil if unscored
+	Policy   string   // model that sampled it; empty if unknown
 	Fidelity Fidelity
 	Gaps     Gaps   // why it is not higher, as far as the source knows
-	Proofs   Proofs // what was checked of every trained message
+	Proofs   Proofs // the checks of every trained message
 	Sampling *Sampling
-	RawID    json.Raw // the id as written; nil: none
+	RawID    json.Raw // the id as written; nil without one
 
 	// Recorded identifies each message of the graph and its context as they were before something in the example was
 	// redacted; nil if nothing was.
@@ -62,20 +62,20 @@ type Node struct {
 	Parent  int // index in Graph.Nodes, always smaller than the node's own; -1 at a root
 	Message chat.Message
 	Sampled Sampled
-	Policy  string // model that sampled this message; empty: the example's
+	Policy  string // model that sampled this message; if empty, the example's
 
-	TokenIDs     []int32   // the ids the model saw or wrote here; nil: unknown
-	LogProbs     []float32 // one per token id of a sampled message; nil: unknown
-	FinishReason string    // "stop", "length", "tool_calls", ...; empty: unknown
+	TokenIDs     []int32   // the ids the model saw or wrote here; nil if unknown
+	LogProbs     []float32 // one per token id of a sampled message; nil if unknown
+	FinishReason string    // "stop", "length", "tool_calls", ...; empty if unknown
 	Error        *bool     // on a tool result: an explicit flag of the source
-	Failure      *Failure  // what the source says about a failed call at this message, whoever speaks; nil: nothing
+	Failure      *Failure  // the source's report of a failed call at this message, from any speaker; nil without one
 }
 
 // Failure is a source's report of a failed call next to a message: a result, the turn that made the call, or a user's
 // report.
 type Failure struct {
 	Kind string   // kind of error, in the source's words; may be empty
-	Meta json.Raw // what the source says besides the kind; nil: nothing
+	Meta json.Raw // further text of the source; nil without any
 }
 
 // Branch returns the node indices from the root to leaf, inclusive. It returns nil if leaf is out of range.
@@ -198,9 +198,9 @@ type Candidate struct {
 	Output string
 
 	Score      float64
-	ScoreError string // why the scorer failed on it; empty: it didn't fail
+	ScoreError string // why the scorer failed on it; empty if it didn't fail
 
-	Metadata json.Raw // the step's metadata object; nil: none
+	Metadata json.Raw // the step's metadata object; nil without any
 	Offset   int64    // byte offset of the step in the uncompressed file
 }
 

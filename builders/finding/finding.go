@@ -18,7 +18,7 @@ const (
 // Finding is one statement about a configuration, with its place.
 type Finding struct {
 	File       string   `json:"file,omitempty"`
-	Line       int      `json:"line,omitempty"`       // from 1; 0: the whole file
+	Line       int      `json:"line,omitempty"`       // from 1; 0 means the whole file
 	Column     int      `json:"column,omitempty"`     // from 1, in characters
 	EndColumn  int      `json:"end_column,omitempty"` // one past the last character, on the same line
 	Pointer    string   `json:"pointer"`              // JSON pointer (RFC 6901) into the merged configuration

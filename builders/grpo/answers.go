@@ -22,7 +22,7 @@ type answers struct {
 // answered holds the common properties of the answers to one prompt.
 type answered struct {
 	scored
-	why    ledger.Reason // why they are left out; empty: they aren't
+	why    ledger.Reason // why they are dropped; empty if they aren't
 	detail string
 }
 

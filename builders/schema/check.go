@@ -20,8 +20,8 @@ import (
 
 // Options change how a block is checked.
 type Options struct {
-	Pointer string           // the block's own pointer, prefixed to those of its findings
-	At      *yaml.Node       // the key that names the block, where missing keys are reported; nil: the block itself
+	Pointer string           // the block's own pointer, prefixed to the pointers of its findings
+	At      *yaml.Node       // the key that names the block, where missing keys are reported; if nil, the block itself
 	Unknown finding.Severity // severity of keys the spec doesn't know; empty: Error
 	Skip    []string         // keys of the block that the spec doesn't judge: "_type"
 }

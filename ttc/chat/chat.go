@@ -24,7 +24,7 @@ type Message struct {
 	ToolCallID string // on a tool's result: the id of the call it answers
 
 	Reasoning    string // hidden reasoning, if the source has it
-	ReasoningKey string // its key (reasoning_content, reasoning, thinking); empty: none
+	ReasoningKey string // its key (reasoning_content, reasoning, thinking); empty without one
 
 	Extra []Member // other keys, raw, in source order
 }
@@ -42,7 +42,7 @@ type Part struct {
 // ToolCall is a call made by the assistant.
 type ToolCall struct {
 	ID        string
-	Type      string   // "function", or empty if the source has none
+	Type      string   // "function", or empty if the source lacks it
 	Name      string   // function name
 	Arguments string   // as sampled: the string the model wrote, or the object's own JSON text
 	Parsed    json.Raw // the arguments as a JSON value with key order preserved; nil if they don't parse

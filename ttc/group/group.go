@@ -42,8 +42,8 @@ type Limits struct {
 type Options struct {
 	By     By
 	Limits Limits
-	Memory int64  // memory in bytes for both sorts together; 0: extsort.DefaultMemory
-	Dir    string // for temporary files; empty: the system's
+	Memory int64  // memory in bytes for both sorts together; 0 means extsort.DefaultMemory
+	Dir    string // for temporary files; if empty, the system's
 }
 
 // Index collects examples and returns them in groups. It is not safe for concurrent use.

@@ -23,7 +23,7 @@ type Spill struct {
 	file  *durable.File
 	list  string
 	at    int64
-	parts [][]byte // what has not been written yet
+	parts [][]byte // the part not written yet
 	most  int      // bytes buffered per part
 	index spillIndex
 	n     uint64

@@ -30,7 +30,7 @@ type SyntaxError struct {
 	Offset    int64  // byte offset of the error; of the end if the input is truncated
 	Line      int64  // its line, from 1
 	Msg       string // what was expected
-	Found     string // what was found there, for people
+	Found     string // the text found there, for humans
 	Truncated bool   // the input ends inside a value
 }
 

@@ -7,7 +7,7 @@ import "math"
 // and values again took a quarter of the reading time.
 type index struct {
 	on     bool
-	full   bool // there are too many tokens: the value has no index
+	full   bool // there are too many tokens: the value stays without an index
 	tokens []token
 }
 

@@ -18,7 +18,7 @@ const (
 	Curate  Stage = "curate"  // records -> records chosen: dedupe, contradictions, sampling
 	Write   Stage = "write"   // records -> rows of one format
 	Collate Stage = "collate" // records -> token rows
-	Teacher Stage = "teacher" // error sites -> those that a teacher can say something about
+	Teacher Stage = "teacher" // error sites -> the ones that a teacher can hint at
 )
 
 // Reason is a drop reason: a registered code, or "plugin/code" for a third party's own.
@@ -26,9 +26,10 @@ type Reason string
 
 // Drop is one thing dropped from the data set, with its place.
 type Drop struct {
-	Stage   Stage  `json:"stage"`
-	Reason  Reason `json:"reason"`
-	Unit    string `json:"unit"`              // what was dropped, such as example, step, candidate, call, record, row, group
+	Stage  Stage  `json:"stage"`
+	Reason Reason `json:"reason"`
+	// the dropped thing, such as example, step, candidate, call, record, row, group
+	Unit    string `json:"unit"`
 	Run     int    `json:"run"`               // collection run, from 0
 	Example string `json:"example,omitempty"` // example id
 	Turn    string `json:"turn,omitempty"`    // turn id within the example
@@ -37,8 +38,8 @@ type Drop struct {
 	Format  string `json:"format,omitempty"`  // row format, stage write only
 	File    string `json:"file,omitempty"`    // input file, as the user named it
 	Offset  int64  `json:"offset,omitempty"`  // byte offset in the (uncompressed) file
-	Detail  string `json:"detail,omitempty"`  // for people: what was observed
-	Count   int64  `json:"count,omitempty"`   // how many things this line stands for; 0 means 1
+	Detail  string `json:"detail,omitempty"`  // the observation, for humans
+	Count   int64  `json:"count,omitempty"`   // how many things this line counts for; 0 means 1
 }
 
 // N returns how many things the drop counts for.

@@ -27,7 +27,7 @@ type hashKey struct {
 
 // NewDict makes a dict with room for n keys.
 func NewDict(n int) *Dict {
-	room := make([]Value, 2*n) // adjacent, because whoever looks up a key wants its value
+	room := make([]Value, 2*n) // adjacent, because a lookup of a key wants its value
 	return &Dict{keys: room[:0:n], values: room[n : n : 2*n]}
 }
 

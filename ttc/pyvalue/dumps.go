@@ -204,7 +204,7 @@ func (o *Dump) text(dst []byte, v Value, mark Marker) []byte {
 next:
 	n, room := len(dst), dst[:cap(dst)]
 	for len(s)-i >= 8 {
-		if len(room)-n < 24 { // eight escapes, and what is copied beyond them
+		if len(room)-n < 24 { // eight escapes, and the bytes copied beyond them
 			dst = slices.Grow(room[:n], len(s)-i+(len(s)-i)/4+24)
 			room = dst[:cap(dst)]
 		}

@@ -35,7 +35,7 @@ func (t *text) document(rule string) string {
 		return "it is a record with fields"
 	}
 	if exitStatus().MatchString(t.last()) && t.short {
-		return "" // from the program that ran what is printed above
+		return "" // from the program that ran the command printed above
 	}
 	return t.kind()
 }

@@ -52,12 +52,12 @@ func Named(name string) (Rule, bool) {
 // Call describes the call that a result answers.
 type Call struct {
 	Arguments json.Raw // an object, or nil
-	weights   weights  // for what no rule reads; nil: those that were trained
+	weights   weights  // for texts that no rule reads; if nil, the trained ones
 }
 
 // Finding is a result's verdict about its call. The zero value says nothing about a failure.
 type Finding struct {
-	Rule   string // name of the rule; empty: none matches
+	Rule   string // name of the rule; empty if none matches
 	Failed bool   // if false, a near miss: a rule's words occur, but something speaks against them
 	Why    string // for a near miss: what speaks against it
 	Quote  string // the line that the rule matched

@@ -68,7 +68,7 @@ var (
 	soapFault = pattern("soapFault")
 	tags      = pattern("tags")
 	hidden    = pattern("hidden")
-	stackOf   = pattern("stackOf") // what it was, with its stack trace
+	stackOf   = pattern("stackOf") // the failure, with its stack trace
 )
 
 // reasonPhrase matches HTTP's names for its errors, as they appear in page titles.

@@ -399,7 +399,7 @@ func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 	}
 	foreign := c.foreign(o)
 	if decided[strings.ToLower(o.text("status"))] && o.by["id"] != nil {
-		foreign = append(foreign, "id") // of what was asked about
+		foreign = append(foreign, "id") // of the requested thing
 	}
 	switch {
 	case len(foreign) == 0:

@@ -53,7 +53,7 @@ type candidate struct {
 
 // prompt is what _extract_prompt returns: messages, or a text.
 type prompt struct {
-	messages []chat.Message // nil: the prompt is text
+	messages []chat.Message // nil if the prompt is text
 	text     string
 }
 

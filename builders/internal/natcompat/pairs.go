@@ -13,7 +13,7 @@ import (
 type pair struct {
 	chosen, rejected *candidate
 	diff             float64
-	among            int // number of candidates in the turn, for best-vs-worst; 0: exhaustive
+	among            int // number of candidates in the turn, for best-vs-worst; 0 means exhaustive
 }
 
 // ranking is the result of _generate_preference_pairs for one turn: its pairs, in NAT's order, and its counts.

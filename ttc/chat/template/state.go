@@ -50,7 +50,7 @@ type state struct {
 	own    *builder
 	out    *builder
 	outer  []*builder // builders suspended while a macro or block is captured
-	pos    int32      // what is being evaluated, for errors
+	pos    int32      // the part being evaluated, for errors
 	left   int64      // steps that remain
 	bytes  int64      // text and lists that may still be made
 	depth  int

@@ -33,8 +33,8 @@ type ref struct {
 type loadKind uint8
 
 const (
-	loadParameter loadKind = iota // set by whoever enters the frame
-	loadResolve                   // looked up by name in what the template was given
+	loadParameter loadKind = iota // set on entry to the frame
+	loadResolve                   // looked up by name in the template's input
 	loadAlias                     // copied from a variable of an outer frame
 	loadUndefined                 // missing
 )

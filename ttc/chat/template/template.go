@@ -54,7 +54,7 @@ func Compile(src string) (t *Template, err error) {
 
 // Limits bound what one render may do. A field of zero or less means its default.
 type Limits struct {
-	Steps int64 // operations, 30 million by default: a few seconds' worth, whichever they are
+	Steps int64 // operations, 30 million by default: a few seconds' worth of any kind
 	Bytes int64 // text and lists made, printed or not: 256 MiB by default
 	Depth int   // nested calls of macros and recursive loops: 200 by default
 }
@@ -112,7 +112,7 @@ const (
 type Result struct {
 	Text        string   // WTF-8
 	Spans       []Span   // in order, without overlaps
-	Generations [][2]int // byte ranges of {% generation %} blocks; nil if the template has none
+	Generations [][2]int // byte ranges of {% generation %} blocks; nil without any
 }
 
 // Exact iterates over the spans with every quoted one split into linear and flat ones.

@@ -292,7 +292,7 @@ func (st *state) splitSpace(v val, limit int, right bool) []val {
 	if start >= 0 {
 		words = append(words, word{start, len(s)})
 	}
-	if limit >= 0 && len(words) > limit { // what remains keeps the white space on its far side
+	if limit >= 0 && len(words) > limit { // the rest keeps the white space on its far side
 		if right {
 			first := st.strip(st.cut(v, 0, words[len(words)-limit-1].j), missing, false, true)
 			words = append([]word{{0, len(first.Text())}}, words[len(words)-limit:]...)

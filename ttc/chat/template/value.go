@@ -310,7 +310,7 @@ func (d *dictView) items() []val {
 		return d.dict.Values()
 	}
 	n := d.dict.Len()
-	room := make([]val, 3*n) // the tuples, and what is in them
+	room := make([]val, 3*n) // the tuples and their items
 	out, pairs := room[:n:n], room[n:]
 	for i := range out {
 		pair := pairs[2*i : 2*i+2 : 2*i+2]

@@ -30,7 +30,7 @@ type scopes struct {
 type scope struct {
 	id, parent, category, name string
 	at                         int64
-	start, end                 json.Raw // nil: missing from the file
+	start, end                 json.Raw // nil if missing from the file
 	part                       session.Kept
 }
 

@@ -33,9 +33,9 @@ type Source struct {
 		lines  []published.Line // likewise: the answers
 	}
 
-	scanned ttc.Example // what a scan returns for every example, since it keeps none
+	scanned ttc.Example // the result of a scan for every example, since it keeps no example
 
-	rewrite published.Rewriter // of entries in the shape of a published data set; nil: they are plain
+	rewrite published.Rewriter // of entries in the shape of a published data set; nil if they are plain
 }
 
 var _ source.Source = (*Source)(nil)

@@ -116,7 +116,7 @@ func (r *Reader) fill(f *fields, raw json.Raw, last *beside, cand *ttc.Candidate
 // beside holds a candidate's fields besides its answer. It is made once for all answers of a line: there may be a
 // million short ones under a prompt of megabytes.
 type beside struct {
-	prompt, context, system, metadata, model json.Raw // what the rest was made of
+	prompt, context, system, metadata, model json.Raw // the source of the rest
 
 	given              ttc.Prompt
 	kept               json.Raw // metadata

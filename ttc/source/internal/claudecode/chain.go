@@ -97,7 +97,7 @@ func (t *transcript) root(of *record) string {
 // with the chain, so each answer continues from the history of the previous one.
 type history struct {
 	t        *transcript
-	at       *record    // the last line; nil: none
+	at       *record    // the last line; nil without any
 	to       *answer    // the answer that the history belongs to
 	met      bool       // the answer was among its own lines
 	out      calls.Walk // the messages

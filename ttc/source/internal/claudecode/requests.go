@@ -25,7 +25,7 @@ type requests struct {
 
 type request struct {
 	shape  string
-	last   int32   // step of its last message; -1: it has none
+	last   int32   // step of its last message; -1 without one
 	answer *answer // what came back
 	broken bool    // its beginning is missing
 }

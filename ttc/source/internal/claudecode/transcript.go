@@ -36,9 +36,9 @@ type transcript struct {
 
 	histories map[historyKey]*history // the latest of each chain
 	roots     map[*record]*record
-	snapshots map[place][]chat.Tool // nil: not searched for yet
+	snapshots map[place][]chat.Tool // nil if not searched for yet
 
-	prompt    string            // from the latest prompt snapshot; empty: there was none
+	prompt    string            // from the latest prompt snapshot; empty without one
 	prefixes  map[string]string // what precedes a prompt; not every snapshot says
 	tools     []chat.Tool
 	toolTexts map[xxh3.Uint128][]chat.Tool
@@ -69,7 +69,7 @@ type record struct {
 	uuid, parent, agent string
 	place               int
 	answer              *answer
-	given               []calls.Ref // the messages it stands for
+	given               []calls.Ref // the messages it replaces
 	results             []calls.Ref // tool results among them
 	attached            string      // text of an attachment
 	boundary            bool
@@ -223,7 +223,7 @@ func (t *transcript) user(l *line) {
 		}
 	}
 	if len(rec.results) < len(rec.given) {
-		delete(t.open, rec.agent) // someone else spoke: what follows is another answer, whatever its id
+		delete(t.open, rec.agent) // another speaker: a new answer follows, even with the same id
 	}
 	if l.summary {
 		t.callOutside(session.UnstoredCall, l, "the call that wrote the summary of a compaction")

@@ -25,7 +25,7 @@ type reader struct {
 // file is the file of a thread.
 type file struct {
 	thread, path string
-	parent       string // the thread that it continues; empty: none
+	parent       string // the thread that it continues; empty without one
 	end          int64  // the place in the parent's file where it starts, as an ordinal
 }
 

@@ -22,7 +22,7 @@ type thread struct {
 	objects  int64
 	tooLarge bool
 
-	inherited bool // what is being read belongs to a parent
+	inherited bool // the items being read belong to a parent
 	missing   bool // a parent's file is missing
 	rebuilt   bool // the history isn't stored as the model saw it
 	tools     []chat.Tool
@@ -30,7 +30,7 @@ type thread struct {
 
 	history []*entry
 	open    *turn // the answer being read
-	last    *turn // the last one, for what is said about it afterwards
+	last    *turn // the last one, for later items about it
 	answers []*turn
 	failed  map[string]bool // by call id: whether it failed, if an event says so
 }
@@ -39,7 +39,7 @@ type thread struct {
 type entry struct {
 	sequence int64 // 0: not said
 	message  calls.Message
-	turn     *turn // an answer; nil: message is not an answer
+	turn     *turn // an answer; nil if message is not an answer
 	known    bool  // ref is the session's message
 	ref      calls.Ref
 }

@@ -171,7 +171,7 @@ func (c *collector) start(ctx context.Context, argv []string) error {
 	}
 	p, err := process.Start(process.Config{
 		Args: argv, Env: os.Environ(), Mark: mark,
-		Stdout: func(r io.Reader) { _, _ = io.Copy(w, r) }, // drain what can't be written
+		Stdout: func(r io.Reader) { _, _ = io.Copy(w, r) }, // drain the rest
 	})
 	if errors.Is(err, exec.ErrNotFound) {
 		return fmt.Errorf("%s was not found: install it, or give its path in the source's command: %w", argv[0], err)
@@ -223,7 +223,7 @@ func lastLine(path string) string {
 	if size, err := f.Seek(0, io.SeekEnd); err == nil {
 		_, _ = f.Seek(max(0, size-2000), io.SeekStart)
 	}
-	b, _ := io.ReadAll(f) // an excerpt: whatever could be read
+	b, _ := io.ReadAll(f) // an excerpt: the readable part
 	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(b), "?")), "\n")
 	return fmt.Sprintf("%q; the rest is in %s", lines[len(lines)-1], path)
 }

@@ -277,7 +277,7 @@ type UnknownError struct {
 
 func (e *UnknownError) Error() string { return "can't tell what " + e.Path + " is: " + e.What }
 
-// wanted describes the shapes that sources read, for people.
+// wanted describes the shapes that sources read, for messages.
 const wanted = `  candidates   prompt, output, score       several scored answers to a prompt, one per line (id, turn_id)
                prompt, responses           all answers in a line: texts and scores, or objects {text, score}
   traces       messages (tools, reward)    conversations; also conversations of {from, value}

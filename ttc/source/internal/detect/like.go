@@ -32,7 +32,7 @@ var (
 // likeness holds the possible meanings of an input's keys, judging by their names and values.
 type likeness struct {
 	keys  [][2]string // in the order of --map: {{"prompt", "Frage"}, ...}
-	doubt [][]string  // keys of which only one can be meant, after what they may mean
+	doubt [][]string  // keys of which only one can be meant, by their possible meaning
 }
 
 // likely names the keys that may have the wanted meaning. A key whose meaning is in doubt is not named.

@@ -11,9 +11,9 @@ import (
 
 // answer is a workflow's answer to one question.
 type answer struct {
-	value  json.Raw // the answer; nil: none
+	value  json.Raw // the answer; nil without one
 	steps  []byte   // elements of a JSON array: steps as `nat eval --endpoint` writes them
-	raised string   // the exception the workflow raised; empty: none
+	raised string   // the exception the workflow raised; empty without one
 
 	text    []byte // text parts of a result, joined
 	hasText bool

@@ -84,7 +84,7 @@ type collector struct {
 	progress func(done, total int)
 
 	mu     sync.Mutex
-	path   string // whichever of paths exists; empty: not known yet
+	path   string // the existing one of paths; empty if not known yet
 	done   int
 	failed int // questions without an answer
 	row    int // consecutive ones among these

@@ -57,9 +57,9 @@ func ResponseFinish(response json.Raw, m *chat.Message) string {
 // Items makes messages from items of the Responses API: the text, the reasoning and the calls of one turn, which are
 // separate items, become one message.
 type Items struct {
-	Summaries bool             // the reasoning summary is what the model wrote, as with servers of open models
+	Summaries bool             // the reasoning summary is written by the model, as with servers of open models
 	Hidden    bool             // there was reasoning whose text is missing
-	Unread    map[string]int64 // items that tell a model nothing, by type
+	Unread    map[string]int64 // items without content for a model, by type
 	Turn      func(items []json.Raw, m *chat.Message)
 
 	out   []calls.Message

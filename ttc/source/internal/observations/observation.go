@@ -13,11 +13,11 @@ import (
 type observation struct {
 	kind             kind
 	id, trace, model string
-	session          string // named by the entry; empty: none
+	session          string // named by the entry; empty without one
 	what             string // its name in counts
 	at               int64
 	input, output    json.Raw
-	tools            json.Raw // tool definitions beside the input
+	tools            json.Raw // tool definitions next to the input
 	failure          string   // why it failed
 	failed           bool
 	scores           []score

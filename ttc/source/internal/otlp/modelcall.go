@@ -190,7 +190,7 @@ func (e *modelCall) legacy(events []event) {
 		message, _ := c.body.Get("message")
 		m := eventMessage("assistant", message)
 		if list, ok := c.body.Get("tool_calls"); ok &&
-			m.ToolCalls == nil { // OpenLLMetry has them beside the message
+			m.ToolCalls == nil { // OpenLLMetry has them next to the message
 			m.ToolCalls = toolCalls(list)
 		}
 		if m.Text == "" && m.ToolCalls != nil && m.Form == chat.Text {

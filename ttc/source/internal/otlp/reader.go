@@ -22,7 +22,7 @@ type reader struct {
 	store    *session.Store
 	path     string
 	known    bool
-	scope    source.Version          // the instrumentation that wrote what is being read
+	scope    source.Version          // the instrumentation that wrote the item being read
 	wrote    map[source.Version]bool // those of the file
 	others   int64                   // requests in the file that contain something else
 	sessions session.Names           // for traces that name one

@@ -38,7 +38,7 @@ type span struct {
 	attributes        attributes
 	cut               bool // attributes are missing: there were more than the exporter's limit
 	failed            bool
-	status            string // what was said about the failure
+	status            string // the report of the failure
 	events            []event
 
 	path   string

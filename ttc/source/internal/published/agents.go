@@ -131,7 +131,7 @@ func geminiCLI(e json.Raw) (c conversed, err error) {
 				}
 			}
 			m = t.add(m)
-		case "info", "error", "warning": // what the program told its user
+		case "info", "error", "warning": // the program's message to its user
 		default:
 			if what := fmt.Sprintf("messages: type %.40q", kind); !slices.Contains(c.unread, what) {
 				c.unread = append(c.unread, what)
@@ -175,7 +175,8 @@ func content(v json.Raw) json.Raw {
 			texts = append(texts, text)
 			parts = parts.raw(object(nil).text("type", "text").text("text", text).end())
 		case value(part, "inlineData", "fileData") != nil,
-			(kind == "file" || kind == "image") && !value(part, "mime").Is("text/plain"): // whose text stands beside it
+			// whose text stands next to it
+			(kind == "file" || kind == "image") && !value(part, "mime").Is("text/plain"):
 			files = true
 			parts = parts.raw(object(nil).text("type", "file").set("file", part).end())
 		}

@@ -39,7 +39,7 @@ type Rewriter func(entry json.Raw) (id string, lines []Line, err error)
 // Answers are shapes of scored answers.
 type Answers struct {
 	Name string // that of the setting
-	Told string // for people, how the entries are read
+	Told string // for messages, how the entries are read
 	is   func(*source.Head) bool
 	New  func() Rewriter // a rewriter remembers the entries of an example
 }

@@ -19,7 +19,7 @@ const (
 // Conversations are shapes of conversations.
 type Conversations struct {
 	Name string // that of the setting
-	Told string // for people, how the entries are read
+	Told string // for messages, how the entries are read
 	is   func(*source.Head) bool
 
 	// read returns the messages, the tools if it has any, and the keys that it read; unread are keys part of whose
@@ -30,7 +30,7 @@ type Conversations struct {
 type conversed struct {
 	messages, tools json.Raw
 	reward          json.Raw // nil: none
-	id, task        string   // empty: those of the entry
+	id, task        string   // if empty, the entry's
 	keys, unread    []string
 }
 

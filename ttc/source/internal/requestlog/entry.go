@@ -15,7 +15,7 @@ import (
 // entry is a call as it appears in a log.
 type entry struct {
 	raw, request, response json.Raw
-	failed                 string // why there is no answer; empty: no reason is recorded
+	failed                 string // why the answer is missing; empty without a recorded reason
 }
 
 // entryOf finds the request and the response of an entry. It reports false for anything that is not a call.

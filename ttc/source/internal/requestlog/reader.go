@@ -113,9 +113,9 @@ type call struct {
 	exchange.Exchange
 	part session.Kept
 	time int64
-	full []calls.Ref // all messages that it was given; nil: not assembled yet
+	full []calls.Ref // all messages that it was given; nil if not assembled yet
 	open bool        // it is being assembled
-	lost bool        // what it continues is not in the log
+	lost bool        // its predecessor is missing from the log
 }
 
 func (l *log) add(part session.Kept) {

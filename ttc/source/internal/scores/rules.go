@@ -38,7 +38,7 @@ type Rules struct {
 
 type rule struct {
 	Rule
-	tool, call, result *regexp.Regexp // nil: anything matches
+	tool, call, result *regexp.Regexp // if nil, anything matches
 	group              int            // of result that captures the score; -1 if none
 }
 

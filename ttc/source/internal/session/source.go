@@ -29,7 +29,7 @@ type Source struct {
 	tally  *source.Tally
 	input  source.Input
 	redact *redact.Redactor // nil: no redaction
-	prove  source.Prove     // nil: nothing can be proven
+	prove  source.Prove     // if nil, nothing can be proven
 	queue  []*calls.Example
 	at     source.Cursor
 	owned  map[xxh3.Uint128]struct{}

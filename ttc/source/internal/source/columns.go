@@ -200,13 +200,13 @@ type Key struct {
 	Others  []string           // other names it goes by
 	Ranked  bool               // of several of these the first counts
 	Last    []string           // names it may have if no other column qualifies
-	Is      func(*Column) bool // whether a column qualifies; nil: any
+	Is      func(*Column) bool // whether a column qualifies; nil for any
 }
 
 // Choice is the key chosen for a setting in an input.
 type Choice struct {
 	*Column        // nil: none
-	Guessed bool   // it isn't the default, and nobody named it
+	Guessed bool   // it is neither the default nor named by the user
 	Given   bool   // it was named explicitly
 	Problem string // two keys qualify
 

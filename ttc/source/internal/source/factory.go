@@ -30,7 +30,7 @@ type Factory struct {
 
 	// Collect makes one file per collection run.
 	Collect func(ctx context.Context, config any, c Collection) ([]string, error)
-	// Output is the config for reading them; nil: that of NAT's evaluation.
+	// Output is the config for reading them; if nil, the config for NAT's evaluation.
 	Output func(config any) any
 }
 
@@ -54,7 +54,7 @@ type Collection struct {
 	Dir       string         // where the runs go; completed ones are not made again
 	Runs      int            // num_runs of the trainer
 	RunsSet   bool           // num_runs was given, not defaulted
-	NATConfig string         // NAT's configuration for this run; empty: none
+	NATConfig string         // NAT's configuration for this run; empty without one
 	Progress  func(Progress) // called with the progress of the collection
 	Warn      func(text string)
 }

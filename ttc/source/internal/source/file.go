@@ -287,7 +287,7 @@ type File struct {
 	ID      Input
 	closers []func() error
 	plain   bool   // tables are returned as they are
-	whole   string // why it can't be read in parts; empty: it can
+	whole   string // why it can't be read in parts; empty if it can
 	lines   bool   // a torn last line is not read
 	torn    torn
 }
@@ -509,7 +509,7 @@ func (file *File) uncompress(in *bufio.Reader, head []byte) error {
 	}
 	file.whole = "it is compressed"
 	begun := bufio.NewReaderSize(unpacked, 512)
-	head, _ = begun.Peek(256) // the reader of the file reports what is wrong with it
+	head, _ = begun.Peek(256) // the reader of the file reports its fault
 	if tables.IsParquet(head) && !file.plain {
 		return file.parquet(nil)
 	}

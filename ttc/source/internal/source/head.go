@@ -13,7 +13,7 @@ type Head struct {
 
 	Given map[string]string // settings given by the user: {"output_key": "response"}; Find respects them
 
-	columns []*Column // of Entries; nil: not computed yet
+	columns []*Column // of Entries; nil if not computed yet
 }
 
 // The size of a head.
@@ -29,7 +29,7 @@ type Fit uint8
 // resolve.
 const (
 	NoFit   Fit = iota
-	Fits        // its keys are those of a common shape
+	Fits        // its keys match a common shape
 	Certain     // it carries the mark of one format: a version, a type, unique keys
 )
 
@@ -37,9 +37,9 @@ const (
 type Reading struct {
 	Fit      Fit
 	Settings map[string]string // non-default settings for the source's config: {"output_key": "response"}
-	Guessed  []string          // which of this is a guess, for people: `the answer is read from "response"`
+	Guessed  []string          // which of this is a guess, for messages: `the answer is read from "response"`
 	Lower    bool              // a lower score is better
-	Problem  string            // why an input of this shape can't be read as it is, and what to do; empty: it can
+	Problem  string            // why an input of this shape can't be read directly, and what to do; empty if it can
 }
 
 // ByEntry makes a recogniser that decides on the content of the first entry.

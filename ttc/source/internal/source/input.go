@@ -30,7 +30,7 @@ func openInput(ctx context.Context, path string) (*input, error) {
 		return nil, err
 	}
 	return &input{file: f, ctx: ctx, stop: context.AfterFunc(ctx, func() {
-		_ = f.SetReadDeadline(time.Unix(1, 0)) // a regular file has no deadlines and needs none
+		_ = f.SetReadDeadline(time.Unix(1, 0)) // a regular file neither has nor needs deadlines
 	})}, nil
 }
 

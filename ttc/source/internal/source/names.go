@@ -12,10 +12,10 @@ import (
 // Ids with the same hash are taken for one, so the later one gets a name that it doesn't need; entries are duplicates
 // only if both hashes agree, 128 bits. Call Reset before its first use.
 type Names struct {
-	byID     map[uint64]uint64         // hash of the first entry, by that of its id
+	byID     map[uint64]uint64         // hash of the first entry, by the hash of its id
 	repeated map[uint64]int            // by hash of the id: how many more entries had it
 	more     map[xxh3.Uint128]struct{} // entries whose id was seen before
-	part     *Part                     // names for the entries of a part; nil: this is not a part
+	part     *Part                     // names for the entries of a part; nil if this is not a part
 	tell     func(row int64, id string)
 
 	noted *noted // of a scan, which gives the names itself

@@ -30,7 +30,7 @@ type pipe struct {
 
 // openPipe opens standard input or a pipe from its beginning; nil if path is neither.
 func openPipe(ctx context.Context, path string) (*pipeView, error) {
-	const passing = fs.ModeNamedPipe | fs.ModeCharDevice | fs.ModeSocket // what was read from it is gone
+	const passing = fs.ModeNamedPipe | fs.ModeCharDevice | fs.ModeSocket // the data read from it is gone
 	if path == Stdin {
 		path = "/dev/stdin"
 	} else if info, err := os.Stat(path); err != nil || info.Mode()&passing == 0 {

@@ -66,7 +66,7 @@ type scanner struct {
 
 // noted holds the facts learnt from reading a block.
 type noted struct {
-	end     int64 // of the block; 0: everything is read
+	end     int64 // of the block; 0 if everything is read
 	most    int64 // nothing after this offset is read
 	entries []notedEntry
 	sums    []uint64 // that the rolling hash consists of
@@ -87,7 +87,7 @@ type notedEntry struct {
 type notedName struct {
 	row    int64
 	id     string
-	number int64 // without an id: that of the row or the line it is named after
+	number int64 // without an id: the number of the row or the line it is named after
 	kind   nameKind
 	entry  xxh3.Uint128
 }
@@ -205,7 +205,7 @@ func (c *scanner) add(b *block, first int) error {
 		sum, name = e.sums, e.names
 		if c.next.Offset > 0 {
 			row, lines = c.next.Row-e.from.Row, c.next.Lines-e.from.Lines
-		} else { // what the input begins with belongs to no entry
+		} else { // the beginning of the input belongs to no entry
 			c.replay(b.sums[:sum], b.names[:name], 0, 0)
 		}
 	}
