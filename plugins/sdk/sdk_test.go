@@ -103,7 +103,7 @@ func TestTryWithoutNatGo(t *testing.T) {
 	var out, errs bytes.Buffer
 	code := commandLine(testPlugin(), []string{"try", "rows.jsonl"}, &out, &errs)
 	said := errs.String()
-	if code != 1 || !strings.Contains(said, "no nat-go is on PATH") || !strings.Contains(said, "--from rows.jsonl") {
+	if code != 1 || !strings.Contains(said, "cannot find nat-go on PATH") || !strings.Contains(said, "--from rows.jsonl") {
 		t.Errorf("code %d: %s", code, &errs)
 	}
 }
@@ -121,7 +121,7 @@ func TestCommandLine(t *testing.T) {
 		{"nonsense", 2, "", "by hand"},
 		{"describe", 0, `"name": "best"`, ""},
 		{"schema", 0, `"maximum": 1`, ""},
-		{"schema other", 1, "", `no builder "other"`},
+		{"schema other", 1, "", `unknown builder "other"`},
 		{"version", 0, "test 1.2.3", ""},
 		{"try", 1, "", "needs a file"},
 		{"try rows.jsonl --builder best", 0, "--from rows.jsonl --builder best", ""},

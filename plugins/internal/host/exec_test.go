@@ -12,9 +12,9 @@ import (
 // TestStartNoProgram checks that files that the system can't run are reported in plain words.
 func TestStartNoProgram(t *testing.T) {
 	for text, want := range map[string]string{
-		"no program":               "is not a program for ",
-		"":                         "is not a program for ",
-		"\x7fELF\x02\x01\x01":      "is not a program for ",
+		"no program":               "it was built for another platform, or is a script",
+		"":                         "it was built for another platform, or is a script",
+		"\x7fELF\x02\x01\x01":      "it was built for another platform, or is a script",
 		"#!/no/such/interpreter\n": "the interpreter that it names",
 	} {
 		t.Run(text, func(t *testing.T) {

@@ -308,7 +308,7 @@ func TestProtocolFaults(t *testing.T) {
 		}
 		spec := Spec{Name: "raw", Path: testPlugin, Args: []string{"raw"}, BatchTimeout: 4 * time.Second}
 		got := runFault(t, spec, "pairs", `{"do":"never grant"}`, groups)
-		if got.err == nil || !strings.Contains(got.err.Error(), "it granted no credit") {
+		if got.err == nil || !strings.Contains(got.err.Error(), "no credit was granted") {
 			t.Errorf("the run ended with %v", got.err)
 		}
 	})
@@ -660,7 +660,7 @@ func TestStartFaults(t *testing.T) {
 			StartTimeout: time.Minute,
 		}, []string{"not a handshake"}},
 		{"floods before the handshake", Spec{Args: []string{"flood"}}, []string{"not a handshake"}},
-		{"is not there", Spec{Path: filepath.Join(dir, "nothing")}, []string{"there is no file"}},
+		{"is not there", Spec{Path: filepath.Join(dir, "nothing")}, []string{"cannot find file"}},
 		{"is a folder", Spec{Path: dir}, []string{"is a folder"}},
 		{"is not executable", Spec{Path: plain}, []string{"not executable", "chmod +x"}},
 		{"was changed", Spec{SHA256: strings.Repeat("0", 64)}, []string{"has sha256", "nat-go plugins lock"}},

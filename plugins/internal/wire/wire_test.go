@@ -550,17 +550,17 @@ func TestReadersRefuse(t *testing.T) {
 		name, want string
 		part       *pb.ResultPart
 	}{
-		{"a part too early", "part 1 of the results of group 0 where part 0 was due", &pb.ResultPart{Part: 1}},
+		{"a part too early", "unexpected part 1 of the results of group 0: expected part 0", &pb.ResultPart{Part: 1}},
 		{"a text out of range", "text 9 of 0", &pb.ResultPart{Drops: []*pb.Drop{{Reason: 9}}}},
-		{"an end beyond the text", "text 1 ends at 5", &pb.ResultPart{Text: []byte("abc"), Ends: []uint32{5}}},
-		{"texts backwards", "text 2 ends at 1", &pb.ResultPart{Text: []byte("abc"), Ends: []uint32{2, 1}}},
+		{"an end beyond the text", "invalid text 1: it ends at 5", &pb.ResultPart{Text: []byte("abc"), Ends: []uint32{5}}},
+		{"texts backwards", "invalid text 2: it ends at 1", &pb.ResultPart{Text: []byte("abc"), Ends: []uint32{2, 1}}},
 		{"a record without a kind", "a record of an unknown kind", &pb.ResultPart{Records: []*pb.Record{{}}}},
 		{
 			"columns of different length",
 			"columns",
 			&pb.ResultPart{Pairs: &pb.Pairs{Example: []uint32{0}, Prompt: []uint32{0}}},
 		},
-		{"fewer records than counted", "0 records arrived of the 1", &pb.ResultPart{Done: &pb.Done{Records: 1}}},
+		{"fewer records than counted", "expected 1 records, got 0", &pb.ResultPart{Done: &pb.Done{Records: 1}}},
 		{
 			"an unknown enum",
 			"unknown train 9",
@@ -585,7 +585,7 @@ func TestReadersRefuse(t *testing.T) {
 		name, want string
 		part       *pb.GroupPart
 	}{
-		{"no beginning", "without a beginning", &pb.GroupPart{}},
+		{"no beginning", "missing beginning of group 0", &pb.GroupPart{}},
 		{"no example", "no example", &pb.GroupPart{Begin: true, End: true}},
 		{
 			"a parent that comes later",
@@ -599,7 +599,7 @@ func TestReadersRefuse(t *testing.T) {
 		},
 		{
 			"an example that is cut off",
-			"ends within an example",
+			"unexpected end of group 0 within an example",
 			&pb.GroupPart{Begin: true, End: true, Examples: []*pb.Example{{More: true}}},
 		},
 	} {

@@ -63,7 +63,7 @@ func TestStartBeforeInputs(t *testing.T) {
 		}
 	}
 	for from, want := range map[string]string{
-		"in.json":   "plugin acme did not start: there is no file",
+		"in.json":   "plugin acme did not start: cannot find file",
 		"gone.json": "gone.json",
 	} {
 		t.Run(from, func(t *testing.T) {

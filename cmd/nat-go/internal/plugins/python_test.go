@@ -152,7 +152,7 @@ func TestPythonInterpreter(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = host.Start(t.Context(), spec, zerolog.Nop())
-	if err == nil || !strings.Contains(err.Error(), "there is no file /some/env") {
+	if err == nil || !strings.Contains(err.Error(), "cannot find file /some/env") {
 		t.Error(err)
 	}
 	sdk := filepath.Join(root(t), "plugins", "python")
