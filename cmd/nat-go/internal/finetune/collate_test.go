@@ -176,7 +176,7 @@ func TestReferenceAndEpoch(t *testing.T) {
 	}
 	for keys, want := range map[string]string{
 		"reference: {path: nowhere.jsonl, fingerprint: f}": "nowhere.jsonl",
-		"reference: {path: empty.jsonl, fingerprint: f}":   "no log-probs",
+		"reference: {path: empty.jsonl, fingerprint: f}":   "missing log-probs",
 		"reference: {path: reference.jsonl}":               "fingerprint",
 		"epoch: -1":                                        "epoch",
 	} {

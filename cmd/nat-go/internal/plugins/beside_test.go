@@ -64,5 +64,5 @@ func TestBeside(t *testing.T) {
 	write("lib.sh", "y")
 	start("lib.sh has sha256")
 	spec.Beside = map[string]string{"../lib.sh": sum}
-	start("is not the name of a file beside")
+	start(`invalid name "../lib.sh" of a file next to`)
 }
