@@ -96,7 +96,7 @@ func checkManyGroups(ctx context.Context, k *kit) error {
 			return err
 		}
 		if !slices.Equal(before, p.PIDs()) {
-			return errors.New("unexpected restart: its process failed in between")
+			return errors.New("its process failed in between and had to be restarted")
 		}
 		if len(rs) != len(many) {
 			return fmt.Errorf("%d results of %d groups", len(rs), len(many))
