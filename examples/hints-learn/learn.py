@@ -169,7 +169,8 @@ class Measure(TrainerCallback):
 def train(arm, model, tokenizer, data, folder, seed, steps, callbacks):
     """Trains a copy of the model on the rows of an arm."""
     settings = dict(output_dir=str(folder), max_steps=steps, per_device_train_batch_size=ROWS, learning_rate=1e-3, lr_scheduler_type="constant", max_length=None,
-                    seed=seed, use_cpu=True, bf16=False, gradient_checkpointing=False, report_to=[], save_strategy="no", disable_tqdm=True, logging_steps=steps)
+                    dataloader_drop_last=True, seed=seed, use_cpu=True, bf16=False, gradient_checkpointing=False, report_to=[], save_strategy="no", disable_tqdm=True,
+                    logging_steps=steps)  # a last batch with fewer rows would come at other steps in each arm
     kind, args = (SFTTrainer, trl.SFTConfig(**settings)) if arm == "sft" else (HintTrainer, HintConfig(teacher="frozen", **settings))
     trainer = kind(copy.deepcopy(model), args, train_dataset=data, processing_class=tokenizer, callbacks=callbacks)
     trainer.remove_callback(PrinterCallback)
