@@ -197,12 +197,12 @@ func TestLossJSDOfBadRows(t *testing.T) {
 		t.Errorf("%v %s", totals, stderr)
 	}
 	for want, args := range map[string][]string{
-		"beta is 2":          {"--jsd-beta", "2"},
-		"clip mode":          {"--clip", "some"},
-		"want mean or sum":   {"--reduction", "max"},
-		"want none or beta":  {"--normalize", "x"},
-		"k is -1":            {"--top-k", "-1"},
-		"no top-k is set":    {"--top-k-rest", "renormalise"},
+		"beta is 2":             {"--jsd-beta", "2"},
+		"clip mode":             {"--clip", "some"},
+		"want mean or sum":      {"--reduction", "max"},
+		"expected none or beta": {"--normalize", "x"},
+		"k is -1":               {"--top-k", "-1"},
+		"cannot use rest renormalise without a top-k": {"--top-k-rest", "renormalise"},
 		"unknown rest":       {"--top-k", "1", "--top-k-rest", "x"},
 		"no such file":       {"--input", in + "x"},
 		"not a regular file": {"--input", filepath.Dir(in)},
@@ -215,12 +215,12 @@ func TestLossJSDOfBadRows(t *testing.T) {
 		})
 	}
 	for want, all := range map[string][]tensors.Tensor{
-		"teacher_logits is missing": {tensors.Of("student_logits", []float32{1}, 1, 1)},
+		"missing tensor teacher_logits": {tensors.Of("student_logits", []float32{1}, 1, 1)},
 		"F32, BF16 or F16": {
 			tensors.Of("student_logits", []float64{1}, 1, 1),
 			tensors.Of("teacher_logits", []float64{1}, 1, 1),
 		},
-		"want 2 dimensions": {
+		"got shape [1], expected 2 dimensions": {
 			tensors.Of("student_logits", []float32{1}, 1),
 			tensors.Of("teacher_logits", []float32{1}, 1, 1),
 		},
@@ -340,14 +340,14 @@ func TestLossComposite(t *testing.T) {
 	pairs[3] = tensors.Of("pair_student_pos", []int64{0, 2}, 2)
 	save(t, at("wrong"), pairs...)
 	for want, args := range map[string][]string{
-		"each batch has its own logits": {"--batch", at("rl"), "--batch", at("dpo"), "--logits", at("rl.logits")},
-		"logits is missing":             {"--batch", at("rl"), "--logits", at("dpo.logits")},
-		"never zeros":                   {"--batch", at("dpo"), "--logits", at("noref")},
-		"not the target id":             {"--batch", at("wrong"), "--logits", at("sdpo.logits")},
-		"no batch of a channel":         {"--batch", at("rl.logits"), "--logits", at("rl.logits")},
-		"taken at temperature 1 and":    {"--batch", at("sdpo"), "--logits", at("topk.logits"), "--temperature", "2"},
-		"temperature 2 and":             {"--batch", at("sdpo"), "--logits", at("topk2.logits")},
-		"max-tokens":                    {"--batch", at("rl"), "--logits", at("rl.logits"), "--reduction", "constant"},
+		"each batch has its own logits":               {"--batch", at("rl"), "--batch", at("dpo"), "--logits", at("rl.logits")},
+		"missing tensor logits":                       {"--batch", at("rl"), "--logits", at("dpo.logits")},
+		"never zeros":                                 {"--batch", at("dpo"), "--logits", at("noref")},
+		"not the target id":                           {"--batch", at("wrong"), "--logits", at("sdpo.logits")},
+		"no batch of a channel":                       {"--batch", at("rl.logits"), "--logits", at("rl.logits")},
+		"taken at temperature 1, with a student at 2": {"--batch", at("sdpo"), "--logits", at("topk.logits"), "--temperature", "2"},
+		"taken at temperature 2, with a student at 1": {"--batch", at("sdpo"), "--logits", at("topk2.logits")},
+		"max-tokens":                                  {"--batch", at("rl"), "--logits", at("rl.logits"), "--reduction", "constant"},
 	} {
 		t.Run(want, func(t *testing.T) {
 			if _, stderr := runLoss(t, 2, append([]string{"composite"}, args...)...); !strings.Contains(stderr, want) {
