@@ -383,18 +383,18 @@ func (r *Reply) read(ctx context.Context, resp *http.Response) error {
 	if c.large != nil {
 		small = limit / 8
 	}
-	var text bytes.Buffer
-	_, err := text.ReadFrom(io.LimitReader(resp.Body, small+1))
-	if err == nil && int64(text.Len()) > small && small < limit {
+	text := pieces{in: resp.Body}
+	err := text.read(small + 1)
+	if err == nil && text.n > small && small < limit {
 		if err := r.enlarge(ctx); err != nil {
 			return err
 		}
-		_, err = text.ReadFrom(io.LimitReader(resp.Body, limit-small))
+		err = text.read(limit + 1)
 	}
-	if err == nil && int64(text.Len()) > limit && resp.StatusCode/100 == 2 {
+	if err == nil && text.n > limit && resp.StatusCode/100 == 2 {
 		return tooLong()
 	}
-	r.Body = text.Bytes()
+	r.Body = text.join()
 	switch {
 	case err != nil:
 		return r.x.failed(ctx, err, true)
@@ -403,6 +403,44 @@ func (r *Reply) read(ctx context.Context, resp *http.Response) error {
 	}
 	r.Body, r.cut = r.Body[:limit], true
 	return nil
+}
+
+// pieces is a text whose length is unknown while it is read. It is assembled once: a growing buffer would leave as much
+// garbage again, for each concurrent answer.
+type pieces struct {
+	in   io.Reader
+	list [][]byte
+	n    int64
+}
+
+// read reads until it has that many bytes, or to the end.
+func (p *pieces) read(limit int64) error {
+	for p.n < limit {
+		piece := make([]byte, 0, min(limit-p.n, max(4<<10, min(p.n, 1<<20))))
+		var err error
+		for err == nil && len(piece) < cap(piece) {
+			var n int
+			n, err = p.in.Read(piece[len(piece):cap(piece)])
+			piece = piece[:len(piece)+n]
+		}
+		p.list, p.n = append(p.list, piece), p.n+int64(len(piece))
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pieces) join() []byte {
+	if len(p.list) == 1 {
+		return p.list[0]
+	}
+	text := bytes.Join(p.list, nil)
+	p.list = nil
+	return text
 }
 
 // ErrTooLong is the cause of an error about an answer above the limit. It is not requested again.

@@ -183,11 +183,11 @@ func pluginAttacks(path string) (as []attack) {
 		do, args, says string
 		code           int
 	}{
-		{"gzip", `"raw", "gzip"`, "it gives no description", 3},
+		{"gzip", `"raw", "gzip"`, "cannot get its description", 3},
 		{"empty parts", `"raw"`, "would take more than 64 MiB", 1},
 		{"empty sites", `"raw"`, "would take more than 64 MiB", 1},
 		{"empty drops", `"raw"`, "would take more than 64 MiB", 1},
-		{"empty ends", `"raw"`, "a message was too large", 1},
+		{"empty ends", `"raw"`, "it broke the protocol: too large a message", 1},
 		{"empty texts", `"raw"`, "more than 96 MiB of results", 1},
 		{"many sites", "", "more than 96 MiB of results", 1},
 		{"too much output", "", "more than 96 MiB of results", 1},
@@ -325,7 +325,7 @@ func inputAttacks() []attack {
 		{name: "many candidates of a turn", config: named("candidates"), pipe: candidates(440), says: "completed"},
 		{
 			name: "too many candidates of a turn", config: named("candidates"), pipe: candidates(20_000),
-			code: 1, says: "say how many are wanted",
+			code: 1, says: "set how many are wanted",
 		},
 		{
 			name: "many candidates of a turn, as NAT pairs them", config: named("workflow_output"), args: compat,
