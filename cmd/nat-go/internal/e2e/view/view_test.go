@@ -23,7 +23,6 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/google/go-cmp/cmp"
-
 )
 
 // TestView has a browser show every page of a run, from the server and from a file: the screen shows what is in the
