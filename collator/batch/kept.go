@@ -45,7 +45,9 @@ func (r *Kept) append(b []byte) ([]byte, error) {
 func readPlace(in io.Reader) (Kept, error) {
 	var p place
 	err := binary.Read(in, binary.LittleEndian, &p)
-	return Kept{File: int(p.File), Offset: p.Offset, Bytes: p.Bytes, Sum: p.Sum, Ordinal: p.Ordinal, Group: p.Group}, err
+	return Kept{
+		File: int(p.File), Offset: p.Offset, Bytes: p.Bytes, Sum: p.Sum, Ordinal: p.Ordinal, Group: p.Group,
+	}, err
 }
 
 // read reads the row.

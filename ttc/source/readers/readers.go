@@ -28,7 +28,8 @@ func Factories() []source.Factory {
 		traces.Factory(), traces.PairsFactory(),
 		claudecode.Factory(), codex.Factory(), otlp.Factory(), atif.Factory(),
 		verifiers.Factory(), atof.Factory(), nemogym.Factory(), requestlog.Chat(), requestlog.Responses(),
-		observations.Langfuse(), observations.LangSmith(), observations.OpenAIAgents(), qwencode.Factory(), pi.Factory(),
+		observations.Langfuse(), observations.LangSmith(), observations.OpenAIAgents(), qwencode.Factory(),
+		pi.Factory(),
 		agenttraces.Factory(),
 	}
 }

@@ -38,7 +38,8 @@ Your shell's man finds them where the folder is named man1 and the folder around
 			if err != nil {
 				return err
 			}
-			return printedLine(cmd, asJSON, map[string]any{"pages": pages}, "wrote %d manual pages to %s", len(pages), args[0])
+			return printedLine(cmd, asJSON, map[string]any{"pages": pages}, "wrote %d manual pages to %s",
+				len(pages), args[0])
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")

@@ -159,7 +159,9 @@ func (r *Report) Line() string {
 }
 
 func sorted(m map[string]int64) []string {
-	return slices.SortedFunc(maps.Keys(m), func(x, y string) int { return cmp.Or(cmp.Compare(m[y], m[x]), cmp.Compare(x, y)) })
+	return slices.SortedFunc(maps.Keys(m), func(x, y string) int {
+		return cmp.Or(cmp.Compare(m[y], m[x]), cmp.Compare(x, y))
+	})
 }
 
 func quantity(n int, unit string) string { return ledger.Quantity(int64(n), unit) }

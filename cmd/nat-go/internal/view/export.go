@@ -53,7 +53,7 @@ func (e *Exported) String() string {
 		fmt.Fprintf(&b, ", of which %d fit its filter", e.Fit)
 	}
 	if e.OfDrops > 0 {
-		fmt.Fprintf(&b, ", and %d of %s of what was left out", e.Drops, ledger.Quantity(int64(e.OfDrops), "line"))
+		fmt.Fprintf(&b, ", and %d of %s of what was left out", e.Drops, ledger.Quantity(e.OfDrops, "line"))
 	}
 	b.WriteString(". The overview counts the whole run.")
 	if e.Full {

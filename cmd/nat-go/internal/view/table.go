@@ -296,7 +296,8 @@ func (t *table) write(w io.Writer) error {
 		return err
 	}
 	_, err = out.Write(append(head, '\n'))
-	if err := errors.Join(err, writeColumn(out, t.Entries), writeColumn(out, t.First), writeColumn(out, t.Offset)); err != nil {
+	err = errors.Join(err, writeColumn(out, t.Entries), writeColumn(out, t.First), writeColumn(out, t.Offset))
+	if err != nil {
 		return err
 	}
 	return binary.Write(w, binary.LittleEndian, sum.Sum64())
@@ -331,7 +332,7 @@ func loadTable(path string, c *recordlog.Commit) (*table, error) {
 	}
 	defer f.Close()
 	in := bufio.NewReaderSize(f, maxHead)
-	line, err := in.ReadSlice('\n')
+	line, err := in.ReadSlice('\n') //nolint:forbidigo // The buffer's size is the limit.
 	var h tableHead
 	if err != nil || json.Unmarshal(line, &h) != nil || h.Magic != tableMagic ||
 		h.Records != c.Records || h.Groups != c.Groups {

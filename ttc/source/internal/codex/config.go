@@ -18,8 +18,8 @@ func Factory() source.Factory {
 	}.Factory()
 }
 
-// isLine reports whether an object is a line of a session: {timestamp, type, payload}. Tools that clean files remove the
-// time.
+// isLine reports whether an object is a line of a session: {timestamp, type, payload}. Tools that clean files remove
+// the time.
 func isLine(line json.Raw) bool {
 	typ, _ := line.Get("type")
 	text, _ := typ.Text()

@@ -268,7 +268,7 @@ var mistakes = []struct{ name, from, to, says, fix, undo string }{
 		"an archive", "samples.jsonl}", "samples.zip}", "this is a zip archive", "samples.jsonl}", "samples.zip}",
 	},
 	{
-		"an input that is cut off", "samples.jsonl}", "cut.jsonl}", "line 2: the input ends inside an object",
+		"an input that is cut off", "samples.jsonl}", "cut.jsonl}", "the last line ends inside an object",
 		"samples.jsonl}", "cut.jsonl}",
 	},
 	{
