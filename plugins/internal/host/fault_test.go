@@ -274,10 +274,10 @@ func TestProtocolFaults(t *testing.T) {
 		{"late", "not the one due next", 1},
 		{"huge", "larger than max", 1},
 		{"end", "", 1},
-		{"miscount", "1 records arrived of the 5 counted", 1},
+		{"miscount", "expected 5 records, got 1", 1},
 		{"bad text", "ends at 9", 1},
 		{"too much credit", "it granted more than", 1},
-		{"beyond credit", "one frame more than the", 1},
+		{"beyond credit", "it sent one more than the", 1},
 		{"empty texts", "more than 64 MiB of results", 1},
 		{"empty parts", "would take more than 64 MiB", 1},
 		{"empty sites", "would take more than 64 MiB", 1},
@@ -332,7 +332,7 @@ func TestProtocolFaults(t *testing.T) {
 			}
 		}
 		end := time.Now().Add(2 * time.Minute)
-		for !strings.Contains(log.String(), "one frame more than the") {
+		for !strings.Contains(log.String(), "it sent one more than the") {
 			time.Sleep(5 * time.Millisecond)
 			if time.Now().After(end) {
 				t.Fatalf("sending beyond the credit is not noticed until results are taken:\n%s", log)
@@ -646,7 +646,7 @@ func TestStartFaults(t *testing.T) {
 			StartTimeout: 4 * time.Second, // a busy machine needs some of it to start anything
 		}, []string{"not ready within 4s"}},
 		{"prints before the handshake", Spec{Args: []string{"noise"}}, []string{`"hello from init"`, "must print nothing before"}},
-		{"speaks another version", Spec{Args: []string{"old"}}, []string{"speaks version 0", "speaks 1"}},
+		{"speaks another version", Spec{Args: []string{"old"}}, []string{"unsupported version 0", "speaks 1"}},
 		{"listens elsewhere", Spec{Args: []string{"elsewhere"}}, []string{"/tmp/elsewhere.sock, outside its folder"}},
 		{"ends after the handshake", Spec{Args: []string{"gone"}}, []string{"exit status 4"}},
 		{
@@ -658,11 +658,11 @@ func TestStartFaults(t *testing.T) {
 		{"has a handshake that is too long", Spec{
 			Args:         []string{"long handshake"},
 			StartTimeout: time.Minute,
-		}, []string{"not a handshake"}},
-		{"floods before the handshake", Spec{Args: []string{"flood"}}, []string{"not a handshake"}},
+		}, []string{"invalid handshake"}},
+		{"floods before the handshake", Spec{Args: []string{"flood"}}, []string{"invalid handshake"}},
 		{"is not there", Spec{Path: filepath.Join(dir, "nothing")}, []string{"cannot find file"}},
-		{"is a folder", Spec{Path: dir}, []string{"is a folder"}},
-		{"is not executable", Spec{Path: plain}, []string{"not executable", "chmod +x"}},
+		{"is a folder", Spec{Path: dir}, []string{"cannot run folder"}},
+		{"is not executable", Spec{Path: plain}, []string{"cannot execute", "chmod +x"}},
 		{"was changed", Spec{SHA256: strings.Repeat("0", 64)}, []string{"has sha256", "nat-go plugins lock"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
