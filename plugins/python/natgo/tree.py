@@ -173,8 +173,8 @@ def _tree(rows: Sequence[Row], ids: Sequence[Any], numbers: Sequence[int]) -> Tr
         token[own], depth[own], end[path[same:]] = its[same:], np.arange(same, len(its)), n
         path, n = np.concatenate((path[:same], own)), n + len(own)
         places[row] = torch.from_numpy(path)
-    own = {row: places[row] for row in numbers}
-    return Tree(torch.from_numpy(token), torch.from_numpy(depth), torch.from_numpy(end), own, _terms(rows, ids, places, numbers))
+    by_row = {row: places[row] for row in numbers}
+    return Tree(torch.from_numpy(token), torch.from_numpy(depth), torch.from_numpy(end), by_row, _terms(rows, ids, places, numbers))
 
 
 def _terms(rows: Sequence[Row], ids: Sequence[Any], places: Dict[int, torch.Tensor], numbers: Sequence[int]) -> Terms:
