@@ -1,8 +1,10 @@
 package pi_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -70,6 +72,27 @@ func TestSession(t *testing.T) {
 		if diff := cmp.Diff(want, ex.ID+": "+sessiontest.Walks(ex)); diff != "" {
 			t.Error(diff)
 		}
+	}
+}
+
+// TestLongSession: a session's memory grows with its length, not with the square of it.
+func TestLongSession(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(header)
+	const n = 50_000
+	for i := range n {
+		parent := "null"
+		if i > 0 {
+			parent = fmt.Sprintf(`"%d"`, i-1)
+		}
+		fmt.Fprintf(&b, `{"id":"%d","parentId":%s,"type":"message","message":{"role":"user","content":"q"}}`+"\n", i, parent)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	sessiontest.Balanced(t, sessiontest.ReadText(t, pi.Factory(), "in.jsonl", b.String()))
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 10_000*n {
+		t.Errorf("%d entries allocate %d bytes", n, used)
 	}
 }
 

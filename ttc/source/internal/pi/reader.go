@@ -64,10 +64,33 @@ func (r *reader) file(ctx context.Context, s *session.Store, path string, limit 
 	return errors.Join(failed, err)
 }
 
-// given is a message in a context, and the entry that it comes from.
+// given is the last message of a context, and the entry that it comes from. Contexts share their beginnings: an entry
+// costs one link, however long its context is.
 type given struct {
-	entry string
-	ref   calls.Ref
+	before *given
+	entry  string
+	ref    calls.Ref
+}
+
+func (g *given) then(entry string, ref calls.Ref) *given { return &given{g, entry, ref} }
+
+// input lists the messages of a context.
+func (g *given) input() (refs []calls.Ref) {
+	for ; g != nil; g = g.before {
+		refs = append(refs, g.ref)
+	}
+	slices.Reverse(refs)
+	return refs
+}
+
+// from lists the messages of a context from that of an entry on, the last first: none if no message is of that entry.
+func (g *given) from(entry string) (kept []*given) {
+	for ; g != nil && entry != ""; g = g.before {
+		if kept = append(kept, g); g.entry == entry {
+			return kept
+		}
+	}
+	return nil
 }
 
 // sessions makes the session of the entries of a file.
@@ -82,8 +105,8 @@ func (r *reader) sessions(g session.Group) []*calls.Session {
 		}
 	}
 	s := g.Limits.New(id)
-	contexts := map[string][]given{} // after an entry
-	var last []given
+	contexts := map[string]*given{} // after an entry
+	var last *given
 	for _, part := range g.Parts {
 		entry := json.Raw(part.JSON)
 		id, before := session.Text(entry, "id"), last
@@ -92,7 +115,7 @@ func (r *reader) sessions(g session.Group) []*calls.Session {
 		if context, known := contexts[name]; known || ok && parent.Kind() == json.Null {
 			before = context
 		}
-		last = r.after(s, part, slices.Clip(before))
+		last = r.after(s, part, before)
 		contexts[id] = last
 		if s.TooLarge() {
 			break
@@ -108,7 +131,7 @@ const header = "session"
 var passedOver = []string{header, "model_change", "thinking_level_change", "label", "custom", "session_info"}
 
 // after returns the context after an entry, and adds the call if the entry is an answer.
-func (r *reader) after(s *calls.Session, part session.Kept, before []given) []given {
+func (r *reader) after(s *calls.Session, part session.Kept, before *given) *given {
 	entry := json.Raw(part.JSON)
 	id, m := session.Text(entry, "id"), calls.Message{}
 	switch typ := session.Text(entry, "type"); typ {
@@ -126,12 +149,13 @@ func (r *reader) after(s *calls.Session, part session.Kept, before []given) []gi
 	case "compaction", "branch_summary":
 		m.Message = chat.Message{Role: "user", Form: chat.Text, Text: session.Text(entry, "summary")}
 		if typ == "compaction" {
-			first := session.Text(entry, "firstKeptEntryId")
-			kept := slices.IndexFunc(before, func(g given) bool { return first != "" && g.entry == first })
-			if before = before[max(kept, 0):]; kept < 0 {
-				before = nil
+			kept := before.from(session.Text(entry, "firstKeptEntryId"))
+			s.Give(len(kept)) // which are linked anew
+			context := (*given)(nil).then(id, s.Message(m))
+			for _, g := range slices.Backward(kept) {
+				context = context.then(g.entry, g.ref)
 			}
-			return append([]given{{id, s.Message(m)}}, before...)
+			return context
 		}
 	default:
 		if !slices.Contains(passedOver, typ) {
@@ -139,11 +163,11 @@ func (r *reader) after(s *calls.Session, part session.Kept, before []given) []gi
 		}
 		return before
 	}
-	return append(before, given{id, s.Message(m)})
+	return before.then(id, s.Message(m))
 }
 
 // answer adds the call of an answer, and returns the context after it.
-func (r *reader) answer(s *calls.Session, part session.Kept, message json.Raw, before []given) []given {
+func (r *reader) answer(s *calls.Session, part session.Kept, message json.Raw, before *given) *given {
 	entry := json.Raw(part.JSON)
 	id, stop := session.Text(entry, "id"), session.Text(message, "stopReason")
 	if stop == "error" || stop == "aborted" { // which is not sent again
@@ -159,11 +183,9 @@ func (r *reader) answer(s *calls.Session, part session.Kept, message json.Raw, b
 		Time: session.Nanoseconds(session.Text(entry, "timestamp")), File: part.Path, Offset: part.Offset,
 		Gaps: ttc.RebuiltHistory | ttc.NoSystem | ttc.NoTools | (&exchange.Answer{Message: m}).Gap(),
 	}
-	for _, g := range before {
-		c.Input = append(c.Input, g.ref)
-	}
+	c.Input = before.input()
 	s.Add(c)
-	return append(before, given{id, s.Message(calls.Message{Message: m})})
+	return before.then(id, s.Message(calls.Message{Message: m}))
 }
 
 // said reads what a model said: texts, thoughts and calls.
