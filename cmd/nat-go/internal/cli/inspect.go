@@ -71,10 +71,7 @@ func listLogs(w io.Writer, asJSON bool) error {
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}
-	logs, err := inspect.FindLogs(home, os.Getenv)
-	if err != nil {
-		return exit.With(exit.Environment, err)
-	}
+	logs := inspect.FindLogs(home, os.Getenv)
 	if asJSON {
 		return json.NewEncoder(w).Encode(map[string]any{"logs": logs})
 	}

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -37,11 +38,14 @@ type Logs struct {
 	Files   int       `json:"files"`
 	First   time.Time `json:"first"` // when the oldest was changed last
 	Last    time.Time `json:"last"`
-	Next    string    `json:"next"` // a command
+	Next    string    `json:"next"`              // a command
+	Problem string    `json:"problem,omitempty"` // why some of the folder could not be listed
 }
 
-// FindLogs lists the logs of programs in their usual places below a home folder. It reads no file.
-func FindLogs(home string, env func(string) string) (found []Logs, err error) {
+// FindLogs lists the logs of programs in their usual places below a home folder. It reads no file. A folder that cannot
+// be listed is skipped and named.
+func FindLogs(home string, env func(string) string) []Logs {
+	found := []Logs{}
 	for _, p := range places {
 		dir := filepath.Join(home, p.dir)
 		if other := env(p.variable); p.variable != "" && other != "" {
@@ -52,24 +56,23 @@ func FindLogs(home string, env func(string) string) (found []Logs, err error) {
 		if logs.Next == "" {
 			logs.Next = "nat-go run " + dir
 		}
-		walked := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-			if err != nil || !e.Type().IsRegular() || filepath.Ext(path) != p.ext {
-				return err
+		_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+			if err == nil && e.Type().IsRegular() && filepath.Ext(path) == p.ext {
+				var info fs.FileInfo
+				if info, err = e.Info(); err == nil {
+					logs.add(info.ModTime().UTC())
+				}
 			}
-			info, err := e.Info()
-			if err == nil {
-				logs.add(info.ModTime().UTC())
+			if err != nil && !errors.Is(err, fs.ErrNotExist) { // a file may go while its folder is listed
+				logs.Problem = cmp.Or(logs.Problem, err.Error())
 			}
-			return err
+			return nil
 		})
-		if walked != nil && !errors.Is(walked, fs.ErrNotExist) {
-			err = errors.Join(err, walked)
-		}
-		if logs.Files > 0 {
+		if logs.Files > 0 || logs.Problem != "" {
 			found = append(found, logs)
 		}
 	}
-	return found, err
+	return found
 }
 
 func (l *Logs) add(changed time.Time) {
@@ -92,9 +95,18 @@ func ScreenLogs(w io.Writer, all []Logs) error {
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	var problems []string
 	for _, l := range all {
+		if l.Problem != "" {
+			problems = append(problems, fmt.Sprintf("cannot list all logs of %s: %s\n", l.Program, l.Problem))
+		}
+		if l.Files == 0 {
+			continue
+		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s to %s\t%s\n", l.Program, l.Dir, quantity(l.Files, "file"),
 			l.First.Format(time.DateOnly), l.Last.Format(time.DateOnly), l.Next)
 	}
-	return t.Flush()
+	err := t.Flush()
+	_, said := io.WriteString(w, strings.Join(problems, ""))
+	return errors.Join(err, said)
 }

@@ -31,10 +31,9 @@ func TestFindLogs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found, err := FindLogs(home, func(name string) string { return map[string]string{"CODEX_HOME": moved}[name] })
-	if err != nil {
-		t.Fatal(err)
-	}
+	variables := map[string]string{"CODEX_HOME": moved, "CLAUDE_CONFIG_DIR": ""}
+	env := func(name string) string { return variables[name] }
+	found := FindLogs(home, env)
 	var out bytes.Buffer
 	if err := ScreenLogs(&out, found); err != nil {
 		t.Fatal(err)
@@ -50,6 +49,12 @@ opencode HOME/.local/share/opencode 1 file 2026-05-07 to 2026-05-07 opencode exp
 	}
 	if diff := cmp.Diff(want, strings.Join(lines, "")); diff != "" {
 		t.Error(diff)
+	}
+	variables["CLAUDE_CONFIG_DIR"] = "a\x00b"
+	out.Reset()
+	if err := ScreenLogs(&out, FindLogs(home, env)); err != nil || !strings.Contains(out.String(), "sessions") ||
+		!strings.Contains(out.String(), "cannot list all logs of Claude Code: lstat a") {
+		t.Error(out.String(), err)
 	}
 	out.Reset()
 	if err := ScreenLogs(&out, nil); err != nil || !strings.HasPrefix(out.String(), "no logs of Claude Code (~/.claude") {
