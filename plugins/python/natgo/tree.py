@@ -84,20 +84,26 @@ class Tree:
     def padded(self, multiple: int, pad_id: int) -> "Tree":
         """With nodes at its end that attend to themselves alone, and that nothing attends to."""
         n, more = len(self.ids), -len(self.ids) % multiple
-        ends = torch.arange(n + 1, n + more + 1)
+        ends = torch.arange(n + 1, n + more + 1, device=self.ids.device)
         return replace(self, ids=torch.cat((self.ids, torch.full_like(ends, pad_id))), depth=torch.cat((self.depth, 0 * ends)), end=torch.cat((self.end, ends)))
 
 
 def pack(rows: Sequence[Row], tree_tokens: int, together: Optional[Sequence[Any]] = None) -> List[Tree]:
     """Trees of at most so many nodes, each row in one of them, in few nodes altogether.
 
-    Rows that have the same entry in together are in the same tree. They are not cut: those that don't fit are an error.
+    Rows that have the same entry in together are in the same tree. A row is never cut: one that doesn't fit is an error.
     """
+    if together is not None and len(together) != len(rows):
+        raise ValueError(f"together: expected an entry for each of {len(rows)} rows, got {len(together)}")
+    if not rows:
+        return []
     ids = [np.asarray(row.ids, dtype=np.int64) for row in rows]
     for number, row in enumerate(rows):
         trained = np.asarray(row.trained, dtype=bool)
         if len(trained) != len(ids[number]) or not len(trained) or trained[0]:
             raise ValueError(f"row {number}: has {len(ids[number])} tokens and {len(trained)} marks, or trains its first token, which nothing predicts")
+        if row.old is not None and len(row.old) != len(trained):
+            raise ValueError(f"row {number}: expected an old log-prob for each of {len(trained)} tokens, got {len(row.old)}")
     units: Dict[Any, List[int]] = {}
     for number in _walk(ids)[0]:
         units.setdefault(number if together is None else ("", together[number]), []).append(number)
@@ -192,9 +198,10 @@ _SINKS = "has attention sinks, which sdpa has no form for"
 _ORDER = "takes distances from the order of the tokens, not from their positions"
 # By what a model's type says of it, where no setting does.
 _TYPES = {
-    **dict.fromkeys(("bloom", "gpt_neo", "mpt", "reformer", "xlnet"), _ORDER),
+    **dict.fromkeys(("bloom", "cpmant", "gpt_neo", "mpt", "reformer", "xlnet"), _ORDER),
+    "rembert": "attends to later tokens",
     **dict.fromkeys(("deepseek_v4", "flint", "gpt_oss", "granite_swa", "granitemoe_swa", "hy_v4", "mimo_v2_flash", "openai_privacy_filter"), _SINKS),
-    **dict.fromkeys(("lfm2_moe", "rwkv"), _RECURRENT),
+    **dict.fromkeys(("lfm2_moe", "rwkv", "xlstm"), _RECURRENT),
 }
 # By settings that are neither 0 nor False.
 _SETTINGS = (

@@ -110,6 +110,11 @@ class Packs(unittest.TestCase):
             tree.pack([tree.Row([1], [False]), tree.Row([1, 2], [False] * 3)], 9)
         with self.assertRaisesRegex(ValueError, "trains its first token"):
             tree.pack([tree.Row([1, 2], [True, True])], 9)
+        with self.assertRaisesRegex(ValueError, "row 0: expected an old log-prob for each of 2 tokens, got 1"):
+            tree.pack([tree.Row([1, 2], [False, True], old=[-0.5])], 9)
+        with self.assertRaisesRegex(ValueError, "expected an entry for each of 1 rows, got 2"):
+            tree.pack([tree.Row([1, 2], [False, True])], 9, together=["a", "b"])
+        self.assertEqual(tree.pack([], 9), [])
 
     def test_terms_are_merged_only_where_they_are_at_one_place(self):
         rows = [tree.Row([1, 2, 3, 4], [False, True, True, True], 0.5), tree.Row([1, 2, 3, 5], [False, True, False, True], 2.0)]
@@ -216,11 +221,14 @@ CONFIGS = {
     "llama, dynamic": ("llama", {"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0}, "max_position_embeddings": 8}, "it has dynamic positions"),
     "phi3, longrope": ("phi3", {"rope_parameters": LONG_FACTORS, "original_max_position_embeddings": 8, "max_position_embeddings": 64}, "it has longrope positions"),
     "bloom": ("bloom", dict(hidden_size=32, n_layer=2, n_head=4), "takes distances from the order of the tokens"),
+    "cpmant": ("cpmant", {}, "takes distances from the order of the tokens"),
+    "rembert": ("rembert", {}, "it attends to later tokens"),
+    "xlstm": ("xlstm", {"num_heads": 4}, "it has recurrent or convolutional layers"),
     "llama with dropout": ("llama", {"attention_dropout": 0.1}, r"it has dropout, .* \(attention_dropout\)"),
     "qwen3_moe with a router loss": ("qwen3_moe", {**MOE, "output_router_logits": True}, "it has a router loss"),
 }
 # The models among those refused whose logits in a tree are others than in rows, in eager attention without dropout.
-DIFFER = {"mamba2", "llama, dynamic", "phi3, longrope"}
+DIFFER = {"cpmant", "rembert", "xlstm", "mamba2", "llama, dynamic", "phi3, longrope"}
 
 
 def tiny(kind, more, attention="sdpa"):
