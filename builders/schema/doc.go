@@ -19,8 +19,8 @@
 //	doc       one line for people
 //	example   a value for people to see, written as in YAML
 //	secret    "true": never shown (fields of type Secret are secret anyway)
-//	nullable  "true": null is allowed (it is for pointers anyway) and stands for absent
-//	scalar    "true" on a list: a single value stands for a list of one
+//	nullable  "true": null is allowed (it is for pointers anyway) and means absent
+//	scalar    "true" on a list: a single value is read as a list of one
 //	alias     other accepted names of the key, comma separated
 //	aka       names people write by mistake, answered with the right one
 //	was       settings of earlier versions that it has replaced, comma separated: key=value:what that is now

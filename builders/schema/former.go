@@ -48,7 +48,7 @@ func (s *Spec) Formerly(key string) *Field {
 	return nil
 }
 
-// former reads a setting that the field f has replaced, tells how to write it now, and returns that value: "" if the
+// former reads a setting that the field f has replaced, adds how to write it now, and returns that value: "" if the
 // setting said nothing. The earlier one is listed among those that f has replaced, the more it counts: rank.
 func (w *walker) former(f *Field, key, val *yaml.Node, ptr string) (now string, rank int) {
 	written, _ := w.doc.Written(val)

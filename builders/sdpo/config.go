@@ -40,7 +40,7 @@ type Match struct {
 	Class    string `yaml:"class" default:"tool_error" doc:"name of the error class"`
 }
 
-// Hints configures what the teacher is told.
+// Hints configures the teacher's hints.
 type Hints struct {
 	Allow    []string `yaml:"allow" default:"[knowable, hindsight]" validate:"dive,oneof=knowable hindsight" doc:"knowable: the model could have known it from schema, tool list, format, policy or what it had read; hindsight: known only from the environment or another rollout"`
 	Sources  []string `yaml:"sources" default:"[rules, schema, feedback]" validate:"dive,oneof=rules schema feedback success command" doc:"hint sources, asked in this order; the first answer wins. feedback repeats what the environment said, which is knowable where everything it names stands in the context already, otherwise hindsight"`

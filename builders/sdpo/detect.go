@@ -17,7 +17,7 @@ import (
 // sourceFlag is the rule for what a source says about a result outside its content.
 const sourceFlag = "source_flag"
 
-// detector tells results of failed calls from all others.
+// detector finds the results of failed calls.
 type detector struct {
 	classes   map[string]bool // of Detect.Results
 	silenced  map[string]bool // rules

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// hint is what the teacher is told at a site.
+// hint is the text that the teacher gets at a site.
 type hint struct {
 	text   string
 	source string

@@ -38,7 +38,7 @@ type failure struct {
 	repeated  bool // the previous call was the same and failed the same way
 }
 
-// nearMiss is a result that reads like a failure but isn't one, as far as the rules can tell.
+// nearMiss is a result that reads like a failure but isn't one by the rules.
 type nearMiss struct {
 	call
 	finding

@@ -27,7 +27,7 @@ func readsStored(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// withCopies does work with copies of those arguments that are in object storage, or stand for standard input.
+// withCopies does work with copies of those arguments that are in object storage, or mean standard input.
 func withCopies(cmd *cobra.Command, args []string, work func(args []string) error) (err error) {
 	c := &storedCopies{}
 	defer c.remove()

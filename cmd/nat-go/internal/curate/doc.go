@@ -11,7 +11,7 @@
 //     become neighbours, in memory up to the budget and through a temporary file beyond it. Resident are one byte per
 //     record and some twenty bytes an example. Rows are few and narrow, since with a row a rule and record the index is
 //     a fifth of a run's memory.
-//   - Arrival decides nothing but which of several equal records stands for them (the first). A sample is the smallest
+//   - Arrival decides nothing but which of several equal records is kept (the first). A sample is the smallest
 //     seeded hashes of the contents; a validation set the smallest seeded hashes of the connected components.
 //   - Contradictions go before copies. A record that another score's copy would stand for still testifies for its own
 //     score: the other way round, dropping it as a copy first would hide the contradiction.

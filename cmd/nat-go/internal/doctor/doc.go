@@ -2,7 +2,7 @@
 // compares ids and masks with those of our token rows, token by token.
 //
 // A trainer of text rows renders and tokenises them again, with its own idea of what is in the loss. Reading its source
-// only tells what one version did. So the trainer is consulted: its own classes, in the user's Python, with the user's
+// only shows what one version did. So the trainer is consulted: its own classes, in the user's Python, with the user's
 // settings and a model of a few weights (ask_trl.py). The script gets rows and settings on standard input and answers
 // in JSON lines; its time and output are bounded, and it has no network (HF_HUB_OFFLINE) and a small environment
 // without credentials.

@@ -233,7 +233,7 @@ func (r *run) weigh(w *teacher.Work, c *config.Teacher, tok *tokenizer.Tokenizer
 	return program.Close, nil
 }
 
-// warnUntaught says how many rollouts go on without the teacher's columns, and why.
+// warnUntaught says how many rollouts have no teacher's columns, and why.
 func (r *run) warnUntaught(g *teacher.Taught) {
 	if g == nil {
 		return

@@ -38,7 +38,7 @@ func SayPassedOver(passed []PassedOver, read int) string {
 		quantity(len(passed), "file"), len(passed)+read, strings.Join(parts, ", "))
 }
 
-// mostHeads is how many files are examined to tell how they are read. The others are taken for what those are.
+// mostHeads is how many files are examined to find how they are read. The others are assumed to be alike.
 const mostHeads = 10_000
 
 // chooser decides how to read files.

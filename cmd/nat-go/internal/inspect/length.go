@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// bytesPerToken is how much text a token stands for at least, in prose, code and JSON under the tokenizers of today: an
+// bytesPerToken is the least text of a token, in prose, code and JSON under the tokenizers of today: an
 // estimate made with it is rather too high, and the max_length that it suggests carries every row.
 const bytesPerToken = 3
 

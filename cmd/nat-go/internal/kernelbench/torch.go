@@ -17,7 +17,7 @@ import (
 var torchScript string
 
 // torch is a Python process that computes the same losses on request, with eager torch or with the fastest of several
-// forms that torch.compile fuses, so that its rounds can be interleaved with ours. Its allocator is told to keep
+// forms that torch.compile fuses, so that its rounds can be interleaved with ours. Its allocator is set to keep
 // memory: by default most of torch's time goes into page faults, which would flatter us.
 type torch struct {
 	cmd     *exec.Cmd

@@ -163,7 +163,7 @@ func (b *Builder) Group() *Group { return &b.group }
 // behind for each time it does, which the texts in it keep: five times the memory of a large group's texts.
 const textChunk = 4 << 20
 
-// intern returns the index of the text that c stands for. Candidates' texts are looked up by position, without touching
+// intern returns the index of the text of c. Candidates' texts are looked up by position, without touching
 // the text: a turn of eight candidates makes up to 28 pairs of the same eight texts.
 func (b *Builder) intern(c *builders.Content) (int32, error) {
 	var seen *int32

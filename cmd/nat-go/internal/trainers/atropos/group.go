@@ -10,7 +10,7 @@ import (
 // ignored is the mask of a token that is not trained.
 const ignored = -100
 
-// lowest stands for a log-prob of minus infinity, as in vLLM; the server can't pass infinities on.
+// lowest replaces a log-prob of minus infinity, as in vLLM; the server can't pass infinities on.
 const lowest = -9999
 
 // noLogProb is Atropos's log-prob for masked positions.

@@ -9,7 +9,7 @@
 //     how the job of a submission is found again when the answer to "create the job" is lost.
 //   - A job is created by one POST. NAT's client repeats it after a lost answer and makes two jobs.
 //   - What fails is reported: a token that is refused, a data set that could not be registered, a missing output model
-//     when deployment was asked for. NAT goes on, and reports success at the end.
+//     when deployment was asked for. NAT continues, and reports success at the end.
 //   - 409 means "exists" and is not asked three times.
 //   - An empty token sends no Authorization header; every host can have a token of its own.
 //   - training_type sft takes demonstration rows and sends no dpo block; preference rows are refused. lora can carry

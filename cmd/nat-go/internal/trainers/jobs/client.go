@@ -388,7 +388,7 @@ func (c *Client) verdict(j *Job) error {
 	}
 }
 
-// Cancel asks for the job to be ended. The journal records that before the service is told.
+// Cancel asks for the job to be ended. The journal records that before the request is sent.
 func (c *Client) Cancel(ctx context.Context, j *Job) error {
 	if j.Phase == Done {
 		return exit.Failedf("job %s has ended already: %s", j.Ref.ID, j.Status.State)
