@@ -46,7 +46,7 @@ type test struct {
 	output []string
 }
 
-// watch shows events until there are no more.
+// watch shows events to the end.
 func (s *screen) watch(events <-chan event) {
 	every := 10 * time.Second
 	if s.terminal {

@@ -433,7 +433,7 @@ func (s *Spec) Nearest(key string) string {
 	return ""
 }
 
-// defaultText writes a default the way it would stand in YAML; "" if there is none.
+// defaultText writes a default the way it would stand in YAML, or "" without one.
 func (s *Spec) defaultText() string {
 	if s.Default == nil || s.Secret {
 		return ""

@@ -163,7 +163,7 @@ func (s *Spec) lookup(n *yaml.Node, keys []string) (value, key *yaml.Node) {
 }
 
 // failed says what a failed rule requires and how to fix it. base is the struct's pointer, value the node that broke
-// the rule; nil: there is none.
+// the rule, or nil without one.
 func (s *Spec) failed(
 	doc *yamldoc.Document, e validator.FieldError, base string, keys []string, value *yaml.Node,
 ) finding.Finding {

@@ -19,7 +19,7 @@ func NewSecret(text string) Secret { return Secret{secret.New(text)} }
 // Reveal returns the text, for the one place that needs it.
 func (s Secret) Reveal() string { return s.text.Reveal() }
 
-// IsZero reports whether there is no text.
+// IsZero reports whether the text is empty.
 func (s Secret) IsZero() bool { return s.text.IsZero() }
 
 // String hides the text.

@@ -65,7 +65,7 @@ func (s *Spec) limits() string {
 	return ""
 }
 
-// DefaultText returns the default as it would stand in YAML on one line; "" if there is none.
+// DefaultText returns the default as it would stand in YAML on one line, or "" without one.
 func (s *Spec) DefaultText() string {
 	if s.Default == nil || s.Secret {
 		return ""

@@ -30,7 +30,7 @@ type source interface {
 }
 
 // hintFor asks the sources in order; the first answer wins. If one fails, the next is asked; if none answers, that
-// failure is the reason there is no hint.
+// failure is the reason for the missing hint.
 func (b *Builder) hintFor(ctx context.Context, s *site, siblings *siblings) (h hint, why ledger.Reason, detail string) {
 	why = NoHint
 	failure := ""

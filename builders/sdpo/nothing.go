@@ -45,7 +45,7 @@ func (n *NearMisses) Add(d *ledger.Drop) {
 }
 
 // Remarks says what a person should know about a run of this builder: that no failed call was found, with what was
-// looked for and the nearest misses; or that calls could not be checked because there was no list of tools. counters
+// looked for and the nearest misses; or that calls could not be checked for want of a list of tools. counters
 // are the builder's.
 func Remarks(c *Config, counters map[string]int64, near *NearMisses) []string {
 	var out []string

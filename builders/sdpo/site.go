@@ -229,7 +229,7 @@ type site struct {
 	at     int // position of the target turn on the walk
 }
 
-// locate finds the target turn of a failure, or returns the reason there is none.
+// locate finds the target turn of a failure, or returns the reason for its absence.
 func (t *trace) locate(f *failure, target builders.Target) (s site, why ledger.Reason) {
 	s = site{trace: t, failure: f, target: target, at: f.turn}
 	if target == builders.NextTurn {

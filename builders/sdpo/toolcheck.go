@@ -213,7 +213,7 @@ func parameters(tool *chat.Tool) json.Raw {
 	return nil
 }
 
-// compile returns nil if there is no schema or it is unusable: it comes with the data and is not trusted. Nothing is
+// compile returns nil for a missing or unusable schema: it comes with the data and is not trusted. Nothing is
 // loaded from elsewhere.
 func compile(schema json.Raw) *jsonschema.Schema {
 	if schema == nil || len(schema) > 1<<20 || !moderate(schema) {

@@ -154,7 +154,7 @@ func (r Raw) Members() iter.Seq2[Raw, Raw] {
 	}
 }
 
-// Elements iterates over an array's elements. Any other value has no elements.
+// Elements iterates over an array's elements. Any other value is empty.
 func (r Raw) Elements() iter.Seq[Raw] {
 	return func(yield func(Raw) bool) {
 		c := r.Cursor()

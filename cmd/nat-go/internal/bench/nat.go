@@ -21,7 +21,7 @@ var natScript []byte
 // nvidia-nat-nemo-customizer); without it python3 is tried.
 const PythonVariable = "NATGO_NAT_PYTHON"
 
-// Python returns a Python with NAT installed; empty if there is none, with the reason.
+// Python returns a Python with NAT installed, or "" without one, with the reason.
 func Python(ctx context.Context) (python, why string) {
 	named := os.Getenv(PythonVariable)
 	python = cmp.Or(named, "python3")

@@ -21,7 +21,7 @@ const maxLine = 128 << 20
 
 // Answerer answers requests: a Render, a Mask or Tokens.
 type Answerer interface {
-	// answer appends the members of the answer to one line, without "ok". The error says why there is no answer.
+	// answer appends the members of the answer to one line, without "ok". The error says why the answer is missing.
 	answer(dst, line []byte) ([]byte, error)
 }
 
@@ -96,7 +96,7 @@ type invalid struct{ error }
 
 func (e invalid) Unwrap() error { return e.error }
 
-// appendRefusal appends an answer that says why there is none, up to its last brace; placed makes it name a place.
+// appendRefusal appends an answer that says why it is missing, up to its last brace; placed makes it name a place.
 func appendRefusal(dst []byte, err error, placed bool) []byte {
 	code, text, line, column := "bad_request", err.Error(), 0, 0
 	var t *template.Error

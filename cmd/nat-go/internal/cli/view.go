@@ -165,7 +165,7 @@ func exportView(ctx context.Context, out io.Writer, run *view.Run, path string, 
 	return nil
 }
 
-// openView opens a run by its record log, or rows if there is none.
+// openView opens a run by its record log, or else by its rows.
 func openView(path, cache, tokenizerPath string, shown *progress) (*view.Run, error) {
 	var run *view.Run
 	p, err := findRun(path)

@@ -124,14 +124,14 @@ func (c *Config) Selected() []Block {
 	})
 }
 
-// Trainer returns the trainer that finetuning names; nil if there is none.
+// Trainer returns the trainer that finetuning names, or nil without one.
 func (c *Config) Trainer() *Block { return find(c.Trainers, c.Finetuning.Trainer) }
 
 // filesAdapter names what happens without an adapter, unless an entry of trainer_adapters has this name: the data set
 // is written as files.
 const filesAdapter = "files"
 
-// Adapter returns the trainer adapter that finetuning names; nil if there is none, which means files.
+// Adapter returns the trainer adapter that finetuning names, or nil without one, which means files.
 func (c *Config) Adapter() *Block { return find(c.Adapters, c.Finetuning.TrainerAdapter) }
 
 func find(blocks []Block, name string) *Block {

@@ -91,7 +91,7 @@ var reference = regexp.MustCompile(`\$\$\{|\$\{([^:{}$]+)(?::-([^}]*))?\}|\$\{[^
 var natReference = regexp.MustCompile(`\$\{([^:}]+)(?::-([^}]*))?\}`)
 
 // Expand replaces the references in a text that was a scalar of a configuration, as kept in a run folder's config.yml.
-// ok is false if a variable is not set and has no default.
+// ok is false if a variable without a default is not set.
 func Expand(written string, getenv func(string) (string, bool)) (text string, ok bool) {
 	ok = true
 	text, fits := replaceReferences(reference, written, maxExpanded, func(ref, name, fallback string) string {

@@ -53,7 +53,7 @@ func (d *Index) sort() {
 }
 
 // Index collects what is to be decided on, one entry per record. It holds the decisions so far and a projection of the
-// entries for each rule; a rule that is off has none.
+// entries for each rule; a rule that is off has 0.
 type Index struct {
 	rules   Rules
 	tmp     string

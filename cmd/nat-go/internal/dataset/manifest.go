@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Log returns the run's record log; empty if there is none.
+// Log returns the run's record log, or "" without one.
 func (p *Place) Log() string {
 	if p.Run == "" || !runfolder.Has(p.Run.Decisions()) {
 		return ""
@@ -43,7 +43,7 @@ func (p *Place) Decisions() (*curate.Decisions, error) {
 	return d, nil
 }
 
-// Manifest returns the run's manifest; nil if there is none.
+// Manifest returns the run's manifest, or nil without one.
 func (p *Place) Manifest() (*runfolder.Manifest, error) {
 	if p.Run == "" {
 		return nil, nil
@@ -55,7 +55,7 @@ func (p *Place) Manifest() (*runfolder.Manifest, error) {
 	return m, err
 }
 
-// RowOptions returns the options the run wrote its rows with; the zero value if there is no manifest.
+// RowOptions returns the options the run wrote its rows with; the zero value without a manifest.
 func (p *Place) RowOptions() (rows.Options, error) {
 	m, err := p.Manifest()
 	if m == nil {

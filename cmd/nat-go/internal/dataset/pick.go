@@ -136,7 +136,7 @@ func PickRows(format rows.Format, file RowFile, skip, limit int64, f func(n int6
 	return err
 }
 
-// originOf finds the origin of a row in rows.jsonl; nil if it has none.
+// originOf finds the origin of a row in rows.jsonl, or nil without one.
 func originOf(f FormatFolder, file string, row int64) (*Origin, error) {
 	if f.Origins == "" {
 		return nil, nil

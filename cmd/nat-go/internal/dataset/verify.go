@@ -22,7 +22,7 @@ import (
 type Report struct {
 	Files    []Verified `json:"files"`
 	Findings []Finding  `json:"findings"`
-	// Batches and TokenRows were checked with the tokenizer; 0 if there are none.
+	// Batches and TokenRows were checked with the tokenizer, or 0 without any.
 	Batches   int64 `json:"batches,omitempty"`
 	TokenRows int64 `json:"token_rows,omitempty"`
 	// Contexts are those of the turns that text rows train, by format.
@@ -61,7 +61,7 @@ const listedFindings = 20
 
 // Verify re-reads a data set from its files alone: every row is valid in its format, each file has one shape, nothing
 // is shared between training and validation, and rows.jsonl and the manifest agree with what is there. manifest lists
-// the files as the run wrote them; nil if there is no manifest. tmp is a folder for temporary files.
+// the files as the run wrote them; nil without a manifest. tmp is a folder for temporary files.
 func Verify(p *Place, manifest []runfolder.Written, tmp string) (*Report, error) {
 	v := &verifier{report: &Report{Files: []Verified{}, Findings: []Finding{}}, more: map[string]int{}, tmp: tmp}
 	if o, err := p.RowOptions(); err == nil {

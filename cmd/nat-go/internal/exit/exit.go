@@ -35,7 +35,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // With returns err with an exit code.
 func With(code int, err error) error { return &Error{Code: code, Err: err} }
 
-// Default is With for an error that has no exit code yet; of none it makes none.
+// Default is With for an error without an exit code; of nil it makes nil.
 func Default(code int, err error) error {
 	if err == nil || errors.As(err, new(*Error)) {
 		return err

@@ -76,7 +76,7 @@ func (r *run) decided(t *tokens, salt string) (*runfolder.Decided, error) {
 }
 
 // program identifies this program: its version and, if it was built without one, the linker's build id, which differs
-// for different content. Its content is hashed only if there is no such id, because it is large.
+// for different content. Its content is hashed only without such an id, because it is large.
 func (p *plan) program(self string) (string, error) {
 	if v := Version(); v != unversioned || self == "" {
 		return v, nil

@@ -31,7 +31,7 @@ type reader struct {
 	inputs []source.Input
 }
 
-// reading is an example, or why there are no more: io.EOF at the end.
+// reading is an example, or the reason for the end: io.EOF.
 type reading struct {
 	example *ttc.Example
 	at      source.Cursor

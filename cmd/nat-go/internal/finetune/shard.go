@@ -309,7 +309,7 @@ func (s *shard) addSpilled(ctx context.Context, index *group.Index, from int) er
 	return exit.With(exit.Environment, err)
 }
 
-// openOrder opens the file that says where the groups of the log begin, after that many of them; nil: there is none.
+// openOrder opens the file that says where the groups of the log begin, after that many of them, or nil without one.
 func (p *plan) openOrder(groups int64) (*shards.Order, error) {
 	if p.shard == nil || p.shard.stage != shards.Group {
 		return nil, nil

@@ -189,7 +189,7 @@ func (k *check) readAs(ctx context.Context, b *config.Block, file string) string
 	return "write " + strings.Join(parts, ", ")
 }
 
-// keySettings returns the settings that name keys which may mean what the source wants; empty if it has none such.
+// keySettings returns the settings that name keys which may mean what the source wants, or nothing.
 func keySettings(b *config.Block, like [][2]string) string {
 	if b.Spec == nil {
 		return ""

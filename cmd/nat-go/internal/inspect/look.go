@@ -79,7 +79,7 @@ type Report struct {
 	Tried    int              `json:"tried_examples,omitempty"` // examples that builders were tried on, if not all
 	Builders []Yield          `json:"builders"`
 
-	// Sizes are the conversations' lengths in tokens, estimated from their texts; nil: there are none.
+	// Sizes are the conversations' lengths in tokens, estimated from their texts, or nil without any.
 	Sizes *collator.Sizes `json:"estimated_sizes,omitempty"`
 
 	Tokenizers []string  `json:"tokenizers,omitempty"` // folders of those available locally

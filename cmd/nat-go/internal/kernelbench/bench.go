@@ -514,7 +514,7 @@ func spread(threads, n int, f func(i int)) func() error {
 	}
 }
 
-// probe holds the floors of a path; the functions are nil if there are none.
+// probe holds the floors of a path; the functions are nil without any.
 type probe struct {
 	read func(s, t []float32)
 	fma  func(n int) // n vector instructions

@@ -52,7 +52,7 @@ type File struct {
 	changes int
 }
 
-// Read reads a marks file. The error wraps fs.ErrNotExist if there is none; the returned file is then empty.
+// Read reads a marks file. The error wraps fs.ErrNotExist if it is missing; the returned file is then empty.
 func Read(path string) (*File, error) {
 	m := &File{path: path, byKey: map[string]Mark{}}
 	text, err := durable.ReadFile(path, maxBytes)

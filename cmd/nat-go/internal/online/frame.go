@@ -23,7 +23,7 @@ const (
 	Failed      = "failed"       // the batch couldn't be made
 )
 
-// Error is why there is no batch.
+// Error says why the batch is missing.
 type Error struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`

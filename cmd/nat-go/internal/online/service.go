@@ -109,13 +109,13 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 }
 
-// received is a frame, or why there is none.
+// received is a frame, or the reason for its absence.
 type received struct {
 	frame []byte
 	err   error
 }
 
-// receive reads frames until there are no more. A blocked read ends with the input.
+// receive reads frames to the end. A blocked read ends with the input.
 func receive(ctx context.Context, in io.Reader, limit int64, frames chan<- received) {
 	for {
 		frame, err := readFrame(in, limit)

@@ -192,7 +192,7 @@ func raw[B ~[]byte](c *codec, b *B) {
 	}
 }
 
-// list returns the entries of a list to write, or room for those that are read: nil if there are none.
+// list returns the entries of a list to write, or room for those that are read, or nil without any.
 func list[E any](c *codec, all *[]E) []E {
 	if n := length[E](c, len(*all)); c.reading {
 		*all = nil

@@ -47,7 +47,7 @@ type text struct {
 	hash    Hash  // filled by hashTexts
 }
 
-// sides are a record's passages as indices of texts; -1 if the kind has none.
+// sides are a record's passages as indices of texts, or -1.
 type sides struct{ prompt, chosen, rejected, messages int32 }
 
 // Builder collects the records of a group for the log, one group after another. It keeps each distinct text once.
@@ -234,7 +234,7 @@ func (ts texts) fill(r *builders.Resolved, s sides) {
 	ts.set(&r.Messages, s.messages)
 }
 
-// set makes p the passage of a text; empty if there is none.
+// set makes p the passage of a text, or "" without one.
 func (ts texts) set(p *builders.Passage, i int32) {
 	if i < 0 {
 		*p = builders.Passage{}

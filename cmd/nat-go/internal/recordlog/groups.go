@@ -28,7 +28,7 @@ func Groups(dir string) iter.Seq2[*Group, error] {
 }
 
 // groupsAhead is how many groups are read ahead; aheadBytes is how much memory they take in all: a larger group is read
-// when there is no other.
+// without another.
 const (
 	groupsAhead = 16
 	aheadBytes  = 32 << 20

@@ -55,7 +55,7 @@ func (g *Group) hashTexts() {
 	}
 }
 
-// hashOf returns the hash of a text; zero if there is none.
+// hashOf returns the hash of a text, or zero without one.
 func (g *Group) hashOf(text int32) (h Hash) {
 	if text >= 0 {
 		h = g.texts[text].hash

@@ -84,7 +84,7 @@ type Part struct {
 	sum    *xxh3.Hasher
 }
 
-// Next adds the next group; io.EOF: there is none.
+// Next adds the next group, or returns io.EOF at the end.
 func (p *Part) Next() error {
 	head, err := p.in.Peek(frameHead)
 	if errors.Is(err, io.EOF) && len(head) == 0 {

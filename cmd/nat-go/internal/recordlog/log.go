@@ -138,7 +138,7 @@ func Create(dir string) (*Writer, error) {
 	return w, nil
 }
 
-// Remove removes a log that has no commit.
+// Remove removes a log without a commit.
 func Remove(dir string) error {
 	err := os.Remove(filepath.Join(dir, LogName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -204,7 +204,7 @@ func openCommitted(dir string) (*os.File, Commit, error) {
 	return f, c, nil
 }
 
-// ReadCommit returns the last commit of the log in dir. The error wraps fs.ErrNotExist if there is none.
+// ReadCommit returns the last commit of the log in dir. The error wraps fs.ErrNotExist if it is missing.
 func ReadCommit(dir string) (Commit, error) {
 	var c Commit
 	b, err := durable.ReadFile(filepath.Join(dir, CommitName), maxCommit)

@@ -68,7 +68,7 @@ func (b *Builder) ofCandidates(r builders.Record) bool {
 	return true
 }
 
-// candidate returns the candidate that a reference names; nil if there is none.
+// candidate returns the candidate that a reference names, or nil without one.
 func (b *Builder) candidate(r *builders.Ref) *ttc.Candidate {
 	if r.Example < 0 || r.Example >= len(b.source.Examples) {
 		return nil

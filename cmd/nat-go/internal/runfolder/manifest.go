@@ -180,7 +180,7 @@ type Batches struct {
 // maxValues bounds a manifest's memory: an empty object in a list is two bytes on disk and fifty in memory.
 const maxValues = 4 << 20
 
-// ReadManifest reads the manifest. The error wraps fs.ErrNotExist if there is none.
+// ReadManifest reads the manifest. The error wraps fs.ErrNotExist if it is missing.
 func (f Folder) ReadManifest() (*Manifest, error) {
 	text, err := read(f.Manifest())
 	if err != nil {

@@ -69,7 +69,7 @@ func (o *Order) Sync() error {
 	return o.file.Sync()
 }
 
-// Close closes the file. It does nothing if there is none.
+// Close closes the file. Without one it does nothing.
 func (o *Order) Close() {
 	if o != nil {
 		o.file.Close()

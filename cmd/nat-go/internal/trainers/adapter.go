@@ -55,7 +55,7 @@ type Deployer interface {
 // Tailer is an adapter that can show what the trainer prints.
 type Tailer interface {
 	// Tail returns the next piece of output from a byte offset on, in whole lines unless the job has ended, and the
-	// offset after it. An empty text means that there is none yet.
+	// offset after it. The text is empty before the first.
 	Tail(ctx context.Context, job JobRef, from int64) (text []byte, next int64, err error)
 }
 
@@ -130,7 +130,7 @@ const (
 	Validation = "validation"
 )
 
-// File returns the path of the file with a kind of record on a side of the split; empty: there is none.
+// File returns the path of the file with a kind of record on a side of the split, or "" without one.
 func (f Format) File(kind, split string) string {
 	for _, x := range f.Files {
 		if x.Kind == kind && x.Split == split {

@@ -23,7 +23,7 @@ func foreign(list json.Raw) ([]chat.Message, bool) {
 	return nil, false
 }
 
-// isItem reports whether an element is an item of the Responses API that is no message.
+// isItem reports whether an element is an item of the Responses API other than a message.
 func isItem(m json.Raw) bool {
 	_, role := m.Get("role")
 	typ, _ := m.Get("type")

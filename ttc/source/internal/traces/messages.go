@@ -710,7 +710,7 @@ func fidelity(nodes []ttc.Node) ttc.Fidelity {
 	return f
 }
 
-// isReason reports whether the text in place of a reward says why there is none: it is under a name that Harbor uses
+// isReason reports whether the text in place of a reward says why it is missing: it is under a name that Harbor uses
 // for both.
 func (s *Source) isReason(raw json.Raw) bool {
 	_, isNumber := source.Number(raw)

@@ -22,7 +22,7 @@ import (
 // maxLine is the length of the longest line of rows or of the batches' index.
 const maxLine = 256 << 20
 
-// each calls do with every group of a data set, in order, or with the reason there is none. Groups are made one at a
+// each calls do with every group of a data set, in order, or with the reason for its absence. Groups are made one at a
 // time.
 func each(data trainers.DataSet, do func(*Group, *fault) error) error {
 	var lines []batchLine

@@ -72,7 +72,7 @@ func (j *Job) State() trainers.State {
 	}
 }
 
-// Load reads the job of a run folder. If there is none, the error is fs.ErrNotExist.
+// Load reads the job of a run folder. Without one, the error is fs.ErrNotExist.
 func Load(dir runfolder.Folder) (*Job, error) {
 	path := dir.Job()
 	b, err := durable.ReadFile(path, maxBytes)
