@@ -45,7 +45,7 @@ type tileSet struct {
 	evenH   float64 // unit of |D| in the even table, in log2 of odds
 
 	gradTab     func(*table) unsafe.Pointer
-	gradH       float64                     // 0: the table's own
+	gradH       float64                     // 0 means the table's own
 	evenGradTab func(*table) unsafe.Pointer // or of keptEven
 	evenGradH   float64
 }

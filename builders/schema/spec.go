@@ -44,7 +44,7 @@ type Spec struct {
 	Example  string // a value to show to people, as it would stand in YAML
 	Nullable bool
 	Secret   bool
-	Default  any // as returned by Value; nil: none
+	Default  any // as returned by Value; nil means none
 	Enum     []string
 	Min, Max *Bound
 	MinLen   *int // characters of a String, entries of a List or Map
@@ -52,7 +52,7 @@ type Spec struct {
 	Pattern  *regexp.Regexp
 	Fields   []Field // of an Object, in order
 	Open     bool    // for an Object: unknown keys are accepted
-	Elem     *Spec   // for a List or Map; nil: anything
+	Elem     *Spec   // for a List or Map; nil means anything
 	Single   bool    // for a List: a single value stands for a list of one
 	OneOf    []*Spec // of a Union
 

@@ -71,7 +71,7 @@ type reply struct {
 // stored is a line of the answers file.
 type stored struct {
 	Input  string  `json:"input"`          // the question's id
-	Hint   *string `json:"hint,omitempty"` // nil: no hint is wanted
+	Hint   *string `json:"hint,omitempty"` // nil means no hint is wanted
 	Kind   string  `json:"kind,omitempty"`
 	Failed string  `json:"failed,omitempty"` // why there is no answer
 }

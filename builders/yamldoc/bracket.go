@@ -14,7 +14,7 @@ type open struct {
 var closes = map[byte]byte{'{': '}', '[': ']'}
 
 // unclosed finds the bracket or quote that was open where the library gave up, or that is closed by the wrong kind: the
-// library only notices what follows, possibly lines later. nil: there is none, or the text looks fine.
+// library only notices what follows, possibly lines later. nil means there is none, or the text looks fine.
 func unclosed(text []byte, end int) *open {
 	var stack []open
 	for i := 0; i < min(end+1, len(text)); i++ {
@@ -59,7 +59,7 @@ func begins(text []byte, i int) bool {
 	return i == 0 || bytes.IndexByte([]byte(" \n\t{[,:"), text[i-1]) >= 0
 }
 
-// quoted returns the length of a quoted text; 0: it doesn't end.
+// quoted returns the length of a quoted text; 0 means it doesn't end.
 func quoted(text []byte) int {
 	for i := 1; i < len(text); i++ {
 		switch {

@@ -187,7 +187,7 @@ type grid struct {
 	name    string
 	side    *Tokens
 	trained []bool
-	yours   []float64 // nil: not given
+	yours   []float64 // nil means not given
 	ours    []float64
 	at      [][]float64 // the term computed from logits at other positions
 }

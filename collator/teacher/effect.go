@@ -23,7 +23,7 @@ const (
 // in. Rows end at the last target.
 type Probed struct {
 	Student, Teacher []int32
-	Control          []int32 // nil: no control
+	Control          []int32 // nil means no control
 	Targets          []int   // positions in Student of the target tokens, ascending, none of them 0
 	Direction        Direction
 }

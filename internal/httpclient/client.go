@@ -110,7 +110,7 @@ type Request struct {
 	Path   string // "/v1/jobs", appended to the base as it is; or a whole URL supplied by the service
 	Query  url.Values
 	Header http.Header
-	Body   Body // nil: none
+	Body   Body // nil means none
 	Accept string
 
 	Anonymous bool  // send no bearer token, even if there is one; may be redirected to another host

@@ -35,7 +35,7 @@ type upload interface {
 // Info identifies an object's state.
 type Info struct {
 	Size    int64
-	ModTime time.Time // zero: unknown
+	ModTime time.Time // zero means unknown
 	ETag    string    // of its content; empty if unknown
 }
 

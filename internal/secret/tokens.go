@@ -33,7 +33,7 @@ type token struct {
 	class   string
 	hints   []string // in lower case, at least three bytes each: every text that matches contains one, in any case
 	pattern string   // its first group that matches is the token
-	// minimum entropy per character; 0: it has to look random, as a value does whose name sounds secret
+	// minimum entropy per character; 0 means it has to look random, as a value does whose name sounds secret
 	bits   float64
 	run    int  // the token begins with a hint, and has at least so many bytes
 	before int  // the token has at least so many bytes before a hint

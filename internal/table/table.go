@@ -35,7 +35,7 @@ type Reader struct {
 	left    int64 // bytes that rows may still have
 	pages   inflater
 	schema  *parquet.Schema    // of the rows that are returned
-	convert parquet.Conversion // nil: the file's
+	convert parquet.Conversion // nil means the file's
 }
 
 // Open opens a file.

@@ -89,7 +89,7 @@ func ReadHead(ctx context.Context, path string) (*source.Head, error) {
 }
 
 // Choose asks the sources how they would read an input of which they are shown the head. only names the single source
-// to ask; empty: all of them.
+// to ask; empty means all of them.
 func Choose(all []source.Factory, only string, h *source.Head) (*Found, error) {
 	return detect.Choose(all, only, h)
 }

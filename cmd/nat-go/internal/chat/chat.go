@@ -150,7 +150,7 @@ type request struct {
 	messages []pyvalue.Value
 	tools    pyvalue.Value
 	open     bool          // add_generation_prompt
-	kwargs   *pyvalue.Dict // nil: none
+	kwargs   *pyvalue.Dict // nil means none
 }
 
 func parseRequest(line []byte) (q request, err error) {

@@ -21,7 +21,7 @@ type progress struct {
 	mu    sync.Mutex // an upload reports from the goroutine that sends it
 	w     io.Writer
 	now   func() time.Time
-	width func() int // columns of the terminal, which may change; 0: not a terminal
+	width func() int // columns of the terminal, which may change; 0 means not a terminal
 	quiet bool
 	last  time.Time
 	asked time.Time // when the system was last asked for the width
@@ -86,7 +86,7 @@ const (
 //
 //	build  [######------]  50 %  44.0 of 88.0 MiB  12.3 MiB/s  3s left  1000 examples, 84000 records
 //
-// in at most this many columns (0: any number, and no bar): what matters least is left out first.
+// in at most this many columns (0 means any number, and no bar): what matters least is left out first.
 func (p *progress) line(s finetune.Progress, now time.Time, most int) string {
 	if s.Text != "" {
 		return s.Text

@@ -38,7 +38,7 @@ often one was interrupted.`,
 type copied struct {
 	dir    shards.Folder
 	plan   *shards.Plan   // nil unless dir is a copy
-	remote *shards.Remote // what dir is a copy of; nil: it is not a copy
+	remote *shards.Remote // what dir is a copy of; nil means it is not a copy
 }
 
 // copyPlan copies a plan in object storage to a folder below work.

@@ -315,7 +315,7 @@ func (m *builderMetrics) add(g *recordlog.Group, builder string) {
 	}
 }
 
-// counter returns where one of the builder's counters is added up; nil: nowhere.
+// counter returns where one of the builder's counters is added up; nil means nowhere.
 func (m *builderMetrics) counter(name string) *int64 {
 	switch name {
 	case "total_examples":

@@ -35,8 +35,8 @@ type Config struct {
 type Types struct {
 	Sources, Builders, Trainers, Adapters map[string]Component
 
-	Formats   []string                 // row formats; nil: not checked
-	HasPlugin func(plugin string) bool // plugins found other than through the plugins section; nil: none
+	Formats   []string                 // row formats; nil means not checked
+	HasPlugin func(plugin string) bool // plugins found other than through the plugins section; nil means none
 }
 
 // Component is a type of component.
@@ -53,7 +53,7 @@ type Options struct {
 	Compat    bool // --compat nat: unknown keys of components warn, unset variables are empty
 	Overrides []Override
 	Run       bool                             // the config is about to be run: fine-tuning must be enabled
-	Getenv    func(name string) (string, bool) // nil: the process's environment
+	Getenv    func(name string) (string, bool) // nil means the process's environment
 	Secrets   *secret.Values                   // receives every value that must not be shown; may be nil
 }
 

@@ -66,7 +66,7 @@ type Index struct {
 
 	units   *extsort.Sorter // see unitRow
 	unit    [unitWidth]byte // the row that entries are being added to
-	entries uint32          // number of entries it spans; 0: none
+	entries uint32          // number of entries it spans; 0 means none
 }
 
 const drawWidth = 16 + 8

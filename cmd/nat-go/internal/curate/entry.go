@@ -12,11 +12,11 @@ type Entry struct {
 	Drop    Decision // Train (0), or Dropped(reason) if the gate has already decided
 
 	Content  [16]byte // kind, prompt and all sides: equal content is a duplicate
-	Prompt   [16]byte // the prompt alone; zero: none
+	Prompt   [16]byte // the prompt alone; zero means none
 	Chosen   [16]byte // sides of a Preference
 	Rejected [16]byte
 	Score    [8]byte  // name of a Preference's score: only pairs with the same score contradict each other
-	Task     [16]byte // task key; zero: the example is its own task
+	Task     [16]byte // task key; zero means the example is its own task
 	Example  [16]byte // example id, the same in every collection run
 }
 
@@ -24,14 +24,14 @@ type Entry struct {
 type Rules struct {
 	Dedupe         bool   // keep the first of equal contents
 	Contradictions bool   // drop A>B and B>A for one prompt and score, with all duplicates
-	MaxPairs       int64  // keep at most this many preferences; 0: all
+	MaxPairs       int64  // keep at most this many preferences; 0 means all
 	Seed           uint64 // of the sample
 	Split          Split
 	// Hold keeps the validation side passed to Index.Hold instead of making a split: its records validate, nothing else
 	// does, and any record that shares with them something that a split never divides is dropped.
 	Hold bool
 
-	Memory int64                       // memory for sorting in bytes; 0: defaultMemory
+	Memory int64                       // memory for sorting in bytes; 0 means defaultMemory
 	Name   func(ordinal uint64) string // names a record in errors, as "example 7, turn 2"; nil: by ordinal
 }
 
@@ -41,7 +41,7 @@ const defaultMemory = 32 << 20
 // Split says how records are divided between training and validation.
 type Split struct {
 	By         By
-	Validation float64 // share of the kept records, 0 <= v < 1; 0: no validation set
+	Validation float64 // share of the kept records, 0 <= v < 1; 0 means no validation set
 	Seed       uint64
 	Required   bool // the user asked for a validation set: if it can't be provided, that is an error, not a warning
 }

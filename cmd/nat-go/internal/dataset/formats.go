@@ -13,13 +13,13 @@ import (
 // batches.
 type Format struct {
 	rows.Format            // for token rows only their description; Read and NewEncoder are for text rows
-	tokens      *tokenRows // nil: text rows
+	tokens      *tokenRows // nil means text rows
 }
 
 // tokenRows says how the rows of a format are made from token batches and checked.
 type tokenRows struct {
 	write func(w io.Writer, batches string, s batch.Split) (rows int64, err error)
-	wrong func(row []byte) string // what is wrong with a row; empty: nothing
+	wrong func(row []byte) string // what is wrong with a row; empty means nothing
 	none  string                  // why a run has no such rows
 }
 

@@ -24,7 +24,7 @@ type Query struct {
 	Dropped bool          // records that curation dropped instead of those it kept
 	Reason  ledger.Reason // with Dropped: for this reason
 	Skip    int64         // among those that match
-	Limit   int64         // at most this many; 0: all
+	Limit   int64         // at most this many; 0 means all
 }
 
 // Picked is a record that matches a query.
@@ -115,7 +115,7 @@ func EachDrop(path string, q Query, f func(ledger.Drop) error) error {
 	return err
 }
 
-// PickRows calls f for the rows of a file from number skip (from 0) on, at most limit of them (0: all).
+// PickRows calls f for the rows of a file from number skip (from 0) on, at most limit of them (0 means all).
 func PickRows(format rows.Format, file RowFile, skip, limit int64, f func(n int64, r *rows.Row) error) error {
 	err := eachLineFrom(file.Path, file.Limits, skip, func(n int64, line []byte) error {
 		row, err := format.Read(line)

@@ -111,7 +111,7 @@ func (r *refusals) most() (all []runfolder.Refusal) {
 	return all
 }
 
-// instead returns the format that carries most of what was tried; empty: none carries half of it.
+// instead returns the format that carries most of what was tried; empty means none carries half of it.
 func (r *refusals) instead() string {
 	best := alternative{}
 	for _, a := range r.carry {

@@ -31,14 +31,14 @@ import (
 type Stats struct {
 	Of         string      `json:"of"` // "records", or the format whose rows were read
 	Kinds      []KindCount `json:"kinds"`
-	Examples   int64       `json:"examples"` // distinct; 0: unknown
+	Examples   int64       `json:"examples"` // distinct; 0 means unknown
 	Prompts    int64       `json:"prompts"`  // distinct
 	Pairs      *PairStats  `json:"pairs,omitempty"`
 	Lengths    []Spread    `json:"lengths"`                // in characters, summed over messages
 	Effects    []Spread    `json:"hint_effects,omitempty"` // of sites, if collator.teacher measured them, in nats
 	Duplicates int64       `json:"duplicates"`
 	Leakage    Leakage     `json:"leakage"`
-	// Contexts counts the turns that are trained, by what changed their contexts; nil: unknown.
+	// Contexts counts the turns that are trained, by what changed their contexts; nil means unknown.
 	Contexts *runfolder.Contexts `json:"contexts,omitempty"`
 	Dropped  []DropCount         `json:"dropped,omitempty"`
 	Template *Templated          `json:"template,omitempty"` // what that template shows, if one was named
@@ -225,7 +225,7 @@ type meter struct {
 	examples  *sharing
 	hash      hasher
 	sampleRow [10]byte
-	against   *templateTrial // nil: no template to compare with
+	against   *templateTrial // nil means no template to compare with
 	contexts  runfolder.Contexts
 	scratch   []ttc.History
 }

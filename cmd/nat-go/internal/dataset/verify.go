@@ -43,7 +43,7 @@ type Finding struct {
 	Code    string `json:"code"` // explained by `nat-go explain`
 	Warning bool   `json:"warning,omitempty"`
 	File    string `json:"file"` // <format>/<file>
-	Row     int64  `json:"row"`  // from 1, as in editors; 0: the whole file
+	Row     int64  `json:"row"`  // from 1, as in editors; 0 means the whole file
 	Message string `json:"message"`
 	Count   int64  `json:"count,omitempty"` // further findings with this code in this file that are not listed
 }
@@ -271,7 +271,7 @@ func (c *formatCheck) index(row *rows.Row, at occurrence) error {
 	return c.pairs.add(key, at)
 }
 
-// lesson says what keeps a row from teaching anything; empty: nothing.
+// lesson says what keeps a row from teaching anything; empty means nothing.
 func lesson(r *rows.Row) string {
 	switch {
 	case r.Kind == builders.KindRollout:

@@ -93,7 +93,7 @@ type contextCheck struct {
 	last    bool // the trainer trains only the last turn of a row
 	hasher  history.Hasher
 	scratch []ttc.History
-	files   []*rowContexts // nil: nothing says what they should be
+	files   []*rowContexts // nil means nothing says what they should be
 	record  string         // the last one
 	due     []ttc.History  // its contexts
 	named   bool           // rows.jsonl names contexts
@@ -116,7 +116,7 @@ func (c *contextCheck) begin(tmp string) error {
 	return err
 }
 
-// row adds a row to the file begun last; nil: one that can't be read.
+// row adds a row to the file begun last; nil means one that can't be read.
 func (c *contextCheck) row(f rows.Format, row *rows.Row) error {
 	at := c.files[len(c.files)-1]
 	c.scratch = c.scratch[:0]
@@ -131,7 +131,7 @@ func (c *contextCheck) row(f rows.Format, row *rows.Row) error {
 }
 
 // origin compares a row with its line of rows.jsonl. It returns which of the row's turns, from 1, is trained in a
-// context that its record doesn't have; 0: none.
+// context that its record doesn't have; 0 means none.
 func (c *contextCheck) origin(file int, o *Origin) (wrong int, err error) {
 	switch {
 	case o.Contexts != nil:

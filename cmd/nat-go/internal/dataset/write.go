@@ -511,7 +511,7 @@ type rowFile struct {
 	side    rows.Split
 	rows    int64
 	out     *output
-	table   *rows.Table // nil: a JSON lines file
+	table   *rows.Table // nil means a JSON lines file
 	reading *reading    // for JSON lines that Hugging Face datasets reads
 }
 

@@ -84,7 +84,7 @@ func mark(on bool) string {
 	return given
 }
 
-// kind returns a token's kind of difference; empty: none.
+// kind returns a token's kind of difference; empty means none.
 func (t *Token) kind() (kind string, trains bool) {
 	switch {
 	case t.Ours == absent:

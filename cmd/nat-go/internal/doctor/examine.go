@@ -31,13 +31,13 @@ const PythonVariable = "NATGO_TRAINER_PYTHON"
 type Request struct {
 	Trainer   string   // trl
 	Paths     []string // folders of runs, and files of rows
-	Tokenizer string   // folder of the model to be trained; empty: the run's
-	Template  string   // file, or name of one of the tokenizer's; empty: the run's, or the tokenizer's default
-	Serving   string   // folder the model is served from; empty: no comparison
-	Python    string   // empty: that of PythonVariable, else python3
+	Tokenizer string   // folder of the model to be trained; empty means the run's
+	Template  string   // file, or name of one of the tokenizer's; empty means the run's, or the tokenizer's default
+	Serving   string   // folder the model is served from; empty means no comparison
+	Python    string   // empty means that of PythonVariable, else python3
 	Settings  []string // for the trainer's config, as NAME=VALUE
 	Rows      int      // per file: from 1 to MaxRows
-	Row       int      // row to show token by token, from 1; 0: none
+	Row       int      // row to show token by token, from 1; 0 means none
 	Timeout   time.Duration
 	Load      func(tokenizer string) (*tokenizer.Tokenizer, error)
 }

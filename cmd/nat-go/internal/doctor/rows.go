@@ -48,7 +48,7 @@ type row struct {
 	line   []byte // a JSON object
 	item   *collator.Item
 	roles  [][]string // of the messages of each side's conversation
-	ours   []Side     // nil: the collator refused it
+	ours   []Side     // nil means the collator refused it
 	why    string     // why it did
 }
 

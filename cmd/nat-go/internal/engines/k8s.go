@@ -18,10 +18,10 @@ type Kubernetes struct {
 	Needs
 	Image   string
 	Claim   string // persistent volume claim with the plan, the inputs and what the shards build
-	Mount   string // folder where it is mounted; empty: the one that the plan was made in
-	Secret  string // its keys become environment variables of the containers; empty: none
-	User    string // user that the containers run as, UID or UID:GID; empty: the image's
-	AtOnce  int    // most pods running at once; 0: no limit
+	Mount   string // folder where it is mounted; empty means the one that the plan was made in
+	Secret  string // its keys become environment variables of the containers; empty means none
+	User    string // user that the containers run as, UID or UID:GID; empty means the image's
+	AtOnce  int    // most pods running at once; 0 means no limit
 	Retries int    // additional attempts per shard
 }
 

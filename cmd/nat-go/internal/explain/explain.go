@@ -91,7 +91,7 @@ func nearest(what string) string {
 	return ""
 }
 
-// Text prints a single page in full, and several as a list, in at most width columns; 0: no limit.
+// Text prints a single page in full, and several as a list, in at most width columns; 0 means no limit.
 func Text(pages []ledger.Code, width int) string {
 	var b strings.Builder
 	if len(pages) == 1 {

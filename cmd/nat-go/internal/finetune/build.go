@@ -53,7 +53,7 @@ type building struct {
 	index    *curate.Index
 	log      *recordlog.Writer
 	frame    *recordlog.Builder // for the group being logged
-	total    int64              // bytes of all inputs; 0: unknown
+	total    int64              // bytes of all inputs; 0 means unknown
 	marked   marked
 	expected bool          // the index knows roughly how many records will come
 	at       cursor        // what is logged

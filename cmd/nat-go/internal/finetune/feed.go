@@ -183,7 +183,7 @@ type feeder struct {
 	*building
 	k      int
 	items  chan<- *item
-	resume *source.Cursor // continue after this place; nil: from the start
+	resume *source.Cursor // continue after this place; nil means from the start
 	drops  []ledger.Drop  // since the last item
 	held   []*ttc.Example // all of the run, if it is used as a whole
 	index  interface {

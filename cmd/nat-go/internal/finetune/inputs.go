@@ -26,17 +26,17 @@ type inputs struct {
 	paths   []string
 	as      []string             // everything that was named, if it is read as one input; paths is then its name
 	began   []source.Input       // state of the files when the run began
-	limit   int64                // at most this many examples per path; 0: all
-	scores  *readers.Scores      // from files beside them; nil: none
+	limit   int64                // at most this many examples per path; 0 means all
+	scores  *readers.Scores      // from files beside them; nil means none
 	verdict *readers.ScoreRules  // from what results say; nil if none
-	prove   source.Prove         // checks what inputs claim; nil: nothing can be checked
+	prove   source.Prove         // checks what inputs claim; nil means nothing can be checked
 	models  bool                 // count the models that sampled the examples
 	lower   string               // a builder for which a lower score is better
-	parts   map[int]*source.Part // which part of each path a shard reads; nil: all of everything
+	parts   map[int]*source.Part // which part of each path a shard reads; nil means all of everything
 	planned []source.Input       // with parts: the inputs' identities in the plan
 	open    func(ctx context.Context, path string, opt source.Options) (source.Source, error)
 
-	// Makes the files before they are read; nil: they exist.
+	// Makes the files before they are read; nil means they exist.
 	collect func(ctx context.Context, c source.Collection) ([]string, error)
 }
 

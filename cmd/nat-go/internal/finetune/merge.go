@@ -25,9 +25,9 @@ import (
 // Merging says which runs to join.
 type Merging struct {
 	Runs      []runfolder.Folder // in this order
-	KeepSplit runfolder.Folder   // the run whose validation side is kept; empty: a new split is drawn
-	OutputDir string             // empty: beside the first run
-	RunID     string             // empty: derived from the time
+	KeepSplit runfolder.Folder   // the run whose validation side is kept; empty means a new split is drawn
+	OutputDir string             // empty means beside the first run
+	RunID     string             // empty means derived from the time
 }
 
 // mergeCommand begins the command under which a merge holds its folder's lock.

@@ -29,24 +29,24 @@ type plan struct {
 	Request
 	config  *config.Config
 	folder  runfolder.Folder
-	stored  runfolder.Stored // where the run is published once it is complete; empty: nowhere
+	stored  runfolder.Stored // where the run is published once it is complete; empty means nowhere
 	trainer trainers.NemoCustomizerTrainer
 	adapter config.Block // what the data set is handed to
 	formats []dataset.Format
 	options rows.Options
 	rules   curate.Rules
-	marks   *marks.File         // made by a person; nil: none
-	scores  *readers.Scores     // from files beside the inputs; nil: none
+	marks   *marks.File         // made by a person; nil means none
+	scores  *readers.Scores     // from files beside the inputs; nil means none
 	verdict *readers.ScoreRules // scores from what results say; nil if none
-	copyTo  string              // NAT's dataset_output_dir; empty: no copy
+	copyTo  string              // NAT's dataset_output_dir; empty means no copy
 	notes   []string
 	chosen  string           // how the input is read and what is made of it, where the user left that open
 	resume  bool             // continue with an existing run folder
 	lock    *runfolder.Lock  // with resume
 	begun   *runfolder.Begun // with resume
 	accept  []string         // with resume: what may have changed since
-	shard   *shard           // the part of the inputs to build, for a shard; nil: everything
-	merging *merging         // what was built in shards; nil: the run builds itself
+	shard   *shard           // the part of the inputs to build, for a shard; nil means everything
+	merging *merging         // what was built in shards; nil means the run builds itself
 
 	minFidelity ttc.Fidelity // of a record's trace
 }

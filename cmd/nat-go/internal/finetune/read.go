@@ -106,7 +106,7 @@ func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cu
 	}
 }
 
-// bounds returns where the reading of path k begins, and the row before which it ends; 0: the end of the file.
+// bounds returns where the reading of path k begins, and the row before which it ends; 0 means the end of the file.
 func (in *inputs) bounds(k int) (from source.Cursor, end int64) {
 	if p := in.parts[k]; p != nil {
 		return p.From, p.To.Row
@@ -144,7 +144,7 @@ func (h *heldDrops) take() []ledger.Drop {
 	return drops
 }
 
-// send passes on what was read, once there is room; false: nobody wants it any more.
+// send passes on what was read, once there is room; false means nobody wants it any more.
 func (rd *reader) send(ctx context.Context, next reading) bool {
 	for rd.ahead.Load() > 0 && rd.ahead.Load()+next.bytes > rd.most.Load() {
 		select {

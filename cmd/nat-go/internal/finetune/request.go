@@ -38,16 +38,16 @@ type Request struct {
 	Compat     compat.Mode // whose ways the run has
 	DryRun     bool        // everything but the training job
 	Plan       bool        // predict the result; nothing is left behind
-	Limit      int64       // at most this many examples per input; 0: all
+	Limit      int64       // at most this many examples per input; 0 means all
 	planning   bool
 	also       []string // what else the inputs could give
 	Detach     bool     // don't wait for the job
 	Metrics    string
-	Now        string // time for a chat template's strftime_now; empty: collator.template_time
+	Now        string // time for a chat template's strftime_now; empty means collator.template_time
 
 	Endpoint        string        // collect from a nat serve instead of reading inputs
 	EndpointTimeout time.Duration // for one answer
-	Dataset         string        // the questions; empty: those of eval.general.dataset
+	Dataset         string        // the questions; empty means those of eval.general.dataset
 
 	NATConfig string // configuration of which a command source's program gets a copy; the run's, as it began
 }
@@ -57,18 +57,18 @@ type Env struct {
 	Log      zerolog.Logger
 	Self     string                           // path of this program, which serves the built-in builders
 	Now      func() time.Time                 // for run ids and NAT's progress files, never for data
-	Getenv   func(name string) (string, bool) // nil: the process's environment
+	Getenv   func(name string) (string, bool) // nil means the process's environment
 	Findings func([]finding.Finding)          // called with the findings of the configuration's check
-	Leave    *jobs.Leave                      // a person's wish to leave, by signal; nil: never
+	Leave    *jobs.Leave                      // a person's wish to leave, by signal; nil means never
 	Progress func(Progress)                   // called now and then with the progress of the run
 	// Receives every value that must never be shown or written; may be nil.
 	Secrets *secret.Values
 	Output  func([]byte) // receives what a local trainer prints while it is waited for
 
 	Collating func() (done func()) // called before token batches are made, a different kind of work; may be nil
-	// Runs is the folder in which runs for object storage are made; empty: in the user's cache.
+	// Runs is the folder in which runs for object storage are made; empty means in the user's cache.
 	Runs        string
-	CommitBytes int64 // how many bytes of the record log a crash may cost; 0: the default
+	CommitBytes int64 // how many bytes of the record log a crash may cost; 0 means the default
 }
 
 // hide removes secrets from a text that is shown or written.
@@ -83,7 +83,7 @@ func (e Env) hide(text string) string {
 type Progress struct {
 	Step  string // "build", "write", ...
 	Done  int64
-	Total int64 // 0: unknown
+	Total int64 // 0 means unknown
 	Unit  string
 	Text  string // shown instead of the numbers if they don't say enough: "training: running, step 3 of 9, loss 0.69"
 
@@ -107,7 +107,7 @@ type Summary struct {
 	Also       []string           `json:"also,omitempty"`     // what else the input could give
 	Warnings   []string           `json:"warnings,omitempty"`
 	Written    []WrittenFile      `json:"files,omitempty"` // of the data set
-	Share      *Share             `json:"-"`               // what a shard wrote; nil: it didn't write
+	Share      *Share             `json:"-"`               // what a shard wrote; nil means it didn't write
 	Batches    *runfolder.Batches `json:"-"`
 	Next       string             `json:"-"` // what to do next
 	NotStarted bool               `json:"-"` // it failed before there was a folder for it

@@ -10,10 +10,10 @@ import (
 // Inspection says what to examine.
 type Inspection struct {
 	From     []string // inputs
-	Source   string   // how they are read; empty: whichever fits
+	Source   string   // how they are read; empty means whichever fits
 	Map      []string // what their keys mean: "output=response"
 	Builders []string // those the user named: then none is tried
-	Model    Model    // checks what is claimed for its calls; zero: nothing is checked
+	Model    Model    // checks what is claimed for its calls; zero means nothing is checked
 	Quick    bool     // read only a sample of each file
 }
 

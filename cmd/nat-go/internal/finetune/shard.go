@@ -30,7 +30,7 @@ type shard struct {
 	number int
 	of     *shards.Shard
 	run    runfolder.Folder // of the merge
-	spill  *group.Spill     // where examples are stored for the shards' groups; nil: they are built
+	spill  *group.Spill     // where examples are stored for the shards' groups; nil means they are built
 }
 
 // RunShard builds one shard of a plan into its own folder, or continues where an earlier attempt stopped. It is the

@@ -25,7 +25,7 @@ import (
 type Shards struct {
 	Number int
 	Bytes  int64
-	Dir    string // folder of the plan; empty: beside the run's, with .shards appended to its name
+	Dir    string // folder of the plan; empty means beside the run's, with .shards appended to its name
 }
 
 // Planned is a finished plan.
@@ -378,7 +378,7 @@ func (c *cutter) unreadable(k int, err error) error {
 	return exit.With(exit.Failed, fmt.Errorf("collection run %d can't be read: %w", k, err))
 }
 
-// indivisible says why an input is not cut; empty: it can be.
+// indivisible says why an input is not cut; empty means it can be.
 func indivisible(src source.Source) string {
 	if d, ok := src.(source.Divisible); ok {
 		return d.Indivisible()

@@ -23,7 +23,7 @@ import (
 
 // Look says how to print a summary.
 type Look struct {
-	Width int // columns of the terminal; 0: not a terminal, and no wrapping
+	Width int // columns of the terminal; 0 means not a terminal, and no wrapping
 	Color bool
 }
 

@@ -189,7 +189,7 @@ func (c *Carried) offer() string {
 	return text
 }
 
-// Offer says which format carries more than c, and at what cost; empty: none does.
+// Offer says which format carries more than c, and at what cost; empty means none does.
 func (y *Yield) Offer(c *Carried) string {
 	if other := y.Instead(c); other != nil {
 		return other.offer()

@@ -61,7 +61,7 @@ func (c *Catalog) Names() (names []string) {
 // Named is what the user named: a plugin, or one of its builders.
 type Named struct {
 	Spec    host.Spec
-	Builder string // empty: none was named
+	Builder string // empty means none was named
 	name    string // as written
 	lock    *plugins.Lock
 }

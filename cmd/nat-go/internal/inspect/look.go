@@ -38,7 +38,7 @@ type extent struct {
 // Options say what to examine.
 type Options struct {
 	Paths  []string          // as named: files, folders, patterns, "-"
-	Source string            // `_type` of the source; empty: whichever fits
+	Source string            // `_type` of the source; empty means whichever fits
 	Map    map[string]string // what the user said about keys: {"output": "response"}
 	All    bool              // read everything, not only the beginning
 
@@ -51,7 +51,7 @@ type Options struct {
 	// Overrides are settings of the configuration that is made of the input, PATH=VALUE: what it is tried with.
 	Overrides []string
 
-	Prove source.Prove // checks what is claimed for model calls; nil: nothing can be checked
+	Prove source.Prove // checks what is claimed for model calls; nil means nothing can be checked
 
 	Inspect bool // sessions are read to their end, although builders are tried on the beginning
 	Quick   bool // only a sample of each file is read

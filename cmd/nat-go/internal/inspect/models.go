@@ -10,7 +10,7 @@ import (
 // file is what identifies a folder with a tokenizer.
 const file = "tokenizer.json"
 
-// Cached returns where Hugging Face's cache has the tokenizer of a model, "owner/name"; empty: nowhere.
+// Cached returns where Hugging Face's cache has the tokenizer of a model, "owner/name"; empty means nowhere.
 func Cached(model string) string {
 	return newest(filepath.Join(cache(), escape(folder(model)), "snapshots", "*", file))
 }

@@ -17,7 +17,7 @@ type Try struct {
 	Builder  string
 	Settings []byte // JSON
 	From     string // file of examples
-	Most     int    // how many to use; 0: all
+	Most     int    // how many to use; 0 means all
 }
 
 // Run prints what the builder makes of the examples as JSON lines, and on the second writer what went wrong.

@@ -25,7 +25,7 @@ type Options struct {
 	Rounds  int           // interleaved rounds; the median is reported [7]
 	Budget  time.Duration // start no new round after this long, not counting compilation [60s]
 	JSON    bool          // one JSON object instead of a table
-	Torch   string        // a Python with torch to measure against; empty: none
+	Torch   string        // a Python with torch to measure against; empty means none
 }
 
 // Report is what Run measured.

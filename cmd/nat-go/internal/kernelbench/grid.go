@@ -122,7 +122,7 @@ type Point struct {
 	Forward  float64 `json:"forward_us_per_row"`
 	Gradient float64 `json:"gradient_us_per_row"`
 	Slow     float64 `json:"float64_share"` // of a gradient's rows, on the float64 path
-	// The fastest compiled form of torch takes this many times as long, on the same arrays; 0: not measured.
+	// The fastest compiled form of torch takes this many times as long, on the same arrays; 0 means not measured.
 	OfForward  float64 `json:"forward_times_torch_compiled,omitempty"`
 	OfGradient float64 `json:"gradient_times_torch_compiled,omitempty"`
 }

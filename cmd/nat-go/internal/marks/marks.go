@@ -21,7 +21,7 @@ import (
 // Mark is what a person decided about a record; it is a line in a marks file.
 type Mark struct {
 	Record string `json:"record"`         // hash of kind and all sides, 32 hex digits
-	Mark   string `json:"mark"`           // Approve, Reject, or empty: only a note
+	Mark   string `json:"mark"`           // Approve or Reject; empty means only a note
 	Note   string `json:"note,omitempty"` // at most maxNote bytes
 }
 

@@ -59,7 +59,7 @@ type Builder struct {
 	at      originKey // of the last record
 	origin  *builders.Origin
 	byText  map[string]int32
-	prompts [][]int32 // by example, candidate: text index + 1; 0: not seen yet
+	prompts [][]int32 // by example, candidate: text index + 1; 0 means not seen yet
 	outputs [][]int32
 	scratch codec // the encoded texts, one after another
 	tracer  tracer

@@ -347,7 +347,7 @@ func (r *Reader) damaged(err error) error {
 	return fmt.Errorf("%s is damaged at byte %d: %w", r.file.Name(), r.offset, err)
 }
 
-// ahead returns how much memory the next group takes at most; 0: that will be found out by reading it.
+// ahead returns how much memory the next group takes at most; 0 means that will be found out by reading it.
 func (r *Reader) ahead() int64 {
 	head, err := r.in.Peek(frameHead)
 	if err != nil {

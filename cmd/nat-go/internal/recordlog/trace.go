@@ -14,7 +14,7 @@ import (
 type tracer struct {
 	group    *ttc.Group
 	graphs   [][]ttc.History             // by example and message, as they are read now
-	recorded map[ttc.History]ttc.History // by what is read now: what was recorded; nil: not made yet
+	recorded map[ttc.History]ttc.History // by what is read now: what was recorded; nil means not made yet
 	noIDs    map[ttc.History]ttc.History // the same regardless of the ids of calls
 	hasher   history.Hasher              // regardless of those
 	contexts []ttc.History               // scratch

@@ -59,7 +59,7 @@ type Lock struct {
 // Busy is the error for a run folder that somebody is working on.
 type Busy struct {
 	Folder Folder
-	Holder *Holder // nil: not known
+	Holder *Holder // nil means not known
 }
 
 func (e *Busy) Error() string {
@@ -110,7 +110,7 @@ func (f Folder) LockSoon(ctx context.Context, command string, patience time.Dura
 	}
 }
 
-// tryLock takes the lock; nil: the file was replaced meanwhile.
+// tryLock takes the lock; nil means the file was replaced meanwhile.
 func (f Folder) tryLock(command string) (*Lock, error) {
 	file, err := os.OpenFile(f.lockFile(), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o644)
 	if err != nil {
@@ -173,7 +173,7 @@ func notRegular(path string, info fs.FileInfo) error {
 	return fmt.Errorf("%s is not a regular file", path)
 }
 
-// write records in the file who has the lock; nil: nobody.
+// write records in the file who has the lock; nil means nobody.
 func (l *Lock) write(h *Holder) error {
 	var text []byte
 	if h != nil {

@@ -50,7 +50,7 @@ type Shard struct {
 
 // Part is a part of an input.
 type Part struct {
-	Input int `json:"input"` // from 0: the collection run
+	Input int `json:"input"` // from 0 means the collection run
 	source.Part
 }
 
@@ -297,7 +297,7 @@ func (n *NamedFile) Add(input int, row int64, id string) (err error) {
 	return err
 }
 
-// Commit completes the file; nil: no id was added, so there is no file.
+// Commit completes the file; nil means no id was added, so there is no file.
 func (n *NamedFile) Commit() (*runfolder.File, error) {
 	if n.file == nil {
 		return nil, nil

@@ -27,7 +27,7 @@ type Remote struct {
 	storage *objects.Storage
 }
 
-// Remote returns the folder in object storage; nil: it is on disk.
+// Remote returns the folder in object storage; nil means it is on disk.
 func (f Folder) Remote() *Remote {
 	if !objects.Is(string(f)) {
 		return nil
@@ -192,7 +192,7 @@ func (r *Remote) fetchFile(ctx context.Context, dir Folder, path string, most in
 	return out.CommitUnsynced()
 }
 
-// fetchDone downloads the manifest of a shard; false: it has none.
+// fetchDone downloads the manifest of a shard; false means it has none.
 func (r *Remote) fetchDone(ctx context.Context, dir Folder, stage Stage, shard int) (bool, error) {
 	path := donePath(dir.Shard(stage, shard))
 	err := r.fetchFile(ctx, dir, path, maxDoneBytes, nil)

@@ -90,7 +90,7 @@ func (e Env) Report(p Progress) {
 type Progress struct {
 	What  string // "upload training/training_file.jsonl"
 	Done  int64
-	Total int64  // 0: unknown
+	Total int64  // 0 means unknown
 	Unit  string // singular: "byte", "group"
 }
 
@@ -98,8 +98,8 @@ type Progress struct {
 type Limits struct {
 	Poll              time.Duration // between two status requests
 	StatusFailures    int           // consecutive transient failures of Status before waiting ends in an error
-	TrainingTimeout   time.Duration // from submission; 0: no limit
-	DeploymentTimeout time.Duration // 0: none
+	TrainingTimeout   time.Duration // from submission; 0 means no limit
+	DeploymentTimeout time.Duration // 0 means none
 	CancelOnTimeout   bool          // whether to cancel the job when TrainingTimeout is over
 }
 
@@ -108,7 +108,7 @@ type DataSet struct {
 	RunID   string
 	RunDir  string
 	Formats map[string]Format // by row format: "customizer", "trl", ...
-	Batches string            // folder of token batches; empty: none were collated
+	Batches string            // folder of token batches; empty means none were collated
 }
 
 // Format is the data set in one row format: one file for each kind of record and side of the split that has rows.

@@ -262,7 +262,7 @@ type recordAnswer struct {
 	Row      row             `json:"row"`
 	File     string          `json:"file,omitempty"` // that the example comes from
 	Offset   int64           `json:"offset"`         // byte offset in it
-	Line     int64           `json:"line,omitempty"` // of that byte, from 1; 0: unknown
+	Line     int64           `json:"line,omitempty"` // of that byte, from 1; 0 means unknown
 	Key      string          `json:"key"`
 	Mark     *marks.Mark     `json:"mark,omitempty"`
 	View     json.RawMessage `json:"view"`               // as in `dataset show --json`
@@ -277,7 +277,7 @@ type recordAnswer struct {
 	Sites    []site          `json:"sites,omitempty"`
 	Tools    []tool          `json:"tools,omitempty"`
 	Metadata json.RawMessage `json:"metadata,omitempty"`
-	Prev     uint64          `json:"prev"` // neighbours in the group, from 1; 0: none
+	Prev     uint64          `json:"prev"` // neighbours in the group, from 1; 0 means none
 	Next     uint64          `json:"next"`
 }
 
@@ -419,7 +419,7 @@ func diff(chosen, rejected string) *sides {
 	return &sides{pieces(left), pieces(right)}
 }
 
-// neighbours returns the records before and after one in its group, from 1; 0: none.
+// neighbours returns the records before and after one in its group, from 1; 0 means none.
 func (r *Run) neighbours(ordinal uint64) (prev, next uint64) {
 	if r.plain != nil {
 		return 0, 0

@@ -24,7 +24,7 @@ import (
 // Export says what part of a run a file should contain.
 type Export struct {
 	Where string // in the syntax of the filter box
-	Limit int    // maximum number of records, the first that match; 0: all
+	Limit int    // maximum number of records, the first that match; 0 means all
 	Bytes int64  // maximum size of the compressed data
 }
 

@@ -33,7 +33,7 @@ type Run struct {
 	plain     *rowFiles // instead of a log, if there are only rows
 	summary   *summary
 	marks     *marks.File
-	unmarked  string // why no marks can be set; empty: they can
+	unmarked  string // why no marks can be set; empty means they can
 
 	tokenizer func() (*tokenizer.Tokenizer, error)
 

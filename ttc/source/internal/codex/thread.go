@@ -37,7 +37,7 @@ type thread struct {
 
 // entry is a message of the history.
 type entry struct {
-	sequence int64 // 0: not said
+	sequence int64 // 0 means not said
 	message  calls.Message
 	turn     *turn // an answer; nil if message is not an answer
 	known    bool  // ref is the session's message

@@ -89,7 +89,7 @@ var harnesses = []struct {
 	{"OpenHands", ": export it as ATIF, which Harbor does", []string{"items.0.kind"}},
 }
 
-// harnessOf says which program's log an input is that isn't read; empty: none that is known.
+// harnessOf says which program's log an input is that isn't read; empty means none that is known.
 func harnessOf(h *source.Head) string {
 	for _, p := range harnesses {
 		if !slices.ContainsFunc(p.paths, func(path string) bool { return !at(h, path) }) {

@@ -29,7 +29,7 @@ type Conversations struct {
 
 type conversed struct {
 	messages, tools json.Raw
-	reward          json.Raw // nil: none
+	reward          json.Raw // nil means none
 	id, task        string   // if empty, the entry's
 	keys, unread    []string
 }

@@ -28,7 +28,7 @@ type Source struct {
 	reader Reader
 	tally  *source.Tally
 	input  source.Input
-	redact *redact.Redactor // nil: no redaction
+	redact *redact.Redactor // nil means no redaction
 	prove  source.Prove     // if nil, nothing can be proven
 	queue  []*calls.Example
 	at     source.Cursor

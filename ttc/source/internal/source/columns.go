@@ -205,7 +205,7 @@ type Key struct {
 
 // Choice is the key chosen for a setting in an input.
 type Choice struct {
-	*Column        // nil: none
+	*Column        // nil means none
 	Guessed bool   // it is neither the default nor named by the user
 	Given   bool   // it was named explicitly
 	Problem string // two keys qualify

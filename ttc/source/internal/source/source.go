@@ -28,15 +28,15 @@ type Source interface {
 // Options are the options that every source is opened with.
 type Options struct {
 	Drop func(ledger.Drop) // called for what is left out, in order, before Next returns; may be nil
-	// Continue after this place; nil: start at the beginning. Drops before it are counted but not reported.
+	// Continue after this place; nil means start at the beginning. Drops before it are counted but not reported.
 	Resume *Cursor
 	Inputs []Input // with Resume: what the inputs were then; a changed one is refused
 	Raw    bool    // keep raw ids and raw steps and judge nothing, if the source can: for NAT-exact runs
-	Part   *Part   // read only this part of the input, for a Divisible source; nil: all of it
+	Part   *Part   // read only this part of the input, for a Divisible source; nil means all of it
 	// Named is called for every entry of an input that can't be named from the entry alone, as listed in Part.Named;
 	// may be nil.
 	Named func(row int64, id string)
-	Prove Prove // checks what is claimed for model calls; nil: nothing can be checked
+	Prove Prove // checks what is claimed for model calls; nil means nothing can be checked
 	// Sample is how many bytes of each file are read, to the end of the entry there, by a source of sessions; 0: all.
 	Sample int64
 
@@ -46,8 +46,8 @@ type Options struct {
 // Part is a part of an input, between two cursors that a source returned. It is read without what comes before it, and
 // yields what a reading of the whole input yields there.
 type Part struct {
-	From Cursor `json:"from"` // zero: the beginning of the input
-	To   Cursor `json:"to"`   // zero: its end
+	From Cursor `json:"from"` // zero means the beginning of the input
+	To   Cursor `json:"to"`   // zero means its end
 	// Named holds, by row, the ids of entries that can't be named from the part alone: those whose id was taken before,
 	// and, with an empty id, those that repeat an earlier entry exactly and are left out.
 	Named map[int64]string `json:"-"`
@@ -55,7 +55,7 @@ type Part struct {
 
 // Divisible is a source whose input can be read in parts.
 type Divisible interface {
-	// Indivisible says, once an example has been read, why this input can't be read in parts; empty: it can.
+	// Indivisible says, once an example has been read, why this input can't be read in parts; empty means it can.
 	Indivisible() string
 }
 
@@ -238,7 +238,7 @@ type Tally struct {
 	S      Stats
 	Tell   func(ledger.Drop)
 	Silent bool  // while what precedes a cursor is reread
-	Sample int64 // how many bytes of each file are read, to the end of the entry there; 0: all
+	Sample int64 // how many bytes of each file are read, to the end of the entry there; 0 means all
 }
 
 // Enough reports whether a sample of a file ends before an entry at this offset, and counts the file if it does.
@@ -299,7 +299,7 @@ func (t *Tally) Unused(ex *ttc.Example, key string) {
 type Error struct {
 	Path   string
 	Offset int64 // byte offset in the (uncompressed) file; -1: unknown
-	Line   int64 // from 1; 0: unknown
+	Line   int64 // from 1; 0 means unknown
 	What   string
 	Help   string
 	Err    error

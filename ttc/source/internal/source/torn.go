@@ -18,8 +18,8 @@ const (
 
 // torn is where lines are that a copy of a file tore apart.
 type torn struct {
-	first int64 // length of the first line, which is read as spaces; 0: it is whole
-	last  int64 // offset of the last line, which is not read; 0: it is whole
+	first int64 // length of the first line, which is read as spaces; 0 means it is whole
+	last  int64 // offset of the last line, which is not read; 0 means it is whole
 }
 
 // mend returns a reader that yields spaces for the first line of a file if that is torn: it isn't JSON, and a line that

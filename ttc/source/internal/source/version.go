@@ -12,7 +12,7 @@ import (
 type Version struct {
 	Program string // "Claude Code"
 	Number  string // as written in the input: "2.1.329"
-	Newest  string // the newest one whose files were tried; empty: there is none to compare with
+	Newest  string // the newest one whose files were tried; empty means there is none to compare with
 }
 
 // Bounds on what an input may say about versions: how many are counted, and how many characters of one are shown.

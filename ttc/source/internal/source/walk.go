@@ -26,7 +26,7 @@ type Walk struct {
 	err      error
 	part     *Part
 	whole    string // why the file can't be read in parts
-	noted    *noted // what a scan learns about the input; nil: this is no scan
+	noted    *noted // what a scan learns about the input; nil means this is no scan
 }
 
 // Init sets what is walked, and how it was opened. begin is called at the start of each file; entry reads the next

@@ -280,7 +280,7 @@ func hasKey(list json.Raw, key string) bool {
 // speakers are the keys that say whose a message is, in the order in which they are looked for.
 var speakers = []string{"role", "from", "speaker", "sender", "who"}
 
-// speaker returns the key that says whose a message is; empty: it has none.
+// speaker returns the key that says whose a message is; empty means it has none.
 func speaker(m json.Raw) string {
 	for _, key := range speakers {
 		if _, ok := m.Get(key); ok {

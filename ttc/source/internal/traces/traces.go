@@ -33,7 +33,7 @@ type Source struct {
 	keys       source.Keeper       // the names of fields
 	unread     []string            // keys of the current entry that mean something but are not read
 
-	shape     *published.Conversations // of the entries; nil: they are plain
+	shape     *published.Conversations // of the entries; nil means they are plain
 	keepEqual bool                     // keep entries that are identical
 }
 

@@ -17,7 +17,7 @@ import (
 // errorf phrases what is wrong with a rollout.
 func errorf(format string, a ...any) error { return fmt.Errorf(format, a...) }
 
-// result reads a result from version 0: the turns if they were kept, otherwise prompt and completion as one
+// result reads a result from version 0 means the turns if they were kept, otherwise prompt and completion as one
 // conversation. i is the rollout's index within its example.
 func (r *reader) result(raw json.Raw, part session.Kept, i int) {
 	id, _ := raw.Get("example_id")

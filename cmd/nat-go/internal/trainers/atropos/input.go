@@ -98,7 +98,7 @@ type batchLine struct {
 	} `json:"row_info"`
 }
 
-// topK returns what a row's group wants from its teacher; nil: nothing specific.
+// topK returns what a row's group wants from its teacher; nil means nothing specific.
 func (l *batchLine) topK(row int) *int {
 	if row < len(l.RowInfo) {
 		return l.RowInfo[row].Scored.TopK

@@ -28,7 +28,7 @@ type Client struct {
 	Limits  trainers.Limits
 	Log     zerolog.Logger
 	Watch   func(Update)   // called with each status while waiting; may be nil
-	Secrets *secret.Values // never written to the journal; nil: none are known
+	Secrets *secret.Values // never written to the journal; nil means none are known
 	// Called with what the trainer prints while waiting, if the adapter supports that; may be nil.
 	Output func([]byte)
 
@@ -41,7 +41,7 @@ type Update struct {
 	Phase   Phase
 	Status  trainers.JobStatus
 	Elapsed time.Duration // since submission
-	ETA     time.Duration // until training is complete, at the current rate; 0: unknown
+	ETA     time.Duration // until training is complete, at the current rate; 0 means unknown
 }
 
 // String describes the progress of the job in one line.

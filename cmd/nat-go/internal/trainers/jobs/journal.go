@@ -129,7 +129,7 @@ type Entry struct {
 	Dir    string `json:"run_dir"`
 	RunID  string `json:"run_id"`
 	Status string `json:"status"`        // of its data set: runfolder.Completed, Failed, Running, Interrupted
-	Job    *Job   `json:"job,omitempty"` // nil: the run has not got as far as a job
+	Job    *Job   `json:"job,omitempty"` // nil means the run has not got as far as a job
 	Error  string `json:"error,omitempty"`
 }
 

@@ -29,15 +29,15 @@ func (r Request) Line() string { return r.Method + " " + r.Path }
 type Service struct {
 	URL string
 
-	Token        string   // required by the hub's interface; empty: none
-	LFSOver      int      // files larger than this use LFS; 0: none do
-	ChunkSize    int      // size of parts in LFS; 0: a single one
+	Token        string   // required by the hub's interface; empty means none
+	LFSOver      int      // files larger than this use LFS; 0 means none do
+	ChunkSize    int      // size of parts in LFS; 0 means a single one
 	NoVerify     bool     // LFS without a verify action
 	Stored       bool     // the LFS objects exist already
 	OutputModel  string   // of jobs, with "@<id>" appended; empty: none is named
 	LateModel    string   // output model that only the finished job names
 	States       []string // the job's status, one per request; the last one stays
-	Progress     *float64 // percentage_done of every status; nil: null
+	Progress     *float64 // percentage_done of every status; nil means null
 	Deployment   []string // the same for a deployment
 	PageSize     int      // of the list of jobs; 0: 100
 	DeployConfig string   // config served by an existing deployment of the same name
