@@ -59,7 +59,7 @@ const (
 	// To the message before if that is empty, on a line of its own: the two line breaks around an empty tool result are
 	// often one token, and this hint comes after it.
 	modeBelow = "below"
-	modeNone  = batch.NoHint // left out
+	modeNone  = batch.NoHint // omitted
 )
 
 // within reports whether a mode puts the hint into the message before the turn.

@@ -87,7 +87,7 @@ func plainJSON(v any) any {
 }
 
 // Value returns a block as map[string]any, []any, string, int64, float64, bool, time.Duration and Size, with defaults
-// filled in. Whatever has an error is left out.
+// filled in. Whatever has an error is omitted.
 func (s *Spec) Value(doc *yamldoc.Document, node *yaml.Node, opt Options) (any, []finding.Finding) {
 	if s.typ == nil || s.Kind != Object {
 		return s.walk(doc, node, opt)

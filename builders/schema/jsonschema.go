@@ -497,7 +497,7 @@ func boundOf(inclusive, exclusive any) *Bound {
 	return nil
 }
 
-// defaultOf reads a default as a value of the spec; a default that violates the spec is left out.
+// defaultOf reads a default as a value of the spec; a default that violates the spec is omitted.
 func defaultOf(s *Spec, v any) any {
 	raw, err := json.Marshal(v)
 	if err != nil {

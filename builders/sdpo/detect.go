@@ -163,7 +163,7 @@ func toldError(v json.Raw) bool {
 	return v.Kind() != json.Invalid && v.Kind() != json.Null && (!isBool || b)
 }
 
-// told is what a source says about an error beside a message: its kind and related data.
+// told is what a source says about an error next to a message: its kind and related data.
 type told struct {
 	kind string
 	meta json.Raw

@@ -156,7 +156,7 @@ func (rs ruleSource) hint(_ context.Context, s *site) (hint, error) {
 }
 
 // variables are what the text of a rule can use: tool, arguments (an object, or text if they are not one), error,
-// class, error_kind and error_meta (what the source says about the error: tool_error and error_meta beside the
+// class, error_kind and error_meta (what the source says about the error: tool_error and error_meta next to the
 // message), schema (of the arguments, or none), tools (the definitions), tool_names, and problems (what is wrong with
 // the call itself).
 func (s *site) variables(failed string) (template.Input, error) {
@@ -305,7 +305,7 @@ func (f *feedbackSource) render(s *site, failed string) (string, error) {
 	return strings.TrimSpace(res.Text), nil
 }
 
-// shortened leaves out the middle of a text, so that at most so many characters are left: an error says at its
+// shortened omits the middle of a text, so that at most so many characters are left: an error says at its
 // beginning what failed and at its end why.
 func shortened(s string, most int) string {
 	const between = "\n...\n"

@@ -54,7 +54,7 @@ func (w *work) repair(t *trace, f *failure) error {
 	})
 }
 
-// inline copies a turn as inline content: its token ids, if any, were sampled at another prompt and are left out.
+// inline copies a turn as inline content: its token ids, if any, were sampled at another prompt and are omitted.
 func inline(n *ttc.Node) builders.Content {
 	return builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: []chat.Message{n.Message}}
 }

@@ -251,7 +251,7 @@ func (t *trace) locate(f *failure, target builders.Target) (s site, why ledger.R
 	return s, ""
 }
 
-// nextTurn returns the assistant turn that responds to a result: the one after it and the results beside it. -1 if the
+// nextTurn returns the assistant turn that responds to a result: the one after it and the results next to it. -1 if the
 // user speaks first or the walk ends.
 func (t *trace) nextTurn(result int) int {
 	for i := result + 1; i < len(t.walk); i++ {

@@ -83,7 +83,7 @@ func failed(n *ttc.Node, call *chat.ToolCall) bool {
 func withoutFailed(
 	g *ttc.Graph, walk []int, flags []bool, fs map[int]failure,
 ) (messages []chat.Message, trained []bool) {
-	var out []int // positions of the results that are left out
+	var out []int // positions of the results that are omitted
 	for _, f := range fs {
 		out = append(out, f.results...)
 	}

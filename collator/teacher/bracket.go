@@ -13,7 +13,7 @@ const rounding = 1e-6
 //   - no token counts more than ln 2 / 2 times its two probabilities, as does a token that only one side has, which
 //     gives the upper.
 //
-// The actual token is known on both sides if the server reports its log-prob beside the k best.
+// The actual token is known on both sides if the server reports its log-prob next to the k best.
 func bracket(student, teacher []Entry) (lower, upper float64) {
 	q := make(map[int32]float64, len(student))
 	for _, e := range student {

@@ -2,5 +2,5 @@
 //
 // Scorers like long answers, and DPO on their scores teaches length first. From the candidates of each turn this
 // builder takes the pair with the widest score margin among those of similar length; pairs of answers of different
-// length are left out, and counted.
+// length are omitted, and counted.
 package main

@@ -28,7 +28,7 @@ var tokens = sync.OnceValue(func() (all []token) {
 	return all
 })
 
-// token is the shape of a service's tokens, or of a value beside a service's name.
+// token is the shape of a service's tokens, or of a value next to a service's name.
 type token struct {
 	class   string
 	hints   []string // in lower case, at least three bytes each: every text that matches contains one, in any case

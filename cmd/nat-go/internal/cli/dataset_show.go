@@ -256,7 +256,7 @@ func (p *viewPrinter) print(v show.View) error {
 	return nil
 }
 
-// drops prints what was left out before it became a record: as listed in dropped.jsonl, along with the dropped input
+// drops prints what was omitted before it became a record: as listed in dropped.jsonl, along with the dropped input
 // itself.
 func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.Query) error {
 	var drops []ledger.Drop

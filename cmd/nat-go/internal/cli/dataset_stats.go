@@ -71,7 +71,7 @@ func renderer(path string) (*turns.Renderer, error) {
 		return nil, err
 	}
 	s := turns.Settings{Now: at}
-	if c, err := tokenizer.ReadConfig(path); err == nil { // a file has no special tokens beside it
+	if c, err := tokenizer.ReadConfig(path); err == nil { // a file has no special tokens next to it
 		s.Vars = collator.TemplateVars(c, nil)
 	}
 	r, err := turns.New(text, s)

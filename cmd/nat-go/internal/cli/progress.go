@@ -86,7 +86,7 @@ const (
 //
 //	build  [######------]  50 %  44.0 of 88.0 MiB  12.3 MiB/s  3s left  1000 examples, 84000 records
 //
-// in at most this many columns (0 means any number, and no bar): what matters least is left out first.
+// in at most this many columns (0 means any number, and no bar): what matters least is omitted first.
 func (p *progress) line(s finetune.Progress, now time.Time, most int) string {
 	if s.Text != "" {
 		return s.Text

@@ -50,7 +50,7 @@ func copyPlan(ctx context.Context, dir shards.Folder, work string) (c *copied, e
 	return c, err
 }
 
-// runsOf returns the folder in which the run of a plan on a disk is made if it belongs in object storage: beside its
+// runsOf returns the folder in which the run of a plan on a disk is made if it belongs in object storage: next to its
 // shards, which read there what they write.
 func runsOf(dir shards.Folder) string { return filepath.Join(string(dir), "run") }
 

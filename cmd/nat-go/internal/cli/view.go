@@ -83,7 +83,7 @@ func (v *viewFlags) run(cmd *cobra.Command, out io.Writer, args, local []string)
 	if err == nil {
 		cache = filepath.Join(cache, "nat-go", "view")
 	}
-	// What is displayed is read anew each time, but a large log's table stays in memory. With Go's default setting the
+	// What is displayed is read again each time, but a large log's table stays in memory. With Go's default setting the
 	// process would take twice the size of the table; collecting often costs little, because the table has no pointers.
 	collectOften(5, 0)
 	shown := newProgress(cmd)

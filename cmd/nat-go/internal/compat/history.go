@@ -283,7 +283,7 @@ type builderMetrics struct {
 	SkippedScoreDiff       int64 `json:"skipped_score_diff"`
 }
 
-// pairsSetting is what NAT's builder says about its configuration beside its metrics.
+// pairsSetting is what NAT's builder says about its configuration next to its metrics.
 type pairsSetting struct {
 	StepName        string  `json:"ttc_step_name"`
 	ExhaustivePairs bool    `json:"exhaustive_pairs"`

@@ -98,7 +98,7 @@ func (l *loader) report(n *yaml.Node, ptr string, f finding.Finding) {
 	l.add(f)
 }
 
-// withoutEchoes leaves out findings that only say again that a value was unavailable, and what is wrong with NAT's
+// withoutEchoes omits findings that only say again that a value was unavailable, and what is wrong with NAT's
 // sections. NAT accepts a key that is set twice, so with compat it is a warning.
 func (l *loader) withoutEchoes() []finding.Finding {
 	var out []finding.Finding

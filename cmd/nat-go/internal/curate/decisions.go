@@ -74,7 +74,7 @@ func (d *Decisions) Len() uint64 { return uint64(len(d.of)) }
 // At returns the decision on the record with that ordinal, which must be below Len.
 func (d *Decisions) At(ordinal uint64) Decision { return d.of[ordinal] }
 
-// Reject leaves out a record that a person rejected. Others stay where they are, because the split was made before.
+// Reject omits a record that a person rejected. Others stay where they are, because the split was made before.
 func (d *Decisions) Reject(ordinal uint64) {
 	if d.of[ordinal].Kept() {
 		d.of[ordinal] = Dropped(Rejected)

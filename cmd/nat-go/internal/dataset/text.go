@@ -139,7 +139,7 @@ func (t *statsText) lengths() {
 	}
 }
 
-// repeats adds what is there twice or on both sides of the split, and what the chat template leaves out.
+// repeats adds what is there twice or on both sides of the split, and what the chat template omits.
 func (t *statsText) repeats() {
 	if t.Contexts != nil {
 		t.text.WriteByte('\n')

@@ -118,7 +118,7 @@ func (v *verifier) counts(run runfolder.Folder, m *runfolder.Manifest, d *curate
 	}
 }
 
-// originsRead is rows.jsonl of a format beside the record log: its lines are in the log's order, group by group.
+// originsRead is rows.jsonl of a format next to the record log: its lines are in the log's order, group by group.
 type originsRead struct {
 	name   string
 	splits map[string]rows.Split // by file

@@ -23,7 +23,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// OriginsFile names the file, beside the rows of a format, that says where each row comes from: one line for each of
+// OriginsFile names the file, next to the rows of a format, that says where each row comes from: one line for each of
 // its records, in the order of the rows.
 const OriginsFile = "rows.jsonl"
 
@@ -42,7 +42,7 @@ type Spec struct {
 	// its name; Write returns its error, and then leaves nothing behind. It may be nil.
 	Ready func([]runfolder.Written, []runfolder.File) error
 
-	// NoEmpty leaves out formats that carry nothing; otherwise they have a folder and no rows.
+	// NoEmpty omits formats that carry nothing; otherwise they have a folder and no rows.
 	NoEmpty bool
 
 	part bool // a part is being written: lines only, and what Join needs

@@ -63,7 +63,7 @@ type answer struct {
 // asked is what the trainer says about an input.
 type asked struct {
 	versions map[string]string
-	sides    map[int][]Side // by row; the trainer leaves out missing rows
+	sides    map[int][]Side // by row; the trainer omits missing rows
 	notes    []string
 	done     bool
 }

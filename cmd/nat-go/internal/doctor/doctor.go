@@ -27,7 +27,7 @@ type Compared struct {
 	Same        int          `json:"same"`
 	Differ      []int        `json:"differ"`                // rows, from 0
 	Refused     []Refused    `json:"refused,omitempty"`     // rows for which we make no token row
-	LeftOut     []int        `json:"left_out,omitempty"`    // rows that the trainer leaves out
+	LeftOut     []int        `json:"left_out,omitempty"`    // rows that the trainer omits
 	Cut         []int        `json:"cut,omitempty"`         // rows of which the trainer has only the beginning
 	Differences []Difference `json:"differences,omitempty"` // how the rows differ
 	Notes       []string     `json:"notes,omitempty"`       // what the trainer warns about

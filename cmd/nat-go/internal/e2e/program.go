@@ -29,7 +29,7 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// Program returns the path of nat-go. Beside it is nat-go-builder-acme.
+// Program returns the path of nat-go. Next to it is nat-go-builder-acme.
 func Program(t testing.TB) string {
 	t.Helper()
 	dir, err := programs()

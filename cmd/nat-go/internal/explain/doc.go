@@ -1,3 +1,3 @@
 // Package explain finds the pages of drop reasons and finding codes. The codes are constants in codes.go of the
-// packages that report them. Their pages are in codes.yaml; rows and dataset define theirs beside the codes.
+// packages that report them. Their pages are in codes.yaml; rows and dataset define theirs next to the codes.
 package explain

@@ -150,7 +150,7 @@ func (r *run) noBatches() error {
 	return nil
 }
 
-// remedyOf says what makes token batches of what was left out, if one setting does.
+// remedyOf says what makes token batches of what was omitted, if one setting does.
 func remedyOf(dropped map[ledger.Reason]int64) string {
 	if dropped[collator.NoSampledIDs] == 0 {
 		return ""

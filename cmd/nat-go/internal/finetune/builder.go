@@ -211,7 +211,7 @@ func (b *builder) dropCandidates(f *recordlog.Builder, g *ttc.Group, drops []led
 }
 
 // wholeExamples reports whether what a builder made of a group shows that it does not deal in candidates: its records
-// are made from the examples' own messages, or it left out only sites and rollouts.
+// are made from the examples' own messages, or it omitted only sites and rollouts.
 func wholeExamples(res *result) bool {
 	for _, r := range res.Records {
 		if !slices.ContainsFunc(

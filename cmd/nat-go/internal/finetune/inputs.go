@@ -27,7 +27,7 @@ type inputs struct {
 	as      []string             // everything that was named, if it is read as one input; paths is then its name
 	began   []source.Input       // state of the files when the run began
 	limit   int64                // at most this many examples per path; 0 means all
-	scores  *readers.Scores      // from files beside them; nil means none
+	scores  *readers.Scores      // from files next to them; nil means none
 	verdict *readers.ScoreRules  // from what results say; nil if none
 	prove   source.Prove         // checks what inputs claim; nil means nothing can be checked
 	models  bool                 // count the models that sampled the examples

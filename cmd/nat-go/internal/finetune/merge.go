@@ -26,7 +26,7 @@ import (
 type Merging struct {
 	Runs      []runfolder.Folder // in this order
 	KeepSplit runfolder.Folder   // the run whose validation side is kept; empty means a new split is drawn
-	OutputDir string             // empty means beside the first run
+	OutputDir string             // empty means next to the first run
 	RunID     string             // empty means derived from the time
 }
 

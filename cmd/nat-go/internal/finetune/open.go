@@ -77,7 +77,7 @@ func (r *run) passOver(read int) {
 	}
 }
 
-// unitFile is the unit for whole files of an input; like keys, they are counted only where they are left out.
+// unitFile is the unit for whole files of an input; like keys, they are counted only where they are omitted.
 const unitFile = "file"
 
 // openBuilders opens a session with each builder that the configuration selects, in YAML order.

@@ -36,7 +36,7 @@ type plan struct {
 	options rows.Options
 	rules   curate.Rules
 	marks   *marks.File         // made by a person; nil means none
-	scores  *readers.Scores     // from files beside the inputs; nil means none
+	scores  *readers.Scores     // from files next to the inputs; nil means none
 	verdict *readers.ScoreRules // scores from what results say; nil if none
 	copyTo  string              // NAT's dataset_output_dir; empty means no copy
 	notes   []string

@@ -178,7 +178,7 @@ func (r *run) merge(ctx context.Context) error {
 	return r.writeDecided(ctx, built, decisions, tokens)
 }
 
-// joinAll joins the logs of the shards and decides; meanwhile it joins what they wrote.
+// joinAll joins the logs of the shards and decides; in the meantime it joins what they wrote.
 func (r *run) joinAll(ctx context.Context, in *inputs) (made *built, decisions *curate.Decisions, err error) {
 	if err := r.joinLogs(ctx, in); err != nil {
 		return nil, nil, err

@@ -25,7 +25,7 @@ import (
 type Shards struct {
 	Number int
 	Bytes  int64
-	Dir    string // folder of the plan; empty means beside the run's, with .shards appended to its name
+	Dir    string // folder of the plan; empty means next to the run's, with .shards appended to its name
 }
 
 // Planned is a finished plan.

@@ -204,7 +204,7 @@ func writeEffects(b *strings.Builder, t *teacher.Report) {
 	}
 }
 
-// writeDrops lists what was left out, most frequent first, in the unit it was counted in.
+// writeDrops lists what was omitted, most frequent first, in the unit it was counted in.
 func writeDrops(b *strings.Builder, accounts []ledger.Account, look Look) {
 	type line struct {
 		n            int64

@@ -28,7 +28,7 @@ import (
 const patience = 10 * time.Second
 
 // content examines the beginning of an input the way the run would read it: whether its source can read it, what it
-// leaves out, and what the builders and formats make of the rest.
+// omits, and what the builders and formats make of the rest.
 func (k *check) content(ctx context.Context, b *config.Block, f source.Factory) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -127,10 +127,10 @@ func (k *check) unusable(ctx context.Context, b *config.Block, file string, r *R
 		b.Section, b.Name, "path")
 }
 
-// harmless are reasons for leaving out parts of an input that nobody misses.
+// harmless are reasons for omitting parts of an input that nobody misses.
 var harmless = []ledger.Reason{source.OtherStep, source.KeyNotUsed, source.IdenticalRow}
 
-// losing warns of what the source would leave out.
+// losing warns of what the source would omit.
 func (k *check) losing(b *config.Block, file string, r *Report) {
 	for _, reason := range harmless {
 		delete(r.Dropped, string(reason))
@@ -151,7 +151,7 @@ func counts(of map[string]int64, names []string) (parts []string) {
 	return parts
 }
 
-// dropped says what was left out: each reason with its count, and the first in detail.
+// dropped says what was omitted: each reason with its count, and the first in detail.
 func dropped(r *Report) string {
 	text := strings.Join(counts(r.Dropped, slices.Sorted(maps.Keys(r.Dropped))), ", ")
 	if len(r.Details) > 0 {

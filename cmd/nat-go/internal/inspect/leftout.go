@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/collator/turns"
 )
 
-// LeftOut is what the chat template of a locally available model would leave out of the examples, as far as token
+// LeftOut is what the chat template of a locally available model would omit from the examples, as far as token
 // batches and trainers that use it are concerned.
 type LeftOut struct {
 	Model   string   `json:"model"`             // the folder of its tokenizer

@@ -39,7 +39,7 @@ const (
 // InvalidError is the error for an invalid mark.
 type InvalidError struct{ error }
 
-// Of returns where the marks of a run are: beside it, so that the run stays as it was written.
+// Of returns where the marks of a run are: next to it, so that the run stays as it was written.
 func Of(run runfolder.Folder) string { return filepath.Clean(string(run)) + ".marks.jsonl" }
 
 // File is a marks file. It is safe for concurrent use.
@@ -175,7 +175,7 @@ func lockFolder(path string) (*os.File, error) {
 	}
 }
 
-// reread picks up what another view of the run has marked meanwhile.
+// reread picks up what another view of the run has marked in the meantime.
 func (m *File) reread() error {
 	now, err := Read(m.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

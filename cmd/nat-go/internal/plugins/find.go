@@ -78,7 +78,7 @@ func Locate(c config.Plugin) (Found, error) {
 	return found, nil
 }
 
-// Sums returns the checksums that identify a plugin: of its program and the files beside it that belong to it, or of
+// Sums returns the checksums that identify a plugin: of its program and the files next to it that belong to it, or of
 // its Python package and the package's files.
 func Sums(ctx context.Context, spec host.Spec) (sum string, files map[string]string, err error) {
 	if spec.Module != "" {

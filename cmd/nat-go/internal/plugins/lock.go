@@ -151,7 +151,7 @@ func (l *Lock) Check(name string, p *host.Plugin) error {
 	return nil
 }
 
-// Add locks a running plugin, whose program has checksum sum, with the files beside it. Checksums for other platforms
+// Add locks a running plugin, whose program has checksum sum, with the files next to it. Checksums for other platforms
 // stay as long as the version does.
 func (l *Lock) Add(spec host.Spec, p *host.Plugin, sum string, beside map[string]string) {
 	name := spec.Name

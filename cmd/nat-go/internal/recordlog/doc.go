@@ -5,7 +5,7 @@
 // then the records, which refer to them by number, then the drops and the changes to the books. The encoding is
 // canonical: the same groups give the same bytes. It contains no time, host or run id.
 //
-// What has been committed is recorded beside it in commit.json: how far the log is durable, and the source's cursor at
+// What has been committed is recorded next to it in commit.json: how far the log is durable, and the source's cursor at
 // that point. A run that died is resumed by truncating the log to the last commit and asking the source to continue
 // from there. The commit is kept out of the log so that the log's bytes don't depend on when commits happened.
 //

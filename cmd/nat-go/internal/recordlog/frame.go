@@ -226,7 +226,7 @@ func (g *Group) newRecord(kind builders.Kind) builders.Record {
 	return nil
 }
 
-// body is what a kind of record has beside the head. Its sides are among that many texts.
+// body is what a kind of record has next to the head. Its sides are among that many texts.
 func (c *codec) body(r builders.Record, s *sides, texts int) {
 	switch r := r.(type) {
 	case *builders.Preference:

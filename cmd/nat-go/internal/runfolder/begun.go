@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Begun is what a run folder records about how the run began, beside its config.yml: enough to continue.
+// Begun is what a run folder records about how the run began, next to its config.yml: enough to continue.
 type Begun struct {
 	NatGo   string          `json:"nat_go"`
 	RunID   string          `json:"run_id"` // the folder may be renamed

@@ -143,7 +143,7 @@ func Digest(h *xxh3.Hasher) string {
 }
 
 // Sums lists the files of the run, by path. Those that were hashed as they were written are not read again; one whose
-// size differs was changed meanwhile.
+// size differs was changed in the meantime.
 func (l *Lock) Sums(known []File) ([]File, error) {
 	by := map[string]File{}
 	for _, k := range known {

@@ -54,7 +54,7 @@ func (f Folder) Batches() string { return f.path("batches") }
 // Teacher returns the folder of collator.teacher's answers, by the hash of the request.
 func (f Folder) Teacher() string { return f.path("teacher") }
 
-// Dropped returns the file that lists what was left out, with the reasons.
+// Dropped returns the file that lists what was omitted, with the reasons.
 func (f Folder) Dropped() string { return f.path("dropped.jsonl") }
 
 // Job returns the journal of the training job.

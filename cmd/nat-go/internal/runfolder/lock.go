@@ -110,7 +110,7 @@ func (f Folder) LockSoon(ctx context.Context, command string, patience time.Dura
 	}
 }
 
-// tryLock takes the lock; nil means the file was replaced meanwhile.
+// tryLock takes the lock; nil means the file was replaced in the meantime.
 func (f Folder) tryLock(command string) (*Lock, error) {
 	file, err := os.OpenFile(f.lockFile(), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o644)
 	if err != nil {

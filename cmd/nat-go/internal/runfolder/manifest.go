@@ -85,7 +85,7 @@ func (f Folder) State() string {
 	return m.Status
 }
 
-// Counts are what came in, what was made from it, and what was left out.
+// Counts are what came in, what was made from it, and what was omitted.
 type Counts struct {
 	Examples   int64                   `json:"examples"`
 	Candidates int64                   `json:"candidates"`
@@ -102,7 +102,7 @@ type Written struct {
 	Dropped int64     `json:"dropped,omitempty"` // kept records that it can't carry
 	Refused []Refusal `json:"refused,omitempty"` // why it can't, most frequent first
 	Instead string    `json:"instead,omitempty"` // a format that can carry those, or most of them
-	Trimmed int64     `json:"trimmed,omitempty"` // messages after a record's last turn, which train nothing, left out
+	Trimmed int64     `json:"trimmed,omitempty"` // messages after a record's last turn, which train nothing, omitted
 
 	Turns    rows.Turns    `json:"turns,omitzero"`     // of demonstrations that it carries
 	Contexts *Contexts     `json:"contexts,omitempty"` // of the turns that its records train

@@ -21,7 +21,7 @@ func (p Place) Less(q Place) bool { return p.Run < q.Run || p.Run == q.Run && p.
 const placeWidth = 16
 
 // Order is the file that says where the groups of a shard's log begin in the inputs, so that those of all shards can be
-// put into the order of a single run. It is written beside the log: synced before each of the log's commits, and
+// put into the order of a single run. It is written next to the log: synced before each of the log's commits, and
 // truncated with it.
 type Order struct {
 	file *os.File

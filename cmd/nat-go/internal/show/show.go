@@ -132,7 +132,7 @@ func (p *printer) block(spans []Piece, indent int) {
 	}, indent)
 }
 
-// shortened prints lines, leaving out the middle if there are many.
+// shortened prints lines, omitting the middle if there are many.
 func (p *printer) shortened(lines []line, print func(line), indent int) {
 	cut := len(lines) - headLines - tailLines
 	for i, l := range lines {

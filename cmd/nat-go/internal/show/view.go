@@ -197,7 +197,7 @@ func Whole(prompt, completion builders.Passage) builders.Passage {
 	return builders.Passage{Nodes: append(prompt.Nodes[:len(prompt.Nodes):len(prompt.Nodes)], completion.Nodes...)}
 }
 
-// Drop returns the view of what was left out before it became a record.
+// Drop returns the view of what was omitted before it became a record.
 func Drop(d ledger.Drop) View {
 	title := d.Unit + " left out: " + string(d.Reason)
 	if n := d.N(); n > 1 {
@@ -231,7 +231,7 @@ func Drop(d ledger.Drop) View {
 	return v
 }
 
-// Dropped returns what a drop left out of an example: the candidate with its prompt, or the conversation; empty if the
+// Dropped returns what a drop omitted from an example: the candidate with its prompt, or the conversation; empty if the
 // example doesn't contain it.
 func Dropped(d ledger.Drop, e *ttc.Example) builders.Passage {
 	for i := range e.Candidates {

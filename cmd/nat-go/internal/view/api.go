@@ -25,7 +25,7 @@ const (
 	maxRows    = 200
 	maxTokens  = 512
 	maxSnippet = 160       // bytes
-	maxText    = 256 << 10 // bytes; the rest is left out, which the answer says
+	maxText    = 256 << 10 // bytes; the rest is omitted, which the answer says
 	maxWindow  = 200       // messages
 	maxTools   = 64
 
@@ -272,7 +272,7 @@ type recordAnswer struct {
 	Branches []branch        `json:"branches,omitempty"` // at most maxBranches
 	From     int             `json:"from"`               // of the messages shown, like sampled
 	Messages int             `json:"messages"`           // all there are
-	Before   int             `json:"before"`             // number of messages left out at the start of a prompt
+	Before   int             `json:"before"`             // number of messages omitted at the start of a prompt
 	AllTools int             `json:"all_tools"`
 	Sites    []site          `json:"sites,omitempty"`
 	Tools    []tool          `json:"tools,omitempty"`
@@ -362,7 +362,7 @@ func (r *Run) oneRecord(req *http.Request) (answer, error) {
 	return a, err
 }
 
-// describe adds what is said of a record beside its texts: metadata, tools, where answers differ, where calls failed.
+// describe adds what is said of a record next to its texts: metadata, tools, where answers differ, where calls failed.
 func (a *recordAnswer) describe(p dataset.Picked) {
 	if raw := p.Record.Header().Metadata; json.Valid(raw) {
 		a.Metadata = json.RawMessage(raw)
@@ -437,13 +437,13 @@ func (r *Run) neighbours(ordinal uint64) (prev, next uint64) {
 	return prev, next
 }
 
-// dropsAnswer is a window of what was left out.
+// dropsAnswer is a window of what was omitted.
 type dropsAnswer struct {
 	Total int64     `json:"total"` // lines that fit
 	Drops []dropped `json:"drops"`
 }
 
-// dropped is what was left out, with the records that have to do with it: the record itself if one was dropped, or else
+// dropped is what was omitted, with the records that have to do with it: the record itself if one was dropped, or else
 // those of its example.
 type dropped struct {
 	ledger.Drop

@@ -38,7 +38,7 @@ type Exported struct {
 	Of      int   `json:"of"`
 	Drops   int64 `json:"drops"`
 	OfDrops int64 `json:"of_drops"`
-	Full    bool  `json:"full"` // what would not fit into Bytes was left out
+	Full    bool  `json:"full"` // what would not fit into Bytes was omitted
 	Bytes   int64 `json:"bytes"`
 }
 
@@ -201,7 +201,7 @@ func (x *exporter) batches(with url.Values, fits func(batchRow) bool) (rows []ba
 	return rows, nil
 }
 
-// drops stores the first lines of what was left out.
+// drops stores the first lines of what was omitted.
 func (x *exporter) drops(r *Run) error {
 	held := []dropped{}
 	err := r.eachDrop(func(d *ledger.Drop) bool {
@@ -262,7 +262,7 @@ func (x *exporter) ofRecord(r *Run, n uint64) (rows []batchRow, questions []ques
 	return rows, questions, nil
 }
 
-// ofTokens lists what the page may request about a row of tokens: its head with each side beside the first, and each
+// ofTokens lists what the page may request about a row of tokens: its head with each side next to the first, and each
 // window.
 func (x *exporter) ofTokens(ref string) (questions []question, err error) {
 	for with, sides := 1, 2; with < sides; with++ {

@@ -45,7 +45,7 @@ type overview struct {
 	Stages     []stage          `json:"stages,omitempty"` // for a run that has not ended
 }
 
-// loss is what was left out at a stage for a reason.
+// loss is what was omitted at a stage for a reason.
 type loss struct {
 	Stage  ledger.Stage  `json:"stage"`
 	Reason ledger.Reason `json:"reason"`

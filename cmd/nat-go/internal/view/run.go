@@ -110,7 +110,7 @@ type groups interface {
 // Unmarkable makes setting marks fail, with the reason why.
 func (r *Run) Unmarkable(why string) { r.unmarked = why }
 
-// marksOf reads the marks beside a run, if there are any.
+// marksOf reads the marks next to a run, if there are any.
 func marksOf(folder runfolder.Folder) (*marks.File, error) {
 	m, err := marks.Read(marks.Of(folder))
 	if errors.Is(err, fs.ErrNotExist) {

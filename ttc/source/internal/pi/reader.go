@@ -150,7 +150,7 @@ func (r *reader) after(s *calls.Session, part session.Kept, before *given) *give
 		m.Message = chat.Message{Role: "user", Form: chat.Text, Text: session.Text(entry, "summary")}
 		if typ == "compaction" {
 			kept := before.from(session.Text(entry, "firstKeptEntryId"))
-			s.Give(len(kept)) // which are linked anew
+			s.Give(len(kept)) // which are linked again
 			context := (*given)(nil).then(id, s.Message(m))
 			for _, g := range slices.Backward(kept) {
 				context = context.then(g.entry, g.ref)

@@ -27,7 +27,7 @@ type Source interface {
 
 // Options are the options that every source is opened with.
 type Options struct {
-	Drop func(ledger.Drop) // called for what is left out, in order, before Next returns; may be nil
+	Drop func(ledger.Drop) // called for what is omitted, in order, before Next returns; may be nil
 	// Continue after this place; nil means start at the beginning. Drops before it are counted but not reported.
 	Resume *Cursor
 	Inputs []Input // with Resume: what the inputs were then; a changed one is refused
@@ -49,7 +49,7 @@ type Part struct {
 	From Cursor `json:"from"` // zero means the beginning of the input
 	To   Cursor `json:"to"`   // zero means its end
 	// Named holds, by row, the ids of entries that can't be named from the part alone: those whose id was taken before,
-	// and, with an empty id, those that repeat an earlier entry exactly and are left out.
+	// and, with an empty id, those that repeat an earlier entry exactly and are omitted.
 	Named map[int64]string `json:"-"`
 }
 

@@ -24,7 +24,7 @@ func NewDecoder(ctx context.Context, cfg Config) (*Decoder, error) {
 }
 
 // Decode reads a JSON list of traces; name serves as their examples' file name. Unlike in a file, identical entries are
-// all kept: a model may well sample the same thing twice. drop is called for what is left out.
+// all kept: a model may well sample the same thing twice. drop is called for what is omitted.
 func (d *Decoder) Decode(
 	ctx context.Context, name string, list json.Raw, drop func(ledger.Drop),
 ) ([]*ttc.Example, *source.Stats, error) {

@@ -1,7 +1,7 @@
 // Package traces reads whole agent runs in the OpenAI chat format: JSON lines or one array, with one entry per rollout.
 //
 // An entry is an object with its messages and, if it has them, tools, reward, task, trial and model; the key names can
-// be configured. Scored answers that were considered at single turns may be listed beside the messages, in the form of
+// be configured. Scored answers that were considered at single turns may be listed next to the messages, in the form of
 // the source candidates: then preferences, error sites and rollouts of one run belong to the same example. What a
 // message carries besides its text - token ids, log-probs, finish reason - is kept on its node. Keys that are not
 // listed here (a benchmark's `info`, say, with the ground truth) never reach an example.

@@ -162,7 +162,7 @@ func (s *Source) demonstration(prompt, response json.Raw, ex *ttc.Example) error
 	return s.chain(slices.Concat(s.earlier(s.field(s.cfg.HistoryKey)), messages, answer), ex)
 }
 
-// complete adds to a prompt what its entry has beside it: a text to put below it, earlier turns, a system message.
+// complete adds to a prompt what its entry has next to it: a text to put below it, earlier turns, a system message.
 func (s *Source) complete(p ttc.Prompt, entry json.Raw) ttc.Prompt {
 	more, earlier := s.context(first(entry, s.cfg.ContextKey)), s.earlier(first(entry, s.cfg.HistoryKey))
 	switch {
@@ -194,7 +194,7 @@ func (s *Source) context(v json.Raw) string {
 	return text
 }
 
-// systemOf returns the text of the system message beside an entry's conversation or prompt. Anything else there is
+// systemOf returns the text of the system message next to an entry's conversation or prompt. Anything else there is
 // reported as unread.
 func (s *Source) systemOf(v json.Raw) string {
 	text := systemText(v)
@@ -522,7 +522,7 @@ func logProbs(raw json.Raw, failed error) ([]float32, error) {
 	return out, nil
 }
 
-// Keys of the token ids of an entry's answers, and of their log-probs, beside its messages.
+// Keys of the token ids of an entry's answers, and of their log-probs, next to its messages.
 var (
 	idsBeside      = []string{"completion_token_ids", "response_token_ids", "output_token_ids", "completion_ids"}
 	logProbsBeside = []string{"completion_logprobs", "response_logprobs", "output_logprobs", "logprobs"}
@@ -623,7 +623,7 @@ func sampling(raw json.Raw) *ttc.Sampling {
 // mostTopK is the most log-probs per token that a rollout may request.
 const mostTopK = 1000
 
-// overrides reads what a rollout wants from a teacher for its task. Atropos has the same object beside a scored group;
+// overrides reads what a rollout wants from a teacher for its task. Atropos has the same object next to a scored group;
 // nothing here reads its other keys.
 func (s *Source) overrides(raw json.Raw) (topK *int, err error) {
 	if raw == nil {

@@ -384,7 +384,7 @@ func instruction(cols source.Columns, answers ...string) (prompt, context source
 	return prompt, context
 }
 
-// takePrompt notes the prompt, what is put below it, and the system message beside it.
+// takePrompt notes the prompt, what is put below it, and the system message next to it.
 func takePrompt(r *source.Reading, cols source.Columns, prompt, context source.Choice) {
 	r.Take(promptKey, prompt)
 	if prompt.Guessed || context.Given { // a column called prompt is complete

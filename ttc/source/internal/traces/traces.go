@@ -26,7 +26,7 @@ type Source struct {
 	cfg     Config
 	tools   []chat.Tool // for rollouts without tools of their own
 	entries int64       // of the file
-	system  string      // the system message given beside the entry's messages
+	system  string      // the system message given next to the entry's messages
 
 	candidates *candidates.Reader
 	fields     map[string]json.Raw // of the current entry
@@ -166,7 +166,7 @@ func (s *Source) entry(context.Context) (*ttc.Example, error) {
 	return ex, nil
 }
 
-// addRest adds what an entry has beside its conversation.
+// addRest adds what an entry has next to its conversation.
 func (s *Source) addRest(raw json.Raw, ex *ttc.Example) {
 	s.addCandidates(ex)
 	s.addPairs(raw, ex)

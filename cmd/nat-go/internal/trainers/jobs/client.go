@@ -421,7 +421,7 @@ func (c *Client) tail(ctx context.Context, j *Job, from int64) int64 {
 	if !ok || c.Output == nil {
 		return from
 	}
-	// A trainer may print faster than it is read here: what it prints meanwhile waits for the next call, so that
+	// A trainer may print faster than it is read here: what it prints in the meantime waits for the next call, so that
 	// signals and time limits need not wait for it.
 	for end := from + tailBytes; from < end && ctx.Err() == nil; {
 		text, next, err := t.Tail(ctx, *j.Ref, from)
