@@ -16,7 +16,7 @@
 // feedback, what a sibling did at the same prompt, the user's own program. A hint is knowable (schema, tool list,
 // format, policy, what stands in the context) or hindsight (known only from the environment or another rollout). Both
 // are used by default, each labelled and counted: what the environment said is the hint that traces have, and training
-// on hindsight teaches guessing what the model could not have known, so one setting leaves it out. A hint that repeats
+// on hindsight teaches guessing what the model could not have known, so one setting omits it. A hint that repeats
 // a run of the target's words is refused, because such a teacher copies.
 //
 // The builder is pure: the answers of a user's program are stored in a file under the hash of the question, and a
