@@ -193,8 +193,8 @@ def test_refused(batches, tmp_path):
     with pytest.raises(ValueError, match="at most 64"):
         loss.check(many, logits, {}, program=PROGRAM)
     for terms, given, options, what in (
-        ({}, logits, {}, "nothing to compare"),
-        ({"token_losses": np.zeros((1, 2))}, logits, {}, r"yours.token_losses has shape \[1 2\]: want"),
+        ({}, logits, {}, "no terms to compare"),
+        ({"token_losses": np.zeros((1, 2))}, logits, {}, r"invalid yours.token_losses: got shape \[1 2\], expected"),
         ({"token_losses": np.zeros((1, 2), complex)}, logits, {}, "holds complex128"),
         ({"loss": 1.0}, logits[:, 1:], {}, "logits"),
         ({"loss": 1.0}, logits, {"dpo_beat": 3}, "dpo-beat"),
