@@ -99,6 +99,7 @@ func TestLongSession(t *testing.T) {
 // FuzzRead: whatever a file contains, reading it ends, and the books balance.
 func FuzzRead(f *testing.F) {
 	f.Add(lines)
+	f.Add(header + message("1", "", `"role":"assistant","provider":"p","stopReason":"error","content":[]`))
 	f.Add(header + entry("1", "1", `"type":"compaction","firstKeptEntryId":"1"`))
 	f.Fuzz(func(t *testing.T, text string) {
 		sessiontest.Balanced(t, sessiontest.ReadText(t, pi.Factory(), "in.jsonl", text+"\n"))

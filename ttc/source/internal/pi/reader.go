@@ -171,6 +171,7 @@ func (r *reader) answer(s *calls.Session, part session.Kept, message json.Raw, b
 	entry := json.Raw(part.JSON)
 	id, stop := session.Text(entry, "id"), session.Text(message, "stopReason")
 	if stop == "error" || stop == "aborted" { // which is not sent again
+		r.tally.S.Calls++
 		r.tally.Drop(ledger.Drop{
 			Unit: "call", Reason: session.FailedCall, Detail: stop, Example: s.ID, Index: -1, File: part.Path,
 			Offset: part.Offset,
