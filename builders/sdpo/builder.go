@@ -1,9 +1,12 @@
 package sdpo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/zeebo/xxh3"
@@ -36,6 +39,7 @@ type Builder struct {
 	checker  *checker
 	sources  []source
 	siblings bool // whether a source looks at siblings
+	writers  []*regexp.Regexp
 }
 
 var _ builders.Builder = (*Builder)(nil)
@@ -50,6 +54,9 @@ func New(cfg Config) (*Builder, error) {
 		return nil, err
 	}
 	b := &Builder{cfg: cfg, detector: d, checker: newChecker(&cfg.Detect)}
+	if b.writers, err = patterns("detect.writes", cfg.Detect.Writes); err != nil {
+		return nil, err
+	}
 	rules, err := newRules(cfg.Hints.Rules)
 	if err != nil {
 		return nil, err
@@ -105,14 +112,17 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 				sb.learn(t)
 			}
 		}
-		if !b.siblings { // no need to hold all of them
+		if !b.siblings && !b.cfg.finds(Divergence) { // no need to hold all of them
 			if err := b.example(ctx, g, e, traces[e], &sb, out); err != nil {
 				return err
 			}
 			traces[e] = nil
 		}
 	}
-	if b.siblings {
+	if b.cfg.finds(Divergence) {
+		b.partings(traces)
+	}
+	if b.siblings || b.cfg.finds(Divergence) {
 		for e := range g.Examples {
 			if err := b.example(ctx, g, e, traces[e], &sb, out); err != nil {
 				return err
@@ -161,6 +171,8 @@ func (b *Builder) example(
 	d := w.drop("example", NoErrorSite, -1)
 	if w.failures > 0 {
 		d.Reason = NoSiteLeft
+	} else if len(traces) > 0 {
+		d.Reason = cmp.Or(traces[0].together, d.Reason)
 	}
 	return out.Drop(d)
 }
@@ -178,9 +190,9 @@ func (w *work) trace(t *trace) error {
 	}
 	var sites []builders.Site
 	var rules []string // that found them
-	last := 0          // position of the last message that a site needs
-	for i := range t.failures {
-		f := &t.failures[i]
+	var partings []*parting
+	last := 0 // position of the last message that a site needs
+	for _, f := range w.sitesOf(t) {
 		key := [2]int{t.nodes[f.turn], f.seq}
 		if w.seen[key] {
 			continue
@@ -198,6 +210,9 @@ func (w *work) trace(t *trace) error {
 		}
 		if w.cfg.emits(emitDistillation) {
 			for _, target := range w.cfg.targets() {
+				if f.parting != nil && target == builders.NextTurn {
+					continue
+				}
 				s, err := w.site(t, f, target)
 				if err != nil {
 					return err
@@ -205,12 +220,15 @@ func (w *work) trace(t *trace) error {
 				if s == nil {
 					continue
 				}
-				sites, rules = append(sites, *s), append(rules, f.rule)
+				sites, rules, partings = append(sites, *s), append(rules, f.rule), append(partings, f.parting)
 				last = max(last, f.turn, f.result)
 				if target == builders.NextTurn {
 					last = max(last, t.nextTurn(f.result))
 				}
 			}
+		}
+		if f.parting != nil {
+			continue
 		}
 		if err := w.repair(t, f); err != nil {
 			return err
@@ -221,14 +239,29 @@ func (w *work) trace(t *trace) error {
 	}
 	w.records++
 	return w.out.Record(&builders.Distillation{
-		Head:     builders.Head{Example: w.at, Metadata: foundBy(rules)},
+		Head:     builders.Head{Example: w.at, Metadata: foundBy(rules, partings)},
 		Messages: builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: w.at, Last: t.nodes[last]}},
 		Sites:    sites,
 	})
 }
 
-// foundBy is a record's metadata: the rule that found each of its sites.
-func foundBy(rules []string) json.Raw {
+// sitesOf returns where a site may be in a trace, in order.
+func (b *Builder) sitesOf(t *trace) (all []*failure) {
+	if b.cfg.finds(failedCalls) {
+		for i := range t.failures {
+			all = append(all, &t.failures[i])
+		}
+	}
+	if t.parted != nil {
+		all = append(all, t.parted)
+		slices.SortStableFunc(all, func(x, y *failure) int { return cmp.Or(x.turn-y.turn, x.seq-y.seq) })
+	}
+	return all
+}
+
+// foundBy is a record's metadata: the rule that found each of its sites, and for a divergence the mean rewards of the
+// rollouts that were there before it and after it, with their number.
+func foundBy(rules []string, partings []*parting) json.Raw {
 	m := []byte(`{"found_by": [`)
 	for i, r := range rules {
 		if i > 0 {
@@ -236,7 +269,14 @@ func foundBy(rules []string) json.Raw {
 		}
 		m = json.AppendString(m, r)
 	}
-	return append(m, "]}"...)
+	m = append(m, ']')
+	for _, p := range partings {
+		if p != nil {
+			m = fmt.Appendf(m, `, "divergence": {"before": %v, "rollouts_before": %d, "after": %v, "rollouts_after": %d}`,
+				p.before.mean, p.before.rollouts, p.after.mean, p.after.rollouts)
+		}
+	}
+	return append(m, '}')
 }
 
 // countCalls counts the calls that were judged. Without a list of tools nobody can say that a tool is unknown or that a

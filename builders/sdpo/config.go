@@ -15,6 +15,7 @@ import (
 type Config struct {
 	Target   string   `yaml:"target" default:"failed_turn" validate:"oneof=failed_turn next_turn both" doc:"which turn the hinted teacher re-scores: the one that made the failing call, or the one after the error"`
 	MaxSites int      `yaml:"max_sites_per_example" default:"8" validate:"gte=1" doc:"sites per example beyond this number are dropped, last ones first"`
+	Sites    []string `yaml:"sites" default:"[failed_calls]" validate:"min=1,dive,oneof=failed_calls divergence" doc:"where to look: failed_calls, or divergence, the action at which a scored rollout parts from better ones of its task (failed_turn only)"`
 	Detect   Detect   `yaml:"detect" doc:"what counts as a failed call"`
 	Hints    Hints    `yaml:"hints" doc:"what the teacher is told"`
 	Emit     []string `yaml:"emit" default:"[distillation]" validate:"min=1,dive,oneof=distillation repair_pairs demonstrations" doc:"what to make of a site; the last two need a later successful call of the same tool, and are off-policy"`
@@ -28,6 +29,7 @@ type Detect struct {
 	Match       []Match  `yaml:"match" validate:"dive" doc:"your own rules, tried first: additional results that mean failure; the first match counts"`
 	NextTurn    bool     `yaml:"next_turn" default:"true" doc:"let the agent's next turn (it apologises, or calls the tool again) settle what a rule leaves open; it is never evidence on its own"`
 	Transient   []string `yaml:"transient" validate:"dive,pattern" doc:"additional patterns of errors that say nothing about the call (timeouts, 429 and 5xx are built in)"`
+	Writes      []string `yaml:"writes" validate:"dive,pattern" doc:"for divergence: patterns of names of tools that change something; default: those that aren't marked readOnlyHint, don't begin with a word like get, list or search, and don't hand over to a person"`
 	IgnoreTools []string `yaml:"ignore_tools" validate:"dive,pattern" doc:"patterns of tool names whose results never count as errors"`
 }
 
@@ -73,6 +75,12 @@ type Command struct {
 	Kind    string        `yaml:"kind" default:"hindsight" validate:"oneof=knowable hindsight" doc:"kind of answers that don't state one"`
 }
 
+// Where sites are.
+const (
+	failedCalls = "failed_calls"
+	Divergence  = "divergence" // also the class and the rule of such a site
+)
+
 // What a site becomes.
 const (
 	emitDistillation   = "distillation"
@@ -106,6 +114,8 @@ func (c *Config) targets() []builders.Target {
 	}
 	return []builders.Target{builders.FailedTurn}
 }
+
+func (c *Config) finds(sites string) bool { return slices.Contains(c.Sites, sites) }
 
 func (c *Config) emits(what string) bool { return slices.Contains(c.Emit, what) }
 
@@ -145,6 +155,15 @@ func (c *Config) relate() error {
 			return errors.New("hints.sources: the source command needs hints.command")
 		case s == sourceRules && len(h.Rules) == 0 && len(h.Sources) == 1:
 			return errors.New("hints.sources: the source rules needs hints.rules")
+		}
+	}
+	hinted := func(source string) bool { return slices.Contains(h.Sources, source) }
+	if c.finds(Divergence) {
+		switch {
+		case !c.emits(emitDistillation) || c.Target == "next_turn":
+			return errors.New("sites: divergence is for emit: [distillation] and target: failed_turn, since no error follows the action")
+		case !hinted(sourceSuccess) && !hinted(sourceCommand) && len(h.Rules) == 0:
+			return errors.New("sites: divergence needs a source of hints that knows other rollouts: add success to hints.sources, or command or rules of your own")
 		}
 	}
 	if len(h.Sources) == 0 && c.emits(emitDistillation) {

@@ -10,6 +10,9 @@
 // evidence counts by where it stands and how much of the result it makes up, never by the tool's name. Timeouts, 429
 // and 5xx say nothing about the call, and a failure repeated verbatim counts once.
 //
+// With `sites: divergence`, a site is the action at which a scored rollout parts from better ones of its task, by what
+// the rollouts wrote; the README says how it is found.
+//
 // # What is a hint
 //
 // Hint sources are asked in order and the first answer wins: the user's rules, the tool's schema, the environment's own

@@ -36,7 +36,9 @@ func (b *Builder) hintFor(ctx context.Context, s *site, siblings *siblings) (h h
 	failure := ""
 	for _, src := range b.sources {
 		var err error
-		if _, ok := src.(successSource); ok {
+		if _, ok := src.(successSource); ok && s.parting != nil {
+			h = s.siblingHint(b.cfg.Hints.LeakRun)
+		} else if ok {
 			h = siblings.hint(s)
 		} else if h, err = src.hint(ctx, s); ctx.Err() != nil {
 			return hint{}, HintFailed, context.Cause(ctx).Error()

@@ -63,7 +63,7 @@ func Remarks(c *Config, counters map[string]int64, near *NearMisses) []string {
 		out = append(out, fmt.Sprintf("%s of feedback would have more than hints.max_chars (%d) characters: the middle of the "+
 			"error is left out", ledger.Quantity(n, "hint"), c.Hints.MaxChars))
 	}
-	if found > 0 || calls == 0 {
+	if found > 0 || calls == 0 || !c.finds(failedCalls) {
 		return out
 	}
 	var rules []string

@@ -22,6 +22,8 @@ type trace struct {
 	calls    []call
 	orphans  []int
 	failures []failure
+	parted   *failure      // where the rollout parts from better ones of its task; nil without one
+	together ledger.Reason // why it has none; empty if that was not asked
 	nearly   []nearMiss
 	hashes   []xxh3.Uint128 // hashes of prompts; see prompts
 }
@@ -30,10 +32,11 @@ type trace struct {
 type failure struct {
 	call
 	class     string
-	rule      string // the one that found it
-	told      told   // what the source says about the error
-	fault     *fault // what is wrong with the call itself, if anything
-	text      string // what the result says
+	rule      string   // the one that found it
+	told      told     // what the source says about the error
+	fault     *fault   // what is wrong with the call itself, if anything
+	text      string   // what the result says
+	parting   *parting // where the rollout parts from better ones, which is no failure of the call; nil otherwise
 	transient bool
 	repeated  bool // the previous call was the same and failed the same way
 }

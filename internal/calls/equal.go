@@ -32,7 +32,7 @@ func sum(b []byte, m *Message) (xxh3.Uint128, []byte) {
 		for _, p := range m.Parts {
 			field(p.Type)
 			field(p.Text)
-			b = appendCanonical(b, p.Raw, 0)
+			b = AppendCanonical(b, p.Raw)
 		}
 	}
 	field(m.Reasoning)
@@ -43,14 +43,14 @@ func sum(b []byte, m *Message) (xxh3.Uint128, []byte) {
 		field(call.ID)
 		field(call.Name)
 		if call.Parsed != nil {
-			b = appendCanonical(b, call.Parsed, 0)
+			b = AppendCanonical(b, call.Parsed)
 		} else {
 			field(call.Arguments)
 		}
 	}
 	for _, x := range m.Extra {
 		field(x.Key)
-		b = appendCanonical(b, x.Value, 0)
+		b = AppendCanonical(b, x.Value)
 	}
 	return xxh3.Hash128(b), b
 }
@@ -76,8 +76,10 @@ const maxCanonical = 64
 // maxMembers is how many members an object may have to be canonicalised; larger ones are used as written.
 const maxMembers = 10_000
 
-// appendCanonical appends a value in the form that all equal values share: keys sorted, no white space, numbers by
+// AppendCanonical appends a value in the form that all equal values share: keys sorted, no white space, numbers by
 // value.
+func AppendCanonical(b []byte, v json.Raw) []byte { return appendCanonical(b, v, 0) }
+
 func appendCanonical(b []byte, v json.Raw, depth int) []byte {
 	if depth == maxCanonical {
 		return append(b, v...)
