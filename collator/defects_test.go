@@ -189,20 +189,27 @@ func TestD16PreferencesHaveHeaderAndEnd(t *testing.T) {
 }
 
 // TestD17PromptsAreTokensInCommon checks that both sides begin with exactly the prompt's tokens, that at least one
-// precedes the first trained token, and that where a token would straddle the edge the answer is encoded separately
+// precedes the first trained token (the generation prompt, if there are no messages), and that where a token would straddle the edge the answer is encoded separately
 // from the prompt, just as it is sampled.
 func TestD17PromptsAreTokensInCommon(t *testing.T) {
 	empty := preference("none", nil, "a", "b")
 	empty.Record.Prompt.Nodes = []ttc.Node{}
 	c := run(t, "chatml.jinja", preference("ok", says("user: hi"), "yes", "no"),
 		preference("merge", says("user: hi"), "\n\nyes", "no"), empty)
-	want(t, c.reasons("record"), "empty_prompt 1")
+	want(t, c.reasons("record"), "template_refused 1") // its template looks at the first message
 	want(t, len(c.rows), 2)
 	for _, r := range c.rows {
 		want(t, slices.Equal(r.Sides[0].IDs[:r.Meta.Prompt], r.Sides[1].IDs[:r.Meta.Prompt]), true)
 		want(t, r.Sides[0].Trained[0].Start, r.Meta.Prompt)
 		want(t, decode(t, r.Sides[0].IDs[:r.Meta.Prompt]), decode(t, c.rows[0].Sides[0].IDs[:r.Meta.Prompt]))
 	}
+	cfg := toyConfig(t, "chatml.jinja")
+	cfg.Template = noSystem
+	row := collate(t, cfg, one([]Item{empty})).rows[0]
+	want(t, decode(t, row.Sides[1].IDs), "<|im_start|>assistant\nb<|im_end|>\n")
+	want(t, row.Sides[1].Trained[0].Start, row.Meta.Prompt)
+	cfg.Template = "{% for m in messages %}{{ m.content }}<|im_end|>{% endfor %}"
+	want(t, collate(t, cfg, one([]Item{empty})).reasons("record"), "empty_prompt 1")
 }
 
 // TestD18RefusalsAreNoFallbacks checks that a broken template makes no collator, and that a conversation the template

@@ -22,9 +22,6 @@ func (preferences) Batch() *batch.Channel { return batch.DPO }
 func (preferences) Rows(w *worker, it *Item) outcome {
 	p := it.Record.Record.(*builders.Preference)
 	prompt := nodesOf(it.Record.Prompt, "user", ttc.No)
-	if len(prompt) == 0 {
-		return refused(refuse(EmptyPromptTokens, "the preference has no prompt")) // D17
-	}
 	var sides [2]continuation
 	for k, c := range []struct {
 		passage builders.Passage

@@ -274,7 +274,11 @@ func (e *Encoder) AppendTogether(dst []byte, s Split, rs []*builders.Resolved) (
 	e.split, e.rows, e.lone, e.trimmed = s, 1, false, 0
 	e.turns = Turns{}
 	out, err = e.encode(e, dst, rs)
-	if err == nil && !(e.opts.NAT && e.Name == customizer.Name) && e.lone {
+	switch nat, prompt := e.opts.NAT && e.Name == customizer.Name, &rs[0].Prompt; {
+	case err != nil || nat:
+	case !prompt.IsText() && len(prompt.Nodes) == 0:
+		err = e.refuse("the prompt has no messages, and trainers look at its last one")
+	case e.lone:
 		err = e.refuse("a text has half of a surrogate pair, for which most readers of JSON refuse the whole file")
 	}
 	if err != nil {

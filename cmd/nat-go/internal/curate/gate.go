@@ -149,12 +149,15 @@ func siteFault(nodes []ttc.Node, s builders.Site) fault {
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // promptFault checks that a prompt asks for an answer: text, or messages that include a user's and don't end with the
-// assistant's.
+// assistant's. No messages at all are a prompt too: the model speaks first.
 func promptFault(p *builders.Passage) fault {
 	if p.IsText() {
 		if blank(p.Text) {
 			return faultf(ledger.BadRecord, "the prompt is empty")
 		}
+		return fault{}
+	}
+	if len(p.Nodes) == 0 {
 		return fault{}
 	}
 	if f := rolesFault(p.Nodes); f.found() {

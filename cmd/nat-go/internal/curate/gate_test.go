@@ -65,7 +65,7 @@ func TestGatePreference(t *testing.T) {
 			ledger.EmptyResponse,
 		},
 		"no prompt":          {func(p *pair) { p.Resolved.Prompt = text("") }, ledger.BadRecord},
-		"no prompt messages": {func(p *pair) { p.Resolved.Prompt = messages() }, ledger.BadRecord},
+		"no prompt messages": {func(p *pair) { p.Resolved.Prompt = messages() }, ""},
 		"messages": {
 			func(p *pair) { p.Resolved.Prompt = messages(msg("system", "s"), msg("user", "u")) },
 			"",

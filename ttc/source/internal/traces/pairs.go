@@ -33,9 +33,12 @@ func (s *Source) addPairs(raw json.Raw, ex *ttc.Example) {
 		s.addReplay(raw, ex, s.cfg.AnswersKey)
 	}
 	if s.isPair() {
-		s.addPair(raw, ex, "pair")
+		s.addPair(raw, ex, onlyPair)
 	}
 }
+
+// onlyPair is the turn of an entry that is itself a pair.
+const onlyPair = "pair"
 
 // isPair reports whether the current entry is itself a pair.
 func (s *Source) isPair() bool {
@@ -48,7 +51,7 @@ func (s *Source) isPair() bool {
 func (s *Source) addPair(raw json.Raw, ex *ttc.Example, turn string) {
 	st := &s.Tally.S
 	st.Steps += 2
-	pair, reason, err := s.parsePair(raw)
+	pair, reason, err := s.parsePair(raw, turn != onlyPair)
 	if err != nil {
 		s.Tally.Drop(ledger.Drop{
 			Unit: "step", Reason: reason, Detail: err.Error(), Run: ex.Run, Example: ex.ID, Turn: turn, Index: -1,
@@ -74,7 +77,8 @@ type pair struct {
 	scores           [2]float64
 }
 
-func (s *Source) parsePair(raw json.Raw) (p pair, _ ledger.Reason, err error) {
+// parsePair reads a pair. One that is listed may have no state: then the model answers without any message before it.
+func (s *Source) parsePair(raw json.Raw, listed bool) (p pair, _ ledger.Reason, err error) {
 	if raw.Kind() != json.Object {
 		return p, source.BadStep, fmt.Errorf("the pair is %s, not an object", raw.Kind())
 	}
@@ -103,7 +107,9 @@ func (s *Source) parsePair(raw json.Raw) (p pair, _ ledger.Reason, err error) {
 		return p, source.BadOutput, fmt.Errorf("%s: %w", worse, err)
 	}
 	chosen, rejected = p.split(chosen, rejected)
-	p.prompt = s.complete(p.prompt, raw)
+	if p.prompt = s.complete(p.prompt, raw); listed && p.prompt.Form == ttc.TextPrompt && p.prompt.Text == "" {
+		p.prompt.Form = ttc.MessagesPrompt
+	}
 	if p.chosen, err = answer(chosen); err != nil {
 		return p, source.BadOutput, fmt.Errorf("%s: %w", better, err)
 	}

@@ -389,7 +389,8 @@ func TestTurnsAndPairs(t *testing.T) {
 	  {"role": "assistant", "content": "", "tool_call": {"name": "frob", "arguments": {"in": "main"}}, "tool_error": "unknown_tool"},
 	  {"role": "tool", "content": "no such tool", "tool_error": "", "error_meta": {"tools": ["edit"]}},
 	  {"role": "assistant", "content": "done", "tool_call": null, "tool_error": null}],
-	 "dpo_pairs": [{"state_messages": [{"role": "user", "content": "q"}], "chosen": "c", "rejected": "r"}, {"chosen": "c", "rejected": 7}]}
+	 "dpo_pairs": [{"state_messages": [{"role": "user", "content": "q"}], "chosen": "c", "rejected": "r"}, {"chosen": "c", "rejected": 7},
+	  {"chosen": "stateless", "rejected": "s"}]}
 	{"prompt": "p", "chosen": [{"role": "assistant", "content": "good"}], "rejected": "bad"}`
 	r, err := read(t, nil, source.Options{}, write(t, FileName, strings.ReplaceAll(text, "\n\t", " ")))
 	if err != nil || len(r.examples) != 2 {
@@ -421,10 +422,13 @@ func TestTurnsAndPairs(t *testing.T) {
 	for _, ex := range r.examples {
 		for _, c := range ex.Candidates {
 			got = append(got,
-				fmt.Sprintf("%s %s %s%d %v", c.Turn, c.Output, c.Prompt.Text, len(c.Prompt.Messages), c.Score))
+				fmt.Sprintf("%s %s %d %s%d %v", c.Turn, c.Output, c.Prompt.Form, c.Prompt.Text, len(c.Prompt.Messages), c.Score))
 		}
 	}
-	want := []string{"dpo_pairs/0 c 1 1", "dpo_pairs/0 r 1 0", "pair good p0 1", "pair bad p0 0"}
+	want := []string{
+		"dpo_pairs/0 c 1 1 1", "dpo_pairs/0 r 1 1 0", "dpo_pairs/2 stateless 1 0 1", "dpo_pairs/2 s 1 0 0",
+		"pair good 0 p0 1", "pair bad 0 p0 0",
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
