@@ -13,8 +13,8 @@ import (
 //	input_ids attention_mask position_ids response_mask          [B,T]  a rollout, padded where its teacher has a hint
 //	rewards advantages reward_null group row_...                 [B]
 //	old_logprobs                                                 [B,T]  where the rollouts have them
-//	ctx_teacher_ with the first three, sdpo_loss_mask            [B,T]  the rollout with all its hints, if it has any
-//	sdpo_row_weight                                              [B]    weight of a masked position; 0 without hints
+//	ctx_teacher_ with the first three, sdpo_loss_mask            [B,T]  the rollout with all its hints; none if no rollout has any
+//	sdpo_row_weight                                              [B]    weight of a masked position; 0 for a rollout without hints
 //	dpo_...                                                      as in the other step files
 
 // exampleColumns are common to both channels.
@@ -74,8 +74,11 @@ func (h hints) combine(rollouts []*Row) []*Row {
 	return out
 }
 
-// exampleTensors makes the tensors of a step file but for its pairs.
+// exampleTensors makes the tensors of a step file but for its pairs. Without any hint it has no teacher.
 func exampleTensors(rows []*Row, form Form, pad int64) []tensors.Tensor {
+	if !slices.ContainsFunc(rows, func(r *Row) bool { return len(r.Meta.Sites) > 0 }) {
+		return assemble(RL, rows, Composer, form.forChannel(RL, Composer), pad)
+	}
 	form = form.forChannel(SDPO, Composer)
 	form.EqualWidth = true
 	return assemble(examples, rows, Composer, form, pad)

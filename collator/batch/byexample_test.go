@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -39,5 +40,24 @@ func TestHintsOfARollout(t *testing.T) {
 	h.combine([]*Row{rollout(0, 6, 7, 8, 9)})
 	if m := (&stepMaker{hints: h}); m.apart() != 1 {
 		t.Errorf("%d rows belong to no rollout, want 1", m.apart())
+	}
+}
+
+// TestNoHints checks that a step of which no rollout has a hint has no teacher.
+func TestNoHints(t *testing.T) {
+	row := &Row{Sides: []Side{{IDs: []int32{5, 6}}, {IDs: []int32{5, 6}}}, Meta: Meta{RL: &Scored{}}}
+	hinted := *row
+	hinted.Meta.Sites = []RowSite{{Weight: 1}}
+	for _, test := range []struct {
+		row  *Row
+		want bool
+	}{{row, false}, {&hinted, true}} {
+		got := false
+		for _, x := range exampleTensors([]*Row{test.row}, Form{}, 0) {
+			got = got || strings.HasPrefix(x.Name, "ctx_teacher_") || strings.HasPrefix(x.Name, "sdpo_")
+		}
+		if got != test.want {
+			t.Errorf("%d sites: got a teacher: %v", len(test.row.Meta.Sites), got)
+		}
 	}
 }
