@@ -157,8 +157,7 @@ func (q *logProbJob) row(r *run, w *worker, i, next int) {
 	res := &r.results[i]
 	*res = rowResult{}
 	res.loss, res.exact = w.logProb(m.row(row), m.DType, m.Cols, int(q.b.Targets[row]), q.l.opt.Temperature, ahead,
-		grad,
-		q.scale[row])
+		grad, q.scale[row])
 }
 
 func (q *logProbJob) collect(r *run) (Stats, error) {

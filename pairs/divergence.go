@@ -82,8 +82,7 @@ func SameSetup(a, b []*ttc.Node) bool {
 // SameSystem reports whether two rollouts began with the same system prompt, regardless of their users' messages.
 func SameSystem(a, b []*ttc.Node) bool {
 	return slices.EqualFunc(System(a), System(b), func(x, y *ttc.Node) bool {
-		return sameMessage(&x.Message,
-			&y.Message)
+		return sameMessage(&x.Message, &y.Message)
 	})
 }
 

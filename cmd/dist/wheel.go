@@ -66,14 +66,12 @@ func (b *build) wheel(w io.Writer) (name string, err error) {
 	}
 	stem := "nat_go-" + version
 	info := stem + ".dist-info/"
-	files = append(files,
-		file{name: stem + ".data/scripts/nat-go", data: b.binary, program: true},
+	files = append(files, file{name: stem + ".data/scripts/nat-go", data: b.binary, program: true},
 		file{name: info + "METADATA", data: fmt.Appendf(nil, metadata, version, b.readme)},
 		file{name: info + "WHEEL", data: []byte(format + tags)},
 		file{name: info + "licenses/LICENSE", data: b.licence},
 		file{name: info + "licenses/" + thirdParty, data: b.licences},
-		file{name: info + "sboms/nat-go.cdx.json", data: bill},
-	)
+		file{name: info + "sboms/nat-go.cdx.json", data: bill})
 	var record bytes.Buffer
 	for _, f := range files {
 		sum := sha256.Sum256(f.data)

@@ -248,8 +248,7 @@ func pairColumns(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 	if a.rows[0].Meta.Ref == nil {
 		return dst
 	}
-	return append(dst,
-		a.floats("ref_chosen_logps", func(r *Row) float32 { return float32(r.Meta.Ref.Chosen) }),
+	return append(dst, a.floats("ref_chosen_logps", func(r *Row) float32 { return float32(r.Meta.Ref.Chosen) }),
 		a.floats("ref_rejected_logps", func(r *Row) float32 { return float32(r.Meta.Ref.Rejected) }))
 }
 

@@ -59,8 +59,7 @@ func endTogether(r *Row, form Form) error {
 	switch {
 	case len(sites) == 0 || len(r.Sides) != 2:
 		return fmt.Errorf("cannot hold a row of %d sites and %d teachers: the composer layout has one teacher per "+
-			"row", len(sites),
-			len(r.Sides)-1)
+			"row", len(sites), len(r.Sides)-1)
 	case len(sites) > 1 && !form.EqualWidth:
 		return fmt.Errorf("cannot hold a row of %d sites: the composer layout needs a form of equal width for "+
 			"them", len(sites))

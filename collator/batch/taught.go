@@ -30,14 +30,8 @@ func checkTaught(ids, logProbs tensors.Tensor, rows []*Row, l *Line) error {
 	}
 	shape := ids.Shape
 	if len(shape) != 3 || shape[0] != len(rows) || len(lps) != len(top) {
-		return fmt.Errorf(
-			"invalid tensor %s: got shape %v, %s %v, for %d rows",
-			TeacherIDs,
-			shape,
-			TeacherLogProbs,
-			logProbs.Shape,
-			len(rows),
-		)
+		return fmt.Errorf("invalid tensor %s: got shape %v, %s %v, for %d rows", TeacherIDs, shape, TeacherLogProbs,
+			logProbs.Shape, len(rows))
 	}
 	width, k := shape[1], shape[2]
 	for r, row := range rows {
@@ -45,14 +39,8 @@ func checkTaught(ids, logProbs tensors.Tensor, rows []*Row, l *Line) error {
 		t := row.Meta.RL.Teacher
 		told := t != nil && t.Failed == ""
 		if width < len(tokens) || told && max(1, t.TopK) > k {
-			return fmt.Errorf(
-				"invalid tensor %s: got shape %v; row %d has %d tokens, its teacher %+v",
-				TeacherIDs,
-				shape,
-				r,
-				len(tokens),
-				t,
-			)
+			return fmt.Errorf("invalid tensor %s: got shape %v; row %d has %d tokens, its teacher %+v", TeacherIDs,
+				shape, r, len(tokens), t)
 		}
 		for p := range width {
 			at := (r*width + p) * k

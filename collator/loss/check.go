@@ -93,8 +93,7 @@ func (c *checker) checkSFT(own *columns) error {
 	for i, l := range labels {
 		if l >= 0 && l != ids[i] {
 			return fmt.Errorf("invalid labels: row %d has label %d at token %d, whose id is %d; labels are "+
-				"token-aligned",
-				i/side.T, l, i%side.T, ids[i])
+				"token-aligned", i/side.T, l, i%side.T, ids[i])
 		}
 	}
 	g, err := c.grid("token_losses", &side, func(i int) bool { return labels[i] >= 0 }, -1)

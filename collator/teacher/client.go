@@ -77,20 +77,13 @@ func New(o Options) (*Client, error) {
 	p := protocols[o.Protocol]
 	switch {
 	case p == nil:
-		return nil, fmt.Errorf(
-			"teacher: unknown protocol %q: expected one of %s",
-			o.Protocol,
-			strings.Join(Protocols(), ", "),
-		)
+		return nil, fmt.Errorf("teacher: unknown protocol %q: expected one of %s", o.Protocol,
+			strings.Join(Protocols(), ", "))
 	case o.Protocol == "vllm" && o.Model == "":
 		return nil, errors.New("teacher: missing model name: protocol vllm needs it")
 	case o.TopK < 1 || o.Concurrency < 1 || o.Tries < 1 || o.Timeout < 0 || o.Backoff < 0:
-		return nil, fmt.Errorf(
-			"teacher: invalid top_k %d, concurrency %d or tries %d: expected 1 or above",
-			o.TopK,
-			o.Concurrency,
-			o.Tries,
-		)
+		return nil, fmt.Errorf("teacher: invalid top_k %d, concurrency %d or tries %d: expected 1 or above", o.TopK,
+			o.Concurrency, o.Tries)
 	}
 	client, err := httpclient.New(httpclient.Options{
 		Base: o.Endpoint, Token: o.APIKey, Timeout: o.Timeout, Backoff: o.Backoff, MaxPause: maxPause,
@@ -129,12 +122,9 @@ func (c *Client) Check(ctx context.Context) error {
 	}
 	if c.p.tokenize == "" || len(v.Probes) == 0 {
 		return &Fatal{
-			fmt.Errorf(
-				"teacher: cannot confirm that the %s server at %s has the vocabulary of the model to be trained: "+
-					"set collator.teacher.vocabulary: assume if you know that it does",
-				c.o.Protocol,
-				c.http.Place(),
-			),
+			fmt.Errorf("teacher: cannot confirm that the %s server at %s has the vocabulary of the model to be "+
+				"trained: set collator.teacher.vocabulary: assume if you know that it does", c.o.Protocol,
+				c.http.Place()),
 		}
 	}
 	for _, probe := range v.Probes {
@@ -147,23 +137,15 @@ func (c *Client) Check(ctx context.Context) error {
 		switch {
 		case missing(err):
 			return &Fatal{
-				fmt.Errorf(
-					"teacher: cannot confirm the vocabulary of the server at %s, which does not tokenise: set "+
-						"collator.teacher.vocabulary: assume if you know that it does",
-					c.http.Place(),
-				),
+				fmt.Errorf("teacher: cannot confirm the vocabulary of the server at %s, which does not tokenise: "+
+					"set collator.teacher.vocabulary: assume if you know that it does", c.http.Place()),
 			}
 		case err != nil:
 			return err
 		case !slices.Equal(ids, probe.IDs):
 			return &Fatal{
-				fmt.Errorf(
-					"teacher: the server at %s has another vocabulary: %q is %v there and %v for the model to be trained",
-					c.http.Place(),
-					probe.Text,
-					ids,
-					probe.IDs,
-				),
+				fmt.Errorf("teacher: the server at %s has another vocabulary: %q is %v there and %v for the model "+
+					"to be trained", c.http.Place(), probe.Text, ids, probe.IDs),
 			}
 		}
 	}
@@ -198,11 +180,8 @@ func missing(err error) bool {
 // Score scores one sequence, from the store if it was scored before.
 func (c *Client) Score(ctx context.Context, s Sequence) (*Scores, error) {
 	if s.From < 0 || s.From >= len(s.IDs)-1 {
-		return nil, fmt.Errorf(
-			"teacher: cannot score from position %d of %d tokens: no token follows it",
-			s.From,
-			len(s.IDs),
-		)
+		return nil, fmt.Errorf("teacher: cannot score from position %d of %d tokens: no token follows it", s.From,
+			len(s.IDs))
 	}
 	key := c.key(s)
 	if scores, ok := c.store.get(key, s); ok {

@@ -63,10 +63,8 @@ func (k *divergences) run(d *Divergence, p *Pairs, pairs []int, student, teacher
 		*list = slices.Grow((*list)[:0], n)[:n]
 	}
 	began := time.Now()
-	st, err := k.jsd.Run(
-		&kernels.Batch{Student: student, Teacher: teacher},
-		&kernels.Output{RowLoss: k.loss, StudentLSE: k.student, TeacherLSE: k.teacher},
-	)
+	st, err := k.jsd.Run(&kernels.Batch{Student: student, Teacher: teacher},
+		&kernels.Output{RowLoss: k.loss, StudentLSE: k.student, TeacherLSE: k.teacher})
 	k.count.Seconds += time.Since(began).Seconds()
 	k.count.Calls++
 	k.count.Rows += int64(n)
@@ -116,13 +114,8 @@ func (k *divergences) fromDump(dump *tensors.File, p *Pairs) (*Divergence, error
 			return nil, err
 		}
 		if at := slices.IndexFunc(p.Target, func(id int64) bool { return id >= int64(t.Shape[1]) }); at >= 0 {
-			return nil, fmt.Errorf(
-				"invalid tensor %s: got %d columns, the target of pair %d is %d",
-				name,
-				t.Shape[1],
-				at,
-				p.Target[at],
-			)
+			return nil, fmt.Errorf("invalid tensor %s: got %d columns, the target of pair %d is %d", name,
+				t.Shape[1], at, p.Target[at])
 		}
 	}
 	d := newDivergence(p.Len())
@@ -135,10 +128,8 @@ func (k *divergences) fromDump(dump *tensors.File, p *Pairs) (*Divergence, error
 		return nil, err
 	}
 	if bad >= 0 {
-		return nil, fmt.Errorf(
-			"no softmax for a row of logits (a NaN, +Inf, or -Inf throughout); the first is of pair %d",
-			bad,
-		)
+		return nil, fmt.Errorf("no softmax for a row of logits (a NaN, +Inf, or -Inf throughout); the first is of "+
+			"pair %d", bad)
 	}
 	d.sum(p)
 	return d, nil

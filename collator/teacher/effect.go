@@ -228,20 +228,14 @@ func (m *Measure) judge(o *Outcome, rep *Measured) (reason ledger.Reason, detail
 	case e.Upper < m.LeastJSD:
 		rep.Below++
 		if o.Reason == "" {
-			return SiteBelowJSD, fmt.Sprintf(
-				"its mean divergence is at most %.3g nats; min_jsd is %.3g",
-				e.Upper,
-				m.LeastJSD,
-			)
+			return SiteBelowJSD, fmt.Sprintf("its mean divergence is at most %.3g nats; min_jsd is %.3g", e.Upper,
+				m.LeastJSD)
 		}
 	default:
 		rep.Open++
 	}
-	return o.Reason, fmt.Sprintf(
-		"the hint changes the target by %+.4f nats per token, a neutral one by %+.4f",
-		e.Hint,
-		e.Control,
-	)
+	return o.Reason, fmt.Sprintf("the hint changes the target by %+.4f nats per token, a neutral one by %+.4f",
+		e.Hint, e.Control)
 }
 
 // probes returns the batch's sites as they are to be measured: one hint each, even if the teacher's row has more. A
@@ -287,11 +281,8 @@ func (b *open) probe(row, teacher int, s *batch.RowSite, start int) (Probed, err
 	for _, run := range s.Pairs {
 		if run.Start < 0 || run.Start >= run.End || run.End > end || row >= len(b.pairs.Student) ||
 			end > len(b.pairs.Student[row]) {
-			return p, fmt.Errorf(
-				"invalid index: its target is tokens %d to %d, which the batch lacks",
-				run.Start,
-				run.End,
-			)
+			return p, fmt.Errorf("invalid index: its target is tokens %d to %d, which the batch lacks", run.Start,
+				run.End)
 		}
 		for t := run.Start; t < run.End; t++ {
 			p.Targets = append(p.Targets, t)
@@ -299,11 +290,8 @@ func (b *open) probe(row, teacher int, s *batch.RowSite, start int) (Probed, err
 	}
 	if teacher >= len(b.pairs.Teacher) || s.At < 0 || int(s.At) > end || s.Hint < 0 || start < 0 ||
 		start+int(s.Hint) > len(b.pairs.Teacher[teacher]) {
-		return p, fmt.Errorf(
-			"invalid index: its hint is at %d, its target ends at %d, which the batch lacks",
-			s.At,
-			end,
-		)
+		return p, fmt.Errorf("invalid index: its hint is at %d, its target ends at %d, which the batch lacks", s.At,
+			end)
 	}
 	p.Student = b.pairs.Student[row][:end]
 	with := func(ids []int32) []int32 { return slices.Concat(p.Student[:s.At], ids, p.Student[s.At:]) }

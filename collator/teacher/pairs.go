@@ -141,24 +141,12 @@ func (p *Pairs) check() error {
 		} {
 			if side.row < 0 || side.row >= int64(len(side.rows)) || side.pos < 0 ||
 				side.pos+1 >= int64(len(side.rows[side.row])) {
-				return fmt.Errorf(
-					"pair %d: no token follows %s row %d, position %d",
-					i,
-					side.name,
-					side.row,
-					side.pos,
-				)
+				return fmt.Errorf("pair %d: no token follows %s row %d, position %d", i, side.name, side.row,
+					side.pos)
 			}
 			if got := side.rows[side.row][side.pos+1]; int64(got) != p.Target[i] {
-				return fmt.Errorf(
-					"pair %d: %s row %d has id %d after position %d, the target is %d",
-					i,
-					side.name,
-					side.row,
-					got,
-					side.pos,
-					p.Target[i],
-				)
+				return fmt.Errorf("pair %d: %s row %d has id %d after position %d, the target is %d", i, side.name,
+					side.row, got, side.pos, p.Target[i])
 			}
 		}
 		if p.Site[i] < 0 {

@@ -95,11 +95,8 @@ func answerVLLM(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 		token := s.IDs[s.From+i+1]
 		if len(out[i].entries) > 0 &&
 			!slices.ContainsFunc(out[i].entries, func(e Entry) bool { return e.ID == token }) {
-			return nil, bad(
-				"token %d: its own id, %d, is not among the entries: the server scored another sequence",
-				s.From+i+1,
-				token,
-			)
+			return nil, bad("token %d: its own id, %d, is not among the entries: the server scored another sequence",
+				s.From+i+1, token)
 		}
 	}
 	return out, err

@@ -83,8 +83,7 @@ func (w *rollouts) batch(ctx context.Context, l *batch.Line, all []tensors.Tenso
 			}
 		}
 	}
-	return replace(all,
-		tensors.Of(batch.TeacherIDs, ids, len(g.rows), g.width, k),
+	return replace(all, tensors.Of(batch.TeacherIDs, ids, len(g.rows), g.width, k),
 		tensors.Of(batch.TeacherLogProbs, logps, len(g.rows), g.width, k)), nil
 }
 
@@ -195,12 +194,8 @@ func rolloutRows(all []tensors.Tensor) (*grid, error) {
 	ids, mask := grids[0], grids[1]
 	if g.trained = grids[2]; len(ids) != len(mask) || g.trained != nil && len(g.trained) != len(ids) ||
 		g.width > 0 && len(ids)%g.width != 0 {
-		return nil, fmt.Errorf(
-			"mismatched sizes: input_ids has %d items, attention_mask %d, response_mask %d",
-			len(ids),
-			len(mask),
-			len(g.trained),
-		)
+		return nil, fmt.Errorf("mismatched sizes: input_ids has %d items, attention_mask %d, response_mask %d",
+			len(ids), len(mask), len(g.trained))
 	}
 	for at := 0; at < len(ids); at += g.width {
 		var row []int32

@@ -120,10 +120,8 @@ func support(entries []Entry, vocab int) ([]Entry, error) {
 		}
 		out[i].LogProb = max(Floor, min(0, out[i].LogProb))
 	}
-	slices.SortFunc(
-		out,
-		func(a, b Entry) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(b.LogProb, a.LogProb)) },
-	)
+	slices.SortFunc(out,
+		func(a, b Entry) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(b.LogProb, a.LogProb)) })
 	mass := 0.0
 	unique := out[:0]
 	for _, e := range out {

@@ -80,10 +80,8 @@ func (s *Scoring) batch(ctx context.Context, b *open, k *divergences) (*Divergen
 	}
 	key := s.key(b.pairs)
 	w.load(key)
-	missing := slices.DeleteFunc(
-		slices.Clone(b.sites),
-		func(site int64) bool { return !math.IsNaN(w.d.Token[w.bySite[site][0]]) },
-	)
+	missing := slices.DeleteFunc(slices.Clone(b.sites),
+		func(site int64) bool { return !math.IsNaN(w.d.Token[w.bySite[site][0]]) })
 	s.rep.Replayed += len(b.sites) - len(missing)
 	if len(missing) > 0 {
 		err := w.ask(ctx, missing, key)

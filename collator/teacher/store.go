@@ -28,17 +28,8 @@ const storeVersion = "teacher answers 1"
 // key is the hash of everything an answer depends on.
 func (c *Client) key(s Sequence) string {
 	h := sha256.New()
-	fmt.Fprintf(
-		h,
-		"%s\n%q\n%q\n%q\n%d %d %d\n",
-		storeVersion,
-		c.o.Protocol,
-		c.o.Model,
-		c.o.Vocabulary.Fingerprint,
-		s.entries(c.o.TopK),
-		s.From,
-		len(s.IDs),
-	)
+	fmt.Fprintf(h, "%s\n%q\n%q\n%q\n%d %d %d\n", storeVersion, c.o.Protocol, c.o.Model, c.o.Vocabulary.Fingerprint,
+		s.entries(c.o.TopK), s.From, len(s.IDs))
 	if c.o.Name != "" {
 		fmt.Fprintf(h, "%q\n", c.o.Name)
 	}

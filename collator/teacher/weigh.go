@@ -80,11 +80,8 @@ func (w *weigher) batch(ctx context.Context, b *open) error {
 		}
 		if !(s.Mean >= w.Least) {
 			w.rep.Below++
-			b.lose(
-				s.Site,
-				SiteBelowJSD,
-				fmt.Sprintf("its mean divergence is %.3g nats; min_jsd is %.3g", s.Mean, w.Least),
-			)
+			b.lose(s.Site, SiteBelowJSD,
+				fmt.Sprintf("its mean divergence is %.3g nats; min_jsd is %.3g", s.Mean, w.Least))
 		}
 		if to := directions[s.Site]; float64(to)*s.Change < 0 {
 			w.rep.WrongWay++

@@ -42,10 +42,8 @@ func escapeNUL(text string) (escaped string, offsets []int) {
 	return b.String(), append(offsets, len(text))
 }
 
-var unescapeNUL = strings.NewReplacer(
-	string(nulMark)+string(nulZero), "\x00",
-	string(nulMark)+string(nulSelf), string(nulMark),
-).Replace
+var unescapeNUL = strings.NewReplacer(string(nulMark)+string(nulZero), "\x00", string(nulMark)+string(nulSelf),
+	string(nulMark)).Replace
 
 // unmapSpan maps a span of the escaped text to one of the text. An end within an escape maps to the end of the
 // character it encodes.

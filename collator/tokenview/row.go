@@ -277,12 +277,8 @@ func (p *printer) side(s *Side) {
 		if first.Message >= 0 {
 			owner = "message " + strconv.Itoa(first.Message)
 		}
-		p.tokens(
-			fmt.Sprintf("%s %5d-%-5d %-11s %-11s ", mark, from, i-1, owner, first.Why),
-			texts,
-			colour,
-			first.Trained,
-		)
+		p.tokens(fmt.Sprintf("%s %5d-%-5d %-11s %-11s ", mark, from, i-1, owner, first.Why), texts, colour,
+			first.Trained)
 	}
 }
 

@@ -203,9 +203,8 @@ func (v *Site) Print(w io.Writer, l Look) error {
 		v.File, v.Example, v.Site.Site+1, v.Site.Class, v.Site.Target, v.Site.Kind, v.Site.Source, wording, v.OnPolicy))
 	out.printf("student row %d, teacher row %d\n", v.StudentRow+1, v.TeacherRow+1)
 	if e := v.Effect; e != nil {
-		out.words("", fmt.Sprintf(
-			"the hint moves the predictions by %s on average (JSD) and the target by %+.4g nats per token",
-			e.Amount(), e.Target))
+		out.words("", fmt.Sprintf("the hint moves the predictions by %s on average (JSD) and the target by %+.4g "+
+			"nats per token", e.Amount(), e.Target))
 	}
 	out.printf("\n  %-11s  %-11s\n", "student", "teacher")
 	for i := range v.Parts {

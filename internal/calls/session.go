@@ -343,23 +343,10 @@ func (s *Session) given() []*graph {
 var several = new(graph)
 
 func compareCalls(a, b call) int {
-	return cmp.Or(
-		cmp.Compare(
-			a.Time,
-			b.Time,
-		),
-		cmp.Compare(a.ID, b.ID),
-		cmp.Compare(a.seal.Hi, b.seal.Hi),
-		cmp.Compare(a.seal.Lo, b.seal.Lo),
-		cmp.Compare(
-			a.Model,
-			b.Model,
-		),
-		cmp.Compare(a.FinishReason, b.FinishReason),
-		slices.Compare(a.TokenIDs, b.TokenIDs),
-		cmp.Compare(a.File, b.File),
-		cmp.Compare(a.Offset, b.Offset),
-	)
+	return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.ID, b.ID), cmp.Compare(a.seal.Hi, b.seal.Hi),
+		cmp.Compare(a.seal.Lo, b.seal.Lo), cmp.Compare(a.Model, b.Model),
+		cmp.Compare(a.FinishReason, b.FinishReason), slices.Compare(a.TokenIDs, b.TokenIDs),
+		cmp.Compare(a.File, b.File), cmp.Compare(a.Offset, b.Offset))
 }
 
 // example makes the example of a thread. given is the result of s.given.

@@ -78,8 +78,7 @@ func (r *Redactor) Example(ex *ttc.Example) {
 			}
 		}
 		changed = !slices.EqualFunc(ex.Tools, r.redacted, func(a, b chat.Tool) bool {
-			return bytes.Equal(a.Raw,
-				b.Raw)
+			return bytes.Equal(a.Raw, b.Raw)
 		})
 		ex.Tools = r.redacted
 	}

@@ -42,10 +42,8 @@ func Wire(t testing.TB, spelled bool) (out []string) {
 	for _, m := range truth.Messages {
 		message := chat.Message{Role: m.Role, Form: chat.Text, Text: m.Content, ToolCallID: m.ToolCallID}
 		for _, c := range m.ToolCalls {
-			message.ToolCalls = append(
-				message.ToolCalls,
-				chat.ToolCall{ID: c.ID, Name: c.Name, Arguments: c.Arguments},
-			)
+			message.ToolCalls = append(message.ToolCalls,
+				chat.ToolCall{ID: c.ID, Name: c.Name, Arguments: c.Arguments})
 		}
 		walk = append(walk, message)
 		if m.Role == "assistant" {

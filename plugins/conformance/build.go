@@ -41,8 +41,7 @@ func (k *kit) taken(rs []host.Result) error {
 			}
 			if first == nil {
 				first = fmt.Errorf("dropped by a run: every record that it makes; the first of them, of group %q, "+
-					"as %s: %s",
-					r.Group.Key, reason, detail)
+					"as %s: %s", r.Group.Key, reason, detail)
 			}
 		}
 	}

@@ -230,15 +230,13 @@ func sameResults(a, b []host.Result) error {
 			return fmt.Errorf("expected group %[2]q, got group %[1]q", b[i].Group.Key, a[i].Group.Key)
 		}
 		if len(a[i].Records) != len(b[i].Records) {
-			return fmt.Errorf("mismatched records of group %q: %d once and %d another "+
-				"time", a[i].Group.Key, len(a[i].Records),
-				len(b[i].Records))
+			return fmt.Errorf("mismatched records of group %q: %d once and %d another "+"time", a[i].Group.Key,
+				len(a[i].Records), len(b[i].Records))
 		}
 		for j := range a[i].Records {
 			if !reflect.DeepEqual(a[i].Records[j], b[i].Records[j]) {
-				return fmt.Errorf("mismatched record %d of group "+
-					`%q:\n%s\n%s`, j, a[i].Group.Key, show(a[i].Records[j]),
-					show(b[i].Records[j]))
+				return fmt.Errorf("mismatched record %d of group "+`%q:\n%s\n%s`, j, a[i].Group.Key,
+					show(a[i].Records[j]), show(b[i].Records[j]))
 			}
 		}
 		if !reflect.DeepEqual(a[i].Drops, b[i].Drops) || !reflect.DeepEqual(a[i].Counts, b[i].Counts) {

@@ -133,9 +133,8 @@ func (p *Plugin) debug(w io.Writer) error {
 	defer stop()
 	s := hostServer(*p)
 	defer context.AfterFunc(ctx, s.Stop)()
-	fmt.Fprintf(w, "Serving, process %d. In another terminal:\n\n  export %s=%s=unix:%s\n\nand run nat-go. Interrupt "+
-		"to end.\n",
-		os.Getpid(), wire.ReattachVariable, p.Name, lis.Addr())
+	fmt.Fprintf(w, "Serving, process %d. In another terminal:\n\n  export %s=%s=unix:%s\n\nand run nat-go. "+
+		"Interrupt to end.\n", os.Getpid(), wire.ReattachVariable, p.Name, lis.Addr())
 	return s.Serve(lis)
 }
 

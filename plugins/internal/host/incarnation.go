@@ -58,9 +58,8 @@ type connector func(ctx context.Context, number int) (*incarnation, error)
 
 // dialOptions limit the size of a message from a plugin.
 func dialOptions() []grpc.DialOption {
-	return []grpc.DialOption{grpc.WithDefaultCallOptions(
-		grpc.ForceCodecV2(wire.Codec), grpc.MaxCallRecvMsgSize(2*wire.FrameLimitBytes),
-		grpc.MaxCallSendMsgSize(8*wire.FrameLimitBytes))}
+	return []grpc.DialOption{grpc.WithDefaultCallOptions(grpc.ForceCodecV2(wire.Codec),
+		grpc.MaxCallRecvMsgSize(2*wire.FrameLimitBytes), grpc.MaxCallSendMsgSize(8*wire.FrameLimitBytes))}
 }
 
 // seeConn records the connection that a stream is opened on.

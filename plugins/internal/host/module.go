@@ -75,8 +75,7 @@ func (s *Spec) moduleChanged(folder string, files map[string]string, sum string)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if s.Beside[name] == "" && len(s.Beside) > 0 {
 			return fmt.Errorf("unknown file %s, which nat-go.lock doesn't list: if that is intended, run `nat-go "+
-				"plugins lock`",
-				filepath.Join(folder, filepath.FromSlash(name)))
+				"plugins lock`", filepath.Join(folder, filepath.FromSlash(name)))
 		}
 	}
 	return &ChecksumError{Path: "the package of " + s.Module, Want: s.SHA256, Got: sum}
@@ -132,8 +131,7 @@ func (s *Spec) locateModule(
 		}
 		if size += info.Size(); size > maxModuleBytes || len(files) == maxModuleFiles {
 			return fmt.Errorf("too much in %s, which has more than %d files or %d MiB: give the builders a "+
-				"package of their own",
-				filepath.Dir(path), maxModuleFiles, maxModuleBytes>>20)
+				"package of their own", filepath.Dir(path), maxModuleFiles, maxModuleBytes>>20)
 		}
 		name, err := filepath.Rel(folder, path)
 		if err != nil {

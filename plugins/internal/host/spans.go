@@ -76,6 +76,5 @@ func (s *spans) check(limit int, setting string) error {
 		return nil
 	}
 	return fmt.Errorf("too many messages in its records' references: each with its predecessors, they take more "+
-		"than %d MiB; the limit is %s",
-		limit>>20, setting)
+		"than %d MiB; the limit is %s", limit>>20, setting)
 }

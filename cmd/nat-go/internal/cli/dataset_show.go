@@ -322,10 +322,8 @@ func showTokens[V interface {
 	}
 	run := runfolder.Folder(path)
 	if !dataset.HasBatches(run) {
-		return exit.Failedf(
-			"there are no token batches in %s: a run writes them where collator.tokenizer names a tokenizer",
-			run,
-		)
+		return exit.Failedf("there are no token batches in %s: a run writes them where collator.tokenizer names a "+
+			"tokenizer", run)
 	}
 	tok, err := runTokenizer(run, folder)
 	if err != nil {

@@ -106,13 +106,11 @@ func newRootCmd(p Program) *cobra.Command {
 	addHelp(root)
 	root.SetGlobalNormalizationFunc(kebab)
 	addVerbosity(root)
-	root.AddCommand(
-		newBenchCmd(), newChatCmd(), newCollateCmd(), newShardCmd(p.CommitBytes), newSchemaCmd(builtin.Types),
-		newValidateCmd(builtin.Types, checkPluginBlocks), newFinetuneCmd(p.CommitBytes), newInitCmd(), newInspectCmd(),
-		newFinetuneRunCmd(p.CommitBytes), newLossCmd(), newDatasetCmd(), newViewCmd(), readsStored(newDoctorCmd()),
-		newExplainCmd(), newFormatsCmd(), newBuildersCmd(), newPluginsCmd(), newPluginServeCmd(), newManCmd(),
-		newVersionCmd(),
-	)
+	root.AddCommand(newBenchCmd(), newChatCmd(), newCollateCmd(), newShardCmd(p.CommitBytes),
+		newSchemaCmd(builtin.Types), newValidateCmd(builtin.Types, checkPluginBlocks),
+		newFinetuneCmd(p.CommitBytes), newInitCmd(), newInspectCmd(), newFinetuneRunCmd(p.CommitBytes),
+		newLossCmd(), newDatasetCmd(), newViewCmd(), readsStored(newDoctorCmd()), newExplainCmd(), newFormatsCmd(),
+		newBuildersCmd(), newPluginsCmd(), newPluginServeCmd(), newManCmd(), newVersionCmd())
 	refuseMisspelt(root)
 	addCompletions(root)
 	return root

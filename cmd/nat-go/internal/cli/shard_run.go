@@ -69,9 +69,8 @@ code 143.`,
 		},
 	}
 	cmd.Flags().IntVar(&index, "index", -1, "number of the shard, from 0; default: as the job array says")
-	cmd.Flags().StringVar(&stage, "stage", stage,
-		"build; group: for builders that take tasks, once all shards have done the first; "+
-			"write: after a merge that left the writing to the shards")
+	cmd.Flags().StringVar(&stage, "stage", stage, "build; group: for builders that take tasks, once all shards "+
+		"have done the first; write: after a merge that left the writing to the shards")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object, last, on standard output")
 	workFlag(cmd.Flags(), &work)
 	return cmd

@@ -133,11 +133,8 @@ func siteFault(nodes []ttc.Node, s builders.Site) fault {
 		s.CallSeq < 0 && (s.CallSeq != -1 || len(call.ToolCalls) > 0):
 		return faultf(ledger.BadRoles, "message %d makes no tool call %d", s.Call, s.CallSeq)
 	case result.Role == "assistant":
-		return faultf(
-			ledger.BadRoles,
-			"message %d is the assistant's, not a tool's result or a user's report",
-			s.Result,
-		)
+		return faultf(ledger.BadRoles, "message %d is the assistant's, not a tool's result or a user's report",
+			s.Result)
 	case s.Target > builders.NextTurn || s.HintKind > builders.Hindsight:
 		return faultf(ledger.BadRecord, "unknown target %d or kind of hint %d", s.Target, s.HintKind)
 	case blank(s.Hint):
@@ -164,11 +161,8 @@ func promptFault(p *builders.Passage) fault {
 		return f
 	}
 	if last := len(p.Nodes) - 1; p.Nodes[last].Message.Role == "assistant" {
-		return faultf(
-			ledger.BadRoles,
-			"the prompt ends with the assistant's message %d: there is nothing left to answer",
-			last,
-		)
+		return faultf(ledger.BadRoles,
+			"the prompt ends with the assistant's message %d: there is nothing left to answer", last)
 	}
 	return fault{}
 }
@@ -188,13 +182,8 @@ func answerFault(what string, p *builders.Passage) fault {
 			return faultf(ledger.BadRoles, "the %s has the unknown role %q at message %d", what, m.Role, i)
 		}
 		if edge := i == 0 || i == len(p.Nodes)-1; edge && m.Role != "assistant" {
-			return faultf(
-				ledger.BadRoles,
-				"the %s has the %s's message %d where the assistant's is expected",
-				what,
-				m.Role,
-				i,
-			)
+			return faultf(ledger.BadRoles, "the %s has the %s's message %d where the assistant's is expected", what,
+				m.Role, i)
 		}
 		content = content || m.Role == "assistant" && hasContent(m)
 	}
@@ -301,14 +290,8 @@ func sameAnswer(a, b *builders.Passage) bool {
 func SameMessage(a, b *chat.Message) bool {
 	// Absent, null and "" are equivalent: none of them gives the model anything to write.
 	return a.Role == b.Role && a.Text == b.Text && a.Reasoning == b.Reasoning &&
-		slices.EqualFunc(
-			a.Parts,
-			b.Parts,
-			func(x, y chat.Part) bool { return x.Type == y.Type && x.Text == y.Text && bytes.Equal(x.Raw, y.Raw) },
-		) &&
-		slices.EqualFunc(
-			a.ToolCalls,
-			b.ToolCalls,
-			func(x, y chat.ToolCall) bool { return x.Name == y.Name && x.Arguments == y.Arguments },
-		)
+		slices.EqualFunc(a.Parts, b.Parts,
+			func(x, y chat.Part) bool { return x.Type == y.Type && x.Text == y.Text && bytes.Equal(x.Raw, y.Raw) }) &&
+		slices.EqualFunc(a.ToolCalls, b.ToolCalls,
+			func(x, y chat.ToolCall) bool { return x.Name == y.Name && x.Arguments == y.Arguments })
 }

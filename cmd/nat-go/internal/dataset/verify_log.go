@@ -223,10 +223,9 @@ func (o *originsRead) rest(v *verifier) error {
 		return fmt.Errorf("%s: %w", o.name, o.err)
 	}
 	if o.more {
-		v.find(Finding{Code: logDiffers, File: o.name, Row: o.n},
-			"it is of record %s in %s, which the record log doesn't have here or not with these contexts, or which curation "+
-				"didn't put there",
-			o.line.Record, o.line.File)
+		v.find(Finding{Code: logDiffers, File: o.name, Row: o.n}, "it is of record %s in %s, which the record log "+
+			"doesn't have here or not with these contexts, or which curation didn't put there", o.line.Record,
+			o.line.File)
 	}
 	return nil
 }

@@ -21,9 +21,8 @@ func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, w
 	name := run.Rel(run.Manifest())
 	switch {
 	case errors.Is(why, fs.ErrNotExist):
-		v.find(Finding{Code: notVerifiable, File: name},
-			"not verifiable: the run has no manifest, so that nothing says what it wrote; `nat-go finetune resume %s` continues "+
-				"a run that was interrupted", run)
+		v.find(Finding{Code: notVerifiable, File: name}, "not verifiable: the run has no manifest, so that "+
+			"nothing says what it wrote; `nat-go finetune resume %s` continues a run that was interrupted", run)
 	case why != nil:
 		v.find(Finding{Code: notVerifiable, File: name}, "not verifiable: %v", why)
 	case manifest.Files == nil:

@@ -117,9 +117,8 @@ func (s *SideTokens) text(b *bytes.Buffer, trainer string, colour bool) {
 		for _, x := range s.Tokens[at:end] {
 			text.WriteString(x.Text)
 		}
-		line := fmt.Sprintf("  %s %6s %6s  %-7s %-7s  %-16s %s", flag(kind),
-			indexText(t.Position[0]), indexText(t.Position[1]),
-			t.Trainer, t.Ours, t.Class, strconv.Quote(text.String()))
+		line := fmt.Sprintf("  %s %6s %6s  %-7s %-7s  %-16s %s", flag(kind), indexText(t.Position[0]),
+			indexText(t.Position[1]), t.Trainer, t.Ours, t.Class, strconv.Quote(text.String()))
 		if colour && kind != "" {
 			line = terminal.Style("33", line)
 		}

@@ -71,12 +71,8 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result) {
 	a.total -= a.elsewhere(res.Drops)
 	left := a.total - a.used - a.dropped
 	if left < 0 {
-		b.dropGroup(
-			f,
-			a,
-			builders.BuilderFailed,
-			fmt.Errorf("of %s it used %d and dropped %d", ledger.Quantity(a.total, a.unit), a.used, a.dropped),
-		)
+		b.dropGroup(f, a, builders.BuilderFailed,
+			fmt.Errorf("of %s it used %d and dropped %d", ledger.Quantity(a.total, a.unit), a.used, a.dropped))
 		return
 	}
 	f.Account(ledger.Build, a.unit, a.total, a.used)
@@ -91,10 +87,8 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result) {
 func refuseDrops(res *result) {
 	for _, d := range res.Drops {
 		if d.N() < 0 || d.N() > mostDropped {
-			res.Reason, res.Err = builders.BuilderFailed, fmt.Errorf(
-				"it reported a drop of %d things, which is impossible",
-				d.N(),
-			)
+			res.Reason, res.Err = builders.BuilderFailed, fmt.Errorf("it reported a drop of %d things, which is "+
+				"impossible", d.N())
 		}
 	}
 }
@@ -214,10 +208,8 @@ func (b *builder) dropCandidates(f *recordlog.Builder, g *ttc.Group, drops []led
 // are made from the examples' own messages, or it omitted only sites and rollouts.
 func wholeExamples(res *result) bool {
 	for _, r := range res.Records {
-		if !slices.ContainsFunc(
-			contents(r),
-			func(c *builders.Content) bool { return c.Ref.Part == builders.NodeSpan },
-		) {
+		if !slices.ContainsFunc(contents(r),
+			func(c *builders.Content) bool { return c.Ref.Part == builders.NodeSpan }) {
 			return false
 		}
 	}
@@ -236,11 +228,8 @@ func (b *builder) dropGroup(f *recordlog.Builder, a *account, reason ledger.Reas
 	}
 	f.Account(ledger.Build, a.unit, a.total, 0)
 	f.Drop(
-		b.place(
-			a.group,
-			0,
-			ledger.Drop{Reason: reason, Unit: a.unit, Index: -1, Detail: firstLine(why), Count: a.total},
-		),
+		b.place(a.group, 0,
+			ledger.Drop{Reason: reason, Unit: a.unit, Index: -1, Detail: firstLine(why), Count: a.total}),
 	)
 }
 

@@ -265,9 +265,8 @@ func (r *run) sameDecisions(t *tokens) error {
 	p := r.plan
 	b := p.begun
 	if b.Decided == nil {
-		return exit.Environmentf(
-			"the run was begun by an older nat-go, which did not record what determines its data set: make the run again",
-		)
+		return exit.Environmentf("the run was begun by an older nat-go, which did not record what determines its " +
+			"data set: make the run again")
 	}
 	now, err := r.decided(t, b.Decided.Salt)
 	if err != nil {
@@ -279,13 +278,9 @@ func (r *run) sameDecisions(t *tokens) error {
 		return exit.Usagef("--accept-changed %s: nothing of that name has changed since the run began", idle[0])
 	}
 	if len(left) > 0 {
-		return exit.Failedf(
-			"%s changed since the run began. A data set is never made from two versions of its settings: start a new run, put %s "+
-				"back as it was, or continue anyway with --accept-changed %s",
-			strings.Join(left, ", "),
-			itOrThem(left),
-			strings.Join(left, " --accept-changed "),
-		)
+		return exit.Failedf("%s changed since the run began. A data set is never made from two versions of its "+
+			"settings: start a new run, put %s back as it was, or continue anyway with --accept-changed %s",
+			strings.Join(left, ", "), itOrThem(left), strings.Join(left, " --accept-changed "))
 	}
 	now.Accepted = b.Decided.Accepted
 	for _, name := range changed {

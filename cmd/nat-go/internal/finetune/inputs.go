@@ -127,17 +127,12 @@ func (in *inputs) unchanged(began []source.Input) error {
 			what = fmt.Sprintf("changed since the run began: %s then, %s now",
 				describeInput(began[k]), describeInput(now))
 		}
-		return exit.Failedf(
-			"the input %s %s. A run is never made from two versions of its input: start a new one, or put the file back as it was",
-			now.Path,
-			what,
-		)
+		return exit.Failedf("the input %s %s. A run is never made from two versions of its input: start a new "+
+			"one, or put the file back as it was", now.Path, what)
 	}
 	if len(began) > len(in.began) {
-		return exit.Failedf(
-			"the input %s, which the run began with, is gone: start a new run, or put the file back",
-			began[len(in.began)].Path,
-		)
+		return exit.Failedf("the input %s, which the run began with, is gone: start a new run, or put the file back",
+			began[len(in.began)].Path)
 	}
 	return nil
 }
@@ -283,10 +278,8 @@ func sourceBlock(p *plan) (*config.Block, error) {
 	case 1:
 		return &blocks[0], nil
 	default:
-		return nil, exit.Usagef(
-			"sources has %d entries; a run reads one: remove the others, or name the input with --from",
-			len(blocks),
-		)
+		return nil, exit.Usagef("sources has %d entries; a run reads one: remove the others, or name the input "+
+			"with --from", len(blocks))
 	}
 }
 
@@ -298,20 +291,16 @@ func natOutput(e config.Eval) ([]string, error) {
 		dir = g.Output.Dir
 	}
 	if g.Dataset != nil && g.Dataset.Structure.Disable {
-		return nil, exit.Usagef(
-			"eval.general.dataset.structure.disable is true: NAT then writes answers without ids and steps, from which nothing can be made",
-		)
+		return nil, exit.Usagef("eval.general.dataset.structure.disable is true: NAT then writes answers without " +
+			"ids and steps, from which nothing can be made")
 	}
 	if dir == "" {
 		return nil, exit.Usagef("nothing to read: name inputs with --from, or under sources")
 	}
 	files, err := source.Expand([]string{dir}, readers.NATFile)
 	if err != nil || len(files) == 0 {
-		return nil, exit.Environmentf(
-			"there is no %s in %s: run `nat eval` first, or name the input with --from",
-			readers.NATFile,
-			dir,
-		)
+		return nil, exit.Environmentf("there is no %s in %s: run `nat eval` first, or name the input with --from",
+			readers.NATFile, dir)
 	}
 	return []string{dir}, nil
 }

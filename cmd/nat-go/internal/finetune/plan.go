@@ -94,10 +94,8 @@ func (p *plan) name(env Env) error {
 		p.RunID = env.Now().UTC().Format("20060102-150405-") + hex.EncodeToString(b[:])
 	}
 	if !runfolder.ValidID(p.RunID) {
-		return exit.Usagef(
-			"--run-id %q: letters, digits, dots, dashes and underscores only, at most 100, beginning with a letter or digit",
-			p.RunID,
-		)
+		return exit.Usagef("--run-id %q: letters, digits, dots, dashes and underscores only, at most 100, "+
+			"beginning with a letter or digit", p.RunID)
 	}
 	dir := p.config.Finetuning.OutputDir
 	if p.OutputDir != "" {

@@ -148,10 +148,9 @@ func loadConfig(
 		opt.Overrides = append(opt.Overrides, config.Override(o))
 	}
 	if req.Dataset != "" && req.Endpoint == "" {
-		return nil, "", exit.Usagef(
-			"--dataset %s: it names the questions for --endpoint, and there is none. Runs that were made already are named with --from; what a command source asks is set in the configuration of its program",
-			req.Dataset,
-		)
+		return nil, "", exit.Usagef("--dataset %s: it names the questions for --endpoint, and there is none. Runs "+
+			"that were made already are named with --from; what a command source asks is set in the configuration "+
+			"of its program", req.Dataset)
 	}
 	keys, err := keyMap(req.Map)
 	if err != nil {
@@ -196,10 +195,8 @@ func keyMap(pairs []string) (keyMapping, error) {
 	for _, p := range pairs {
 		name, key, ok := strings.Cut(p, "=")
 		if !ok || name == "" || strings.ContainsAny(name, ". ") {
-			return nil, exit.Usagef(
-				"--map %s: write what is meant, =, and the key of the input: --map output=response",
-				p,
-			)
+			return nil, exit.Usagef("--map %s: write what is meant, =, and the key of the input: --map "+
+				"output=response", p)
 		}
 		if known := inspect.MapNames(); !slices.Contains(known, strings.TrimSuffix(name, "_key")) {
 			return nil, exit.Usagef("--map %s: unknown name %q; --map takes %s", p, name, strings.Join(known, ", "))
@@ -243,10 +240,8 @@ func builderOverrides(c *config.Config, builders []string) (out []config.Overrid
 		}
 		if len(names) == 0 {
 			names = []string{strings.NewReplacer("/", "_", ".", "_").Replace(b)}
-			out = append(
-				out,
-				config.Override(fmt.Sprintf("trajectory_builders.%s._type=%s", names[0], inspect.TypeOf(b))),
-			)
+			out = append(out,
+				config.Override(fmt.Sprintf("trajectory_builders.%s._type=%s", names[0], inspect.TypeOf(b))))
 		}
 		used = append(used, names...)
 	}
@@ -292,10 +287,7 @@ func configOfFlags(req *Request) (text []byte, line string, err error) {
 		names = append(names, name)
 		fmt.Fprintf(&b, "  %s: {_type: %s}\n", name, inspect.TypeOf(t))
 	}
-	fmt.Fprintf(
-		&b,
-		"finetuning:\n  enabled: true\n  trajectory_builder: [%s]\n  output_dir: out\n",
-		strings.Join(names, ", "),
-	)
+	fmt.Fprintf(&b, "finetuning:\n  enabled: true\n  trajectory_builder: [%s]\n  output_dir: out\n",
+		strings.Join(names, ", "))
 	return []byte(b.String()), "", nil
 }

@@ -170,11 +170,8 @@ func (r *run) scored(built *built) {
 		return
 	}
 	if given, _ := p.scores.Given(); given == 0 {
-		r.warn(
-			"dataset.scores: none of the %s belongs to an example that was read; dataset.scores.key names the key of "+
-				"the example's id there",
-			ledger.Quantity(int64(p.scores.Len()), "score"),
-		)
+		r.warn("dataset.scores: none of the %s belongs to an example that was read; dataset.scores.key names the "+
+			"key of the example's id there", ledger.Quantity(int64(p.scores.Len()), "score"))
 	}
 }
 

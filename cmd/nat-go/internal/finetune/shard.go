@@ -65,12 +65,9 @@ func openPlan(ctx context.Context, dir shards.Folder, env Env) (*plan, *shards.P
 		return nil, nil, err
 	}
 	if of.NatGo != Version() {
-		return nil, nil, exit.Failedf(
-			"the plan was made by nat-go %s; this is nat-go %s, and a data set is never made by two "+
-				"versions: make the plan again, or run its shards with the version that made it",
-			of.NatGo,
-			Version(),
-		)
+		return nil, nil, exit.Failedf("the plan was made by nat-go %s; this is nat-go %s, and a data set is never "+
+			"made by two versions: make the plan again, or run its shards with the version that made it", of.NatGo,
+			Version())
 	}
 	var req Request
 	if err := json.Unmarshal(of.Request, &req); err != nil {
@@ -344,12 +341,9 @@ func (r *run) asPlanned(t *tokens) error {
 		return err
 	}
 	if changed := was.Changed(now); len(changed) > 0 {
-		return exit.Failedf(
-			"%s changed since the plan was made. A data set is never made from two versions of its settings: put %s "+
-				"back as it was, or make a plan in another folder",
-			strings.Join(changed, ", "),
-			itOrThem(changed),
-		)
+		return exit.Failedf("%s changed since the plan was made. A data set is never made from two versions of "+
+			"its settings: put %s back as it was, or make a plan in another folder", strings.Join(changed, ", "),
+			itOrThem(changed))
 	}
 	return nil
 }
@@ -404,12 +398,8 @@ func (r *run) shardIsWhole(d *shards.Done) error {
 	for _, f := range d.Files {
 		path := filepath.Join(string(r.plan.folder), filepath.FromSlash(f.Path))
 		if info, err := os.Stat(path); err != nil || info.Size() != f.Bytes {
-			return exit.Failedf(
-				"%s is not what shard %d wrote: remove %s and run the shard again",
-				path,
-				d.Shard,
-				r.plan.folder,
-			)
+			return exit.Failedf("%s is not what shard %d wrote: remove %s and run the shard again", path, d.Shard,
+				r.plan.folder)
 		}
 	}
 	return nil
@@ -421,12 +411,8 @@ func tooManyNames(b *builder) error {
 	if !b.over && len(b.kinds) <= mostNames && len(b.names) <= mostNames {
 		return nil
 	}
-	return exit.Failedf(
-		"the builder %s has more than %d reasons or counters of its own: that can't be counted in shards. Make "+
-			"the run on one machine",
-		b.name,
-		mostNames,
-	)
+	return exit.Failedf("the builder %s has more than %d reasons or counters of its own: that can't be counted in "+
+		"shards. Make the run on one machine", b.name, mostNames)
 }
 
 // takeFrom has only the shard's parts of the inputs read.
@@ -440,14 +426,8 @@ func (s *shard) takeFrom(in *inputs) error {
 		p := &s.of.Parts[i]
 		was, now := s.plan.Inputs[p.Input], in.began[p.Input]
 		if was.Path != now.Path || was.Size != now.Size {
-			return exit.Failedf(
-				"the input %s has %d bytes, and %s had %d when the plan was made: make a plan in another folder, or "+
-					"put the file back as it was",
-				now.Path,
-				now.Size,
-				was.Path,
-				was.Size,
-			)
+			return exit.Failedf("the input %s has %d bytes, and %s had %d when the plan was made: make a plan in "+
+				"another folder, or put the file back as it was", now.Path, now.Size, was.Path, was.Size)
 		}
 		in.parts[p.Input] = &p.Part
 		in.planned = s.plan.Inputs
@@ -479,11 +459,8 @@ func (in *inputs) exhausted(k int, read []source.Input) error {
 }
 
 func (in *inputs) otherThanPlanned(k int) error {
-	return exit.Failedf(
-		"the input %s changed since the plan was made: make a plan in another folder, or put the file back as "+
-			"it was",
-		in.paths[k],
-	)
+	return exit.Failedf("the input %s changed since the plan was made: make a plan in another folder, or put the "+
+		"file back as it was", in.paths[k])
 }
 
 // continuesLog reports whether the plan may continue a record log that already exists.

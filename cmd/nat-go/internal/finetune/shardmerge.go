@@ -49,11 +49,8 @@ func MergeShards(ctx context.Context, dir shards.Folder, how Request, leave bool
 	p.merging, p.DryRun, p.Detach = m, p.DryRun || how.DryRun, how.Detach
 	if over, err := p.merged(); over || err != nil {
 		if err == nil {
-			err = exit.Usagef(
-				"the shards were merged already: %s is complete. `nat-go finetune resume %s` hands it to the trainer",
-				p.folder,
-				p.folder,
-			)
+			err = exit.Usagef("the shards were merged already: %s is complete. `nat-go finetune resume %s` hands "+
+				"it to the trainer", p.folder, p.folder)
 		}
 		return Failed(p.Request, err)
 	}

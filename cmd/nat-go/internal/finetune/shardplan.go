@@ -46,15 +46,11 @@ func PlanShards(ctx context.Context, req Request, how Shards, env Env) (*Planned
 	case how.Dir == "" && p.stored != "":
 		return nil, exit.Usagef("the run's output is in object storage: name the folder of the plan with --plan-dir")
 	case p.Compat == compat.NAT:
-		return nil, exit.Usagef(
-			"--compat nat: NAT takes all that an agent did in a collection run together: there is nothing to divide. " +
-				"Make the run on one machine",
-		)
+		return nil, exit.Usagef("--compat nat: NAT takes all that an agent did in a collection run together: " +
+			"there is nothing to divide. Make the run on one machine")
 	case runfolder.Has(dir.Plan()):
-		return nil, exit.Usagef(
-			"there is a plan in %s already: run its shards, or choose another folder with --plan-dir",
-			dir,
-		)
+		return nil, exit.Usagef("there is a plan in %s already: run its shards, or choose another folder with "+
+			"--plan-dir", dir)
 	case how.Number < 0 || how.Bytes < 0:
 		return nil, exit.Usagef("--shards and --shard-bytes are numbers from 1 on")
 	case how.Number > 0 && how.Bytes > 0:
@@ -143,19 +139,14 @@ func (r *run) writePlan(out *Planned) error {
 // divisible refuses inputs that no other process could read.
 func divisible(in *inputs) error {
 	if in.collect != nil {
-		return exit.Usagef(
-			"the source %s makes agent runs, which are made once: collect them with `nat-go run`, and name "+
-				"the files with --from",
-			in.source.Type,
-		)
+		return exit.Usagef("the source %s makes agent runs, which are made once: collect them with `nat-go run`, "+
+			"and name the files with --from", in.source.Type)
 	}
 	for _, f := range in.began {
 		info, err := os.Stat(f.Path)
 		if f.Path == source.Stdin || in.as == nil && err == nil && !info.Mode().IsRegular() {
-			return exit.Usagef(
-				"the input %s can be read once only, and every shard reads its part: name a file",
-				f.Path,
-			)
+			return exit.Usagef("the input %s can be read once only, and every shard reads its part: name a file",
+				f.Path)
 		}
 	}
 	return nil
@@ -356,11 +347,8 @@ func (c *cutter) endOfInput(k int, input source.Input, whole string) error {
 	if share := c.total / int64(c.number); whole != "" && c.in.began[k].Size > share+share/2 {
 		c.notes = append(
 			c.notes,
-			fmt.Sprintf(
-				"the input %s stays in one shard, although it is larger than the others: %s",
-				c.in.paths[k],
-				whole,
-			),
+			fmt.Sprintf("the input %s stays in one shard, although it is larger than the others: %s", c.in.paths[k],
+				whole),
 		)
 	}
 	for c.full(place) {

@@ -136,12 +136,10 @@ func (rep *Report) print(w io.Writer) error {
 	fmt.Fprintln(t, "kernel\tpath\tV\tthreads\tus/row\tns/entry cached\tfrom memory\t"+
 		"instr/16\tof FMA\tof DRAM\tof both\tspeedup\ttorch\tcompiled\t")
 	for _, x := range rep.Results {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.1f\t%s\t%.3f\t%s\t%s\t%s\t%.0f %%\t%s\t%s\t%s\t\n",
-			x.Kernel, x.Path, x.Vocab, x.Threads, x.MicrosPerRow,
-			optional("%.3f", x.CachedNs), x.MemoryNs, optional("%.1f", x.Instructions),
-			optional("%.0f %%", 100*x.OfFMA),
-			optional("%.0f %%", 100*x.OfDRAM), 100*x.OfMemory, optional("%.2f", x.Speedup),
-			optional("%.1fx", x.OfTorch),
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.1f\t%s\t%.3f\t%s\t%s\t%s\t%.0f %%\t%s\t%s\t%s\t\n", x.Kernel, x.Path,
+			x.Vocab, x.Threads, x.MicrosPerRow, optional("%.3f", x.CachedNs), x.MemoryNs,
+			optional("%.1f", x.Instructions), optional("%.0f %%", 100*x.OfFMA), optional("%.0f %%", 100*x.OfDRAM),
+			100*x.OfMemory, optional("%.2f", x.Speedup), optional("%.1fx", x.OfTorch),
 			optional("%.1fx", x.OfCompiled))
 	}
 	if err := t.Flush(); err != nil {

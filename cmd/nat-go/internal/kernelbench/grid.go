@@ -298,9 +298,8 @@ func (rep *Report) printGrid(w io.Writer) error {
 		return err
 	}
 	if len(forward) > 0 {
-		fmt.Fprintf(w, "torch compiled takes %.1f (median) and %.1f (worst) times as long forward, "+
-			"%.1f and %.1f with gradients.\n", middle(forward), slices.Min(forward),
-			middle(gradient), slices.Min(gradient))
+		fmt.Fprintf(w, "torch compiled takes %.1f (median) and %.1f (worst) times as long forward, %.1f and %.1f "+
+			"with gradients.\n", middle(forward), slices.Min(forward), middle(gradient), slices.Min(gradient))
 	}
 	_, err := fmt.Fprintf(w, "rows: what training meets, on %s with one thread, processor time; torch has the same arrays.\n", rep.Paths[0])
 	return err

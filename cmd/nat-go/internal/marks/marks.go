@@ -67,11 +67,8 @@ func Read(path string) (*File, error) {
 		}
 		var mark Mark
 		if err := json.Unmarshal(line, &mark); err != nil || mark.check() != nil {
-			return nil, fmt.Errorf(
-				"%s:%d is not a mark: {\"record\": 32 hex digits, \"mark\": \"approve\" or \"reject\"}",
-				path,
-				n,
-			)
+			return nil, fmt.Errorf("%s:%d is not a mark: {\"record\": 32 hex digits, \"mark\": \"approve\" or "+
+				"\"reject\"}", path, n)
 		}
 		m.set(mark)
 	}

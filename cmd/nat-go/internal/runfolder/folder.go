@@ -136,9 +136,8 @@ func Find(run string, roots ...string) (Folder, error) {
 			return f, nil
 		}
 	}
-	return "", exit.Usagef(
-		"no run %q: it is neither a run folder nor the id of a run in %s; `nat-go finetune list` shows what there is",
-		run, strings.Join(roots, " or "))
+	return "", exit.Usagef("no run %q: it is neither a run folder nor the id of a run in %s; `nat-go finetune "+
+		"list` shows what there is", run, strings.Join(roots, " or "))
 }
 
 func unlisted(root string) error {

@@ -63,18 +63,11 @@ func (f Folder) ReadDone(p *Plan, stage Stage, shard int) (*Done, error) {
 	}
 	switch {
 	case d.Version != Version:
-		return nil, fmt.Errorf(
-			"%s has version %d, this program reads version %d: remove the folder and run the shard again",
-			path,
-			d.Version,
-			Version,
-		)
+		return nil, fmt.Errorf("%s has version %d, this program reads version %d: remove the folder and run the "+
+			"shard again", path, d.Version, Version)
 	case d.Plan != p.Sum:
-		return nil, fmt.Errorf(
-			"%s was built by another plan: remove %s and run the shard again",
-			path,
-			f.Shard(stage, shard),
-		)
+		return nil, fmt.Errorf("%s was built by another plan: remove %s and run the shard again", path,
+			f.Shard(stage, shard))
 	case d.Shard != shard || d.Stage != stage:
 		return nil, fmt.Errorf("%s is the manifest of another shard or stage: shard %d, stage %s", path, d.Shard, d.Stage)
 	}

@@ -24,23 +24,16 @@ func Index(getenv func(string) (string, bool), shards int) (index int, variable 
 			return 0, "", err
 		}
 		if variable != "" && n != index {
-			return 0, "", fmt.Errorf(
-				"%s says shard %d and %s says shard %d: unset one of them, or name the shard with --index",
-				variable,
-				index,
-				name,
-				n,
-			)
+			return 0, "", fmt.Errorf("%s says shard %d and %s says shard %d: unset one of them, or name the shard "+
+				"with --index", variable, index, name, n)
 		}
 		if variable == "" {
 			index, variable = n, name
 		}
 	}
 	if variable == "" {
-		return 0, "", fmt.Errorf(
-			"which shard? Name it with --index, or by one of the variables %s",
-			strings.Join(Variables, ", "),
-		)
+		return 0, "", fmt.Errorf("which shard? Name it with --index, or by one of the variables %s",
+			strings.Join(Variables, ", "))
 	}
 	return index, variable, nil
 }

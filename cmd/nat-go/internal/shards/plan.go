@@ -219,10 +219,8 @@ func (f Folder) Part(p *Plan, shard int) (*Shard, error) {
 		return nil, exit.Environmentf("can't read the plan: %w", err)
 	}
 	if file != *s.Named {
-		return nil, exit.Failedf(
-			"%s was changed since it was written: make a plan in another folder",
-			f.Named(shard),
-		)
+		return nil, exit.Failedf("%s was changed since it was written: make a plan in another folder",
+			f.Named(shard))
 	}
 	return &s, f.readNamed(&s, shard)
 }

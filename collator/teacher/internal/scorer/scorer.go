@@ -87,12 +87,8 @@ func New(o Options) (*Scorer, error) {
 		return nil, errors.New("the scoring program has no command")
 	}
 	if o.Memory < 0 || o.Timeout < 0 || o.StartTimeout < 0 {
-		return nil, fmt.Errorf(
-			"memory of %d bytes, timeouts %s and %s: want more than 0",
-			o.Memory,
-			o.Timeout,
-			o.StartTimeout,
-		)
+		return nil, fmt.Errorf("memory of %d bytes, timeouts %s and %s: want more than 0", o.Memory, o.Timeout,
+			o.StartTimeout)
 	}
 	return &Scorer{o: o}, nil
 }
@@ -212,39 +208,25 @@ func (s *Scorer) meet(in *introduction) error {
 	case in.Vocab < 2 || in.Vocab > maxVocab:
 		return refusef("says that its vocabulary has %d tokens", in.Vocab)
 	case int64(2*in.Vocab*dtype.Size()) > s.o.Memory:
-		return refusef(
-			"needs %d bytes for a pair of rows: the shared memory has %d",
-			2*in.Vocab*dtype.Size(),
-			s.o.Memory,
-		)
+		return refusef("needs %d bytes for a pair of rows: the shared memory has %d", 2*in.Vocab*dtype.Size(),
+			s.o.Memory)
 	case in.Probes == nil && s.o.Assume:
 	case in.Probes == nil:
-		return refusef(
-			"doesn't say what its tokenizer makes of texts, so nothing shows that it has the vocabulary of the model to be trained: " +
-				"set `vocabulary: assume` if you know that it does",
-		)
+		return refusef("doesn't say what its tokenizer makes of texts, so nothing shows that it has the " +
+			"vocabulary of the model to be trained: set `vocabulary: assume` if you know that it does")
 	case len(in.Probes) != len(s.o.Probes):
 		return refusef("answers %d of %d texts", len(in.Probes), len(s.o.Probes))
 	}
 	for i, ids := range in.Probes {
 		if want := s.o.Probes[i]; !slices.Equal(ids, want.IDs) {
-			return refusef(
-				"has another vocabulary: %q is %v there and %v for the model to be trained",
-				want.Text,
-				ids[:min(len(ids), 40)],
-				want.IDs,
-			)
+			return refusef("has another vocabulary: %q is %v there and %v for the model to be trained", want.Text,
+				ids[:min(len(ids), 40)], want.IDs)
 		}
 	}
 	m := Model{Name: strings.ToValidUTF8(in.Model[:min(len(in.Model), maxModel)], "?"), Vocab: in.Vocab, DType: dtype}
 	if s.model.Vocab != 0 && (m.Vocab != s.model.Vocab || m.DType != s.model.DType) {
-		return refusef(
-			"gives other logits after a restart: %d columns of %v, not %d of %v",
-			m.Vocab,
-			m.DType,
-			s.model.Vocab,
-			s.model.DType,
-		)
+		return refusef("gives other logits after a restart: %d columns of %v, not %d of %v", m.Vocab, m.DType,
+			s.model.Vocab, s.model.DType)
 	}
 	s.model = m
 	return nil
@@ -299,12 +281,8 @@ func (s *Scorer) Score(ctx context.Context, all []Sequence) ([]byte, error) {
 		}
 		if at := slices.IndexFunc(all[i].IDs,
 			func(id int32) bool { return id < 0 || int(id) >= s.model.Vocab }); at >= 0 {
-			return nil, fmt.Errorf(
-				"the scoring program %s has a vocabulary of %d tokens: the batches have id %d",
-				s.o.Command[0],
-				s.model.Vocab,
-				all[i].IDs[at],
-			)
+			return nil, fmt.Errorf("the scoring program %s has a vocabulary of %d tokens: the batches have id %d",
+				s.o.Command[0], s.model.Vocab, all[i].IDs[at])
 		}
 	}
 	size := rows * s.model.Vocab * s.model.DType.Size()

@@ -41,9 +41,8 @@ func each(data trainers.DataSet, do func(*Group, *fault) error) error {
 	case train != "":
 		return eachRow(data.Path(train), do)
 	case data.Batches == "":
-		return errors.New(
-			"the run has neither rows in the atropos format, for which every message needs its token ids, nor token batches: configure collator.tokenizer",
-		)
+		return errors.New("the run has neither rows in the atropos format, for which every message needs its " +
+			"token ids, nor token batches: configure collator.tokenizer")
 	case sdpo == nil:
 		return errors.New("the token batches have neither an rl nor an sdpo channel")
 	}
@@ -155,10 +154,8 @@ func readBatch(dir, file string, read func(*batch) error) error {
 	}
 	defer t.Close()
 	if layout.IsComposer(func(name string) bool { _, ok := t.Lookup(name); return ok }) {
-		return fmt.Errorf(
-			"%s is in the layout of `collator.format: composer`, which lacks what an Atropos group is made of: run again without that setting",
-			path,
-		)
+		return fmt.Errorf("%s is in the layout of `collator.format: composer`, which lacks what an Atropos group "+
+			"is made of: run again without that setting", path)
 	}
 	t.Limit = layout.MaxFileBytes
 	b := &batch{File: t}
@@ -300,10 +297,8 @@ func task(file io.ReaderAt, at []spooled) (*Group, *fault, error) {
 			g.InferenceLogProbs = append(g.InferenceLogProbs, r.LogProbs)
 		}
 		if r.TeacherIDs != nil {
-			g.DistillTokenIDs, g.DistillLogProbs = append(g.DistillTokenIDs, r.TeacherIDs), append(
-				g.DistillLogProbs,
-				r.TeacherLogProbs,
-			)
+			g.DistillTokenIDs, g.DistillLogProbs = append(g.DistillTokenIDs, r.TeacherIDs), append(g.DistillLogProbs,
+				r.TeacherLogProbs)
 		}
 	}
 	return g, f, nil

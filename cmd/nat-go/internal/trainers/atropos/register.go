@@ -30,9 +30,8 @@ func (a *Adapter) register(ctx context.Context, data trainers.DataSet, l *delive
 		l.MaxLen = i.MaxTokenLen
 	}
 	if i.BatchSize%size != 0 {
-		return trainers.Errorf(trainers.Refused, "register with Atropos",
-			"use a batch_size that is a multiple, or another group_size",
-			"groups of %d never fill the trainer's batches of %d", size, i.BatchSize)
+		return trainers.Errorf(trainers.Refused, "register with Atropos", "use a batch_size that is a multiple, "+
+			"or another group_size", "groups of %d never fill the trainer's batches of %d", size, i.BatchSize)
 	}
 	answer, err := a.registration(ctx, l)
 	if err != nil {
