@@ -12,16 +12,21 @@ import (
 
 // axolotl is a conversation as Axolotl's chat_template data sets have it (0.19, prompt_strategies/chat_template.py),
 // with the member train in each of the assistant's messages. Axolotl reads the member that message_field_training
-// names, and without that setting no member: it trains every turn then.
+// names, and without that setting no member: it trains every turn then. Of the other members it passes those on that
+// message_property_mappings names, and of the rest only those that jinja_template_analyzer.py finds in the template:
+// none, unless the template's loop variable is called message. Arguments and tools are texts, which it parses: as
+// objects, loaders give them each other's keys, and tokenize_prompt removes every null.
 var axolotl = Format{
 	Name:     "axolotl",
-	Consumer: "Axolotl (type: chat_template, message_field_training: train)",
-	Shape:    `{"messages": [messages; the assistant's with "train": true or false], "tools"?: [definitions]}`,
+	Consumer: "Axolotl (type: chat_template, message_field_training: train, message_property_mappings)",
+	Shape:    `{"messages": [messages; the assistant's with "train": true or false], "tools"?: JSON text}`,
 	Carries:  []builders.Kind{builders.KindDemonstration},
 	Files:    splitFiles,
-	open:     func(e *Encoder) { e.encode = each((*Encoder).axolotlRow) },
-	read:     func(r *rowReader) *Row { return r.flagged("train", fullMessage) },
-	columns:  conversationColumns,
+	open:     func(e *Encoder) { e.encode, e.textArguments = each((*Encoder).axolotlRow), true },
+	read:     func(r *rowReader) *Row { return r.flagged("train", axolotlMessage, r.toolsText) },
+	columns: func(_ builders.Kind, c columns) parquet.Group {
+		return c.andToolsText(parquet.Group{"messages": parquet.List(c.value())})
+	},
 
 	TakesNull: true, // tokenize_prompt removes them
 }
@@ -37,7 +42,7 @@ var openAISFT = Format{
 	Carries:  []builders.Kind{builders.KindDemonstration},
 	Files:    splitFiles,
 	open:     func(e *Encoder) { e.encode, e.textArguments = each((*Encoder).openAISFTRow), true },
-	read:     func(r *rowReader) *Row { return r.flagged("weight", openAIMessage) },
+	read:     func(r *rowReader) *Row { return r.flagged("weight", openAIMessage, r.tools) },
 	columns:  conversationColumns,
 }
 
@@ -55,7 +60,7 @@ func (e *Encoder) axolotlRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 	dst, err = e.flagged(append(dst, `{"messages": `...), nodes, trained, func(dst []byte, trained bool) []byte {
 		return strconv.AppendBool(append(dst, `, "train": `...), trained)
 	})
-	return append(e.appendTools(dst, r.Origin.Tools), '}'), err
+	return append(e.appendToolsText(dst, r.Origin.Tools), '}'), err
 }
 
 func (e *Encoder) openAISFTRow(dst []byte, r *builders.Resolved) ([]byte, error) {
@@ -77,14 +82,14 @@ func (e *Encoder) openAISFTRow(dst []byte, r *builders.Resolved) ([]byte, error)
 
 // flagged reads a conversation whose assistant messages say under a key whether they are trained; those without the key
 // are.
-func (r *rowReader) flagged(key string, check func(*chat.Message) string) *Row {
+func (r *rowReader) flagged(key string, check func(*chat.Message) string, tools func()) *Row {
 	var trained []bool
 	row := r.conversation(flagReader(key, &trained, check))
 	row.Trained = trained
 	if n := len(trained); n > 0 && !trained[n-1] {
 		r.fail("messages", "ends in a message that isn't trained")
 	}
-	r.tools()
+	tools()
 	return row
 }
 
@@ -112,4 +117,16 @@ func flagReader(key string, trained *[]bool, check func(*chat.Message) string) f
 		*trained = append(*trained, flag && ours)
 		return check(m)
 	}
+}
+
+// axolotlMessage accepts calls whose arguments are an object or a text of one: Axolotl parses the text.
+func axolotlMessage(m *chat.Message) string {
+	plain := *m
+	plain.ToolCalls = nil
+	for i := range m.ToolCalls {
+		if m.ToolCalls[i].Parsed.Kind() != json.Object {
+			return "has a tool call whose arguments are not an object, nor a text of one"
+		}
+	}
+	return fullMessage(&plain)
 }

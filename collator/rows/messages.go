@@ -86,7 +86,7 @@ func (e *Encoder) fullMessage(dst []byte, m *chat.Message) ([]byte, error) {
 	case chat.Null, chat.Absent:
 		dst = append(dst, `, "content": null`...)
 	}
-	if m.ReasoningKey != "" && e.textArguments {
+	if m.ReasoningKey != "" && e.Service {
 		return dst, e.refuse("the %s message has reasoning, for which it has no place", m.Role)
 	}
 	if m.ReasoningKey != "" {
@@ -111,7 +111,7 @@ func (e *Encoder) toolCalls(dst []byte, m *chat.Message) ([]byte, error) {
 		c := &m.ToolCalls[i]
 		// They may come from a plugin, as may the text next to them: nothing guarantees that they are a single JSON
 		// value.
-		if !e.textArguments && (c.Parsed.Kind() != json.Object || !json.Valid(c.Parsed)) {
+		if !e.Service && (c.Parsed.Kind() != json.Object || !json.Valid(c.Parsed)) {
 			return dst, e.refuse("the arguments of a call of %q are not a JSON object", c.Name)
 		}
 		if i > 0 {

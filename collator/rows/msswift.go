@@ -30,14 +30,10 @@ var msSwift = Format{
 
 	TakesNull: true, // messages[].loss is declared as such
 	columns: func(_ builders.Kind, c columns) parquet.Group {
-		g := parquet.Group{"messages": parquet.List(parquet.Group{
+		return c.andToolsText(parquet.Group{"messages": parquet.List(parquet.Group{
 			"role": parquet.String(), "content": parquet.String(),
 			"loss": parquet.Optional(parquet.Leaf(parquet.BooleanType)),
-		})}
-		if c.Tools {
-			g["tools"] = parquet.Optional(parquet.String())
-		}
-		return g
+		})})
 	},
 }
 
@@ -74,11 +70,7 @@ func (e *Encoder) msSwiftRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 			e.carry(1)
 		}
 	}
-	dst = append(dst, ']')
-	if len(r.Origin.Tools) > 0 {
-		list := strings.TrimPrefix(string(e.appendTools(nil, r.Origin.Tools)), `, "tools": `)
-		dst = json.AppendASCII(append(dst, `, "tools": `...), list)
-	}
+	dst = e.appendToolsText(append(dst, ']'), r.Origin.Tools)
 	e.lone = loneSurrogate(dst[start:])
 	return append(dst, '}'), nil
 }
@@ -201,11 +193,7 @@ func (r *rowReader) msSwift() *Row {
 	} else {
 		row.Prompt.Nodes, row.Completion.Nodes = nodes[:n-1], nodes[n-1:]
 	}
-	if v, ok := r.fields["tools"]; ok && v.Kind() == json.String {
-		text, _ := v.Text()
-		r.fields["tools"] = json.Raw(text)
-	}
-	r.tools()
+	r.toolsText()
 	return row
 }
 

@@ -239,6 +239,14 @@ func (r *rowReader) tools() {
 	}
 }
 
+// toolsText reads the column of tool definitions of a format that has them as one text. Its consumer takes a list too.
+func (r *rowReader) toolsText() {
+	if text, is := r.fields["tools"].Text(); is {
+		r.fields["tools"] = json.Raw(text)
+	}
+	r.tools()
+}
+
 // plainMessage accepts {role, content: text}.
 func plainMessage(m *chat.Message) string {
 	if m.Form != chat.Text || len(m.ToolCalls) > 0 || m.Name != "" || m.ToolCallID != "" || m.ReasoningKey != "" ||

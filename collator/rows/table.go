@@ -95,6 +95,14 @@ func (c columns) and(g parquet.Group) parquet.Group {
 	return g
 }
 
+// andToolsText is and for tools that are one text.
+func (c columns) andToolsText(g parquet.Group) parquet.Group {
+	if c.Tools {
+		g["tools"] = parquet.Optional(parquet.String())
+	}
+	return g
+}
+
 // Table writes rows as a Parquet file. The same rows give the same bytes.
 type Table struct {
 	schema *parquet.Schema

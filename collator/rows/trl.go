@@ -1,10 +1,13 @@
 package rows
 
 import (
+	"strings"
+
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
 )
 
 // trl is what TRL's DPOTrainer and SFTTrainer read: the conversational preference format with an explicit prompt, and
@@ -147,4 +150,13 @@ func (e *Encoder) appendTools(dst []byte, tools []chat.Tool) []byte {
 		dst = e.compact(dst, t.Raw)
 	}
 	return append(dst, ']')
+}
+
+// appendToolsText appends the tools member as a text of JSON, in which loaders change nothing.
+func (e *Encoder) appendToolsText(dst []byte, tools []chat.Tool) []byte {
+	list, ok := strings.CutPrefix(string(e.appendTools(nil, tools)), `, "tools": `)
+	if !ok {
+		return dst
+	}
+	return json.AppendASCII(append(dst, `, "tools": `...), list)
 }

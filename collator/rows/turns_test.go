@@ -46,10 +46,10 @@ func TestMaskedTurns(t *testing.T) {
 		"last turn":     {chatRows, Options{LastTurn: true}, 4, 4, 0, `"content": "a9"}], "tools": [{"name":"f"}]}`},
 		"trl":           {trl, Options{}, 4, 4, 0, `"completion": [{"role": "assistant", "content": "a9"}], "tools": [{"name":"f"}]}`},
 		"trl, stretch":  {trl, Options{Stretch: true}, 2, 4, 0, `"content": "a9"}], "tools": [{"name":"f"}]}`},
-		"axolotl":       {axolotl, Options{}, 1, 4, 0, `"content": "a9", "train": true}], "tools": [{"name":"f"}]}`},
+		"axolotl":       {axolotl, Options{}, 1, 4, 0, `"content": "a9", "train": true}], "tools": "[{\"name\":\"f\"}]"}`},
 		"ms_swift":      {msSwift, Options{}, 1, 4, 0, `"content": "a9", "loss": true}], "tools": "[{\"name\":\"f\"}]"}`},
 		"openai_sft":    {openAISFT, Options{}, 1, 4, 0, `"content": "a9"}], "tools": [{"name":"f"}]}`},
-		"axolotl table": {tableOf(axolotl), Options{}, 1, 4, 0, `"content": "a9", "train": true}], "tools": [{"name":"f"}]}`},
+		"axolotl table": {tableOf(axolotl), Options{}, 1, 4, 0, `"content": "a9", "train": true}], "tools": "[{\"name\":\"f\"}]"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			enc := NewEncoder(c.format, c.opts)

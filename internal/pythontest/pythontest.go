@@ -120,6 +120,43 @@ var trl = sync.OnceValues(func() (string, error) {
 	return inside(env), create(env, need, "python3", nil, packages...)
 })
 
+// Trainers returns a Python in which Axolotl 0.19 and ms-swift 4.6 prepare data: NATGO_TRAINERS_PYTHON or, if NATGO_REQUIRE
+// names trainers, a virtual environment in the user's cache. It has their own packages, and all else from that of TRL,
+// whose versions are newer than they ask for: their preparation doesn't mind.
+func Trainers(t testing.TB) string {
+	t.Helper()
+	return found(t, trainers, "no Python with axolotl and ms-swift, so their preparation read no rows; "+
+		"NATGO_REQUIRE=trl,trainers sets one up, NATGO_TRAINERS_PYTHON names one")
+}
+
+var trainers = sync.OnceValues(func() (string, error) {
+	const need = "import axolotl.prompt_strategies.chat_template, swift.template, swift.dataset"
+	env := environment("trainers-env")
+	if path := first(need, os.Getenv("NATGO_TRAINERS_PYTHON"), inside(env)); path != "" || !Required("trainers") {
+		return path, nil
+	}
+	base, err := trl()
+	if err != nil || base == "" {
+		return "", errors.Join(err, errors.New("NATGO_REQUIRE names trainers, and there is no Python with trl"))
+	}
+	const here = "import sys, sysconfig, pathlib; p = sysconfig.get_path('purelib'); " +
+		"pathlib.Path(sys.argv[1], p.removeprefix(sys.prefix + '/'), 'trl.pth').write_text(p)"
+	packages := []string{"addict", "aiohttp", "colorama", "json-repair", "modelscope", "pillow"}
+	if err := create(env, "import addict", base, nil, packages...); err != nil {
+		return "", err
+	}
+	for _, args := range [][]string{
+		{base, "-c", here, env},
+		{inside(env), "-m", "pip", "install", "-q", "--no-deps", "axolotl==0.19.0", "ms-swift==4.6.0"},
+		{inside(env), "-c", need},
+	} {
+		if err := run(args[0], args[1:]...); err != nil {
+			return "", err
+		}
+	}
+	return inside(env), nil
+})
+
 // Datasets3 returns a Python with Hugging Face datasets 3.6, the last version before JSON columns:
 // NATGO_DATASETS3_PYTHON or, if NATGO_REQUIRE names datasets3, a virtual environment set up for it in the user's cache.
 // It is empty without one, which is logged: a test continues with the current version.

@@ -9,26 +9,49 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/internal/oracletest"
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
 // TestTRLTextRows: trained turns of text rows and their contexts, as TRL's own preparation reads them, equal
 // those of the token batches of the same run. Some of its turns made calls that failed, and are context only.
 func TestTRLTextRows(t *testing.T) {
-	python := pythontest.TRL(t)
+	readRows(t, pythontest.TRL(t), "trl", "", "tests/trl/test_text_rows.py")
+}
+
+// TestAxolotlTextRows is TestTRLTextRows for Axolotl.
+func TestAxolotlTextRows(t *testing.T) {
+	readRows(t, pythontest.Trainers(t), "axolotl", "", "tests/trl/test_flagged_rows.py::test_axolotl")
+}
+
+// TestSwiftTextRows is TestTRLTextRows for ms-swift, which has Qwen's template in its own words.
+func TestSwiftTextRows(t *testing.T) {
+	readRows(t, pythontest.Trainers(t), "ms_swift", oracletest.Template(t, "qwen2_5.jinja"),
+		"tests/trl/test_flagged_rows.py::test_ms_swift")
+}
+
+// readRows makes a run with rows of a format and token batches, and has a test in Python compare them. Without the text
+// of a template, the example's is taken.
+func readRows(t *testing.T, python, format, template, test string) {
+	t.Helper()
 	model, out := filepath.Join(t.TempDir(), "model"), t.TempDir()
 	copyModel(t, pythontest.TinyModel(t, "../.."), model, "../../examples/hints/tokenizer/chat_template.jinja")
-	run := exec.Command(program(t), "run", "../../examples/hints/traces.jsonl", "--builder", "sft", "--format", "trl",
+	if template != "" {
+		if err := os.WriteFile(filepath.Join(model, "chat_template.jinja"), []byte(template), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := exec.Command(program(t), "run", "../../examples/hints/traces.jsonl", "--builder", "sft", "--format", format,
 		"--format", "sft_parquet", "-o", "collator.tokenizer="+model,
 		"-o", "dataset.split.validation=0", "-o", "trajectory_builders.sft.select=all", "--limit", "3", "--output-dir", out,
 		"--run-id", "r")
 	if said, err := run.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
-	cmd := exec.Command(python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "tests/trl/test_text_rows.py")
-	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=.", "HF_HUB_OFFLINE=1",
-		"HF_HOME="+t.TempDir(), "NATGO_TEST_TEXT_ROWS="+filepath.Join(out, "r"), "NATGO_TEST_MODEL="+model,
-		"NATGO_TEST_TURNS=9")
+	cmd := exec.Command(python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", test)
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=.:tests/trl", "HF_HUB_OFFLINE=1",
+		"HF_HOME="+t.TempDir(), "MODELSCOPE_CACHE="+t.TempDir(), "NATGO_TEST_TEXT_ROWS="+filepath.Join(out, "r"),
+		"NATGO_TEST_MODEL="+model, "NATGO_TEST_TURNS=9")
 	said, err := cmd.CombinedOutput()
 	t.Logf("%s", said)
 	if err != nil {
