@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"debug/buildinfo"
+	"debug/elf"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,6 +71,11 @@ func TestSameBytes(t *testing.T) {
 	}
 	certificates := filepath.Join(root, "certificates")
 	write(t, certificates, []byte("of somebody"))
+	data, err := os.ReadFile(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(filepath.Dir(binary), library), data) // what is in it doesn't matter here
 	var seen [2]map[string][]byte
 	for i := range seen {
 		out := t.TempDir()
@@ -97,6 +103,9 @@ func TestSameBytes(t *testing.T) {
 		if !bytes.Equal(data, seen[1][name]) {
 			t.Errorf("%s has different bytes the second time", name)
 		}
+		if strings.HasSuffix(name, ".whl") && !bytes.Contains(data, []byte("natgo/"+library)) {
+			t.Errorf("%s has no %s", name, library)
+		}
 		if strings.HasSuffix(name, ".whl") && !strings.Contains(name, "manylinux_2_5_x86_64.manylinux1_x86_64") {
 			t.Errorf("%s: the program needs no glibc, want the tag manylinux_2_5", name)
 		}
@@ -121,11 +130,21 @@ func TestRefused(t *testing.T) {
 	if _, err := needs([]byte("text")); err == nil {
 		t.Error("a text was accepted as a program")
 	}
-	library, err := os.ReadFile("/usr/lib/x86_64-linux-gnu/libstdc++.so.6")
+	data, err := os.ReadFile(program(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := bytes.Clone(data)
+	other[18] = byte(elf.EM_AARCH64) // e_machine
+	_, err = platformOf(data, other)
+	if err == nil || err.Error() != "the program is for amd64, the library for arm64" {
+		t.Errorf("a library for another machine: %v", err)
+	}
+	libstdc, err := os.ReadFile("/usr/lib/x86_64-linux-gnu/libstdc++.so.6")
 	if err != nil {
 		t.Skip("SKIPPED: no libstdc++ to look at")
 	}
-	_, err = needs(library)
+	_, err = needs(libstdc)
 	if err == nil || !strings.Contains(err.Error(), "libgcc_s.so.1, which not every Linux has") {
 		t.Errorf("libstdc++: %v", err)
 	}
@@ -183,7 +202,7 @@ func TestMacOS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tag, err := platformOf(data); err != nil || !strings.HasPrefix(tag, "macosx_1") || !strings.HasSuffix(tag,
+	if tag, err := platformOf(data, nil); err != nil || !strings.HasPrefix(tag, "macosx_1") || !strings.HasSuffix(tag,
 		"_0_arm64") {
 		t.Errorf("%q, %v", tag, err)
 	}

@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"debug/buildinfo"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,6 +26,7 @@ func main() {
 // build is what is packaged.
 type build struct {
 	binary   []byte
+	library  []byte // the kernels', for the wheel; nil without one
 	info     *buildinfo.BuildInfo
 	root     string // of the checkout
 	python   string // folder of the natgo package
@@ -48,7 +51,7 @@ var modified = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 func run(args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("dist", flag.ContinueOnError)
 	binary := flags.String("binary", "bin/portable/amd64/nat-go",
-		"the built program; beside it, LICENSES holds the licences of what is not Go")
+		"the built program; beside it, LICENSES holds the licences of what is not Go, and libnatgo.so the kernels")
 	root := flags.String("root", ".", "root of the checkout")
 	out := flags.String("out", "dist", "folder to write to")
 	var from system
@@ -120,6 +123,10 @@ func read(binary, root string) (*build, error) {
 		*into = data
 	}
 	var err error
+	b.library, err = os.ReadFile(filepath.Join(filepath.Dir(binary), library))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // macOS has none
+		return nil, err
+	}
 	if b.info, err = buildinfo.Read(bytes.NewReader(b.binary)); err != nil {
 		return nil, fmt.Errorf("%s: %w", binary, err)
 	}
@@ -127,6 +134,9 @@ func read(binary, root string) (*build, error) {
 	b.licences = append(modules, b.licences...)
 	return b, err
 }
+
+// library is the name of the kernels' file.
+const library = "libnatgo.so"
 
 // thirdParty is the name of the file with other people's licences.
 const thirdParty = "THIRD-PARTY-LICENSES"

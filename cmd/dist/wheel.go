@@ -47,7 +47,7 @@ const format = "Wheel-Version: 1.0\nGenerator: nat-go\nRoot-Is-Purelib: false\n"
 // wheel writes a wheel (PEP 427), a zip with a list of its files, and returns its name. pip puts the content of scripts
 // beside python and makes it executable.
 func (b *build) wheel(w io.Writer) (name string, err error) {
-	platform, err := platformOf(b.binary)
+	platform, err := platformOf(b.binary, b.library)
 	if err != nil {
 		return "", err
 	}
@@ -58,6 +58,9 @@ func (b *build) wheel(w io.Writer) (name string, err error) {
 	bill, err := b.bill()
 	if err != nil {
 		return "", err
+	}
+	if b.library != nil {
+		files = append(files, file{name: "natgo/" + library, data: b.library, program: true})
 	}
 	version := b.version()
 	tag, tags := "py3-none-"+platform, ""
@@ -82,8 +85,9 @@ func (b *build) wheel(w io.Writer) (name string, err error) {
 	return stem + "-" + tag + ".whl", zipped(w, files)
 }
 
-// platformOf returns the platform tag for wheels with a program, such as manylinux_2_17_x86_64.manylinux2014_x86_64.
-func platformOf(program []byte) (string, error) {
+// platformOf returns the platform tag for wheels with a program, such as manylinux_2_17_x86_64.manylinux2014_x86_64. The
+// library, if there is one, has to be for the same machine.
+func platformOf(program, library []byte) (string, error) {
 	if mac, err := macOS(program); mac != "" || err != nil {
 		return mac, err
 	}
@@ -94,6 +98,21 @@ func platformOf(program []byte) (string, error) {
 	m, err := machineOf(program)
 	if err != nil {
 		return "", err
+	}
+	if library == nil {
+		return glibc.platform(m), nil
+	}
+	its, err := needs(library)
+	if err != nil {
+		return "", err
+	}
+	if of, err := machineOf(library); err != nil {
+		return "", err
+	} else if of != m {
+		return "", fmt.Errorf("the program is for %s, the library for %s", m.goarch, of.goarch)
+	}
+	if glibc.before(its) {
+		glibc = its
 	}
 	return glibc.platform(m), nil
 }

@@ -25,7 +25,8 @@ func TestTRLHints(t *testing.T) {
 	python := pythontest.TRL(t)
 	work, natGo := t.TempDir(), program(t)
 	env := append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=.", "OMP_NUM_THREADS=1", "HF_HUB_OFFLINE=1",
-		"HF_HOME="+filepath.Join(work, "hf"), "NATGO_TEST_TRL="+work, "NATGO_TEST_PROGRAM="+natGo)
+		"HF_HOME="+filepath.Join(work, "hf"), "NATGO_TEST_TRL="+work, "NATGO_TEST_PROGRAM="+natGo,
+		"NATGO_TEST_LIBRARY="+library(t))
 	say := func(args ...string) {
 		t.Helper()
 		cmd := exec.Command(python, args...)

@@ -108,7 +108,7 @@ func TestTorch(t *testing.T) {
 	cmd := exec.Command(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "torch", "tests",
 		"--ignore=tests/trl")
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=.", "HF_HOME="+t.TempDir(),
-		"NATGO_TEST_BATCHES="+writeBatches(t), "NATGO_TEST_PROGRAM="+program(t))
+		"NATGO_TEST_BATCHES="+writeBatches(t), "NATGO_TEST_PROGRAM="+program(t), "NATGO_TEST_LIBRARY="+library(t))
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {
@@ -117,6 +117,17 @@ func TestTorch(t *testing.T) {
 	if strings.Contains(string(out), "skipped") {
 		t.Error("a test was skipped")
 	}
+}
+
+// library builds the kernels as a C library.
+func library(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "libnatgo.so")
+	build := exec.Command("go", "build", "-buildmode=c-shared", "-o", path, "../../cmd/libnatgo")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", build, err, out)
+	}
+	return path
 }
 
 // made returns the records built from what made.py wrote: a preference from each pair, a

@@ -1,4 +1,4 @@
-"""Checks a training script's loss from within the script: its own terms beside exact ones, token by token."""
+"""Checks a training script's loss from within the script, its own terms beside exact ones, token by token; and the exact divergence to train with."""
 
 import json
 import os
@@ -127,6 +127,19 @@ def check(
     found = json.loads(done.stdout)
     found["differences"] = [Difference(**d) for d in found["differences"]]
     return Report(**found)
+
+
+def jsd(student: Any, teacher: Any, *, beta: float = 0.5, temperature: float = 1.0, normalize: bool = False, clip: float = 0.0) -> Any:
+    """The generalised JSD at each row of two tensors of logits [N, V], as [N] in nats, with a gradient towards the student.
+
+    It is beta KL(p||M) + (1 - beta) KL(q||M), q the student, p the teacher, M = (1 - beta) q + beta p; 0 is KL(p||q), 1
+    KL(q||p). temperature divides both sides' logits; clip, above 0, is the upper limit of a row; normalize divides by
+    beta (1 - beta). On the CPU the wheel's kernels compute it, on `torch.get_num_threads()` threads; elsewhere, in
+    float64, and in a process forked after they were loaded, torch does.
+    """
+    from natgo.trl.divergence import JSD
+
+    return JSD.apply(student, teacher, beta, temperature, normalize, clip)  # type: ignore[no-untyped-call]
 
 
 def _program(program: Optional[Union[str, "os.PathLike[str]"]]) -> str:

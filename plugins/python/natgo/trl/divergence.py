@@ -6,6 +6,8 @@ from typing import Any, NamedTuple, Optional, Tuple, Union
 import torch
 import torch.nn.functional as F
 
+from natgo import kernel
+
 
 @dataclass
 class Divergence:
@@ -73,35 +75,44 @@ def _of_stored(student: torch.Tensor, teacher: TopK, d: Divergence) -> torch.Ten
 
 
 class JSD(torch.autograd.Function):  # type: ignore[misc]  # torch may be missing
-    """In float32 (float64 for such logits), in log space, with the gradient in closed form, which is all that is kept.
+    """In float32 (float64 for such logits), with the gradient in closed form, which is all that is kept: by nat-go's kernels if they can be used."""
+
+    @staticmethod
+    def forward(ctx: Any, student: torch.Tensor, teacher: torch.Tensor, beta: float, temperature: float, normalize: bool, clip: float) -> torch.Tensor:
+        made = kernel.jsd(student, teacher, beta, temperature, normalize, clip, ctx.needs_input_grad[0])
+        loss, grad = in_torch(student, teacher, beta, temperature, normalize, clip) if made is None else made
+        ctx.save_for_backward(None if grad is None else grad.to(student.dtype))
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, upstream: torch.Tensor) -> Tuple[Optional[torch.Tensor], ...]:
+        (grad,) = ctx.saved_tensors
+        return grad * upstream[:, None].to(grad), None, None, None, None, None
+
+
+def in_torch(
+    student: torch.Tensor, teacher: torch.Tensor, beta: float, temperature: float, normalize: bool, clip: float
+) -> Tuple[torch.Tensor, torch.Tensor]:
+    """The loss and its gradient, in log space.
 
     It works on d = log p - log q (q student, p teacher) with what both rows share cancelled before rounding, and on g =
     log M - log q as log1p of expm1(d): equal rows give exactly 0, and nearly equal ones, such as a student and its
     hinted self, keep their precision. At beta 0 and 1 the summands are Bregman's, p d - p + q and -q d - q + p, which
     sum to the same. -inf on both sides (a masked vocabulary) counts for nothing.
     """
-
-    @staticmethod
-    def forward(ctx: Any, student: torch.Tensor, teacher: torch.Tensor, beta: float, temperature: float, normalize: bool, clip: float) -> torch.Tensor:
-        z, t = ((x - x.amax(1, keepdim=True)).clamp(min=torch.finfo(x.dtype).min / 4) / temperature for x in map(at_least_float32, (student, teacher)))
-        lse_z, lse_t = (x.exp().sum(1, keepdim=True, dtype=torch.float64).log() for x in (z, t))  # the row's maximum is 0
-        q, p, d = (z - lse_z.to(z)).exp(), (t - lse_t.to(t)).exp(), (t - z) - (lse_t - lse_z).to(z)
-        if beta == 0:
-            element, grad = p * d - p + q, q - p
-        elif beta == 1:
-            element, grad = -q * d - q + p, -q * d
-        else:
-            c = torch.log1p(torch.expm1(-d.abs()).mul_(torch.full_like(d, beta).masked_fill_(d > 0, 1 - beta)))
-            g = c + F.relu(d)
-            element, grad = beta * p * (-c - F.relu(-d)) - (1 - beta) * q * g, -(1 - beta) * q * g
-        loss, grad = element.sum(1, dtype=torch.float64).to(element), grad - q * grad.sum(1, keepdim=True)
-        if clip > 0:
-            grad, loss = grad.masked_fill((loss > clip)[:, None], 0), loss.clamp(max=clip)
-        scale = 1 / (beta * (1 - beta)) if normalize and 0 < beta < 1 else 1.0
-        ctx.save_for_backward(grad.mul_(scale / temperature).to(student.dtype))
-        return loss * scale
-
-    @staticmethod
-    def backward(ctx: Any, upstream: torch.Tensor) -> Tuple[Optional[torch.Tensor], ...]:
-        (grad,) = ctx.saved_tensors
-        return grad * upstream[:, None].to(grad), None, None, None, None, None
+    z, t = ((x - x.amax(1, keepdim=True)).clamp(min=torch.finfo(x.dtype).min / 4) / temperature for x in map(at_least_float32, (student, teacher)))
+    lse_z, lse_t = (x.exp().sum(1, keepdim=True, dtype=torch.float64).log() for x in (z, t))  # the row's maximum is 0
+    q, p, d = (z - lse_z.to(z)).exp(), (t - lse_t.to(t)).exp(), (t - z) - (lse_t - lse_z).to(z)
+    if beta == 0:
+        element, grad = p * d - p + q, q - p
+    elif beta == 1:
+        element, grad = -q * d - q + p, -q * d
+    else:
+        c = torch.log1p(torch.expm1(-d.abs()).mul_(torch.full_like(d, beta).masked_fill_(d > 0, 1 - beta)))
+        g = c + F.relu(d)
+        element, grad = beta * p * (-c - F.relu(-d)) - (1 - beta) * q * g, -(1 - beta) * q * g
+    loss, grad = element.sum(1, dtype=torch.float64).to(element), grad - q * grad.sum(1, keepdim=True)
+    if clip > 0:
+        grad, loss = grad.masked_fill((loss > clip)[:, None], 0), loss.clamp(max=clip)
+    scale = 1 / (beta * (1 - beta)) if normalize and 0 < beta < 1 else 1.0
+    return loss * scale, grad.mul_(scale / temperature)

@@ -1,0 +1,97 @@
+// Command libnatgo is package kernels' divergence as a C library, for torch in the same process. `.ci/portable` builds
+// it, the wheel has it, and natgo/kernel.py calls it:
+//
+//	go build -buildmode=c-shared -o libnatgo.so ./cmd/libnatgo
+package main
+
+/*
+#include <stdint.h>
+
+typedef struct {
+	void *student, *teacher; // logits, a row of cols elements every stride elements
+	int64_t rows, cols, student_stride, teacher_stride;
+	int64_t dtype; // of both: kernels.DType
+	double beta, temperature, clip; // clip 0: none
+	int64_t normalize, workers;
+	double *loss; // [rows]
+	float *grad;  // [rows, cols], d loss of a row / d its student logits; or NULL
+	char *message; // why the call was refused, 0-terminated
+	int64_t room;  // of message
+} natgo_call;
+*/
+import "C"
+
+import (
+	"sync"
+	"unsafe"
+
+	"github.com/nat-go/nat-go/kernels"
+)
+
+func main() {}
+
+// natgo_jsd returns 0, or 1 with a message. It may be called from several threads at once, but not in a process forked
+// after the library was loaded: Go's other threads aren't there.
+//
+//export natgo_jsd
+func natgo_jsd(c *C.natgo_call) C.int {
+	if err := jsd(c); err != nil {
+		message := unsafe.Slice((*byte)(unsafe.Pointer(c.message)), int(c.room))
+		message[copy(message[:len(message)-1], err.Error())] = 0
+		return 1
+	}
+	return 0
+}
+
+func jsd(c *C.natgo_call) error {
+	o := kernels.Options{
+		Beta: float64(c.beta), Temperature: float64(c.temperature), ClipValue: float64(c.clip), Normalize: c.normalize != 0,
+		Workers: int(c.workers),
+	}
+	if c.clip > 0 {
+		o.Clip = kernels.ClipToken
+	}
+	j, err := prepared(o)
+	if err != nil {
+		return err
+	}
+	rows, cols := int(c.rows), int(c.cols)
+	out := kernels.Output{RowLoss: unsafe.Slice((*float64)(unsafe.Pointer(c.loss)), rows)}
+	if c.grad != nil {
+		out.Grad = unsafe.Slice((*float32)(unsafe.Pointer(c.grad)), rows*cols)
+	}
+	_, err = j.Run(&kernels.Batch{
+		Student: matrix(c, c.student, c.student_stride), Teacher: matrix(c, c.teacher, c.teacher_stride),
+	}, &out)
+	return err
+}
+
+func matrix(c *C.natgo_call, at unsafe.Pointer, stride C.int64_t) kernels.Matrix {
+	m := kernels.Matrix{DType: kernels.DType(c.dtype), Rows: int(c.rows), Cols: int(c.cols), Stride: int(stride)}
+	if n := (m.Rows-1)*m.Stride + m.Cols; m.DType == kernels.Float32 {
+		m.F32 = unsafe.Slice((*float32)(at), n)
+	} else {
+		m.U16 = unsafe.Slice((*uint16)(at), n)
+	}
+	return m
+}
+
+// last is the kernel of the last call's options: a training run has one set of them, or changes beta slowly.
+var last struct {
+	sync.Mutex
+	options kernels.Options
+	jsd     *kernels.JSD
+}
+
+func prepared(o kernels.Options) (*kernels.JSD, error) {
+	last.Lock()
+	defer last.Unlock()
+	if last.jsd == nil || last.options != o {
+		j, err := kernels.NewJSD(o)
+		if err != nil {
+			return nil, err
+		}
+		last.options, last.jsd = o, j
+	}
+	return last.jsd, nil
+}
