@@ -6,6 +6,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from natgo.batches import Batch, BatchSet, Path, load
 from natgo.errors import BatchError, missing
+from natgo.teachers import check_pairs
 
 try:
     import datasets
@@ -223,7 +224,7 @@ _PAIR = {name: name for name in ("pair_teacher_pos", "pair_target_id", "pair_sit
 
 def _hint_rows(batches: BatchSet, numbers: Sequence[str]) -> Iterator[Dict[str, Any]]:
     for batch in batches:
-        _check_pairs(batch)
+        check_pairs(batch)
         lengths = {side: batch[f"{side}_attention_mask"].sum(1) for side in ("student", "teacher")}
         for row, ids in enumerate(batch["student_input_ids"]):
             pairs = batch["pair_student_row"] == row
@@ -233,19 +234,3 @@ def _hint_rows(batches: BatchSet, numbers: Sequence[str]) -> Iterator[Dict[str, 
             out.update(pair_teacher=own, pair_weight=batch["pair_weight"][pairs], student_input_ids=ids[: lengths["student"][row]])
             out["teacher_input_ids"] = [batch["teacher_input_ids"][t, : lengths["teacher"][t]] for t in teachers]
             yield out
-
-
-def _check_pairs(batch: Batch) -> None:
-    """Raises an error unless the logits of each pair predict its target on both sides."""
-    where = batch.line["file"]
-    for side in ("student", "teacher"):
-        ids, length = batch[f"{side}_input_ids"], batch[f"{side}_attention_mask"].sum(1)
-        row, pos = batch[f"pair_{side}_row"], batch[f"pair_{side}_pos"]
-        if (row < 0).any() or (row >= len(ids)).any() or (pos < 0).any() or (pos + 1 >= length[row]).any():
-            raise BatchError(f"{where}: pair_{side}_pos: outside its row")
-        wrong = np.flatnonzero(ids[row, pos + 1] != batch["pair_target_id"])
-        if len(wrong):
-            raise BatchError(f"{where}: pair {wrong[0]}: {side}_input_ids[row, pos+1] is not the target id")
-    weight = batch["pair_weight"]
-    if not np.isfinite(weight).all() or (weight < 0).any():
-        raise BatchError(f"{where}: pair_weight: not finite, or negative")
