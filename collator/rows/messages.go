@@ -80,7 +80,7 @@ func (e *Encoder) fullMessage(dst []byte, m *chat.Message) ([]byte, error) {
 	case chat.Parts:
 		for _, p := range m.Parts {
 			if p.Type != "text" {
-				return dst, e.refuse("a %s message has a part of type %q", m.Role, p.Type)
+				return dst, e.refuse("a message of role %s has a part of type %q", m.Role, p.Type)
 			}
 		}
 	case chat.Null, chat.Absent:

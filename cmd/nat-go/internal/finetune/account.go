@@ -90,8 +90,8 @@ func (r *run) failure(ctx context.Context, seen *source.Stats) error {
 		return r.noData(ctx, seen)
 	}
 	if r.empty() {
-		return exit.Failedf("the data set is empty: none of the formats asked for can carry the %d records that were kept%s; %s says why%s",
-			r.made.Counts.Kept, r.refusals(), r.plan.folder.Dropped(), r.needsTokens())
+		return exit.Failedf("the data set is empty: none of the formats asked for can carry a record%s; %s says why%s",
+			r.refusals(), r.plan.folder.Dropped(), r.needsTokens())
 	}
 	return r.noBatches()
 }

@@ -13,7 +13,7 @@ var (
 		Setting: "output_key", Default: "output", Means: "the answer", Is: isAnswer,
 		Others: []string{
 			"response", "completion", "answer", "generation", "model_output", "candidate", "reply",
-			"model_answer", "model_response",
+			"model_answer", "model_response", "actual_output", "actualoutput",
 			"responses", "completions", "outputs", "answers", "generations", "candidates", "bot", "a",
 		},
 		Last: []string{"text"},

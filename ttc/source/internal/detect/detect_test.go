@@ -174,6 +174,18 @@ func TestRecognize(t *testing.T) {
 			text: `{"id": 1, "role": "user", "content": "q"} {"id": 1, "role": "assistant", "content": "a"}`,
 			want: "put the messages of each conversation into a list under messages",
 		},
+		"an answer beside the expected one": {
+			text: `{"input": "p", "actual_output": "a", "expected_output": "e", "score": 1}`,
+			want: "candidates output_key=actual_output prompt_key=input",
+		},
+		"the score of another answer": {
+			text: `{"q": {"input": "p"}, "ref": {"expected": "e"}, "said": "a", "score": 1}`,
+			want: "can't tell what",
+		},
+		"a role is no answer": {
+			text: `{"input": {"a": 1}, "output": {"role": "assistant", "stopReason": "end_turn"}}`,
+			want: "as in --map prompt=KEY --map output=KEY, or",
+		},
 		"no keys":    {text: "{} {}", want: "its entries are objects without keys"},
 		"texts only": {text: `{"text": "Once upon a time"}`, want: "Plain text, as for pretraining"},
 

@@ -26,6 +26,7 @@ var (
 		"id", "uuid", "uid", "hash", "no", "number", "ticket", "date", "time", "timestamp", "at", "created", "updated",
 		"url", "link", "path", "file", "model", "version", "author", "project", "metric", "filter", "split", "source",
 		"usage", "tokens", "latency", "cost", "count", "index", "name", "type", "status", "language", "lang",
+		"role", "reason",
 	}
 )
 

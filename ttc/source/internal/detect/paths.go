@@ -58,6 +58,10 @@ func byPaths(all []source.Factory, only string, h *source.Head) *Found {
 			return nil
 		}
 	}
+	answer := given["output_key"][strings.LastIndexByte(given["output_key"], '.')+1:]
+	if given["score_key"] != "" && slices.Contains(references, source.CommonName(answer)) {
+		return nil // the score is that of another answer
+	}
 	mapped := *h
 	mapped.Given = given
 	found, err := Choose(all, only, &mapped)
@@ -67,6 +71,9 @@ func byPaths(all []source.Factory, only string, h *source.Head) *Found {
 	found.Guessed = append(guessed, found.Guessed...)
 	return found
 }
+
+// references are names of answers that others are compared with.
+var references = []string{"expected", "expected_output", "expectedoutput", "target"}
 
 // fits reports whether a column may be meant, by its name and its values: a prompt isn't looked for within answers, nor
 // an answer within prompts, and neither of them in the first of a list.

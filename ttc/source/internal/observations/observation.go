@@ -52,9 +52,9 @@ func langfuse(raw json.Raw) (observation, bool) {
 	_, scored := raw.Get("value")
 	typ := text(raw, "type")
 	switch form := text(raw, "data_type", "dataType"); {
-	case scored && form != "" && (o.trace != "" || o.session != ""):
+	case scored && (form != "" || typ == "" && text(raw, "name") != "") && (o.trace != "" || o.session != ""):
 		o.kind = ofScore
-		if f, ok := session.Value(raw, "value").Float64(); ok && (form == "NUMERIC" || form == "BOOLEAN") {
+		if f, ok := session.Value(raw, "value").Float64(); ok && form != "CATEGORICAL" && form != "TEXT" {
 			o.scores = []score{{text(raw, "name"), f}}
 		} else {
 			o.what = "scores that are not numbers"

@@ -228,7 +228,7 @@ func TestEnvelopes(t *testing.T) {
 		deep = run(fmt.Sprint("x", i), "chain", `,"child_runs":[`+nested(deep)+`]`, `{}`, `{}`)
 	}
 	r = sessiontest.ReadText(t, LangSmith(), "runs.jsonl", deep)
-	if got := fmt.Sprint(r.Stats.Unread); got != "map[entries nested too deeply:1 runs of type chain:31]" {
+	if got := fmt.Sprint(r.Stats.Unread); got != "map[entries nested too deeply:1 runs of type chain:31 traces without a call of a model:1]" {
 		t.Error(got)
 	}
 }

@@ -79,6 +79,7 @@ func (r *reader) sessions(g session.Group) []*calls.Session {
 		t.add(o, part)
 	}
 	if len(t.calls) == 0 {
+		r.tally.PassOver("traces without a call of a model", 1)
 		return nil
 	}
 	first := t.calls[0]

@@ -13,8 +13,9 @@ import (
 // OpenAI Agents SDK keeps them, and pydantic-ai's requests and responses. It reports false for others.
 func foreign(list json.Raw) ([]chat.Message, bool) {
 	for m := range list.Elements() {
+		content, _ := m.Get("content")
 		switch {
-		case isItem(m):
+		case isItem(m) || isItemContent(content):
 			return itemMessages(list), true
 		case isPydantic(m):
 			return pydanticMessages(list), true
@@ -29,6 +30,15 @@ func isItem(m json.Raw) bool {
 	typ, _ := m.Get("type")
 	name, _ := typ.Text()
 	return !role && (name == "reasoning" || exchange.IsCall(name) || exchange.IsResult(name))
+}
+
+// isItemContent reports whether a content is that of a message of the Responses API.
+func isItemContent(content json.Raw) bool {
+	for p := range content.Elements() {
+		typ, _ := p.Get("type")
+		return typ.Is("output_text") || typ.Is("input_text")
+	}
+	return false
 }
 
 func itemMessages(list json.Raw) (out []chat.Message) {

@@ -2,6 +2,7 @@ package traces
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -158,9 +159,7 @@ func takeConversations(r *source.Reading, h *source.Head, cols source.Columns, m
 		r.Guessed = append(r.Guessed,
 			fmt.Sprintf("the texts of %q are the user's and the assistant's in turn", messages.Key))
 	}
-	if r.Problem == "" {
-		r.Problem = h.TextScores(source.RewardKey.Setting)
-	}
+	r.Problem = cmp.Or(r.Problem, h.TextScores(source.RewardKey.Setting), unanswered(h, messages.Key))
 	r.Take(toolsKey, cols.Find(toolsKey))
 	r.Take(systemKey, cols.Find(systemKey))
 	r.TakeScore(source.RewardKey, reward)
@@ -170,6 +169,30 @@ func takeConversations(r *source.Reading, h *source.Head, cols source.Columns, m
 	for _, key := range []source.Key{source.TaskKey, source.IDKey, source.ModelKey} {
 		r.Take(key, cols.Find(key))
 	}
+}
+
+// unanswered says what to do about conversations in which, by their names, the assistant never speaks.
+func unanswered(h *source.Head, key string) string {
+	stranger, by := "", ""
+	for _, e := range h.Entries {
+		list, _ := source.At(e, key)
+		for m := range list.Elements() {
+			by = cmp.Or(h.Given["role_key"], speaker(m))
+			who, _ := m.Get(by)
+			name, _ := who.Text()
+			switch lower := strings.ToLower(name); {
+			case name == "" || roles[lower] == "assistant" || lower == "assistant":
+				return ""
+			case roles[lower] == "" && !slices.Contains(standard, lower):
+				stranger = name
+			}
+		}
+	}
+	if stranger == "" {
+		return ""
+	}
+	return fmt.Sprintf("no message under %q is the assistant's, and %q is not known: if it is the model, write its messages as "+
+		"the assistant's: jq -c '(.. | .%s? | select(. == %q)) |= \"assistant\"' %s > rows.jsonl", key, stranger, by, stranger, h.Path)
 }
 
 // isOneConversation reports whether a file is one JSON list, whose entries are the messages of a conversation.
@@ -464,7 +487,8 @@ func areStandard(messages json.Raw) bool {
 				elsewhere = true
 			}
 		}
-		if !slices.ContainsFunc(standard, role.Is) || content == nil && elsewhere || isUntyped(content) {
+		if !slices.ContainsFunc(standard, role.Is) || content == nil && elsewhere || isUntyped(content) ||
+			isItemContent(content) {
 			return false
 		}
 	}
