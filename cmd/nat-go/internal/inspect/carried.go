@@ -98,6 +98,7 @@ func resolve(g *ttc.Group, rec builders.Record) (r *builders.Resolved, err error
 const dear = 3
 
 // best returns the preferred format or, if another one carries more of what the builder makes and isn't dear, that one.
+// Where the preferred format carries nothing, any price is right.
 func (r *Report) best(builder, preferred string) string {
 	var chosen *Carried
 	for _, c := range r.carried(builder) {
@@ -109,7 +110,8 @@ func (r *Report) best(builder, preferred string) string {
 		return preferred
 	}
 	for _, c := range r.carried(builder) {
-		if c.carries() > chosen.carries() && c.times() <= dear && slices.Contains(readily, c.Format) {
+		affordable := c.times() <= dear || chosen.carries() == 0
+		if c.carries() > chosen.carries() && affordable && slices.Contains(readily, c.Format) {
 			chosen = c
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,6 +64,9 @@ func TestDefaultFormat(t *testing.T) {
 		"nothing masked": {conversation(question, answer, question, answer), "messages"},
 		"a masked turn":  {conversation(question, answer, question, context0, question, answer), "trl"},
 		"long":           {conversation(long...), "messages"},
+		"long, and messages would have nothing": {
+			conversation(slices.Concat([]string{question, context0}, long)...), "trl",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := looked(t, c.text)

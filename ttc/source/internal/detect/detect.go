@@ -324,7 +324,7 @@ func unknown(all []source.Factory, only string, h *source.Head, cols source.Colu
 	}
 	like := likely(h)
 	return &UnknownError{h.Path, what + ". What is read:\n" + wanted + "\nName the keys that mean the same, as in " +
-		like.example() + like.doubts() + ", or " + types(all) + like.row(h), what, like.keys}
+		like.example() + like.doubts() + ", or " + types(all) + like.row(h), shortened(what), like.keys}
 }
 
 // isPage reports whether an input is a web page.

@@ -190,8 +190,8 @@ func expandOne(path, name string) ([]string, error) {
 	}
 	return nil, &Error{
 		Path: path, Offset: -1,
-		What: fmt.Sprintf("the folder has no %s, nor have its jobs/job_* folders, and no other data file", name),
-		Help: "Name the file itself, or the folder eval.general.output.dir points at",
+		What: fmt.Sprintf("the folder has no data file (JSON, JSON lines, Parquet, CSV), and neither it nor its jobs/job_* folders have a %s", name),
+		Help: "Name the file itself",
 	}
 }
 
