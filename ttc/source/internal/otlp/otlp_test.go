@@ -200,6 +200,15 @@ func TestDifference7IDsOfItemsAndSplitAnswers(t *testing.T) {
 		list(text("assistant", "b")))
 	one(t, "q / x[fc_1]* / fc_1=r / b*", spansOf(first, second))
 
+	// OpenLLMetry has the reasoning of an answer of the Responses API in the next call's history alone.
+	thought := `{"role":"assistant","parts":[{"type":"reasoning","content":"hm"}]}`
+	third := chatSpan("two", "", 2, list(text("user", "q"), thought, text("assistant", "x"), call, result("call_1", "r")),
+		list(text("assistant", "b")))
+	r := one(t, "q / x[fc_1]* / fc_1=r / b*", spansOf(first, third))
+	if got := r.Examples[0].Graph.Nodes[1].Message.Reasoning; got != "hm" {
+		t.Errorf("got the reasoning %q, want hm", got)
+	}
+
 	a := attrs{
 		"openinference.span.kind": "LLM", "llm.model_name": "m",
 		"llm.input_messages.0.message.role": "user", "llm.input_messages.0.message.content": "q",

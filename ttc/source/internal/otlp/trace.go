@@ -85,6 +85,9 @@ func (r *reader) session(g session.Group) []*calls.Session {
 		}
 	}
 	for i := range t.calls {
+		t.recall(t.calls[i].input)
+	}
+	for i := range t.calls {
 		if t.out.TooLarge() {
 			break
 		}
@@ -290,6 +293,19 @@ func (t *traces) restore(e *modelCall) {
 			continue
 		}
 		m.Form, m.Text, m.Parts = answer.Form, answer.Text, answer.Parts
+	}
+}
+
+// recall gives answers the reasoning that only the histories of later calls have.
+func (t *traces) recall(history []chat.Message) {
+	for i := range history {
+		m := &history[i]
+		if m.Reasoning == "" || len(m.ToolCalls) == 0 {
+			continue
+		}
+		if answer := t.wrote[m.ToolCalls[0].ID]; answer != nil && answer.Reasoning == "" {
+			answer.Reasoning, answer.ReasoningKey = m.Reasoning, m.ReasoningKey
+		}
 	}
 }
 
