@@ -4,8 +4,8 @@ usage: contexts.py RAW ROWS...
 
 RAW holds conversations ({messages, tools}), logged calls ({request, response}, or LiteLLM's payloads), rollouts of
 verifiers ({prompt, completion, tool_defs}) or of NeMo Gym ({responses_create_params, response}), spans of OTLP with the
-attributes of OpenInference or of OpenTelemetry's GenAI conventions, one a line; or it is a trajectory of ATIF, or a
-session of Codex. A folder holds such files. ROWS are files of the formats messages and trl. It prints one
+attributes of OpenInference or of OpenTelemetry's GenAI conventions, or such events in logs, one a line; or it is a trajectory
+of ATIF, or a session of Codex or Claude Code, whose requests are read as it logged them. A folder holds such files. ROWS are files of the formats messages and trl. It prints one
 JSON object: how many calls the raw file has, how many turns the rows train, and which of those follow something that
 no call followed.
 """
@@ -85,8 +85,22 @@ def of_steps(trajectory):
     return messages
 
 
+def plain(value):
+    """Returns a value of OTLP as one of JSON."""
+    kind, v = next(iter(value.items()), (None, None))
+    if kind == "arrayValue":
+        return [plain(x) for x in v.get("values", [])]
+    if kind == "kvlistValue":
+        return {x["key"]: plain(x["value"]) for x in v.get("values", [])}
+    return int(v) if kind == "intValue" else v
+
+
 def attributes(span):
-    return {a["key"]: next(iter(a["value"].values()), None) for a in span.get("attributes", [])}
+    return {a["key"]: plain(a["value"]) for a in span.get("attributes", [])}
+
+
+def parsed(value):
+    return json.loads(value) if isinstance(value, str) else value
 
 
 def nested(flat, prefix):
@@ -135,9 +149,32 @@ def of_span(span):
         answer = list(of_inference(flat, "llm.output_messages"))
         yield tools, [*of_inference(flat, "llm.input_messages"), *answer]
     elif "gen_ai.output.messages" in flat:
-        given = [{"role": "system", "parts": json.loads(flat[key])} for key in ("gen_ai.system_instructions",) if key in flat]
-        given += json.loads(flat["gen_ai.input.messages"])
-        yield json.loads(flat.get("gen_ai.tool.definitions", "[]")), list(of_parts(given + json.loads(flat["gen_ai.output.messages"])))
+        given = [{"role": "system", "parts": parsed(flat[key])} for key in ("gen_ai.system_instructions",) if key in flat]
+        given += parsed(flat["gen_ai.input.messages"])
+        yield parsed(flat.get("gen_ai.tool.definitions", "[]")), list(of_parts(given + parsed(flat["gen_ai.output.messages"])))
+
+
+def of_events(entries):
+    """Yields the calls in logs of older conventions, which have an event for each message and each answer. An answer's event
+    has the text that later ones lack beside its calls; results may lack ids, and are in the order of the calls."""
+    given, texts = {}, {}
+    for entry in entries:
+        for record in (r for x in entry["resourceLogs"] for scope in x["scopeLogs"] for r in scope["logRecords"]):
+            kind, body = record.get("eventName", ""), plain(record.get("body", {}))
+            so_far, due = given.setdefault(record.get("spanId"), ([], []))
+            if kind == "gen_ai.choice":
+                answer = {"role": "assistant", **body["message"], **{k: body[k] for k in ("tool_calls",) if k in body}}
+                texts[json.dumps([c["id"] for c in answer.get("tool_calls", [])])] = answer.get("content")
+                yield None, so_far + [answer]
+            elif kind.endswith(".message"):
+                said = {"role": kind.split(".")[1], **body}
+                ids = [c["id"] for c in body.get("tool_calls", [])]
+                if said["role"] == "tool":
+                    said["tool_call_id"] = body.get("id") or due.pop(0)
+                elif ids:
+                    due[:] = ids
+                    said["content"] = body.get("content") or texts.get(json.dumps(ids))
+                so_far.append(said)
 
 
 def each_turn(tools, messages):
@@ -161,11 +198,11 @@ def calls(raw):
         given = [{"type": "message", "role": "user", "content": asked["input"]}] if isinstance(asked["input"], str) else asked["input"]
         yield from each_turn(asked.get("tools"), of_items(given + raw["response"]["output"]))
         return
-    if "resourceSpans" in raw:
-        for resource in raw["resourceSpans"]:
-            for scope in resource["scopeSpans"]:
-                for span in scope["spans"]:
-                    yield from of_span(span)
+    for resource in raw.get("resourceSpans", []) + raw.get("resourceLogs", []):
+        for scope in resource.get("scopeSpans", []) + resource.get("scopeLogs", []):
+            for span in scope.get("spans", []) + scope.get("logRecords", []):
+                yield from of_span(span)
+    if "resourceSpans" in raw or "resourceLogs" in raw:
         return
     if "response" in raw and "choices" not in (raw["response"] or {}):
         return
@@ -195,6 +232,41 @@ def of_session(entries):
     return [{"role": "system", "content": meta["base_instructions"]["text"]}, *of_items(items, summaries=False)]
 
 
+def of_blocks(m):
+    """Returns the messages that one of Anthropic's amounts to: each result of a tool is one."""
+    blocks = m["content"] if isinstance(m["content"], list) else [{"type": "text", "text": m["content"]}]
+    said = {"role": m["role"], "content": "\n".join(b["text"] for b in blocks if b["type"] == "text"), "tool_calls": [
+        {"id": b["id"], "name": b["name"], "arguments": b["input"]} for b in blocks if b["type"] == "tool_use"],
+        "thinking": "\n".join(b["thinking"] for b in blocks if b["type"] == "thinking")}
+    results = [{"role": "tool", "content": text(b["content"], "\n"), "tool_call_id": b["tool_use_id"]} for b in blocks if b["type"] == "tool_result"]
+    return results + [said] if said["content"] or not results else results
+
+
+def of_requests(entries):
+    """Yields the calls of a session of Claude Code, from the requests that it logged. They name messages by hashes; an
+    answer's hash is in the next request and nowhere else."""
+    shapes, sent, requests, answers, answered = {}, {}, {}, {}, None
+    for e in entries:
+        if e["type"] == "api-request-shape":
+            shapes[e["shapeHash"]] = e["shape"]
+        elif e["type"] == "api-request-blob":
+            sent[e["hash"]] = e["message"]
+        elif e["type"] == "api-request":
+            for h in e["tail"]:
+                sent.setdefault(h, answered)
+            given = requests[e["base"]][1][:e["keep"]] if "base" in e else []
+            requests[e["id"]] = shapes[e["shapeHash"]], given + [sent[h] for h in e["tail"]]
+        elif e["type"] == "assistant" and "requestRef" in e:
+            answered = answers.setdefault(e["requestRef"], {"role": "assistant", "content": []})
+            answered["content"] += e["message"]["content"]
+    for request, answer in answers.items():
+        shape, given = requests[request]
+        messages = [{"role": "system", "content": text(shape["system"], "\n")}]
+        for m in given + [answer]:
+            messages += of_blocks(m)
+        yield shape["tools"], messages
+
+
 def lines(path):
     with open(path, encoding="utf-8") as f:
         if path.endswith(".json"):
@@ -210,6 +282,11 @@ def main(raw, *files):
         if entries and isinstance(entries[0], dict) and entries[0].get("type") == "session_meta":
             recorded.update(context(*one) for one in each_turn(None, of_session(entries)))
             continue
+        if any(isinstance(e, dict) and e.get("type") == "api-request" for e in entries):
+            recorded.update(context(*one) for one in of_requests(entries))
+            continue
+        if entries and isinstance(entries[0], dict) and "resourceLogs" in entries[0]:
+            recorded.update(context(*one) for one in of_events(entries))
         for entry in entries:
             recorded.update(context(*one) for one in calls(entry))
     for path in files:
