@@ -49,9 +49,9 @@ func (e *Encoder) ktoRows(dst []byte, r *builders.Resolved) ([]byte, error) {
 	default:
 		return dst, e.refuse("it holds preferences and rollouts only")
 	}
-	plain := e.opts.TextPrompt == PlainText
-	if plain && !(r.Prompt.IsText() && r.Chosen.IsText() && r.Rejected.IsText()) {
-		return dst, e.refuse("with prompt_as: text a file holds plain texts only, and this record has messages")
+	plain, err := e.plainTexts(r)
+	if err != nil {
+		return dst, err
 	}
 	side := func(dst []byte, name string, p *builders.Passage, role string) ([]byte, error) {
 		if plain {
@@ -59,7 +59,7 @@ func (e *Encoder) ktoRows(dst []byte, r *builders.Resolved) ([]byte, error) {
 		}
 		return e.trlSide(dst, name, p, role)
 	}
-	dst, err := e.ktoRow(dst, r, side, "chosen", &r.Chosen, "true")
+	dst, err = e.ktoRow(dst, r, side, "chosen", &r.Chosen, "true")
 	if err != nil {
 		return dst, err
 	}
@@ -77,7 +77,7 @@ func (e *Encoder) ktoRow(
 	if dst, err = side(append(dst, `, "completion": `...), name, answer, "assistant"); err != nil {
 		return dst, err
 	}
-	return e.end(append(append(dst, `, "label": `...), label...), r)
+	return append(e.appendTools(append(append(dst, `, "label": `...), label...), r.Origin.Tools), '}'), nil
 }
 
 // ktoRollout writes a rollout up to its last sampled turn.
@@ -106,5 +106,5 @@ func (e *Encoder) ktoRollout(dst []byte, r *builders.Resolved) ([]byte, error) {
 	if dst, err = e.fullMessages(append(dst, `, "completion": `...), answer); err != nil {
 		return dst, err
 	}
-	return e.end(append(append(dst, `, "label": `...), v...), r)
+	return append(e.appendTools(append(append(dst, `, "label": `...), v...), r.Origin.Tools), '}'), nil
 }

@@ -42,9 +42,7 @@ func (e *Encoder) openAIRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	if dst, err = e.end(dst, r); err != nil {
-		return dst, err
-	}
+	dst = append(e.appendTools(dst, r.Origin.Tools), '}')
 	if dst, err = e.trlSide(append(dst, `, "preferred_output": `...), "chosen", &r.Chosen, "assistant"); err != nil {
 		return dst, err
 	}

@@ -167,6 +167,10 @@ func TestRows(t *testing.T) {
 	chatPrompt := messages(says("system", "s"), says("user", "é"))
 	withTools := preference(chatPrompt, text("c"), text("r"))
 	withTools.Origin.Tools = []chat.Tool{{Raw: natjson.Raw("{\n \"name\": \"f f\"}")}}
+	toolsOf := func(r *builders.Resolved) *builders.Resolved {
+		r.Origin.Tools = withTools.Origin.Tools
+		return r
+	}
 	demo := func(train builders.Train, ms ...chat.Message) *builders.Resolved {
 		return &builders.Resolved{
 			Record:   &builders.Demonstration{Train: train},
@@ -242,6 +246,8 @@ func TestRows(t *testing.T) {
 		{"trl text", trl, Options{}, preference(text("p"), text("c"), text("r")), `{"prompt": [{"role": "user", "content": "p"}], "chosen": [{"role": "assistant", "content": "c"}], "rejected": [{"role": "assistant", "content": "r"}]}`},
 		{"trl plain text", trl, Options{TextPrompt: PlainText}, preference(text("p"), text("c"), text("r")), `{"prompt": "p", "chosen": "c", "rejected": "r"}`},
 		{"trl plain text, messages", trl, Options{TextPrompt: PlainText}, preference(chatPrompt, text("c"), text("r")), `!trl rows can't carry it: with prompt_as: text a file holds plain texts only, and this record has messages`},
+		{"trl plain text, tools", trl, Options{TextPrompt: PlainText}, toolsOf(preference(text("p"), text("c"), text("r"))), `!trl rows can't carry it: with prompt_as: text a file holds plain texts only, and this record has tools`},
+		{"trl demonstration with prompt_as: text", trl, Options{TextPrompt: PlainText}, toolsOf(demo(builders.TrainAll, says("user", "q"), says("assistant", "a"))), `{"prompt": [{"role": "user", "content": "q"}], "completion": [{"role": "assistant", "content": "a"}], "tools": [{"name":"f f"}]}`},
 		{"trl tools", trl, Options{}, withTools, `{"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "\u00e9"}], "chosen": [{"role": "assistant", "content": "c"}], "rejected": [{"role": "assistant", "content": "r"}], "tools": [{"name":"f f"}]}`},
 		{"trl call as a side", trl, Options{}, preference(text("p"), messages(call), text("r")), `{"prompt": [{"role": "user", "content": "p"}], "chosen": [{"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": {"a":1}}}]}], "rejected": [{"role": "assistant", "content": "r"}]}`},
 		{"trl two turns", trl, Options{}, preference(text("p"), messages(call, says("tool", "x")), text("r")), `!trl rows can't carry it: the chosen side doesn't begin and end with a turn of the assistant`},

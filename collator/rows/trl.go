@@ -65,9 +65,9 @@ func (e *Encoder) trlRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 }
 
 func (e *Encoder) trlPreference(dst []byte, r *builders.Resolved) ([]byte, error) {
-	plain := e.opts.TextPrompt == PlainText
-	if plain && !(r.Prompt.IsText() && r.Chosen.IsText() && r.Rejected.IsText()) {
-		return dst, e.refuse("with prompt_as: text a file holds plain texts only, and this record has messages")
+	plain, err := e.plainTexts(r)
+	if err != nil {
+		return dst, err
 	}
 	side := func(dst []byte, key, name string, p *builders.Passage, role string) ([]byte, error) {
 		dst = append(dst, key...)
@@ -76,7 +76,7 @@ func (e *Encoder) trlPreference(dst []byte, r *builders.Resolved) ([]byte, error
 		}
 		return e.trlSide(dst, name, p, role)
 	}
-	dst, err := side(dst, `{"prompt": `, "prompt", &r.Prompt, "user")
+	dst, err = side(dst, `{"prompt": `, "prompt", &r.Prompt, "user")
 	if err == nil {
 		dst, err = side(dst, `, "chosen": `, "chosen", &r.Chosen, "assistant")
 	}
@@ -86,7 +86,21 @@ func (e *Encoder) trlPreference(dst []byte, r *builders.Resolved) ([]byte, error
 	if err != nil {
 		return dst, err
 	}
-	return e.end(dst, r)
+	return append(e.appendTools(dst, r.Origin.Tools), '}'), nil
+}
+
+// plainTexts reports whether a file holds plain texts only, and refuses pairs that are more than that: the trainer
+// applies no chat template to such rows, and so shows no tools.
+func (e *Encoder) plainTexts(r *builders.Resolved) (bool, error) {
+	switch {
+	case e.opts.TextPrompt != PlainText:
+		return false, nil
+	case !r.Prompt.IsText() || !r.Chosen.IsText() || !r.Rejected.IsText():
+		return false, e.refuse("with prompt_as: text a file holds plain texts only, and this record has messages")
+	case len(r.Origin.Tools) > 0:
+		return false, e.refuse("with prompt_as: text a file holds plain texts only, and this record has tools")
+	}
+	return true, nil
 }
 
 // trlSide appends a prompt or a continuation as messages; text becomes one message with the given role. A continuation
@@ -125,19 +139,11 @@ func (e *Encoder) trlDemonstration(dst []byte, r *builders.Resolved) ([]byte, er
 		if dst, err = e.fullMessages(append(dst, `, "completion": `...), nodes[from:to]); err != nil {
 			return dst, err
 		}
-		return e.end(dst, r)
+		return append(e.appendTools(dst, r.Origin.Tools), '}'), nil
 	})
 }
 
-// end closes a row; tools, if the example has any, go into their own column, which is passed to chat templates.
-func (e *Encoder) end(dst []byte, r *builders.Resolved) ([]byte, error) {
-	if e.opts.TextPrompt != PlainText {
-		dst = e.appendTools(dst, r.Origin.Tools)
-	}
-	return append(dst, '}'), nil
-}
-
-// appendTools appends the tools member, if there are tools.
+// appendTools appends the tools member, if there are tools: a column of its own, which is passed to chat templates.
 func (e *Encoder) appendTools(dst []byte, tools []chat.Tool) []byte {
 	if len(tools) == 0 {
 		return dst

@@ -6,36 +6,44 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/internal/oracletest"
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
 // imitated makes demonstrations of a file, in text rows, and returns their folder with what the manifest says of them.
-// `dataset verify` finds them sound.
-func imitated(t *testing.T, from, failedCalls string) (dir string, written []runfolder.Written) {
+// `dataset verify` finds them sound. settings are of the builder and, after a |, of the data set.
+func imitated(t *testing.T, from, settings string, formats ...string) (dir string, written []runfolder.Written) {
 	t.Helper()
 	out := t.TempDir()
 	config := filepath.Join(out, "sft.yml")
-	if err := os.WriteFile(config, []byte("trajectory_builders: {sft: {_type: sft_traj_builder, failed_calls: "+failedCalls+
-		"}}\nfinetuning: {enabled: true, trajectory_builder: sft}\n"), 0o600); err != nil {
+	ofBuilder, ofDataset, _ := strings.Cut(settings, "|")
+	if err := os.WriteFile(config, []byte("trajectory_builders: {sft: {_type: sft_traj_builder, "+ofBuilder+
+		"}}\ndataset: {"+ofDataset+"}\nfinetuning: {enabled: true, trajectory_builder: sft}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	sum, err := Run(t.Context(), Request{
-		From: []string{from}, ConfigFile: config, Formats: []string{"messages", "trl"}, OutputDir: out,
+		From: []string{from}, ConfigFile: config, Formats: formats, OutputDir: out,
 	}, testEnv(t))
-	if err != nil && strings.Contains(err.Error(), "can carry") {
-		t.Skip("neither format can carry any of it")
+	for _, nothing := range []string{"can carry", "made no record", "can't tell what"} {
+		if err != nil && strings.Contains(err.Error(), nothing) {
+			t.Skipf("nothing is trained: %.100s", err)
+		}
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	run := runfolder.Folder(sum.RunDir)
-	if r := verifyRun(t, run); r.Errors > 0 {
-		t.Errorf("verify: %+v", r.Findings)
+	for _, f := range verifyRun(t, run).Findings {
+		if !f.Warning {
+			t.Errorf("%s: %s: %s", f.Place(), f.Code, f.Message)
+		}
 	}
 	m, err := run.ReadManifest()
 	if err != nil {
@@ -75,7 +83,7 @@ func TestNoTurnInAForeignContext(t *testing.T) {
 		for _, failed := range []string{"context", "train", "remove"} {
 			t.Run(name+"/"+failed, func(t *testing.T) {
 				raw := file(t)
-				dir, written := imitated(t, raw, failed)
+				dir, written := imitated(t, raw, "failed_calls: "+failed, "messages", "trl")
 				got := compareContexts(t, python, raw, dir)
 				changed := int64(0)
 				for _, w := range written {
@@ -101,6 +109,61 @@ func TestNoTurnInAForeignContext(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestNoSettingChangesAContext: in every fixture and example that can be imitated, in every format and under every setting
+// but failed_calls: remove, each turn is trained in the context that was recorded.
+func TestNoSettingChangesAContext(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: some hundred runs")
+	}
+	var files []string
+	for _, pattern := range []string{
+		"*/*.jsonl", "*/*/traces.jsonl", "*/*/logs.jsonl", "*/*/trajectory.json", "*/workflow_output*.json", "codex/sessions",
+		"claude_code/projects", "verifiers_v1/*/*.jsonl",
+	} {
+		files = append(files, oracletest.Glob(t, "readers", pattern)...)
+	}
+	examples, err := filepath.Glob("../../../../examples/*/*.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files = append(append(files, examples...), "../../../../examples/demo/workflow_output.json", airlineRows(t))
+	var formats []string
+	for _, f := range rows.Formats() {
+		if slices.Contains(f.Carries, builders.KindDemonstration) {
+			formats = append(formats, f.Name)
+		}
+	}
+	turns := map[string]int64{}
+	for i, settings := range []string{
+		"", "select: all, failed_calls: train, train_reasoning: false|turns: last, completion: stretch, prompt_as: text",
+		"failed_calls: train", "train_reasoning: false", "train: last", "train: calls", "select: all",
+	} {
+		if i == 2 {
+			files = files[:len(files)-1] // 100 long rollouts
+		}
+		for _, file := range files {
+			t.Run(settings+"/"+filepath.Base(filepath.Dir(file)), func(t *testing.T) {
+				_, written := imitated(t, file, settings, formats...)
+				for _, w := range written {
+					if w.Contexts == nil {
+						continue
+					}
+					turns[w.Format] += w.Contexts.Turns
+					for by, n := range w.Contexts.Changed {
+						t.Errorf("%s: %s: %d contexts are changed: %s", file, w.Format, n, by)
+					}
+				}
+			})
+		}
+	}
+	for _, f := range formats {
+		if turns[f] == 0 {
+			t.Errorf("%s: no turn is trained", f)
+		}
+	}
+	t.Log(turns)
 }
 
 type comparedContexts struct {
