@@ -86,7 +86,8 @@ func (s *scanner) errorAt(data []byte, at int, base, line, open int64, st status
 	if st == unexpected {
 		return newSyntaxError(data, at, base, line, s.msg)
 	}
-	e := newSyntaxError(data, len(data), base, line, "")
+	atEnd := base+int64(len(data)) == open
+	e := newSyntaxError(data, len(bytes.TrimRight(data, "\r\n")), base, line, "") // on the last line that has anything
 	e.Truncated = true
 	what := "a value"
 	if s.depth > 0 && s.stack[0]&1 == 1 {
@@ -95,7 +96,7 @@ func (s *scanner) errorAt(data []byte, at int, base, line, open int64, st status
 		what = "an array"
 	}
 	e.Msg = fmt.Sprintf("the input ends inside %s that begins at byte %d", what, open)
-	if e.Offset == open {
+	if atEnd {
 		e.Msg = "the input ends where a value was expected"
 	}
 	return e

@@ -17,7 +17,7 @@ func TestBrokenLine(t *testing.T) {
 		"a text":           {"{\"a\":1}\n{\"a\": \"x\n{\"a\":4}\n", 2, "control character"},
 		"the first":        {"{\"a\":1, \n{\"a\":2}\n", 1, "found the end of the line"},
 		"within the line":  {"{\"a\":1}\n{\"a\" 2}\n{\"a\":4}\n", 2, "expected ':'"},
-		"the last":         {"{\"a\":1}\n{\"a\": 2\n", 3, "ends inside an object"},
+		"the last":         {"{\"a\":1}\n{\"a\": 2\n", 2, "ends inside an object"},
 		"values of lines":  {"{\n\"a\":1}\n{\n\"a\":2\n\"b\":3}\n", 5, "expected ',' or '}'"},
 		"a single object":  {"{\n  \"a\": 1,\n  \"b\" 2\n}", 3, "expected ':'"},
 		"after blank ones": {"{\"a\":1}\n\n{\"a\": {\n{\"a\":4}\n", 4, "expected"},

@@ -44,6 +44,7 @@ func ChoiceOf(label json.Raw, first, second string) Chosen {
 	if word == "" {
 		return Tie
 	}
+	first, second = withoutCommonEnd(first, second)
 	is := func(name string) bool {
 		name = CommonName(name[strings.LastIndexByte(name, '.')+1:])
 		rest, ends := strings.CutSuffix(name, word)
@@ -60,6 +61,15 @@ func ChoiceOf(label json.Raw, first, second string) Chosen {
 		return Second
 	}
 	return labels[word]
+}
+
+// withoutCommonEnd leaves out the keys in which two paths end alike: of a.text and b.text it leaves a and b.
+func withoutCommonEnd(first, second string) (_, _ string) {
+	i, j := strings.LastIndexByte(first, '.'), strings.LastIndexByte(second, '.')
+	if i < 0 || j < 0 || first[i:] != second[j:] {
+		return first, second
+	}
+	return withoutCommonEnd(first[:i], second[:j])
 }
 
 func choiceOfList(list json.Raw, first, second string) Chosen {

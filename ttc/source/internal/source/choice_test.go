@@ -29,6 +29,7 @@ func TestChoiceOf(t *testing.T) {
 		"a list of two":            {`["left", "right"]`, "answer1", "answer2", source.NoChoice},
 		"an object with the label": {`{"selected": "right"}`, "answer1", "answer2", source.Second},
 		"another object":           {`{"x": 1}`, "answer1", "answer2", source.NoChoice},
+		"a key above the text":     {`"b"`, "said.a.text", "said.b.text", source.Second},
 		"true":                     {`true`, "answer1", "answer2", source.NoChoice},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -190,7 +190,7 @@ func expandOne(path, name string) ([]string, error) {
 	}
 	return nil, &Error{
 		Path: path, Offset: -1,
-		What: fmt.Sprintf("the folder has no data file (JSON, JSON lines, Parquet, CSV), and neither it nor its jobs/job_* folders have a %s", name),
+		What: fmt.Sprintf("the folder has no data file (JSON, JSON lines, Parquet, CSV), and neither it nor its jobs/job_* folders have %s", name),
 		Help: "Name the file itself",
 	}
 }

@@ -50,7 +50,7 @@ func TestExpand(t *testing.T) {
 		{[]string{"?"}, "a/out.json b/out.json.gz"},
 		{[]string{"*/nothing.json"}, "no file matches"},
 		{[]string{"missing.json"}, "no such file"},
-		{[]string{"empty"}, "the folder has no out.json"},
+		{[]string{"empty"}, "have out.json"},
 		{[]string{"[z"}, "is not a valid pattern"},
 	}
 	for _, c := range cases {
