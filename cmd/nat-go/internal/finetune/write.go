@@ -94,10 +94,10 @@ func (r *run) warnOfRefused(written []runfolder.Written) {
 		for _, x := range w.Refused[:min(len(w.Refused), 3)] {
 			why = append(why, fmt.Sprintf("%s (%d)", x.Why, x.Count))
 		}
-		cure := "token batches may (collator.tokenizer)"
+		cure := "token batches (collator.tokenizer) may carry them"
 		switch {
 		case w.Instead == "" && r.plan.config.Collator.Tokenizer != "":
-			cure = "the run's token batches may"
+			cure = "the run's token batches may carry them"
 		case w.Instead != "":
 			cure = fmt.Sprintf("%s can: `nat-go dataset convert RUN --format %[1]s`, or dataset.formats", w.Instead)
 		}

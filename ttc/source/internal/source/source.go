@@ -139,7 +139,7 @@ func (s *Stats) Warnings() []string {
 	}
 	if s.MissingIDs > 0 {
 		out = append(out,
-			fmt.Sprintf("%s without an id, named by its row, as #0, #1 and so on",
+			fmt.Sprintf("%s without an id: the number of the row is used, as in #0",
 				ledger.Quantity(s.MissingIDs, "example")))
 	}
 	if s.Interrupted > 0 {
@@ -202,7 +202,7 @@ func (s *Stats) lacking() string {
 	for _, gap := range sortedKeys(s.Gaps) {
 		lacks = append(lacks, fmt.Sprintf("%s %d", gap, s.Gaps[gap]))
 	}
-	out := fmt.Sprintf("for %s the trace shows less than the model saw (%s)",
+	out := fmt.Sprintf("the trace lacks some of what the model saw in %s (%s)",
 		ledger.Quantity(partial, "call"), strings.Join(lacks, ", "))
 	if cures := s.Cures(); cures != nil {
 		out += "; " + strings.Join(cures, "; ")
@@ -227,8 +227,8 @@ func (s *Stats) Cures() (out []string) {
 		if last > 0 {
 			text = strings.Join(cures[:last], ", ") + " and " + text
 		}
-		out = append(out, fmt.Sprintf("record %s: %s would rise from partial to text",
-			text, ledger.Quantity(s.Rising[why], "call")))
+		out = append(out, fmt.Sprintf("if you record %s, %s would have the fidelity text",
+			text, ledger.Quantity(s.Rising[why], "more call")))
 	}
 	return out
 }
