@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // Split is the part of the data set a row belongs to.
@@ -122,6 +124,7 @@ type Format struct {
 	together  func(*builders.Resolved) (key string)      // see Together; if nil, every record makes its own rows
 	partly    func(Options, *builders.Resolved) bool     // see Partly; if nil, never
 	parts     []builders.Kind                            // see Whole
+	lost      ledger.Reason                              // see LostTurns
 }
 
 // LastTurnOnly reports whether the format heeds Options.LastTurn.
@@ -130,6 +133,9 @@ func (f Format) LastTurnOnly() bool { return f.Lines() == messagesName }
 // Whole reports whether the rows of a kind of record, read back, have all that the model was given. Of others only a
 // second encoding of the record shows whether they are right.
 func (f Format) Whole(k builders.Kind) bool { return !slices.Contains(f.parts, k) }
+
+// LostTurns returns the reason for which a turn of a record that the format carries has no row.
+func (f Format) LostTurns() ledger.Reason { return cmp.Or(f.lost, AfterContextTurn) }
 
 // Partly reports whether the rows of a record hold only a part of the model's input, because the format can't hold the
 // rest: the tools, or the messages before the last one.
@@ -152,7 +158,7 @@ func (f Format) SharesRows() bool { return f.together != nil }
 // Formats lists the row formats: JSON lines, verl's tables, and each JSON lines format as a table.
 func Formats() []Format {
 	all := []Format{
-		customizer, trl, chatRows, axolotl, msSwift, openAISFT, kto, nemoRL, nemoRLRanked, openAI, verl, atropos,
+		customizer, trl, chatRows, axolotl, msSwift, openAISFT, kto, privileged, nemoRL, nemoRLRanked, openAI, verl, atropos,
 	}
 	for _, f := range all {
 		if t, ok := f.Table(); ok {

@@ -228,3 +228,50 @@ func TestReasoningAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestHintsBeforeAUsersTurn: a hint makes a row if the turn that it is about answers a user; the others are counted.
+func TestHintsBeforeAUsersTurn(t *testing.T) {
+	result := chat.Message{Role: "tool", Form: chat.Text, Text: "r", ToolCallID: "1"}
+	nodes := messages(says("user", "q"), call, result, says("assistant", "a"), says("user", "no"), call, result, says("user", "and"), call)
+	r := &builders.Resolved{Origin: &builders.Origin{Tools: []chat.Tool{{Raw: natjson.Raw(`{"name": "f"}`)}}}, Messages: nodes}
+	site := func(target builders.Target, call, result int, hint string) builders.Site {
+		return builders.Site{Target: target, Call: call, Result: result, Hint: hint}
+	}
+	all := []builders.Site{
+		site(builders.FailedTurn, 1, 2, "first"),   // after q
+		site(builders.FailedTurn, 3, -1, "second"), // after a result
+		site(builders.NextTurn, 1, 2, "third"),     // before message 3, after a result
+		site(builders.NextTurn, 5, 6, "fourth"),    // before message 8, after a user
+	}
+	e := NewEncoder(privileged, Options{})
+	r.Record = &builders.Distillation{Sites: all}
+	got, n, err := e.Append(nil, Train, r)
+	if err != nil || n != 2 || e.Turns() != (Turns{Carried: 2, Lost: 2}) {
+		t.Fatalf("%d rows, %+v, %v: %s", n, e.Turns(), err, got)
+	}
+	first, second, _ := strings.Cut(string(got), "\n")
+	if want := `{"prompt": [{"role": "user", "content": "q"}], "privileged_context": "first"}`; first != want {
+		t.Errorf("got %s, want %s", first, want)
+	}
+	for _, line := range []string{first, second} {
+		row, err := privileged.Read([]byte(line))
+		if err != nil || row.Kind != builders.KindDistillation || len(row.Tools) != 0 {
+			t.Errorf("%+v, %v", row, err)
+		}
+	}
+	if !strings.HasSuffix(second, `{"role": "user", "content": "and"}], "privileged_context": "fourth"}`) {
+		t.Error(second)
+	}
+	if !privileged.Partly(Options{}, r) {
+		t.Error("the tools are not in the rows")
+	}
+	r.Record = &builders.Distillation{Sites: all[1:3]}
+	if _, _, err = e.Append(nil, Train, r); err == nil || e.Turns() != (Turns{Lost: 2}) ||
+		!strings.Contains(err.Error(), "none of its hints is about a turn that answers a user") {
+		t.Errorf("%v, %+v", err, e.Turns())
+	}
+	_, err = privileged.Read([]byte(`{"prompt": [{"role": "assistant", "content": "a"}], "privileged_context": "h"}`))
+	if err == nil || !strings.Contains(err.Error(), `"prompt" doesn't end in a user's message`) {
+		t.Error(err)
+	}
+}

@@ -30,6 +30,21 @@ func TestSwiftTextRows(t *testing.T) {
 		"tests/trl/test_flagged_rows.py::test_ms_swift")
 }
 
+// TestTRLPrivileged: TRL's SDFT and SDPO train on rows of hints, and give their teacher the ids that are meant.
+func TestTRLPrivileged(t *testing.T) {
+	python := pythontest.TRL(t)
+	model, out := filepath.Join(t.TempDir(), "model"), t.TempDir()
+	copyModel(t, pythontest.TinyModel(t, "../.."), model, "../../examples/hints/tokenizer/chat_template.jinja")
+	finetune(t, program(t), "../../examples/hints", filepath.Join(out, "r"), "-o", "dataset.formats=[privileged]",
+		"-o", "finetuning.trajectory_builder=[hints]")
+	cmd := exec.Command(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/trl/test_privileged.py")
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=.", "HF_HUB_OFFLINE=1", "HF_HOME="+t.TempDir(),
+		"TRL_EXPERIMENTAL_SILENCE=1", "NATGO_TEST_PRIVILEGED="+filepath.Join(out, "r"), "NATGO_TEST_MODEL="+model)
+	if said, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+}
+
 // readRows makes a run with rows of a format and token batches, and has a test in Python compare them. Without the text
 // of a template, the example's is taken.
 func readRows(t *testing.T, python, format, template, test string) {

@@ -60,8 +60,13 @@ func TurnUnit(format string) string { return format + " turn" }
 // TurnsLost says which turns of the records that a format carries have no row; empty if all have one.
 func TurnsLost(w runfolder.Written) string {
 	t := w.Turns
-	if t.Lost == 0 {
+	f, _ := rows.Lookup(w.Format)
+	switch {
+	case t.Lost == 0:
 		return ""
+	case f.LostTurns() == rows.NotAfterUser:
+		return fmt.Sprintf("%s has rows for %s; the %d that don't answer a user have none, because TRL puts the hint into the "+
+			"last message: natgo.trl's HintTrainer takes them", w.Format, ledger.Quantity(t.Carried, "turn"), t.Lost)
 	}
 	return fmt.Sprintf("%s has rows for %s; the %d after a turn that is context only have none, because its trainers train "+
 		"every turn: formats trl, axolotl, ms_swift and openai_sft carry them, and so do token batches", w.Format,
@@ -344,7 +349,7 @@ func (w *formatWriter) settleTurns(r *builders.Resolved, turns rows.Turns) {
 		return
 	}
 	d := w.drop(r, &rows.CannotCarry{Format: w.enc.Name})
-	d.Reason, d.Unit, d.Count = rows.AfterContextTurn, TurnUnit(w.enc.Name), turns.Lost
+	d.Reason, d.Unit, d.Count = w.enc.LostTurns(), TurnUnit(w.enc.Name), turns.Lost
 	d.Detail = fmt.Sprintf("%s of %d", ledger.Quantity(turns.Lost, "turn"), turns.Carried+turns.Lost)
 	w.spec.Dropped(d)
 }

@@ -1,0 +1,77 @@
+package rows
+
+import (
+	"slices"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
+)
+
+// privileged is what TRL's SDFTTrainer and SDPOTrainer read (1.16, trl/experimental/sdft and sdpo): a prompt, and what
+// the teacher alone is told. They sample their own completion and read no other column: tools aren't in the prompt, and
+// it isn't our target that is learnt. The teacher's prompt is the prompt with the hint in its last message, which has to
+// be a user's: a turn after a result of a tool has no row.
+var privileged = Format{
+	Name:     "privileged",
+	Consumer: "TRL (SDFTTrainer, SDPOTrainer)",
+	Shape:    `{"prompt": [messages], "privileged_context": text}`,
+	Carries:  []builders.Kind{builders.KindDistillation},
+	Files:    splitFiles,
+	open:     func(e *Encoder) { e.encode = each((*Encoder).privilegedRows) },
+	parts:    []builders.Kind{builders.KindDistillation},
+	partly:   func(_ Options, r *builders.Resolved) bool { return len(r.Origin.Tools) > 0 },
+	lost:     NotAfterUser,
+	read: func(r *rowReader) *Row {
+		row := &Row{Kind: builders.KindDistillation, Prompt: r.passage("prompt", fullMessage)}
+		if n := row.Prompt.Nodes; len(n) == 0 || n[len(n)-1].Message.Role != "user" {
+			r.fail("prompt", "doesn't end in a user's message, into which TRL puts the hint")
+		}
+		row.Completion = r.text("privileged_context")
+		return row
+	},
+	columns: func(_ builders.Kind, c columns) parquet.Group {
+		return parquet.Group{"prompt": c.messages(), "privileged_context": parquet.String()}
+	},
+}
+
+// privilegedRows writes a row for each site whose turn answers a user.
+func (e *Encoder) privilegedRows(dst []byte, r *builders.Resolved) (_ []byte, err error) {
+	d, ok := r.Record.(*builders.Distillation)
+	if !ok {
+		return dst, e.refuse("it holds hints only")
+	}
+	e.turns = Turns{Lost: int64(len(d.Sites))}
+	for i := range d.Sites {
+		prompt := beforeTarget(r.Messages.Nodes, &d.Sites[i])
+		if len(prompt) == 0 || prompt[len(prompt)-1].Message.Role != "user" {
+			continue
+		}
+		if e.turns.Carried > 0 {
+			dst = e.next(dst)
+		}
+		if dst, err = e.fullMessages(append(dst, `{"prompt": `...), prompt); err != nil {
+			return dst, err
+		}
+		if dst, err = e.text(append(dst, `, "privileged_context": `...), d.Sites[i].Hint); err != nil {
+			return dst, err
+		}
+		dst = append(dst, '}')
+		e.carry(1)
+	}
+	if e.turns.Carried == 0 {
+		return dst, e.refuse("none of its hints is about a turn that answers a user: TRL puts the hint into the last message")
+	}
+	return dst, nil
+}
+
+// beforeTarget returns the messages before the turn that a hint is about.
+func beforeTarget(nodes []ttc.Node, s *builders.Site) []ttc.Node {
+	if s.Target == builders.FailedTurn {
+		return nodes[:s.Call]
+	}
+	after := nodes[s.Result+1:]
+	next := slices.IndexFunc(after, func(n ttc.Node) bool { return n.Message.Role == "assistant" })
+	return nodes[:s.Result+1+max(next, 0)]
+}
