@@ -45,7 +45,7 @@ func conversation(plain bool) *ttc.Example {
 	return ex
 }
 
-// recordsOf makes a demonstration, a preference and a rollout of a conversation.
+// recordsOf makes a demonstration, a preference, a rollout and a hint of a conversation.
 func recordsOf(ex *ttc.Example) []builders.Record {
 	last, reward := len(ex.Graph.Nodes)-1, 1.0
 	span := func(to, skip int) builders.Content {
@@ -61,6 +61,7 @@ func recordsOf(ex *ttc.Example) []builders.Record {
 			},
 		},
 		&builders.Rollout{Messages: span(last, 0), Reward: &reward, Task: "a"},
+		&builders.Distillation{Messages: span(last, 0), Sites: []builders.Site{{Call: 2, Result: -1, Hint: "say when"}}},
 	}
 }
 

@@ -18,7 +18,8 @@ import (
 )
 
 // allKinds writes a run of 10 tasks to a folder, in the given formats: for each task three rollouts with token ids (the
-// first two of which share a prompt), a preference and a demonstration. Every fifth task is on the validation side.
+// first two of which share a prompt), a preference, a demonstration and a hint. Every fifth task is on the validation
+// side.
 func allKinds(t *testing.T, formats ...Format) (run string, written []runfolder.Written, dropped []ledger.Drop) {
 	t.Helper()
 	run = t.TempDir()
@@ -73,7 +74,11 @@ func allKinds(t *testing.T, formats ...Format) (run string, written []runfolder.
 					{Role: "user", Form: chat.Text, Text: fmt.Sprint("show ", task)},
 					{Role: "assistant", Form: chat.Text, Text: "so"},
 				},
-			}})
+			}},
+			&builders.Distillation{
+				Messages: builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Last: 1}},
+				Sites:    []builders.Site{{Call: 1, Result: -1, Hint: "it is known"}},
+			})
 		for _, r := range records {
 			if err := b.Record(0, r); err != nil {
 				t.Fatal(err)
@@ -124,8 +129,8 @@ func TestEveryFormatAsWrittenIsSound(t *testing.T) {
 				t.Errorf("%+v", r.Findings)
 			}
 			w := written[0]
-			if w.Records+w.Dropped != 50 || int(w.Dropped) != len(dropped) || w.Records == 0 {
-				t.Errorf("%d records, %d dropped, of 50; %d drops", w.Records, w.Dropped, len(dropped))
+			if w.Records+w.Dropped != 60 || int(w.Dropped) != len(dropped) || w.Records == 0 {
+				t.Errorf("%d records, %d dropped, of 60; %d drops", w.Records, w.Dropped, len(dropped))
 			}
 			var n int64
 			for _, file := range w.Files {
