@@ -30,25 +30,47 @@ type Item struct {
 	ordinal int64 // position among all items
 }
 
-// outcome is what became of a record. Turns are counted separately: Turns is how many were to be trained, and TurnDrops
-// says which of them are in no row.
+// outcome is what became of a record.
 type outcome struct {
-	Rows      []batch.Row
-	Refused   *cause // why rows are missing
-	Turns     int
-	TurnDrops []cause
-	Sites     int // for a distillation; SiteDrops says which of them are in no row
-	SiteDrops []cause
-
-	sizes   []int // tokens of its rows, or of a pair's longer side, as long as they would be uncut
-	left    leftOut
+	counts
+	Rows    []batch.Row
 	encoded []*batch.Encoded
+}
+
+// counts are the parts of an outcome that are counted. Turns are counted separately from records: Turns is how many
+// were to be trained, and TurnDrops says which of them are in no row.
+type counts struct {
+	Refused   *cause      `json:",omitempty"` // why rows are missing
+	Turns     int         `json:",omitempty"`
+	TurnDrops []cause     `json:",omitempty"`
+	Sites     int         `json:",omitempty"` // for a distillation; SiteDrops says which of them are in no row
+	SiteDrops []cause     `json:",omitempty"`
+	Sizes     []int       `json:",omitempty"` // tokens of its rows, or of a pair's longer side, uncut
+	Reasoning int         `json:",omitempty"` // see leftOut
+	Calls     int         `json:",omitempty"`
+	Made      []rowCounts `json:",omitempty"` // rows
+}
+
+// rowCounts are what is counted of a row.
+type rowCounts struct {
+	IDs, OnPolicy, Args string
+	Flags               []string `json:",omitempty"`
+	Open                int      `json:",omitempty"`
+	RL                  bool     `json:",omitempty"`
+}
+
+// count counts the rows, once they are all there.
+func (o *outcome) count() {
+	for i := range o.Rows {
+		m := &o.Rows[i].Meta
+		o.Made = append(o.Made, rowCounts{m.IDs, m.OnPolicy, m.Args, m.Flags, len(m.Open), m.RL != nil})
+	}
 }
 
 // leaves adds the omissions of a row. The calls of a message are counted once, however many rows contain it.
 func (o *outcome) leaves(l leftOut) {
-	o.left.reasoning += l.reasoning
-	o.left.calls = max(o.left.calls, l.calls)
+	o.Reasoning += l.reasoning
+	o.Calls = max(o.Calls, l.calls)
 }
 
 // cause is why a record or turn yields no row.
@@ -64,4 +86,4 @@ func refuse(reason ledger.Reason, format string, a ...any) *cause {
 }
 
 // refused is the outcome for a record that is refused as a whole.
-func refused(r *cause) outcome { return outcome{Refused: r} }
+func refused(r *cause) outcome { return outcome{counts: counts{Refused: r}} }

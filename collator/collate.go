@@ -103,10 +103,10 @@ func (c *Collator) spool(ctx context.Context, groups iter.Seq2[[]Item, error], s
 		for i := range outcomes {
 			it, o := &items[i], &outcomes[i]
 			about := it.subject()
-			group, rows := sum.book(&about, it.Dropped, o)
+			group, rows := sum.book(&about, it.Dropped, &o.counts)
 			for k := range rows {
 				o.encoded[k].SetOrdinal(it.ordinal)
-				if rows[k].Meta.RL != nil {
+				if rows[k].RL {
 					o.encoded[k].SetGroup(group)
 				}
 				ch := c.channels[it.Record.Record.Kind()].Batch()
@@ -170,7 +170,8 @@ func (w *worker) outcomes(items []Item) []outcome {
 		}
 		w.sizes = w.sizes[:0]
 		out[i] = ch.Rows(w, it)
-		out[i].sizes = slices.Clone(w.sizes)
+		out[i].Sizes = slices.Clone(w.sizes)
+		out[i].count()
 	}
 	return out
 }
@@ -185,8 +186,8 @@ func (w *worker) encode(items []Item, outcomes []outcome) error {
 				return err
 			}
 			o.encoded = append(o.encoded, e)
-			o.Rows[k].Sides = nil // only the counted parts are used again
 		}
+		o.Rows = nil // only what is counted of them is used again
 	}
 	return nil
 }
@@ -255,7 +256,7 @@ func (s *subject) drop(unit string, why *cause) ledger.Drop {
 }
 
 // book records what became of an item. It returns the rows that go into batches, and the number of a rollout's task.
-func (s *summary) book(it *subject, dropped bool, o *outcome) (group int64, rows []batch.Row) {
+func (s *summary) book(it *subject, dropped bool, o *counts) (group int64, rows []rowCounts) {
 	group = -1
 	if it.Task != nil {
 		group = s.tasks.add(*it.Task, it.Reward)
@@ -274,7 +275,7 @@ func (s *summary) book(it *subject, dropped bool, o *outcome) (group int64, rows
 	for _, d := range o.TurnDrops {
 		s.dropped(it.drop("turn", &d))
 	}
-	for _, n := range o.sizes {
+	for _, n := range o.Sizes {
 		s.stats.Sizes.Add(n)
 	}
 	s.sites.In += int64(o.Sites)
@@ -287,19 +288,19 @@ func (s *summary) book(it *subject, dropped bool, o *outcome) (group int64, rows
 		return group, nil
 	}
 	s.records.Out++
-	s.stats.LeftOut.Reasoning += int64(o.left.reasoning)
-	s.stats.LeftOut.Calls += int64(o.left.calls)
-	for i := range o.Rows {
-		r := &o.Rows[i]
-		s.stats.IDs[r.Meta.IDs]++
-		s.stats.OnPolicy[r.Meta.OnPolicy]++
-		s.stats.Args[r.Meta.Args]++
-		for _, f := range r.Meta.Flags {
+	s.stats.LeftOut.Reasoning += int64(o.Reasoning)
+	s.stats.LeftOut.Calls += int64(o.Calls)
+	for i := range o.Made {
+		r := &o.Made[i]
+		s.stats.IDs[r.IDs]++
+		s.stats.OnPolicy[r.OnPolicy]++
+		s.stats.Args[r.Args]++
+		for _, f := range r.Flags {
 			s.stats.Flags[f]++
 		}
-		s.stats.Open += int64(len(r.Meta.Open))
+		s.stats.Open += int64(r.Open)
 	}
-	return group, o.Rows
+	return group, o.Made
 }
 
 func taskOf(it *Item, r *builders.Rollout) taskKey {

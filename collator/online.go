@@ -68,7 +68,8 @@ func (s *stepRows) take(items []Item, outcomes []outcome) error {
 	for i := range outcomes {
 		it := &items[i]
 		about := it.subject()
-		group, made := s.sum.book(&about, it.Dropped, &outcomes[i])
+		group, booked := s.sum.book(&about, it.Dropped, &outcomes[i].counts)
+		made := outcomes[i].Rows[:len(booked)]
 		for k := range made {
 			if made[k].Meta.RL != nil {
 				made[k].Meta.RL.Group = group

@@ -43,30 +43,13 @@ func (c *Collator) Prepare(ctx context.Context, groups iter.Seq2[[]Item, error],
 	return fanout.Ordered(ctx, workers, 4*workers, groups, start, func(_ []Item, p Prepared) error { return put(p) })
 }
 
-// prepared is an item with its outcome in stored form: the counts of its rows, and where they end.
+// prepared is an item with the counts of its outcome, and where its rows are.
 type prepared struct {
 	subject
-	Index     int // the item's
-	Kind      builders.Kind
-	Refused   *cause        `json:",omitempty"`
-	Turns     int           `json:",omitempty"`
-	TurnDrops []cause       `json:",omitempty"`
-	Sites     int           `json:",omitempty"`
-	SiteDrops []cause       `json:",omitempty"`
-	Sizes     []int         `json:",omitempty"`
-	Reasoning int           `json:",omitempty"`
-	Calls     int           `json:",omitempty"`
-	Rows      []preparedRow `json:",omitempty"`
-}
-
-type preparedRow struct {
-	batch.Kept
-	IDs      string
-	OnPolicy string
-	Args     string
-	Flags    []string `json:",omitempty"`
-	Open     int      `json:",omitempty"`
-	RL       bool     `json:",omitempty"`
+	Index int // the item's
+	Kind  builders.Kind
+	counts
+	Rows []batch.Kept `json:",omitempty"` // as many as are counted
 }
 
 // keep encodes the outcomes of a group's records.
@@ -76,9 +59,7 @@ func (c *Collator) keep(items []Item, outcomes []outcome) (p Prepared, err error
 		o := &outcomes[i]
 		k := &kept[i]
 		*k = prepared{
-			Index: items[i].Index, Kind: items[i].Record.Record.Kind(), subject: items[i].subject(),
-			Refused: o.Refused, Turns: o.Turns, TurnDrops: o.TurnDrops, Sites: o.Sites, SiteDrops: o.SiteDrops,
-			Sizes: o.sizes, Reasoning: o.left.reasoning, Calls: o.left.calls,
+			Index: items[i].Index, Kind: items[i].Record.Record.Kind(), subject: items[i].subject(), counts: o.counts,
 		}
 		if r := k.Reward; r != nil && (math.IsNaN(*r) || math.IsInf(*r, 0)) {
 			k.Reward = nil // it doesn't count as a reward
@@ -86,14 +67,10 @@ func (c *Collator) keep(items []Item, outcomes []outcome) (p Prepared, err error
 		if o.Refused == nil && len(o.TurnDrops) == 0 && len(o.SiteDrops) == 0 && k.TopK == nil {
 			k.Drop = nil // not needed
 		}
-		for n := range o.Rows {
-			m := &o.Rows[n].Meta
-			row := preparedRow{
-				IDs: m.IDs, OnPolicy: m.OnPolicy, Args: m.Args, Flags: m.Flags, Open: len(m.Open), RL: m.RL != nil,
-			}
-			p.Rows, row.Kept = o.encoded[n].Append(p.Rows)
-			o.encoded[n].Free()
-			k.Rows = append(k.Rows, row)
+		k.Rows = make([]batch.Kept, len(o.encoded))
+		for n, e := range o.encoded {
+			p.Rows, k.Rows[n] = e.Append(p.Rows)
+			e.Free()
 		}
 	}
 	p.Head, err = json.Marshal(kept)
@@ -117,20 +94,12 @@ func readKept(head []byte) ([]prepared, error) {
 	if err := json.Unmarshal(head, &kept); err != nil {
 		return nil, fmt.Errorf("damaged group in preparation: %w", err)
 	}
+	for i := range kept {
+		if len(kept[i].Rows) != len(kept[i].Made) {
+			return nil, errors.New("damaged group in preparation: rows are missing")
+		}
+	}
 	return kept, nil
-}
-
-// outcome returns the counts of the item.
-func (k *prepared) outcome() *outcome {
-	o := &outcome{
-		Refused: k.Refused, Turns: k.Turns, TurnDrops: k.TurnDrops, Sites: k.Sites, SiteDrops: k.SiteDrops,
-		sizes: k.Sizes, left: leftOut{reasoning: k.Reasoning, calls: k.Calls}, Rows: make([]batch.Row, len(k.Rows)),
-	}
-	for i, r := range k.Rows {
-		m := &o.Rows[i].Meta
-		m.IDs, m.OnPolicy, m.Args, m.Flags, m.Open = r.IDs, r.OnPolicy, r.Args, r.Flags, make([]int, r.Open)
-	}
-	return o
 }
 
 // Cut holds batches of prepared groups that are cut but not yet written.
@@ -180,7 +149,7 @@ func (cut *Cut) take(g *KeptGroup, k *prepared, ordinal int64) error {
 		return errors.New("damaged group in preparation: no channel takes its records")
 	}
 	dropped, split := g.Decide(k.Index)
-	task, booked := cut.sum.book(&k.subject, dropped, k.outcome())
+	task, booked := cut.sum.book(&k.subject, dropped, &k.counts)
 	for i := range k.Rows {
 		r := &k.Rows[i]
 		r.File, r.Offset, r.Ordinal, r.Group = g.File, g.Offset, ordinal, -1
@@ -188,10 +157,10 @@ func (cut *Cut) take(g *KeptGroup, k *prepared, ordinal int64) error {
 		if len(booked) == 0 { // none of it goes into batches
 			continue
 		}
-		if r.RL {
+		if booked[i].RL {
 			r.Group = task
 		}
-		if err := cut.spool.Keep(ch.Batch(), split, &r.Kept); err != nil {
+		if err := cut.spool.Keep(ch.Batch(), split, r); err != nil {
 			return err
 		}
 	}

@@ -44,7 +44,7 @@ func (w *worker) rowWeight(rows []made, weight float64) float32 {
 
 // outcome makes the rows of one conversation, with the given weight for each token.
 func (w *worker) outcome(it *Item, m *material, rows []made, lost []cause, whole *cause, weight float32) outcome {
-	out := outcome{Refused: whole, Turns: count(m.trained), TurnDrops: lost}
+	out := outcome{counts: counts{Refused: whole, Turns: count(m.trained), TurnDrops: lost}}
 	if whole != nil {
 		// Every turn has its own reason, or the record's.
 		for len(out.TurnDrops) < out.Turns {
