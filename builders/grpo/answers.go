@@ -46,10 +46,10 @@ func (b *Builder) answersOf(g *ttc.Group) *answers {
 	for _, t := range a.tasks {
 		switch {
 		case int(t.n) < b.cfg.MinRollouts && b.cfg.MinRollouts > 1:
-			t.why = FewRollouts
+			t.why = fewRollouts
 			t.detail = fmt.Sprintf("%d scored answers; min_rollouts is %d", int(t.n), b.cfg.MinRollouts)
 		case b.cfg.NeedSpread && t.scale.Low == t.scale.High:
-			t.why, t.detail = EqualRewards, fmt.Sprintf("%d scored answers", int(t.n))
+			t.why, t.detail = equalRewards, fmt.Sprintf("%d scored answers", int(t.n))
 		}
 	}
 	return a
@@ -76,7 +76,7 @@ func unusable(c *ttc.Candidate) ledger.Reason {
 	case math.IsNaN(c.Score) || math.IsInf(c.Score, 0):
 		return ledger.NonFiniteScore
 	case slices.ContainsFunc(c.Prompt.Messages, func(m chat.Message) bool { return m.Role == "assistant" }):
-		return EarlierTurns
+		return earlierTurns
 	}
 	return ""
 }

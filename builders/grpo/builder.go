@@ -87,9 +87,9 @@ func (b *Builder) judge(g *ttc.Group) (why ledger.Reason, detail string) {
 	}
 	switch {
 	case scored < b.cfg.MinRollouts && b.cfg.MinRollouts > 1:
-		return FewRollouts, fmt.Sprintf("%d scored rollouts; min_rollouts is %d", scored, b.cfg.MinRollouts)
+		return fewRollouts, fmt.Sprintf("%d scored rollouts; min_rollouts is %d", scored, b.cfg.MinRollouts)
 	case b.cfg.NeedSpread && equal:
-		return EqualRewards, fmt.Sprintf("%d scored rollouts", scored)
+		return equalRewards, fmt.Sprintf("%d scored rollouts", scored)
 	}
 	return "", ""
 }

@@ -4,7 +4,7 @@ import "github.com/nat-go/nat-go/ttc/ledger"
 
 // Why a task or an answer is dropped.
 const (
-	FewRollouts  ledger.Reason = "few_rollouts"
-	EqualRewards ledger.Reason = "equal_rewards"
-	EarlierTurns ledger.Reason = "earlier_turns"
+	fewRollouts  ledger.Reason = "few_rollouts"
+	equalRewards ledger.Reason = "equal_rewards"
+	earlierTurns ledger.Reason = "earlier_turns"
 )

@@ -282,7 +282,7 @@ func (w *walker) object(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 		}
 		if first := byField[f.Name]; first != nil {
 			w.report(key, child, finding.Finding{
-				Code:    CodeTwice,
+				Code:    codeTwice,
 				Message: fmt.Sprintf("%q and %q are the same setting, and both are set", first.Value, key.Value),
 				Fix:     "keep " + f.Name,
 			})

@@ -109,7 +109,7 @@ func (s *Spec) fill(dst reflect.Value, v any) {
 		dst.Set(list)
 	case string:
 		if dst.Type() == secretType {
-			dst.Set(reflect.ValueOf(NewSecret(v)))
+			dst.Set(reflect.ValueOf(newSecret(v)))
 			return
 		}
 		setScalar(dst, v)

@@ -53,7 +53,7 @@ func (s *Spec) Formerly(key string) *Field {
 func (w *walker) former(f *Field, key, val *yaml.Node, ptr string) (now string, rank int) {
 	written, _ := w.doc.Written(val)
 	found := finding.Finding{
-		Code: CodeFormer, Severity: finding.Warning, Suggestion: f.Name,
+		Code: codeFormer, Severity: finding.Warning, Suggestion: f.Name,
 		Message: fmt.Sprintf("%s is now a value of %s, and %s: %s says nothing", key.Value, f.Name, key.Value, written),
 		Fix:     "remove it",
 	}
@@ -87,7 +87,7 @@ func (w *walker) formerly(n *yaml.Node, ptr string, s *Spec, byField map[string]
 		}
 		if first := byField[f.Name]; first != nil {
 			w.report(key, ptr+"/"+yamldoc.Escape(key.Value), finding.Finding{
-				Code:    CodeTwice,
+				Code:    codeTwice,
 				Message: fmt.Sprintf("%q and %q are the same setting, and both are set", first.Value, key.Value),
 				Fix:     "keep " + f.Name,
 			})

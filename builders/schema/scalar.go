@@ -55,7 +55,7 @@ func (w *walker) scalar(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 				fix = "add a unit: " + text + "s"
 			}
 			w.report(n, ptr, finding.Finding{
-				Code:    CodeDuration,
+				Code:    codeDuration,
 				Message: fmt.Sprintf("%s is not a duration: %s", label(ptr), w.shown(s, n)),
 				Fix:     fix,
 			})
@@ -65,7 +65,7 @@ func (w *walker) scalar(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 	case Bytes:
 		size, err := ParseSize(text)
 		if err != nil {
-			w.report(n, ptr, finding.Finding{Code: CodeSize, Message: fmt.Sprintf("%s is not a size: %s", label(ptr), w.shown(s, n)), Fix: `write a number and a unit: "512MiB", "1GiB"`})
+			w.report(n, ptr, finding.Finding{Code: codeSize, Message: fmt.Sprintf("%s is not a size: %s", label(ptr), w.shown(s, n)), Fix: `write a number and a unit: "512MiB", "1GiB"`})
 			return nil, false
 		}
 		return size, true
@@ -230,7 +230,7 @@ func (s *Spec) wrongLength(ptr string, size int) finding.Finding {
 		unit = "characters"
 	}
 	if size == 0 && s.MinLen != nil && *s.MinLen == 1 {
-		return finding.Finding{Code: CodeLength, Message: label(ptr) + " is empty", Fix: "write " + s.expects()}
+		return finding.Finding{Code: codeLength, Message: label(ptr) + " is empty", Fix: "write " + s.expects()}
 	}
 	var rule string
 	switch {
@@ -242,7 +242,7 @@ func (s *Spec) wrongLength(ptr string, size int) finding.Finding {
 		rule = fmt.Sprintf("at most %d", *s.MaxLen)
 	}
 	return finding.Finding{
-		Code: CodeLength, Message: fmt.Sprintf("%s has %d %s, it must have %s", label(ptr), size, unit, rule),
+		Code: codeLength, Message: fmt.Sprintf("%s has %d %s, it must have %s", label(ptr), size, unit, rule),
 		Fix: "write " + rule + " " + unit,
 	}
 }

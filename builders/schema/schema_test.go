@@ -67,7 +67,7 @@ func TestDecodeFillsDefaultsAndValues(t *testing.T) {
 		Max:     &three,
 		Wait:    time.Minute,
 		Memory:  1 << 30,
-		Token:   NewSecret("s3cret"),
+		Token:   newSecret("s3cret"),
 		Host:    "http://x",
 		Names:   []string{"solo"},
 		Hyper:   inner{Rate: 5e-5, Kind: "sft"},

@@ -181,7 +181,7 @@ func (s *Spec) failed(
 	}
 	others := s.otherKeys(e)
 	rule := func(message, fix string) finding.Finding {
-		return finding.Finding{Code: CodeRule, Message: label(ptr) + " " + message, Fix: fix}
+		return finding.Finding{Code: codeRule, Message: label(ptr) + " " + message, Fix: fix}
 	}
 	switch tag := e.Tag(); {
 	case tag == "required" && value == nil && in.Kind == Object:

@@ -13,8 +13,8 @@ import (
 // Secret is a text that is never shown: however it is printed, the result is "[secret]".
 type Secret struct{ text secret.Text }
 
-// NewSecret wraps a text.
-func NewSecret(text string) Secret { return Secret{secret.New(text)} }
+// newSecret wraps a text.
+func newSecret(text string) Secret { return Secret{secret.New(text)} }
 
 // Reveal returns the text, for the one place that needs it.
 func (s Secret) Reveal() string { return s.text.Reveal() }

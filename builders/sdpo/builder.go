@@ -112,17 +112,17 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 				sb.learn(t)
 			}
 		}
-		if !b.siblings && !b.cfg.finds(Divergence) { // no need to hold all of them
+		if !b.siblings && !b.cfg.finds(divergence) { // no need to hold all of them
 			if err := b.example(ctx, g, e, traces[e], &sb, out); err != nil {
 				return err
 			}
 			traces[e] = nil
 		}
 	}
-	if b.cfg.finds(Divergence) {
+	if b.cfg.finds(divergence) {
 		b.partings(traces)
 	}
-	if b.siblings || b.cfg.finds(Divergence) {
+	if b.siblings || b.cfg.finds(divergence) {
 		for e := range g.Examples {
 			if err := b.example(ctx, g, e, traces[e], &sb, out); err != nil {
 				return err
@@ -340,7 +340,7 @@ func (w *work) site(t *trace, f *failure, target builders.Target) (*builders.Sit
 	switch {
 	case why != "":
 	case w.sites >= w.cfg.MaxSites:
-		why = SiteBudget
+		why = siteBudget
 	default:
 		h, why, detail = w.hintFor(w.ctx, &s, w.siblings)
 		if err := w.ctx.Err(); err != nil {
@@ -378,7 +378,7 @@ func (w *work) countOrphans(t *trace) error {
 		}
 		w.seen[key] = true
 		if found := w.detector.read(&chat.ToolCall{Name: t.walk[at].Message.Name}, t.walk[at]); found.class != "" {
-			d := w.drop("site", OrphanResult, at)
+			d := w.drop("site", orphanResult, at)
 			d.Detail = found.class + " (rule " + found.rule + ")"
 			if err := w.out.Drop(d); err != nil {
 				return err

@@ -113,7 +113,7 @@ func TestCommandWithoutAHint(t *testing.T) {
 				if d := cmp.Diff(want, got.sites()); d != "" {
 					t.Error(how, d)
 				}
-				if declined := len(got.drops) > 0 && got.drops[0].Reason == HintDeclined; declined != (want == nil) {
+				if declined := len(got.drops) > 0 && got.drops[0].Reason == hintDeclined; declined != (want == nil) {
 					t.Error(how, got.why())
 				}
 				cfg.Hints.Command.Run = []string{"/nowhere"}

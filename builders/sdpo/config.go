@@ -78,7 +78,7 @@ type Command struct {
 // Where sites are.
 const (
 	failedCalls = "failed_calls"
-	Divergence  = "divergence" // also the class and the rule of such a site
+	divergence  = "divergence" // also the class and the rule of such a site
 )
 
 // What a site becomes.
@@ -158,7 +158,7 @@ func (c *Config) relate() error {
 		}
 	}
 	hinted := func(source string) bool { return slices.Contains(h.Sources, source) }
-	if c.finds(Divergence) {
+	if c.finds(divergence) {
 		switch {
 		case !c.emits(emitDistillation) || c.Target == "next_turn":
 			return errors.New("sites: divergence is for emit: [distillation] and target: failed_turn, since no error follows the action")

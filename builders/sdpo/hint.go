@@ -32,7 +32,7 @@ type source interface {
 // hintFor asks the sources in order; the first answer wins. If one fails, the next is asked; if none answers, that
 // failure is the reason for the missing hint.
 func (b *Builder) hintFor(ctx context.Context, s *site, siblings *siblings) (h hint, why ledger.Reason, detail string) {
-	why = NoHint
+	why = noHint
 	failure := ""
 	for _, src := range b.sources {
 		var err error
@@ -41,26 +41,26 @@ func (b *Builder) hintFor(ctx context.Context, s *site, siblings *siblings) (h h
 		} else if ok {
 			h = siblings.hint(s)
 		} else if h, err = src.hint(ctx, s); ctx.Err() != nil {
-			return hint{}, HintFailed, context.Cause(ctx).Error()
+			return hint{}, hintFailed, context.Cause(ctx).Error()
 		} else if err != nil {
 			failure = cmp.Or(failure, err.Error())
 			continue
 		}
 		if h.none {
-			return h, HintDeclined, "by the source " + h.source
+			return h, hintDeclined, "by the source " + h.source
 		}
 		if strings.TrimSpace(h.text) == "" {
 			continue
 		}
 		if !b.cfg.Hints.allows(h.kind) {
-			why, detail = HintNotAllowed, "the source "+h.source+" answered with hindsight"
+			why, detail = hintNotAllowed, "the source "+h.source+" answered with hindsight"
 			if h.kind == builders.Knowable {
 				detail = "the source " + h.source + " answered with what is knowable"
 			}
 			continue
 		}
 		if n := utf8.RuneCountInString(h.text); n > b.cfg.Hints.MaxChars {
-			return h, HintTooLong, fmt.Sprintf(
+			return h, hintTooLong, fmt.Sprintf(
 				"%d characters by the source %s; the limit is %d",
 				n,
 				h.source,
@@ -73,9 +73,9 @@ func (b *Builder) hintFor(ctx context.Context, s *site, siblings *siblings) (h h
 		return h, "", ""
 	}
 	if failure != "" {
-		return hint{}, HintFailed, failure
+		return hint{}, hintFailed, failure
 	}
-	if why == NoHint {
+	if why == noHint {
 		detail = b.cfg.notAsked(s.target)
 	}
 	return hint{}, why, detail

@@ -50,7 +50,7 @@ func TestRules(t *testing.T) {
 	}
 	cfg.Hints.Rules = []Rule{{Text: "{{ raise_exception('no') }}"}}
 	got = build(t, cfg, example(t, talk(user("hi"), calls([3]string{"1", "a", "{}"}), result("1", "Error"))))
-	if got.drops[0].Reason != HintFailed ||
+	if got.drops[0].Reason != hintFailed ||
 		!strings.Contains(got.drops[0].Detail, "hints.rules[0].text: template line 1") {
 		t.Errorf("%+v", got.drops)
 	}
@@ -131,7 +131,7 @@ func TestNotAsked(t *testing.T) {
 	cfg.Hints.Sources = []string{sourceRules, sourceSchema}
 	got := build(t, cfg, example(t, talk(user("x"),
 		calls([3]string{"1", "weather", `{"city":"Rome"}`}), result("1", "Error: bad card")), weather))
-	if d := got.drops[0]; d.Reason != NoHint || !strings.Contains(d.Detail,
+	if d := got.drops[0]; d.Reason != noHint || !strings.Contains(d.Detail,
 		"not asked: rules, feedback, success, command") {
 		t.Errorf("%+v", d)
 	}
@@ -207,7 +207,7 @@ func TestLeaks(t *testing.T) {
 		t.Error(got.sites(), got.why())
 	}
 	cfg.Hints.MaxChars = 5
-	if got := build(t, cfg, example(t, talk(user("hi"), calls([3]string{"1", "a", `{}`}), result("1", "Error: x")))); got.drops[0].Reason != HintTooLong {
+	if got := build(t, cfg, example(t, talk(user("hi"), calls([3]string{"1", "a", `{}`}), result("1", "Error: x")))); got.drops[0].Reason != hintTooLong {
 		t.Error(got.why())
 	}
 }

@@ -70,7 +70,7 @@ func valueOf(all []*course) (v value) {
 func part(all []*course, self *course) (p parting, why ledger.Reason) {
 	better := func(c *course) bool { return c.reward > self.reward }
 	if !slices.ContainsFunc(all, better) {
-		return p, NoBetterSibling
+		return p, noBetterSibling
 	}
 	here := slices.Clone(all)
 	leave := func(at *deed, written int, stays func(*course) bool) {
@@ -107,7 +107,7 @@ func part(all []*course, self *course) (p parting, why ledger.Reason) {
 	leave(nil, written, func(c *course) bool { return len(c.writes) == written })
 	switch {
 	case slices.ContainsFunc(here, better):
-		return p, SameWrites
+		return p, sameWrites
 	case p.before.rollouts == 0:
 		return p, pairs.EnvironmentParted
 	}
@@ -180,7 +180,7 @@ func (b *Builder) course(t *trace) *course {
 // parted is the parting of a rollout as something that a hint may be given for, like a failure. A parting at the answer
 // belongs to the model's last turn; nil without any.
 func (c *course) parted(p parting) *failure {
-	f := &failure{class: Divergence, rule: Divergence, parting: &p}
+	f := &failure{class: divergence, rule: divergence, parting: &p}
 	if p.at != nil {
 		f.call = *p.at.call
 		f.result = -1

@@ -20,7 +20,7 @@ import (
 // diverging returns a configuration that looks for divergences alone.
 func diverging() Config {
 	c := schema.New[Config]()
-	c.Sites, c.Hints.Sources = []string{Divergence}, []string{sourceSuccess}
+	c.Sites, c.Hints.Sources = []string{divergence}, []string{sourceSuccess}
 	return c
 }
 
@@ -370,7 +370,7 @@ func TestDivergenceSettings(t *testing.T) {
 		}
 	}
 	both := diverging()
-	both.Sites, both.Target = []string{failedCalls, Divergence}, "both"
+	both.Sites, both.Target = []string{failedCalls, divergence}, "both"
 	if _, err := New(both); err != nil {
 		t.Error(err)
 	}

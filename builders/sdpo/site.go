@@ -237,14 +237,14 @@ func (t *trace) locate(f *failure, target builders.Target) (s site, why ledger.R
 	s = site{trace: t, failure: f, target: target, at: f.turn}
 	if target == builders.NextTurn {
 		if f.result < 0 {
-			return s, NoResult
+			return s, noResult
 		}
 		if s.at = t.nextTurn(f.result); s.at < 0 {
 			return s, ledger.NoNextTurn
 		}
 		for i := range t.failures {
 			if o := &t.failures[i]; o.turn == s.at && !o.transient {
-				return s, NextTurnFails
+				return s, nextTurnFails
 			}
 		}
 	}

@@ -161,7 +161,7 @@ func TestNoneIsAnAnswer(t *testing.T) {
 			if d := cmp.Diff(want, got.sites()); d != "" {
 				t.Error(kind, d)
 			}
-			if declined := len(got.drops) > 0 && got.drops[0].Reason == HintDeclined; declined != (want == nil) {
+			if declined := len(got.drops) > 0 && got.drops[0].Reason == hintDeclined; declined != (want == nil) {
 				t.Error(kind, got.why())
 			}
 		})

@@ -9,9 +9,9 @@ const (
 	CodeEmpty      = "NG1006"
 	CodeDuplicate  = "NG1007"
 	CodeNotMapping = "NG1008"
-	CodeManyDocs   = "NG1009"
-	CodeBadKey     = "NG1010"
-	CodeSelfAlias  = "NG1011"
-	CodeBadMerge   = "NG1012"
+	codeManyDocs   = "NG1009"
+	codeBadKey     = "NG1010"
+	codeSelfAlias  = "NG1011"
+	codeBadMerge   = "NG1012"
 	CodeMore       = "NG1018"
 )

@@ -72,7 +72,7 @@ func (x *expander) expand(n *yaml.Node, ptr string, depth int) *yaml.Node {
 	}
 	if n.Kind == yaml.AliasNode {
 		if x.open[n.Alias] {
-			x.fail(n, ptr, CodeSelfAlias, "the alias *"+n.Value+" contains itself", "write the value out")
+			x.fail(n, ptr, codeSelfAlias, "the alias *"+n.Value+" contains itself", "write the value out")
 			return nil
 		}
 		x.open[n.Alias] = true
@@ -114,7 +114,7 @@ func (x *expander) mapping(n, c *yaml.Node, ptr string, depth int) {
 			key.Value = unguard(key.Value)
 		}
 		if key.Kind != yaml.ScalarNode {
-			x.fail(n.Content[i], ptr, CodeBadKey, "a key must be a plain text, this is "+Describe(key),
+			x.fail(n.Content[i], ptr, codeBadKey, "a key must be a plain text, this is "+Describe(key),
 				"write `name: value`")
 			continue
 		}
@@ -158,7 +158,7 @@ func (x *expander) merge(n *yaml.Node, ptr string, depth int) []*yaml.Node {
 		var pairs []*yaml.Node
 		for _, e := range v.Content {
 			if e.Kind != yaml.MappingNode {
-				x.fail(e, ptr, CodeBadMerge, "`<<` merges mappings, this is "+Describe(e),
+				x.fail(e, ptr, codeBadMerge, "`<<` merges mappings, this is "+Describe(e),
 					"name an anchor of a mapping")
 				continue
 			}
@@ -166,6 +166,6 @@ func (x *expander) merge(n *yaml.Node, ptr string, depth int) []*yaml.Node {
 		}
 		return pairs
 	}
-	x.fail(n, ptr, CodeBadMerge, "`<<` merges mappings, this is "+Describe(v), "name an anchor of a mapping")
+	x.fail(n, ptr, codeBadMerge, "`<<` merges mappings, this is "+Describe(v), "name an anchor of a mapping")
 	return nil
 }

@@ -66,7 +66,7 @@ func Parse(name string, text []byte, lim Limits) (*Document, []finding.Finding) 
 	doc.Root = x.expand(Content(&root), "", 0)
 	if err := decodeNode(dec, &more); err == nil {
 		f := finding.Finding{
-			Code:     CodeManyDocs,
+			Code:     codeManyDocs,
 			Severity: finding.Error,
 			Message:  "the file has more than one YAML document",
 			Fix:      "keep one; remove the line ---",

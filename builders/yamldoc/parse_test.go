@@ -25,12 +25,12 @@ func TestParseFindings(t *testing.T) {
 		{"open quote", "a: \"x\nb: 1\n", CodeSyntax, ""},
 		{"list", "- a\n", CodeNotMapping, "c.yml:1:1"},
 		{"twice", "a: 1\nb: 2\na: 3\n", CodeDuplicate, "c.yml:3:1"},
-		{"documents", "a: 1\n---\nb: 2\n", CodeManyDocs, ""},
+		{"documents", "a: 1\n---\nb: 2\n", codeManyDocs, ""},
 		{"deep", "a: " + deep, CodeTooDeep, ""},
 		{"bomb", bomb, CodeTooMany, ""},
-		{"self", "a: &a [*a]\n", CodeSelfAlias, "c.yml:1:8"},
-		{"key", "? [a]\n: 1\n", CodeBadKey, "c.yml:1:3"},
-		{"merge", "a: {<<: 3}\n", CodeBadMerge, "c.yml:1:9"},
+		{"self", "a: &a [*a]\n", codeSelfAlias, "c.yml:1:8"},
+		{"key", "? [a]\n: 1\n", codeBadKey, "c.yml:1:3"},
+		{"merge", "a: {<<: 3}\n", codeBadMerge, "c.yml:1:9"},
 		{"latin1", "a: 1\nb: \xe9\n", CodeSyntax, "c.yml:2:1"},
 		{"only nul", "\x00", CodeSyntax, "c.yml:1:1"},
 		{"nul", "a: \x00\n", CodeSyntax, "c.yml:1:4"},
@@ -109,7 +109,7 @@ func TestHiddenScalars(t *testing.T) {
 // TestBadKeysAreAllFound checks that keys that are not text don't hide the keys after them.
 func TestBadKeysAreAllFound(t *testing.T) {
 	doc, fs := Parse("c.yml", []byte("[1]: a\n{x: 1}: b\nc: d\n"), DefaultLimits)
-	if len(fs) != 2 || fs[0].Code != CodeBadKey || fs[1].Code != CodeBadKey {
+	if len(fs) != 2 || fs[0].Code != codeBadKey || fs[1].Code != codeBadKey {
 		t.Errorf("%v", fs)
 	}
 	if doc != nil && Lookup(doc.Root, "c") == nil {

@@ -36,10 +36,10 @@ type Difference struct {
 	Why   string `json:"why"`
 }
 
-// MostRows is the largest number of rows that a check accepts, mostDifferences the largest number of differences that
+// mostRows is the largest number of rows that a check accepts, mostDifferences the largest number of differences that
 // it lists.
 const (
-	MostRows        = 64
+	mostRows        = 64
 	mostDifferences = 20
 )
 
@@ -206,8 +206,8 @@ func (c *checker) grid(name string, side *Tokens, trained func(i int) bool, sign
 	for i := range g.trained {
 		g.trained[i] = trained(i)
 	}
-	if side.R > MostRows {
-		return nil, fmt.Errorf("too many rows: got %d, a check takes at most %d", side.R, MostRows)
+	if side.R > mostRows {
+		return nil, fmt.Errorf("too many rows: got %d, a check takes at most %d", side.R, mostRows)
 	}
 	var err error
 	if g.ours, err = c.logProbs(g, -1, 1, sign); err != nil {

@@ -74,8 +74,8 @@ type Step struct {
 // Add returns the sum of two steps.
 func (s Step) Add(o Step) Step { return Step{s.GRPO + o.GRPO, s.DPO + o.DPO, s.SDPO + o.SDPO} }
 
-// StepOf returns the denominators of one batch.
-func StepOf(b Batch, o Options) Step {
+// stepOf returns the denominators of one batch.
+func stepOf(b Batch, o Options) Step {
 	var s Step
 	if g := b.GRPO; g != nil {
 		for r := range g.R {
@@ -154,9 +154,9 @@ func (m *Metrics) count(st kernels.Stats) {
 // returns "".
 func (m *Metrics) Slow() string { return kernels.Stats{Exact: m.Exact, Active: m.Rows}.Slow() }
 
-// Composite computes the objective over one batch. step holds the denominators of the whole optimiser step; the zero
+// composite computes the objective over one batch. step holds the denominators of the whole optimiser step; the zero
 // value means the batch's own.
-func Composite(b Batch, o Options, step Step, grads *Gradients) (Metrics, error) {
+func composite(b Batch, o Options, step Step, grads *Gradients) (Metrics, error) {
 	if grads == nil {
 		grads = &Gradients{}
 	}
@@ -262,7 +262,7 @@ func (g *GRPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	po := o.GRPO
 	po.Denominator = step.GRPO
 	if step.GRPO == 0 {
-		po.Denominator = StepOf(Batch{GRPO: g}, o).GRPO
+		po.Denominator = stepOf(Batch{GRPO: g}, o).GRPO
 	}
 	if po.Reduction == kernels.PerConstant && po.Denominator == 0 { // nothing counts
 		po.Denominator = 1
@@ -379,7 +379,7 @@ func (d *DPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	}
 	total := step.DPO
 	if total == 0 {
-		total = StepOf(Batch{DPO: d}, o).DPO
+		total = stepOf(Batch{DPO: d}, o).DPO
 	}
 	if total == 0 { // nothing counts: exactly 0
 		total = 1
@@ -463,7 +463,7 @@ func (s *SDPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	}
 	total := step.SDPO
 	if total == 0 {
-		total = StepOf(Batch{SDPO: s}, o).SDPO
+		total = stepOf(Batch{SDPO: s}, o).SDPO
 	}
 	if total == 0 { // nothing counts: exactly 0
 		clear(grads.Student)

@@ -89,7 +89,7 @@ func TestGradients(t *testing.T) {
 			Rejected: make([]float32, 12*vocab),
 			Student:  make([]float32, 4*vocab),
 		}
-		if _, err := Composite(b, o, Step{}, &g); err != nil {
+		if _, err := composite(b, o, Step{}, &g); err != nil {
 			t.Fatal(err)
 		}
 		for name, c := range map[string]struct{ x, g []float32 }{
@@ -103,7 +103,7 @@ func TestGradients(t *testing.T) {
 					was := c.x[i]
 					defer func() { c.x[i] = was }()
 					c.x[i] += d
-					m, err := Composite(b, o, Step{}, nil)
+					m, err := composite(b, o, Step{}, nil)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -132,7 +132,7 @@ func TestAccumulation(t *testing.T) {
 	b, o := example(), options()
 	for _, red := range []kernels.PolicyReduction{kernels.PerToken, kernels.PerSequence, kernels.PerConstant} {
 		o.GRPO.Reduction = red
-		whole, err := Composite(b, o, Step{}, nil)
+		whole, err := composite(b, o, Step{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,11 +168,11 @@ func TestAccumulation(t *testing.T) {
 		}
 		var step Step
 		for _, p := range parts {
-			step = step.Add(StepOf(p, o))
+			step = step.Add(stepOf(p, o))
 		}
 		sum := 0.0
 		for _, p := range parts {
-			m, err := Composite(p, o, step, nil)
+			m, err := composite(p, o, step, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -234,7 +234,7 @@ func TestStepZero(t *testing.T) {
 	}
 	b.SDPO.Teacher = b.SDPO.Student
 	g := Gradients{Student: make([]float32, 4*vocab)}
-	m, err := Composite(b, o, Step{}, &g)
+	m, err := composite(b, o, Step{}, &g)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func TestNothingActive(t *testing.T) {
 	b.DPO = &DPO{Chosen: Tokens{T: 4}, Rejected: Tokens{T: 4}, RefChosen: []float32{}, RefRejected: []float32{}}
 	g := Gradients{GRPO: make([]float32, 15*vocab), Student: make([]float32, 4*vocab)}
 	g.GRPO[3], g.Student[3] = 7, 7
-	m, err := Composite(b, o, Step{}, &g)
+	m, err := composite(b, o, Step{}, &g)
 	if err != nil || m.Loss != 0 {
 		t.Fatalf("loss %g, %v", m.Loss, err)
 	}
@@ -294,7 +294,7 @@ func TestRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := example()
 			c.spoil(&b)
-			if _, err := Composite(b, options(), Step{}, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := composite(b, options(), Step{}, nil); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %v", name, err)
 			}
 		})

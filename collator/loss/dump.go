@@ -235,7 +235,7 @@ func sparse(
 func Evaluate(dumps []*Dump, o Options, gradients bool) (Metrics, []*Gradients, error) {
 	var step Step
 	for _, d := range dumps {
-		step = step.Add(StepOf(d.Batch, o))
+		step = step.Add(stepOf(d.Batch, o))
 	}
 	var total Metrics
 	var all []*Gradients
@@ -245,7 +245,7 @@ func Evaluate(dumps []*Dump, o Options, gradients bool) (Metrics, []*Gradients, 
 			g = d.gradients()
 			all = append(all, g)
 		}
-		m, err := Composite(d.Batch, o, step, g)
+		m, err := composite(d.Batch, o, step, g)
 		if err != nil {
 			return Metrics{}, nil, fmt.Errorf("batch %d: %w", i+1, err)
 		}

@@ -168,7 +168,7 @@ func TestWithoutOldLogprobs(t *testing.T) {
 	b, o := example(), options()
 	b.DPO, b.SDPO, b.GRPO.OldLogprobs, o.GRPO.KL = nil, nil, nil, 0
 	grads := &Gradients{GRPO: make([]float32, 3*5*vocab)}
-	m, err := Composite(b, o, Step{}, grads)
+	m, err := composite(b, o, Step{}, grads)
 	if err != nil || m.Ratio != 1 || !slices.ContainsFunc(grads.GRPO, func(x float32) bool { return x != 0 }) {
 		t.Errorf("%v %+v", err, m)
 	}

@@ -248,7 +248,7 @@ func (c *Client) ScoreAll(ctx context.Context, all []Sequence) ([]Result, error)
 			case errors.As(err, &answer):
 				results[i].Reason = TeacherBadAnswer
 			default:
-				results[i].Reason = TeacherUnavailable
+				results[i].Reason = teacherUnavailable
 			}
 			return nil
 		})

@@ -70,7 +70,7 @@ func TestSGLangBatchesAndTRLNesting(t *testing.T) {
 		return true
 	}
 	got, err := s.client(t, func(o *Options) { o.Protocol = "sglang" }).Score(t.Context(), Sequence{IDs: []int32{0, 2}})
-	if err != nil || got.Top[0][3].LogProb != Floor || got.Token[0] != -3 {
+	if err != nil || got.Top[0][3].LogProb != floor || got.Token[0] != -3 {
 		t.Errorf("%+v %v", got, err)
 	}
 	s.before, s.spoil = nil, func(_ []int32, a map[string]any) {
@@ -243,8 +243,8 @@ func TestRetries(t *testing.T) {
 	}{
 		"busy, then not":        {429, 2, "", 3},
 		"broken, then not":      {503, 4, "", 5},
-		"broken for good":       {500, 99, TeacherUnavailable, 5},
-		"too long for it":       {400, 99, TeacherUnavailable, 1},
+		"broken for good":       {500, 99, teacherUnavailable, 5},
+		"too long for it":       {400, 99, teacherUnavailable, 1},
 		"connection is dropped": {0, 2, "", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -283,7 +283,7 @@ func TestSlowServers(t *testing.T) {
 	}
 	c := s.client(t, func(o *Options) { o.Timeout, o.Tries = 30*time.Millisecond, 2 })
 	res, err := c.ScoreAll(t.Context(), []Sequence{sequence})
-	if err != nil || res[0].Reason != TeacherUnavailable || s.calls.Load() != 2 {
+	if err != nil || res[0].Reason != teacherUnavailable || s.calls.Load() != 2 {
 		t.Errorf("%v %+v", err, res)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -95,7 +95,7 @@ func logProb(m *kernels.Matrix, row int, target int64, lse float64) float64 {
 	default:
 		x = float64(tensors.Float16Value(m.U16[at]))
 	}
-	return max(Floor, min(0, x-lse))
+	return max(floor, min(0, x-lse))
 }
 
 // fromDump computes divergences from dumped logits, student_logits and teacher_logits [P, V].

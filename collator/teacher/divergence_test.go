@@ -70,7 +70,7 @@ func TestOddRows(t *testing.T) {
 					t.Errorf("%g is outside [%g, %g]", want, lower, upper)
 				}
 				for i, got := range []float64{d.Student[0], d.Teacher[0]} {
-					want := max(Floor, sides[i][0]-logSumExp(sides[i]))
+					want := max(floor, sides[i][0]-logSumExp(sides[i]))
 					if math.Abs(got-want) > 1e-5 {
 						t.Errorf("side %d: log-prob of the target %g, want %g", i, got, want)
 					}

@@ -15,8 +15,8 @@ type Direction int
 
 // The directions.
 const (
-	Lower  Direction = -1 // failed_turn: the failed turn becomes less likely
-	Higher Direction = +1 // next_turn: the next turn becomes more likely
+	lower  Direction = -1 // failed_turn: the failed turn becomes less likely
+	higher Direction = +1 // next_turn: the next turn becomes more likely
 )
 
 // Probed is a site whose hint is measured: its student row, and the same row with the hint, or a neutral one, spliced
@@ -68,7 +68,7 @@ func (e Effect) Judge(d Direction, least float64) ledger.Reason {
 	case net >= least && net > 0:
 		return ""
 	case net <= -least && net < 0:
-		return HintWrongWay
+		return hintWrongWay
 	default:
 		return HintNoEffect
 	}
@@ -228,7 +228,7 @@ func (m *Measure) judge(o *Outcome, rep *Measured) (reason ledger.Reason, detail
 	case e.Upper < m.LeastJSD:
 		rep.Below++
 		if o.Reason == "" {
-			return SiteBelowJSD, fmt.Sprintf("its mean divergence is at most %.3g nats; min_jsd is %.3g", e.Upper,
+			return siteBelowJSD, fmt.Sprintf("its mean divergence is at most %.3g nats; min_jsd is %.3g", e.Upper,
 				m.LeastJSD)
 		}
 	default:

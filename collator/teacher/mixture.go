@@ -180,4 +180,4 @@ func (m *Mixture) position(each []*Scores, p int, token int32) (top []Entry, own
 	return top, clamped(math.Log(stands))
 }
 
-func clamped(lp float64) float32 { return float32(max(Floor, min(0, lp))) }
+func clamped(lp float64) float32 { return float32(max(floor, min(0, lp))) }

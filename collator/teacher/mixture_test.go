@@ -187,7 +187,7 @@ func TestTokenOnly(t *testing.T) {
 		}
 		c := s.client(t, func(o *Options) { o.Protocol, o.Vocabulary.Assume = protocol, true })
 		q := sequence
-		q.K = TokenOnly
+		q.K = tokenOnly
 		scores, err := c.Score(t.Context(), q)
 		if err != nil {
 			t.Errorf("%s: %v", protocol, err)

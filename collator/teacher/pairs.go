@@ -10,8 +10,8 @@ import (
 
 // Names of the columns this package adds to an sdpo batch.
 const (
-	TopIDs      = "pair_teacher_topk_ids"
-	TopLogProbs = "pair_teacher_topk_logprobs"
+	topIDs      = "pair_teacher_topk_ids"
+	topLogProbs = "pair_teacher_topk_logprobs"
 )
 
 // Missing is the id of a missing entry; its log-prob is -inf.
@@ -187,5 +187,5 @@ func (p *Pairs) Columns(scores []*Scores, k int) []tensors.Tensor {
 			}
 		}
 	}
-	return []tensors.Tensor{tensors.Of(TopIDs, ids, p.Len(), k), tensors.Of(TopLogProbs, lps, p.Len(), k)}
+	return []tensors.Tensor{tensors.Of(topIDs, ids, p.Len(), k), tensors.Of(topLogProbs, lps, p.Len(), k)}
 }

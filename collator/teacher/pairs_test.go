@@ -103,8 +103,8 @@ func opened(t *testing.T, all []tensors.Tensor) *open {
 // wantColumns checks that entry j of pair i is the toy model's j-th best after the teacher's prefix, or is missing.
 func wantColumns(t *testing.T, all []tensors.Tensor, k int, missing func(pair int) bool) {
 	t.Helper()
-	ids, _ := tensors.Items[int64](find(t, all, TopIDs))
-	lps, _ := tensors.Items[float32](find(t, all, TopLogProbs))
+	ids, _ := tensors.Items[int64](find(t, all, topIDs))
+	lps, _ := tensors.Items[float32](find(t, all, topLogProbs))
 	p, err := ReadPairs(all)
 	if err != nil {
 		t.Fatal(err)
@@ -254,10 +254,10 @@ func TestEffects(t *testing.T) {
 	}
 	if got := sites[0]; !slices.Equal(got.Student, studentRow[:4]) || !slices.Equal(got.Teacher, hinted0) ||
 		!slices.Equal(got.Control, []int32{1, 2, 10, 11, 3, 4}) ||
-		got.Direction != Lower {
+		got.Direction != lower {
 		t.Errorf("%+v", got)
 	}
-	if got := sites[1]; !slices.Equal(got.Teacher, hinted1) || got.Control != nil || got.Direction != Higher ||
+	if got := sites[1]; !slices.Equal(got.Teacher, hinted1) || got.Control != nil || got.Direction != higher ||
 		!slices.Equal(got.Targets, []int{5, 6}) {
 		t.Errorf("%+v", got)
 	}
@@ -285,21 +285,21 @@ func TestEffects(t *testing.T) {
 		d      Direction
 		reason ledger.Reason
 	}{
-		{Effect{Hint: -1}, Lower, ""},
-		{Effect{Hint: -1}, Higher, HintWrongWay},
-		{Effect{Hint: 1}, Higher, ""},
-		{Effect{Hint: 1}, Lower, HintWrongWay},
-		{Effect{Hint: -1, Control: -0.95}, Lower, HintNoEffect},
-		{Effect{Hint: 0.05}, Lower, HintNoEffect},
-		{Effect{}, Lower, HintNoEffect},
-		{Effect{Hint: 0.5, Control: 1}, Lower, ""},
-		{Effect{Hint: math.NaN()}, Lower, HintNoEffect},
+		{Effect{Hint: -1}, lower, ""},
+		{Effect{Hint: -1}, higher, hintWrongWay},
+		{Effect{Hint: 1}, higher, ""},
+		{Effect{Hint: 1}, lower, hintWrongWay},
+		{Effect{Hint: -1, Control: -0.95}, lower, HintNoEffect},
+		{Effect{Hint: 0.05}, lower, HintNoEffect},
+		{Effect{}, lower, HintNoEffect},
+		{Effect{Hint: 0.5, Control: 1}, lower, ""},
+		{Effect{Hint: math.NaN()}, lower, HintNoEffect},
 	} {
 		if got := c.e.Judge(c.d, 0.1); got != c.reason {
 			t.Errorf("%+v %d: got %q, want %q", c.e, c.d, got, c.reason)
 		}
 	}
-	if (Effect{}).Judge(Lower, 0) != HintNoEffect {
+	if (Effect{}).Judge(lower, 0) != HintNoEffect {
 		t.Error("a hint without any effect passed with a minimum of 0")
 	}
 	s := newServer(t)
@@ -532,7 +532,7 @@ func TestWeigh(t *testing.T) {
 	)
 	for range 2 { // the second time from the weights the batch was made with
 		rep, err := work.Run(t.Context(), dir)
-		if err != nil || rep.Sites != 2 || rep.Kept() != 1 || rep.Dropped[SiteBelowJSD] != 1 {
+		if err != nil || rep.Sites != 2 || rep.Kept() != 1 || rep.Dropped[siteBelowJSD] != 1 {
 			t.Fatalf("%+v %v", rep, err)
 		}
 		all, _, err := readFile(filepath.Join(dir, "a.safetensors"))
@@ -540,7 +540,7 @@ func TestWeigh(t *testing.T) {
 			t.Fatal(err)
 		}
 		now, _ := tensors.Items[float32](find(t, all, "pair_weight"))
-		base, _ := tensors.Items[float32](find(t, all, BaseWeight))
+		base, _ := tensors.Items[float32](find(t, all, baseWeight))
 		if now[0] != 0 || now[1] != 2 || now[2] != 0 || base[0] != 1 || base[3] != 1.5 {
 			t.Errorf("weights %v of %v", now, base)
 		}

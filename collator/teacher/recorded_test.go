@@ -36,7 +36,7 @@ func TestRecordedAnswers(t *testing.T) {
 	}
 	ids := []int32{785, 3974, 13876, 38835}
 	ask := []any{785.0, 3974.0, 13876.0, 38835.0}
-	never := Entry{3974, Floor}
+	never := Entry{3974, floor}
 	for _, c := range []struct {
 		name  string
 		asks  map[string]any // of the request

@@ -124,7 +124,7 @@ func wanted(s *batch.Scored) (k int, excused bool) {
 	case *s.TeacherTopK < 0:
 		return 0, true
 	case *s.TeacherTopK == 0:
-		return TokenOnly, false
+		return tokenOnly, false
 	}
 	return *s.TeacherTopK, false
 }

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Floor replaces a log-prob of -inf, as in vLLM.
-const Floor = -9999
+// floor replaces a log-prob of -inf, as in vLLM.
+const floor = -9999
 
 // maxAboveOne is how far a log-prob may exceed 0 through rounding.
 const maxAboveOne = 1e-3
@@ -23,11 +23,11 @@ type Entry struct {
 type Sequence struct {
 	IDs  []int32
 	From int // the first position whose prediction is needed, 0 <= From < len(IDs)-1
-	K    int // log-probs per position. 0 means as in the teacher's options; TokenOnly: only the actual token's
+	K    int // log-probs per position. 0 means as in the teacher's options; tokenOnly: only the actual token's
 }
 
-// TokenOnly asks for the log-prob of the actual token at each position, and for no others.
-const TokenOnly = -1
+// tokenOnly asks for the log-prob of the actual token at each position, and for no others.
+const tokenOnly = -1
 
 // entries returns how many of the most probable tokens to ask for, given k in the options.
 func (s *Sequence) entries(k int) int {
@@ -94,7 +94,7 @@ func normalise(s Sequence, k, vocab int, positions []raw) (*Scores, error) {
 		if token > maxAboveOne {
 			return nil, bad("position %d: the token's log-prob is %g", p, token)
 		}
-		out.Token[p] = float32(max(Floor, min(0, token)))
+		out.Token[p] = float32(max(floor, min(0, token)))
 		if math.IsNaN(token) {
 			out.Token[p] = float32(math.NaN())
 		}
@@ -118,7 +118,7 @@ func support(entries []Entry, vocab int) ([]Entry, error) {
 		case lp > maxAboveOne:
 			return nil, fmt.Errorf("invalid log-prob of token %d: got %g, expected 0 or below", out[i].ID, lp)
 		}
-		out[i].LogProb = max(Floor, min(0, out[i].LogProb))
+		out[i].LogProb = max(floor, min(0, out[i].LogProb))
 	}
 	slices.SortFunc(out,
 		func(a, b Entry) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(b.LogProb, a.LogProb)) })

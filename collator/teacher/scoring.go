@@ -185,7 +185,7 @@ func (w *scoring) lose(site int64, err error) {
 	for _, i := range w.bySite[site] {
 		w.d.Token[i] = math.NaN()
 	}
-	reason := TeacherUnavailable
+	reason := teacherUnavailable
 	var answer *badAnswer
 	if errors.As(err, &answer) {
 		reason = TeacherBadAnswer

@@ -356,7 +356,7 @@ func TestScoringDrops(t *testing.T) {
 	jsd, change := wantJSD(p)
 	means := []float64{(jsd[0] + jsd[1]) / 2, (jsd[2]*0.5 + jsd[3]*1.5) / 2}
 	wrong := 0
-	for site, to := range []Direction{Lower, Higher} {
+	for site, to := range []Direction{lower, higher} {
 		if float64(to)*(change[2*site]+change[2*site+1]) < 0 {
 			wrong++
 		}
@@ -370,7 +370,7 @@ func TestScoringDrops(t *testing.T) {
 		dir, _ := scoringFolder(t, "")
 		w := weighing(t, "", func(_ *scorer.Options, w *Weighing) { w.Least, w.WrongWay = c.least, c.wrongWay })
 		rep, err := (&Work{Weighing: w}).Run(t.Context(), dir)
-		if err != nil || rep.Dropped[SiteBelowJSD] != c.below || rep.Dropped[HintWrongWay] != c.wrong ||
+		if err != nil || rep.Dropped[siteBelowJSD] != c.below || rep.Dropped[hintWrongWay] != c.wrong ||
 			rep.Kept() != 2-c.below-c.wrong {
 			t.Errorf("%+v: %+v, %v (means %v, changes %v)", c, rep, err, means, change)
 		}
@@ -399,7 +399,7 @@ func TestScoringFailures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			reason := TeacherUnavailable
+			reason := teacherUnavailable
 			if mode == "nan" {
 				reason = TeacherBadAnswer
 			}
@@ -510,7 +510,7 @@ func TestWrongWay(t *testing.T) {
 			if drop {
 				dropped = want
 			}
-			if rep.Weighed.WrongWay != want || rep.Dropped[HintWrongWay] != dropped {
+			if rep.Weighed.WrongWay != want || rep.Dropped[hintWrongWay] != dropped {
 				t.Errorf("%s, %v: %d go the wrong way, %v dropped; want %d of changes %v", target, drop, rep.Weighed.WrongWay,
 					rep.Dropped, want, change)
 			}

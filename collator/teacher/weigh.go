@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// BaseWeight is the column with a batch's original pair weights, once Work has set others.
-const BaseWeight = batch.BaseWeight
+// baseWeight is the column with a batch's original pair weights, once Work has set others.
+const baseWeight = batch.BaseWeight
 
 // Weighing says where the full logits at the pair positions come from, and how they are used.
 type Weighing struct {
@@ -80,14 +80,14 @@ func (w *weigher) batch(ctx context.Context, b *open) error {
 		}
 		if !(s.Mean >= w.Least) {
 			w.rep.Below++
-			b.lose(s.Site, SiteBelowJSD,
+			b.lose(s.Site, siteBelowJSD,
 				fmt.Sprintf("its mean divergence is %.3g nats; min_jsd is %.3g", s.Mean, w.Least))
 		}
 		if to := directions[s.Site]; float64(to)*s.Change < 0 {
 			w.rep.WrongWay++
 			if w.WrongWay {
 				detail := fmt.Sprintf("the hint changes the target by %+.4f nats per token", s.Change)
-				b.lose(s.Site, HintWrongWay, detail)
+				b.lose(s.Site, hintWrongWay, detail)
 			}
 		}
 	}
@@ -133,14 +133,14 @@ func (b *open) directions() map[int64]Direction {
 
 func direction(s *batch.RowSite) Direction {
 	if s.Target == "next_turn" {
-		return Higher
+		return higher
 	}
-	return Lower
+	return lower
 }
 
 // basePairs reads the pair table with the batch's original weights.
 func basePairs(all []tensors.Tensor) (*Pairs, error) {
-	if i := slices.IndexFunc(all, func(t tensors.Tensor) bool { return t.Name == BaseWeight }); i >= 0 {
+	if i := slices.IndexFunc(all, func(t tensors.Tensor) bool { return t.Name == baseWeight }); i >= 0 {
 		base := all[i]
 		base.Name = "pair_weight"
 		all = replace(all, base)

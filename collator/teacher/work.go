@@ -213,8 +213,8 @@ func (b *open) tensors() []tensors.Tensor {
 		b.all = replace(b.all, b.jsd.column())
 	}
 	if slices.Equal(w, b.pairs.Weight) {
-		kept := slices.DeleteFunc(slices.Clone(b.all), func(t tensors.Tensor) bool { return t.Name == BaseWeight })
+		kept := slices.DeleteFunc(slices.Clone(b.all), func(t tensors.Tensor) bool { return t.Name == baseWeight })
 		return replace(kept, tensors.Of("pair_weight", w, n))
 	}
-	return replace(b.all, tensors.Of("pair_weight", w, n), tensors.Of(BaseWeight, b.pairs.Weight, n))
+	return replace(b.all, tensors.Of("pair_weight", w, n), tensors.Of(baseWeight, b.pairs.Weight, n))
 }

@@ -240,7 +240,7 @@ type Example struct {
 	Agent    string
 	Calls    int64 // in all
 	Trained  int64
-	SetAside []SetAside // calls that aren't trained
+	SetAside []setAside // calls that aren't trained
 	Answers  []Answer   // of calls that are
 }
 
@@ -253,8 +253,8 @@ type Answer struct {
 	Gaps         ttc.Gaps // why it is not higher
 }
 
-// SetAside is a call that is not trained.
-type SetAside struct {
+// setAside is a call that is not trained.
+type setAside struct {
 	Why    Reason
 	ID     string
 	File   string
@@ -272,11 +272,11 @@ const (
 	Ambiguous               // several answers to the same messages, and no call continues from any of them
 )
 
-// Owner reports whether an answer is trained here. It is called once per answer, in order; if nil, every answer is.
-type Owner func(id string, answer xxh3.Uint128) bool
+// owner reports whether an answer is trained here. It is called once per answer, in order; if nil, every answer is.
+type owner func(id string, answer xxh3.Uint128) bool
 
 // Examples makes the examples, in the order of their first calls. No calls can be added afterwards.
-func (s *Session) Examples(own Owner) []*Example {
+func (s *Session) Examples(own owner) []*Example {
 	type part struct {
 		thread
 		*graph
@@ -350,7 +350,7 @@ func compareCalls(a, b call) int {
 }
 
 // example makes the example of a thread. given is the result of s.given.
-func (s *Session) example(g *graph, given []*graph, own Owner) *Example {
+func (s *Session) example(g *graph, given []*graph, own owner) *Example {
 	ex := &Example{Calls: int64(len(g.calls))}
 	first := &g.calls[0]
 	ex.Tools, ex.Policy, ex.File, ex.Offset = g.tools, first.Model, first.File, first.Offset
@@ -385,7 +385,7 @@ func (s *Session) example(g *graph, given []*graph, own Owner) *Example {
 }
 
 // settle decides which calls are trained.
-func (s *Session) settle(g *graph, given []*graph, own Owner, ex *Example) []bool {
+func (s *Session) settle(g *graph, given []*graph, own owner, ex *Example) []bool {
 	trained := make([]bool, len(g.calls))
 	type siblings struct{ all, continued int }
 	answers := map[int32]siblings{} // by the node they answer
@@ -434,7 +434,7 @@ func (s *Session) isContinued(g *graph, at int32, given []*graph) bool {
 }
 
 func (ex *Example) setAside(why Reason, c *call) {
-	ex.SetAside = append(ex.SetAside, SetAside{Why: why, ID: c.ID, File: c.File, Offset: c.Offset})
+	ex.SetAside = append(ex.SetAside, setAside{Why: why, ID: c.ID, File: c.File, Offset: c.Offset})
 }
 
 // number appends the nodes of a walk that are missing from the example's graph.

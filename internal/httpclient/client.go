@@ -22,8 +22,8 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// MaxAnswer is the default limit on the bytes of an answer.
-const MaxAnswer = 8 << 20
+// maxAnswer is the default limit on the bytes of an answer.
+const maxAnswer = 8 << 20
 
 // Options are the settings of a client.
 type Options struct {
@@ -35,11 +35,11 @@ type Options struct {
 	Timeout     time.Duration
 	Backoff     time.Duration // before the second try; doubles, with jitter; 0 means half a second
 	MaxPause    time.Duration // longest pause between two tries, even if the service asks for more; 0 means a minute
-	MaxAnswer   int64         // bytes of an answer after decompression; 0: MaxAnswer
+	MaxAnswer   int64         // bytes of an answer after decompression; 0: maxAnswer
 	Connections int           // idle connections kept for later requests; 0 means two
 	Secrets     []string      // never shown in an error, even if the service repeats them; nor are Token and Base's
 
-	// Large is how many answers may be large, above an eighth of MaxAnswer, at the same time; others wait, with their
+	// Large is how many answers may be large, above an eighth of maxAnswer, at the same time; others wait, with their
 	// clocks stopped. A Reply counts until it is closed. 0 means no limit.
 	Large int
 }
@@ -74,7 +74,7 @@ func New(o Options) (*Client, error) {
 	}
 	o.ConnectTimeout, o.Timeout = cmp.Or(o.ConnectTimeout, 10*time.Second), cmp.Or(o.Timeout, time.Minute)
 	o.Backoff, o.MaxPause = cmp.Or(o.Backoff, 500*time.Millisecond), cmp.Or(o.MaxPause, time.Minute)
-	o.MaxAnswer, o.Connections = cmp.Or(o.MaxAnswer, MaxAnswer), cmp.Or(o.Connections, 2)
+	o.MaxAnswer, o.Connections = cmp.Or(o.MaxAnswer, maxAnswer), cmp.Or(o.Connections, 2)
 	c := &Client{
 		o:       o,
 		base:    strings.TrimRight(o.Base, "/"),

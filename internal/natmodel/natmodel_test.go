@@ -158,7 +158,7 @@ func TestParseStepNamesTheField(t *testing.T) {
 				t.Fatal("nothing replaced:", c.old)
 			}
 			_, err := ParseStep(json.Raw(in))
-			var fe *FieldError
+			var fe *fieldError
 			if !errors.As(err, &fe) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: got %v, want %q", c.new, err, c.want)
 			}

@@ -19,16 +19,16 @@ type Step struct {
 	Fields json.Cursor // stands before Data
 }
 
-// FieldError says which field of a step NAT's model rejects, and why.
-type FieldError struct {
+// fieldError says which field of a step NAT's model rejects, and why.
+type fieldError struct {
 	Field string // "payload.event_type"
 	Msg   string
 }
 
-func (e *FieldError) Error() string { return e.Field + ": " + e.Msg }
+func (e *fieldError) Error() string { return e.Field + ": " + e.Msg }
 
 func refuse(field, format string, args ...any) error {
-	return &FieldError{field, fmt.Sprintf(format, args...)}
+	return &fieldError{field, fmt.Sprintf(format, args...)}
 }
 
 // eventTypes maps NAT's event types to their own text and whether they are END events.
@@ -46,7 +46,7 @@ var eventTypes = map[string]struct {
 	"SPAN_START": {"SPAN_START", false}, "SPAN_CHUNK": {"SPAN_CHUNK", false}, "SPAN_END": {"SPAN_END", true},
 }
 
-// ParseStep checks a step as NAT's IntermediateStep model does; its error is a *FieldError. The last of duplicate keys
+// ParseStep checks a step as NAT's IntermediateStep model does; its error is a *fieldError. The last of duplicate keys
 // counts, as in Python.
 func ParseStep(raw json.Raw) (Step, error) {
 	c := raw.Cursor()

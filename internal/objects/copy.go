@@ -117,7 +117,7 @@ func (s *Storage) copyTo(ctx context.Context, path, from string, is Info) (strin
 	}
 	defer in.Close()
 	if !in.same(is) {
-		return "", &Error{Path: from, What: "it changed while it was copied", Err: ErrChanged, final: true}
+		return "", &Error{Path: from, What: "it changed while it was copied", Err: errChanged, final: true}
 	}
 	out, err := durable.Create(path)
 	if err != nil {

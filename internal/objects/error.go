@@ -24,7 +24,7 @@ type Error struct {
 	Path string
 	What string
 	Help string
-	Err  error // fs.ErrNotExist, fs.ErrPermission, fs.ErrExist, ErrChanged, a context's; else nil
+	Err  error // fs.ErrNotExist, fs.ErrPermission, fs.ErrExist, errChanged, a context's; else nil
 
 	final bool   // retrying is pointless
 	pause string // in seconds, as requested by the service
@@ -40,8 +40,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// ErrChanged is the cause of an error about an object that has changed since it was opened.
-var ErrChanged = errors.New("the object changed")
+// errChanged is the cause of an error about an object that has changed since it was opened.
+var errChanged = errors.New("the object changed")
 
 // statusError is an answer with an error status.
 type statusError struct {
@@ -94,7 +94,7 @@ func explain(ctx context.Context, p, doing string, err error, hidden *secret.Val
 	case s == http.StatusUnauthorized || s == http.StatusForbidden:
 		e.Err, e.Help, e.final = fs.ErrPermission, "Check the credentials in the environment, and what they allow", true
 	case s == http.StatusPreconditionFailed:
-		e.Err, e.final = ErrChanged, true
+		e.Err, e.final = errChanged, true
 	case s == http.StatusMovedPermanently || s == http.StatusTemporaryRedirect:
 		e.Help, e.final = "Check AWS_REGION and AWS_ENDPOINT_URL: the bucket is elsewhere", true
 	default:

@@ -136,7 +136,7 @@ func (f *File) explain(err error) *Error {
 	switch {
 	case errors.Is(err, errNoRanges):
 		e.final = true
-	case errors.Is(e.Err, ErrChanged):
+	case errors.Is(e.Err, errChanged):
 		e.What = fmt.Sprintf("it changed while it was read: it is no longer the object of %d bytes that was opened",
 			f.Size)
 		e.Help = "Start again, and don't overwrite what is being read"

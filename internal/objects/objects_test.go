@@ -188,10 +188,10 @@ func TestChangedObjectIsRefused(t *testing.T) {
 			other := append(bytes.Clone(data[:size-1]), 'x')
 			server.Put(t, "a", other)
 			_, err = io.ReadAll(f)
-			if !errors.Is(err, ErrChanged) || !strings.Contains(err.Error(), "changed while it was read") {
+			if !errors.Is(err, errChanged) || !strings.Contains(err.Error(), "changed while it was read") {
 				t.Errorf("reading on: %v", err)
 			}
-			if _, err := f.ReadAt(make([]byte, 1), 5); !errors.Is(err, ErrChanged) {
+			if _, err := f.ReadAt(make([]byte, 1), 5); !errors.Is(err, errChanged) {
 				t.Errorf("reading at an offset: %v", err)
 			}
 			f.Close()

@@ -114,7 +114,7 @@ func (s *Storage) Create(ctx context.Context, path string, data []byte) error {
 		return err
 	}
 	err = s.try(ctx, path, "writing it", func(ctx context.Context) error { return to.put(ctx, at, data, true) })
-	if !errors.Is(err, ErrChanged) {
+	if !errors.Is(err, errChanged) {
 		return err
 	}
 	there, err := s.ReadAll(ctx, path, maxPut)
@@ -155,7 +155,7 @@ func (s *Storage) CanCreate(ctx context.Context, path string) error {
 	})
 	var e *Error
 	switch {
-	case errors.Is(err, ErrChanged):
+	case errors.Is(err, errChanged):
 		err = rerr
 	case err == nil || errors.As(err, &e) && e.final && ctx.Err() == nil && !errors.Is(err, fs.ErrPermission):
 		err = &Error{

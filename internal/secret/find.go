@@ -118,7 +118,7 @@ func (x *index) windows(s string) (list []searched) {
 
 // Find returns what looks like a secret, in no particular order. The places may overlap.
 func Find(s string) (out []Place) {
-	for _, span := range PrivateKeys(s) {
+	for _, span := range privateKeys(s) {
 		out = append(out, Place{span[0], span[1], "private_key"})
 	}
 	x := indexed()

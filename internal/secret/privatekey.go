@@ -23,9 +23,9 @@ const (
 	leastLastLine = 4
 )
 
-// PrivateKeys returns the byte ranges [from, to) of private keys in PEM, in order and disjoint: complete ones, and keys
+// privateKeys returns the byte ranges [from, to) of private keys in PEM, in order and disjoint: complete ones, and keys
 // cut off after the first line or before the last. A line that merely mentions such a key isn't one.
-func PrivateKeys(s string) [][2]int {
+func privateKeys(s string) [][2]int {
 	var out [][2]int
 	if strings.Contains(s, "PRIVATE KEY") {
 		for _, m := range keyBegin().FindAllStringIndex(s, -1) {

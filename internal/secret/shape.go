@@ -152,8 +152,8 @@ func Shape(s string) string {
 	return b.String()
 }
 
-// Looks reports whether a text contains something that looks like a secret.
-func Looks(s string) bool { return Spans(s) != nil }
+// looks reports whether a text contains something that looks like a secret.
+func looks(s string) bool { return Spans(s) != nil }
 
 // Spans returns the byte ranges [from, to) of what looks like a secret, in order and disjoint.
 func Spans(s string) [][2]int { return merge(found(s)) }
@@ -357,7 +357,7 @@ var listed = compiled(`(?i)["'\s\[,]--?(?:[\w-]*[_-])?` + flagWords + `["']?\s*,
 // Setting reports whether the value of a setting, in a hand-written file, contains a secret. It goes further than
 // Looks: in such a place the value of a flag named like a secret is one, however plain it looks.
 func Setting(text string) bool {
-	if Looks(text) {
+	if looks(text) {
 		return true
 	}
 	if !hinted(strings.ToLower(text), settingHints) {

@@ -20,12 +20,12 @@ import (
 // Limits on a file. The reference implementation accepts headers of 100 MB, whose names and shapes take many times that
 // in memory; a batch has a few dozen tensors.
 const (
-	MaxHeaderBytes = 16 << 20
-	MaxTensors     = 100_000
-	MaxDims        = 16
-	// MaxReadBytes bounds what Read takes from one tensor and ReadAll from a file, unless File.Limit says otherwise: a
+	maxHeaderBytes = 16 << 20
+	maxTensors     = 100_000
+	maxDims        = 16
+	// maxReadBytes bounds what Read takes from one tensor and ReadAll from a file, unless File.Limit says otherwise: a
 	// sparse file can claim any size.
-	MaxReadBytes = 8 << 30
+	maxReadBytes = 8 << 30
 )
 
 // Tensor is a named array: row-major, little-endian items.
@@ -130,7 +130,7 @@ func layout(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 		switch {
 		case t.DType.Size() == 0:
 			return nil, fmt.Errorf("tensor %q: unknown item type %q", t.Name, t.DType)
-		case !ok || n*t.DType.Size() != len(t.Data) || len(t.Shape) > MaxDims:
+		case !ok || n*t.DType.Size() != len(t.Data) || len(t.Shape) > maxDims:
 			return nil,
 				fmt.Errorf("tensor %q: %d bytes of %s don't fill shape %v", t.Name, len(t.Data), t.DType, t.Shape)
 		case t.Name == "__metadata__" || !utf8.ValidString(t.Name):
@@ -173,8 +173,8 @@ func layout(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 	for b.Len()%8 != 0 {
 		b.WriteByte(' ')
 	}
-	if b.Len()-8 > MaxHeaderBytes || len(entries) > MaxTensors {
-		return nil, fmt.Errorf("a header of %d bytes for %d tensors, the limits are %d and %d", b.Len()-8, len(entries), MaxHeaderBytes, MaxTensors)
+	if b.Len()-8 > maxHeaderBytes || len(entries) > maxTensors {
+		return nil, fmt.Errorf("a header of %d bytes for %d tensors, the limits are %d and %d", b.Len()-8, len(entries), maxHeaderBytes, maxTensors)
 	}
 	binary.LittleEndian.PutUint64(b.Bytes(), uint64(b.Len()-8))
 	return b.Bytes(), nil
@@ -191,7 +191,7 @@ func marshal(v any) ([]byte, error) {
 // File is an open safetensors file. Reads are independent of each other.
 type File struct {
 	Header
-	Limit int64 // bytes that Read may take from one tensor, and ReadAll in total; 0: MaxReadBytes
+	Limit int64 // bytes that Read may take from one tensor, and ReadAll in total; 0: maxReadBytes
 	r     io.ReaderAt
 	data  int64 // where the data begins
 	close func() error
@@ -207,7 +207,7 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 		return nil, fmt.Errorf("reading the header's length: %w", err)
 	}
 	length := binary.LittleEndian.Uint64(prefix[:])
-	if length > MaxHeaderBytes || int64(length) > size-8 {
+	if length > maxHeaderBytes || int64(length) > size-8 {
 		return nil, fmt.Errorf("not a safetensors file: a header of %d bytes in a file of %d", length, size)
 	}
 	raw := make([]byte, length)
@@ -270,8 +270,8 @@ func parseHeader(raw []byte, data int64) (*Header, error) {
 			return nil, fmt.Errorf("%v is given twice", key)
 		}
 		seen[name] = true
-		if len(seen) > MaxTensors {
-			return nil, fmt.Errorf("more than %d tensors", MaxTensors)
+		if len(seen) > maxTensors {
+			return nil, fmt.Errorf("more than %d tensors", maxTensors)
 		}
 		if name == "__metadata__" {
 			if err := dec.Decode(&h.Metadata); err != nil {
@@ -307,8 +307,8 @@ func parseInfo(dec *json.Decoder, name string) (Info, error) {
 	if size == 0 {
 		return Info{}, fmt.Errorf("unknown item type %q", entry.DType)
 	}
-	if entry.Shape == nil || len(entry.Shape) > MaxDims || len(entry.Offsets) != 2 {
-		return Info{}, fmt.Errorf("needs a shape of at most %d dimensions and two data_offsets", MaxDims)
+	if entry.Shape == nil || len(entry.Shape) > maxDims || len(entry.Offsets) != 2 {
+		return Info{}, fmt.Errorf("needs a shape of at most %d dimensions and two data_offsets", maxDims)
 	}
 	n, ok := volume(entry.Shape)
 	start, end := entry.Offsets[0], entry.Offsets[1]
@@ -369,7 +369,7 @@ func (f *File) Read(name string) (Tensor, error) {
 
 // limit refuses to read more bytes than allowed.
 func (f *File) limit(bytes int64, what string) error {
-	limit := cmp.Or(f.Limit, MaxReadBytes)
+	limit := cmp.Or(f.Limit, maxReadBytes)
 	if bytes > limit {
 		return fmt.Errorf("%s %d bytes; at most %d are read", what, bytes, limit)
 	}

@@ -110,7 +110,7 @@ func checkedCopy(path, copied, sum string) error {
 	case err != nil:
 		return err
 	case got != sum:
-		return &ChecksumError{Path: path, Want: sum, Got: got}
+		return &checksumError{Path: path, Want: sum, Got: got}
 	}
 	if got, err := fileSum(copied); err == nil && got == sum {
 		return nil
@@ -130,7 +130,7 @@ func checkedCopy(path, copied, sum string) error {
 		return fmt.Errorf("can't copy the plugin: %w", err)
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); got != sum {
-		return &ChecksumError{Path: path, Want: sum, Got: got}
+		return &checksumError{Path: path, Want: sum, Got: got}
 	}
 	if err := errors.Join(out.Chmod(0o500), out.CommitUnsynced()); err != nil {
 		return fmt.Errorf("can't copy the plugin: %w", err)
@@ -138,10 +138,10 @@ func checkedCopy(path, copied, sum string) error {
 	return nil
 }
 
-// ChecksumError says that a plugin's file is not the one that was locked.
-type ChecksumError struct{ Path, Want, Got string }
+// checksumError says that a plugin's file is not the one that was locked.
+type checksumError struct{ Path, Want, Got string }
 
-func (e *ChecksumError) Error() string {
+func (e *checksumError) Error() string {
 	return fmt.Sprintf("%s has sha256 %s, not %s: it was changed or replaced; if you trust it, `nat-go plugins lock` writes the new checksum into nat-go.lock; a sha256 in the configuration has to be corrected by hand", e.Path, e.Got, e.Want)
 }
 

@@ -4,5 +4,5 @@ import "github.com/nat-go/nat-go/ttc/ledger"
 
 // What became of a builder's process.
 const (
-	PoisonGroup ledger.Reason = "poison_group"
+	poisonGroup ledger.Reason = "poison_group"
 )

@@ -12,18 +12,18 @@ import (
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 )
 
-// StartError says why a plugin did not start. It is about the environment: the file, the machine, the plugin itself.
-type StartError struct {
+// startError says why a plugin did not start. It is about the environment: the file, the machine, the plugin itself.
+type startError struct {
 	Plugin string
 	Err    error
 	Tail   []string // the last lines printed by the process
 }
 
-func (e *StartError) Error() string {
+func (e *startError) Error() string {
 	return fmt.Sprintf("plugin %s did not start: %v%s", e.Plugin, e.Err, tail(e.Tail))
 }
 
-func (e *StartError) Unwrap() error { return e.Err }
+func (e *startError) Unwrap() error { return e.Err }
 
 // CrashError says that a plugin's process ended, was killed, or broke the protocol while it was working on groups.
 type CrashError struct {
@@ -39,18 +39,18 @@ func (e *CrashError) Error() string {
 
 func (e *CrashError) Unwrap() error { return e.Err }
 
-// CircuitError says that a plugin has failed too often in a row to continue.
-type CircuitError struct {
+// circuitError says that a plugin has failed too often in a row to continue.
+type circuitError struct {
 	Plugin   string
 	Failures int
 	Err      error // the last failure
 }
 
-func (e *CircuitError) Error() string {
+func (e *circuitError) Error() string {
 	return fmt.Sprintf("plugin %s failed %d times without finishing a group in between, so the run stops here; the last failure: %v", e.Plugin, e.Failures, e.Err)
 }
 
-func (e *CircuitError) Unwrap() error { return e.Err }
+func (e *circuitError) Unwrap() error { return e.Err }
 
 // BuilderError says that a builder failed on a group; its process is fine.
 type BuilderError struct {
@@ -74,13 +74,13 @@ func (e *PoisonError) Error() string {
 
 func (e *PoisonError) Unwrap() error { return e.Err }
 
-// TooLargeError says that a group exceeds the limit for one unit of work.
-type TooLargeError struct {
+// tooLargeError says that a group exceeds the limit for one unit of work.
+type tooLargeError struct {
 	Group       string
 	Size, Limit int
 }
 
-func (e *TooLargeError) Error() string {
+func (e *tooLargeError) Error() string {
 	return fmt.Sprintf("group %q has %d MiB; limits.group allows %d MiB", e.Group, e.Size>>20, e.Limit>>20)
 }
 

@@ -118,7 +118,7 @@ func runFault(t *testing.T, spec Spec, builder, config string, groups []*ttc.Gro
 func TestFaults(t *testing.T) {
 	pythontest.Long(t, "no plugin is disturbed")
 	const once, always = true, false
-	dropped := []ledger.Reason{PoisonGroup}
+	dropped := []ledger.Reason{poisonGroup}
 	failed := []ledger.Reason{builders.BuilderFailed}
 	for _, c := range []struct {
 		name  string
@@ -227,7 +227,7 @@ func checkFault(t *testing.T, got outcome, groups, pairs int, drops []ledger.Rea
 	if got.err != nil {
 		t.Fatalf("the run ended: %v", got.err)
 	}
-	whole := len(drops) > 0 && (drops[0] == PoisonGroup || drops[0] == builders.BuilderFailed)
+	whole := len(drops) > 0 && (drops[0] == poisonGroup || drops[0] == builders.BuilderFailed)
 	for i := range groups {
 		key := fmt.Sprintf("ex%d", i)
 		var want []string
@@ -297,7 +297,7 @@ func TestProtocolFaults(t *testing.T) {
 				spec.BatchTimeout = 1500 * time.Millisecond // ten times that for a group
 			}
 			got := runFault(t, spec, "pairs", fmt.Sprintf(`{"at":%q,"do":%q}`, atGroup, c.do), faultGroups(60))
-			checkFault(t, got, 60, 1, []ledger.Reason{PoisonGroup}[:c.drops], c.says)
+			checkFault(t, got, 60, 1, []ledger.Reason{poisonGroup}[:c.drops], c.says)
 		})
 	}
 	t.Run("never grants credit", func(t *testing.T) {
@@ -351,7 +351,7 @@ func TestProtocolFaults(t *testing.T) {
 			DrainTimeout: time.Second,
 		}
 		got := runFault(t, spec, "pairs", `{"do":"hang in open"}`, faultGroups(5))
-		var circuit *CircuitError
+		var circuit *circuitError
 		if !errors.As(got.err, &circuit) || !strings.Contains(got.err.Error(), "did not answer Open") {
 			t.Errorf("the run ended with %v", got.err)
 		}
@@ -391,7 +391,7 @@ func TestCircuitOpens(t *testing.T) {
 	t.Parallel()
 	spec := Spec{Name: "test", Path: testPlugin, Backoff: time.Millisecond}
 	got := runFault(t, spec, "pairs", `{"at":"*","do":"crash"}`, faultGroups(1000))
-	var circuit *CircuitError
+	var circuit *circuitError
 	if !errors.As(got.err, &circuit) {
 		t.Fatalf("the run ended with %v", got.err)
 	}
@@ -409,7 +409,7 @@ func TestOneOfTenThousand(t *testing.T) {
 	t.Parallel()
 	spec := Spec{Name: "test", Path: testPlugin, Instances: 2, Backoff: time.Millisecond}
 	got := runFault(t, spec, "pairs", fmt.Sprintf(`{"at":%q,"do":"kill"}`, atGroup), faultGroups(10_000))
-	checkFault(t, got, 10_000, 3, []ledger.Reason{PoisonGroup}, "signal 9")
+	checkFault(t, got, 10_000, 3, []ledger.Reason{poisonGroup}, "signal 9")
 }
 
 // TestCrashSparesOtherSessions runs two builders in one process: if one crashes, the other's records are unaffected.
@@ -436,7 +436,7 @@ func TestCrashSparesOtherSessions(t *testing.T) {
 			}
 			poisoned := 0
 			for _, r := range got {
-				if r.Reason == PoisonGroup {
+				if r.Reason == poisonGroup {
 					poisoned++
 				} else if len(r.Records) != 3 {
 					t.Errorf("group %s: %d records", r.Group.Key, len(r.Records))
@@ -676,7 +676,7 @@ func TestStartFaults(t *testing.T) {
 				p.Close()
 				t.Fatal("it started")
 			}
-			var start *StartError
+			var start *startError
 			if !errors.As(err, &start) {
 				t.Errorf("%T", err)
 			}
@@ -729,7 +729,7 @@ func TestChecksum(t *testing.T) {
 		t.Error("the copy that was tampered with is still there")
 	}
 	os.WriteFile(path, append(program, 0), 0o700)
-	var changed *ChecksumError
+	var changed *checksumError
 	if _, err := Start(t.Context(), Spec{Name: "test", Path: path, SHA256: sum}, zerolog.Nop()); !errors.As(err,
 		&changed) {
 		t.Errorf("a changed file: %v", err)

@@ -48,8 +48,8 @@ type incarnation struct {
 	gone    chan struct{} // closed when all its resources are released
 }
 
-// Handshake is how go-plugin and a plugin recognise each other.
-var Handshake = plugin.HandshakeConfig{
+// handshake is how go-plugin and a plugin recognise each other.
+var handshake = plugin.HandshakeConfig{
 	ProtocolVersion: wire.ProtocolVersion, MagicCookieKey: wire.CookieName, MagicCookieValue: wire.CookieValue,
 }
 
@@ -79,7 +79,7 @@ func (inc *incarnation) clientConfig(
 	spec *Spec, runDir string, log zerolog.Logger, pump *logPump,
 ) *plugin.ClientConfig {
 	return &plugin.ClientConfig{
-		HandshakeConfig:  Handshake,
+		HandshakeConfig:  handshake,
 		VersionedPlugins: map[int]plugin.PluginSet{wire.ProtocolVersion: {}},
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		StartTimeout:     spec.StartTimeout + time.Minute, // later than launch's own, whose error names the setting
@@ -95,11 +95,11 @@ func (inc *incarnation) clientConfig(
 // launch starts a process.
 func (p *Plugin) launch(ctx context.Context, number int) (*incarnation, error) {
 	if err := p.runDir.restore(); err != nil {
-		return nil, &StartError{Plugin: p.spec.Name, Err: err}
+		return nil, &startError{Plugin: p.spec.Name, Err: err}
 	}
 	file, args, err := p.spec.program(ctx, p.runDir.path)
 	if err != nil {
-		return nil, &StartError{Plugin: p.spec.Name, Err: err}
+		return nil, &startError{Plugin: p.spec.Name, Err: err}
 	}
 	log := p.log.With().Str("plugin", p.spec.Name).Int("incarnation", number).Logger()
 	pump := newLogPump(log, p.secrets)
@@ -126,7 +126,7 @@ func (p *Plugin) launch(ctx context.Context, number int) (*incarnation, error) {
 		err = inc.startError(err)
 		inc.fail(err)
 		<-inc.gone // wait: fail and end kill the process after a deadline
-		return nil, &StartError{Plugin: p.spec.Name, Err: p.mask(err), Tail: pump.lastLines()}
+		return nil, &startError{Plugin: p.spec.Name, Err: p.mask(err), Tail: pump.lastLines()}
 	}
 	log = log.With().Int("pid", proc.pid()).Logger()
 	pump.setLog(log)

@@ -69,7 +69,7 @@ func (s *Spec) moduleChanged(folder string, files map[string]string, sum string)
 			return fmt.Errorf("missing %s, which nat-go.lock lists: if that is intended, run `nat-go plugins lock`",
 				filepath.Join(folder, filepath.FromSlash(name)))
 		default:
-			return &ChecksumError{Path: filepath.Join(folder, filepath.FromSlash(name)), Want: s.Beside[name], Got: got}
+			return &checksumError{Path: filepath.Join(folder, filepath.FromSlash(name)), Want: s.Beside[name], Got: got}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -78,7 +78,7 @@ func (s *Spec) moduleChanged(folder string, files map[string]string, sum string)
 				"plugins lock`", filepath.Join(folder, filepath.FromSlash(name)))
 		}
 	}
-	return &ChecksumError{Path: "the package of " + s.Module, Want: s.SHA256, Got: sum}
+	return &checksumError{Path: "the package of " + s.Module, Want: s.SHA256, Got: sum}
 }
 
 // interpreter returns the Python that the spec names.

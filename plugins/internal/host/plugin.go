@@ -36,7 +36,7 @@ type Plugin struct {
 }
 
 // Start starts a plugin and asks it to describe itself. All its processes are running when it returns. The error is a
-// *StartError if the program is at fault. Close must be called.
+// *startError if the program is at fault. Close must be called.
 func Start(ctx context.Context, spec Spec, log zerolog.Logger) (*Plugin, error) {
 	if !supported {
 		return nil, errors.New("unsupported system: plugins run on Linux and macOS only")
@@ -44,7 +44,7 @@ func Start(ctx context.Context, spec Spec, log zerolog.Logger) (*Plugin, error) 
 	p := &Plugin{spec: spec.withDefaults(), log: log, secrets: spec.secrets()}
 	var err error
 	if p.runDir, err = newRunDir(); err != nil {
-		return nil, &StartError{Plugin: spec.Name, Err: err}
+		return nil, &startError{Plugin: spec.Name, Err: err}
 	}
 	p.connect = p.launch
 	if spec.Reattach != "" {
@@ -196,7 +196,7 @@ func (in *instance) incarnation(ctx context.Context) (*incarnation, error) {
 			if last == nil {
 				last = inc.crash(in.plugin, inc.cause)
 			}
-			return nil, &CircuitError{Plugin: spec.Name, Failures: sup.failures, Err: last}
+			return nil, &circuitError{Plugin: spec.Name, Failures: sup.failures, Err: last}
 		case backoff:
 			if err := sleep(ctx, sup.delay); err != nil {
 				return nil, err
@@ -239,7 +239,7 @@ func (in *instance) adopt(inc *incarnation) error {
 		inc.fail(errors.New("unexpected change: it now describes itself differently"))
 		<-inc.gone // wait: fail kills the process after a deadline
 		in.step(failed)
-		return &StartError{Plugin: spec.Name, Err: inc.cause}
+		return &startError{Plugin: spec.Name, Err: inc.cause}
 	}
 	in.mu.Lock()
 	in.inc = inc

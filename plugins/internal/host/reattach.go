@@ -27,7 +27,7 @@ func ReattachAddress(name string) string {
 func (p *Plugin) reattach(ctx context.Context, number int) (*incarnation, error) {
 	path, ok := strings.CutPrefix(p.spec.Reattach, "unix:")
 	if !ok {
-		return nil, &StartError{Plugin: p.spec.Name, Err: fmt.Errorf("invalid address to attach to %q: --debug "+
+		return nil, &startError{Plugin: p.spec.Name, Err: fmt.Errorf("invalid address to attach to %q: --debug "+
 			"prints one like unix:/path", p.spec.Reattach)}
 	}
 	addr := &net.UnixAddr{Name: path, Net: "unix"}
@@ -45,7 +45,7 @@ func (p *Plugin) reattach(ctx context.Context, number int) (*incarnation, error)
 	if err := inc.connect(ctx, p.spec.StartTimeout); err != nil {
 		inc.fail(err)
 		<-inc.gone // wait: fail closes the connection
-		return nil, &StartError{Plugin: p.spec.Name, Err: fmt.Errorf("can't attach to %s: %w", p.spec.Reattach, err)}
+		return nil, &startError{Plugin: p.spec.Name, Err: fmt.Errorf("can't attach to %s: %w", p.spec.Reattach, err)}
 	}
 	return inc, nil
 }

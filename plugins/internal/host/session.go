@@ -42,7 +42,7 @@ type Result struct {
 	Drops   []ledger.Drop
 	Counts  []wire.Count
 	Reason  ledger.Reason // builder_failed, poison_group, group_too_large, or empty
-	Err     error         // details if Reason is not empty: *BuilderError, *PoisonError, *TooLargeError
+	Err     error         // details if Reason is not empty: *BuilderError, *PoisonError, *tooLargeError
 
 	reuse func()
 }
@@ -112,7 +112,7 @@ func (s *Session) Send(ctx context.Context, g *ttc.Group) error {
 	j := &job{number: s.sent, group: g, bytes: sizeOf(g), done: make(chan struct{})}
 	var tooLarge error
 	if limit := s.plugin.spec.GroupLimit; j.bytes > limit {
-		tooLarge = &TooLargeError{Group: g.Key, Size: j.bytes, Limit: limit}
+		tooLarge = &tooLargeError{Group: g.Key, Size: j.bytes, Limit: limit}
 		j.bytes = 0
 	}
 	if err := s.window.acquire(ctx, s.ctx, j.bytes); err != nil {
@@ -147,7 +147,7 @@ func (s *Session) CloseSend() {
 }
 
 // Recv returns the next group's result, or io.EOF after the last. Any other error ends the session: the context's, or a
-// *CircuitError.
+// *circuitError.
 func (s *Session) Recv(ctx context.Context) (Result, error) {
 	var j *job
 	select {

@@ -139,7 +139,7 @@ const aloneTries = 3
 
 // fatal reports whether an error ends the session rather than the incarnation.
 func fatal(ctx context.Context, err error) bool {
-	var circuit *CircuitError
+	var circuit *circuitError
 	var config *ConfigError
 	return ctx.Err() != nil || errors.As(err, &circuit) || errors.As(err, &config) || errors.Is(err, errStopped) ||
 		errors.Is(err, errNoCredit)
@@ -148,7 +148,7 @@ func fatal(ctx context.Context, err error) bool {
 func (w *worker) poison(j *job, cause error) {
 	err := &PoisonError{Builder: w.session.name, Group: j.group.Key, Err: cause}
 	w.session.plugin.log.Error().Err(err).Msg("a group makes the plugin fail; it is dropped")
-	w.session.refuse(j, PoisonGroup, err)
+	w.session.refuse(j, poisonGroup, err)
 }
 
 // attempt sends jobs over one stream until the feed ends, pause is closed, or something fails; in lockstep, one at a

@@ -43,8 +43,8 @@ func TestPropertiesAgainstPython(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, f := range map[string]func(rune) bool{
-		"isprintable": IsPrintable, "isspace": IsSpace, "isalpha": IsAlpha, "isdecimal": IsDecimal, "isdigit": IsDigit,
-		"isnumeric": IsNumeric, "isalnum": IsAlnum, "isupper": IsUpper, "islower": IsLower,
+		"isprintable": IsPrintable, "isspace": IsSpace, "isalpha": isAlpha, "isdecimal": IsDecimal, "isdigit": IsDigit,
+		"isnumeric": isNumeric, "isalnum": IsAlnum, "isupper": isUpper, "islower": isLower,
 	} {
 		t.Run(name, func(t *testing.T) {
 			edges := want[name].([]any)

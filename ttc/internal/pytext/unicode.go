@@ -28,8 +28,8 @@ func IsSpace(r rune) bool {
 		r == 0x3000
 }
 
-// IsAlpha is chr(r).isalpha().
-func IsAlpha(r rune) bool { return unicode.IsLetter(r) && IsPrintable(r) }
+// isAlpha is chr(r).isalpha().
+func isAlpha(r rune) bool { return unicode.IsLetter(r) && IsPrintable(r) }
 
 // IsDecimal is chr(r).isdecimal().
 func IsDecimal(r rune) bool { return unicode.Is(unicode.Nd, r) && IsPrintable(r) }
@@ -37,26 +37,26 @@ func IsDecimal(r rune) bool { return unicode.Is(unicode.Nd, r) && IsPrintable(r)
 // IsDigit is chr(r).isdigit().
 func IsDigit(r rune) bool { return IsDecimal(r) || inRanges(digits, r) }
 
-// IsNumeric is chr(r).isnumeric().
-func IsNumeric(r rune) bool {
+// isNumeric is chr(r).isnumeric().
+func isNumeric(r rune) bool {
 	return (unicode.IsNumber(r) && IsPrintable(r)) || inRanges(numerics, r)
 }
 
 // IsAlnum is chr(r).isalnum().
-func IsAlnum(r rune) bool { return IsAlpha(r) || IsNumeric(r) }
+func IsAlnum(r rune) bool { return isAlpha(r) || isNumeric(r) }
 
-// IsUpper is chr(r).isupper().
-func IsUpper(r rune) bool {
+// isUpper is chr(r).isupper().
+func isUpper(r rune) bool {
 	return (unicode.IsUpper(r) || unicode.Is(unicode.Other_Uppercase, r)) && IsPrintable(r)
 }
 
-// IsLower is chr(r).islower().
-func IsLower(r rune) bool {
+// isLower is chr(r).islower().
+func isLower(r rune) bool {
 	return (unicode.IsLower(r) || unicode.Is(unicode.Other_Lowercase, r)) && IsPrintable(r) && !inRanges(notLower, r)
 }
 
-// IsTitle reports whether r is a title-case letter (category Lt).
-func IsTitle(r rune) bool { return unicode.Is(unicode.Lt, r) }
+// isTitle reports whether r is a title-case letter (category Lt).
+func isTitle(r rune) bool { return unicode.Is(unicode.Lt, r) }
 
 func inRanges(t []rune, r rune) bool {
 	n := sort.Search(len(t), func(i int) bool { return t[i] > r })
@@ -83,7 +83,7 @@ func appendCase(dst []byte, r rune, special map[rune]string, simple func(rune) r
 }
 
 // IsCased and IsCaseIgnorable are the properties used by the final-sigma rule of lower().
-func IsCased(r rune) bool { return IsUpper(r) || IsLower(r) || IsTitle(r) }
+func IsCased(r rune) bool { return isUpper(r) || isLower(r) || isTitle(r) }
 
 // IsCaseIgnorable is described at IsCased.
 func IsCaseIgnorable(r rune) bool {

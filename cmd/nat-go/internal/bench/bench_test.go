@@ -119,7 +119,7 @@ func BenchmarkRunOnDisk(b *testing.B) {
 			}
 		}
 		slices.Sort(floors)
-		m, d, floor := Median(inMemory).Wall.Seconds(), Median(onDisk).Wall.Seconds(), floors[2].Seconds()
+		m, d, floor := median(inMemory).Wall.Seconds(), median(onDisk).Wall.Seconds(), floors[2].Seconds()
 		b.Logf("on disk %.3f s: %.2f x (in memory %.3f s + writing and syncing the rows %.3f s); the limit is 1.3", d, d/(m+floor), m, floor)
 		b.ReportMetric(d/(m+floor), "x-floor")
 		b.ReportMetric(d, "s")

@@ -101,14 +101,14 @@ func Measure(ctx context.Context, o Options) (*Report, error) {
 			ours, floors, nats = append(ours, u), append(floors, floor), append(nats, n)
 		}
 	}
-	mine := Median(ours)
+	mine := median(ours)
 	r.Results = append(r.Results, r.line("nat-go", mine, r.Input, r.Records))
 	slices.Sort(floors)
 	floor := floors[len(floors)/2]
 	r.Results = append(r.Results, r.line("writing and syncing the rows", Usage{Wall: floor}, r.Input, r.Records))
 	r.OverFloor = mine.Wall.Seconds() / floor.Seconds()
 	if python != "" {
-		n := Median(nats)
+		n := median(nats)
 		r.Results = append(r.Results, r.line("NAT", n, r.Input, r.Records))
 		r.OverNAT = n.Wall.Seconds() / mine.Wall.Seconds()
 	}
@@ -145,8 +145,8 @@ func (r *Report) line(what string, u Usage, bytes, records int64) Line {
 	}
 }
 
-// Median returns the usage with the median time, and the largest peak of all.
-func Median(us []Usage) Usage {
+// median returns the usage with the median time, and the largest peak of all.
+func median(us []Usage) Usage {
 	us = slices.Clone(us)
 	slices.SortFunc(us, func(a, b Usage) int { return int(a.Wall - b.Wall) })
 	m := us[len(us)/2]

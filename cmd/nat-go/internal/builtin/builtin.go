@@ -38,14 +38,14 @@ func Source(typ string) (source.Factory, bool) {
 	return find(Sources(), func(f source.Factory) bool { return f.Type == typ })
 }
 
-// Adapters returns the types of trainer adapter.
-func Adapters() []trainers.Factory {
+// adapters returns the types of trainer adapter.
+func adapters() []trainers.Factory {
 	return []trainers.Factory{files.Factory(), customizer.Factory(), exec.Factory(), atropos.Factory()}
 }
 
 // Adapter finds a trainer adapter by its `_type`.
 func Adapter(typ string) (trainers.Factory, bool) {
-	return find(Adapters(), func(f trainers.Factory) bool { return f.Type == typ })
+	return find(adapters(), func(f trainers.Factory) bool { return f.Type == typ })
 }
 
 func find[F any](all []F, is func(F) bool) (f F, ok bool) {

@@ -33,7 +33,7 @@ func TestConformance(t *testing.T) {
 // TestAdapters checks that every adapter's config is a spec with a line for each field, and that the adapter opens once
 // the required fields are set.
 func TestAdapters(t *testing.T) {
-	for _, f := range Adapters() {
+	for _, f := range adapters() {
 		spec, err := schema.Of(f.New())
 		if err != nil {
 			t.Errorf("%s: %v", f.Type, err)

@@ -35,7 +35,7 @@ func Types() config.Types {
 		info := f.Info()
 		t.Builders[info.Name] = config.Component{Doc: info.Doc, Config: info.Config, Steps: stepsNeeded[info.Name]}
 	}
-	for _, f := range Adapters() {
+	for _, f := range adapters() {
 		t.Adapters[f.Type] = config.Component{Doc: f.Doc, Config: f.New()}
 	}
 	for _, f := range dataset.Formats() {

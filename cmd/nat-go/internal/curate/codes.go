@@ -4,10 +4,10 @@ import "github.com/nat-go/nat-go/ttc/ledger"
 
 // Why a record was not kept.
 const (
-	Duplicate     ledger.Reason = "duplicate"
+	duplicate     ledger.Reason = "duplicate"
 	Contradiction ledger.Reason = "contradiction"
-	NotSampled    ledger.Reason = "not_sampled"
-	Rejected      ledger.Reason = "rejected_by_mark"
+	notSampled    ledger.Reason = "not_sampled"
+	rejected      ledger.Reason = "rejected_by_mark"
 	Held          ledger.Reason = "shares_validation"
-	LowFidelity   ledger.Reason = "fidelity_too_low"
+	lowFidelity   ledger.Reason = "fidelity_too_low"
 )

@@ -248,7 +248,7 @@ func (d *Index) resolveBucket(key [16]byte) error {
 		case !d.of[r.ordinal].Kept():
 			continue
 		case found && d.rules.Dedupe:
-			d.of[r.ordinal] = Dropped(Duplicate)
+			d.of[r.ordinal] = Dropped(duplicate)
 			continue
 		}
 		found = true
@@ -315,7 +315,7 @@ func (d *Index) sample() error {
 			return err
 		}
 		if i++; i > d.rules.MaxPairs {
-			d.of[binary.BigEndian.Uint64(row[16:])] = Dropped(NotSampled)
+			d.of[binary.BigEndian.Uint64(row[16:])] = Dropped(notSampled)
 		}
 	}
 	d.draws.Close()

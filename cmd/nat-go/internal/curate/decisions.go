@@ -30,7 +30,7 @@ const firstDrop = 8
 // change.
 var reasons = []ledger.Reason{
 	ledger.BadRecord, ledger.BadRoles, ledger.EmptyResponse, ledger.NonFiniteScore, ledger.SameText, pairs.Tie,
-	Contradiction, Duplicate, NotSampled, Rejected, Held, LowFidelity,
+	Contradiction, duplicate, notSampled, rejected, Held, lowFidelity,
 }
 
 // Dropped returns the decision to drop for a reason of Gate or Decide. It panics for any other reason.
@@ -77,7 +77,7 @@ func (d *Decisions) At(ordinal uint64) Decision { return d.of[ordinal] }
 // Reject omits a record that a person rejected. Others stay where they are, because the split was made before.
 func (d *Decisions) Reject(ordinal uint64) {
 	if d.of[ordinal].Kept() {
-		d.of[ordinal] = Dropped(Rejected)
+		d.of[ordinal] = Dropped(rejected)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 func TestDecisionsSurviveTheFile(t *testing.T) {
 	d := &Decisions{of: []Decision{
-		Train, Validation, Both, Dropped(Duplicate), Dropped(NotSampled), Dropped(ledger.BadRoles),
+		Train, Validation, Both, Dropped(duplicate), Dropped(notSampled), Dropped(ledger.BadRoles),
 	}}
 	var file, again bytes.Buffer
 	n, err := d.WriteTo(&file)
@@ -27,7 +27,7 @@ func TestDecisionsSurviveTheFile(t *testing.T) {
 	if err != nil || !slices.Equal(got.of, d.of) || got.Len() != 6 {
 		t.Fatal(got, err)
 	}
-	if r, ok := got.At(3).Reason(); !ok || r != Duplicate {
+	if r, ok := got.At(3).Reason(); !ok || r != duplicate {
 		t.Error(r, ok)
 	}
 	for i := range file.Len() {

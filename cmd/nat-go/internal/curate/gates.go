@@ -30,13 +30,13 @@ func (x Gates) Refuse(r *builders.Resolved) (reason ledger.Reason, detail string
 	if names := r.Gaps(); names != nil {
 		detail += ": " + strings.Join(names, ", ")
 	}
-	return LowFidelity, detail
+	return lowFidelity, detail
 }
 
 // StageOf returns the stage that drops records for a reason: the gate, or what compares them.
 func StageOf(r ledger.Reason) ledger.Stage {
 	switch r {
-	case Duplicate, Contradiction, NotSampled, Rejected, Held:
+	case duplicate, Contradiction, notSampled, rejected, Held:
 		return ledger.Curate
 	}
 	return ledger.Gate

@@ -17,7 +17,7 @@ func TestGates(t *testing.T) {
 	}{
 		"nothing is asked":      {Gates{}, "", ""},
 		"unfit":                 {Gates{Unfit: true}, "", ledger.Gate},
-		"partial":               {Gates{MinFidelity: ttc.Partial + 1}, LowFidelity, ledger.Gate},
+		"partial":               {Gates{MinFidelity: ttc.Partial + 1}, lowFidelity, ledger.Gate},
 		"unfit before fidelity": {Gates{Unfit: true, MinFidelity: ttc.Partial + 1}, "", ledger.Gate},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -27,12 +27,12 @@ func TestGates(t *testing.T) {
 				t.Errorf("refused for %s: %s", reason, detail)
 			case c.stage != "" && (reason == "" || detail == "" || StageOf(reason) != c.stage):
 				t.Errorf("reason %q, detail %q, stage %q", reason, detail, StageOf(reason))
-			case c.reason != "" && reason != c.reason, c.gates.Unfit && reason == LowFidelity:
+			case c.reason != "" && reason != c.reason, c.gates.Unfit && reason == lowFidelity:
 				t.Errorf("reason %q", reason)
 			}
 		})
 	}
-	if stage := StageOf(Duplicate); stage != ledger.Curate {
+	if stage := StageOf(duplicate); stage != ledger.Curate {
 		t.Errorf("duplicates are dropped by %s", stage)
 	}
 }

@@ -49,7 +49,7 @@ func TestEntriesBeyondMemory(t *testing.T) {
 		reason, _ := x.Reason()
 		counts[reason] = c
 	}
-	if got, want := counts[Duplicate], int64(n/100); got != want {
+	if got, want := counts[duplicate], int64(n/100); got != want {
 		t.Errorf("%d duplicates, want %d", got, want)
 	}
 	if got, want := counts[Contradiction], 2*int64(n/100); got != want {

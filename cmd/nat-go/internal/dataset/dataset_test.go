@@ -374,18 +374,18 @@ func TestFindingsAreListedUpToALimit(t *testing.T) {
 
 func TestMeasure(t *testing.T) {
 	run, d, _ := fixture(t)
-	s, err := Measure(filepath.Join(run, "records"), d, "", nil, t.TempDir())
+	s, err := measure(filepath.Join(run, "records"), d, "", nil, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]KindCount{{"preference", 24, 6}, {"demonstration", 4, 1}}, s.Kinds); diff != "" {
+	if diff := cmp.Diff([]kindCount{{"preference", 24, 6}, {"demonstration", 4, 1}}, s.Kinds); diff != "" {
 		t.Errorf("kinds (-want +got):\n%s", diff)
 	}
-	if s.Examples != 5 || s.Prompts != 15 || s.Duplicates != 0 || s.Leakage != (Leakage{}) {
+	if s.Examples != 5 || s.Prompts != 15 || s.Duplicates != 0 || s.Leakage != (leakage{}) {
 		t.Errorf("%+v", s)
 	}
 	p := s.Pairs
-	if m := p.Margins; len(m) != 1 || m[0] != (Spread{"judge", 30, 1, 1, 2, 3, 3, 2, 0}) {
+	if m := p.Margins; len(m) != 1 || m[0] != (spread{"judge", 30, 1, 1, 2, 3, 3, 2, 0}) {
 		t.Errorf("margins %+v", m)
 	}
 	if p.PerTurn.Count != 10 || p.PerTurn.Min != 3 || p.PerTurn.Max != 3 || p.ChosenLonger != 1 ||
@@ -413,7 +413,7 @@ func TestReadDrops(t *testing.T) {
 {"stage":"build","reason":"tie","unit":"candidate","count":40}
 `), 0o644)
 	got, err := readDrops(path)
-	want := []DropCount{{ledger.Build, pairs.Tie, "candidate", "", 41}, {ledger.Gate, pairs.Tie, "record", "", 1}}
+	want := []dropCount{{ledger.Build, pairs.Tie, "candidate", "", 41}, {ledger.Gate, pairs.Tie, "record", "", 1}}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
@@ -645,7 +645,7 @@ func TestSpreadsLeaveOutWhatIsNotFinite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Spread{
+	want := []spread{
 		{Name: "x", Count: 3, Min: -1, P10: -1, Median: 0.5, P90: 3, Max: 3, Mean: 2.5 / 3, NonFinite: 2},
 		{Name: "y", NonFinite: 1},
 	}

@@ -64,13 +64,13 @@ func (p *Place) RowOptions() (rows.Options, error) {
 	return m.Rows, nil
 }
 
-// Measure describes the run's kept records, what render (which may be nil) shows of them, and what was dropped.
+// measure describes the run's kept records, what render (which may be nil) shows of them, and what was dropped.
 func (p *Place) Measure(render *turns.Renderer, tmp string) (*Stats, error) {
 	d, err := p.Decisions()
 	if err != nil {
 		return nil, err
 	}
-	s, err := Measure(p.Log(), d, filepath.Join(p.Run.Batches(), batch.IndexName), render, tmp)
+	s, err := measure(p.Log(), d, filepath.Join(p.Run.Batches(), batch.IndexName), render, tmp)
 	if err != nil {
 		return nil, err
 	}

@@ -30,46 +30,46 @@ import (
 // Stats describe a data set: its kept records if there is a record log, otherwise the rows of one format.
 type Stats struct {
 	Of         string      `json:"of"` // "records", or the format whose rows were read
-	Kinds      []KindCount `json:"kinds"`
+	Kinds      []kindCount `json:"kinds"`
 	Examples   int64       `json:"examples"` // distinct; 0 means unknown
 	Prompts    int64       `json:"prompts"`  // distinct
-	Pairs      *PairStats  `json:"pairs,omitempty"`
-	Lengths    []Spread    `json:"lengths"`                // in characters, summed over messages
-	Effects    []Spread    `json:"hint_effects,omitempty"` // of sites, if collator.teacher measured them, in nats
+	Pairs      *pairStats  `json:"pairs,omitempty"`
+	Lengths    []spread    `json:"lengths"`                // in characters, summed over messages
+	Effects    []spread    `json:"hint_effects,omitempty"` // of sites, if collator.teacher measured them, in nats
 	Duplicates int64       `json:"duplicates"`
-	Leakage    Leakage     `json:"leakage"`
+	Leakage    leakage     `json:"leakage"`
 	// Contexts counts the turns that are trained, by what changed their contexts; nil means unknown.
 	Contexts *runfolder.Contexts `json:"contexts,omitempty"`
-	Dropped  []DropCount         `json:"dropped,omitempty"`
-	Template *Templated          `json:"template,omitempty"` // what that template shows, if one was named
+	Dropped  []dropCount         `json:"dropped,omitempty"`
+	Template *templated          `json:"template,omitempty"` // what that template shows, if one was named
 }
 
-// KindCount counts the kept records of a kind per side of the split.
-type KindCount struct {
+// kindCount counts the kept records of a kind per side of the split.
+type kindCount struct {
 	Kind       string `json:"kind"`
 	Train      int64  `json:"train"`
 	Validation int64  `json:"validation"`
 }
 
-// PairStats describe the preferences.
-type PairStats struct {
-	Margins      []Spread `json:"margins"`       // |chosen - rejected| by name of the score; empty for rows, which have no scores
-	PerTurn      Spread   `json:"per_turn"`      // pairs per turn or, for rows, per prompt
+// pairStats describe the preferences.
+type pairStats struct {
+	Margins      []spread `json:"margins"`       // |chosen - rejected| by name of the score; empty for rows, which have no scores
+	PerTurn      spread   `json:"per_turn"`      // pairs per turn or, for rows, per prompt
 	ChosenLonger float64  `json:"chosen_longer"` // share of pairs whose chosen answer is longer, 0..1
 	SameLength   float64  `json:"same_length"`   // share of equal lengths
 	MeanGap      float64  `json:"mean_gap"`      // mean of chosen minus rejected length, in characters
 	Contradict   int64    `json:"contradictions"`
 }
 
-// Leakage counts what occurs on both sides of the split.
-type Leakage struct {
+// leakage counts what occurs on both sides of the split.
+type leakage struct {
 	Prompts  int64 `json:"prompts"`
 	Records  int64 `json:"records"`
 	Examples int64 `json:"examples"`
 }
 
-// Spread is the distribution of a number, by nearest-rank quantiles.
-type Spread struct {
+// spread is the distribution of a number, by nearest-rank quantiles.
+type spread struct {
 	Name   string  `json:"name"`
 	Count  int64   `json:"count"`
 	Min    float64 `json:"min"`
@@ -85,8 +85,8 @@ type Spread struct {
 // scale is small enough that the sum of as many values as there can be does not overflow.
 const scale = 0x1p-64
 
-// DropCount counts drops as listed in dropped.jsonl.
-type DropCount struct {
+// dropCount counts drops as listed in dropped.jsonl.
+type dropCount struct {
 	Stage  ledger.Stage  `json:"stage"`
 	Reason ledger.Reason `json:"reason"`
 	Unit   string        `json:"unit"`
@@ -94,9 +94,9 @@ type DropCount struct {
 	Count  int64         `json:"count"`
 }
 
-// Measure describes the kept records of a log, what their hints do according to the batches' index, and what render
+// measure describes the kept records of a log, what their hints do according to the batches' index, and what render
 // shows of them. index may be empty, and render nil.
-func Measure(log string, d *curate.Decisions, index string, render *turns.Renderer, tmp string) (*Stats, error) {
+func measure(log string, d *curate.Decisions, index string, render *turns.Renderer, tmp string) (*Stats, error) {
 	m := newMeter(render, tmp)
 	defer m.close()
 	if err := m.effects(index); err != nil {
@@ -413,7 +413,7 @@ func (m *meter) sample(name string, x float64) error {
 }
 
 func (m *meter) stats(of string) (*Stats, error) {
-	s := &Stats{Of: of, Kinds: []KindCount{}, Lengths: []Spread{}}
+	s := &Stats{Of: of, Kinds: []kindCount{}, Lengths: []spread{}}
 	if m.against != nil {
 		s.Template = &m.against.counts
 	}
@@ -422,7 +422,7 @@ func (m *meter) stats(of string) (*Stats, error) {
 	}
 	for k, n := range m.kinds {
 		if n[0]+n[1] > 0 {
-			s.Kinds = append(s.Kinds, KindCount{builders.Kind(k).String(), n[rows.Train], n[rows.Validation]})
+			s.Kinds = append(s.Kinds, kindCount{builders.Kind(k).String(), n[rows.Train], n[rows.Validation]})
 		}
 	}
 	both := func(g *shared, n *int64) {
@@ -455,8 +455,8 @@ func (m *meter) stats(of string) (*Stats, error) {
 		})
 	}
 	if err == nil && m.pairs > 0 {
-		s.Pairs = &PairStats{
-			Margins:      []Spread{},
+		s.Pairs = &pairStats{
+			Margins:      []spread{},
 			ChosenLonger: float64(m.longer) / float64(m.pairs),
 			SameLength:   float64(m.same) / float64(m.pairs),
 			MeanGap:      float64(m.gap) / float64(m.pairs),
@@ -482,7 +482,7 @@ func (m *meter) spreads(s *Stats) error {
 		}
 		counts[binary.BigEndian.Uint16(row)]++
 	}
-	all := make([]Spread, len(m.names))
+	all := make([]spread, len(m.names))
 	seen := make([]int64, len(m.names))
 	scaled := make([]float64, len(m.names)) // sums, times scale
 	for row, err := range m.samples.All() {
@@ -515,7 +515,7 @@ func (m *meter) spreads(s *Stats) error {
 		}
 	}
 	if s.Pairs != nil {
-		slices.SortFunc(s.Pairs.Margins, func(a, b Spread) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortFunc(s.Pairs.Margins, func(a, b spread) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return nil
 }
@@ -528,7 +528,7 @@ func orderedFloat(bits uint64) float64 {
 }
 
 // take adds the value with the given rank among count, smallest first.
-func (s *Spread) take(x float64, rank, count int64) {
+func (s *spread) take(x float64, rank, count int64) {
 	at := func(q float64) bool { return rank == max(0, int64(math.Ceil(q*float64(count)))-1) }
 	if rank == 0 {
 		s.Min = x
@@ -551,18 +551,18 @@ func (s *Spread) take(x float64, rank, count int64) {
 const maxDropKinds = 1 << 16
 
 // readDrops sums up a dropped.jsonl by stage, reason, unit and format, in order of first appearance.
-func readDrops(path string) ([]DropCount, error) {
+func readDrops(path string) ([]dropCount, error) {
 	if !runfolder.Has(path) {
 		return nil, nil
 	}
-	var out []DropCount
-	index := map[DropCount]int{}
+	var out []dropCount
+	index := map[dropCount]int{}
 	err := eachLine(path, DefaultLimits, func(n int64, line []byte) error {
 		var d ledger.Drop
 		if err := json.Unmarshal(line, &d); err != nil {
 			return fmt.Errorf("%s:%d: %w", path, n+1, err)
 		}
-		k := DropCount{Stage: d.Stage, Reason: d.Reason, Unit: d.Unit, Format: d.Format}
+		k := dropCount{Stage: d.Stage, Reason: d.Reason, Unit: d.Unit, Format: d.Format}
 		i, ok := index[k]
 		if !ok {
 			if i = len(out); i == maxDropKinds {

@@ -15,18 +15,18 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Templated counts what a chat template does with the conversations of a data set, as the trainer of text rows will
+// templated counts what a chat template does with the conversations of a data set, as the trainer of text rows will
 // render them. An answer to a prompt forms a conversation with it.
-type Templated struct {
+type templated struct {
 	Conversations int64  `json:"conversations"`
 	Refused       int64  `json:"refused"` // the template raises an error
 	Why           string `json:"why,omitempty"`
-	Reasoning     Part   `json:"reasoning"`  // assistant messages with reasoning
-	Calls         Part   `json:"tool_calls"` // assistant messages with tool calls
+	Reasoning     part   `json:"reasoning"`  // assistant messages with reasoning
+	Calls         part   `json:"tool_calls"` // assistant messages with tool calls
 }
 
-// Part counts messages that have something, and those for which the template doesn't show it.
-type Part struct {
+// part counts messages that have something, and those for which the template doesn't show it.
+type part struct {
 	Messages int64 `json:"messages"`
 	LeftOut  int64 `json:"left_out"`
 }
@@ -35,7 +35,7 @@ type Part struct {
 type templateTrial struct {
 	render *turns.Renderer
 	room   template.Room
-	counts Templated
+	counts templated
 }
 
 func (a *templateTrial) row(row *rows.Row) {
@@ -85,7 +85,7 @@ func (a *templateTrial) shown(messages []chat.Message, tools []chat.Tool) ([]tur
 	return turns.ShownOf(&res, len(messages)), nil
 }
 
-func (p *Part) add(shown bool) {
+func (p *part) add(shown bool) {
 	p.Messages++
 	if !shown {
 		p.LeftOut++
@@ -93,7 +93,7 @@ func (p *Part) add(shown bool) {
 }
 
 // lines describes it for people.
-func (t *Templated) lines() (out []string) {
+func (t *templated) lines() (out []string) {
 	if t.Conversations == 0 {
 		return []string{"the template has nothing to do here: the rows hold texts, no messages"}
 	}
@@ -104,7 +104,7 @@ func (t *Templated) lines() (out []string) {
 	}
 	for _, x := range []struct {
 		what string
-		n    Part
+		n    part
 	}{{"the reasoning", t.Reasoning}, {"the tool calls", t.Calls}} {
 		if x.n.Messages > 0 {
 			out = append(out, fmt.Sprintf("it leaves out %s of %d of %s that have any", x.what, x.n.LeftOut,

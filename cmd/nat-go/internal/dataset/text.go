@@ -102,7 +102,7 @@ func (t *statsText) counts() {
 func (t *statsText) spreads() {
 	table := tabwriter.NewWriter(&t.text, 0, 4, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(table, "\tmin\t10 %%\tmedian\t90 %%\tmax\tmean\t\n")
-	row := func(name string, x Spread) {
+	row := func(name string, x spread) {
 		fmt.Fprintf(table, "%s\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t\n",
 			name, x.Min, x.P10, x.Median, x.P90, x.Max, x.Mean)
 	}

@@ -26,7 +26,7 @@ type Report struct {
 	Batches   int64 `json:"batches,omitempty"`
 	TokenRows int64 `json:"token_rows,omitempty"`
 	// Contexts are those of the turns that text rows train, by format.
-	Contexts []FormatContexts `json:"contexts,omitempty"`
+	Contexts []formatContexts `json:"contexts,omitempty"`
 	Errors   int64            `json:"errors"` // including those beyond the findings listed
 	Warnings int64            `json:"warnings"`
 }
@@ -379,8 +379,8 @@ type Origin struct {
 
 	// Contexts are those of the turns that the record trains, and Changed are those that aren't as recorded. Only the
 	// first row of a record has them.
-	Contexts []Hash           `json:"contexts,omitempty"`
-	Changed  []ChangedContext `json:"changed,omitempty"`
+	Contexts []hash           `json:"contexts,omitempty"`
+	Changed  []changedContext `json:"changed,omitempty"`
 }
 
 // origins compares rows.jsonl with the rows.

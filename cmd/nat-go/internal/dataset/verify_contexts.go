@@ -22,8 +22,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// FormatContexts counts the turns that a format's records train, by what changed their contexts.
-type FormatContexts struct {
+// formatContexts counts the turns that a format's records train, by what changed their contexts.
+type formatContexts struct {
 	Format string `json:"format"`
 	runfolder.Contexts
 	Checked bool `json:"checked"` // the rows as written were compared with them
@@ -184,18 +184,18 @@ func (c *formatCheck) countContexts(origins string) {
 		c.find(Finding{Code: notTraced, Warning: true, File: origins},
 			"it doesn't name the contexts in which turns are trained: an older nat-go wrote it")
 	default:
-		c.report.Contexts = append(c.report.Contexts, FormatContexts{
+		c.report.Contexts = append(c.report.Contexts, formatContexts{
 			Format: c.folder.Format.Name, Contexts: x.counts,
 			Checked: !slices.ContainsFunc(x.files, func(f *rowContexts) bool { return !f.whole }),
 		})
 	}
 }
 
-// Hash is a hash of a context as rows.jsonl has it, in hex.
-type Hash ttc.History
+// hash is a hash of a context as rows.jsonl has it, in hex.
+type hash ttc.History
 
 // UnmarshalText reads it.
-func (h *Hash) UnmarshalText(b []byte) error {
+func (h *hash) UnmarshalText(b []byte) error {
 	var x [8]byte
 	if _, err := fmt.Sscanf(string(b), "%16x", (*uint64)(h)); err != nil || len(b) != 2*len(x) {
 		return fmt.Errorf("%q is not the hash of a context", b)
@@ -204,13 +204,13 @@ func (h *Hash) UnmarshalText(b []byte) error {
 }
 
 // MarshalText writes it.
-func (h Hash) MarshalText() ([]byte, error) { return appendHistory(nil, ttc.History(h)), nil }
+func (h hash) MarshalText() ([]byte, error) { return appendHistory(nil, ttc.History(h)), nil }
 
-// ChangedContext is a turn of a record whose context isn't as recorded.
-type ChangedContext struct {
+// changedContext is a turn of a record whose context isn't as recorded.
+type changedContext struct {
 	Turn int    `json:"turn"` // from 0
 	By   string `json:"by"`
-	Was  *Hash  `json:"was,omitempty"`
+	Was  *hash  `json:"was,omitempty"`
 }
 
 // again encodes the records of a run once more in those formats whose rows don't read back whole, and compares.

@@ -140,9 +140,9 @@ type dueRecord struct {
 }
 
 // has reports whether the contexts are those of such a record.
-func (r *dueRecord) has(contexts []Hash) bool {
+func (r *dueRecord) has(contexts []hash) bool {
 	return contexts == nil || slices.ContainsFunc(r.contexts, func(of []ttc.History) bool {
-		return !slices.ContainsFunc(contexts, func(h Hash) bool { return !slices.Contains(of, ttc.History(h)) })
+		return !slices.ContainsFunc(contexts, func(h hash) bool { return !slices.Contains(of, ttc.History(h)) })
 	})
 }
 
@@ -150,7 +150,7 @@ func (r *dueRecord) has(contexts []Hash) bool {
 type origin struct {
 	File     string `json:"file"`
 	Record   string `json:"record"`
-	Contexts []Hash `json:"contexts"`
+	Contexts []hash `json:"contexts"`
 }
 
 func (v *verifier) readOrigins(f FormatFolder) (*originsRead, error) {

@@ -196,7 +196,7 @@ func (a *asked) row(x *answer, in *Input) error {
 		return fmt.Errorf("there is no row %d, or it is there twice", x.Row)
 	}
 	names := []string{"row"}
-	if in.Method == DPO {
+	if in.Method == dpo {
 		names = []string{"chosen", "rejected"}
 	}
 	for _, name := range names {

@@ -37,7 +37,7 @@ func input(t *testing.T, lines ...string) *Input {
 	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	in, err := File(path, MaxRows)
+	in, err := file(path, MaxRows)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestBadRows(t *testing.T) {
 			if err := os.WriteFile(path, []byte(line), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := File(path, MaxRows); err == nil || !strings.Contains(err.Error(), want) {
+			if _, err := file(path, MaxRows); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: got %v, want %q", line, err, want)
 			}
 		})

@@ -7,8 +7,8 @@ import (
 	"github.com/nat-go/nat-go/collator/tokenizer"
 )
 
-// Token is a token of a row, in the trainer's sequence, ours, or both.
-type Token struct {
+// token is a token of a row, in the trainer's sequence, ours, or both.
+type token struct {
 	ID       int32  `json:"id"`
 	Text     string `json:"text"`
 	Class    string `json:"class"`    // what it is, according to our row
@@ -26,14 +26,14 @@ const (
 
 // What a difference is about.
 const (
-	TrainerTrains = "trainer_trains"  // the trainer trains tokens that are context for us
-	OursTrains    = "ours_trains"     // we train tokens that are context for the trainer
-	TrainerOnly   = "only_in_trainer" // the trainer's row has tokens that ours lacks
-	OursOnly      = "only_in_ours"    // our row has tokens that the trainer's lacks
+	trainerTrains = "trainer_trains"  // the trainer trains tokens that are context for us
+	oursTrains    = "ours_trains"     // we train tokens that are context for the trainer
+	trainerOnly   = "only_in_trainer" // the trainer's row has tokens that ours lacks
+	oursOnly      = "only_in_ours"    // our row has tokens that the trainer's lacks
 )
 
-// Difference counts the tokens in which rows differ, for one kind of difference.
-type Difference struct {
+// difference counts the tokens in which rows differ, for one kind of difference.
+type difference struct {
 	Kind    string `json:"kind"`
 	Class   string `json:"class"`   // what the tokens are, in words
 	Trained bool   `json:"trained"` // whether the side that has them trains them
@@ -41,33 +41,33 @@ type Difference struct {
 	Rows    []int  `json:"rows"`
 }
 
-// SideTokens are the tokens of one side of a row, aligned.
-type SideTokens struct {
+// sideTokens are the tokens of one side of a row, aligned.
+type sideTokens struct {
 	Side   string  `json:"side"`
-	Tokens []Token `json:"tokens"`
+	Tokens []token `json:"tokens"`
 }
 
 // match aligns the trainer's sequence with ours.
-func match(theirs, ours Side) []Token {
+func match(theirs, ours Side) []token {
 	inTheirs, inOurs := make([]bool, len(theirs.IDs)), make([]bool, len(ours.IDs))
 	show.Diff(theirs.IDs, ours.IDs, inTheirs, inOurs)
-	var out []Token
+	var out []token
 	for i, j := 0, 0; i < len(theirs.IDs) || j < len(ours.IDs); {
 		switch {
 		case i < len(theirs.IDs) && inTheirs[i]:
-			out = append(out, Token{
+			out = append(out, token{
 				ID: theirs.IDs[i], Class: "tokens that our row lacks", Trainer: mark(theirs.Trained[i]),
 				Ours: absent, Position: [2]int{i, -1},
 			})
 			i++
 		case j < len(ours.IDs) && inOurs[j]:
-			out = append(out, Token{
+			out = append(out, token{
 				ID: ours.IDs[j], Class: ours.class[j], Trainer: absent, Ours: mark(ours.Trained[j]),
 				Position: [2]int{-1, j},
 			})
 			j++
 		default:
-			out = append(out, Token{
+			out = append(out, token{
 				ID: theirs.IDs[i], Class: ours.class[j], Trainer: mark(theirs.Trained[i]),
 				Ours: mark(ours.Trained[j]), Position: [2]int{i, j},
 			})
@@ -85,24 +85,24 @@ func mark(on bool) string {
 }
 
 // kind returns a token's kind of difference; empty means none.
-func (t *Token) kind() (kind string, trains bool) {
+func (t *token) kind() (kind string, trains bool) {
 	switch {
 	case t.Ours == absent:
-		return TrainerOnly, t.Trainer == trained
+		return trainerOnly, t.Trainer == trained
 	case t.Trainer == absent:
-		return OursOnly, t.Ours == trained
+		return oursOnly, t.Ours == trained
 	case t.Trainer == trained && t.Ours == given:
-		return TrainerTrains, true
+		return trainerTrains, true
 	case t.Trainer == given && t.Ours == trained:
-		return OursTrains, true
+		return oursTrains, true
 	}
 	return "", false
 }
 
 // differences collects the differences between rows.
-type differences []Difference
+type differences []difference
 
-func (d *differences) add(row int, tokens []Token) (same bool) {
+func (d *differences) add(row int, tokens []token) (same bool) {
 	same = true
 	for i := range tokens {
 		kind, trains := tokens[i].kind()
@@ -110,12 +110,12 @@ func (d *differences) add(row int, tokens []Token) (same bool) {
 			continue
 		}
 		same = false
-		at := slices.IndexFunc(*d, func(x Difference) bool {
+		at := slices.IndexFunc(*d, func(x difference) bool {
 			return x.Kind == kind && x.Class == tokens[i].Class && x.Trained == trains
 		})
 		if at < 0 {
 			at = len(*d)
-			*d = append(*d, Difference{Kind: kind, Class: tokens[i].Class, Trained: trains})
+			*d = append(*d, difference{Kind: kind, Class: tokens[i].Class, Trained: trains})
 		}
 		x := &(*d)[at]
 		x.Tokens++
@@ -127,7 +127,7 @@ func (d *differences) add(row int, tokens []Token) (same bool) {
 }
 
 // spell fills in the texts of tokens.
-func spell(tokens []Token, tok *tokenizer.Tokenizer) {
+func spell(tokens []token, tok *tokenizer.Tokenizer) {
 	for i := range tokens {
 		if id := tokens[i].ID; id >= 0 {
 			if text, err := tok.Decode([]int32{id}, false); err == nil {

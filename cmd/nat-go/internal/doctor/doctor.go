@@ -22,20 +22,20 @@ type Report struct {
 // Compared is an input's rows as tokenised by the trainer and by us.
 type Compared struct {
 	File        string       `json:"file"`
-	Method      Method       `json:"method"`
+	Method      method       `json:"method"`
 	Rows        int          `json:"rows"`
 	Same        int          `json:"same"`
 	Differ      []int        `json:"differ"`                // rows, from 0
-	Refused     []Refused    `json:"refused,omitempty"`     // rows for which we make no token row
+	Refused     []refused    `json:"refused,omitempty"`     // rows for which we make no token row
 	LeftOut     []int        `json:"left_out,omitempty"`    // rows that the trainer omits
 	Cut         []int        `json:"cut,omitempty"`         // rows of which the trainer has only the beginning
-	Differences []Difference `json:"differences,omitempty"` // how the rows differ
+	Differences []difference `json:"differences,omitempty"` // how the rows differ
 	Notes       []string     `json:"notes,omitempty"`       // what the trainer warns about
-	Row         []SideTokens `json:"row,omitempty"`         // the requested row, token by token
+	Row         []sideTokens `json:"row,omitempty"`         // the requested row, token by token
 }
 
-// Refused is a row that our collator refuses.
-type Refused struct {
+// refused is a row that our collator refuses.
+type refused struct {
 	Row int    `json:"row"`
 	Why string `json:"why"`
 }
@@ -50,8 +50,8 @@ func (r *Report) Sound() bool {
 	return r.Serving == nil || len(r.Serving.Findings) == 0
 }
 
-// Compare has the trainer tokenise an input, and compares. detail is the number of a row to show token by token, or -1.
-func Compare(
+// compare has the trainer tokenise an input, and compares. detail is the number of a row to show token by token, or -1.
+func compare(
 	ctx context.Context, t *Trainer, cfg collator.Config, in *Input, detail int,
 ) (*Compared, map[string]string, error) {
 	if detail >= len(in.rows) {
@@ -83,7 +83,7 @@ func Compare(
 			c.LeftOut = append(c.LeftOut, number)
 			continue
 		case r.ours == nil:
-			c.Refused = append(c.Refused, Refused{number, r.why})
+			c.Refused = append(c.Refused, refused{number, r.why})
 			continue
 		}
 		same := true
@@ -95,7 +95,7 @@ func Compare(
 			}
 			if number == detail {
 				spell(tokens, cfg.Tokenizer)
-				c.Row = append(c.Row, SideTokens{Side: r.ours[k].Name, Tokens: tokens})
+				c.Row = append(c.Row, sideTokens{Side: r.ours[k].Name, Tokens: tokens})
 			}
 		}
 		if same {

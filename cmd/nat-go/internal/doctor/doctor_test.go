@@ -62,7 +62,7 @@ func TestCompareWithFake(t *testing.T) {
 	if err := os.WriteFile(file, append(answer, '\n'), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, _, err := Compare(t.Context(), fake(t, versions+"cat "+file+"; "+done), cfg, input(t, toolRow, lastRow), 1)
+	c, _, err := compare(t.Context(), fake(t, versions+"cat "+file+"; "+done), cfg, input(t, toolRow, lastRow), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +132,7 @@ func TestTRL(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tr := &Trainer{Python: py, Timeout: 5 * time.Minute, Tokenizer: model, Settings: c.settings}
-			got, _, err := Compare(t.Context(), tr, cfg, input(t, c.rows...), 0)
+			got, _, err := compare(t.Context(), tr, cfg, input(t, c.rows...), 0)
 			if c.failure != "" {
 				if err == nil || !strings.Contains(err.Error(), c.failure) {
 					t.Errorf("got %v, want %q", err, c.failure)

@@ -74,7 +74,7 @@ func Examine(ctx context.Context, r Request) (*Report, error) {
 		Tokenizer: absolute(r.Tokenizer), Template: cfg.Template,
 	}
 	for _, in := range inputs {
-		c, versions, err := Compare(ctx, t, cfg, in, r.Row)
+		c, versions, err := compare(ctx, t, cfg, in, r.Row)
 		if err != nil {
 			return nil, err
 		}
@@ -118,9 +118,9 @@ func (r *Request) inputs() (out []*Input, err error) {
 		} else {
 			var in *Input
 			if filepath.Ext(path) == ".parquet" {
-				in, err = Parquet(path, r.Rows)
+				in, err = parquet(path, r.Rows)
 			} else {
-				in, err = File(path, r.Rows)
+				in, err = file(path, r.Rows)
 			}
 			found = []*Input{in}
 		}
@@ -134,7 +134,7 @@ func (r *Request) inputs() (out []*Input, err error) {
 
 func runInputs(dir runfolder.Folder, limit int) (out []*Input, err error) {
 	for _, name := range []string{"train.jsonl", "sft.jsonl"} {
-		in, err := File(filepath.Join(dir.Format("trl"), name), limit)
+		in, err := file(filepath.Join(dir.Format("trl"), name), limit)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -143,7 +143,7 @@ func runInputs(dir runfolder.Folder, limit int) (out []*Input, err error) {
 		}
 		out = append(out, in)
 	}
-	in, err := Batches(dir, limit)
+	in, err := batches(dir, limit)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

@@ -58,13 +58,13 @@ func (c *Compared) text(b *bytes.Buffer, trainer string, colour bool) {
 }
 
 // words describes a difference.
-func (d *Difference) words(trainer string) string {
+func (d *difference) words(trainer string) string {
 	switch n := quantity(d.Tokens, "token"); d.Kind {
-	case TrainerTrains:
+	case trainerTrains:
 		return fmt.Sprintf("%s trains %s here that we don't: %s", trainer, n, d.Class)
-	case OursTrains:
+	case oursTrains:
 		return fmt.Sprintf("we train %s here that %s doesn't: %s", n, trainer, d.Class)
-	case TrainerOnly:
+	case trainerOnly:
 		return fmt.Sprintf("%s puts %s here that our row lacks%s", trainer, n, andTrains(d.Trained))
 	default:
 		return fmt.Sprintf("%s lacks %s of our row%s: %s", trainer, n, andTrained(d.Trained), d.Class)
@@ -100,13 +100,13 @@ func rowList(rows []int) string {
 }
 
 // text writes a row token by token; runs that are the same on both sides and of one class share a line.
-func (s *SideTokens) text(b *bytes.Buffer, trainer string, colour bool) {
+func (s *sideTokens) text(b *bytes.Buffer, trainer string, colour bool) {
 	fmt.Fprintf(b, "  %s token by token: position there and here, what %s and we do with it, what it is, its text\n", s.Side, trainer)
 	for at := 0; at < len(s.Tokens); {
 		t := &s.Tokens[at]
 		kind, _ := t.kind()
 		end := at + 1
-		if n := slices.IndexFunc(s.Tokens[end:], func(x Token) bool {
+		if n := slices.IndexFunc(s.Tokens[end:], func(x token) bool {
 			return x.Class != t.Class || x.Trainer != t.Trainer || x.Ours != t.Ours
 		}); n >= 0 {
 			end += n

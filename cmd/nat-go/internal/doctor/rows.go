@@ -21,13 +21,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Method is what a trainer does with rows.
-type Method string
+// method is what a trainer does with rows.
+type method string
 
 // The methods.
 const (
-	SFT Method = "sft"
-	DPO Method = "dpo"
+	sft method = "sft"
+	dpo method = "dpo"
 )
 
 // MaxRows is the most rows examined per input.
@@ -38,7 +38,7 @@ const maxRowBytes = 64 << 20
 // Input is rows to compare: the beginning of a file, or of a run's token batches.
 type Input struct {
 	Name   string // the file, as named by the user
-	Method Method
+	Method method
 	rows   []*row
 }
 
@@ -52,9 +52,9 @@ type row struct {
 	why    string     // why it did
 }
 
-// File reads the first rows of a file of JSON lines: {messages}, {prompt, completion}, {prompt, chosen, rejected} or
+// file reads the first rows of a file of JSON lines: {messages}, {prompt, completion}, {prompt, chosen, rejected} or
 // {input_ids, labels}. Other columns are left to the trainer.
-func File(path string, limit int) (*Input, error) {
+func file(path string, limit int) (*Input, error) {
 	f, err := durable.Open(path)
 	if err != nil {
 		return nil, err
@@ -90,12 +90,12 @@ func (in *Input) add(number int, line []byte) error {
 		return fmt.Errorf("the row is %s, not an object", raw.Kind())
 	}
 	r := &row{number: number, line: line}
-	method := SFT
+	method := sft
 	switch {
 	case hasKey(raw, "input_ids"):
 		err = r.tokens(line)
 	case hasKey(raw, "chosen"):
-		method, err = DPO, r.preference(raw)
+		method, err = dpo, r.preference(raw)
 	case hasKey(raw, "messages"), hasKey(raw, "completion"):
 		err = r.demonstration(raw)
 	default:
@@ -246,10 +246,10 @@ func rolesOf(p builders.Passage, role string) (roles []string) {
 	return roles
 }
 
-// Batches reads the first sft rows of a run folder's token batches, as a trainer that reads ids and labels gets them.
-func Batches(run runfolder.Folder, limit int) (*Input, error) {
+// batches reads the first sft rows of a run folder's token batches, as a trainer that reads ids and labels gets them.
+func batches(run runfolder.Folder, limit int) (*Input, error) {
 	folder := run.Batches()
-	in := &Input{Name: filepath.Join(folder, "sft"), Method: SFT}
+	in := &Input{Name: filepath.Join(folder, "sft"), Method: sft}
 	err := batch.EachLine(filepath.Join(folder, batch.IndexName), func(l *batch.Line) error {
 		if l.Channel != batch.SFT.Name || len(in.rows) >= limit {
 			return nil
@@ -268,8 +268,8 @@ func Batches(run runfolder.Folder, limit int) (*Input, error) {
 	return in, err
 }
 
-// Parquet reads the first rows of a file with the columns input_ids and labels.
-func Parquet(path string, limit int) (*Input, error) {
+// parquet reads the first rows of a file with the columns input_ids and labels.
+func parquet(path string, limit int) (*Input, error) {
 	f, err := durable.Open(path)
 	if err != nil {
 		return nil, err
@@ -289,7 +289,7 @@ func Parquet(path string, limit int) (*Input, error) {
 			return nil, fmt.Errorf("%s has no column %s of lists of numbers; only Parquet files with tokens can be compared", path, column)
 		}
 	}
-	in := &Input{Name: path, Method: SFT}
+	in := &Input{Name: path, Method: sft}
 	for len(in.rows) < limit {
 		row, err := r.Next()
 		if errors.Is(err, io.EOF) {

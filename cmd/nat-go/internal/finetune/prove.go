@@ -23,11 +23,11 @@ type prover struct {
 	collator  *collator.Collator
 }
 
-// Model is a model whose calls can be checked.
-type Model struct{ Name, Tokenizer, Template string }
+// model is a model whose calls can be checked.
+type model struct{ Name, Tokenizer, Template string }
 
 // prover loads what is needed to check the model's calls.
-func (m Model) prover(ctx context.Context) (*prover, error) {
+func (m model) prover(ctx context.Context) (*prover, error) {
 	c := schema.New[config.Collator]()
 	c.Tokenizer, c.Template, c.Policy = m.Tokenizer, m.Template, m.Name
 	t, err := openTokens(ctx, &plan{config: &config.Config{Collator: c}})

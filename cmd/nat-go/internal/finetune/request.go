@@ -106,7 +106,7 @@ type Summary struct {
 	Labels     map[string]int64   `json:"-"`                  // rollouts by what they were judged to be: good, bad
 	Also       []string           `json:"also,omitempty"`     // what else the input could give
 	Warnings   []string           `json:"warnings,omitempty"`
-	Written    []WrittenFile      `json:"files,omitempty"` // of the data set
+	Written    []writtenFile      `json:"files,omitempty"` // of the data set
 	Share      *Share             `json:"-"`               // what a shard wrote; nil means it didn't write
 	Batches    *runfolder.Batches `json:"-"`
 	Next       string             `json:"-"` // what to do next
@@ -119,8 +119,8 @@ type Share struct {
 	Batches int64 `json:"batches"`
 }
 
-// WrittenFile is a file of the data set, for the summary.
-type WrittenFile struct {
+// writtenFile is a file of the data set, for the summary.
+type writtenFile struct {
 	Path string `json:"path"`
 	Rows int64  `json:"rows"`
 }

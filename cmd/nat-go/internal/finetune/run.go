@@ -302,7 +302,7 @@ func (r *run) count() {
 	r.sum.Written = nil
 	for _, w := range m.Dataset {
 		for _, f := range w.Files {
-			r.sum.Written = append(r.sum.Written, WrittenFile{Path: f.Path, Rows: f.Rows})
+			r.sum.Written = append(r.sum.Written, writtenFile{Path: f.Path, Rows: f.Rows})
 		}
 	}
 }

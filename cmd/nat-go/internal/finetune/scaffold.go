@@ -13,7 +13,7 @@ type Inspection struct {
 	Source   string   // how they are read; empty means whichever fits
 	Map      []string // what their keys mean: "output=response"
 	Builders []string // those the user named: then none is tried
-	Model    Model    // checks what is claimed for its calls; zero means nothing is checked
+	Model    model    // checks what is claimed for its calls; zero means nothing is checked
 	Quick    bool     // read only a sample of each file
 }
 

@@ -122,7 +122,7 @@ func writeJob(b *strings.Builder, s *Summary) {
 
 // writeLabels says how many rollouts were good and bad, if there are rows that label them.
 func writeLabels(b *strings.Builder, s *Summary) {
-	labelled := slices.ContainsFunc(s.Written, func(f WrittenFile) bool { return strings.HasPrefix(f.Path, "kto") })
+	labelled := slices.ContainsFunc(s.Written, func(f writtenFile) bool { return strings.HasPrefix(f.Path, "kto") })
 	if labelled && len(s.Labels) > 0 {
 		fmt.Fprintf(b, "  labels   %s good, %d bad\n", ledger.Quantity(s.Labels["good"], "rollout"), s.Labels["bad"])
 	}

@@ -32,8 +32,8 @@ type Options struct {
 type Report struct {
 	Machine string   `json:"machine"`
 	Paths   []string `json:"paths"`
-	Floors  []Floor  `json:"floors"`
-	Results []Result `json:"results"`
+	Floors  []floor  `json:"floors"`
+	Results []result `json:"results"`
 	Grid    []Point  `json:"grid"`
 	Torch   string   `json:"torch,omitempty"` // its version
 	// NotCompiled says why torch.compile isn't in the table; empty if it is.
@@ -42,8 +42,8 @@ type Report struct {
 	left time.Duration // what remains of the budget after the rounds so far; compilation doesn't count
 }
 
-// Floor is what the machine can do with a given number of threads.
-type Floor struct {
+// floor is what the machine can do with a given number of threads.
+type floor struct {
 	Threads    int     `json:"threads"`
 	ReadGBps   float64 `json:"read_gb_per_s"` // two streams larger than the caches
 	FMAPerNs   float64 `json:"vector_fma_per_ns"`
@@ -51,8 +51,8 @@ type Floor struct {
 	SecondCore bool    `json:"second_core"` // two threads multiply at least 1.8 times as fast as one
 }
 
-// Result is one kernel on one path.
-type Result struct {
+// result is one kernel on one path.
+type result struct {
 	Kernel       string  `json:"kernel"`
 	Path         string  `json:"path"`
 	Vocab        int     `json:"vocab"`
@@ -109,7 +109,7 @@ var list = []kernel{
 // Run measures and prints. When ctx ends it stops early, with what it has.
 func Run(ctx context.Context, w io.Writer, o Options) error {
 	o.defaults()
-	rep, err := Measure(ctx, o)
+	rep, err := measure(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -167,8 +167,8 @@ func optional(format string, v float64) string {
 	return fmt.Sprintf(format, v)
 }
 
-// Measure fills a Report.
-func Measure(ctx context.Context, o Options) (*Report, error) {
+// measure fills a Report.
+func measure(ctx context.Context, o Options) (*Report, error) {
 	o.defaults()
 	rep := &Report{
 		Machine: fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()),
@@ -347,7 +347,7 @@ func (m *measurement) floors() {
 			at := place{path, th}
 			if t := m.read[at]; t != nil {
 				one, two := m.fma[place{path, 1}], m.fma[place{path, 2}]
-				m.rep.Floors = append(m.rep.Floors, Floor{
+				m.rep.Floors = append(m.rep.Floors, floor{
 					Threads: th, Path: path, ReadGBps: 8 / t.median(), FMAPerNs: 1 / m.fma[at].median(),
 					SecondCore: th == 2 && one.median() > 1.8*two.median(),
 				})
@@ -358,7 +358,7 @@ func (m *measurement) floors() {
 
 // addLine adds a line to the report, with the machine's floor and the peer's times.
 func (m *measurement) addLine(l line) {
-	x := Result{
+	x := result{
 		Kernel:       l.k.name,
 		Path:         l.path,
 		Vocab:        m.v,
@@ -436,7 +436,7 @@ func (rep *Report) peer(ctx context.Context, o *Options, v int, add func(int, fu
 }
 
 // addTimes adds torch's times to a line of the table.
-func (p *peer) addTimes(x *Result, k kernel) {
+func (p *peer) addTimes(x *result, k kernel) {
 	if t := p.tasks[peerKey{k.beta, k.grad, x.Threads, false}]; t != nil {
 		x.TorchNs = t.median()
 		x.OfTorch = x.TorchNs / x.MemoryNs

@@ -39,7 +39,7 @@ func TestTorch(t *testing.T) {
 	if err := Run(t.Context(), &b, o); err != nil || !strings.Contains(b.String(), "eager torch 9.9") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
-	rep, err := Measure(t.Context(), o)
+	rep, err := measure(t.Context(), o)
 	if err != nil || rep.Results[0].CompiledForm != "form" || rep.Results[0].CompiledNs == 0 {
 		t.Errorf("compiled: %v %+v", err, rep)
 	}
@@ -47,7 +47,7 @@ func TestTorch(t *testing.T) {
 	if err := os.WriteFile(python, []byte(old), 0o755); err != nil { //nolint:gosec // it is run
 		t.Fatal(err)
 	}
-	if rep, err = Measure(t.Context(), o); err != nil || !strings.Contains(rep.NotCompiled, "compiler") ||
+	if rep, err = measure(t.Context(), o); err != nil || !strings.Contains(rep.NotCompiled, "compiler") ||
 		rep.Results[0].TorchNs == 0 {
 		t.Errorf("without a compiler: %v %+v", err, rep)
 	}
@@ -111,7 +111,7 @@ while read how rest; do case $how in time) echo ok 0.5;; load) [ -s "$rest" ] ||
 	if err := os.WriteFile(python, []byte(script), 0o755); err != nil { //nolint:gosec // it is run
 		t.Fatal(err)
 	}
-	rep, err := Measure(t.Context(), Options{Vocab: []int{1000}, MiB: 1, Rounds: 2, Torch: python, Threads: []int{1}})
+	rep, err := measure(t.Context(), Options{Vocab: []int{1000}, MiB: 1, Rounds: 2, Torch: python, Threads: []int{1}})
 	if err != nil || len(rep.Grid) != len(grid()) {
 		t.Fatalf("%d points, want %d (%v)", len(rep.Grid), len(grid()), err)
 	}

@@ -11,16 +11,16 @@ import (
 
 // How long a frame to nat-go may be, and how many objects and lists it may contain, unless the settings say otherwise.
 const (
-	DefaultRequestBytes   = 64 << 20
-	DefaultRequestObjects = 400_000
+	defaultRequestBytes   = 64 << 20
+	defaultRequestObjects = 400_000
 )
 
 // Codes of errors.
 const (
-	BadSettings = "bad_settings" // the first frame is invalid; this ends the process
-	BadRequest  = "bad_request"  // a frame that is not a valid request
-	TooLarge    = "too_large"    // a frame, or what would be the answer, exceeds its limit
-	Failed      = "failed"       // the batch couldn't be made
+	badSettings = "bad_settings" // the first frame is invalid; this ends the process
+	badRequest  = "bad_request"  // a frame that is not a valid request
+	tooLarge    = "too_large"    // a frame, or what would be the answer, exceeds its limit
+	failed      = "failed"       // the batch couldn't be made
 )
 
 // Error says why the batch is missing.
@@ -56,7 +56,7 @@ func readFrame(in io.Reader, limit int64) ([]byte, error) {
 		if got, err := io.CopyN(io.Discard, in, n); err != nil {
 			return nil, fmt.Errorf("the input ends after %d bytes of a frame of %d", got, n)
 		}
-		return nil, problem(TooLarge, "",
+		return nil, problem(tooLarge, "",
 			"the frame has %d bytes; the limit is %d: send fewer traces at a time", n, limit)
 	}
 	// The buffer grows as bytes arrive: a stated length alone takes no memory.

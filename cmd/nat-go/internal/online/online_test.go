@@ -177,14 +177,14 @@ func TestRefused(t *testing.T) {
 		frame             []byte
 		code, where, what string
 	}{
-		"text":     {framed("nonsense"), BadRequest, "", "not JSON"},
-		"half":     {framed(`{"traces": [`), BadRequest, "", "not JSON"},
-		"a list":   {framed("[]"), BadRequest, "", "not an object"},
-		"no list":  {framed(`{"id": 3, "traces": {}}`), BadRequest, "traces", "not a list"},
-		"an id":    {framed(`{"id": "x", "traces": []}`), BadRequest, "id", "not a whole number"},
-		"deep":     {framed(strings.Repeat("[", 5000)), BadRequest, "", "not JSON"},
-		"too long": {framed(strings.Repeat(" ", 60_001)), TooLarge, "", "the limit is 60000"},
-		"too many": {many, TooLarge, "traces", "the budget is 5000"},
+		"text":     {framed("nonsense"), badRequest, "", "not JSON"},
+		"half":     {framed(`{"traces": [`), badRequest, "", "not JSON"},
+		"a list":   {framed("[]"), badRequest, "", "not an object"},
+		"no list":  {framed(`{"id": 3, "traces": {}}`), badRequest, "traces", "not a list"},
+		"an id":    {framed(`{"id": "x", "traces": []}`), badRequest, "id", "not a whole number"},
+		"deep":     {framed(strings.Repeat("[", 5000)), badRequest, "", "not JSON"},
+		"too long": {framed(strings.Repeat(" ", 60_001)), tooLarge, "", "the limit is 60000"},
+		"too many": {many, tooLarge, "traces", "the budget is 5000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all, err := serve(t, framed(s), c.frame, good)
@@ -224,7 +224,7 @@ func TestSettings(t *testing.T) {
 	} {
 		t.Run(where, func(t *testing.T) {
 			all, err := serve(t, framed(s), framed(`{"traces": []}`))
-			if err == nil || len(all) != 1 || all[0].Error == nil || all[0].Error.Code != BadSettings ||
+			if err == nil || len(all) != 1 || all[0].Error == nil || all[0].Error.Code != badSettings ||
 				all[0].Error.Where != where || all[0].Error.Message == "" {
 				t.Errorf("%s: %v", where, err)
 			}

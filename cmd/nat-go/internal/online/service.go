@@ -149,7 +149,7 @@ func (v *Service) respond(ctx context.Context, f received, out io.Writer) error 
 	}
 	bad := failure{ID: a.ID}
 	if !errors.As(err, &bad.Error) {
-		bad.Error = problem(Failed, "", "%v", err)
+		bad.Error = problem(failed, "", "%v", err)
 	}
 	return send(ctx, out, bad, nil)
 }
@@ -202,7 +202,7 @@ func (v *Service) limit() int64 {
 	if v.settings.RequestBytes > 0 {
 		return v.settings.RequestBytes
 	}
-	return DefaultRequestBytes
+	return defaultRequestBytes
 }
 
 func (v *Service) ready() Ready {
@@ -213,29 +213,29 @@ func (v *Service) ready() Ready {
 
 // answer makes the batches of a request: {"id": 1, "traces": [...]}. The next one overwrites its bytes.
 func (v *Service) answer(ctx context.Context, frame []byte, a *Answer) ([]byte, error) {
-	most := cmp.Or(max(0, v.settings.RequestObjects), DefaultRequestObjects)
+	most := cmp.Or(max(0, v.settings.RequestObjects), defaultRequestObjects)
 	request, err := json.Parse(frame, json.Limits{Size: v.limit(), Objects: most})
 	var large *json.SizeError
 	if errors.As(err, &large) {
-		return nil, problem(TooLarge, "", "the request has more than %d objects and lists: the setting "+
+		return nil, problem(tooLarge, "", "the request has more than %d objects and lists: the setting "+
 			"request_objects raises the limit, or send fewer traces at a time", most)
 	}
 	if err != nil {
-		return nil, problem(BadRequest, "", "the request is not JSON: %v", json.LineError(err))
+		return nil, problem(badRequest, "", "the request is not JSON: %v", json.LineError(err))
 	}
 	if request.Kind() != json.Object {
-		return nil, problem(BadRequest, "", "the request is %s, not an object {id, traces}", request.Kind())
+		return nil, problem(badRequest, "", "the request is %s, not an object {id, traces}", request.Kind())
 	}
 	if id, given := request.Get("id"); given {
 		n, ok := id.Int64()
 		if !ok {
-			return nil, problem(BadRequest, "id", "it is %s, not a whole number", id.Kind())
+			return nil, problem(badRequest, "id", "it is %s, not a whole number", id.Kind())
 		}
 		a.ID = n
 	}
 	list, _ := request.Get("traces")
 	if list.Kind() != json.Array {
-		return nil, problem(BadRequest, "traces", "it is %s, not a list of traces", list.Kind())
+		return nil, problem(badRequest, "traces", "it is %s, not a list of traces", list.Kind())
 	}
 	made, err := v.collate(ctx, list, a)
 	if err != nil {
@@ -263,7 +263,7 @@ func (v *Service) collate(ctx context.Context, list json.Raw, a *Answer) (*batch
 	}
 	examples, stats, err := v.decoder.Decode(ctx, "traces", list, drop)
 	if err != nil {
-		return nil, problem(BadRequest, "traces", "%v", err)
+		return nil, problem(badRequest, "traces", "%v", err)
 	}
 	for _, acc := range stats.Accounts() { // the drops have been reported
 		books.In(acc.Stage, acc.Unit, acc.In)
@@ -278,9 +278,9 @@ func (v *Service) collate(ctx context.Context, list json.Raw, a *Answer) (*batch
 	var mixed *batch.Mixed
 	switch {
 	case errors.As(err, &large):
-		return nil, problem(TooLarge, "traces", "%v: raise collator.batch_tokens, or send fewer traces at a time", err)
+		return nil, problem(tooLarge, "traces", "%v: raise collator.batch_tokens, or send fewer traces at a time", err)
 	case errors.As(err, &mixed):
-		return nil, problem(BadRequest, "traces", "%v: send those without in a call of their own, or give all sampled "+
+		return nil, problem(badRequest, "traces", "%v: send those without in a call of their own, or give all sampled "+
 			"messages logprobs", err)
 	case err != nil:
 		return nil, err

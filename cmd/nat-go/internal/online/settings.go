@@ -35,9 +35,9 @@ type Settings struct {
 	Builders map[string]map[string]any `json:"builders"`
 	// Workers is how many goroutines make rows; 0: 1, because a data loader already has a process per worker.
 	Workers int `json:"workers"`
-	// RequestBytes is the limit on the length of a request; 0: DefaultRequestBytes.
+	// RequestBytes is the limit on the length of a request; 0: defaultRequestBytes.
 	RequestBytes int64 `json:"request_bytes"`
-	// RequestObjects is how many objects and lists a request may have; 0 means DefaultRequestObjects.
+	// RequestObjects is how many objects and lists a request may have; 0 means defaultRequestObjects.
 	RequestObjects int64 `json:"request_objects"`
 }
 
@@ -71,38 +71,38 @@ func readSettings(in io.Reader) (*Settings, error) {
 	text, err := readFrame(in, maxSettings)
 	var long *Error
 	if errors.As(err, &long) {
-		long.Code = BadSettings
+		long.Code = badSettings
 	}
 	if err != nil {
 		return nil, err
 	}
 	if _, err := ttcjson.Parse(text, ttcjson.Limits{Objects: maxSettingObjects}); err != nil {
-		return nil, problem(BadSettings, "settings", "they can't be read: %v", ttcjson.LineError(err))
+		return nil, problem(badSettings, "settings", "they can't be read: %v", ttcjson.LineError(err))
 	}
 	s := &Settings{}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	dec.UseNumber()
 	if err := dec.Decode(s); err != nil {
-		return nil, problem(BadSettings, "settings", "they can't be read: %v", err)
+		return nil, problem(badSettings, "settings", "they can't be read: %v", err)
 	}
 	switch {
 	case s.Tokenizer == "":
-		return nil, problem(BadSettings, "tokenizer", "there is none: name a Hugging Face folder, or a tokenizer.json")
+		return nil, problem(badSettings, "tokenizer", "there is none: name a Hugging Face folder, or a tokenizer.json")
 	case len(s.Channels) == 0:
-		return nil, problem(BadSettings, "channels", "there is none: name some of rl, sdpo, dpo, sft")
+		return nil, problem(badSettings, "channels", "there is none: name some of rl, sdpo, dpo, sft")
 	}
 	for i, c := range s.Channels {
 		if builderOf[c] == "" {
-			return nil, problem(BadSettings, "channels", "there is no channel %q: name some of rl, sdpo, dpo, sft", c)
+			return nil, problem(badSettings, "channels", "there is no channel %q: name some of rl, sdpo, dpo, sft", c)
 		}
 		if slices.Contains(s.Channels[:i], c) {
-			return nil, problem(BadSettings, "channels", "%q is listed twice", c)
+			return nil, problem(badSettings, "channels", "%q is listed twice", c)
 		}
 	}
 	for c := range s.Builders {
 		if !slices.Contains(s.Channels, c) {
-			return nil, problem(BadSettings, "builders", "%q is not one of the channels", c)
+			return nil, problem(badSettings, "builders", "%q is not one of the channels", c)
 		}
 	}
 	return s, nil
@@ -127,7 +127,7 @@ func (s *Settings) configuration() (*config.Config, error) {
 		"trajectory_builders": made, "collator": section,
 	})
 	if err != nil {
-		return nil, problem(BadSettings, "settings", "%v", err)
+		return nil, problem(badSettings, "settings", "%v", err)
 	}
 	cfg, found := config.Parse("settings", text, config.Options{Types: builtin.Types()})
 	if !finding.Failed(found) {
@@ -139,7 +139,7 @@ func (s *Settings) configuration() (*config.Config, error) {
 			all, places = append(all, f.Message), append(places, f.Pointer)
 		}
 	}
-	return nil, problem(BadSettings, places[0], "%s", strings.Join(all, "; "))
+	return nil, problem(badSettings, places[0], "%s", strings.Join(all, "; "))
 }
 
 // open makes the parts that process traces.
@@ -150,13 +150,13 @@ func open(ctx context.Context, s *Settings) (_ *Service, err error) {
 	}
 	switch c := cfg.Collator; {
 	case c.Teacher != nil:
-		return nil, problem(BadSettings, "/collator/teacher", "a teacher scores the batches of a run")
+		return nil, problem(badSettings, "/collator/teacher", "a teacher scores the batches of a run")
 	case c.Reference != nil:
-		return nil, problem(BadSettings, "/collator/reference", "reference log-probs belong to the batches of a run")
+		return nil, problem(badSettings, "/collator/reference", "reference log-probs belong to the batches of a run")
 	}
 	v := &Service{settings: s}
 	if v.tokenizer, err = tokenizer.Load(s.Tokenizer); err != nil {
-		return nil, problem(BadSettings, "tokenizer", "%v", err)
+		return nil, problem(badSettings, "tokenizer", "%v", err)
 	}
 	defer func() {
 		if err != nil {
@@ -171,7 +171,7 @@ func open(ctx context.Context, s *Settings) (_ *Service, err error) {
 	}
 	decoder, err := readers.NewTracesDecoder(ctx, *cfg.Sources[0].Config.(*readers.TracesConfig))
 	if err != nil {
-		return nil, problem(BadSettings, "/sources/traces", "%v", err)
+		return nil, problem(badSettings, "/sources/traces", "%v", err)
 	}
 	v.decoder = decoder
 	return v, nil
@@ -184,15 +184,15 @@ func (v *Service) openCollator(cfg *config.Config) error {
 	v.policy = cfg.Collator.Policy
 	own, err := finetune.CollatorConfig(cfg.Collator, 0)
 	if err != nil {
-		return problem(BadSettings, "/collator", "%v", err)
+		return problem(badSettings, "/collator", "%v", err)
 	}
 	own.Tokenizer, own.Workers, own.Steps = v.tokenizer, max(1, v.settings.Workers), own.ByExample
 	own.Form.EqualWidth = own.Layout == batch.Composer // all channels are one batch
 	if own.Template, err = collator.TemplateText(v.tokenizer.Config, cfg.Collator.Template); err != nil {
-		return problem(BadSettings, "/collator/template", "%v", err)
+		return problem(badSettings, "/collator/template", "%v", err)
 	}
 	if v.collator, err = collator.New(own); err != nil {
-		return problem(BadSettings, "/collator", "%v", err)
+		return problem(badSettings, "/collator", "%v", err)
 	}
 	return nil
 }
@@ -203,14 +203,14 @@ func (v *Service) openBuilders(cfg *config.Config) error {
 		f, _ := builtin.Builder(block.Type)
 		text, err := json.Marshal(v.settings.Builders[c])
 		if err != nil {
-			return problem(BadSettings, block.Pointer(), "%v", err)
+			return problem(badSettings, block.Pointer(), "%v", err)
 		}
 		if v.settings.Builders[c] == nil {
 			text = nil
 		}
 		b, found := f.Open(text)
 		if b == nil {
-			return problem(BadSettings, block.Pointer(), "%s", found[len(found)-1].Message)
+			return problem(badSettings, block.Pointer(), "%s", found[len(found)-1].Message)
 		}
 		v.builders = append(v.builders, finetune.NewDirect(c, f.Info(), b))
 		if closer, ok := b.(io.Closer); ok {

@@ -12,7 +12,7 @@ import (
 // Groups yields the groups of the log in dir, in order, up to its last commit. An error is the last thing it yields.
 func Groups(dir string) iter.Seq2[*Group, error] {
 	return func(yield func(*Group, error) bool) {
-		r, err := NewReader(dir)
+		r, err := newReader(dir)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -38,7 +38,7 @@ const (
 // Groups are read while earlier ones are being processed.
 func GroupsAhead(dir string) iter.Seq2[*Group, error] {
 	return func(yield func(*Group, error) bool) {
-		r, err := NewReader(dir)
+		r, err := newReader(dir)
 		if err != nil {
 			yield(nil, err)
 			return

@@ -292,8 +292,8 @@ type Reader struct {
 	spare  sync.Pool // of *Group
 }
 
-// NewReader opens the log in dir up to its last commit.
-func NewReader(dir string) (*Reader, error) {
+// newReader opens the log in dir up to its last commit.
+func newReader(dir string) (*Reader, error) {
 	f, c, err := openCommitted(dir)
 	if err != nil {
 		return nil, err

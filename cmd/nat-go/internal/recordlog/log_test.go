@@ -156,7 +156,7 @@ func write(t testing.TB, dir string, keys ...string) {
 func TestLogReturnsWhatWasWritten(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "a", "b")
-	r, err := NewReader(dir)
+	r, err := newReader(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func TestDamageIsFound(t *testing.T) {
 		bad := append([]byte(nil), good...)
 		bad[i] ^= 0x10
 		os.WriteFile(path, bad, 0o600)
-		r, err := NewReader(dir)
+		r, err := newReader(dir)
 		if err != nil {
 			t.Fatal(err)
 		}

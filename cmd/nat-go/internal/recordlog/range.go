@@ -16,7 +16,7 @@ type Range struct {
 // GroupsIn yields the groups of a range, in order. A group is valid until the next one, which reuses its memory.
 func GroupsIn(dir string, x Range) iter.Seq2[*Group, error] {
 	return func(yield func(*Group, error) bool) {
-		r, err := NewReader(dir)
+		r, err := newReader(dir)
 		if err == nil {
 			defer r.Close()
 			end := r.offset + r.left

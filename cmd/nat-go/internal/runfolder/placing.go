@@ -13,14 +13,14 @@ import (
 // Placing is what gives a complete run further formats. It is recorded before the first file gets its name, when all
 // are durable, so that what a killed command began can be completed: the run is as it was, or as it should be.
 type Placing struct {
-	Files    []Placed `json:"files"`
+	Files    []placed `json:"files"`
 	Gone     []string `json:"gone,omitempty"` // files that formats no longer have, relative to the run folder
-	Manifest Placed   `json:"manifest"`
+	Manifest placed   `json:"manifest"`
 	XXH3     string   `json:"xxh3"` // of the manifest
 }
 
-// Placed is a file that is to have a name. Both paths are relative to the run folder.
-type Placed struct {
+// placed is a file that is to have a name. Both paths are relative to the run folder.
+type placed struct {
 	Temporary string `json:"temporary"`
 	Path      string `json:"path"`
 }
@@ -28,10 +28,10 @@ type Placed struct {
 // Place records what is about to get its name: files, and the manifest that lists them.
 func (l *Lock) Place(u *Update, files []File) error {
 	f := l.Folder
-	p := &Placing{Manifest: Placed{f.Rel(u.file.Temporary()), f.Rel(f.Manifest())}, XXH3: u.sum}
+	p := &Placing{Manifest: placed{f.Rel(u.file.Temporary()), f.Rel(f.Manifest())}, XXH3: u.sum}
 	for _, file := range files {
 		if file.temp != "" {
-			p.Files = append(p.Files, Placed{f.Rel(file.temp), file.Path})
+			p.Files = append(p.Files, placed{f.Rel(file.temp), file.Path})
 		}
 	}
 	for _, path := range u.gone {
@@ -94,11 +94,11 @@ func (p *Placing) valid() bool {
 	in := func(path string) bool {
 		return filepath.IsLocal(filepath.FromSlash(path)) && Folder("").Rel(Folder("").Dataset()) == firstOf(path)
 	}
-	temporary := func(x Placed) bool {
+	temporary := func(x placed) bool {
 		return filepath.Dir(x.Temporary) == filepath.Dir(x.Path) && durable.Temporary(filepath.Base(x.Temporary))
 	}
 	return temporary(p.Manifest) && p.Manifest.Path == Folder("").Rel(Folder("").Manifest()) &&
-		!slices.ContainsFunc(p.Files, func(x Placed) bool { return !in(x.Path) || !temporary(x) }) &&
+		!slices.ContainsFunc(p.Files, func(x placed) bool { return !in(x.Path) || !temporary(x) }) &&
 		!slices.ContainsFunc(p.Gone, func(path string) bool { return !in(path) })
 }
 

@@ -92,7 +92,7 @@ func TestForgedManifest(t *testing.T) {
 func TestManyObjects(t *testing.T) {
 	f := Folder(t.TempDir())
 	text := `{"plan_version":2,"shards":[` + strings.Repeat("{},", maxObjects) + `{}]}`
-	if err := os.WriteFile(filepath.Join(string(f), PlanName), []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(string(f), planName), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.Read(); err == nil || !strings.Contains(err.Error(), "objects") {

@@ -16,9 +16,9 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Frames is a file of blocks of bytes. Each block is preceded by its length and its hash, so that writing can continue
+// frames is a file of blocks of bytes. Each block is preceded by its length and its hash, so that writing can continue
 // after the last whole frame that an earlier attempt left.
-type Frames struct {
+type frames struct {
 	file *os.File
 	out  *bufio.Writer
 }
@@ -36,9 +36,9 @@ func HeadsPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "h
 // RowsPath returns the path of the file with a shard's token rows.
 func RowsPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "prepared.bin") }
 
-// GoOnFrames continues a file of frames, or starts it. It keeps the frames for which keep returns true, up to the first
+// goOnFrames continues a file of frames, or starts it. It keeps the frames for which keep returns true, up to the first
 // for which it doesn't.
-func GoOnFrames(path string, keep func(frame []byte) bool) (_ *Frames, err error) {
+func goOnFrames(path string, keep func(frame []byte) bool) (_ *frames, err error) {
 	file, err := durable.Continue(path)
 	if err != nil {
 		return nil, err
@@ -66,11 +66,11 @@ func GoOnFrames(path string, keep func(frame []byte) bool) (_ *Frames, err error
 	if _, err := file.Seek(end, io.SeekStart); err != nil {
 		return nil, err
 	}
-	return &Frames{file: file, out: bufio.NewWriterSize(durable.Behind(file), 1<<20)}, nil
+	return &frames{file: file, out: bufio.NewWriterSize(durable.Behind(file), 1<<20)}, nil
 }
 
 // Add appends a frame.
-func (f *Frames) Add(frame []byte) error {
+func (f *frames) Add(frame []byte) error {
 	if len(frame) > maxFrame {
 		return fmt.Errorf("a group takes %d bytes in %s; at most %d can be kept", len(frame), f.file.Name(), maxFrame)
 	}
@@ -85,13 +85,13 @@ func (f *Frames) Add(frame []byte) error {
 }
 
 // Close syncs what was added to disk and closes the file.
-func (f *Frames) Close() error {
+func (f *frames) Close() error {
 	return errors.Join(f.out.Flush(), f.file.Sync(), f.file.Close())
 }
 
-// Prepared holds the token rows of a shard as they are written.
-type Prepared struct {
-	heads *Frames
+// prepared holds the token rows of a shard as they are written.
+type prepared struct {
+	heads *frames
 	rows  *os.File
 	out   *bufio.Writer
 	head  []byte
@@ -102,8 +102,8 @@ type Prepared struct {
 const preparedHead = 8 + 4
 
 // OpenPrepared continues the token rows of a shard, or starts them, and returns the number of groups they cover so far.
-func OpenPrepared(f runfolder.Folder) (_ *Prepared, groups uint64, err error) {
-	p := &Prepared{}
+func OpenPrepared(f runfolder.Folder) (_ *prepared, groups uint64, err error) {
+	p := &prepared{}
 	if p.rows, err = durable.Continue(RowsPath(f)); err != nil {
 		return nil, 0, err
 	}
@@ -117,7 +117,7 @@ func OpenPrepared(f runfolder.Folder) (_ *Prepared, groups uint64, err error) {
 		return nil, 0, err
 	}
 	end := int64(0)
-	p.heads, err = GoOnFrames(HeadsPath(f), func(frame []byte) bool {
+	p.heads, err = goOnFrames(HeadsPath(f), func(frame []byte) bool {
 		if len(frame) < preparedHead {
 			return false
 		}
@@ -140,7 +140,7 @@ func OpenPrepared(f runfolder.Folder) (_ *Prepared, groups uint64, err error) {
 }
 
 // Add adds the next group, which has this many records.
-func (p *Prepared) Add(records int, head, rows []byte) error {
+func (p *prepared) Add(records int, head, rows []byte) error {
 	if _, err := p.out.Write(rows); err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (p *Prepared) Add(records int, head, rows []byte) error {
 }
 
 // Close syncs what was added to disk and closes the files.
-func (p *Prepared) Close() error {
+func (p *prepared) Close() error {
 	return errors.Join(p.out.Flush(), p.rows.Sync(), p.rows.Close(), p.heads.Close())
 }
 

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Variables tell a process which shard it is: ours first, then those of job arrays.
-var Variables = []string{
+// variables tell a process which shard it is: ours first, then those of job arrays.
+var variables = []string{
 	"NATGO_SHARD", "SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "CLOUD_RUN_TASK_INDEX", "AWS_BATCH_JOB_ARRAY_INDEX",
 }
 
 // Index returns the number of the shard according to the environment, and the variable that says so. NATGO_SHARD may
 // also give the total: 3/7. Two variables that disagree are an error, and so is having none.
 func Index(getenv func(string) (string, bool), shards int) (index int, variable string, err error) {
-	for _, name := range Variables {
+	for _, name := range variables {
 		text, ok := getenv(name)
 		if !ok || text == "" {
 			continue
@@ -33,7 +33,7 @@ func Index(getenv func(string) (string, bool), shards int) (index int, variable 
 	}
 	if variable == "" {
 		return 0, "", fmt.Errorf("which shard? Name it with --index, or by one of the variables %s",
-			strings.Join(Variables, ", "))
+			strings.Join(variables, ", "))
 	}
 	return index, variable, nil
 }
@@ -41,7 +41,7 @@ func Index(getenv func(string) (string, bool), shards int) (index int, variable 
 func parse(name, text string, shards int) (int, error) {
 	number, of, told := strings.Cut(text, "/")
 	n, err := strconv.Atoi(number)
-	if err != nil || n < 0 || told && name != Variables[0] {
+	if err != nil || n < 0 || told && name != variables[0] {
 		return 0, fmt.Errorf("%s is %q, which is not the number of a shard", name, text)
 	}
 	if told && of != strconv.Itoa(shards) {

@@ -57,13 +57,13 @@ type Part struct {
 // Folder is the folder of a plan, in which its shards leave what they build.
 type Folder string
 
-// PlanName is the plan's name in its folder.
-const PlanName = "plan.json"
+// planName is the plan's name in its folder.
+const planName = "plan.json"
 
 func (f Folder) path(p ...string) string { return filepath.Join(append([]string{string(f)}, p...)...) }
 
 // Plan returns the path of the plan.
-func (f Folder) Plan() string { return f.path(PlanName) }
+func (f Folder) Plan() string { return f.path(planName) }
 
 // Config returns the configuration from when the plan was made, with ${VAR} left as references.
 func (f Folder) Config() string { return runfolder.Folder(f).Config() }
@@ -116,9 +116,9 @@ func number(shard int) string { return fmt.Sprintf("%05d", shard) }
 // Find returns the folder of the plan that the user names: the folder, or the plan itself.
 func Find(path string) Folder {
 	if objects.Is(path) {
-		return Folder(strings.TrimSuffix(strings.TrimRight(path, "/"), "/"+PlanName))
+		return Folder(strings.TrimSuffix(strings.TrimRight(path, "/"), "/"+planName))
 	}
-	if filepath.Base(path) == PlanName {
+	if filepath.Base(path) == planName {
 		path = filepath.Dir(path)
 	}
 	return Folder(filepath.Clean(path))

@@ -54,7 +54,7 @@ func (r *Remote) object(dir Folder, path string) (string, error) {
 
 // Free refuses a place for a plan if there already is one, or if two might be written.
 func (r *Remote) Free(ctx context.Context) error {
-	path := objects.Join(string(r.folder), PlanName)
+	path := objects.Join(string(r.folder), planName)
 	_, err := r.storage.Stat(ctx, path)
 	switch {
 	case err == nil:
@@ -129,7 +129,7 @@ func (r *Remote) sendLast(ctx context.Context, dir Folder, path string) error {
 
 // Copy starts a copy below work, with the plan and the configuration. An existing copy of the same plan is continued.
 func (r *Remote) Copy(ctx context.Context, work string) (Folder, *Plan, error) {
-	text, err := r.storage.ReadAll(ctx, objects.Join(string(r.folder), PlanName), maxPlanBytes)
+	text, err := r.storage.ReadAll(ctx, objects.Join(string(r.folder), planName), maxPlanBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil, exit.Environmentf("there is no plan in %s: `nat-go shard plan` makes one", r.folder)
 	}

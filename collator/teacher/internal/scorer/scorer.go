@@ -16,8 +16,8 @@ import (
 	"github.com/nat-go/nat-go/internal/tensors"
 )
 
-// Version is the protocol's name.
-const Version = "nat.logits.v1"
+// version is the protocol's name.
+const version = "nat.logits.v1"
 
 const (
 	maxAnswer = 1 << 20 // bytes of an answer's line
@@ -186,7 +186,7 @@ func (s *Scorer) start(ctx context.Context) (err error) {
 	if err != nil {
 		return refusef("can't be started: %v", err)
 	}
-	ask := hello{Hello: Version, Memory: s.o.Memory, Probes: []string{}}
+	ask := hello{Hello: version, Memory: s.o.Memory, Probes: []string{}}
 	for _, p := range s.o.Probes {
 		ask.Probes = append(ask.Probes, p.Text)
 	}

@@ -110,7 +110,7 @@ func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string)
 	}
 	a.env.Log.Info().Int("sent", l.Sent).Int("uncertain", l.Uncertain).Int("without_teacher", l.NoTeacher).
 		Interface("left_out", l.Skipped).Msg("pushed the groups to Atropos")
-	return trainers.JobRef{RunID: data.RunID, Backend: Backend, ID: l.EnvName, Metadata: map[string]string{
+	return trainers.JobRef{RunID: data.RunID, Backend: backend, ID: l.EnvName, Metadata: map[string]string{
 		"env_id": strings.Trim(fmt.Sprint(append(l.Earlier, l.EnvID)), "[]"), "key": key,
 		"groups": strconv.Itoa(l.Sent), "group_size": strconv.Itoa(l.GroupSize),
 		"batch_size": strconv.Itoa(l.BatchSize), "left_out": leftOut(l.Skipped), "uncertain": strconv.Itoa(l.Uncertain),

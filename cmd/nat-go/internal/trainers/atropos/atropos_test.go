@@ -448,25 +448,25 @@ func TestCheck(t *testing.T) {
 		want ledger.Reason
 	}{
 		{"good", func(*Group) {}, ""},
-		{"score NaN", func(g *Group) { g.Scores[0] = math.NaN() }, GroupBadNumber},
-		{"score -inf", func(g *Group) { g.Scores[0] = math.Inf(-1) }, GroupBadNumber},
+		{"score NaN", func(g *Group) { g.Scores[0] = math.NaN() }, groupBadNumber},
+		{"score -inf", func(g *Group) { g.Scores[0] = math.Inf(-1) }, groupBadNumber},
 		{"log-prob -inf", func(g *Group) { g.InferenceLogProbs = [][]float64{{0, math.Inf(-1)}, {-1}} }, ""},
-		{"log-prob inf", func(g *Group) { g.InferenceLogProbs = [][]float64{{0, math.Inf(1)}, {-1}} }, GroupBadNumber},
-		{"advantage -inf", func(g *Group) { g.Advantages = [][]float64{{0, math.Inf(-1)}, {-1}} }, GroupBadNumber},
-		{"log-probs short", func(g *Group) { g.InferenceLogProbs = [][]float64{{0}, {-1}} }, GroupBadShape},
-		{"mask of another token", func(g *Group) { g.Masks[0][1] = 7 }, GroupBadShape},
-		{"mask short", func(g *Group) { g.Masks[0] = g.Masks[0][:1] }, GroupBadShape},
-		{"negative token", func(g *Group) { g.Tokens[1][0], g.Masks[1][0] = -1, -1 }, GroupBadShape},
-		{"token beyond int32", func(g *Group) { g.Tokens[1][0], g.Masks[1][0] = 1<<40, 1<<40 }, GroupBadShape},
-		{"empty sequence", func(g *Group) { g.Tokens[1], g.Masks[1] = nil, nil }, GroupBadShape},
-		{"nothing trained", func(g *Group) { g.Masks = [][]int64{{-100, -100}, {-100}} }, GroupNoTarget},
+		{"log-prob inf", func(g *Group) { g.InferenceLogProbs = [][]float64{{0, math.Inf(1)}, {-1}} }, groupBadNumber},
+		{"advantage -inf", func(g *Group) { g.Advantages = [][]float64{{0, math.Inf(-1)}, {-1}} }, groupBadNumber},
+		{"log-probs short", func(g *Group) { g.InferenceLogProbs = [][]float64{{0}, {-1}} }, groupBadShape},
+		{"mask of another token", func(g *Group) { g.Masks[0][1] = 7 }, groupBadShape},
+		{"mask short", func(g *Group) { g.Masks[0] = g.Masks[0][:1] }, groupBadShape},
+		{"negative token", func(g *Group) { g.Tokens[1][0], g.Masks[1][0] = -1, -1 }, groupBadShape},
+		{"token beyond int32", func(g *Group) { g.Tokens[1][0], g.Masks[1][0] = 1<<40, 1<<40 }, groupBadShape},
+		{"empty sequence", func(g *Group) { g.Tokens[1], g.Masks[1] = nil, nil }, groupBadShape},
+		{"nothing trained", func(g *Group) { g.Masks = [][]int64{{-100, -100}, {-100}} }, groupNoTarget},
 		{"too long", func(g *Group) {
 			g.Tokens[0], g.Masks[0] = make([]int64, 10), make([]int64, 10)
-		}, GroupTooLong},
-		{"same scores", func(g *Group) { g.Scores = []float64{2, 2} }, GroupSame},
+		}, groupTooLong},
+		{"same scores", func(g *Group) { g.Scores = []float64{2, 2} }, groupSame},
 		{"three", func(g *Group) {
 			g.Tokens, g.Masks, g.Scores = append(g.Tokens, []int64{9}), append(g.Masks, []int64{9}), append(g.Scores, 5)
-		}, GroupWrongSize},
+		}, groupWrongSize},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := base()
@@ -785,8 +785,8 @@ func TestRLBatches(t *testing.T) {
 			), tensors.Of("reward_null", []int64{0, 0}, 2), tensors.Of("group", []int64{0, 2}, 2),
 		})
 	groups, faults := collect(t, d)
-	if len(groups) != 3 || faults[0] != nil || faults[1].reason != GroupNotScored ||
-		faults[2].reason != GroupBadNumber {
+	if len(groups) != 3 || faults[0] != nil || faults[1].reason != groupNotScored ||
+		faults[2].reason != groupBadNumber {
 		t.Fatalf("%+v, %+v", groups, faults)
 	}
 	if f := groups[0].check(2, 0, true); f != nil {

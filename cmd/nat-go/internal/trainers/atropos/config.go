@@ -11,8 +11,8 @@ import (
 // Type is the adapter's `_type`.
 const Type = "atropos_trainer_adapter"
 
-// Backend is the backend in its job references.
-const Backend = "atropos"
+// backend is the backend in its job references.
+const backend = "atropos"
 
 // Config is `trainer_adapters.<n>` of `_type: atropos_trainer_adapter`.
 type Config struct {

@@ -49,14 +49,14 @@ func faultf(r ledger.Reason, format string, a ...any) *fault {
 func (g *Group) check(size, maxLen int, skipSame bool) *fault {
 	n := len(g.Tokens)
 	if n == 0 || len(g.Masks) != n || len(g.Scores) != n {
-		return faultf(GroupBadShape, "%d sequences, %d masks, %d scores", n, len(g.Masks), len(g.Scores))
+		return faultf(groupBadShape, "%d sequences, %d masks, %d scores", n, len(g.Masks), len(g.Scores))
 	}
 	if f := g.checkTokens(maxLen); f != nil {
 		return f
 	}
 	for i, s := range g.Scores {
 		if !finite(s) {
-			return faultf(GroupBadNumber, "score %d is %v", i, s)
+			return faultf(groupBadNumber, "score %d is %v", i, s)
 		}
 	}
 	for _, c := range []struct {
@@ -78,9 +78,9 @@ func (g *Group) check(size, maxLen int, skipSame bool) *fault {
 	}
 	switch {
 	case n != size:
-		return faultf(GroupWrongSize, "%d sequences, not %d", n, size)
+		return faultf(groupWrongSize, "%d sequences, not %d", n, size)
 	case skipSame && g.DistillTokenIDs == nil && allEqual(g.Scores):
-		return faultf(GroupSame, "all scores are %v", g.Scores[0])
+		return faultf(groupSame, "all scores are %v", g.Scores[0])
 	}
 	return nil
 }
@@ -90,20 +90,20 @@ func (g *Group) checkTokens(maxLen int) *fault {
 	for i, seq := range g.Tokens {
 		switch {
 		case len(seq) == 0 || len(g.Masks[i]) != len(seq):
-			return faultf(GroupBadShape, "sequence %d: %d tokens, %d masks", i, len(seq), len(g.Masks[i]))
+			return faultf(groupBadShape, "sequence %d: %d tokens, %d masks", i, len(seq), len(g.Masks[i]))
 		case maxLen > 0 && len(seq) >= maxLen:
-			return faultf(GroupTooLong, "sequence %d has %d tokens; the limit is %d", i, len(seq), maxLen-1)
+			return faultf(groupTooLong, "sequence %d has %d tokens; the limit is %d", i, len(seq), maxLen-1)
 		}
 		for t, id := range seq {
 			m := g.Masks[i][t]
 			if id < 0 || id > math.MaxInt32 || m != ignored && m != id {
-				return faultf(GroupBadShape, "sequence %d, position %d: token %d, mask %d", i, t, id, m)
+				return faultf(groupBadShape, "sequence %d, position %d: token %d, mask %d", i, t, id, m)
 			}
 			trained = trained || m != ignored
 		}
 	}
 	if !trained {
-		return faultf(GroupNoTarget, "no token is trained")
+		return faultf(groupNoTarget, "no token is trained")
 	}
 	return nil
 }
@@ -114,11 +114,11 @@ func (g *Group) checkColumn(name string, list [][]float64, min float64) *fault {
 		return nil
 	}
 	if len(list) != len(g.Tokens) {
-		return faultf(GroupBadShape, "%s: %d sequences of %d", name, len(list), len(g.Tokens))
+		return faultf(groupBadShape, "%s: %d sequences of %d", name, len(list), len(g.Tokens))
 	}
 	for i, row := range list {
 		if len(row) != len(g.Tokens[i]) {
-			return faultf(GroupBadShape, "%s: sequence %d has %d of %d", name, i, len(row), len(g.Tokens[i]))
+			return faultf(groupBadShape, "%s: sequence %d has %d of %d", name, i, len(row), len(g.Tokens[i]))
 		}
 		if f := finiteRow(name, i, row, min); f != nil {
 			return f
@@ -133,7 +133,7 @@ func finiteRow(name string, i int, row []float64, min float64) *fault {
 		case math.IsInf(v, -1) && min < 0:
 			row[t] = min
 		case !finite(v):
-			return faultf(GroupBadNumber, "%s: sequence %d, position %d is %v", name, i, t, v)
+			return faultf(groupBadNumber, "%s: sequence %d, position %d is %v", name, i, t, v)
 		}
 	}
 	return nil
@@ -156,20 +156,20 @@ func (g *Group) checkDistill() *fault {
 		return nil
 	}
 	if len(ids) != len(g.Tokens) || len(logs) != len(g.Tokens) {
-		return faultf(GroupBadShape, "distillation: %d and %d sequences of %d", len(ids), len(logs), len(g.Tokens))
+		return faultf(groupBadShape, "distillation: %d and %d sequences of %d", len(ids), len(logs), len(g.Tokens))
 	}
 	for i := range ids {
 		if len(ids[i]) != len(logs[i]) || len(ids[i]) != len(g.Tokens[i]) {
-			return faultf(GroupBadShape, "distillation: sequence %d has %d ids and %d log-probs for %d tokens", i,
+			return faultf(groupBadShape, "distillation: sequence %d has %d ids and %d log-probs for %d tokens", i,
 				len(ids[i]), len(logs[i]), len(g.Tokens[i]))
 		}
 		for t := range ids[i] {
 			if len(ids[i][t]) != len(logs[i][t]) {
-				return faultf(GroupBadShape, "distillation: sequence %d, position %d has %d ids and %d log-probs",
+				return faultf(groupBadShape, "distillation: sequence %d, position %d has %d ids and %d log-probs",
 					i, t, len(ids[i][t]), len(logs[i][t]))
 			}
 			if len(ids[i][t]) == 0 && g.Masks[i][t] != ignored && t > 0 {
-				return faultf(GroupBadShape, "distillation: sequence %d has nothing for the trained token at %d", i, t)
+				return faultf(groupBadShape, "distillation: sequence %d has nothing for the trained token at %d", i, t)
 			}
 			if f := finiteRow("distill_logprobs", i, logs[i][t], lowest); f != nil {
 				return f

@@ -78,7 +78,7 @@ func eachRow(path string, do func(*Group, *fault) error) error {
 	return eachLine(path, func(line []byte) error {
 		g := new(Group)
 		if err := json.Unmarshal(line, g); err != nil {
-			return do(nil, faultf(GroupBadRow, "%v", err))
+			return do(nil, faultf(groupBadRow, "%v", err))
 		}
 		return do(g, nil)
 	})
@@ -276,7 +276,7 @@ func task(file io.ReaderAt, at []spooled) (*Group, *fault, error) {
 	g, f := new(Group), (*fault)(nil)
 	for i, s := range at {
 		if s.size == 0 {
-			return nil, faultf(GroupBadNumber, "sequence %d holds a number that is not finite", i), nil
+			return nil, faultf(groupBadNumber, "sequence %d holds a number that is not finite", i), nil
 		}
 		text := make([]byte, s.size)
 		if _, err := file.ReadAt(text, s.offset); err != nil {
@@ -287,7 +287,7 @@ func task(file io.ReaderAt, at []spooled) (*Group, *fault, error) {
 			return nil, nil, err
 		}
 		if r.Null {
-			f = faultf(GroupNotScored, "sequence %d has no reward", i)
+			f = faultf(groupNotScored, "sequence %d has no reward", i)
 		}
 		if r.TopK != nil { // for all its rows
 			g.GroupOverrides = map[string]any{"teacher_top_k": *r.TopK}

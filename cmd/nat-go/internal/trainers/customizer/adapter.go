@@ -248,7 +248,7 @@ func (a *Adapter) createJob(ctx context.Context, runID, dataset, key string) (tr
 func (a *Adapter) jobBody(dataset, key string) map[string]any {
 	hyper := struct {
 		Hyperparameters
-		DPO *DPO `json:"dpo,omitempty"`
+		DPO *dpo `json:"dpo,omitempty"`
 	}{Hyperparameters: a.conf.Hyperparameters}
 	if hyper.TrainingType == "dpo" {
 		hyper.DPO = &a.conf.Hyperparameters.DPO
@@ -283,7 +283,7 @@ func (a *Adapter) jobBody(dataset, key string) map[string]any {
 }
 
 func (a *Adapter) ref(runID, dataset, key string, j job) trainers.JobRef {
-	ref := trainers.JobRef{RunID: runID, Backend: Backend, ID: j.ID, Metadata: map[string]string{
+	ref := trainers.JobRef{RunID: runID, Backend: backend, ID: j.ID, Metadata: map[string]string{
 		"job_id": j.ID, "dataset_name": dataset, "key": key,
 	}}
 	if m := qualified(j.OutputModel); m != "" {

@@ -15,8 +15,8 @@ import (
 // Type is the adapter's `_type`.
 const Type = "nemo_customizer_trainer_adapter"
 
-// Backend is the backend in its job references, as in NAT.
-const Backend = "nemo-customizer"
+// backend is the backend in its job references, as in NAT.
+const backend = "nemo-customizer"
 
 // Config is `trainer_adapters.<n>` of `_type: nemo_customizer_trainer_adapter`: NAT's fields with NAT's defaults and
 // rules, then ours.
@@ -55,7 +55,7 @@ type Config struct {
 	JobDescription string            `yaml:"job_description" doc:"description of the job"`
 	Project        string            `yaml:"project" doc:"project of the data set and the job"`
 	CustomFields   map[string]string `yaml:"custom_fields" doc:"custom fields, stored with the job"`
-	Integrations   Integrations      `yaml:"integrations" doc:"where training reports to"`
+	Integrations   integrations      `yaml:"integrations" doc:"where training reports to"`
 
 	backoff time.Duration // before a retry; tests can't wait for half a second
 }
@@ -67,7 +67,7 @@ type Hyperparameters struct {
 	Epochs         int     `yaml:"epochs" json:"epochs" default:"3" validate:"min=1" doc:"passes over the data set"`
 	BatchSize      int     `yaml:"batch_size" json:"batch_size" default:"4" validate:"min=1" doc:"rows per step"`
 	LearningRate   float64 `yaml:"learning_rate" json:"learning_rate" default:"5e-5" validate:"gt=0" doc:"learning rate"`
-	DPO            DPO     `yaml:"dpo" json:"-" doc:"settings of dpo; not sent with sft"`
+	DPO            dpo     `yaml:"dpo" json:"-" doc:"settings of dpo; not sent with sft"`
 
 	Seed             *int64   `yaml:"seed" json:"seed,omitempty" doc:"seed of the training"`
 	MaxSteps         *int     `yaml:"max_steps" json:"max_steps,omitempty" doc:"maximum number of steps; -1: no limit"`
@@ -80,12 +80,12 @@ type Hyperparameters struct {
 	AdamBeta2        *float64 `yaml:"adam_beta2" json:"adam_beta2,omitempty" validate:"omitempty,gte=0,lt=1" doc:"Adam's beta2"`
 	Optimizer        string   `yaml:"optimizer" json:"optimizer,omitempty" validate:"omitempty,oneof=adam_with_cosine_annealing adam_with_flat_lr adamw_with_cosine_annealing adamw_with_flat_lr" doc:"optimizer and schedule"`
 	SequencePacking  *bool    `yaml:"sequence_packing_enabled" json:"sequence_packing_enabled,omitempty" doc:"pack several rows into one sequence"`
-	LoRA             *LoRA    `yaml:"lora" json:"lora,omitempty" doc:"settings of lora"`
-	SFT              *SFT     `yaml:"sft" json:"sft,omitempty" doc:"settings of sft"`
+	LoRA             *lora    `yaml:"lora" json:"lora,omitempty" doc:"settings of lora"`
+	SFT              *sft     `yaml:"sft" json:"sft,omitempty" doc:"settings of sft"`
 }
 
-// DPO are the settings for dpo. The service's own default for ref_policy_kl_penalty is 0.05; NAT's is 0.1.
-type DPO struct {
+// dpo are the settings for dpo. The service's own default for ref_policy_kl_penalty is 0.05; NAT's is 0.1.
+type dpo struct {
 	RefPolicyKLPenalty        float64 `yaml:"ref_policy_kl_penalty" json:"ref_policy_kl_penalty" default:"0.1" validate:"gte=0" doc:"DPO's beta"`
 	PreferenceLossWeight      float64 `yaml:"preference_loss_weight" json:"preference_loss_weight" default:"1" validate:"gte=0" doc:"weight of the preference loss"`
 	PreferenceAverageLogProbs bool    `yaml:"preference_average_log_probs" json:"preference_average_log_probs" default:"false" doc:"mean rather than sum of the log-probs"`
@@ -95,27 +95,27 @@ type DPO struct {
 	MaxGradNorm        *float64 `yaml:"max_grad_norm" json:"max_grad_norm,omitempty" validate:"omitempty,gt=0" doc:"gradient clipping; services since 1.5"`
 }
 
-// LoRA holds the settings of training with low-rank adapters.
-type LoRA struct {
+// lora holds the settings of training with low-rank adapters.
+type lora struct {
 	AdapterDim     *int     `yaml:"adapter_dim" json:"adapter_dim,omitempty" validate:"omitempty,min=1" doc:"rank"`
 	Alpha          *int     `yaml:"alpha" json:"alpha,omitempty" validate:"omitempty,min=1" doc:"alpha"`
 	AdapterDropout *float64 `yaml:"adapter_dropout" json:"adapter_dropout,omitempty" validate:"omitempty,gte=0,lt=1" doc:"dropout"`
 	TargetModules  []string `yaml:"target_modules" json:"target_modules,omitempty" doc:"modules that get an adapter"`
 }
 
-// SFT are the settings for sft.
-type SFT struct {
+// sft are the settings for sft.
+type sft struct {
 	HiddenDropout    *float64 `yaml:"hidden_dropout" json:"hidden_dropout,omitempty" validate:"omitempty,gte=0,lt=1" doc:"dropout of hidden layers"`
 	AttentionDropout *float64 `yaml:"attention_dropout" json:"attention_dropout,omitempty" validate:"omitempty,gte=0,lt=1" doc:"dropout of attention"`
 }
 
-// Integrations are services that training reports to.
-type Integrations struct {
-	Wandb *Wandb `yaml:"wandb" doc:"Weights & Biases; the key is wandb_api_key"`
+// integrations are services that training reports to.
+type integrations struct {
+	Wandb *wandb `yaml:"wandb" doc:"Weights & Biases; the key is wandb_api_key"`
 }
 
-// Wandb says where Weights & Biases keeps the run.
-type Wandb struct {
+// wandb says where Weights & Biases keeps the run.
+type wandb struct {
 	Project string   `yaml:"project" json:"project,omitempty" doc:"project"`
 	Entity  string   `yaml:"entity" json:"entity,omitempty" doc:"entity"`
 	Notes   string   `yaml:"notes" json:"notes,omitempty" doc:"notes"`

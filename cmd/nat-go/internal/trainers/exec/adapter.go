@@ -174,7 +174,7 @@ func (a *Adapter) start(dir string, b *born, argv, environ []string) (pid int, e
 // ref returns the job of a submission.
 func (b *born) ref(data trainers.DataSet, pid int) trainers.JobRef {
 	return trainers.JobRef{
-		RunID: data.RunID, Backend: Backend, ID: strconv.Itoa(pid),
+		RunID: data.RunID, Backend: backend, ID: strconv.Itoa(pid),
 		Metadata: map[string]string{"host": b.Host, "key": b.Key},
 	}
 }

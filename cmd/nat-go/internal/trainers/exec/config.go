@@ -18,8 +18,8 @@ import (
 // Type is the adapter's `_type`.
 const Type = "exec_trainer_adapter"
 
-// Backend is the backend in its job references.
-const Backend = "exec"
+// backend is the backend in its job references.
+const backend = "exec"
 
 // Config is `trainer_adapters.<n>` of `_type: exec_trainer_adapter`.
 type Config struct {

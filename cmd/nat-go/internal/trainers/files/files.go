@@ -15,8 +15,8 @@ const Type = "files_trainer_adapter"
 // Backend is the backend in its job references.
 const Backend = "files"
 
-// Config is the adapter's config: it has nothing to set.
-type Config struct {
+// config is the adapter's config: it has nothing to set.
+type config struct {
 	Reward *trainers.Reward `yaml:"reward" doc:"NAT's reward function; not read"`
 }
 
@@ -24,7 +24,7 @@ type Config struct {
 func Factory() trainers.Factory {
 	return trainers.Factory{
 		Type: Type, Doc: "the data set in the run folder is the result; nothing is trained",
-		New:    func() any { return &Config{} },
+		New:    func() any { return &config{} },
 		Open:   func(any, trainers.Env) (trainers.Adapter, error) { return Adapter{}, nil },
 		Limits: func(any) trainers.Limits { return trainers.Limits{} },
 	}
