@@ -13,9 +13,9 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// harness serves a plugin in memory and returns the host's side of it. Everything but the process is real: protocol,
+// Harness serves a plugin in memory and returns the host's side of it. Everything but the process is real: protocol,
 // frames, credits, checks.
-func harness(t testing.TB, p sdk.Plugin) *host.Plugin {
+func Harness(t testing.TB, p sdk.Plugin) *host.Plugin {
 	t.Helper()
 	lis := bufconn.Listen(1 << 20)
 	served := make(chan struct{})
@@ -37,7 +37,7 @@ func harness(t testing.TB, p sdk.Plugin) *host.Plugin {
 // group, the group's result holds the error.
 func BuildWith(t testing.TB, p sdk.Plugin, builder, config string, groups ...*ttc.Group) []host.Result {
 	t.Helper()
-	rs, err := Build(t.Context(), harness(t, p), builder, []byte(config), groups)
+	rs, err := Build(t.Context(), Harness(t, p), builder, []byte(config), groups)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ import (
 
 func stockConfig(path string, args ...string) *plugin.ClientConfig {
 	return &plugin.ClientConfig{
-		HandshakeConfig: handshake, VersionedPlugins: map[int]plugin.PluginSet{wire.ProtocolVersion: {}},
+		HandshakeConfig: Handshake, VersionedPlugins: map[int]plugin.PluginSet{wire.ProtocolVersion: {}},
 		Cmd: exec.Command(path, args...), AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		Logger: hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: &bytes.Buffer{}}),
 	}

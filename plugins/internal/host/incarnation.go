@@ -48,8 +48,8 @@ type incarnation struct {
 	gone    chan struct{} // closed when all its resources are released
 }
 
-// handshake is how go-plugin and a plugin recognise each other.
-var handshake = plugin.HandshakeConfig{
+// Handshake is how go-plugin and a plugin recognise each other.
+var Handshake = plugin.HandshakeConfig{
 	ProtocolVersion: wire.ProtocolVersion, MagicCookieKey: wire.CookieName, MagicCookieValue: wire.CookieValue,
 }
 
@@ -79,7 +79,7 @@ func (inc *incarnation) clientConfig(
 	spec *Spec, runDir string, log zerolog.Logger, pump *logPump,
 ) *plugin.ClientConfig {
 	return &plugin.ClientConfig{
-		HandshakeConfig:  handshake,
+		HandshakeConfig:  Handshake,
 		VersionedPlugins: map[int]plugin.PluginSet{wire.ProtocolVersion: {}},
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		StartTimeout:     spec.StartTimeout + time.Minute, // later than launch's own, whose error names the setting
