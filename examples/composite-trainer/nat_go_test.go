@@ -60,6 +60,8 @@ func TestOnRuns(t *testing.T) {
 	finetune("hints.rollouts", "tokenizer", both, "collator.rl.ids=rendered", "collator.sites=cumulative")
 	finetune("composer.rollouts.equal.example.ignore_index", "tokenizer", both, "collator.rl.ids=rendered",
 		"collator.format=composer", "collator.composer.rows=example", "collator.composer.mask=ignore_index")
+	finetune("rollouts.alone", "tokenizer", "finetuning.trajectory_builder=[rollouts]", "collator.rl.ids=rendered",
+		"collator.format=composer", "collator.composer.rows=example")
 	finetune("hints.ignored", "tokenizer", "collator.ignore_index=-1")
 	for name, template := range templates(t) {
 		folder := filepath.Join(work, name)

@@ -100,6 +100,10 @@ class Composer(unittest.TestCase):
                     if ".step." in run.name or ".example." in run.name:
                         self.equal(base, list(read(RUNS / base / "batches")), [b for step in steps(run / "batches") for b in step.values()])
 
+    def test_a_step_without_hints_has_no_teacher(self):
+        kinds = [list(step) for step in steps(RUNS / "rollouts.alone" / "batches")]
+        self.assertEqual(kinds, [["rl"]] * len(kinds))
+
     def test_sites_are_those_of_the_pair_table(self):
         several = 0
         for run in sorted(RUNS.glob("composer.cumulative.equal.[cs]*")):

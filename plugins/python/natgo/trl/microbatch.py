@@ -212,11 +212,11 @@ def from_step(t: Tensors, lines: Sequence[Dict[str, Any]], where: str) -> Dict[s
     """The batches that a step file was made from. Rows of rl come first, then those of sdpo, all of one width; or each
     row is an example, in both."""
     out = {}
-    by_example = "sdpo_row_weight" in t
+    by_example = "rewards" in t and "row_channel" not in t
     if by_example:
         rl = next(line for line in lines if line["channel"] == "rl")
         sdpo = {"pad_id": rl["pad_id"], "vocab_size": rl["vocab_size"], "channel": "sdpo", "equal_width": True, "sites": [None] * len(t["rewards"])}
-        lines = [*lines, sdpo] if (t["sdpo_loss_mask"] == 1).any() else lines
+        lines = [*lines, sdpo] if "sdpo_loss_mask" in t and (t["sdpo_loss_mask"] == 1).any() else lines
     for line in lines:
         channel = line["channel"]
         if channel == "dpo":
