@@ -219,7 +219,7 @@ const (
 func FromJSONSchema(text []byte) (*Spec, error) {
 	if len(text) > maxSchemaBytes {
 		return nil,
-			fmt.Errorf("the JSON Schema has %s, more than the limit of %s", Size(len(text)), Size(maxSchemaBytes))
+			fmt.Errorf("invalid JSON Schema: %s, more than the limit of %s", Size(len(text)), Size(maxSchemaBytes))
 	}
 	if len(text) == 0 {
 		text = []byte(`{"type": "object", "additionalProperties": {}}`)
@@ -228,7 +228,7 @@ func FromJSONSchema(text []byte) (*Spec, error) {
 	dec.UseNumber()
 	var root any
 	if err := dec.Decode(&root); err != nil {
-		return nil, fmt.Errorf("the JSON Schema is not JSON: %w", err)
+		return nil, fmt.Errorf("invalid JSON Schema: not JSON: %w", err)
 	}
 	r := schemaReader{root: root}
 	return r.read(root, 0)
@@ -241,14 +241,14 @@ type schemaReader struct {
 
 func (r *schemaReader) read(v any, depth int) (*Spec, error) {
 	if r.nodes++; r.nodes > maxSchemaNodes || depth > maxSchemaDepth {
-		return nil, fmt.Errorf("the JSON Schema is too large or refers to itself: at most %d schemas, %d deep", maxSchemaNodes, maxSchemaDepth)
+		return nil, fmt.Errorf("invalid JSON Schema: too large, or a reference to itself: at most %d schemas, %d deep", maxSchemaNodes, maxSchemaDepth)
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
 		if _, is := v.(bool); is {
 			return &Spec{Kind: Any, Nullable: true}, nil
 		}
-		return nil, fmt.Errorf("the JSON Schema has %T in place of a schema", v)
+		return nil, fmt.Errorf("invalid JSON Schema: expected a schema, got %T", v)
 	}
 	s, err := r.kindOf(m, depth)
 	if err != nil {
@@ -347,7 +347,7 @@ func (r *schemaReader) typed(s *Spec, typ string, m map[string]any, depth int) e
 			s.Pattern, _ = regexp.Compile(p) // a pattern that Go can't express is treated as an unknown keyword
 		}
 	default:
-		return fmt.Errorf("the JSON Schema has an unknown type %q", typ)
+		return fmt.Errorf("invalid JSON Schema: unknown type %q", typ)
 	}
 	switch m["format"] {
 	case formatDuration:
@@ -448,13 +448,13 @@ func (r *schemaReader) union(of []any, depth int) (*Spec, error) {
 func (r *schemaReader) resolve(ref string) (any, error) {
 	path, ok := strings.CutPrefix(ref, "#")
 	if !ok {
-		return nil, fmt.Errorf("the JSON Schema refers to %q: only references into itself are followed", ref)
+		return nil, fmt.Errorf("invalid JSON Schema: reference to %q: only references into itself are followed", ref)
 	}
 	v := r.root
 	for _, key := range yamldoc.SplitPointer(path) {
 		m, _ := v.(map[string]any)
 		if v = m[key]; v == nil {
-			return nil, fmt.Errorf("the JSON Schema refers to %q, which it does not have", ref)
+			return nil, fmt.Errorf("invalid JSON Schema: missing target of the reference %q", ref)
 		}
 	}
 	return v, nil

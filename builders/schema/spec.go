@@ -94,7 +94,7 @@ func Of(v any) (*Spec, error) {
 		t = t.Elem()
 	}
 	if t == nil || t.Kind() != reflect.Struct {
-		return nil, fmt.Errorf("schema: %T is not a struct", v)
+		return nil, fmt.Errorf("expected a struct for a schema, got %T", v)
 	}
 	if s, ok := specs.Load(t); ok {
 		copied := *s.(*Spec)
@@ -195,7 +195,7 @@ func (s *Spec) scalar(t reflect.Type) error {
 	case reflect.Interface:
 		s.Kind, s.Nullable = Any, true
 	default:
-		return fmt.Errorf("schema: a value can't be a %s", t)
+		return fmt.Errorf("cannot use a %s as value of a schema", t)
 	}
 	return nil
 }

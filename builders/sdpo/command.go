@@ -161,7 +161,7 @@ func (q *question) line() ([]byte, error) {
 		Schema    stdjson.RawMessage `json:"schema,omitempty"`
 		ErrorMeta stdjson.RawMessage `json:"error_meta"`
 	}{q, schema, meta}); err != nil {
-		return nil, fmt.Errorf("the hint command can't be asked: %w", err)
+		return nil, fmt.Errorf("cannot ask the hint command: %w", err)
 	}
 	return b.Bytes(), nil
 }
@@ -255,7 +255,7 @@ func (c *commandSource) run(ctx context.Context, q *question) stored {
 func (c *commandSource) exchange(ctx context.Context, q *question) (r reply, err error) {
 	if c.process == nil {
 		if c.started > maxRestarts {
-			return r, fmt.Errorf("the hint command %s has failed %d times and is not started again", c.cfg.Run[0], c.started)
+			return r, fmt.Errorf("hint command %s has failed %d times and is not started again", c.cfg.Run[0], c.started)
 		}
 		c.started++
 		// The environment that the host grants this plugin.
@@ -270,21 +270,21 @@ func (c *commandSource) exchange(ctx context.Context, q *question) (r reply, err
 	}
 	answer, err := c.process.Ask(ctx, line, c.cfg.Timeout)
 	if err != nil {
-		return r, fmt.Errorf("the hint command %s %w", c.cfg.Run[0], err)
+		return r, fmt.Errorf("hint command %s %w", c.cfg.Run[0], err)
 	}
 	dec := stdjson.NewDecoder(bytes.NewReader(answer))
 	dec.DisallowUnknownFields()
 	switch err := dec.Decode(&r); {
 	case err != nil:
-		return r, fmt.Errorf("the hint command %s did not answer with {\"id\", \"hint\", \"kind\"}: %s",
+		return r, fmt.Errorf("hint command %s did not answer with {\"id\", \"hint\", \"kind\"}: %s",
 			c.cfg.Run[0], process.Beginning(answer))
 	case r.ID != q.ID:
 		return r,
-			fmt.Errorf("the hint command %s answered another question: id %s", c.cfg.Run[0],
+			fmt.Errorf("hint command %s answered another question: id %s", c.cfg.Run[0],
 				process.Beginning([]byte(r.ID)))
 	case r.Kind != "" && r.Kind != "knowable" && r.Kind != "hindsight":
 		return r,
-			fmt.Errorf("the hint command %s answered with the unknown kind %s", c.cfg.Run[0],
+			fmt.Errorf("hint command %s answered with the unknown kind %s", c.cfg.Run[0],
 				process.Beginning([]byte(r.Kind)))
 	}
 	return r, nil

@@ -43,13 +43,13 @@ func parseStep(s string) (st step, rest string, err error) {
 		end = cmp.Or(end, len(s))
 		name := s[1:end]
 		if name == "" || name == "*" {
-			return st, "", errors.New("a name must follow the dot; wildcards and descendants are not supported")
+			return st, "", errors.New("expected a name after the dot; wildcards and descendants are not supported")
 		}
 		return step{key: name}, s[end:], nil
 	case '[':
 		end := strings.IndexByte(s, ']')
 		if end < 0 {
-			return st, "", errors.New("a [ is not closed")
+			return st, "", errors.New("unclosed [")
 		}
 		in := s[1:end]
 		if n := len(in); n >= 2 && (in[0] == '\'' || in[0] == '"') && in[n-1] == in[0] {

@@ -240,7 +240,7 @@ func compile(schema json.Raw) *jsonschema.Schema {
 // closed is a loader that refuses to load anything.
 type closed struct{}
 
-func (closed) Load(url string) (any, error) { return nil, fmt.Errorf("%s is not loaded", url) }
+func (closed) Load(url string) (any, error) { return nil, fmt.Errorf("not loaded: %s", url) }
 
 // regexpOf compiles a schema's pattern. One that needs features RE2 lacks (look-ahead) objects to nothing.
 func regexpOf(p string) (jsonschema.Regexp, error) {

@@ -127,7 +127,7 @@ func unguard(value string) string {
 func decodeNode(dec *yaml.Decoder, n *yaml.Node) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("yaml: cannot read the text: %v", p)
+			err = fmt.Errorf("cannot read the text as YAML: %v", p)
 		}
 	}()
 	return dec.Decode(n)

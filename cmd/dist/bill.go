@@ -97,13 +97,13 @@ var licence = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)(\.(tx
 func appendLicences(text []byte, name, dir string) ([]byte, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("the licence of %s: %w", name, err)
+		return nil, fmt.Errorf("cannot read the licence of %s: %w", name, err)
 	}
 	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool {
 		return e.IsDir() || !licence.MatchString(e.Name())
 	})
 	if len(entries) == 0 {
-		return nil, fmt.Errorf("%s has no licence in %s", name, dir)
+		return nil, fmt.Errorf("no licence of %s in %s", name, dir)
 	}
 	for _, e := range entries {
 		data, err := os.ReadFile(filepath.Join(dir, e.Name()))

@@ -32,7 +32,7 @@ func machineOf(program []byte) (machine, error) {
 	defer f.Close()
 	m, ok := machines[f.Machine]
 	if !ok {
-		return machine{}, fmt.Errorf("the program is for %v; only programs for x86-64 and aarch64 are packaged", f.Machine)
+		return machine{}, fmt.Errorf("expected a program for x86-64 or aarch64, got one for %v", f.Machine)
 	}
 	return m, nil
 }
@@ -57,7 +57,7 @@ func needs(program []byte) (oldest release, err error) {
 	}
 	for _, name := range needed {
 		if !slices.Contains(libraries, name) {
-			return oldest, fmt.Errorf("the program needs %s, which not every Linux has: use .ci/portable", name)
+			return oldest, fmt.Errorf("program needs %s, which not every Linux has: use .ci/portable", name)
 		}
 	}
 	versions, err := f.DynamicVersionNeeds()
@@ -69,7 +69,7 @@ func needs(program []byte) (oldest release, err error) {
 		for _, v := range library.Needs {
 			var of release
 			if n, _ := fmt.Sscanf(v.Dep, "GLIBC_%d.%d", &of.major, &of.minor); n != 2 {
-				return oldest, fmt.Errorf("the program needs %s of %s, which is not a version of glibc", v.Dep, library.Name)
+				return oldest, fmt.Errorf("program needs %s of %s, which is not a version of glibc", v.Dep, library.Name)
 			}
 			if oldest.before(of) {
 				oldest = of

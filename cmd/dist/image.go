@@ -41,7 +41,7 @@ func (b *build) image(w io.Writer) (name string, err error) {
 		return "", err
 	}
 	if m.goarch != runtime.GOARCH {
-		return "", fmt.Errorf("the program is for %s: an image takes glibc from this machine, so make it on one", m.goarch)
+		return "", fmt.Errorf("program is for %s: an image takes glibc from this machine, so make it on one", m.goarch)
 	}
 	files, err := b.rootFiles()
 	if err != nil {
@@ -142,13 +142,13 @@ func (b *build) rootFiles() (files []file, err error) {
 	if len(libraries) > 0 {
 		text, err := os.ReadFile(b.system.glibcLicence)
 		if err != nil {
-			return nil, fmt.Errorf("the licence of glibc: %w; name the file with -glibc-licence", err)
+			return nil, fmt.Errorf("cannot read the licence of glibc: %w; name the file with -glibc-licence", err)
 		}
 		licences = slices.Concat(licences, []byte("\n==== glibc\n"), text)
 	}
 	certificates, err := os.ReadFile(b.system.certificates)
 	if err != nil {
-		return nil, fmt.Errorf("the certificates of trusted authorities: %w; name the file with -certificates", err)
+		return nil, fmt.Errorf("cannot read the certificates of trusted authorities: %w; name the file with -certificates", err)
 	}
 	bill, err := b.bill(version...)
 	if err != nil {
@@ -180,7 +180,7 @@ func glibc(program []byte) (files []file, parts []component, err error) {
 	}
 	real, err := filepath.EvalSymlinks(loader)
 	if err != nil {
-		return nil, nil, fmt.Errorf("the loader of the program: %w", err)
+		return nil, nil, fmt.Errorf("cannot find the loader of the program: %w", err)
 	}
 	data, err := os.ReadFile(real)
 	if err != nil {
@@ -195,7 +195,7 @@ func glibc(program []byte) (files []file, parts []component, err error) {
 		library := filepath.Join(filepath.Dir(real), name)
 		data, err := os.ReadFile(library)
 		if err != nil {
-			return nil, nil, fmt.Errorf("a library that the program needs: %w", err)
+			return nil, nil, fmt.Errorf("cannot find a library that the program needs: %w", err)
 		}
 		files = append(files, file{name: strings.TrimPrefix(library, "/"), data: data})
 		_, more, err := dependencies(data)

@@ -19,7 +19,7 @@ func macOS(program []byte) (string, error) {
 	}
 	defer f.Close()
 	if f.Cpu != macho.CpuArm64 {
-		return "", fmt.Errorf("the program is for macOS on %v; only arm64 is packaged", f.Cpu)
+		return "", fmt.Errorf("expected a program for macOS on arm64, got one for %v", f.Cpu)
 	}
 	for _, load := range f.Loads {
 		raw := load.Raw() // command, size, platform, oldest version: 4 bytes each
@@ -28,5 +28,5 @@ func macOS(program []byte) (string, error) {
 			return fmt.Sprintf("macosx_%d_%d_arm64", oldest>>16, oldest>>8&0xff), nil
 		}
 	}
-	return "", errors.New("the program doesn't say which macOS it needs")
+	return "", errors.New("unknown minimum version of macOS")
 }

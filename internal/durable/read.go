@@ -24,7 +24,7 @@ func open(path string, flags int) (*os.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", path)
+		err = fmt.Errorf("not a regular file: %s", path)
 	}
 	if err != nil {
 		f.Close()
@@ -42,7 +42,7 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(b)) > limit {
-		err = fmt.Errorf("%s is larger than %d MiB", path, limit>>20)
+		err = fmt.Errorf("too large %s: more than %d MiB", path, limit>>20)
 	}
 	return b, err
 }

@@ -151,7 +151,7 @@ func (s *Sorter) spill() error {
 	if s.file == nil {
 		f, err := spool.New(s.dir)
 		if err != nil {
-			return fmt.Errorf("a sort doesn't fit in its memory: %w", err)
+			return fmt.Errorf("cannot sort in memory: %w", err)
 		}
 		s.file = f
 	}
@@ -217,7 +217,7 @@ func (s *Sorter) write(b []byte) error {
 		err = s.file.Flush()
 	}
 	if err != nil {
-		return fmt.Errorf("a sort of %d entries failed in its temporary file after %d bytes: %w", s.count, s.file.Size(), err)
+		return fmt.Errorf("sort of %d entries failed in its temporary file after %d bytes: %w", s.count, s.file.Size(), err)
 	}
 	return nil
 }

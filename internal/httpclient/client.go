@@ -57,7 +57,7 @@ type Client struct {
 func New(o Options) (*Client, error) {
 	u, err := url.Parse(o.Base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("%q is not the address of a service: it has to look like https://host or http://host:port/prefix",
+		return nil, fmt.Errorf("invalid address of a service %q: it has to look like https://host or http://host:port/prefix",
 			address(o.Base, secret.NewValues(o.Secrets...)))
 	}
 	if o.TLS.InsecureSkipVerify &&
@@ -444,7 +444,7 @@ func (p *pieces) join() []byte {
 }
 
 // ErrTooLong is the cause of an error about an answer above the limit. It is not requested again.
-var ErrTooLong = errors.New("the answer is too long")
+var ErrTooLong = errors.New("too long an answer")
 
 func size(n int64) string {
 	if n%(1<<20) == 0 {

@@ -41,7 +41,7 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // errChanged is the cause of an error about an object that has changed since it was opened.
-var errChanged = errors.New("the object changed")
+var errChanged = errors.New("object changed")
 
 // statusError is an answer with an error status.
 type statusError struct {
@@ -80,7 +80,7 @@ func explain(ctx context.Context, p, doing string, err error, hidden *secret.Val
 			err = ue.Err // without the address
 		}
 		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-			err = errors.New("the connection was closed before everything had arrived")
+			err = errors.New("connection was closed before everything had arrived")
 		}
 		e.What = doing + ": " + clean(err.Error(), hidden)
 		return e

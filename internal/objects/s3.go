@@ -42,7 +42,7 @@ func (s *Storage) s3(kind string) (service, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil ||
 		strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
-		return nil, fmt.Errorf("%s_ENDPOINT_URL is not an address of the form https://HOST[:PORT]", prefix)
+		return nil, fmt.Errorf("invalid %s_ENDPOINT_URL: expected an address of the form https://HOST[:PORT]", prefix)
 	}
 	if own != "" && region == "" {
 		region = "us-east-1"
@@ -82,7 +82,7 @@ func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-var errAnswer = fmt.Errorf("the answer is larger than %d bytes", maxAnswer)
+var errAnswer = fmt.Errorf("answer is larger than %d bytes", maxAnswer)
 
 // limited is a body that ends with an error when it is too long.
 type limited struct {
@@ -221,7 +221,7 @@ func checkRange(header http.Header, from, n int64, now *Info) error {
 	return nil
 }
 
-var errNoRanges = errors.New("the server doesn't serve parts of an object (no Content-Range): copy it to a disk first")
+var errNoRanges = errors.New("server doesn't serve parts of an object (no Content-Range): copy it to a disk first")
 
 // maxPut is the largest size that is written in a single request.
 const maxPut = 64 << 20

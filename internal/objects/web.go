@@ -80,7 +80,7 @@ func (e redirectError) Error() string { return string(e) }
 func (c *web) ask(ctx context.Context, at place, from, last int64, is Info) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.address(at), http.NoBody)
 	if err != nil {
-		return nil, errors.New("it is not an address")
+		return nil, errors.New("invalid address")
 	}
 	req.Header.Set("User-Agent", "nat-go")
 	req.Header.Set("Accept-Encoding", "identity")
@@ -140,7 +140,7 @@ func (c *web) stat(ctx context.Context, at place) (Info, error) {
 		total = resp.Header.Get("Content-Length")
 	}
 	if info.Size, err = strconv.ParseInt(total, 10, 64); err != nil || info.Size < 0 {
-		return info, errors.New("the server doesn't say how large the file is: copy it to a disk first")
+		return info, errors.New("server doesn't say how large the file is: copy it to a disk first")
 	}
 	return info, nil
 }
@@ -162,7 +162,7 @@ func (c *web) get(ctx context.Context, at place, from, n int64, is Info) (io.Rea
 	return resp.Body, nil
 }
 
-var errReadOnly = errors.New("it is read-only. Write to s3://BUCKET/KEY or a folder")
+var errReadOnly = errors.New("cannot write there: it is read-only. Write to s3://BUCKET/KEY or a folder")
 
 func (c *web) put(context.Context, place, []byte, bool) error { return errReadOnly }
 func (c *web) begin(context.Context, place) (upload, error)   { return nil, errReadOnly }

@@ -49,7 +49,7 @@ func (s *Storage) write(ctx context.Context, path string, in io.Reader, size, pa
 	data := make([]byte, min(size, part))
 	read := func(n int64) error {
 		if _, err := io.ReadFull(in, data[:n]); err != nil {
-			return fmt.Errorf("the data to write to %s can't be read: %w", path, err)
+			return fmt.Errorf("cannot read the data to write to %s: %w", path, err)
 		}
 		return nil
 	}

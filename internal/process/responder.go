@@ -102,7 +102,7 @@ func (r *Responder) Ask(ctx context.Context, send []byte, wait time.Duration) ([
 
 // End ends the program and everything it started, and returns its standard error.
 func (r *Responder) End() string {
-	r.Kill(errors.New("it is not needed any more"))
+	r.Kill(errors.New("no longer needed"))
 	for range r.answers { // lets listen end
 	}
 	<-r.Done()

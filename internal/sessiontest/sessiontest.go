@@ -142,7 +142,7 @@ func Balanced(t testing.TB, r Reading) {
 	t.Helper()
 	for _, a := range r.Stats.Accounts() {
 		if a.In != a.Out+a.DroppedTotal() || a.Out < 0 {
-			t.Errorf("the books don't balance: %+v", a)
+			t.Errorf("books don't balance: %+v", a)
 		}
 	}
 }

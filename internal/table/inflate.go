@@ -22,7 +22,7 @@ type inflater struct {
 	zstd *zstd.Decoder
 }
 
-var errLies = errors.New("a page holds more than it declares")
+var errLies = errors.New("invalid page: larger than declared")
 
 // check reads a page and refuses it if it holds more than its header says.
 func (f *inflater) check(in io.Reader, codec format.CompressionCodec, h *format.PageHeader) error {
@@ -39,7 +39,7 @@ func (f *inflater) check(in io.Reader, codec format.CompressionCodec, h *format.
 		v2 := &h.DataPageHeaderV2.V
 		levels := int64(v2.RepetitionLevelsByteLength) + int64(v2.DefinitionLevelsByteLength)
 		if v2.RepetitionLevelsByteLength < 0 || v2.DefinitionLevelsByteLength < 0 || levels > min(n, size) {
-			return errors.New("a page has more levels than bytes")
+			return errors.New("invalid page: more levels than bytes")
 		}
 		if v2.IsCompressed.Valid && !v2.IsCompressed.V {
 			return nil
@@ -69,12 +69,12 @@ func (f *inflater) inflate(codec format.CompressionCodec, data []byte, size int6
 	case format.Gzip:
 		r, err := gzip.NewReader(bytes.NewReader(data))
 		if err != nil {
-			return fmt.Errorf("a page can't be decompressed: %w", err)
+			return fmt.Errorf("cannot decompress a page: %w", err)
 		}
 		return bounded(r, size)
 	case format.Zstd:
 		if err := f.resetZstd(data); err != nil {
-			return fmt.Errorf("a page can't be decompressed: %w", err)
+			return fmt.Errorf("cannot decompress a page: %w", err)
 		}
 		return bounded(f.zstd, size)
 	case format.Brotli:
@@ -96,7 +96,7 @@ func (f *inflater) resetZstd(data []byte) (err error) {
 func bounded(r io.Reader, size int64) error {
 	n, err := io.Copy(io.Discard, io.LimitReader(r, size+1))
 	if err != nil {
-		return fmt.Errorf("a page can't be decompressed: %w", err)
+		return fmt.Errorf("cannot decompress a page: %w", err)
 	}
 	if n > size {
 		return errLies

@@ -21,7 +21,7 @@ func (f *inflater) largest(in io.ReaderAt, c *format.ColumnMetaData) (int64, err
 		begin = d
 	}
 	if begin < 0 || c.TotalCompressedSize < 0 {
-		return 0, errors.New("a column is outside the file")
+		return 0, errors.New("invalid column: outside the file")
 	}
 	section := io.NewSectionReader(in, begin, c.TotalCompressedSize)
 	buf := bufio.NewReaderSize(section, 512)
@@ -43,7 +43,7 @@ func (f *inflater) largest(in io.ReaderAt, c *format.ColumnMetaData) (int64, err
 			err = errors.New("its size is negative")
 		}
 		if err != nil {
-			return 0, fmt.Errorf("the header of a page: %w", err)
+			return 0, fmt.Errorf("cannot read the header of a page: %w", err)
 		}
 		n := max(int64(h.UncompressedPageSize), int64(h.CompressedPageSize)) + valueBytes*values(&h)
 		if h.Type == format.DictionaryPage {

@@ -210,7 +210,7 @@ func broken(what any) error {
 	if _, is := what.(runtime.Error); is { // the library trusted a number in the file
 		what = "a length or an offset in it is wrong"
 	}
-	return fmt.Errorf("this is not a valid Parquet file: %v", what)
+	return fmt.Errorf("invalid Parquet file: %v", what)
 }
 
 // recovered turns a panic into an error: the library panics on some broken files.

@@ -112,7 +112,7 @@ func (w *walker) value(typ thrift.Type, depth int, at place) error {
 	case thrift.STRUCT:
 		return w.fields(depth+1, at)
 	}
-	return fmt.Errorf("a value of an unknown type, %d", typ)
+	return fmt.Errorf("unknown type of a value, %d", typ)
 }
 
 // list reads a list.
@@ -187,7 +187,7 @@ func (w *walker) uvarint() (n uint64, err error) {
 			return n, nil
 		}
 	}
-	return 0, errors.New("a number has more than 64 bits")
+	return 0, errors.New("invalid number: more than 64 bits")
 }
 
 // skip reads n bytes.

@@ -174,7 +174,7 @@ func layout(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 		b.WriteByte(' ')
 	}
 	if b.Len()-8 > maxHeaderBytes || len(entries) > maxTensors {
-		return nil, fmt.Errorf("a header of %d bytes for %d tensors, the limits are %d and %d", b.Len()-8, len(entries), maxHeaderBytes, maxTensors)
+		return nil, fmt.Errorf("too large a header: %d bytes for %d tensors, the limits are %d and %d", b.Len()-8, len(entries), maxHeaderBytes, maxTensors)
 	}
 	binary.LittleEndian.PutUint64(b.Bytes(), uint64(b.Len()-8))
 	return b.Bytes(), nil
@@ -334,7 +334,7 @@ func (h *Header) checkCover(data int64) error {
 		at = t.End
 	}
 	if at != data {
-		return fmt.Errorf("the tensors have %d bytes, the file has %d", at, data)
+		return fmt.Errorf("unexpected size: tensors have %d bytes, the file has %d", at, data)
 	}
 	slices.SortFunc(h.Tensors, func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
 	return nil

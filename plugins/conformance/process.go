@@ -91,7 +91,7 @@ func (p *started) tree() *process.Tree { return &process.Tree{Session: p.PID(), 
 
 // end ends the process and everything it started.
 func (p *started) end() {
-	p.Kill(errors.New("the check is over"))
+	p.Kill(errors.New("check is over"))
 	<-p.Done()
 	p.tree().Kill()
 	os.RemoveAll(p.dir)

@@ -30,7 +30,7 @@ func ParseMessages(raw json.Raw) ([]Message, error) {
 func parseMessage(raw json.Raw) (Message, error) {
 	var m Message
 	if raw.Kind() != json.Object {
-		return m, fmt.Errorf("a message is %s, not an object", raw.Kind())
+		return m, fmt.Errorf("expected a message object, got %s", raw.Kind())
 	}
 	hasRole := false
 	c := raw.Cursor()
@@ -64,7 +64,7 @@ func parseMessage(raw json.Raw) (Message, error) {
 		}
 	}
 	if !hasRole {
-		return m, fmt.Errorf("a message without a role")
+		return m, fmt.Errorf("missing role of a message")
 	}
 	return m, nil
 }
@@ -181,7 +181,7 @@ func ParseToolCall(raw json.Raw) (ToolCall, error) {
 		}
 	}
 	if call.Name == "" {
-		return call, fmt.Errorf("a call without a function name")
+		return call, fmt.Errorf("missing function name of a call")
 	}
 	return call, nil
 }
@@ -207,7 +207,7 @@ func (call *ToolCall) parseFunction(key string, v json.Raw) (err error) {
 // ParseTool reads a tool definition: {"type": "function", "function": {"name", ...}}, or just the inner object.
 func ParseTool(raw json.Raw) (Tool, error) {
 	if raw.Kind() != json.Object {
-		return Tool{}, fmt.Errorf("a tool is %s, not an object", raw.Kind())
+		return Tool{}, fmt.Errorf("expected a tool object, got %s", raw.Kind())
 	}
 	inner := raw
 	if fn, ok := raw.Get("function"); ok && fn.Kind() == json.Object {
@@ -216,7 +216,7 @@ func ParseTool(raw json.Raw) (Tool, error) {
 	v, _ := inner.Get("name")
 	name, err := text(v)
 	if err != nil {
-		return Tool{}, fmt.Errorf("a tool's name: %w", err)
+		return Tool{}, fmt.Errorf("invalid name of a tool: %w", err)
 	}
 	return Tool{Name: name, Raw: clone(raw)}, nil
 }

@@ -124,7 +124,7 @@ func (x *Index) Add(ex *ttc.Example) error {
 func (x *Index) add(ex *ttc.Example) (err error) {
 	x.scales.Add(ex)
 	if x.plain, err = x.codec.Append(x.plain[:0], ex); err != nil {
-		return fmt.Errorf("example %q can't be kept for grouping: %w", ex.ID, err)
+		return fmt.Errorf("cannot keep example %q for grouping: %w", ex.ID, err)
 	}
 	if int64(len(x.plain)) > math.MaxUint32 {
 		return fmt.Errorf("example %q has %d bytes: too many to be grouped", ex.ID, len(x.plain))
@@ -330,7 +330,7 @@ func (x *Index) load(place []byte) (*ttc.Example, error) {
 			return ex, nil
 		}
 	}
-	return nil, fmt.Errorf("the spool of grouping is damaged at byte %d: %w", at, err)
+	return nil, fmt.Errorf("damaged spool of grouping at byte %d: %w", at, err)
 }
 
 func grow(b []byte, n int) []byte {

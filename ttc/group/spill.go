@@ -69,7 +69,7 @@ func SpillList(path string) string { return path + ".json" }
 func (s *Spill) Add(ex *ttc.Example) (err error) {
 	s.index.Scales.Add(ex)
 	if s.plain, err = s.codec.Append(s.plain[:0], ex); err != nil {
-		return fmt.Errorf("example %q can't be kept for grouping: %w", ex.ID, err)
+		return fmt.Errorf("cannot keep example %q for grouping: %w", ex.ID, err)
 	}
 	if len(s.plain) > maxSpillBlock/2 { // packed it may be slightly longer
 		return fmt.Errorf("example %q has %d bytes: too many to be grouped", ex.ID, len(s.plain))
@@ -214,7 +214,7 @@ func (x *Index) AddSpilled(ctx context.Context, path string, part int) error {
 // maxSpillBlock is the largest a block may be: one with a single, very large example.
 const maxSpillBlock = 256 << 20
 
-var errSpilled = errors.New("an entry of the spill is damaged")
+var errSpilled = errors.New("damaged entry of the spill")
 
 // addPacked adds the first example of a block and returns the rest.
 func (x *Index) addPacked(b []byte) ([]byte, error) {

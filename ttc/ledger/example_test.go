@@ -16,6 +16,6 @@ func Example() {
 	book.Drop(ledger.Drop{Stage: ledger.Build, Unit: "candidate", Reason: "acme/too_short"})
 	fmt.Println(book.Check(), book.DroppedByReason())
 	// Output:
-	// the books don't balance: build: 10 candidate in, 6 out, 3 dropped (+1 unaccounted)
+	// books don't balance: build: 10 candidate in, 6 out, 3 dropped (+1 unaccounted)
 	// <nil> map[acme/too_short:1 non_finite_score:3]
 }

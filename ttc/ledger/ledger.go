@@ -138,7 +138,7 @@ func (b *Book) Check() error {
 	if bad == nil {
 		return nil
 	}
-	return fmt.Errorf("the books don't balance: %s", strings.Join(bad, "; "))
+	return fmt.Errorf("books don't balance: %s", strings.Join(bad, "; "))
 }
 
 func stageOrder(s Stage) int {

@@ -110,10 +110,10 @@ func pointer(p string) string {
 
 // Causes of a crash.
 var (
-	errStopped  = errors.New("the plugin was stopped")
-	errProtocol = errors.New("it broke the protocol")
-	errNoCredit = errors.New("it granted no credit")
-	errYielded  = errors.New("it was stopped for a builder that needs the process to itself")
+	errStopped  = errors.New("plugin was stopped")
+	errProtocol = errors.New("protocol broken")
+	errNoCredit = errors.New("no credit granted")
+	errYielded  = errors.New("stopped for a builder that needs the process to itself")
 	errNoEnd    = errors.New("missing end of the stream")
 )
 

@@ -308,7 +308,7 @@ func TestProtocolFaults(t *testing.T) {
 		}
 		spec := Spec{Name: "raw", Path: testPlugin, Args: []string{"raw"}, BatchTimeout: 4 * time.Second}
 		got := runFault(t, spec, "pairs", `{"do":"never grant"}`, groups)
-		if got.err == nil || !strings.Contains(got.err.Error(), "it granted no credit") {
+		if got.err == nil || !strings.Contains(got.err.Error(), "no credit granted") {
 			t.Errorf("the run ended with %v", got.err)
 		}
 	})

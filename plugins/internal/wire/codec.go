@@ -23,7 +23,7 @@ func (codec) Name() string { return grpcproto.Name }
 func (codec) Marshal(v any) (mem.BufferSlice, error) {
 	m, ok := v.(proto.Message)
 	if !ok {
-		return nil, fmt.Errorf("%T is not a message", v)
+		return nil, fmt.Errorf("expected a message, got %T", v)
 	}
 	buf := frames.Get(proto.Size(m))
 	if _, err := (proto.MarshalOptions{UseCachedSize: true}).MarshalAppend((*buf)[:0], m); err != nil {
@@ -36,7 +36,7 @@ func (codec) Marshal(v any) (mem.BufferSlice, error) {
 func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	m, ok := v.(proto.Message)
 	if !ok {
-		return fmt.Errorf("%T is not a message", v)
+		return fmt.Errorf("expected a message, got %T", v)
 	}
 	buf := data.MaterializeToBuffer(&frames)
 	defer buf.Free()

@@ -13,11 +13,11 @@ import (
 // RequestMessages reads the messages of a request, a JSON object that contains them as a member.
 func RequestMessages(request json.Raw) ([]pyvalue.Value, error) {
 	if request.Kind() != json.Object {
-		return nil, fmt.Errorf("the request is %s, not an object", request.Kind())
+		return nil, fmt.Errorf("expected a request object, got %s", request.Kind())
 	}
 	messages, ok := request.Get("messages")
 	if !ok {
-		return nil, errors.New("the request has no messages")
+		return nil, errors.New("missing messages of the request")
 	}
 	if messages.Kind() != json.Array {
 		return nil, fmt.Errorf("messages is %s, not a list", messages.Kind())

@@ -20,10 +20,10 @@ type Tokens struct {
 func (t *Tokens) answer(dst, line []byte) ([]byte, error) {
 	request, err := json.Parse(line, json.Limits{})
 	if err != nil {
-		return nil, fmt.Errorf("the line is not JSON: %w", json.LineError(err))
+		return nil, fmt.Errorf("invalid JSON: %w", json.LineError(err))
 	}
 	if request.Kind() != json.Object {
-		return nil, fmt.Errorf(`the line is %s, not an object {"text", "add_special_tokens"}`, request.Kind())
+		return nil, fmt.Errorf(`expected an object {"text", "add_special_tokens"}, got %s`, request.Kind())
 	}
 	raw, _ := request.Get("text")
 	text, ok := raw.Text()

@@ -41,7 +41,7 @@ func findDataset(path string, limits dataset.Limits) (*dataset.Place, error) {
 	p, err := dataset.Find(path, limits)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, exit.Usagef("there is no %s", path)
+		return nil, exit.Usagef("cannot find %s", path)
 	case err != nil:
 		return nil, exit.With(exit.Failed, err)
 	}
@@ -61,16 +61,16 @@ func noTexts(p *dataset.Place, path string) error {
 	if len(p.Tokens()) > 0 {
 		return exit.Failedf("%s holds token rows only, which have no texts: name the folder of the run, whose records have them", path)
 	}
-	return exit.Failedf("there are no rows in %s", path)
+	return exit.Failedf("no rows in %s", path)
 }
 
 // findRun finds a run with its record log.
 func findRun(path string) (*dataset.Place, error) {
 	p := &dataset.Place{Run: runfolder.Folder(path)}
 	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, exit.Usagef("there is no %s", path)
+		return nil, exit.Usagef("cannot find %s", path)
 	} else if err == nil && !info.IsDir() || p.Log() == "" {
-		return nil, exit.Usagef("%s is not a run's folder, and this needs a run's record log: name <output_dir>/<run_id>",
+		return nil, exit.Usagef("not a run's folder: %s, and this needs a run's record log: name <output_dir>/<run_id>",
 			path)
 	}
 	p.Run.Recover()

@@ -124,11 +124,11 @@ func targets(from *dataset.Place, names []string) (to []dataset.Format, err erro
 		f, ok := dataset.Lookup(name)
 		switch {
 		case !ok:
-			return nil, exit.Usagef("there is no format %q: the formats are %s", name, dataset.Names())
+			return nil, exit.Usagef("unknown format %q: the formats are %s", name, dataset.Names())
 		case f.FromBatches() && from.Run == "":
 			return nil, exit.Usagef("%s rows are made from a run's token batches: name the run's folder", f.Name)
 		case f.FromBatches() && !dataset.HasBatches(from.Run):
-			return nil, exit.Failedf("there are no token batches in %s: name a tokenizer in the YAML (collator.tokenizer) "+
+			return nil, exit.Failedf("no token batches in %s: name a tokenizer in the YAML (collator.tokenizer) "+
 				"and run again", from.Run)
 		}
 		to = append(to, f)
@@ -169,7 +169,7 @@ func convertible(path, output string, limits dataset.Limits) (*dataset.Place, er
 	case len(texts) > 1:
 		return nil, exit.Usagef("%s holds rows of several formats: name the folder of one, such as %s", path, texts[0].Dir)
 	case output == "":
-		return nil, exit.Usagef("%s is not a run's folder, which converted rows could be added to: name another with --output",
+		return nil, exit.Usagef("not a run's folder, which converted rows could be added to: %s; name another with --output",
 			path)
 	}
 	return p, nil

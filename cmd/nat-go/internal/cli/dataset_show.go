@@ -318,11 +318,11 @@ func showTokens[V interface {
 	w io.Writer, path, folder string, asJSON bool, look tokenview.Look, view func(*tokenizer.Tokenizer) (V, error),
 ) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return exit.Usagef("there is no %s", path)
+		return exit.Usagef("cannot find %s", path)
 	}
 	run := runfolder.Folder(path)
 	if !dataset.HasBatches(run) {
-		return exit.Failedf("there are no token batches in %s: a run writes them where collator.tokenizer names a "+
+		return exit.Failedf("no token batches in %s: a run writes them where collator.tokenizer names a "+
 			"tokenizer", run)
 	}
 	tok, err := runTokenizer(run, folder)

@@ -45,7 +45,7 @@ func TestRowFiles(t *testing.T) {
 		}
 	}
 	code, _, stderr := command("dataset", "convert", file, "--format", "trl")
-	if code != 2 || !strings.Contains(stderr, "is not a run's folder") {
+	if code != 2 || !strings.Contains(stderr, "not a run's folder") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 	code, _, stderr = command("dataset", "show", file, "--dropped", "tye")
@@ -65,15 +65,15 @@ func TestDatasetCommands(t *testing.T) {
 	}{
 		{[]string{"dataset", "verify", dir}, 1, base + "/validation_file.jsonl:1: error NG5004: its prompt is also that of " + base + "/training_file.jsonl:1"},
 		{[]string{"dataset", "verify", file}, 0, "sound\n"},
-		{[]string{"dataset", "verify", filepath.Join(dir, "nothing")}, 2, "there is no"},
+		{[]string{"dataset", "verify", filepath.Join(dir, "nothing")}, 2, "cannot find"},
 		{[]string{"dataset", "stats", dir}, 0, "on both sides of the split: 1 prompt, 0 records, 0 examples"},
 		{[]string{"dataset", "show", dir}, 0, "{+the centre+}"},
 		{[]string{"dataset", "show", dir, "--row", "training_file.jsonl:2"}, 0, "[-side-]"},
-		{[]string{"dataset", "show", dir, "--row", "training_file.jsonl:3"}, 1, "has no row 3"},
+		{[]string{"dataset", "show", dir, "--row", "training_file.jsonl:3"}, 1, "no row 3"},
 		{[]string{"dataset", "show", dir, "--row", "training_file.jsonl"}, 1, "names no row"},
 		{[]string{"dataset", "show", dir, "--row", "x.jsonl:1"}, 1, "no file"},
 		{[]string{"dataset", "show", dir, "--split", "test"}, 2, "train or validation"},
-		{[]string{"dataset", "convert", dir, "--format", "trl"}, 2, "is not a run's folder"},
+		{[]string{"dataset", "convert", dir, "--format", "trl"}, 2, "not a run's folder"},
 		{[]string{"dataset", "convert", dir}, 2, "format"},
 		{[]string{"formats"}, 0, "customizer  for NeMo Customizer v1; carries preference"},
 		{[]string{"explain", "tie"}, 0, "What to do:"},
@@ -113,8 +113,8 @@ func TestDatasetCommandsInJSON(t *testing.T) {
 
 func TestDatasetShowMistakes(t *testing.T) {
 	for want, args := range map[string][]string{
-		"there is no nowhere":        {"nowhere", "--site", "0"},
-		"there is no elsewhere":      {"elsewhere", "--tokens", "0"},
+		"cannot find nowhere":        {"nowhere", "--site", "0"},
+		"cannot find elsewhere":      {"elsewhere", "--tokens", "0"},
 		"[site tokens] were all set": {"nowhere", "--tokens", "0", "--site", "0"},
 	} {
 		t.Run(want, func(t *testing.T) {

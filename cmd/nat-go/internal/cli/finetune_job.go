@@ -48,7 +48,7 @@ func (f *jobFlags) load(run string) (runfolder.Folder, *jobs.Job, error) {
 	}
 	j, err := jobs.Load(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return dir, nil, exit.Failedf("run %s has no job: it ended before, or was a dry run; `nat-go finetune resume %s` continues it", run, dir)
+		return dir, nil, exit.Failedf("no job in run %s: it ended before, or was a dry run; `nat-go finetune resume %s` continues it", run, dir)
 	}
 	return dir, j, err
 }

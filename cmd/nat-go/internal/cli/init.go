@@ -29,7 +29,7 @@ that works as it is: to standard output, or to the file that --write names. What
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			in.From = append(in.From, paths...)
 			if len(in.From) == 0 {
-				return exit.Usagef("a configuration for which input? `nat-go init FILE`")
+				return exit.Usagef("missing input: `nat-go init FILE`")
 			}
 			r, err := finetune.Propose(cmd.Context(), in)
 			if err != nil {

@@ -87,7 +87,7 @@ files of its package. The lock file is beside the configuration; put it under ve
 				}
 			}
 			if len(names) == 0 {
-				return exit.Usagef("there is nothing to lock: give --config-file, or names of plugins")
+				return exit.Usagef("nothing to lock: give --config-file, or names of plugins")
 			}
 			for _, name := range names {
 				if err := c.LockPlugin(cmd.Context(), name); err != nil {

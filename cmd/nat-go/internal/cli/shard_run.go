@@ -108,7 +108,7 @@ func (c *copied) runShard(
 	return sum, err
 }
 
-var errBuilt = errors.New("the shard is done")
+var errBuilt = errors.New("shard is done")
 
 // shardIndex returns the number of the shard: index, or else what the environment says, and in which variable.
 func shardIndex(dir shards.Folder, index int) (number int, from string, err error) {

@@ -23,6 +23,6 @@ func spaceOf(limit uint64) error {
 	if limit >= leastSpace {
 		return nil
 	}
-	return fmt.Errorf("the address space is limited to %d MiB (ulimit -v), and nat-go needs %d MiB: raise the limit",
+	return fmt.Errorf("address space is limited to %d MiB (ulimit -v), and nat-go needs %d MiB: raise the limit",
 		limit>>20, leastSpace>>20)
 }

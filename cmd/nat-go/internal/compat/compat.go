@@ -99,7 +99,7 @@ func (m Mode) WritesItself(format string) (bool, error) {
 		return false, nil
 	}
 	if m != NAT {
-		return true, fmt.Errorf("the format %s is NAT's own collection and exists with --compat nat only", format)
+		return true, fmt.Errorf("format %s is NAT's own collection and exists with --compat nat only", format)
 	}
 	return true, nil
 }

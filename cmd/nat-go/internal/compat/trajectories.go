@@ -100,7 +100,7 @@ func newCollection(path string) (*collection, error) {
 func (c *collection) add(r *builders.Resolved) error {
 	p, ok := r.Record.(*builders.Preference)
 	if !ok {
-		return fmt.Errorf("a %s has no place in NAT's trajectories", r.Record.Kind())
+		return fmt.Errorf("cannot put a %s into NAT's trajectories", r.Record.Kind())
 	}
 	b := c.buf[:0]
 	switch {

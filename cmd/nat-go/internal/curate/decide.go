@@ -77,7 +77,7 @@ func (d *Index) Add(e Entry) (err error) {
 	case e.Ordinal != uint64(len(d.of)):
 		return fmt.Errorf("curate: got record %d where record %d was expected", e.Ordinal, len(d.of))
 	case e.Kind < builders.KindPreference || e.Kind > builders.KindDistillation:
-		return fmt.Errorf("curate: record %d is of the unknown kind %d", e.Ordinal, e.Kind)
+		return fmt.Errorf("unknown kind %[2]d of record %[1]d", e.Ordinal, e.Kind)
 	}
 	d.of = append(d.of, e.Drop)
 	if !e.Drop.Kept() {
@@ -113,7 +113,7 @@ func (d *Index) Hold(e Entry) error {
 
 func (d *Index) open() error {
 	if v := d.rules.Split.Validation; !(v >= 0 && v < 1) {
-		return fmt.Errorf("the validation share is %v; it must be at least 0 and less than 1", v)
+		return fmt.Errorf("invalid validation share %v: expected at least 0 and less than 1", v)
 	}
 	if d.rules.Contradictions || d.rules.Dedupe || d.rules.MaxPairs > 0 || d.rules.Hold {
 		d.contents = extsort.New(contentWidth, d.rules.Memory/2, d.tmp)
@@ -123,12 +123,12 @@ func (d *Index) open() error {
 	}
 	switch by := d.rules.Split.By; {
 	case d.rules.Hold && by == ByPosition:
-		return fmt.Errorf("a split by %q has no validation side", by)
+		return fmt.Errorf("invalid split by %q: it has no validation side", by)
 	case d.rules.Split.Validation == 0 && !d.rules.Hold || by == ByPosition:
 	case by == ByTask || by == ByExample:
 		d.units = extsort.New(unitWidth, d.rules.Memory/4, d.tmp)
 	default:
-		return fmt.Errorf("a split by %q: it can be by %q or %q", by, ByTask, ByExample)
+		return fmt.Errorf("unknown split by %q: expected %q or %q", by, ByTask, ByExample)
 	}
 	return nil
 }

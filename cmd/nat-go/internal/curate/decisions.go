@@ -143,7 +143,7 @@ func ReadDecisions(r io.Reader, records uint64) (*Decisions, error) {
 	d, err := readDecisions(r, records)
 	if err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			err = errors.New("the file is cut short")
+			err = errors.New("unexpected end of the file")
 		}
 		return nil, fmt.Errorf("read the decisions: %w", err)
 	}
@@ -158,10 +158,10 @@ func readDecisions(r io.Reader, records uint64) (*Decisions, error) {
 		return nil, err
 	}
 	if string(head[:len(magic)]) != magic {
-		return nil, errors.New("the file does not hold decisions of this version of nat-go")
+		return nil, errors.New("unknown format: expected decisions of this version of nat-go")
 	}
 	if head[len(magic)] > 200 {
-		return nil, fmt.Errorf("the file names %d reasons", head[len(magic)])
+		return nil, fmt.Errorf("invalid number of reasons %d", head[len(magic)])
 	}
 	meaning := map[Decision]Decision{Train: Train, Validation: Validation, Both: Both}
 	for i := range int(head[len(magic)]) {
@@ -179,7 +179,7 @@ func readDecisions(r io.Reader, records uint64) (*Decisions, error) {
 	}
 	n := binary.LittleEndian.Uint64(count[:])
 	if n != records {
-		return nil, fmt.Errorf("the file has %d decisions, and the record log %d records", n, records)
+		return nil, fmt.Errorf("file has %d decisions, and the record log %d records", n, records)
 	}
 	d := &Decisions{of: make([]Decision, n)} // the log's count is bounded
 	var block [64 << 10]byte
@@ -198,12 +198,12 @@ func readDecisions(r io.Reader, records uint64) (*Decisions, error) {
 		return nil, err
 	}
 	if binary.LittleEndian.Uint64(count[:]) != want {
-		return nil, errors.New("the checksum does not fit: the file was changed")
+		return nil, errors.New("invalid checksum: the file was changed")
 	}
 	for i, b := range d.of {
 		m, ok := meaning[b]
 		if !ok {
-			return nil, fmt.Errorf("record %d has the unknown decision %d", i, b)
+			return nil, fmt.Errorf("unknown decision %[2]d of record %[1]d", i, b)
 		}
 		d.of[i] = m
 	}

@@ -28,7 +28,7 @@ func Gate(r *builders.Resolved) (reason ledger.Reason, detail string) {
 	case *builders.Distillation:
 		f = gateDistillation(record, r.Messages)
 	default:
-		f = faultf(ledger.BadRecord, "a record of unknown kind")
+		f = faultf(ledger.BadRecord, "unknown kind of record")
 	}
 	return f.reason, f.detail
 }
@@ -50,7 +50,7 @@ func gatePreference(p *builders.Preference, r *builders.Resolved) fault {
 	case !finite(p.ChosenScore) || !finite(p.RejectedScore):
 		return faultf(ledger.NonFiniteScore, "scores %v and %v", p.ChosenScore, p.RejectedScore)
 	case !finite(p.Reward):
-		return faultf(ledger.BadRecord, "the reward is %v", p.Reward)
+		return faultf(ledger.BadRecord, "invalid reward %v", p.Reward)
 	case p.ChosenScore == p.RejectedScore:
 		return faultf(pairs.Tie, "both sides score %v", p.ChosenScore)
 	}
@@ -72,9 +72,9 @@ func gatePreference(p *builders.Preference, r *builders.Resolved) fault {
 func gateDemonstration(d *builders.Demonstration, p builders.Passage) fault {
 	switch {
 	case !finite(d.Weight) || d.Weight < 0:
-		return faultf(ledger.BadRecord, "the weight is %v", d.Weight)
+		return faultf(ledger.BadRecord, "invalid weight %v", d.Weight)
 	case d.Score != nil && !finite(*d.Score):
-		return faultf(ledger.NonFiniteScore, "the score is %v", *d.Score)
+		return faultf(ledger.NonFiniteScore, "invalid score %v", *d.Score)
 	case d.Train > builders.TrainFlagged:
 		return faultf(ledger.BadRecord, "unknown loss policy %d", d.Train)
 	}
@@ -97,7 +97,7 @@ func gateDemonstration(d *builders.Demonstration, p builders.Passage) fault {
 
 func gateRollout(r *builders.Rollout, p builders.Passage) fault {
 	if r.Reward != nil && !finite(*r.Reward) {
-		return faultf(ledger.BadRecord, "the reward is %v", *r.Reward)
+		return faultf(ledger.BadRecord, "invalid reward %v", *r.Reward)
 	}
 	return conversationFault(p)
 }
@@ -138,7 +138,7 @@ func siteFault(nodes []ttc.Node, s builders.Site) fault {
 	case s.Target > builders.NextTurn || s.HintKind > builders.Hindsight:
 		return faultf(ledger.BadRecord, "unknown target %d or kind of hint %d", s.Target, s.HintKind)
 	case blank(s.Hint):
-		return faultf(ledger.BadRecord, "the hint is empty")
+		return faultf(ledger.BadRecord, "empty hint")
 	}
 	return fault{}
 }
@@ -150,7 +150,7 @@ func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 func promptFault(p *builders.Passage) fault {
 	if p.IsText() {
 		if blank(p.Text) {
-			return faultf(ledger.BadRecord, "the prompt is empty")
+			return faultf(ledger.BadRecord, "empty prompt")
 		}
 		return fault{}
 	}
@@ -162,7 +162,7 @@ func promptFault(p *builders.Passage) fault {
 	}
 	if last := len(p.Nodes) - 1; p.Nodes[last].Message.Role == "assistant" {
 		return faultf(ledger.BadRoles,
-			"the prompt ends with the assistant's message %d: there is nothing left to answer", last)
+			"prompt ends with the assistant's message %d: there is nothing left to answer", last)
 	}
 	return fault{}
 }
@@ -171,7 +171,7 @@ func promptFault(p *builders.Passage) fault {
 func answerFault(what string, p *builders.Passage) fault {
 	if p.IsText() {
 		if blank(p.Text) {
-			return faultf(ledger.EmptyResponse, "the %s is empty", what)
+			return faultf(ledger.EmptyResponse, "empty %s", what)
 		}
 		return fault{}
 	}
@@ -179,16 +179,16 @@ func answerFault(what string, p *builders.Passage) fault {
 	for i := range p.Nodes {
 		m := &p.Nodes[i].Message
 		if !isKnownRole(m.Role) {
-			return faultf(ledger.BadRoles, "the %s has the unknown role %q at message %d", what, m.Role, i)
+			return faultf(ledger.BadRoles, "unknown role %[2]q in the %[1]s at message %[3]d", what, m.Role, i)
 		}
 		if edge := i == 0 || i == len(p.Nodes)-1; edge && m.Role != "assistant" {
-			return faultf(ledger.BadRoles, "the %s has the %s's message %d where the assistant's is expected", what,
+			return faultf(ledger.BadRoles, "%s has the %s's message %d where the assistant's is expected", what,
 				m.Role, i)
 		}
 		content = content || m.Role == "assistant" && hasContent(m)
 	}
 	if !content {
-		return faultf(ledger.EmptyResponse, "the %s is empty", what)
+		return faultf(ledger.EmptyResponse, "empty %s", what)
 	}
 	return fault{}
 }
@@ -196,7 +196,7 @@ func answerFault(what string, p *builders.Passage) fault {
 // conversationFault checks a whole conversation: somebody asks something and the assistant says something.
 func conversationFault(p builders.Passage) fault {
 	if p.IsText() {
-		return faultf(ledger.BadRecord, "a conversation must be messages, not a text")
+		return faultf(ledger.BadRecord, "expected a conversation of messages, got a text")
 	}
 	if f := rolesFault(p.Nodes); f.found() {
 		return f
@@ -215,7 +215,7 @@ func conversationFault(p builders.Passage) fault {
 	if answers == 0 {
 		return faultf(ledger.BadRoles, "no message is the assistant's")
 	}
-	return faultf(ledger.EmptyResponse, "the assistant's %d messages are empty", answers)
+	return faultf(ledger.EmptyResponse, "assistant's %d messages are empty", answers)
 }
 
 // rolesFault checks what every conversation must have, and that no result comes before all calls.
@@ -236,7 +236,7 @@ func rolesFault(nodes []ttc.Node) fault {
 			}
 		default:
 			if !isKnownRole(role) {
-				return faultf(ledger.BadRoles, "message %d has the unknown role %q", i, role)
+				return faultf(ledger.BadRoles, "unknown role %[2]q of message %[1]d", i, role)
 			}
 		}
 	}

@@ -42,12 +42,12 @@ func TokenizerOf(run runfolder.Folder) (string, error) {
 	path, ok := runconfig.Expand(config.Collator.Tokenizer, os.LookupEnv)
 	switch {
 	case path == "":
-		return "", errors.New("the run's config.yml names no tokenizer: give it with --tokenizer")
+		return "", errors.New("run's config.yml names no tokenizer: give it with --tokenizer")
 	case !ok:
-		return "", fmt.Errorf("the run's config.yml names the tokenizer by a variable that is not set, %s: set it, or give the tokenizer with --tokenizer", path)
+		return "", fmt.Errorf("run's config.yml names the tokenizer by a variable that is not set, %s: set it, or give the tokenizer with --tokenizer", path)
 	}
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("the tokenizer of the run is not at %s as seen from here: give it with --tokenizer", path)
+		return "", fmt.Errorf("tokenizer of the run is not at %s as seen from here: give it with --tokenizer", path)
 	}
 	return path, nil
 }

@@ -115,12 +115,12 @@ func (p *Place) PickRows(
 				return f(full, i, r, o)
 			})
 			if err == nil && !any {
-				err = fmt.Errorf("%s has no row %d", full, n+skip)
+				err = fmt.Errorf("no row %[2]d in %[1]s", full, n+skip)
 			}
 			return err
 		}
 	}
-	return fmt.Errorf("there is no file %q among the rows", name)
+	return fmt.Errorf("no file %q among the rows", name)
 }
 
 func cutLast(s, sep string) (before, after string, found bool) {

@@ -99,7 +99,7 @@ func Join(ctx context.Context, s Spec, parts []*Share, dirs []string) ([]runfold
 	for i, w := range all {
 		for _, p := range parts {
 			if i >= len(p.Formats) || p.Formats[i].Name != w.enc.Name {
-				return nil, errors.New("the formats of the parts are not those of the run")
+				return nil, errors.New("formats of the parts are not those of the run")
 			}
 			for k, c := range p.Formats[i].Contents {
 				w.contents[k].Rich = w.contents[k].Rich || c.Rich
@@ -126,11 +126,11 @@ func (w *formatWriter) join(ctx context.Context, p *partFormat, dir string) erro
 	before := map[string]int64{}
 	for _, x := range p.Files {
 		if int(x.Kind) >= len(w.byPlace) || int(x.Split) >= len(w.byPlace[0]) {
-			return errors.New("a part has rows of an unknown kind")
+			return errors.New("unknown kind of rows in a part")
 		}
 		f, err := w.open(x.Kind, x.Split)
 		if err == nil && f.name != x.Name {
-			err = fmt.Errorf("a part has rows of %s where %s was expected", x.Name, f.name)
+			err = fmt.Errorf("expected rows of %[2]s in a part, got %[1]s", x.Name, f.name)
 		}
 		if err != nil {
 			return err

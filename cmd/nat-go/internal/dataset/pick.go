@@ -165,7 +165,7 @@ func RowText(file RowFile, row int64) (text string, err error) {
 	case errors.Is(err, errEnough):
 		return text, nil
 	case err == nil:
-		err = fmt.Errorf("%s has no row %d", file.Path, row+1)
+		err = fmt.Errorf("no row %[2]d in %[1]s", file.Path, row+1)
 	}
 	return "", err
 }

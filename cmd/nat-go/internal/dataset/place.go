@@ -114,7 +114,7 @@ func Find(path string, limits Limits) (*Place, error) {
 		}
 	}
 	if len(p.Formats) == 0 && len(p.Trajectories) == 0 {
-		return nil, fmt.Errorf("there are no rows in %s: name a run's folder, its dataset folder, or a .jsonl or .parquet file", path)
+		return nil, fmt.Errorf("no rows in %s: name a run's folder, its dataset folder, or a .jsonl or .parquet file", path)
 	}
 	return p, nil
 }
@@ -209,7 +209,7 @@ func formatOf(folder string, files []RowFile) (Format, error) {
 }
 
 // ErrNoFormat is wrapped by the error for rows of no known format.
-var ErrNoFormat = errors.New("the first row isn't in a format that nat-go knows")
+var ErrNoFormat = errors.New("unknown format of the first row")
 
 // each calls f for each line of the file, as eachLine does.
 func (r RowFile) each(f func(n int64, line []byte) error) error { return eachLine(r.Path, r.Limits, f) }
@@ -271,7 +271,7 @@ func linesOf(r io.Reader, limits Limits, f func(n int64, line []byte) error) err
 	n := int64(0)
 	for line, err := range lines.Read(bufio.NewReaderSize(r, 1<<20), int(limits.Bytes)) {
 		if err == nil && tooMany(line, limits.Values) {
-			err = fmt.Errorf("it has more than %d values (--max-row-values)", limits.Values)
+			err = fmt.Errorf("too many values: more than %d (--max-row-values)", limits.Values)
 		}
 		var long *lines.TooLong
 		if errors.As(err, &long) {

@@ -391,7 +391,7 @@ func (m *meter) sample(name string, x float64) error {
 	i := slices.Index(m.names, name)
 	if i < 0 {
 		if len(m.names) == maxMetrics {
-			return fmt.Errorf("the records have more than %d scores", maxMetrics)
+			return fmt.Errorf("too many scores: more than %d", maxMetrics)
 		}
 		i = len(m.names)
 		m.names = append(m.names, name)

@@ -59,15 +59,15 @@ func (v *verifier) trajectories(path string) error {
 
 func eachTrajectory(raw json.Raw, f func(json.Raw) error) error {
 	if raw.Kind() != json.Object {
-		return errors.New("the document is not a collection")
+		return errors.New("invalid collection")
 	}
 	groups, _ := raw.Get("trajectories")
 	if id, _ := raw.Get("run_id"); groups.Kind() != json.Array || id.Kind() != json.String {
-		return errors.New(`the document has no "trajectories" or no "run_id"`)
+		return errors.New(`missing "trajectories" or "run_id"`)
 	}
 	for g := range groups.Elements() {
 		if g.Kind() != json.Array {
-			return errors.New("the trajectories of an example are not an array")
+			return errors.New("expected an array of trajectories")
 		}
 		for t := range g.Elements() {
 			if err := f(t); err != nil {
@@ -81,24 +81,24 @@ func eachTrajectory(raw json.Raw, f func(json.Raw) error) error {
 // trajectory checks one trajectory: an episode of one preference, and a reward.
 func trajectory(t json.Raw) error {
 	if t.Kind() != json.Object {
-		return fmt.Errorf("it is %s", t.Kind())
+		return fmt.Errorf("got %s", t.Kind())
 	}
 	episode, _ := t.Get("episode")
 	if reward, _ := t.Get("reward"); episode.Kind() != json.Array || reward.Kind() != json.Number {
-		return errors.New("it has no episode or no reward")
+		return errors.New("missing episode or reward")
 	}
 	n := 0
 	for step := range episode.Elements() {
 		n++
 		if step.Kind() != json.Object {
-			return errors.New("its episode is not an object")
+			return errors.New("expected an episode object")
 		}
 		prompt, _ := step.Get("prompt")
 		chosen, _ := step.Get("chosen_response")
 		rejected, _ := step.Get("rejected_response")
 		if prompt.Kind() != json.String && prompt.Kind() != json.Array || chosen.Kind() != json.String ||
 			rejected.Kind() != json.String {
-			return errors.New("its episode is not a preference")
+			return errors.New("expected a preference as episode")
 		}
 	}
 	if n != 1 {

@@ -198,7 +198,7 @@ type hash ttc.History
 func (h *hash) UnmarshalText(b []byte) error {
 	var x [8]byte
 	if _, err := fmt.Sscanf(string(b), "%16x", (*uint64)(h)); err != nil || len(b) != 2*len(x) {
-		return fmt.Errorf("%q is not the hash of a context", b)
+		return fmt.Errorf("invalid hash of a context %q", b)
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ type said struct {
 }
 
 // errAnswered is the reason given for ending a trainer that has answered everything.
-var errAnswered = errors.New("it has answered")
+var errAnswered = errors.New("already answered")
 
 // ask has the trainer tokenise rows. scratch is an empty folder.
 func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, error) {
@@ -193,7 +193,7 @@ func (t *Trainer) refusal(x *answer, version string) error {
 // row processes the answer about one row.
 func (a *asked) row(x *answer, in *Input) error {
 	if x.Row < 0 || x.Row >= len(in.rows) || a.sides[x.Row] != nil {
-		return fmt.Errorf("there is no row %d, or it is there twice", x.Row)
+		return fmt.Errorf("no row %d, or it is there twice", x.Row)
 	}
 	names := []string{"row"}
 	if in.Method == dpo {

@@ -134,15 +134,15 @@ func TestAskedBadly(t *testing.T) {
 
 func TestBadRows(t *testing.T) {
 	for line, want := range map[string]string{
-		"[]":                             ", not an object",
+		"[]":                             "expected an object, got an array",
 		"{":                              "rows.jsonl:1",
 		`{"text": "a"}`:                  "there are no turns to compare",
 		`{"input_ids": [1, 2]}`:          "labels 0",
-		`{"chosen": [], "rejected": []}`: "no prompt",
+		`{"chosen": [], "rejected": []}`: "missing prompt",
 		`{"messages": {}}`:               "messages",
-		`{"completion": []}`:             "prompt is missing",
-		"":                               "has no rows",
-		tokenRow + "\n" + `{"prompt": "a", "chosen": "b", "rejected": "c"}`: "rows.jsonl:2: the row is for dpo",
+		`{"completion": []}`:             "missing prompt",
+		"":                               "no rows",
+		tokenRow + "\n" + `{"prompt": "a", "chosen": "b", "rejected": "c"}`: "rows.jsonl:2: row is for dpo",
 	} {
 		t.Run(line, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "rows.jsonl")

@@ -47,7 +47,7 @@ type Request struct {
 func Examine(ctx context.Context, r Request) (*Report, error) {
 	switch {
 	case r.Trainer != trainers[0]:
-		return nil, exit.Usagef("there is no trainer %q: write %s", r.Trainer, strings.Join(trainers, " or "))
+		return nil, exit.Usagef("unknown trainer %q: write %s", r.Trainer, strings.Join(trainers, " or "))
 	case len(r.Paths) == 0 && r.Serving == "":
 		return nil, exit.Usagef("name a run's folder or a file of rows, or a folder with --serving")
 	case r.Rows < 1 || r.Rows > MaxRows:

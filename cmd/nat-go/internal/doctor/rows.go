@@ -75,7 +75,7 @@ func file(path string, limit int) (*Input, error) {
 		}
 	}
 	if len(in.rows) == 0 {
-		return nil, fmt.Errorf("%s has no rows", path)
+		return nil, fmt.Errorf("no rows in %s", path)
 	}
 	return in, nil
 }
@@ -87,7 +87,7 @@ func (in *Input) add(number int, line []byte) error {
 		return err
 	}
 	if raw.Kind() != json.Object {
-		return fmt.Errorf("the row is %s, not an object", raw.Kind())
+		return fmt.Errorf("expected an object, got %s", raw.Kind())
 	}
 	r := &row{number: number, line: line}
 	method := sft
@@ -99,13 +99,13 @@ func (in *Input) add(number int, line []byte) error {
 	case hasKey(raw, "messages"), hasKey(raw, "completion"):
 		err = r.demonstration(raw)
 	default:
-		err = fmt.Errorf("the row has none of messages, completion, chosen and input_ids: there are no turns to compare")
+		err = fmt.Errorf("row has none of messages, completion, chosen and input_ids: there are no turns to compare")
 	}
 	if err != nil {
 		return err
 	}
 	if in.Method != "" && in.Method != method {
-		return fmt.Errorf("the row is for %s, those before it are for %s", method, in.Method)
+		return fmt.Errorf("row is for %s, those before it are for %s", method, in.Method)
 	}
 	in.Method = method
 	in.rows = append(in.rows, r)
@@ -143,7 +143,7 @@ func (r *row) tokens(line []byte) error {
 
 func (r *row) preference(raw json.Raw) error {
 	if !hasKey(raw, "prompt") {
-		return fmt.Errorf("the row has no prompt: write it apart from chosen and rejected, as nat-go does")
+		return fmt.Errorf("missing prompt: write it apart from chosen and rejected, as nat-go does")
 	}
 	rec := &builders.Resolved{Record: &builders.Preference{}}
 	var err error
@@ -220,7 +220,7 @@ func passage(raw json.Raw, key string) (builders.Passage, error) {
 	v, ok := raw.Get(key)
 	switch {
 	case !ok:
-		return builders.Passage{}, fmt.Errorf("%s is missing", key)
+		return builders.Passage{}, fmt.Errorf("missing %s", key)
 	case v.Kind() == json.String:
 		text, _ := v.Text()
 		return builders.Passage{Text: text}, nil
@@ -286,7 +286,7 @@ func parquet(path string, limit int) (*Input, error) {
 	defer r.Close()
 	for _, column := range []string{"input_ids", "labels"} {
 		if _, ok := r.Schema().Lookup(column, "list", "element"); !ok {
-			return nil, fmt.Errorf("%s has no column %s of lists of numbers; only Parquet files with tokens can be compared", path, column)
+			return nil, fmt.Errorf("no column %[2]s of lists of numbers in %[1]s; only Parquet files with tokens can be compared", path, column)
 		}
 	}
 	in := &Input{Name: path, Method: sft}
@@ -309,7 +309,7 @@ func parquet(path string, limit int) (*Input, error) {
 func (in *Input) addTokens(row any) error {
 	columns, ok := row.(map[string]any)
 	if !ok {
-		return errors.New("it has no columns")
+		return errors.New("no columns")
 	}
 	line, err := stdjson.Marshal(map[string]any{"input_ids": columns["input_ids"], "labels": columns["labels"]})
 	if err != nil {

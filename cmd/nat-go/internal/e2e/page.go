@@ -37,7 +37,7 @@ func RunPage(t *testing.T, checkout, text, makefile string) (n int) {
 		case "sh":
 			for _, m := range regexp.MustCompile(`(?m)^make (\w+)`).FindAllStringSubmatch(body, -1) {
 				if !strings.Contains(makefile, "\n"+m[1]+":") {
-					t.Errorf("the page names make %s, which is not a target", m[1])
+					t.Errorf("page names make %s, which is not a target", m[1])
 				}
 			}
 		}
@@ -120,7 +120,7 @@ func CheckLinks(t *testing.T, page, text string) {
 			continue
 		}
 		if _, err := os.Stat(filepath.Join(filepath.Dir(page), filepath.FromSlash(m[1]))); err != nil {
-			t.Errorf("the link %s leads nowhere", m[1])
+			t.Errorf("link %s leads nowhere", m[1])
 		}
 	}
 }

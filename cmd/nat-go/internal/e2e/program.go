@@ -71,7 +71,7 @@ var programs = sync.OnceValues(func() (string, error) {
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "", errors.New("the test has no build information")
+		return "", errors.New("test has no build information")
 	}
 	dir, err := os.MkdirTemp("", "nat-go-e2e-")
 	if err != nil {

@@ -24,7 +24,7 @@ func Started(t testing.TB, server *exec.Cmd) (url string, stop func()) {
 		_ = server.Process.Signal(os.Interrupt)
 		if err := server.Wait(); err != nil && // wait: the signal ends it
 			server.ProcessState.ExitCode() != 0 {
-			t.Errorf("the server ended with %v", err)
+			t.Errorf("server ended with %v", err)
 		}
 	})
 	t.Cleanup(stop)

@@ -36,12 +36,12 @@ func (k Kubernetes) Files(r Run) ([]File, error) {
 	case err != nil:
 		return nil, err
 	case k.Image == "":
-		return nil, exit.Usagef("--image is missing: name the image that has nat-go")
+		return nil, exit.Usagef("missing --image: name the image that has nat-go")
 	case k.Claim == "":
-		return nil, exit.Usagef("--claim is missing: name the persistent volume claim with the plan and its inputs. Pods on " +
+		return nil, exit.Usagef("missing --claim: name the persistent volume claim with the plan and its inputs. Pods on " +
 			"several nodes write to it (ReadWriteMany)")
 	case k.AtOnce < 0 || k.Retries < 0:
-		return nil, exit.Usagef("--at-once and --retries can't be negative")
+		return nil, exit.Usagef("cannot take negative --at-once or --retries")
 	}
 	if k.User != "" && !user().MatchString(k.User) {
 		return nil, exit.Usagef("--user %q: write UID or UID:GID", k.User)

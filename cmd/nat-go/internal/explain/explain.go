@@ -74,7 +74,7 @@ func Find(what string) ([]ledger.Code, error) {
 		}
 	}
 	if len(pages) == 0 {
-		return nil, fmt.Errorf("there is no code %q%s; `nat-go explain` lists all", what, nearest(what))
+		return nil, fmt.Errorf("unknown code %q%s; `nat-go explain` lists all", what, nearest(what))
 	}
 	return pages, nil
 }

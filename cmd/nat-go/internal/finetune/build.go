@@ -173,7 +173,7 @@ func (b *building) continueLog(ctx context.Context, c recordlog.Commit) (err err
 	dir := b.plan.folder.Records()
 	if len(c.Cursor) > 0 {
 		if err := json.Unmarshal(c.Cursor, &b.at); err != nil {
-			return exit.Environmentf("the record log's commit is damaged: %w", err)
+			return exit.Environmentf("damaged commit of the record log: %w", err)
 		}
 	}
 	if !c.Done {

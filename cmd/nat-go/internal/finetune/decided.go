@@ -265,7 +265,7 @@ func (r *run) sameDecisions(t *tokens) error {
 	p := r.plan
 	b := p.begun
 	if b.Decided == nil {
-		return exit.Environmentf("the run was begun by an older nat-go, which did not record what determines its " +
+		return exit.Environmentf("run was begun by an older nat-go, which did not record what determines its " +
 			"data set: make the run again")
 	}
 	now, err := r.decided(t, b.Decided.Salt)

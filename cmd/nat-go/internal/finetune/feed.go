@@ -78,7 +78,7 @@ func (b *building) feed(ctx context.Context, from cursor, items chan<- *item) er
 
 // errFed ends the feeding at a failed collection run: what was sent before is still built, and the failure reported in
 // its turn.
-var errFed = errors.New("a collection run failed")
+var errFed = errors.New("collection run failed")
 
 // collectionError is why a collection run failed, and the run with it.
 type collectionError struct {
@@ -126,7 +126,7 @@ func (b *building) feedGroups(ctx context.Context, from cursor, items chan<- *it
 	defer index.Close()
 	for k := range b.in.paths {
 		if k == from.Source.Run && index.Len() != from.Seen.Examples {
-			return exit.Environmentf("the inputs gave %d examples before the run was interrupted and %d now: they changed, "+
+			return exit.Environmentf("inputs gave %d examples before the run was interrupted and %d now: they changed, "+
 				"so the run can't be resumed", from.Seen.Examples, index.Len())
 		}
 		f := feeder{

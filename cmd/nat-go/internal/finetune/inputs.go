@@ -127,11 +127,11 @@ func (in *inputs) unchanged(began []source.Input) error {
 			what = fmt.Sprintf("changed since the run began: %s then, %s now",
 				describeInput(began[k]), describeInput(now))
 		}
-		return exit.Failedf("the input %s %s. A run is never made from two versions of its input: start a new "+
+		return exit.Failedf("input %s %s. A run is never made from two versions of its input: start a new "+
 			"one, or put the file back as it was", now.Path, what)
 	}
 	if len(began) > len(in.began) {
-		return exit.Failedf("the input %s, which the run began with, is gone: start a new run, or put the file back",
+		return exit.Failedf("input %s, which the run began with, is gone: start a new run, or put the file back",
 			began[len(in.began)].Path)
 	}
 	return nil
@@ -299,7 +299,7 @@ func natOutput(e config.Eval) ([]string, error) {
 	}
 	files, err := source.Expand([]string{dir}, readers.NATFile)
 	if err != nil || len(files) == 0 {
-		return nil, exit.Environmentf("there is no %s in %s: run `nat eval` first, or name the input with --from",
+		return nil, exit.Environmentf("no %s in %s: run `nat eval` first, or name the input with --from",
 			readers.NATFile, dir)
 	}
 	return []string{dir}, nil

@@ -96,7 +96,7 @@ func openParts(ctx context.Context, folders []runfolder.Folder, env Env) ([]*par
 		}
 	}
 	if t := parts[0].plan.config.Collator.Teacher; t != nil && t.Dumps != "" {
-		return nil, exit.Usagef("the run in %s has collator.teacher.dumps, which hold the logits of that run's batches, and "+
+		return nil, exit.Usagef("run in %s has collator.teacher.dumps, which hold the logits of that run's batches, and "+
 			"a merge makes other batches: make the runs again without it, or with collator.teacher.logits, whose program "+
 			"is asked about the merged batches", parts[0].folder)
 	}
@@ -126,13 +126,13 @@ func openPart(ctx context.Context, f runfolder.Folder, env Env) (*part, error) {
 	p.manifest, err = p.folder.ReadManifest()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, exit.Usagef("the run in %s is not complete: `nat-go finetune resume %[1]s` continues it", p.folder)
+		return nil, exit.Usagef("run in %s is not complete: `nat-go finetune resume %[1]s` continues it", p.folder)
 	case err != nil:
 		return nil, exit.Environmentf("can't read the run folder: %w", err)
 	case p.manifest.Status != runfolder.Completed:
-		return nil, exit.Failedf("the run in %s is over and failed: %s", p.folder, p.manifest.Error)
+		return nil, exit.Failedf("run in %s is over and failed: %s", p.folder, p.manifest.Error)
 	case p.manifest.Compat:
-		return nil, exit.Usagef("the run in %s was made with --compat nat: its data set is that of one run, as NAT makes it",
+		return nil, exit.Usagef("run in %s was made with --compat nat: its data set is that of one run, as NAT makes it",
 			p.folder)
 	}
 	if err := sameVersion(p.begun); err != nil {
@@ -161,11 +161,11 @@ func (p *part) checkFiles() error {
 		got, err := f.Sum(rel)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return exit.Failedf("the run in %s is damaged: %s is gone", f, rel)
+			return exit.Failedf("run in %s is damaged: %s is gone", f, rel)
 		case err != nil:
 			return exit.Environmentf("can't read the run folder: %w", err)
 		case i < 0 || got != p.manifest.Files[i]:
-			return exit.Failedf("the run in %s is damaged: %s is not what was written (`nat-go dataset verify %[1]s`)", f, rel)
+			return exit.Failedf("run in %s is damaged: %s is not what was written (`nat-go dataset verify %[1]s`)", f, rel)
 		}
 	}
 	c, err := recordlog.ReadCommit(f.Records())
@@ -176,7 +176,7 @@ func (p *part) checkFiles() error {
 		err = errors.New("its record log is not complete")
 	}
 	if err != nil {
-		return exit.Failedf("the run in %s is damaged: %w", f, err)
+		return exit.Failedf("run in %s is damaged: %w", f, err)
 	}
 	return nil
 }
@@ -463,7 +463,7 @@ func (b *building) hold(ctx context.Context, keep *part) error {
 		}
 	}
 	if held == 0 {
-		return exit.Failedf("the run in %s has no validation side to keep", keep.folder)
+		return exit.Failedf("run in %s has no validation side to keep", keep.folder)
 	}
 	return nil
 }

@@ -138,9 +138,9 @@ func (p *plan) chooseFormats() error {
 		f, ok := dataset.Lookup(n)
 		switch {
 		case !ok:
-			return exit.Usagef("there is no format %q: the formats are %s", n, dataset.Names())
+			return exit.Usagef("unknown format %q: the formats are %s", n, dataset.Names())
 		case f.FromBatches() && p.config.Collator.Tokenizer == "":
-			return exit.Usagef("the format %s holds tokens: name the model's folder under collator.tokenizer", n)
+			return exit.Usagef("format %s holds tokens: name the model's folder under collator.tokenizer", n)
 		}
 		p.formats = append(p.formats, f)
 	}

@@ -74,7 +74,7 @@ func (s *shard) seenByAll() (*source.Stats, error) {
 	for i := range s.plan.Shards {
 		d, err := s.dir.ReadDone(s.plan, shards.Build, i)
 		if err == nil && d == nil {
-			err = fmt.Errorf("the manifest of shard %d is gone", i)
+			err = fmt.Errorf("manifest of shard %d is gone", i)
 		}
 		if err != nil {
 			return nil, exit.With(exit.Environment, err)

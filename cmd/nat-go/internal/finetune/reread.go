@@ -43,7 +43,7 @@ func Reread(ctx context.Context, folder runfolder.Folder, f func(*ttc.Example) (
 		return err
 	}
 	if in.collect != nil {
-		return exit.Failedf("they were collected for the run")
+		return exit.Failedf("collected for the run")
 	}
 	if err := in.identify(ctx); err != nil {
 		return exit.With(exit.Environment, err)

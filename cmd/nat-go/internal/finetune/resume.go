@@ -103,9 +103,9 @@ func (r *run) submit(ctx context.Context, m *runfolder.Manifest) error {
 	r.sum.Warnings = append(m.Warnings, "the data set was complete already; it was not made again")
 	switch {
 	case m.Counts.Kept == 0:
-		return exit.Failedf("the run is over and kept nothing; %s lists why", folder.Dropped())
+		return exit.Failedf("run is over and kept nothing; %s lists why", folder.Dropped())
 	case m.Status != runfolder.Completed:
-		return exit.Failedf("the run is over and failed: %s. Nothing is trained on it; make the run again", m.Error)
+		return exit.Failedf("run is over and failed: %s. Nothing is trained on it; make the run again", m.Error)
 	}
 	if err := r.overrideComplete(); err != nil {
 		return err
@@ -148,9 +148,9 @@ func readBegun(f runfolder.Folder) (*runfolder.Begun, error) {
 	b, err := f.ReadBegun()
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		if used, err := f.Used(); err == nil && !used && f.Locked() {
-			return nil, exit.Usagef("the run in %s was interrupted before it had begun: run it again", f)
+			return nil, exit.Usagef("run in %s was interrupted before it had begun: run it again", f)
 		}
-		return nil, exit.Usagef("%s is not a run folder: it lacks %s", f, f.Begun())
+		return nil, exit.Usagef("not a run folder: %s lacks %s", f, f.Begun())
 	}
 	if err != nil {
 		return nil, exit.Environmentf("can't read the run folder: %w", err)
@@ -164,9 +164,9 @@ func sameVersion(b *runfolder.Begun) error {
 	const why = "a data set is never made by two versions. Make the run again, or continue it with the version that began it"
 	switch {
 	case b.Log != recordlog.Version:
-		return exit.Environmentf("the run was begun by nat-go %s, whose record log has version %d; this is nat-go %s with version %d, and %s", b.NatGo, b.Log, Version(), recordlog.Version, why)
+		return exit.Environmentf("run was begun by nat-go %s, whose record log has version %d; this is nat-go %s with version %d, and %s", b.NatGo, b.Log, Version(), recordlog.Version, why)
 	case b.NatGo != Version():
-		return exit.Environmentf("the run was begun by nat-go %s; this is nat-go %s, and %s", b.NatGo, Version(), why)
+		return exit.Environmentf("run was begun by nat-go %s; this is nat-go %s, and %s", b.NatGo, Version(), why)
 	}
 	return nil
 }

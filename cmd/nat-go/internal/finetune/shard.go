@@ -65,7 +65,7 @@ func openPlan(ctx context.Context, dir shards.Folder, env Env) (*plan, *shards.P
 		return nil, nil, err
 	}
 	if of.NatGo != Version() {
-		return nil, nil, exit.Failedf("the plan was made by nat-go %s; this is nat-go %s, and a data set is never "+
+		return nil, nil, exit.Failedf("plan was made by nat-go %s; this is nat-go %s, and a data set is never "+
 			"made by two versions: make the plan again, or run its shards with the version that made it", of.NatGo,
 			Version())
 	}
@@ -295,7 +295,7 @@ func (s *shard) addSpilled(ctx context.Context, index *group.Index, from int) er
 	if err == nil && !slices.ContainsFunc(d.Files, func(f runfolder.File) bool {
 		return f.Path == folder.Rel(list) && f.XXH3 == sum
 	}) {
-		err = fmt.Errorf("%s is not what its manifest names: remove the shard's folder, and run it again", list)
+		err = fmt.Errorf("unexpected content of %s, its manifest names another: remove the shard's folder, and run it again", list)
 	}
 	if err == nil {
 		err = index.AddSpilled(ctx, path, s.number)
@@ -411,14 +411,14 @@ func tooManyNames(b *builder) error {
 	if !b.over && len(b.kinds) <= mostNames && len(b.names) <= mostNames {
 		return nil
 	}
-	return exit.Failedf("the builder %s has more than %d reasons or counters of its own: that can't be counted in "+
+	return exit.Failedf("builder %s has more than %d reasons or counters of its own: that can't be counted in "+
 		"shards. Make the run on one machine", b.name, mostNames)
 }
 
 // takeFrom has only the shard's parts of the inputs read.
 func (s *shard) takeFrom(in *inputs) error {
 	if in.collect != nil || len(in.paths) != len(s.plan.Inputs) {
-		return exit.Failedf("there are %s where the plan has %d: it was made from other inputs",
+		return exit.Failedf("got %s, expected %d as in the plan: it was made from other inputs",
 			ledger.Quantity(int64(len(in.paths)), "input"), len(s.plan.Inputs))
 	}
 	in.parts = map[int]*source.Part{}
@@ -426,7 +426,7 @@ func (s *shard) takeFrom(in *inputs) error {
 		p := &s.of.Parts[i]
 		was, now := s.plan.Inputs[p.Input], in.began[p.Input]
 		if was.Path != now.Path || was.Size != now.Size {
-			return exit.Failedf("the input %s has %d bytes, and %s had %d when the plan was made: make a plan in "+
+			return exit.Failedf("input %s has %d bytes, and %s had %d when the plan was made: make a plan in "+
 				"another folder, or put the file back as it was", now.Path, now.Size, was.Path, was.Size)
 		}
 		in.parts[p.Input] = &p.Part
@@ -459,7 +459,7 @@ func (in *inputs) exhausted(k int, read []source.Input) error {
 }
 
 func (in *inputs) otherThanPlanned(k int) error {
-	return exit.Failedf("the input %s changed since the plan was made: make a plan in another folder, or put the "+
+	return exit.Failedf("input %s changed since the plan was made: make a plan in another folder, or put the "+
 		"file back as it was", in.paths[k])
 }
 

@@ -49,7 +49,7 @@ func MergeShards(ctx context.Context, dir shards.Folder, how Request, leave bool
 	p.merging, p.DryRun, p.Detach = m, p.DryRun || how.DryRun, how.Detach
 	if over, err := p.merged(); over || err != nil {
 		if err == nil {
-			err = exit.Usagef("the shards were merged already: %s is complete. `nat-go finetune resume %s` hands "+
+			err = exit.Usagef("shards were merged already: %s is complete. `nat-go finetune resume %s` hands "+
 				"it to the trainer", p.folder, p.folder)
 		}
 		return Failed(p.Request, err)
@@ -123,7 +123,7 @@ func (p *plan) merged() (bool, error) {
 		return false, exit.With(exit.Environment, err)
 	}
 	if b.Decided == nil || b.Decided.Salt != p.merging.plan.Decided.Salt {
-		return false, exit.Usagef("there is another run in %s already: move it away", p.folder)
+		return false, exit.Usagef("another run is in %s already: move it away", p.folder)
 	}
 	if _, err := p.folder.ReadManifest(); !errors.Is(err, fs.ErrNotExist) {
 		return err == nil, err

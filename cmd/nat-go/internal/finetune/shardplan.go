@@ -44,12 +44,12 @@ func PlanShards(ctx context.Context, req Request, how Shards, env Env) (*Planned
 	dir := shards.Folder(cmp.Or(how.Dir, string(p.folder)+".shards"))
 	switch {
 	case how.Dir == "" && p.stored != "":
-		return nil, exit.Usagef("the run's output is in object storage: name the folder of the plan with --plan-dir")
+		return nil, exit.Usagef("run's output is in object storage: name the folder of the plan with --plan-dir")
 	case p.Compat == compat.NAT:
 		return nil, exit.Usagef("--compat nat: NAT takes all that an agent did in a collection run together: " +
 			"there is nothing to divide. Make the run on one machine")
 	case runfolder.Has(dir.Plan()):
-		return nil, exit.Usagef("there is a plan in %s already: run its shards, or choose another folder with "+
+		return nil, exit.Usagef("%s has a plan already: run its shards, or choose another folder with "+
 			"--plan-dir", dir)
 	case how.Number < 0 || how.Bytes < 0:
 		return nil, exit.Usagef("--shards and --shard-bytes are numbers from 1 on")
@@ -91,7 +91,7 @@ func (r *run) planShards(ctx context.Context, how Shards, out *Planned) error {
 	tasks := false
 	for _, b := range bs {
 		if b.unit == builders.UnitRun {
-			return exit.Usagef("the builder %s takes all examples of a collection run together, so there is nothing "+
+			return exit.Usagef("builder %s takes all examples of a collection run together, so there is nothing "+
 				"to divide: make the run on one machine", b.name)
 		}
 		tasks = tasks || b.unit == builders.UnitTask
@@ -139,13 +139,13 @@ func (r *run) writePlan(out *Planned) error {
 // divisible refuses inputs that no other process could read.
 func divisible(in *inputs) error {
 	if in.collect != nil {
-		return exit.Usagef("the source %s makes agent runs, which are made once: collect them with `nat-go run`, "+
+		return exit.Usagef("source %s makes agent runs, which are made once: collect them with `nat-go run`, "+
 			"and name the files with --from", in.source.Type)
 	}
 	for _, f := range in.began {
 		info, err := os.Stat(f.Path)
 		if f.Path == source.Stdin || in.as == nil && err == nil && !info.Mode().IsRegular() {
-			return exit.Usagef("the input %s can be read once only, and every shard reads its part: name a file",
+			return exit.Usagef("input %s can be read once only, and every shard reads its part: name a file",
 				f.Path)
 		}
 	}
@@ -363,7 +363,7 @@ func (c *cutter) unreadable(k int, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
-	return exit.With(exit.Failed, fmt.Errorf("collection run %d can't be read: %w", k, err))
+	return exit.With(exit.Failed, fmt.Errorf("cannot read collection run %d: %w", k, err))
 }
 
 // indivisible says why an input is not cut; empty means it can be.

@@ -142,7 +142,7 @@ func (m *merging) kept(ctx context.Context, d *curate.Decisions) iter.Seq2[colla
 			ends[shard] += h.Rows
 			first += uint64(h.Records)
 			if first > d.Len() {
-				return errors.New("the shards prepared the token rows of more records than there are")
+				return errors.New("shards prepared the token rows of more records than there are")
 			}
 			if !yield(g, nil) {
 				return errEnough
@@ -150,7 +150,7 @@ func (m *merging) kept(ctx context.Context, d *curate.Decisions) iter.Seq2[colla
 			return nil
 		})
 		if err == nil && first != d.Len() {
-			err = errors.New("a shard prepared fewer token rows than its log has records: run it again")
+			err = errors.New("shard prepared fewer token rows than its log has records: run it again")
 		}
 		if err != nil && !errors.Is(err, errEnough) {
 			yield(collator.KeptGroup{}, err)
@@ -202,7 +202,7 @@ func (k *keptRows) open(shard int) (_ *os.File, err error) {
 	f := k.file[shard]
 	if f == nil {
 		if shard < 0 || shard >= len(k.of.plan.Shards) {
-			return nil, fmt.Errorf("the division of the batches names shard %d", shard)
+			return nil, fmt.Errorf("division of the batches names shard %d", shard)
 		}
 		stage := k.of.rowStage()
 		folder := k.of.dir.Shard(stage, shard)

@@ -36,7 +36,7 @@ func (r *run) checkSpace(inputs *inputs) error {
 	case !known || float64(free) >= need:
 		return nil
 	case float64(free) < need/4:
-		return exit.Environmentf("the disk of %s has %s free, and the data set needs about %s: make room, "+
+		return exit.Environmentf("disk of %s has %s free, and the data set needs about %s: make room, "+
 			"or write elsewhere with --output-dir", dir, mebibytes(float64(free)), mebibytes(need))
 	}
 	r.warn("the disk of %s has %s free, and the data set may need %s; where that does not suffice the run stops and can be resumed", dir, mebibytes(float64(free)), mebibytes(need))

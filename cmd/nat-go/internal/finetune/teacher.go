@@ -88,12 +88,12 @@ func sameTokenizer(s *config.Server, own string, texts []teacher.ScorerProbe, si
 	trust := "or set vocabulary: assume if you know that it has the vocabulary of the model to be trained"
 	switch _, err := os.Stat(name); {
 	case name == "":
-		return fmt.Errorf("the %s server at %s can't tokenise: name its tokenizer (tokenizer_name), %s",
+		return fmt.Errorf("%s server at %s can't tokenise: name its tokenizer (tokenizer_name), %s",
 			s.Protocol, s.Endpoint, trust)
 	case base(name) == base(own):
 		return nil
 	case err != nil:
-		return fmt.Errorf("the %s server's tokenizer is %q, collator.tokenizer is %q: set tokenizer_name to a folder of "+
+		return fmt.Errorf("%s server's tokenizer is %q, collator.tokenizer is %q: set tokenizer_name to a folder of "+
 			"the former, which is then compared, %s", s.Protocol, name, own, trust)
 	}
 	theirs, err := tokenizer.Load(name)
@@ -102,7 +102,7 @@ func sameTokenizer(s *config.Server, own string, texts []teacher.ScorerProbe, si
 	}
 	defer theirs.Close()
 	if n := max(theirs.VocabSize(), int(theirs.MaxID())+1); n != size {
-		return fmt.Errorf("the tokenizer %s has %d ids, collator.tokenizer %d: they belong to different models", name, n, size)
+		return fmt.Errorf("tokenizer %s has %d ids, collator.tokenizer %d: they belong to different models", name, n, size)
 	}
 	for _, p := range texts {
 		enc, err := theirs.Encode(p.Text, tokenizer.Options{})
@@ -110,7 +110,7 @@ func sameTokenizer(s *config.Server, own string, texts []teacher.ScorerProbe, si
 			return fmt.Errorf("tokenizer_name: %w", err)
 		}
 		if !slices.Equal(enc.IDs, p.IDs) {
-			return fmt.Errorf("the tokenizer %s has other ids than collator.tokenizer: %q is %v there and %v here",
+			return fmt.Errorf("tokenizer %s has other ids than collator.tokenizer: %q is %v there and %v here",
 				name, p.Text, enc.IDs, p.IDs)
 		}
 	}

@@ -114,7 +114,7 @@ func (r *run) client() (*jobs.Client, error) {
 func newClient(folder runfolder.Folder, block config.Block, env trainers.Env) (*jobs.Client, error) {
 	f, ok := builtin.Adapter(block.Type)
 	if !ok {
-		return nil, exit.Environmentf("this build of nat-go has no trainer adapter of type %s", block.Type)
+		return nil, exit.Environmentf("unknown trainer adapter type %s in this build of nat-go", block.Type)
 	}
 	env.RunDir = string(folder)
 	adapter, err := f.Open(block.Config, env)
@@ -139,7 +139,7 @@ func OpenJob(folder runfolder.Folder, j *jobs.Job, env Env) (*jobs.Client, error
 		about := config.Block{Section: "trainer_adapters", Name: j.Name}
 		if fs = about.Under(fs); c == nil || finding.Failed(fs) { // a job doesn't need what else a run does
 			env.Findings(fs)
-			return nil, exit.Usagef("the configuration in the run folder can't be used; variables it refers to must be set as they were for the run")
+			return nil, exit.Usagef("configuration in the run folder can't be used; variables it refers to must be set as they were for the run")
 		}
 		b := adapterNamed(c, j.Name)
 		if b == nil || b.Type != j.Adapter {

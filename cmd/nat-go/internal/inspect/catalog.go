@@ -84,7 +84,7 @@ func Program(name string, args []string) (*Named, error) {
 	if filepath.IsAbs(name) || strings.HasPrefix(name, ".") { // a plugin can't have such a name
 		switch {
 		case err != nil:
-			return nil, exit.Usagef("there is no program %s", name)
+			return nil, exit.Usagef("cannot find the program %s", name)
 		case info.IsDir():
 			return nil, exit.Usagef("%s is a folder: name the program in it", name)
 		}

@@ -211,7 +211,7 @@ func (c *chooser) kind() (*kind, error) {
 	for _, k := range c.kinds {
 		parts = append(parts, fmt.Sprintf("%s (%s) as %s", k.files[0], quantity(len(k.files), "file"), k.describe()))
 	}
-	return nil, exit.Usagef("the files are read in different ways: %s. Make a separate run from each", strings.Join(parts, ", "))
+	return nil, exit.Usagef("files are read in different ways: %s. Make a separate run from each", strings.Join(parts, ", "))
 }
 
 // none returns the error where no file can be read.

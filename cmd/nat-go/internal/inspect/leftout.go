@@ -53,7 +53,7 @@ func tryTemplate(dir string) (*turns.Report, error) {
 	}
 	text, err := collator.TemplateText(c, "")
 	if err == nil && text == collator.PlainTemplate {
-		err = errors.New("the tokenizer has no chat template: " + collator.PlainAdvice)
+		err = errors.New("tokenizer has no chat template: " + collator.PlainAdvice)
 	}
 	if err != nil {
 		return nil, err

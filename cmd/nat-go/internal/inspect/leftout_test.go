@@ -39,7 +39,7 @@ func TestLeftOut(t *testing.T) {
 			"the template of DIR leaves out the reasoning of 2 turns before the last question; collator.template names another",
 		},
 		"everything": {"{{ tools | tojson }}" + loop(thinks+calls+says), ""},
-		"none":       {"", "the template of DIR can't be used: the tokenizer has no chat template"},
+		"none":       {"", "the template of DIR can't be used: tokenizer has no chat template"},
 		"broken":     {"{% for %}", "the template of DIR can't be used: "},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -54,7 +54,7 @@ func (t *Try) Run(ctx context.Context, p *host.Plugin, w, wrong io.Writer) error
 		}
 	}
 	if failed > 0 {
-		return exit.Failedf("the builder failed on %d of %d groups", failed, len(results))
+		return exit.Failedf("builder failed on %d of %d groups", failed, len(results))
 	}
 	return nil
 }

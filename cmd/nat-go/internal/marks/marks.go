@@ -77,13 +77,13 @@ func Read(path string) (*File, error) {
 
 func (m *Mark) check() error {
 	if _, err := hex.DecodeString(m.Record); err != nil || len(m.Record) != 32 {
-		return InvalidError{fmt.Errorf("%q is not the hash of a record", m.Record)}
+		return InvalidError{fmt.Errorf("invalid hash of a record %q", m.Record)}
 	}
 	if m.Mark != "" && m.Mark != Approve && m.Mark != Reject {
-		return InvalidError{fmt.Errorf("%q is not a mark: %s, %s", m.Mark, Approve, Reject)}
+		return InvalidError{fmt.Errorf("invalid mark %q: expected %s, %s", m.Mark, Approve, Reject)}
 	}
 	if len(m.Note) > maxNote {
-		return InvalidError{fmt.Errorf("the note has %d bytes, at most %d are kept", len(m.Note), maxNote)}
+		return InvalidError{fmt.Errorf("note has %d bytes, at most %d are kept", len(m.Note), maxNote)}
 	}
 	return nil
 }
@@ -166,7 +166,7 @@ func lockFolder(path string) (*os.File, error) {
 		}
 		if time.Now().After(end) {
 			dir.Close()
-			return nil, fmt.Errorf("the mark was not saved: another program has held the lock on %s for %v",
+			return nil, fmt.Errorf("mark was not saved: another program has held the lock on %s for %v",
 				dir.Name(), lockPatience)
 		}
 	}

@@ -47,14 +47,14 @@ func readFrame(in io.Reader, limit int64) ([]byte, error) {
 	var length [4]byte
 	if _, err := io.ReadFull(in, length[:]); err != nil {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil, errors.New("the input ends in the length of a frame")
+			return nil, errors.New("unexpected end of the input in the length of a frame")
 		}
 		return nil, err
 	}
 	n := int64(binary.LittleEndian.Uint32(length[:]))
 	if n > limit {
 		if got, err := io.CopyN(io.Discard, in, n); err != nil {
-			return nil, fmt.Errorf("the input ends after %d bytes of a frame of %d", got, n)
+			return nil, fmt.Errorf("unexpected end of the input after %d bytes of a frame of %d", got, n)
 		}
 		return nil, problem(tooLarge, "",
 			"the frame has %d bytes; the limit is %d: send fewer traces at a time", n, limit)
@@ -62,7 +62,7 @@ func readFrame(in io.Reader, limit int64) ([]byte, error) {
 	// The buffer grows as bytes arrive: a stated length alone takes no memory.
 	var frame bytes.Buffer
 	if got, err := io.CopyN(&frame, in, n); err != nil {
-		return nil, fmt.Errorf("the input ends after %d bytes of a frame of %d", got, n)
+		return nil, fmt.Errorf("unexpected end of the input after %d bytes of a frame of %d", got, n)
 	}
 	return frame.Bytes(), nil
 }

@@ -44,7 +44,7 @@ func Find(name, path string) (Found, error) {
 		return Found{Name: name, Path: path, Via: "config"}, nil
 	}
 	if strings.ContainsRune(name, filepath.Separator) {
-		return Found{}, fmt.Errorf("%q is not a valid plugin name", name)
+		return Found{}, fmt.Errorf("invalid plugin name %q", name)
 	}
 	folder, err := Folder()
 	if err == nil {
@@ -57,7 +57,7 @@ func Find(name, path string) (Found, error) {
 	if p, err := exec.LookPath(prefix + name); err == nil {
 		return Found{Name: name, Path: p, Via: "PATH"}, nil
 	}
-	return Found{}, fmt.Errorf("there is no plugin %q: give its path under plugins, or put %s%s into %s or on PATH", name, prefix, name, folder)
+	return Found{}, fmt.Errorf("unknown plugin %q: give its path under plugins, or put %s%s into %s or on PATH", name, prefix, name, folder)
 }
 
 // Locate returns what serves a configured plugin: a program, or a Python module with the interpreter that it names or

@@ -29,7 +29,7 @@ var validName = sync.OnceValue(func() *regexp.Regexp {
 // to build against; empty means the published module. version is that of nat-go's module.
 func New(dir, name, lang, replace, version string) (string, error) {
 	if !validName().MatchString(name) {
-		return "", fmt.Errorf("%q is not a valid plugin name: lower-case letters, digits, - and _, at most 41, a letter first", name)
+		return "", fmt.Errorf("invalid plugin name %q: lower-case letters, digits, - and _, at most 41, a letter first", name)
 	}
 	out := filepath.Join(dir, name)
 	if err := os.Mkdir(out, 0o755); err != nil {

@@ -57,7 +57,7 @@ func (a *Access) group(offset int64) (*Group, error) {
 	}
 	payload := g.frame[:n]
 	if xxh3.Hash(payload) != binary.LittleEndian.Uint64(g.frame[n:]) {
-		return nil, errors.New("the checksum of a frame is wrong")
+		return nil, errors.New("invalid checksum of a frame")
 	}
 	return g, g.decode(payload, a.most)
 }

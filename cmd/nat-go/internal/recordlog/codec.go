@@ -39,7 +39,7 @@ func reading(payload []byte, most Large) *codec {
 	return &codec{buf: payload, reading: true, room: &room}
 }
 
-var errShort = errors.New("the frame ends inside a value")
+var errShort = errors.New("unexpected end of a frame inside a value")
 
 func (c *codec) fail() {
 	if c.err == nil {
@@ -242,7 +242,7 @@ func length[E any](c *codec, n int) int {
 	return int(read)
 }
 
-var errLists = errors.New("the lists of a frame would take more memory than any group's")
+var errLists = errors.New("too large lists of a frame")
 
 // A written entry takes at most some thirty times its bytes in memory: a node, or a record of a pair with nothing but
 // its scores.

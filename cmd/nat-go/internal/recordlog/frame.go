@@ -100,7 +100,7 @@ func (c *codec) origin(o *builders.Origin) {
 	octet(c, &first)
 	if octet(c, &what); c.reading {
 		if o.Run < 0 || o.Run >= maxRuns || o.Row < 0 {
-			c.err = fmt.Errorf("an example is row %d of input %d", o.Row, o.Run)
+			c.err = fmt.Errorf("invalid example: row %d of input %d", o.Row, o.Run)
 		}
 		o.Fidelity = ttc.Fidelity(first & (1<<gapsShift - 1))
 		o.Gaps = ttc.Gaps(first>>gapsShift) | ttc.Gaps(what>>moreGapsShift)<<gapsInFirst
@@ -307,7 +307,7 @@ func (c *codec) books(g *Group) error {
 		integer(c, &a.In)
 		integer(c, &a.Out)
 		if c.reading && (a.In < 0 || a.Out < 0 || a.In > maxCounted || a.Out > maxCounted) {
-			return fmt.Errorf("an account has %d in and %d out", a.In, a.Out)
+			return fmt.Errorf("invalid account: %d in and %d out", a.In, a.Out)
 		}
 	}
 	for i := range reused(c, &g.Counts) {
@@ -331,7 +331,7 @@ func (c *codec) drop(d *ledger.Drop) (err error) {
 		return err
 	}
 	if d.Run < 0 || d.Run >= maxRuns || d.Count < 0 || d.Count > maxCounted {
-		return fmt.Errorf("it is of %d things of input %d", d.Count, d.Run)
+		return fmt.Errorf("invalid account: %d things of input %d", d.Count, d.Run)
 	}
 	return nil
 }
@@ -368,7 +368,7 @@ func (c *codec) changes(g *Group) error {
 			continue
 		}
 		if x.record < 0 || x.record >= len(g.Records) || x.Turn < 0 {
-			return fmt.Errorf("a context of record %d is changed, and there are %d records", x.record, len(g.Records))
+			return fmt.Errorf("invalid change of a context of record %d of %d", x.record, len(g.Records))
 		}
 		to := &g.Records[x.record].Changes
 		*to = append(*to, x.Change)

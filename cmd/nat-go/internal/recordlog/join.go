@@ -43,7 +43,7 @@ func (j *Join) Add(dir, sum string) (*Part, error) {
 	case err != nil:
 		return nil, err
 	case !c.Done || c.XXH3 != sum:
-		return nil, fmt.Errorf("%s is not the log that its manifest names", filepath.Join(dir, LogName))
+		return nil, fmt.Errorf("unexpected log %s: its manifest names another", filepath.Join(dir, LogName))
 	}
 	whole := &j.log.state
 	if err := holds(whole.Records + c.Records); err != nil {
@@ -129,7 +129,7 @@ func (p *Part) Close() error {
 	digest := p.sum.Sum128().Bytes()
 	if info, err := p.file.Stat(); err != nil || info.Size() < p.commit.Bytes ||
 		hex.EncodeToString(digest[:]) != p.commit.XXH3 {
-		return p.damaged(errors.New("its checksum is wrong"))
+		return p.damaged(errors.New("invalid checksum"))
 	}
 	return nil
 }

@@ -142,7 +142,7 @@ func TestForgedFrame(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := read(); err == nil || !strings.Contains(err.Error(), "claims") {
+			if err := read(); err == nil || !strings.Contains(err.Error(), "invalid size of a frame") {
 				t.Errorf("%v", err)
 			}
 		})
@@ -163,11 +163,11 @@ func TestForgedCommit(t *testing.T) {
 		says   string
 	}{
 		"as it is":       {func(*Commit) {}, ""},
-		"fewer records":  {func(c *Commit) { c.Records-- }, "more records than"},
-		"more records":   {func(c *Commit) { c.Records++ }, "were committed"},
+		"fewer records":  {func(c *Commit) { c.Records-- }, "too many records"},
+		"more records":   {func(c *Commit) { c.Records++ }, "committed records"},
 		"no end":         {func(c *Commit) { c.Records = 1 << 60 }, "counts"},
 		"before it":      {func(c *Commit) { c.Bytes = -1 }, "counts"},
-		"within a frame": {func(c *Commit) { c.Bytes -= 9 }, "claims"},
+		"within a frame": {func(c *Commit) { c.Bytes -= 9 }, "invalid size of a frame"},
 		"beyond it":      {func(c *Commit) { c.Bytes++ }, "cut short"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -69,12 +69,12 @@ const (
 const maxRecords = 1 << 28
 
 // ErrFull is the cause of an error about more than a log can hold. What could not be read back is not written.
-var ErrFull = errors.New("a run can't hold more: divide the inputs between several runs")
+var ErrFull = errors.New("cannot hold more in a run: divide the inputs between several runs")
 
 // holds returns an error if a log can't have so many records.
 func holds(records uint64) error {
 	if records > maxRecords {
-		return fmt.Errorf("there are more than %d records; %w", maxRecords, ErrFull)
+		return fmt.Errorf("too many records: more than %d; %w", maxRecords, ErrFull)
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func numbered(g *Group) error {
 		last = max(last, g.Drops[i].Run)
 	}
 	if last >= maxRuns {
-		return fmt.Errorf("there are more than %d inputs; %w", maxRuns, ErrFull)
+		return fmt.Errorf("too many inputs: more than %d; %w", maxRuns, ErrFull)
 	}
 	return nil
 }
@@ -215,7 +215,7 @@ func ReadCommit(dir string) (Commit, error) {
 		return c, fmt.Errorf("%s: %w", filepath.Join(dir, CommitName), err)
 	}
 	if c.Version != Version {
-		return c, fmt.Errorf("the record log in %s has version %d, this program writes version %d: make the run again", dir, c.Version, Version)
+		return c, fmt.Errorf("record log in %s has version %d, this program writes version %d: make the run again", dir, c.Version, Version)
 	}
 	if c.Bytes < int64(HeaderSize) || c.Records > maxRecords {
 		return c, fmt.Errorf("%s is damaged: it counts %d records in %d bytes", filepath.Join(dir, CommitName),
@@ -309,7 +309,7 @@ func newReader(dir string) (*Reader, error) {
 	head := make([]byte, HeaderSize)
 	if _, err := io.ReadFull(r.in, head); err != nil || string(head[:len(magic)]) != magic {
 		f.Close()
-		return nil, fmt.Errorf("%s is not a record log", f.Name())
+		return nil, fmt.Errorf("invalid record log %s", f.Name())
 	}
 	if v := binary.LittleEndian.Uint32(head[len(magic):]); v != Version {
 		f.Close()
@@ -322,7 +322,7 @@ func newReader(dir string) (*Reader, error) {
 func (r *Reader) Next() (*Group, error) {
 	if r.left == 0 {
 		if !r.part && r.next != r.commit.Records {
-			return nil, r.damaged(fmt.Errorf("it has %d records, but %d were committed", r.next, r.commit.Records))
+			return nil, r.damaged(fmt.Errorf("expected %[2]d committed records, got %[1]d", r.next, r.commit.Records))
 		}
 		return nil, io.EOF
 	}
@@ -336,7 +336,7 @@ func (r *Reader) Next() (*Group, error) {
 	g.First, g.Offset = r.next, r.offset
 	r.next += uint64(len(g.Records))
 	if r.next > r.commit.Records {
-		return nil, r.damaged(fmt.Errorf("it has more records than the %d that were committed", r.commit.Records))
+		return nil, r.damaged(fmt.Errorf("too many records: %d were committed", r.commit.Records))
 	}
 	r.offset += size
 	r.left -= size
@@ -380,7 +380,7 @@ func (r *Reader) read() (*Group, int64, error) {
 	}
 	payload := g.frame[:n]
 	if xxh3.Hash(payload) != binary.LittleEndian.Uint64(g.frame[n:]) {
-		return nil, 0, errors.New("the checksum of a frame is wrong")
+		return nil, 0, errors.New("invalid checksum of a frame")
 	}
 	return g, size, g.decode(payload, r.most)
 }
@@ -388,10 +388,10 @@ func (r *Reader) read() (*Group, int64, error) {
 // fits returns an error if a frame of n bytes can't be among what is left of a log, or is larger than any in it.
 func (l Large) fits(n uint64, left int64) error {
 	if left < frameHead+frameTail || n > uint64(left-frameHead-frameTail) {
-		return fmt.Errorf("a frame claims %d bytes, %d are left", n, left)
+		return fmt.Errorf("invalid size of a frame: %d bytes, %d are left", n, left)
 	}
 	if n > uint64(l.Frame) {
-		return fmt.Errorf("a frame claims %d bytes, and no group of the run has more than %d", n, l.Frame)
+		return fmt.Errorf("invalid size of a frame: %d bytes, and no group of the run has more than %d", n, l.Frame)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func GroupsIn(dir string, x Range) iter.Seq2[*Group, error] {
 			defer r.Close()
 			end := r.offset + r.left
 			if x.Offset < r.offset || x.Offset > end || x.Bytes < 0 || x.Bytes > end-x.Offset {
-				err = errors.New("the record log is shorter than it was")
+				err = errors.New("record log is shorter than it was")
 			} else {
 				_, err = r.file.Seek(x.Offset, io.SeekStart)
 			}

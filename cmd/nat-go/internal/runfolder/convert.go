@@ -20,7 +20,7 @@ func (f Folder) LockToConvert(formats []string) (*Lock, error) {
 		command += " --format " + name
 	}
 	if _, err := f.ReadManifest(); errors.Is(err, fs.ErrNotExist) {
-		return nil, exit.Usagef("the run in %s is not complete: `nat-go finetune resume %s` continues it", f, f)
+		return nil, exit.Usagef("run in %s is not complete: `nat-go finetune resume %s` continues it", f, f)
 	} else if err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}

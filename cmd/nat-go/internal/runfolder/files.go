@@ -106,7 +106,7 @@ func (f Folder) sumTree(rel string) (File, error) {
 			return err
 		}
 		if !e.Type().IsRegular() {
-			return fmt.Errorf("%s is not a regular file", path)
+			return fmt.Errorf("not a regular file: %s", path)
 		}
 		sum, n, err := content(path)
 		s.Bytes += n

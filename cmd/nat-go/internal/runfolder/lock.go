@@ -170,7 +170,7 @@ func notRegular(path string, info fs.FileInfo) error {
 	if info == nil || info.Mode().IsRegular() {
 		return nil
 	}
-	return fmt.Errorf("%s is not a regular file", path)
+	return fmt.Errorf("not a regular file: %s", path)
 }
 
 // write records in the file who has the lock; nil means nobody.
@@ -204,7 +204,7 @@ func (l *Lock) Check() error {
 	if l.there() {
 		return nil
 	}
-	return exit.Environmentf("the run folder %s was removed or replaced while nat-go worked in it: make the run again", l.Folder)
+	return exit.Environmentf("run folder %s was removed or replaced while nat-go worked in it: make the run again", l.Folder)
 }
 
 // Finished says that what Place began is done, and what an earlier holder left unfinished, too.
@@ -290,7 +290,7 @@ func (f Folder) refuseUsed() error {
 		if _, err := f.LeftBy(); errors.As(err, &busy) {
 			return exit.Usagef("%w, or choose another --run-id", err)
 		}
-		return exit.Usagef("the run folder %s exists already: choose another --run-id, or continue it with "+
+		return exit.Usagef("run folder %s exists already: choose another --run-id, or continue it with "+
 			"`nat-go finetune resume %s`", f, f)
 	}
 	return nil

@@ -203,7 +203,7 @@ func (f Folder) ReadManifest() (*Manifest, error) {
 func (m *Manifest) check() error {
 	outside := func(path string) error {
 		if !filepath.IsLocal(filepath.FromSlash(path)) {
-			return fmt.Errorf("it names %q, which is outside the run", path)
+			return fmt.Errorf("invalid name %q: it is outside the run", path)
 		}
 		return nil
 	}
@@ -214,7 +214,7 @@ func (m *Manifest) check() error {
 	}
 	for _, w := range m.Dataset {
 		if w.Format != filepath.Base(w.Format) || !filepath.IsLocal(w.Format) || w.Format == "." {
-			return fmt.Errorf("it names the format %q, and no format has such a name", w.Format)
+			return fmt.Errorf("unknown format %q", w.Format)
 		}
 		for _, x := range w.Files {
 			if err := outside(x.Path); err != nil {

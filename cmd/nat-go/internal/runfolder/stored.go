@@ -34,7 +34,7 @@ func (s Stored) Free(ctx context.Context) error {
 	_, err := objects.OfProcess().Stat(ctx, manifest)
 	switch {
 	case err == nil:
-		return exit.Usagef("there is a run in %s already: choose another --run-id", s)
+		return exit.Usagef("%s has a run already: choose another --run-id", s)
 	case errors.Is(err, fs.ErrNotExist):
 		err = objects.OfProcess().CanCreate(ctx, manifest)
 	}

@@ -38,7 +38,7 @@ func (p *Plan) check() error {
 		return fmt.Errorf("%q can't be the id of a run", p.RunID)
 	}
 	if n := len(p.Shards); n < 1 || n > Most {
-		return fmt.Errorf("it has %d shards: a plan has 1 to %d", n, Most)
+		return fmt.Errorf("invalid number of shards %d: a plan has 1 to %d", n, Most)
 	}
 	for i := range p.Shards {
 		s := &p.Shards[i]
@@ -59,7 +59,7 @@ func (p *Plan) check() error {
 
 func (p *Part) check(inputs int) error {
 	if p.Input < 0 || p.Input >= inputs {
-		return fmt.Errorf("it takes part of input %d of %d", p.Input, inputs)
+		return fmt.Errorf("invalid part of input %d of %d", p.Input, inputs)
 	}
 	for _, c := range []*int64{&p.From.Row, &p.From.Offset, &p.From.Lines, &p.To.Row, &p.To.Offset, &p.To.Lines} {
 		if *c < 0 {
@@ -77,12 +77,12 @@ func (d *Done) check() error {
 	seen := map[string]bool{}
 	for _, f := range d.Files {
 		if !filepath.IsLocal(filepath.FromSlash(f.Path)) || f.Bytes < 0 || seen[f.Path] {
-			return fmt.Errorf("it names the file %q of %d bytes", f.Path, f.Bytes)
+			return fmt.Errorf("invalid file %q of %d bytes", f.Path, f.Bytes)
 		}
 		seen[f.Path] = true
 	}
 	if d.Groups > maxGroups || d.Records > maxGroups {
-		return fmt.Errorf("it has %d groups of %d records", d.Groups, d.Records)
+		return fmt.Errorf("invalid number of groups: %d of %d records", d.Groups, d.Records)
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func TestForgedPlan(t *testing.T) {
 		"commands in the id": {func(p *Plan) { p.RunID = "r\nrm -r x" }, "can't be the id of a run"},
 		"a path as the id":   {func(p *Plan) { p.RunID = "../r" }, "can't be the id of a run"},
 		"escapes in the id":  {func(p *Plan) { p.RunID = "r\x1b[2J" }, "can't be the id of a run"},
-		"no shards":          {func(p *Plan) { p.Shards = nil }, "it has 0 shards"},
+		"no shards":          {func(p *Plan) { p.Shards = nil }, "invalid number of shards 0"},
 		"too many shards":    {func(p *Plan) { p.Shards = make([]Shard, Most+1) }, "a plan has 1 to 100000"},
 		"another input":      {func(p *Plan) { p.Shards[0].Parts[0].Input = 1 }, "input 1 of 1"},
 		"a negative input":   {func(p *Plan) { p.Shards[0].Parts[0].Input = -1 }, "input -1 of 1"},
@@ -63,9 +63,9 @@ func TestForgedManifest(t *testing.T) {
 		done Done
 		says string
 	}{
-		"a file elsewhere": {Done{Files: []runfolder.File{{Path: "../../x"}}}, `names the file "../../x"`},
-		"a path from root": {Done{Files: []runfolder.File{{Path: "/etc/x"}}}, `names the file "/etc/x"`},
-		"a file twice":     {Done{Files: []runfolder.File{{Path: "a"}, {Path: "a"}}}, `names the file "a"`},
+		"a file elsewhere": {Done{Files: []runfolder.File{{Path: "../../x"}}}, `invalid file "../../x"`},
+		"a path from root": {Done{Files: []runfolder.File{{Path: "/etc/x"}}}, `invalid file "/etc/x"`},
+		"a file twice":     {Done{Files: []runfolder.File{{Path: "a"}, {Path: "a"}}}, `invalid file "a"`},
 		"a negative size":  {Done{Files: []runfolder.File{{Path: "a", Bytes: -1}}}, "of -1 bytes"},
 		"no end of groups": {Done{Groups: 1 << 63}, "groups"},
 		"a sound one":      {Done{Files: []runfolder.File{{Path: "records/records.log", Bytes: 1}}}, ""},

@@ -72,7 +72,7 @@ func goOnFrames(path string, keep func(frame []byte) bool) (_ *frames, err error
 // Add appends a frame.
 func (f *frames) Add(frame []byte) error {
 	if len(frame) > maxFrame {
-		return fmt.Errorf("a group takes %d bytes in %s; at most %d can be kept", len(frame), f.file.Name(), maxFrame)
+		return fmt.Errorf("group takes %d bytes in %s; at most %d can be kept", len(frame), f.file.Name(), maxFrame)
 	}
 	var head [frameHead]byte
 	binary.LittleEndian.PutUint32(head[:], uint32(len(frame)))
@@ -165,7 +165,7 @@ type Head struct {
 // ReadHead reads what Prepared.Add wrote.
 func ReadHead(frame []byte) (Head, error) {
 	if len(frame) < preparedHead {
-		return Head{}, errors.New("the description of the token rows is cut off")
+		return Head{}, errors.New("unexpected end of the description of the token rows")
 	}
 	return Head{
 		Rows:    int64(binary.LittleEndian.Uint64(frame)),

@@ -156,7 +156,7 @@ func (f Folder) Read() (*Plan, error) {
 	}
 	text, err := durable.ReadFile(f.Plan(), maxPlanBytes)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, exit.Environmentf("there is no plan in %s: `nat-go shard plan` makes one", f)
+		return nil, exit.Environmentf("no plan in %s: `nat-go shard plan` makes one", f)
 	}
 	if err != nil {
 		return nil, exit.Environmentf("can't read the plan: %w", err)
@@ -181,7 +181,7 @@ func decodePlan(text []byte) (*Plan, error) {
 	}
 	switch {
 	case p.Version != Version:
-		return nil, fmt.Errorf("it has version %d, this program reads version %d: make the plan again", p.Version,
+		return nil, fmt.Errorf("unsupported version %d: this program reads version %d: make the plan again", p.Version,
 			Version)
 	case len(p.Request) > maxRequestBytes:
 		return nil, fmt.Errorf("its request has %d bytes: a command line has at most %d", len(p.Request),
@@ -287,7 +287,7 @@ func (n *NamedFile) Add(input int, row int64, id string) (err error) {
 	}
 	line = append(line, '\n')
 	if n.bytes+int64(len(line)) > maxNamedBytes {
-		return fmt.Errorf("shard %d has too many entries with ids used before: make a plan with more shards", n.shard)
+		return fmt.Errorf("too many entries of shard %d with ids used before: make a plan with more shards", n.shard)
 	}
 	n.sum.Write(line)
 	n.bytes += int64(len(line))

@@ -58,7 +58,7 @@ func (r *Remote) Free(ctx context.Context) error {
 	_, err := r.storage.Stat(ctx, path)
 	switch {
 	case err == nil:
-		return exit.Usagef("there is a plan in %s already: run its shards, or choose another folder with --plan-dir",
+		return exit.Usagef("%s has a plan already: run its shards, or choose another folder with --plan-dir",
 			r.folder)
 	case errors.Is(err, fs.ErrNotExist):
 		err = r.storage.CanCreate(ctx, path)
@@ -131,7 +131,7 @@ func (r *Remote) sendLast(ctx context.Context, dir Folder, path string) error {
 func (r *Remote) Copy(ctx context.Context, work string) (Folder, *Plan, error) {
 	text, err := r.storage.ReadAll(ctx, objects.Join(string(r.folder), planName), maxPlanBytes)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil, exit.Environmentf("there is no plan in %s: `nat-go shard plan` makes one", r.folder)
+		return "", nil, exit.Environmentf("no plan in %s: `nat-go shard plan` makes one", r.folder)
 	}
 	if err != nil {
 		return "", nil, exit.With(exit.Environment, err)

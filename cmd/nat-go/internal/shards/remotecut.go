@@ -124,7 +124,7 @@ func (r *Remote) fetchRows(ctx context.Context, dir Folder, p *Plan, shard int) 
 	ranges := map[int][]span{}
 	for row, err := range (batch.Spec{}).KeptIn(in) {
 		if err == nil && (row.File < 0 || row.File >= len(p.Shards)) {
-			err = fmt.Errorf("the division of the batches names shard %d", row.File)
+			err = fmt.Errorf("division of the batches names shard %d", row.File)
 		}
 		if err != nil {
 			return exit.Failedf("%s: %w", in.Name(), err)

@@ -84,7 +84,7 @@ func (r *Run) thisOrOther(of func(*Run, *http.Request) (answer, error)) func(*ht
 		case which == "2" && r.other != nil:
 			return of(r.other, req)
 		}
-		return nil, badQuery{errors.New("there is no such run")}
+		return nil, badQuery{errors.New("unknown run")}
 	}
 }
 
@@ -199,7 +199,7 @@ func window(offset, limit string, most int) (from, n int, err error) {
 			continue
 		}
 		if *x.to, err = strconv.Atoi(x.text); err != nil || *x.to < 0 {
-			return 0, 0, badQuery{fmt.Errorf("%q is not a number of rows", x.text)}
+			return 0, 0, badQuery{fmt.Errorf("invalid number of rows %q", x.text)}
 		}
 	}
 	return min(from, 1<<40), min(n, most), nil
@@ -507,7 +507,7 @@ func (r *Run) mark(req *http.Request) (answer, error) {
 	d := json.NewDecoder(http.MaxBytesReader(nil, req.Body, maxBody))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&m); err != nil {
-		return nil, badQuery{fmt.Errorf("the body is not a mark: %w", err)}
+		return nil, badQuery{fmt.Errorf("invalid mark: %w", err)}
 	}
 	return m, r.marks.Put(m)
 }

@@ -44,7 +44,7 @@ func (r *Run) readFormats() (map[string]bitset, error) {
 		err := dataset.ReadOrigins(f.Origins, func(o dataset.Origin) error {
 			content, err := hex.DecodeString(o.Record)
 			if err != nil || len(content) != len(recordlog.Hash{}) {
-				return fmt.Errorf("%s has no record called %q", f.Origins, o.Record)
+				return fmt.Errorf("no record %[2]q in %[1]s", f.Origins, o.Record)
 			}
 			begins := beginning(recordlog.Hash(content))
 			i, _ := slices.BinarySearchFunc(sorted, begins, func(n uint32, begins uint64) int {

@@ -111,7 +111,7 @@ func (r *Run) tokenHead(req *http.Request) (answer, error) {
 		beside := 1
 		if text := q.Get("with"); text != "" {
 			if beside, err = strconv.Atoi(text); err != nil || beside < 1 || beside >= len(v.Sides) {
-				return nil, badQuery{fmt.Errorf("the row has no side %q to show beside the first", text)}
+				return nil, badQuery{fmt.Errorf("unknown side %q to show beside the first", text)}
 			}
 		}
 		a.Shown = append(a.Shown, beside)
@@ -200,7 +200,7 @@ func (r *Run) tokenWindow(req *http.Request) (answer, error) {
 	}
 	side, err := strconv.Atoi(cmp.Or(q.Get("side"), "0"))
 	if err != nil || side < 0 || side >= len(v.Sides) {
-		return nil, badQuery{fmt.Errorf("the row has no side %q", q.Get("side"))}
+		return nil, badQuery{fmt.Errorf("unknown side %q", q.Get("side"))}
 	}
 	tokens := v.Sides[side].Tokens
 	from = min(from, len(tokens))
@@ -210,7 +210,7 @@ func (r *Run) tokenWindow(req *http.Request) (answer, error) {
 // tokenRow reads a row of tokens. The last one is kept, because a long row is requested window by window.
 func (r *Run) tokenRow(ref string) (*tokenview.Row, error) {
 	if !dataset.HasBatches(r.Folder) {
-		return nil, notFound{errors.New("this run has no token batches: collator.tokenizer makes a run write them")}
+		return nil, notFound{errors.New("no token batches: collator.tokenizer makes a run write them")}
 	}
 	tok, err := r.tokenizer()
 	if err != nil {

@@ -84,7 +84,7 @@ func New(o Options) (*Scorer, error) {
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Minute)
 	o.StartTimeout = cmp.Or(o.StartTimeout, 10*time.Minute)
 	if len(o.Command) == 0 || o.Command[0] == "" {
-		return nil, errors.New("the scoring program has no command")
+		return nil, errors.New("missing command of the scoring program")
 	}
 	if o.Memory < 0 || o.Timeout < 0 || o.StartTimeout < 0 {
 		return nil, fmt.Errorf("memory of %d bytes, timeouts %s and %s: want more than 0", o.Memory, o.Timeout,
@@ -138,7 +138,7 @@ func (s *Scorer) failed(ctx context.Context, err error) bool {
 		s.last = context.Cause(ctx)
 		return false
 	}
-	err = fmt.Errorf("the scoring program %s %w", s.o.Command[0], err)
+	err = fmt.Errorf("scoring program %s %w", s.o.Command[0], err)
 	if said != "" {
 		err = fmt.Errorf("%w; it says: %s", err, said)
 	}
@@ -281,7 +281,7 @@ func (s *Scorer) Score(ctx context.Context, all []Sequence) ([]byte, error) {
 		}
 		if at := slices.IndexFunc(all[i].IDs,
 			func(id int32) bool { return id < 0 || int(id) >= s.model.Vocab }); at >= 0 {
-			return nil, fmt.Errorf("the scoring program %s has a vocabulary of %d tokens: the batches have id %d",
+			return nil, fmt.Errorf("scoring program %s has a vocabulary of %d tokens: the batches have id %d",
 				s.o.Command[0], s.model.Vocab, all[i].IDs[at])
 		}
 	}
@@ -297,7 +297,7 @@ func (s *Scorer) Score(ctx context.Context, all []Sequence) ([]byte, error) {
 		s.failures = 0
 		return data, nil
 	case errors.As(err, &no): // the program is still running
-		return nil, &Failed{fmt.Errorf("the scoring program %s %w", s.o.Command[0], err)}
+		return nil, &Failed{fmt.Errorf("scoring program %s %w", s.o.Command[0], err)}
 	case s.failed(ctx, err):
 		return nil, &Failed{s.last}
 	default:

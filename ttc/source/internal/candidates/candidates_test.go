@@ -304,7 +304,7 @@ func TestPassages(t *testing.T) {
 
 func TestInputsThatCannotBeRead(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                   "the file is empty",
+		"":                                   "empty file",
 		`[{"id":1},` + "\n" + `{"id":1,"out`: ":2 (byte 23): the input ends inside an object that begins at byte 11",
 		`{"id":1}` + "\nnot json":            ":2 (byte 9): expected a value",
 	} {

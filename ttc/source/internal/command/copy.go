@@ -113,7 +113,7 @@ func merged(ctx context.Context, path string, seen []string) (*yaml.Node, error)
 func parse(ctx context.Context, path string) (*yaml.Node, error) {
 	text, err := source.ReadFile(ctx, path, maxBytes)
 	if err != nil {
-		return nil, fmt.Errorf("nat_config can't be read: %w", err)
+		return nil, fmt.Errorf("cannot read nat_config: %w", err)
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {

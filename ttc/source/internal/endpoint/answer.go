@@ -20,7 +20,7 @@ type answer struct {
 }
 
 // errIncomplete is an answer that ended before the workflow's value.
-var errIncomplete = errors.New("the answer ends before the workflow's result")
+var errIncomplete = errors.New("unexpected end of the answer before the workflow's result")
 
 // line is one line of intermediate_data.
 type line struct {
@@ -66,7 +66,7 @@ func (a *answer) bare(text []byte) error {
 		Code, Message, Details string
 	}
 	if err := stdjson.Unmarshal(text, &v); err != nil {
-		return fmt.Errorf("a line of the answer is not JSON: %w", err)
+		return fmt.Errorf("invalid JSON in a line of the answer: %w", err)
 	}
 	a.raised = fmt.Sprintf("%s: %s", v.Details, v.Message)
 	return nil
@@ -82,7 +82,7 @@ func (a *answer) data(text []byte) error {
 		Code  string             `json:"code"`
 	}
 	if err := stdjson.Unmarshal(text, &v); err != nil {
-		return fmt.Errorf("a data line of the answer is not JSON: %w", err)
+		return fmt.Errorf("invalid JSON in a data line of the answer: %w", err)
 	}
 	if v.Value == nil {
 		if v.Code != "" {
@@ -106,7 +106,7 @@ func (a *answer) data(text []byte) error {
 func (a *answer) step(text []byte) error {
 	var l line
 	if err := stdjson.Unmarshal(text, &l); err != nil {
-		return fmt.Errorf("a step of the answer is not JSON: %w", err)
+		return fmt.Errorf("invalid JSON in a step of the answer: %w", err)
 	}
 	payload := json.Raw(l.Payload)
 	if !json.Valid(payload) {

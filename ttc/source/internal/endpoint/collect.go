@@ -225,7 +225,7 @@ func (c *collector) post(ctx context.Context, body []byte) (*httpclient.Reply, e
 		}
 		return reply, nil
 	}
-	return nil, &finalError{fmt.Errorf("the workflow at %s has neither %s: is this the address of a nat serve?", c.http.Place(), strings.Join(list, " nor "))}
+	return nil, &finalError{fmt.Errorf("workflow at %s has neither %s: is this the address of a nat serve?", c.http.Place(), strings.Join(list, " nor "))}
 }
 
 // complete names the fault of an answer.
@@ -262,11 +262,11 @@ func (c *collector) unprocessable(r *httpclient.Reply) error {
 		for _, d := range v.Detail {
 			if d.Type == "missing" && len(d.Loc) == 2 && d.Loc[0] == "body" {
 				want := c.http.Scrub(fmt.Sprint(d.Loc[1]))
-				return fmt.Errorf("the workflow at %s takes its question as %q, not as %q: set input_key: %s", c.http.Place(), want, c.cfg.InputKey, want)
+				return fmt.Errorf("workflow at %s takes its question as %q, not as %q: set input_key: %s", c.http.Place(), want, c.cfg.InputKey, want)
 			}
 		}
 	}
-	return fmt.Errorf("the workflow at %s refuses the question: HTTP 422 %s", c.http.Place(), r.Excerpt())
+	return fmt.Errorf("workflow at %s refuses the question: HTTP 422 %s", c.http.Place(), r.Excerpt())
 }
 
 // assemble writes the entries with their answers in the form of workflow_output.json. A file that already has the same

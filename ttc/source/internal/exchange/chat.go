@@ -46,7 +46,7 @@ func requestTools(request json.Raw) []chat.Tool {
 func ChatMessages(list json.Raw) ([]chat.Message, error) {
 	messages, err := chat.ParseMessages(list)
 	if err != nil {
-		return nil, fmt.Errorf("the request: %w", err)
+		return nil, fmt.Errorf("invalid request: %w", err)
 	}
 	for i := range messages {
 		m := &messages[i]

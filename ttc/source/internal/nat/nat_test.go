@@ -238,7 +238,7 @@ func TestKeysCanBeNamed(t *testing.T) {
 
 func TestInputsThatCannotBeRead(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                     "the file is empty",
+		"":                     "empty file",
 		"  \n":                 "expected '[', the start of an array, found the end",
 		"{}":                   "expected an array of data-set entries, found an object",
 		`{"id":1}` + "\n{}":    "--source candidates",

@@ -65,7 +65,7 @@ func (r *reader) protobuf(ctx context.Context, in *bufio.Reader) error {
 	return nil
 }
 
-var errRecord = errors.New("the record can't be decompressed")
+var errRecord = errors.New("cannot decompress the record")
 
 // longRecordError says that a record is longer than a line may be.
 type longRecordError struct{ size, limit int64 }
@@ -96,7 +96,7 @@ func (r *reader) field(in *bufio.Reader) (record []byte, size int64, err error) 
 		return nil, 0, err
 	}
 	if tag != resourceTag {
-		return nil, 0, fmt.Errorf("a byte %#x where a resource should begin", tag)
+		return nil, 0, fmt.Errorf("expected a resource, got the byte %#x", tag)
 	}
 	n, err := binary.ReadUvarint(in)
 	if err != nil {

@@ -263,7 +263,7 @@ func helpSteer(e json.Raw) (string, []Line, error) {
 		keys, prompt, strength = []string{"response_1", "response_2"}, value(e, "prompt"), "preference_strength"
 	}
 	if prompt == nil {
-		return "", nil, fmt.Errorf("there is no prompt; the keys are: %s", source.KeysOf(e))
+		return "", nil, fmt.Errorf("missing prompt; the keys are: %s", source.KeysOf(e))
 	}
 	if text, ok := prompt.Text(); ok && len(text) > 0 && text[0] == '[' { // as tables have it
 		if inner, err := list(prompt); err == nil {

@@ -28,18 +28,18 @@ func arena(e json.Raw) (string, []Line, error) {
 	}
 	n := len(talks[0]) - 1
 	if len(talks[1])-1 != n {
-		return "", nil, errors.New("the conversations differ in length: the vote is not about two answers to a prompt")
+		return "", nil, errors.New("conversations differ in length: the vote is not about two answers to a prompt")
 	}
 	var prompt messages
 	for k := range n {
 		if talks[0][k] != talks[1][k] {
-			return "", nil, errors.New("the conversations differ before the last answer: the vote is about several answers")
+			return "", nil, errors.New("conversations differ before the last answer: the vote is about several answers")
 		}
 		prompt = prompt.add(talks[0][k].role, talks[0][k].text)
 	}
 	for i := range sides {
 		if talks[i][n].role != "assistant" {
-			return "", nil, fmt.Errorf("the conversation ends with a message of the role %q", talks[i][n].role)
+			return "", nil, fmt.Errorf("conversation ends with a message of the role %q", talks[i][n].role)
 		}
 		sides[i].text = talks[i][n].text
 	}
@@ -117,12 +117,12 @@ func conversation(v json.Raw) (out []said, err error) {
 		}
 		content, ok := contentOf(value(m, "content"))
 		if !ok {
-			return nil, fmt.Errorf("the content of message %d is not text", len(out)+1)
+			return nil, fmt.Errorf("content of message %d is not text", len(out)+1)
 		}
 		out = append(out, said{role, content})
 	}
 	if len(out) == 0 {
-		return nil, errors.New("it is empty")
+		return nil, errors.New("empty")
 	}
 	return out, nil
 }
@@ -181,7 +181,7 @@ func textsOf(v json.Raw) (out []string, err error) {
 		out = append(out, text)
 	}
 	if len(out) == 0 {
-		return nil, errors.New("it is empty")
+		return nil, errors.New("empty")
 	}
 	return out, nil
 }

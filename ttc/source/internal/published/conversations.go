@@ -87,7 +87,7 @@ func ConversationsNamed(name string) *Conversations {
 // read. unread are keys part of whose value was not read.
 func (s *Conversations) Rewrite(entry json.Raw) (_ json.Raw, unread []string, err error) {
 	if entry.Kind() != json.Object {
-		return nil, nil, fmt.Errorf("the entry is %s, not an object", entry.Kind())
+		return nil, nil, fmt.Errorf("expected an object, got %s", entry.Kind())
 	}
 	c, err := s.read(entry)
 	if err != nil {
@@ -127,7 +127,7 @@ func exchangesKey(entries ...json.Raw) string {
 func capybara(e json.Raw) (c conversed, err error) {
 	key := exchangesKey(e)
 	if key == "" {
-		return c, fmt.Errorf("it has no list of {input, output}; its keys are: %s", source.KeysOf(e))
+		return c, fmt.Errorf("missing list of {input, output}; the keys are: %s", source.KeysOf(e))
 	}
 	exchanges, err := list(value(e, key))
 	if err != nil {
@@ -238,7 +238,7 @@ func xlam(e json.Raw) (c conversed, err error) {
 	n := 0
 	for call := range calls.Elements() {
 		if n++; value(call, "name") == nil {
-			return c, fmt.Errorf("answers: call %d has no name", n)
+			return c, fmt.Errorf("missing name of call %d in answers", n)
 		}
 	}
 	if n == 0 {

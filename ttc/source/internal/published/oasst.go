@@ -103,24 +103,24 @@ func (o *oasst) message(m json.Raw, id, parent string) (json.Raw, error) {
 	}
 	above, known := o.above[parent]
 	if parent != "" && !known {
-		return nil, fmt.Errorf("the message it answers, %s, doesn't come before it: a tree's messages must be in "+
+		return nil, fmt.Errorf("parent message %s doesn't come before it: a tree's messages must be in "+
 			"order from its root", parent)
 	}
 	if o.prompts += len(above) + len(text); o.prompts > maxPrompts {
-		return nil, fmt.Errorf("the prompts of its tree have more than %d MiB in total", maxPrompts>>20)
+		return nil, fmt.Errorf("prompts of its tree have more than %d MiB in total", maxPrompts>>20)
 	}
 	o.above[id], o.roles[id] = append(messages(nil), above...).add(role, text), role
 	switch {
 	case role == "user":
 		return nil, nil
 	case parent == "" || o.roles[parent] != "user":
-		return nil, errors.New("it doesn't answer a prompter's message")
+		return nil, errors.New("not an answer to a prompter's message")
 	}
 	if deleted, _ := value(m, "deleted").Bool(); deleted {
-		return nil, errors.New("it was deleted")
+		return nil, errors.New("deleted")
 	}
 	if passed, ok := value(m, "review_result").Bool(); ok && !passed {
-		return nil, errors.New("it failed its review")
+		return nil, errors.New("failed review")
 	}
 	line := object(nil).name(IDKey, o.tree).name(TurnKey, parent).set(PromptKey, above.end()).text(OutputKey, text)
 	v := value(m, "rank") // 0 is the best

@@ -81,15 +81,15 @@ func list(v json.Raw) (json.Raw, error) {
 	if text, ok := v.Text(); ok {
 		inner, err := json.Parse([]byte(text), source.InTexts)
 		if err != nil {
-			return nil, fmt.Errorf("it is a text, but not JSON: %w", json.LineError(err))
+			return nil, fmt.Errorf("invalid JSON text: %w", json.LineError(err))
 		}
 		v = inner
 	}
 	if v.Kind() == json.Invalid || v.Kind() == json.Null {
-		return nil, errors.New("it is null or missing")
+		return nil, errors.New("missing or null")
 	}
 	if v.Kind() != json.Array {
-		return nil, fmt.Errorf("it is %s, not a list", v.Kind())
+		return nil, fmt.Errorf("expected a list, got %s", v.Kind())
 	}
 	return v, nil
 }

@@ -124,16 +124,16 @@ func TestAnswers(t *testing.T) {
 		"conversations of unlike lengths": {
 			"arena", `{"winner": "a", "conversation_a": [` + hi + `, {"role": "assistant", "content": "a"}],
 				"conversation_b": [` + hi + `, {"role": "assistant", "content": "b"}, ` + hi + `]}`,
-			[]string{"error: the conversations differ in length"},
+			[]string{"error: conversations differ in length"},
 		},
 		"an answer in two parts": {
 			"arena", `{"winner": "a", "conversation_a": [` + hi + `, {"role": "assistant", "content": "a"}],
 				"conversation_b": [` + hi + `, {"role": "assistant", "content": [{"text": "b"}, {"text": "c"}]}]}`,
-			[]string{"error: conversation_b: the content of message 2 is not text"},
+			[]string{"error: conversation_b: content of message 2 is not text"},
 		},
 		"a conversation that is an object": {
 			"arena", `{"winner": "a", "conversation_a": {}, "conversation_b": []}`,
-			[]string{"error: conversation_a: it is an object, not a list"},
+			[]string{"error: conversation_a: expected a list, got an object"},
 		},
 		"texts": {
 			"arena", `{"prompt": "q", "response_a": "a", "response_b": "[b]", "winner": "A"}`,
@@ -143,7 +143,7 @@ func TestAnswers(t *testing.T) {
 		"no winner":         {"arena", `{` + battle + `}`, []string{"error: winner is null or missing"}},
 		"a vote on two answers": {
 			"arena", `{"prompt": ["q", "r"], "response_a": ["a", "b"], "response_b": ["c", "d"], "winner": "a"}`,
-			[]string{"error: the conversations differ before the last answer"},
+			[]string{"error: conversations differ before the last answer"},
 		},
 		"the last of two answers": {
 			"arena", `{"prompt": ["q", "r"], "response_a": ["a", "b"], "response_b": ["a", "d"], "winner": "a"}`,
@@ -181,9 +181,9 @@ func TestAnswers(t *testing.T) {
 				"role": "assistant", "text": "e", "rank": 0}`, []string{
 			`{"id":"t","turn_id":"1",` + prompt + `,"output":"a","score":0,"metadata":{"message_id":"2","lang":"en"}}`,
 			`{"id":"t","turn_id":"1",` + prompt + `,"output":"b","score":-1,"metadata":{"message_id":"3"}}`,
-			`error: message 5: rank is null or missing`, `error: message 6: it was deleted`,
-			`error: message 7: it failed its review`,
-			`error: message 8: the message it answers, 2, doesn't come before it`,
+			`error: message 5: rank is null or missing`, `error: message 6: deleted`,
+			`error: message 7: failed review`,
+			`error: message 8: parent message 2 doesn't come before it`,
 		}},
 		"a nested tree": {"oasst", `{"message_tree_id": "t", "prompt": {
 			"message_id": "1", "role": "prompter", "text": "q",

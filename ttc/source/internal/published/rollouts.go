@@ -110,7 +110,7 @@ func lmEval(e json.Raw) (string, []Line, error) {
 		lines = append(lines, Line{Answer: line.set(MetadataKey, pick(e, "doc_id", "target", "filter")).end()})
 	}
 	if lines == nil {
-		return "", nil, errors.New("resps has no answers")
+		return "", nil, errors.New("no answers in resps")
 	}
 	return id, lines, nil
 }

@@ -52,7 +52,7 @@ func Read(ctx context.Context, cfg *Config) (*Scores, error) {
 		}
 	}
 	if len(s.byID) == 0 {
-		return nil, fmt.Errorf("there is no score in %v", cfg.Path)
+		return nil, fmt.Errorf("no score in %v", cfg.Path)
 	}
 	return s, nil
 }
@@ -82,7 +82,7 @@ func (s *Scores) add(entry json.Raw, cfg *Config) error {
 	id, ok := entry.Get(cfg.Key)
 	if !ok {
 		return fmt.Errorf(
-			"the entry has no %q; its keys are %s: name that of the id with dataset.scores.key",
+			"entry has no %q; its keys are %s: name that of the id with dataset.scores.key",
 			cfg.Key,
 			source.KeysOf(entry),
 		)
@@ -90,7 +90,7 @@ func (s *Scores) add(entry json.Raw, cfg *Config) error {
 	value, ok := entry.Get(cfg.Value)
 	if !ok {
 		return fmt.Errorf(
-			"the entry has no %q; its keys are %s: name that of the score with dataset.scores.value",
+			"entry has no %q; its keys are %s: name that of the score with dataset.scores.value",
 			cfg.Value,
 			source.KeysOf(entry),
 		)
@@ -111,9 +111,9 @@ func (s *Scores) add(entry json.Raw, cfg *Config) error {
 			s.told = append(s.told, fmt.Sprintf("%.100q has %v and %v", name, before, score))
 		}
 	case !known && len(s.byID) == mostScores:
-		return fmt.Errorf("there are more than %d scores", mostScores)
+		return fmt.Errorf("too many scores: more than %d", mostScores)
 	case !known && s.bytes+len(name) > mostBytes:
-		return fmt.Errorf("the ids that have scores take more than %d MiB", mostBytes>>20)
+		return fmt.Errorf("too many scores: ids take more than %d MiB", mostBytes>>20)
 	case !known:
 		s.byID[name] = score
 		s.bytes += len(name)
@@ -134,7 +134,7 @@ func number(v json.Raw) (float64, error) {
 	}
 	x, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(x) || math.IsInf(x, 0) || v.Kind() != json.Number && !isText {
-		return 0, fmt.Errorf("the score is %s, not a number", v.Kind())
+		return 0, fmt.Errorf("expected a number as score, got %s", v.Kind())
 	}
 	return x, nil
 }

@@ -158,7 +158,7 @@ func (s *Store) load(g *Group, place []byte, limits Limits) error {
 	}
 	n, err := s2.DecodedLen(packed)
 	if err != nil {
-		return errors.New("the temporary file of sessions is damaged")
+		return errors.New("damaged temporary file of sessions")
 	}
 	if g.Size += int64(n); g.TooLarge || g.Size > limits.MaxSession {
 		g.TooLarge, g.Parts = true, nil
@@ -166,7 +166,7 @@ func (s *Store) load(g *Group, place []byte, limits Limits) error {
 	}
 	raw, err := s2.Decode(nil, packed)
 	if err != nil {
-		return errors.New("the temporary file of sessions is damaged")
+		return errors.New("damaged temporary file of sessions")
 	}
 	if g.Objects += json.Raw(raw).Objects(limits.MaxObjects); g.Objects > limits.MaxObjects {
 		g.TooLarge, g.Parts = true, nil

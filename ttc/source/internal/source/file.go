@@ -448,7 +448,7 @@ func (file *File) parquet(in io.ReaderAt) error {
 }
 
 // ErrEmpty is wrapped by the error for a file without a single byte.
-var ErrEmpty = errors.New("the file is empty")
+var ErrEmpty = errors.New("empty file")
 
 // foreign are kinds of file that users often name but that can't be read, by their first bytes.
 var foreign = []struct{ mark, is, help string }{

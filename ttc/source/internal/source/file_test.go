@@ -96,7 +96,7 @@ func TestOpen(t *testing.T) {
 		})
 	}
 	for name, c := range map[string]struct{ text, want string }{
-		"empty":  {"", "the file is empty"},
+		"empty":  {"", "empty file"},
 		"lfs":    {"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12345\n", "a Git LFS pointer, not the file itself (which has 12345 bytes). Fetch it with: git lfs pull --include=\"lfs\""},
 		"badgz":  {"\x1f\x8bzzzzzzzzzzzz", "the gzip header can't be read"},
 		"folder": {"-", "is a folder"},

@@ -50,8 +50,8 @@ func Scan(ctx context.Context, o ScanOptions, each func(Cursor) error) (sum uint
 }
 
 var (
-	errMisaligned = errors.New("a block does not begin with an entry")
-	errOver       = errors.New("the block has been read")
+	errMisaligned = errors.New("block does not begin with an entry")
+	errOver       = errors.New("block has been read")
 	errFar        = errors.New("no entry begins for a long stretch after the block")
 )
 
@@ -274,7 +274,7 @@ func (c *scanner) rest(ctx context.Context) error {
 		}
 		sum := c.at.Sum
 		if c.at = after; sum != after.Sum {
-			return errors.New("the input changed while it was read")
+			return errors.New("input changed while it was read")
 		}
 		if identical {
 			continue

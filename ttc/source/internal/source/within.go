@@ -94,7 +94,7 @@ func (w *within) find() error {
 	for {
 		b, err := w.in.ReadByte()
 		if err == io.EOF {
-			return fmt.Errorf("there is no list under %q", w.key)
+			return fmt.Errorf("no list under %q", w.key)
 		}
 		if err != nil {
 			return err

@@ -16,11 +16,11 @@ func TestWithin(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"first":          {`{"data": [1, 2]}`, "[1, 2]"},
 		"after others":   {`{"a": {"data": [0]}, "b": "data: [\"", "c": [["data"], {"data": [3]}], "data":[{"x": "]"}]  , "d": [4]}`, `[{"x": "]"}]`},
-		"not a list":     {`{"data": "[1]", "x": {}}`, `error there is no list under "data"`},
+		"not a list":     {`{"data": "[1]", "x": {}}`, `error no list under "data"`},
 		"a text before":  {`{"x": "data", "data": []}`, "[]"},
 		"an escaped key": {`{"d\u0061ta": [1]}`, "[1]"},
 		"cut off":        {`{"data": [1, [2`, "[1, [2"},
-		"a list":         {`[1]`, `error there is no list under "data"`},
+		"a list":         {`[1]`, `error no list under "data"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, in := range []io.Reader{strings.NewReader(c.text), iotest.OneByteReader(strings.NewReader(c.text))} {

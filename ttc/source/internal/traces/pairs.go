@@ -80,7 +80,7 @@ type pair struct {
 // parsePair reads a pair. One that is listed may have no state: then the model answers without any message before it.
 func (s *Source) parsePair(raw json.Raw, listed bool) (p pair, _ ledger.Reason, err error) {
 	if raw.Kind() != json.Object {
-		return p, source.BadStep, fmt.Errorf("the pair is %s, not an object", raw.Kind())
+		return p, source.BadStep, fmt.Errorf("expected a pair object, got %s", raw.Kind())
 	}
 	prompt, ok := raw.Get("state_messages")
 	if !ok {
@@ -159,7 +159,7 @@ func (s *Source) scores(raw json.Raw, p *pair) (ledger.Reason, error) {
 	for i, v := range []json.Raw{chosen, rejected} {
 		f, err := reward(v)
 		if err != nil || f == nil {
-			return source.BadScore, fmt.Errorf("a score is %s, not a finite number", shorten(v))
+			return source.BadScore, fmt.Errorf("expected a finite number as score, got %s", shorten(v))
 		}
 		p.scores[i] = *f
 	}
@@ -185,7 +185,7 @@ func (s *Source) addReplay(raw json.Raw, ex *ttc.Example, turn string) {
 	var p pair
 	err := p.setPrompt(first(raw, "state_messages", s.cfg.PromptKey))
 	if list.Kind() != json.Array && err == nil {
-		err = fmt.Errorf("there is no list of %s", s.cfg.AnswersKey)
+		err = fmt.Errorf("no list of %s", s.cfg.AnswersKey)
 	}
 	if err != nil {
 		s.Tally.S.Steps++
@@ -220,7 +220,7 @@ func (s *Source) dropStep(ex *ttc.Example, turn string, reason ledger.Reason, er
 // teachersAnswer reads one of several answers to a state: its text, its score, and whose it is.
 func teachersAnswer(raw json.Raw, c *ttc.Candidate) (_ ledger.Reason, err error) {
 	if raw.Kind() != json.Object {
-		return source.BadStep, fmt.Errorf("the answer is %s, not an object", raw.Kind())
+		return source.BadStep, fmt.Errorf("expected an answer object, got %s", raw.Kind())
 	}
 	messages, err := passage(first(raw, "content", "output", "response", "text", "completion"), "assistant")
 	if err == nil {
@@ -231,11 +231,11 @@ func teachersAnswer(raw json.Raw, c *ttc.Candidate) (_ ledger.Reason, err error)
 	}
 	score := first(raw, "score", "reward")
 	if score == nil {
-		return source.NoScore, errors.New("the answer has no score")
+		return source.NoScore, errors.New("missing score of the answer")
 	}
 	ok := false
 	if c.Score, ok = score.Float64(); !ok {
-		return source.BadScore, fmt.Errorf("the score is %s, not a number", score.Kind())
+		return source.BadScore, fmt.Errorf("expected a number as score, got %s", score.Kind())
 	}
 	if name, ok := first(raw, "teacher", "model", "name").Text(); ok {
 		c.Metadata = append(json.AppendString([]byte(`{"teacher": `), name), '}')
@@ -259,7 +259,7 @@ func (p *pair) setPrompt(raw json.Raw) (err error) {
 		p.prompt.Messages, err = passage(raw, "user")
 	case json.Invalid, json.Null:
 	default:
-		return fmt.Errorf("the prompt is %s, neither text nor messages", raw.Kind())
+		return fmt.Errorf("expected a prompt of text or messages, got %s", raw.Kind())
 	}
 	return err
 }
@@ -284,5 +284,5 @@ func answer(messages []chat.Message) (string, error) {
 			return m.Text, nil
 		}
 	}
-	return "", fmt.Errorf("it must be a text, or a single assistant message that is only text")
+	return "", fmt.Errorf("expected a text, or a single assistant message that is only text")
 }

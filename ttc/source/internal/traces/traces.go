@@ -285,7 +285,7 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 		return s.finish(nil, ex, s.graph(raw, ex))
 	}
 	if raw.Kind() != json.Object {
-		return fmt.Errorf("the entry is %s, not an object", raw.Kind())
+		return fmt.Errorf("expected an object, got %s", raw.Kind())
 	}
 	if id := s.field(cfg.IDKey, "trace_id"); id != nil {
 		ex.ID, ex.RawID = source.IDText(id), append(json.Raw(nil), id...)
@@ -333,7 +333,7 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 		err = s.demonstration(s.fromTranscript(prompt), response, ex)
 		return s.finish(s.field(cfg.FinishKey), ex, err)
 	}
-	return fmt.Errorf("the entry has no %s; its keys are: %s", cfg.MessagesKey, source.KeysOf(raw))
+	return fmt.Errorf("missing %s; the keys are: %s", cfg.MessagesKey, source.KeysOf(raw))
 }
 
 // fromTranscript returns the messages that a text contains, if texts are transcripts.

@@ -96,7 +96,7 @@ func (r *reader) chain(s *calls.Session, prompt, completion json.Raw, c calls.Ca
 // message reads a message of either version. In results from version 0 calls are given as JSON text.
 func message(raw json.Raw) (chat.Message, error) {
 	if raw.Kind() != json.Object {
-		return chat.Message{}, fmt.Errorf("a message is %s, not an object", raw.Kind())
+		return chat.Message{}, fmt.Errorf("expected a message object, got %s", raw.Kind())
 	}
 	list := append(append([]byte("["), raw...), ']')
 	if texts, ok := raw.Get("tool_calls"); ok && texts.Kind() == json.Array {
@@ -105,7 +105,7 @@ func message(raw json.Raw) (chat.Message, error) {
 			if text, ok := e.Text(); ok {
 				parsed, err := json.Parse([]byte(text), json.Limits{})
 				if err != nil {
-					return chat.Message{}, fmt.Errorf("a tool call is not JSON: %w", json.LineError(err))
+					return chat.Message{}, fmt.Errorf("invalid JSON of a tool call: %w", json.LineError(err))
 				}
 				e = parsed
 			}

@@ -225,7 +225,7 @@ func (n *treeNode) tokens(raw json.Raw, full []int32) error {
 	for e := range list.Elements() {
 		f, ok := e.Float64()
 		if !ok || math.IsNaN(f) || f > 0 {
-			return errorf("a log-prob is invalid: %s", e)
+			return errorf("invalid log-prob: %s", e)
 		}
 		probs = append(probs, float32(f))
 	}

@@ -187,7 +187,7 @@ func pluginAttacks(path string) (as []attack) {
 		{"empty parts", `"raw"`, "would take more than 64 MiB", 1},
 		{"empty sites", `"raw"`, "would take more than 64 MiB", 1},
 		{"empty drops", `"raw"`, "would take more than 64 MiB", 1},
-		{"empty ends", `"raw"`, "it broke the protocol: too large a message", 1},
+		{"empty ends", `"raw"`, "protocol broken: too large a message", 1},
 		{"empty texts", `"raw"`, "more than 96 MiB of results", 1},
 		{"many sites", "", "more than 96 MiB of results", 1},
 		{"too much output", "", "more than 96 MiB of results", 1},
@@ -369,7 +369,7 @@ func inputAttacks() []attack {
 			files: manifest,
 			args:  []string{"finetune", "status", "out/r"},
 			code:  1,
-			says:  "has no job",
+			says:  "no job",
 		},
 		{
 			name:  "endless manifest of a resume",

@@ -178,8 +178,8 @@ func TestObjectsRefused(t *testing.T) {
 	b.Refused(t, b.Command(nil, "finetune", "status", s3+"/run"), 3, s3+"/run", "there is no such object")
 	b.Refused(t, b.Command(nil, "dataset", "verify", s3+"/run"), 3, s3+"/run", "there is no such object")
 	b.Refused(t, b.Command(nil, "doctor", "trl", s3+"/run"), 3, s3+"/run", "there is no such object")
-	b.Refused(t, b.Command(nil, "shard", "script", "slurm", s3+"/plan"), 3, "there is no plan in "+s3+"/plan")
-	b.Refused(t, b.Command(nil, "shard", "run", s3+"/plan", "--index", "0"), 3, "there is no plan in "+s3+"/plan")
+	b.Refused(t, b.Command(nil, "shard", "script", "slurm", s3+"/plan"), 3, "no plan in "+s3+"/plan")
+	b.Refused(t, b.Command(nil, "shard", "run", s3+"/plan", "--index", "0"), 3, "no plan in "+s3+"/plan")
 	b.Must(t, b.Planned("p", "objects.yml", "--shards", "2"))
 	key := "in/a.jsonl"
 	text := server.Get(t, key)
@@ -229,7 +229,7 @@ func TestShardsOfObjectStorage(t *testing.T) {
 			plan := "s3://" + objectstest.Bucket + "/plans/" + name
 			how := []string{"--shards", "3", "--plan-dir", plan}
 			b.noCredentials(t, b.Must(t, b.Planned(out, config, how...)))
-			b.Refused(t, b.Planned(out, config, how...), 2, "there is a plan in "+plan+" already")
+			b.Refused(t, b.Planned(out, config, how...), 2, plan+" has a plan already")
 			b.Refused(t, b.Command(nil, "shard", "merge", plan), 1, "of the 3 shards are not built yet: 0-2", plan)
 			if got := b.missing(t, plan); got != "0-2" {
 				t.Errorf("missing: %s", got)
@@ -311,7 +311,7 @@ func TestRunsInObjectStorage(t *testing.T) {
 			t.Errorf("the run is said to be elsewhere:\n%s", res.Stdout)
 		}
 		b.stored(t, server, "runs/r", "published", want)
-		b.Refused(t, run("r"), 2, "there is a run in "+to+"/r already")
+		b.Refused(t, run("r"), 2, to+"/r has a run already")
 
 		plan := filepath.Join("out", "r.shards")
 		b.Refused(t, b.Planned(to, "dpo.yml", "--shards", "2"), 2, "--plan-dir")
@@ -547,5 +547,5 @@ func TestManifestsComeLast(t *testing.T) {
 	}
 	log := server.Get(t, names["shard.json"])
 	server.Put(t, names["shard.json"], append(slices.Clone(log[:len(log)-1]), log[len(log)-1]^1))
-	b.Refused(t, b.Command(nil, "shard", "merge", plan), 1, "records.log is not what its manifest names")
+	b.Refused(t, b.Command(nil, "shard", "merge", plan), 1, "records.log, its manifest names another")
 }

@@ -127,7 +127,7 @@ func TestResumeRefusesAChangedInput(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Generate(t, "in.json", bench.Shape{Examples: 21, Turns: 2, Candidates: 6, Seed: 7})
-	b.Refused(t, b.Resume("whole"), 1, "the input in.json changed since the run began")
+	b.Refused(t, b.Resume("whole"), 1, "input in.json changed since the run began")
 	if err := os.Remove(in); err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestResumeRefusesAnotherVersion(t *testing.T) {
 		t.Run(old, func(t *testing.T) {
 			unfinish(t, b, "whole")
 			b.Write(t, path, strings.Replace(string(text), old, changed, 1))
-			b.Refused(t, b.Resume("whole"), 3, "the run was begun by nat-go", "never made by two versions")
+			b.Refused(t, b.Resume("whole"), 3, "run was begun by nat-go", "never made by two versions")
 		})
 	}
 	b.Write(t, path, string(text))

@@ -346,7 +346,7 @@ sources: {runs: {_type: candidates, path: in/a.jsonl}}
 finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 `)
 	b.Must(t, b.Planned("out", "var.yml", "--shards", "3"))
-	b.Refused(t, b.Planned("out", "var.yml", "--shards", "3"), 2, "there is a plan in out/r.shards already")
+	b.Refused(t, b.Planned("out", "var.yml", "--shards", "3"), 2, "out/r.shards has a plan already")
 	b.Refused(t, b.Planned("other", "var.yml"), 2, "how many shards?")
 	b.Refused(t, b.Planned("other", "var.yml", "--shards", "2", "--shard-bytes", "9"), 2, "leave one of them out")
 	b.Refused(t, b.Planned("other", "var.yml", "--shards", "-2"), 2, "numbers from 1 on")
@@ -383,7 +383,7 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 	) {
 		t.Errorf("status says %q", r.Stdout)
 	}
-	b.Refused(t, b.Command(nil, "shard", "run", "nowhere", "--index", "0"), 3, "there is no plan in nowhere")
+	b.Refused(t, b.Command(nil, "shard", "run", "nowhere", "--index", "0"), 3, "no plan in nowhere")
 
 	in := filepath.Join(b.Dir, "in", "a.jsonl")
 	text, err := os.ReadFile(in)
@@ -391,10 +391,10 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 		t.Fatal(err)
 	}
 	b.Write(t, "in/a.jsonl", strings.Replace(string(text), "answer 1", "answer 9", 1))
-	b.Refused(t, at(nil, "--index", "0"), 4, "the input in/a.jsonl changed since the plan was made")
+	b.Refused(t, at(nil, "--index", "0"), 4, "input in/a.jsonl changed since the plan was made")
 	last := strings.LastIndex(string(text), "answer ")
 	b.Write(t, "in/a.jsonl", string(text[:last])+"ANSWER "+string(text[last+len("answer "):]))
-	b.Refused(t, at(nil, "--index", "2"), 4, "the input in/a.jsonl changed since the plan was made")
+	b.Refused(t, at(nil, "--index", "2"), 4, "input in/a.jsonl changed since the plan was made")
 	b.Write(t, "in/a.jsonl", string(text)+"\n")
 	b.Refused(t, at(nil, "--index", "0"), 4, "in/a.jsonl had", "when the plan was made")
 	b.Write(t, "in/a.jsonl", string(text))

@@ -165,7 +165,7 @@ func (a *Adapter) groupSize(data trainers.DataSet) (int, error) {
 		}
 	}
 	if err == nil && best == 0 {
-		err = errors.New("the data set has no usable group")
+		err = errors.New("data set has no usable group")
 	}
 	return best, err
 }
@@ -212,7 +212,7 @@ func (a *Adapter) Status(ctx context.Context, job trainers.JobRef) (trainers.Job
 		}
 		if s.Self == nil {
 			return trainers.JobStatus{}, trainers.Errorf(trainers.Unavailable, op, "",
-				"the answer has no self_queue_size")
+				"missing self_queue_size in the answer")
 		}
 		queued += *s.Self
 		s.Self = nil

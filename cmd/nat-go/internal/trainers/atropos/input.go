@@ -41,10 +41,10 @@ func each(data trainers.DataSet, do func(*Group, *fault) error) error {
 	case train != "":
 		return eachRow(data.Path(train), do)
 	case data.Batches == "":
-		return errors.New("the run has neither rows in the atropos format, for which every message needs its " +
+		return errors.New("run has neither rows in the atropos format, for which every message needs its " +
 			"token ids, nor token batches: configure collator.tokenizer")
 	case sdpo == nil:
-		return errors.New("the token batches have neither an rl nor an sdpo channel")
+		return errors.New("token batches have neither an rl nor an sdpo channel")
 	}
 	for _, l := range sdpo {
 		if err := readBatch(dir, l.File, func(b *batch) error { return b.sdpo(do) }); err != nil {

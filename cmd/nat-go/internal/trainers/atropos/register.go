@@ -157,12 +157,12 @@ func environments(op string, job trainers.JobRef) (ids []int64, err error) {
 	for field := range strings.FieldsSeq(job.Metadata["env_id"]) {
 		id, err := strconv.ParseInt(field, 10, 64)
 		if err != nil || id < 0 { // a negative number would address somebody else's
-			return nil, trainers.Errorf(trainers.Local, op, "", "the job reference has no env_id that can be used")
+			return nil, trainers.Errorf(trainers.Local, op, "", "invalid env_id in the job reference")
 		}
 		ids = append(ids, id)
 	}
 	if ids == nil {
-		return nil, trainers.Errorf(trainers.Local, op, "", "the job reference has no env_id")
+		return nil, trainers.Errorf(trainers.Local, op, "", "missing env_id in the job reference")
 	}
 	return ids, nil
 }

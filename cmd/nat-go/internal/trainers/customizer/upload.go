@@ -183,10 +183,10 @@ func (a *Adapter) preupload(ctx context.Context, repo string, f file) (lfs bool,
 			return false, nil
 		default:
 			return false, trainers.Errorf(trainers.Refused, op, "",
-				"the store wants upload mode %q, which is neither regular nor lfs", a.hub.Scrub(x.Mode))
+				"store wants upload mode %q, which is neither regular nor lfs", a.hub.Scrub(x.Mode))
 		}
 	}
-	return false, trainers.Errorf(trainers.Refused, op, "", "the store's answer doesn't mention the file")
+	return false, trainers.Errorf(trainers.Refused, op, "", "missing file in the store's answer")
 }
 
 // action is a request that the LFS server asks for.
@@ -234,7 +234,7 @@ func (a *Adapter) uploadLFS(ctx context.Context, repo string, f file) (string, e
 		}
 		if o.Error != nil {
 			return "", trainers.Errorf(trainers.Refused, "upload "+f.remote, "",
-				"the store refuses the object: %d %s", o.Error.Code, a.hub.Scrub(o.Error.Message))
+				"store refuses the object: %d %s", o.Error.Code, a.hub.Scrub(o.Error.Message))
 		}
 		if o.Actions["upload"] == nil { // stored already
 			return oid, nil
@@ -242,7 +242,7 @@ func (a *Adapter) uploadLFS(ctx context.Context, repo string, f file) (string, e
 		return oid, a.transfer(ctx, f, oid, *o.Actions["upload"], o.Actions["verify"])
 	}
 	return "", trainers.Errorf(trainers.Refused, "upload "+f.remote, "",
-		"the store's answer doesn't mention the object")
+		"missing object in the store's answer")
 }
 
 const lfsType = "application/vnd.git-lfs+json"
@@ -293,7 +293,7 @@ func (a *Adapter) putParts(ctx context.Context, f file, oid string, up action) e
 	op := "upload " + f.remote
 	chunk, err := strconv.ParseInt(up.Header["chunk_size"], 10, 64)
 	if err != nil || chunk <= 0 || (f.size+chunk-1)/chunk > maxParts {
-		return trainers.Errorf(trainers.Refused, op, "", "the store asks for parts of %q bytes",
+		return trainers.Errorf(trainers.Refused, op, "", "store asks for parts of %q bytes",
 			a.hub.Scrub(up.Header["chunk_size"]))
 	}
 	hrefs := map[int64]string{}
@@ -307,7 +307,7 @@ func (a *Adapter) putParts(ctx context.Context, f file, oid string, up action) e
 	for n := int64(1); (n-1)*chunk < f.size; n++ {
 		href, ok := hrefs[n]
 		if !ok {
-			return trainers.Errorf(trainers.Refused, op, "", "the store gave no address for part %d", n)
+			return trainers.Errorf(trainers.Refused, op, "", "no address from the store for part %d", n)
 		}
 		offset := (n - 1) * chunk
 		etag, err := a.putPart(ctx, fmt.Sprintf("%s, part %d", op, n), href, httpclient.File{
@@ -318,7 +318,7 @@ func (a *Adapter) putParts(ctx context.Context, f file, oid string, up action) e
 			return err
 		}
 		if etag == "" {
-			return trainers.Errorf(trainers.Refused, op, "", "the store gave no etag for part %d", n)
+			return trainers.Errorf(trainers.Refused, op, "", "no etag from the store for part %d", n)
 		}
 		parts = append(parts, part{n, etag})
 	}

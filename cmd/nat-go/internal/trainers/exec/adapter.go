@@ -106,7 +106,7 @@ func (a *Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (
 	a.env.RunDir = vars["run_dir"]
 	dir := a.dir()
 	if alive(dir) {
-		return fail(fmt.Errorf("a trainer of this run is still running; its files are in %s", dir))
+		return fail(fmt.Errorf("trainer of this run is still running; its files are in %s", dir))
 	}
 	if err := os.RemoveAll(dir); err != nil { // left by a failed submission
 		return fail(err)
@@ -233,10 +233,10 @@ func readBorn(dir string) (*born, error) {
 // machine is identified by its name, which a container changes, or by its boot, which a restart changes.
 func (b *born) elsewhere(dir string) error {
 	if host := hostname(); b.Host != host && (b.Boot == "" || b.Boot != process.Boot()) {
-		return fmt.Errorf("the program was started on %s and can't be seen from %s: ask there", b.Host, host)
+		return fmt.Errorf("program was started on %s and can't be seen from %s: ask there", b.Host, host)
 	}
 	if inode(filepath.Join(dir, lockFile)) != b.Lock {
-		return errors.New("this is a copy of the folder that the program was started from, from which it can't be seen: ask in that folder")
+		return errors.New("cannot see the program from a copy of the folder that it was started from: ask in that folder")
 	}
 	return nil
 }
@@ -394,7 +394,7 @@ func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 		return fail(fmt.Errorf("processes %v of the trainer survived a kill", left))
 	}
 	if !gone(ctx, dir, lockTimeout) {
-		return fail(fmt.Errorf("the trainer was ended, but a process that it started, and that can no longer be told from others, still runs: it holds %s open", filepath.Join(dir, lockFile)))
+		return fail(fmt.Errorf("trainer was ended, but a process that it started, and that can no longer be told from others, still runs: it holds %s open", filepath.Join(dir, lockFile)))
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ func (c *Client) intent(runID string) (*Job, error) {
 	case j.Adapter == c.Type || j.Ref != nil:
 		return j, nil
 	case j.Phase == Submitting:
-		return nil, exit.Environmentf("a submission of this run to %s may have made a job: resume with that adapter first, which looks for it", j.Adapter)
+		return nil, exit.Environmentf("submission of this run to %s may have made a job: resume with that adapter first, which looks for it", j.Adapter)
 	}
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // never fails
@@ -148,7 +148,7 @@ func (c *Client) sameService(j *Job) error {
 	}
 	now := a.Address()
 	if j.Phase == Submitting && j.Address != "" && j.Address != now {
-		return exit.Environmentf("a submission of this run to %s may have made a job, and the config names %s now: set it back, and `nat-go finetune resume %s` looks for the job; "+
+		return exit.Environmentf("submission of this run to %s may have made a job, and the config names %s now: set it back, and `nat-go finetune resume %s` looks for the job; "+
 			"if you know that there is none, remove %s", j.Address, now, c.Dir, c.Dir.Job())
 	}
 	j.Address = now
@@ -164,7 +164,7 @@ func (c *Client) find(ctx context.Context, j *Job, data trainers.DataSet) (bool,
 	}
 	ref, found, err := finder.Find(ctx, data, j.Key)
 	if err != nil {
-		return false, exit.With(exit.Code(trainers.Exit(err)), fmt.Errorf("an earlier submission of this run may have made a job, and it can't be looked for: %w", err))
+		return false, exit.With(exit.Code(trainers.Exit(err)), fmt.Errorf("earlier submission of this run may have made a job, and it can't be looked for: %w", err))
 	}
 	if !found {
 		return false, nil
@@ -265,7 +265,7 @@ func equal(a, b *float64) bool { return a == b || a != nil && b != nil && *a == 
 // Wait returns earlier: detached or cancelled.
 func (c *Client) Wait(ctx context.Context, j *Job, leave *Leave) error {
 	if j.Ref == nil {
-		return exit.Failedf("run %s has no job to wait for: `nat-go finetune resume %s` submits it", j.RunID, c.Dir)
+		return exit.Failedf("no job to wait for in run %s: `nat-go finetune resume %s` submits it", j.RunID, c.Dir)
 	}
 	if j.deploymentFailed() { // the model is trained: repeat what failed
 		j.Phase, j.Error, j.DeployingAt = Training, "", time.Time{}
@@ -343,7 +343,7 @@ func (c *Client) deploy(ctx context.Context, j *Job, m *machine) (done bool, err
 		a := m.failed(err)
 		if !trainers.Transient(err) || a.do == giveUp {
 			j.Error = err.Error()
-			failure := exit.With(exit.Code(trainers.Exit(err)), fmt.Errorf("the model is trained, but not deployed: %w; `nat-go finetune wait %s` tries again", err, c.Dir))
+			failure := exit.With(exit.Code(trainers.Exit(err)), fmt.Errorf("model is trained, but not deployed: %w; `nat-go finetune wait %s` tries again", err, c.Dir))
 			return true, errors.Join(failure, c.save(j))
 		}
 		if !httpclient.Sleep(ctx, a.pause) {
@@ -394,7 +394,7 @@ func (c *Client) Cancel(ctx context.Context, j *Job) error {
 		return exit.Failedf("job %s has ended already: %s", j.Ref.ID, j.Status.State)
 	}
 	if j.Ref == nil {
-		return exit.Failedf("run %s has no job to cancel", j.RunID)
+		return exit.Failedf("no job to cancel in run %s", j.RunID)
 	}
 	j.CancelRequested = true
 	if err := c.save(j); err != nil {
@@ -408,7 +408,7 @@ func (c *Client) leave(ctx context.Context, j *Job, leave *Leave) error {
 	ctx = context.WithoutCancel(ctx)
 	if leave.isSecond(ctx) {
 		if err := c.Cancel(ctx, j); err != nil {
-			return exit.With(leave.Code(), fmt.Errorf("the job could not be cancelled: %w", err))
+			return exit.With(leave.Code(), fmt.Errorf("cannot cancel the job: %w", err))
 		}
 		return exit.With(leave.Code(), fmt.Errorf("job %s is being cancelled", j.Ref.ID))
 	}

@@ -81,7 +81,7 @@ func Load(dir runfolder.Folder) (*Job, error) {
 	}
 	j := new(Job)
 	if err := json.Unmarshal(b, j); err != nil {
-		return nil, exit.Environmentf("%s is not a job journal: %w", path, err)
+		return nil, exit.Environmentf("invalid job journal %s: %w", path, err)
 	}
 	if j.Version != version {
 		return nil, exit.Environmentf("%s has version %d; this nat-go knows version %d: use the nat-go that wrote it", path, j.Version, version)

@@ -59,10 +59,10 @@ func (m *machine) next(now time.Time, st trainers.JobStatus, err error) action {
 		if left <= 0 {
 			a := action{
 				do:  giveUp,
-				err: exit.Failedf("the %s has taken longer than %s and is still %s", what, limit, st.State),
+				err: exit.Failedf("%s has taken longer than %s and is still %s", what, limit, st.State),
 			}
 			if m.phase == Training && m.limits.CancelOnTimeout {
-				a.do, a.err = cancel, exit.Failedf("the %s has taken longer than %s: the job is cancelled", what, limit)
+				a.do, a.err = cancel, exit.Failedf("%s has taken longer than %s: the job is cancelled", what, limit)
 			}
 			return a
 		}
