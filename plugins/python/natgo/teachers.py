@@ -101,6 +101,17 @@ def _of_pairs(batch: Batch) -> Iterator[_Row]:
             yield batch["student_input_ids"][row, :n], top, logps, weight
 
 
+def spread(logprobs: Any) -> Tuple[Any, Any]:
+    """The mass that top-k log-probs [N,K] leave to all other tokens, exact where one token has nearly all, and the entropy in nats, [N] each.
+
+    The entropy has the rest as one more token: it is a lower bound.
+    """
+    p = np.exp(np.sort(np.minimum(logprobs.astype(np.float64), 0), 1))
+    rest = np.maximum(-np.expm1(np.minimum(logprobs.astype(np.float64), 0).max(1)) - p[:, :-1].sum(1), 0)
+    p = np.column_stack((p, rest))
+    return rest, -(p * np.log(np.where(p > 0, p, 1))).sum(1)
+
+
 def check_pairs(batch: Batch) -> None:
     """Raises an error unless the logits of each pair predict its target on both sides."""
     where = batch.line["file"]

@@ -155,3 +155,22 @@ def test_refused():
         list(teachers.axolotl([Batch({k: v for k, v in batch.items() if "topk" not in k}, batch.line)]))
     with pytest.warns(UserWarning, match=f"{len(want)} rows are left out"):
         assert not list(teachers.axolotl([Batch({**batch, "pair_teacher_topk_ids": np.full_like(batch["pair_teacher_topk_ids"], -1)}, batch.line)]))
+
+
+def test_what_the_top_k_leave():
+    near = np.log1p(-1e-12)
+    logps = np.log(np.array([[0.5, 0.25, 0.125], [1, 0, 0], [0, 0, 0], [0.5, 0.5, 0]]) + 1e-300)
+    logps = np.where(logps < -600, -np.inf, logps)
+    logps = np.vstack((logps, [[near, -np.inf, -np.inf]]))
+    rest, entropy = teachers.spread(logps)
+    assert np.allclose(rest, [0.125, 0, 1, 0, 1e-12], rtol=1e-9, atol=0)
+    assert np.allclose(entropy, [1.75 * np.log(2), 0, 0, np.log(2), 1e-12 * (1 + np.log(1e12))], rtol=1e-6, atol=0)
+
+
+def test_the_rows_of_hints_say_it():
+    rows = pytest.importorskip("natgo.trl.rows")
+    batch, _ = pairs(random.Random(8))
+    batch = Batch({**batch, "pair_site": batch["pair_teacher_row"]}, batch.line)
+    row = next(rows._hint_rows([batch], (*rows.STORED, *rows.SPREAD)))
+    assert len(row["pair_teacher_entropy"]) == len(row["pair_teacher_rest_mass"]) == len(row["pair_pos"])
+    assert (row["pair_teacher_rest_mass"] >= 0).all() and set(rows.SPREAD) <= set(row)

@@ -6,7 +6,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 from natgo.batches import Batch, BatchSet, Path, load
 from natgo.errors import BatchError, missing
-from natgo.teachers import check_pairs
+from natgo.teachers import check_pairs, spread
 
 try:
     import datasets
@@ -19,6 +19,7 @@ SIDES = ("chosen", "rejected")
 REFERENCE = ("ref_chosen_logps", "ref_rejected_logps")
 WEIGHT = "row_weight"
 STORED = ("pair_teacher_topk_ids", "pair_teacher_topk_logprobs")
+SPREAD = ("pair_teacher_rest_mass", "pair_teacher_entropy")
 HINTS = ("student_input_ids", "teacher_input_ids", "pair_pos", "pair_teacher", "pair_teacher_pos", "pair_target_id", "pair_site", "pair_weight")
 _IDS, _MASK = datasets.List(datasets.Value("int32")), datasets.List(datasets.Value("bool"))
 
@@ -200,7 +201,8 @@ def hints(run: Path, split: str = "train", *, stored: bool = False, verify: bool
     logits at `pair_pos[i]` with those of teacher `pair_teacher[i]` at `pair_teacher_pos[i]`: both predict
     `pair_target_id[i]`, for the site `pair_site[i]` of its batch, with `pair_weight[i]` (`collator.weight`: token, site
     or rollout). `stored=True` adds the teacher's top-k that the run fetched (`collator.teacher`): `pair_teacher_topk_ids`
-    and `pair_teacher_topk_logprobs`, [pairs, k], the former -1 where the teacher named fewer.
+    and `pair_teacher_topk_logprobs`, [pairs, k], the former -1 where the teacher named fewer; and of each pair the mass that
+    they leave to other tokens, `pair_teacher_rest_mass`, and `pair_teacher_entropy`, for which that is one token more.
     """
     batches = load(run, "sdpo", split, verify=verify)
     for batch in batches:
@@ -214,8 +216,8 @@ def hints(run: Path, split: str = "train", *, stored: bool = False, verify: bool
     ints, floats = datasets.List(datasets.Value("int32")), datasets.List(datasets.Value("float32"))
     features = {"student_input_ids": ints, "teacher_input_ids": datasets.List(ints), "pair_weight": floats, **{name: ints for name in _PAIR.values()}}
     if stored:
-        features.update(zip(STORED, (datasets.List(ints), datasets.List(floats))))
-    return _dataset(_hint_rows, batches, features, STORED if stored else ())
+        features.update(zip((*STORED, *SPREAD), (datasets.List(ints), datasets.List(floats), floats, floats)))
+    return _dataset(_hint_rows, batches, features, (*STORED, *SPREAD) if stored else ())
 
 
 # The columns of the pair table, and what they are called in a row of hints.
@@ -230,7 +232,9 @@ def _hint_rows(batches: BatchSet, numbers: Sequence[str]) -> Iterator[Dict[str, 
             pairs = batch["pair_student_row"] == row
             teachers, own = np.unique(batch["pair_teacher_row"][pairs], return_inverse=True)
             out = {name: batch[column][pairs] for column, name in _PAIR.items()}
-            out.update({name: batch[name][pairs] for name in numbers})
+            out.update({name: batch[name][pairs] for name in numbers if name in STORED})
+            if numbers:
+                out.update(zip(SPREAD, spread(out[STORED[1]])))
             out.update(pair_teacher=own, pair_weight=batch["pair_weight"][pairs], student_input_ids=ids[: lengths["student"][row]])
             out["teacher_input_ids"] = [batch["teacher_input_ids"][t, : lengths["teacher"][t]] for t in teachers]
             yield out
