@@ -35,22 +35,25 @@ var refused = map[string]string{
 	"rollout %d of the task has no reward":                                                   "atroposlib 0.4 api/server.py ScoredData: scores is required",
 	"message %d of rollout %d has no token ids: token batches (collator.tokenizer) carry it": "atroposlib 0.4 api/server.py ScoredData: tokens is required",
 
+	"none of its hints is about a turn that answers a user: TRL puts the hint into the last message": "TRL 1.16 experimental/sdft/sdft_trainer.py:161-170 _compose_teacher_prompt replaces the last message",
+
 	// Ours.
-	"no token of rollout %d was sampled":                                                            "ours",
-	"it holds rollouts only":                                                                        "ours",
-	"it holds preferences only":                                                                     "ours",
-	"it holds demonstrations only":                                                                  "ours",
-	"it holds preferences and demonstrations only":                                                  "ours",
-	"it holds preferences and rollouts only":                                                        "ours",
-	"it holds prompts of rollouts, and demonstrations":                                              "ours",
-	"none of its turns is trained":                                                                  "ours",
-	"the %s side doesn't begin and end with a turn of the assistant":                                "ours",
-	"it has no prompt: nothing in it comes before a turn that was sampled":                          "ours",
+	"it holds hints only":                                                  "ours",
+	"no token of rollout %d was sampled":                                   "ours",
+	"it holds rollouts only":                                               "ours",
+	"it holds preferences only":                                            "ours",
+	"it holds demonstrations only":                                         "ours",
+	"it holds preferences and demonstrations only":                         "ours",
+	"it holds preferences and rollouts only":                               "ours",
+	"it holds prompts of rollouts, and demonstrations":                     "ours",
+	"none of its turns is trained":                                         "ours",
+	"the %s side doesn't begin and end with a turn of the assistant":       "ours",
+	"it has no prompt: nothing in it comes before a turn that was sampled": "ours",
 	"nothing says whether it is good: it has no reward, or all rollouts of its task have the same ": "ours",
 	"the prompt has no messages, and trainers look at its last one":                                 "ours",
 	"a text has half of a surrogate pair, for which most readers of JSON refuse the whole file":     "ours",
-	"the text %.40q is not UTF-8":                                                                   "ours",
-	"a message of role %s has a part of type %q":                                                    "ours: nat-go has no images",
+	"the text %.40q is not UTF-8":                "ours",
+	"a message of role %s has a part of type %q": "ours: nat-go has no images",
 }
 
 // TestRefusalsFollowTheirConsumers: each refusal in this package is on the list, which says whose code it follows, and
