@@ -22,6 +22,7 @@ message 1: "2 + 2?"
 1 beats 2 by 0.4
 2 beats 0 by 0.4
 loss 0.2476
+a batch of 2 rows, 6 tokens, 4 in the loss; labels: true
 error /least least must be at least 0 and at most 1, this is 7
 demonstration 4
 dropped sum 1 outside/too_low

@@ -2,11 +2,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/kernels"
 	"github.com/nat-go/nat-go/pairs"
 	"github.com/nat-go/nat-go/plugins/sdk"
@@ -17,7 +19,7 @@ import (
 )
 
 func main() {
-	for _, part := range []func() error{render, choose, diverge, build} {
+	for _, part := range []func() error{render, choose, diverge, pack, build} {
 		if err := part(); err != nil {
 			log.Fatal(err)
 		}
@@ -71,6 +73,28 @@ func diverge() error {
 		Teacher: kernels.F32Matrix([]float32{0, 1, 2}, 1, 3),
 	}, &kernels.Output{})
 	fmt.Printf("loss %.4f\n", stats.Loss)
+	return err
+}
+
+// pack makes a batch of two rows of tokens, for a trainer.
+func pack() error {
+	var rows []*batch.Row
+	for _, ids := range [][]int32{{1, 2, 3, 4}, {1, 5}} {
+		rows = append(rows, &batch.Row{
+			Sides:  []batch.Side{{IDs: ids, Trained: []chat.Span{{Start: 1, End: len(ids)}}}},
+			Weight: 1,
+			Meta:   batch.Meta{Example: fmt.Sprint(ids), Proof: make([]batch.Proof, 1)},
+		})
+	}
+	var all batch.Assembled
+	n, err := all.Add(&batch.Spec{Budget: 16, VocabSize: 10}, batch.SFT, batch.Train, rows)
+	if err != nil {
+		return err
+	}
+	var file bytes.Buffer
+	err = all.Write(&file, false)
+	fmt.Printf("a batch of %d rows, %d tokens, %d in the loss; labels: %t\n", n.Rows, n.Tokens, n.Active,
+		bytes.Contains(file.Bytes(), []byte(`"labels"`)))
 	return err
 }
 
