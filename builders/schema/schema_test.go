@@ -257,7 +257,7 @@ func TestManyFindingsOnALongLine(t *testing.T) {
 // points at the value, and for a configuration made by a program the error names the key.
 func TestRulesOfAProgramsOwn(t *testing.T) {
 	even := func(f validator.FieldLevel) bool { return f.Field().Int()%2 == 0 }
-	if err := Validator().RegisterValidation("even", even); err != nil {
+	if err := structRules().RegisterValidation("even", even); err != nil {
 		t.Fatal(err)
 	}
 	type part struct {

@@ -16,9 +16,9 @@ import (
 	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
-// Validator enforces the rules of validate tags. A program registers its own rules with it before it reads the first
+// structRules enforces the rules of validate tags. A program registers its own rules with it before it reads the first
 // config; field names are the YAML keys.
-var Validator = sync.OnceValue(func() *validator.Validate {
+var structRules = sync.OnceValue(func() *validator.Validate {
 	v := validator.New(validator.WithRequiredStructEnabled())
 	v.RegisterTagNameFunc(func(f reflect.StructField) string {
 		name, opts, _ := strings.Cut(f.Tag.Get("yaml"), ",")
@@ -58,7 +58,7 @@ func Validate(config any) error {
 }
 
 func failures(config any) (out validator.ValidationErrors) {
-	errors.As(Validator().Struct(config), &out)
+	errors.As(structRules().Struct(config), &out)
 	return out
 }
 
@@ -310,7 +310,7 @@ func checkDefault(value any, tag string) error {
 			return nil
 		}
 	}
-	if err := Validator().Var(value, tag); err != nil {
+	if err := structRules().Var(value, tag); err != nil {
 		return errors.New("default breaks the rule " + strconv.Quote(tag))
 	}
 	return nil

@@ -78,7 +78,7 @@ func New(o Options) (*Client, error) {
 	switch {
 	case p == nil:
 		return nil, fmt.Errorf("teacher: unknown protocol %q: expected one of %s", o.Protocol,
-			strings.Join(Protocols(), ", "))
+			strings.Join(protocolNames(), ", "))
 	case o.Protocol == "vllm" && o.Model == "":
 		return nil, errors.New("teacher: missing model name: protocol vllm needs it")
 	case o.TopK < 1 || o.Concurrency < 1 || o.Tries < 1 || o.Timeout < 0 || o.Backoff < 0:

@@ -45,7 +45,7 @@ func wantScores(t *testing.T, c *Client, got *Scores, s Sequence, tokens bool) {
 // TestShapes checks that all servers yield the same scores.
 func TestShapes(t *testing.T) {
 	s := newServer(t)
-	for _, name := range Protocols() {
+	for _, name := range protocolNames() {
 		t.Run(name, func(t *testing.T) {
 			c := s.client(t, func(o *Options) { o.Protocol = name })
 			got, err := c.Score(t.Context(), sequence)

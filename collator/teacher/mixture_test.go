@@ -53,7 +53,7 @@ func bothList(prefix []int32, token int32, k int) bool {
 
 // TestMixture checks the weighted sum of what two teachers return, in every protocol: best first, cut to the k best.
 func TestMixture(t *testing.T) {
-	for _, protocol := range Protocols() {
+	for _, protocol := range protocolNames() {
 		_, _, m := twoServers(t, func(o *Options) {
 			o.Protocol, o.Vocabulary.Assume = protocol, true
 		})
@@ -174,7 +174,7 @@ func TestNewMixtureRefuses(t *testing.T) {
 
 // TestTokenOnly checks answers without a list, with the log-prob of each token of the sequence, in every protocol.
 func TestTokenOnly(t *testing.T) {
-	for _, protocol := range Protocols() {
+	for _, protocol := range protocolNames() {
 		s := newServer(t)
 		if protocol == "atropos" { // what a vLLM behind it returns: the token itself, if asked for 0 others
 			s.spoil = func(ids []int32, answer map[string]any) {

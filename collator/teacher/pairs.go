@@ -14,8 +14,8 @@ const (
 	topLogProbs = "pair_teacher_topk_logprobs"
 )
 
-// Missing is the id of a missing entry; its log-prob is -inf.
-const Missing = -1
+// noEntry is the id of a missing entry; its log-prob is -inf.
+const noEntry = -1
 
 // Pairs is the pair table of an sdpo batch with the rows it refers to.
 type Pairs struct {
@@ -175,7 +175,7 @@ func (p *Pairs) Sequences() []Sequence {
 func (p *Pairs) Columns(scores []*Scores, k int) []tensors.Tensor {
 	ids, lps := make([]int64, p.Len()*k), make([]float32, p.Len()*k)
 	for i := range ids {
-		ids[i], lps[i] = Missing, float32(math.Inf(-1))
+		ids[i], lps[i] = noEntry, float32(math.Inf(-1))
 	}
 	for i, r := range p.TeacherRow {
 		if scores[r] == nil {

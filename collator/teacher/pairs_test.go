@@ -114,7 +114,7 @@ func wantColumns(t *testing.T, all []tensors.Tensor, k int, missing func(pair in
 		for j, v := range best(lp, k) {
 			id, x := ids[i*k+j], float64(lps[i*k+j])
 			if missing(i) {
-				if id != Missing || !math.IsInf(x, -1) {
+				if id != noEntry || !math.IsInf(x, -1) {
 					t.Errorf("pair %d: got %d %g, want missing", i, id, x)
 				}
 			} else if id != int64(v) || math.Abs(x-lp[v]) > 1e-6 {

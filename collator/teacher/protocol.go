@@ -44,8 +44,8 @@ func Tokenizes(protocol string) bool {
 	return p != nil && p.tokenize != ""
 }
 
-// Protocols names the kinds of servers.
-func Protocols() []string { return slices.Sorted(maps.Keys(protocols)) }
+// protocolNames names the kinds of servers.
+func protocolNames() []string { return slices.Sorted(maps.Keys(protocols)) }
 
 func askVLLM(o *Options, s Sequence) any {
 	return map[string]any{

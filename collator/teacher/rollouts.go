@@ -63,7 +63,7 @@ func (w *rollouts) batch(ctx context.Context, l *batch.Line, all []tensors.Tenso
 	}
 	ids, logps := make([]int64, len(g.rows)*g.width*k), make([]float32, len(g.rows)*g.width*k)
 	for i := range ids {
-		ids[i], logps[i] = Missing, float32(math.Inf(-1))
+		ids[i], logps[i] = noEntry, float32(math.Inf(-1))
 	}
 	w.rep.Batches++
 	for i, res := range results {

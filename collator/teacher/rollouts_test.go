@@ -53,7 +53,7 @@ func TestRollouts(t *testing.T) {
 			for p := range width {
 				at := (r*width + p) * k
 				if p == 0 || p >= len(row) || r == 1 && failed == 1 {
-					if top[at] != Missing || !math.IsInf(float64(lps[at]), -1) {
+					if top[at] != noEntry || !math.IsInf(float64(lps[at]), -1) {
 						t.Errorf("row %d has an entry at %d: %d", r, p, top[at])
 					}
 					continue
@@ -157,7 +157,7 @@ func TestGroupsAskForThemselves(t *testing.T) {
 				want = 0
 			}
 			if entries != want ||
-				slices.ContainsFunc(top[at+entries:at+k], func(id int64) bool { return id != Missing }) {
+				slices.ContainsFunc(top[at+entries:at+k], func(id int64) bool { return id != noEntry }) {
 				t.Fatalf("row %d, position %d has %v, want %d entries", r, p, top[at:at+k], want)
 			}
 			if want > 0 && p >= 2 {

@@ -6,15 +6,15 @@ import (
 	"testing"
 )
 
-// Variable names the folder of the oracle data; without it, shared/conformance next to the checkout is tried.
-const Variable = "NATGO_CONFORMANCE"
+// variable names the folder of the oracle data; without it, shared/conformance next to the checkout is tried.
+const variable = "NATGO_CONFORMANCE"
 
 // Path returns a file or folder of the oracle data. If it is missing the test is skipped.
 func Path(t testing.TB, elem ...string) string {
 	t.Helper()
 	path := filepath.Join(append([]string{root(t)}, elem...)...)
 	if _, err := os.Stat(path); err != nil {
-		t.Skipf("SKIPPED: no oracle data at %s (set %s)", path, Variable)
+		t.Skipf("SKIPPED: no oracle data at %s (set %s)", path, variable)
 	}
 	return path
 }
@@ -28,14 +28,14 @@ func Glob(t testing.TB, elem ...string) []string {
 		t.Fatal(err)
 	}
 	if len(paths) == 0 {
-		t.Skipf("SKIPPED: no oracle data at %s (set %s)", pattern, Variable)
+		t.Skipf("SKIPPED: no oracle data at %s (set %s)", pattern, variable)
 	}
 	return paths
 }
 
 func root(t testing.TB) string {
 	t.Helper()
-	if dir := os.Getenv(Variable); dir != "" {
+	if dir := os.Getenv(variable); dir != "" {
 		return dir
 	}
 	return filepath.Join(filepath.Dir(module(t)), "shared", "conformance")

@@ -147,7 +147,7 @@ func around(args []ast.Expr) bool {
 			continue
 		}
 		text, _ := strconv.Unquote(literal.Value)
-		if text == Variable || strings.Contains(text, "shared/conformance") || last == "shared" &&
+		if text == variable || strings.Contains(text, "shared/conformance") || last == "shared" &&
 			text == "conformance" {
 			return true
 		}

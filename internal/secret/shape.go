@@ -137,7 +137,7 @@ func hinted(lower string, hints []string) bool {
 // Shape masks text that looks like a secret under any name. It is for texts from elsewhere: messages, output of
 // programs, lines of a file. Prose that merely mentions tokens and passwords stays.
 func Shape(s string) string {
-	spans := Spans(s)
+	spans := spansIn(s)
 	if spans == nil {
 		return s
 	}
@@ -153,10 +153,10 @@ func Shape(s string) string {
 }
 
 // looks reports whether a text contains something that looks like a secret.
-func looks(s string) bool { return Spans(s) != nil }
+func looks(s string) bool { return spansIn(s) != nil }
 
-// Spans returns the byte ranges [from, to) of what looks like a secret, in order and disjoint.
-func Spans(s string) [][2]int { return merge(found(s)) }
+// spansIn returns the byte ranges [from, to) of what looks like a secret, in order and disjoint.
+func spansIn(s string) [][2]int { return merge(found(s)) }
 
 // found returns the ranges of what looks like a secret, which may overlap.
 func found(s string) (out [][2]int) {
@@ -339,7 +339,7 @@ var keyed = compiled(`(?i)\b[\w-]*(?:` + words + `|(?:access[_-]?key[_-]?id|_key
 // For a line that is shown, hiding too much is better than too little: any value of a key named like a secret is
 // included.
 func SpansOfSetting(line string) [][2]int {
-	out := Spans(line)
+	out := spansIn(line)
 	out = append(out, plain(line, given(), listed(), assigned())...)
 	for _, m := range keyed().FindAllStringSubmatchIndex(line, -1) {
 		if v := strings.Trim(line[m[2]:m[3]], `"'`); !IsReference(v) && Named(keyName().FindString(line[m[0]:m[2]])) {

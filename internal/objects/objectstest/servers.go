@@ -44,7 +44,7 @@ func Environment(address string) map[string]string {
 
 // Each runs a test against each available server.
 func Each(t *testing.T, test func(t *testing.T, s *Server)) {
-	t.Run("versitygw", func(t *testing.T) { test(t, Versity(t)) })
+	t.Run("versitygw", func(t *testing.T) { test(t, startVersity(t)) })
 	t.Run("moto", func(t *testing.T) { test(t, Moto(t)) })
 }
 
@@ -57,8 +57,8 @@ func Moto(t testing.TB) *Server {
 	return start(t, address, exec.Command(python, "-m", "moto.server", "-H", host, "-p", port))
 }
 
-// Versity starts versitygw, from .ci/versitygw. If it can't be built the test is skipped.
-func Versity(t testing.TB) *Server {
+// startVersity starts versitygw, from .ci/versitygw. If it can't be built the test is skipped.
+func startVersity(t testing.TB) *Server {
 	t.Helper()
 	pythontest.Long(t, "nothing is tested against versitygw")
 	program, err := versity()

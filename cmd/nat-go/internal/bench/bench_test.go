@@ -129,7 +129,7 @@ func BenchmarkRunOnDisk(b *testing.B) {
 }
 
 func report(b *testing.B, o Options) {
-	r, err := Measure(b.Context(), o)
+	r, err := measureAll(b.Context(), o)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -201,12 +201,12 @@ func TestPython(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv(PythonVariable, python)
-	got, why := Python(t.Context())
+	got, why := findPython(t.Context())
 	if got != "" || !strings.Contains(why, python) || !strings.HasSuffix(why, "No module named 'langchain_core'") {
 		t.Errorf("%q: %s", got, why)
 	}
 	t.Setenv(PythonVariable, python+"3")
-	if got, why = Python(t.Context()); got != "" || !strings.Contains(why, "no such file") {
+	if got, why = findPython(t.Context()); got != "" || !strings.Contains(why, "no such file") {
 		t.Errorf("%q: %s", got, why)
 	}
 }

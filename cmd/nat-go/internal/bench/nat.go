@@ -21,8 +21,8 @@ var natScript []byte
 // nvidia-nat-nemo-customizer); without it python3 is tried.
 const PythonVariable = "NATGO_NAT_PYTHON"
 
-// Python returns a Python with NAT installed, or "" without one, with the reason.
-func Python(ctx context.Context) (python, why string) {
+// findPython returns a Python with NAT installed, or "" without one, with the reason.
+func findPython(ctx context.Context) (python, why string) {
 	named := os.Getenv(PythonVariable)
 	python = cmp.Or(named, "python3")
 	const needed = "import nat.plugins.customizer.dpo.trainer_adapter, nat.plugins.eval.utils.intermediate_step_adapter"

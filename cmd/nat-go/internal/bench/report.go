@@ -54,7 +54,7 @@ func Run(ctx context.Context, w io.Writer, o Options) error {
 	if o.Rounds == 0 {
 		o.Rounds = 5
 	}
-	r, err := Measure(ctx, o)
+	r, err := measureAll(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -66,8 +66,8 @@ func Run(ctx context.Context, w io.Writer, o Options) error {
 	return r.print(w)
 }
 
-// Measure runs the rounds, alternating between the kinds.
-func Measure(ctx context.Context, o Options) (*Report, error) {
+// measureAll runs the rounds, alternating between the kinds.
+func measureAll(ctx context.Context, o Options) (*Report, error) {
 	b, err := newBed(o.Program, o.Dir, o.Shape)
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func Measure(ctx context.Context, o Options) (*Report, error) {
 		Input:   b.Bytes, Records: o.Shape.Records(), Dir: b.Dir,
 	}
 	var python string
-	python, r.NoNAT = Python(ctx)
+	python, r.NoNAT = findPython(ctx)
 	var ours, nats []Usage
 	var floors []time.Duration
 	for i := range o.Rounds + 1 {

@@ -405,7 +405,7 @@ func TestChangedContextsAreNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, _ := writeConversation(t, trl, c.ex, c.record)
-			b, err := os.ReadFile(filepath.Join(p.Formats[0].Dir, OriginsFile))
+			b, err := os.ReadFile(filepath.Join(p.Formats[0].Dir, originsName))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -138,7 +138,7 @@ func TestEveryFormatAsWrittenIsSound(t *testing.T) {
 			}
 			carried := map[string]bool{}
 			lines := map[string]int64{}
-			if err := ReadOrigins(filepath.Join(run, "dataset", f.Name, OriginsFile), func(o Origin) error {
+			if err := ReadOrigins(filepath.Join(run, "dataset", f.Name, originsName), func(o Origin) error {
 				carried[o.Record] = true
 				lines[fmt.Sprint(o.File, o.Row)]++
 				return nil

@@ -144,7 +144,7 @@ func (w *formatWriter) join(ctx context.Context, p *partFormat, dir string) erro
 				f.rows-before[f.name], x.Rows)
 		}
 	}
-	return w.joinOrigins(ctx, filepath.Join(dir, OriginsFile), before)
+	return w.joinOrigins(ctx, filepath.Join(dir, originsName), before)
 }
 
 // joinChunk is how much of a part is read at a time.

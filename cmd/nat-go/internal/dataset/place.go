@@ -139,7 +139,7 @@ func findFormat(dir string, limits Limits) (FormatFolder, error) {
 		if isDir(p) { // in a format whose file names end this way
 			continue
 		}
-		if filepath.Base(p) == OriginsFile {
+		if filepath.Base(p) == originsName {
 			f.Origins = p
 			continue
 		}

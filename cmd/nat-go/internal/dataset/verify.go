@@ -389,7 +389,7 @@ func (c *formatCheck) origins() error {
 	for i, f := range c.folder.Files {
 		index[f.Name] = i
 	}
-	name := filepath.ToSlash(filepath.Join(filepath.Base(c.folder.Dir), OriginsFile))
+	name := filepath.ToSlash(filepath.Join(filepath.Base(c.folder.Dir), originsName))
 	next := make([]int64, len(c.counts))
 	examples := newSharing(c.tmp)
 	defer examples.close()

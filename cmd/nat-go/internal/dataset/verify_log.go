@@ -48,7 +48,7 @@ func (v *verifier) log(p *Place, manifest *runfolder.Manifest) error {
 	}()
 	for _, f := range p.Texts() {
 		if f.Origins == "" {
-			name := p.Run.Rel(f.Dir) + "/" + OriginsFile
+			name := p.Run.Rel(f.Dir) + "/" + originsName
 			v.find(Finding{Code: logDiffers, File: name}, "it is not there, so that nothing says where the rows are from")
 			continue
 		}
@@ -159,7 +159,7 @@ func (v *verifier) readOrigins(f FormatFolder) (*originsRead, error) {
 		return nil, err
 	}
 	o := &originsRead{
-		name: filepath.ToSlash(filepath.Join(filepath.Base(f.Dir), OriginsFile)), splits: map[string]rows.Split{},
+		name: filepath.ToSlash(filepath.Join(filepath.Base(f.Dir), originsName)), splits: map[string]rows.Split{},
 		file: in, due: map[string]dueRecord{},
 	}
 	for _, x := range f.Files {

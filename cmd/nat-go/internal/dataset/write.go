@@ -23,9 +23,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// OriginsFile names the file, next to the rows of a format, that says where each row comes from: one line for each of
+// originsName names the file, next to the rows of a format, that says where each row comes from: one line for each of
 // its records, in the order of the rows.
-const OriginsFile = "rows.jsonl"
+const originsName = "rows.jsonl"
 
 // Spec says what Write writes.
 type Spec struct {
@@ -255,7 +255,7 @@ func newFormatWriter(s Spec, f Format) (*formatWriter, error) {
 		return nil, err
 	}
 	var err error
-	w.origins, err = newOutput(filepath.Join(w.dir, OriginsFile))
+	w.origins, err = newOutput(filepath.Join(w.dir, originsName))
 	return w, err
 }
 
@@ -496,7 +496,7 @@ func (w *formatWriter) finish() (runfolder.Written, []runfolder.File, error) {
 	slices.SortFunc(out.Files, func(a, b runfolder.RowFile) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Split, b.Split))
 	})
-	return out, append(files, w.origins.sumUp(w.enc.Name+"/"+OriginsFile)), nil
+	return out, append(files, w.origins.sumUp(w.enc.Name+"/"+originsName)), nil
 }
 
 func (w *formatWriter) abort() {

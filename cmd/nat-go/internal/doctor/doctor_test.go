@@ -196,7 +196,7 @@ func serve(t *testing.T, cfg collator.Config, change func(dir string)) (about []
 		t.Fatal(err)
 	}
 	change(dir)
-	s, err := Serve(cfg, "testdata/model", dir, []*Input{input(t, toolRow, lastRow)})
+	s, err := startServing(cfg, "testdata/model", dir, []*Input{input(t, toolRow, lastRow)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func Examine(ctx context.Context, r Request) (*Report, error) {
 		report.Inputs, report.Versions = append(report.Inputs, *c), versions
 	}
 	if r.Serving != "" {
-		if report.Serving, err = Serve(cfg, r.Tokenizer, r.Serving, inputs); err != nil {
+		if report.Serving, err = startServing(cfg, r.Tokenizer, r.Serving, inputs); err != nil {
 			return nil, exit.With(exit.Usage, err)
 		}
 	}

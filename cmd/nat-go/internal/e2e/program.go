@@ -14,9 +14,9 @@ import (
 	"testing"
 )
 
-// Variable names the folder that holds the programs under test: nat-go, from the package program, and
+// variable names the folder that holds the programs under test: nat-go, from the package program, and
 // nat-go-builder-acme, from testdata/acme.
-const Variable = "NATGO_E2E"
+const variable = "NATGO_E2E"
 
 const packages = "github.com/nat-go/nat-go/cmd/nat-go/internal/e2e/"
 
@@ -63,7 +63,7 @@ func tags(info *debug.BuildInfo) []string {
 var made string
 
 var programs = sync.OnceValues(func() (string, error) {
-	if dir := os.Getenv(Variable); dir != "" {
+	if dir := os.Getenv(variable); dir != "" {
 		// The test's cached result is good for as long as the program is the same: go test notes which files were
 		// looked at.
 		_, err := os.Stat(filepath.Join(dir, "nat-go"))
@@ -78,11 +78,11 @@ var programs = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	made = dir
-	return dir, Build(dir, tags(info))
+	return dir, build(dir, tags(info))
 })
 
-// Build builds the programs into a folder.
-func Build(dir string, tags []string) error {
+// build builds the programs into a folder.
+func build(dir string, tags []string) error {
 	for pkg, name := range map[string]string{"program": "nat-go", "testdata/acme": "nat-go-builder-acme"} {
 		cmd := exec.Command("go", "build", "-tags", strings.Join(tags, ","), "-o", filepath.Join(dir, name),
 			packages+pkg)

@@ -33,7 +33,7 @@ func (k *check) content(ctx context.Context, b *config.Block, f source.Factory) 
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	files := sampledFiles(f, f.Paths(b.Config))
-	s := NewSample(k.options())
+	s := newSample(k.options())
 	usable := false
 	for _, file := range files {
 		r, err := s.Read(ctx, f, b.Config, file)
@@ -71,9 +71,9 @@ func sampledFiles(f source.Factory, paths []string) (files []string) {
 	if err != nil {
 		return nil
 	}
-	step := (len(all) + SampledFiles - 1) / SampledFiles
+	step := (len(all) + maxSampled - 1) / maxSampled
 	for i := 0; i < len(all); i += step {
-		if Regular(all[i]) {
+		if regular(all[i]) {
 			files = append(files, all[i])
 		}
 	}

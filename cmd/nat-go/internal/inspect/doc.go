@@ -4,6 +4,6 @@
 // builder and row format to choose. What `nat-go inspect` shows, `nat-go init` writes down and a run without a
 // configuration does is one and the same Report. Check examines what a configuration refers to outside itself - inputs,
 // tokenizer, programs - so that `validate` finds what would make a run fail. A Catalog finds the builders that the user
-// names - built in, a plugin's, a program's - and describes them. Cached and Near find models' tokenizers in folders
+// names - built in, a plugin's, a program's - and describes them. cachedTokenizer and near find models' tokenizers in folders
 // and in Hugging Face's cache; nothing is downloaded.
 package inspect

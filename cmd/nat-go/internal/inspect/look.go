@@ -161,7 +161,7 @@ func readFormat(ctx context.Context, found *readers.Found, files []string, opt O
 	}
 	r.Stored = stored(&r.Stats)
 	if opt.Tokenizers {
-		r.Tokenizers = Near(folders(opt.Paths), slices.Sorted(maps.Keys(r.Policies)))
+		r.Tokenizers = near(folders(opt.Paths), slices.Sorted(maps.Keys(r.Policies)))
 		r.LeftOut = r.leftOut()
 	}
 	r.Choice = r.choose()

@@ -10,17 +10,17 @@ import (
 // file is what identifies a folder with a tokenizer.
 const file = "tokenizer.json"
 
-// Cached returns where Hugging Face's cache has the tokenizer of a model, "owner/name"; empty means nowhere.
-func Cached(model string) string {
+// cachedTokenizer returns where Hugging Face's cache has the tokenizer of a model, "owner/name"; empty means nowhere.
+func cachedTokenizer(model string) string {
 	return newest(filepath.Join(cache(), escape(folder(model)), "snapshots", "*", file))
 }
 
 // mostNear bounds how many tokenizers are listed.
 const mostNear = 5
 
-// Near lists folders with a tokenizer: the given folders, those one level below them, and, for the models named, those
+// near lists folders with a tokenizer: the given folders, those one level below them, and, for the models named, those
 // in Hugging Face's cache; a model named without its owner may be anyone's.
-func Near(folders, names []string) (found []string) {
+func near(folders, names []string) (found []string) {
 	add := func(dir string) {
 		if dir != "" && len(found) < mostNear && !slices.Contains(found, dir) {
 			found = append(found, dir)
@@ -35,7 +35,7 @@ func Near(folders, names []string) (found []string) {
 	}
 	for _, name := range names {
 		if strings.Contains(name, "/") {
-			add(Cached(name))
+			add(cachedTokenizer(name))
 			continue
 		}
 		add(newest(filepath.Join(cache(), "models--*--"+escape(name), "snapshots", "*", file)))

@@ -40,15 +40,15 @@ func TestNear(t *testing.T) {
 		{"no such model", nil, []string{"acme/booker", "*", "b[1"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if d := cmp.Diff(c.want, Near(c.folders, c.names)); d != "" {
+			if d := cmp.Diff(c.want, near(c.folders, c.names)); d != "" {
 				t.Error(d)
 			}
 		})
 	}
-	if got := Cached("acme/booker-1"); got != cached {
+	if got := cachedTokenizer("acme/booker-1"); got != cached {
 		t.Error(got)
 	}
-	if got := Cached("acme/*"); got != "" {
+	if got := cachedTokenizer("acme/*"); got != "" {
 		t.Error(got)
 	}
 }

@@ -178,7 +178,7 @@ func (k *check) tokenizer() {
 	case err != nil && modelName.MatchString(p) && !exists(filepath.Dir(p)):
 		to := "models/" + filepath.Base(p)
 		fix := fmt.Sprintf("download it, `hf download %s --local-dir %s`, and write %s", p, to, to)
-		if cached := Cached(p); cached != "" {
+		if cached := cachedTokenizer(p); cached != "" {
 			fix = "write " + cached
 		}
 		k.report(config.CodeModelName,

@@ -12,8 +12,8 @@ import (
 // How much a sample reads: enough to see what would fail, little enough that nobody waits for it.
 var sampled = extent{100, 1 << 20}
 
-// SampledFiles is how many of an input's files a sample has.
-const SampledFiles = 16
+// maxSampled is how many of an input's files a sample has.
+const maxSampled = 16
 
 // Sample is what a source, as it is configured, makes of the beginning of an input.
 type Sample struct {
@@ -21,8 +21,8 @@ type Sample struct {
 	yields *yields
 }
 
-// NewSample returns an empty sample, of records that are tried with the options of the rows to be written.
-func NewSample(opt rows.Options) *Sample {
+// newSample returns an empty sample, of records that are tried with the options of the rows to be written.
+func newSample(opt rows.Options) *Sample {
 	s := &Sample{yields: newYields()}
 	s.yields.options = opt
 	s.Whole = true
@@ -52,8 +52,8 @@ func (s *Sample) Build(ctx context.Context, f sdk.Factory, settings []byte) (*Yi
 // Usable reports whether anything that was read has content.
 func (r *Report) Usable() bool { return r.Messages+r.Candidates+r.steps > 0 }
 
-// Regular reports whether a path names a file that can be read twice: not a pipe, not standard input, no object.
-func Regular(path string) bool {
+// regular reports whether a path names a file that can be read twice: not a pipe, not standard input, no object.
+func regular(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
 }

@@ -27,8 +27,8 @@ type Found struct {
 	Python string `json:"python,omitempty"`
 }
 
-// Folder returns the user's plugin folder.
-func Folder() (string, error) {
+// userFolder returns the user's plugin folder.
+func userFolder() (string, error) {
 	dir, err := os.UserConfigDir()
 	if x := os.Getenv("XDG_CONFIG_HOME"); x == "" && err == nil {
 		if home, homeErr := os.UserHomeDir(); homeErr == nil {
@@ -46,7 +46,7 @@ func Find(name, path string) (Found, error) {
 	if strings.ContainsRune(name, filepath.Separator) {
 		return Found{}, fmt.Errorf("invalid plugin name %q", name)
 	}
-	folder, err := Folder()
+	folder, err := userFolder()
 	if err == nil {
 		for _, file := range []string{prefix + name, name} {
 			if p := filepath.Join(folder, file); executable(p) {
@@ -109,7 +109,7 @@ func Installed() []Found {
 			}
 		}
 	}
-	if folder, err := Folder(); err == nil {
+	if folder, err := userFolder(); err == nil {
 		add(folder, "plugin folder", true)
 	}
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {

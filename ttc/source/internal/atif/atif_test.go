@@ -152,7 +152,7 @@ func TestDifference16WhatIsThere(t *testing.T) {
 		),
 		"q / a / r / b*",
 	)
-	if r.Stats.Dropped["call"][NotOneCall] != 1 {
+	if r.Stats.Dropped["call"][severalCalls] != 1 {
 		t.Errorf("%+v", r.Stats)
 	}
 	r = one(

@@ -133,7 +133,7 @@ func notOneCall(step json.Raw) (ledger.Reason, string) {
 	}
 	if v, ok := step.Get("llm_call_count"); ok {
 		if n, ok := v.Int64(); ok && n != 1 {
-			return NotOneCall, fmt.Sprintf("the step stands for %d calls", n)
+			return severalCalls, fmt.Sprintf("the step stands for %d calls", n)
 		}
 	}
 	return "", ""

@@ -22,7 +22,7 @@ import (
 
 func write(t testing.TB, text string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), FileName)
+	path := filepath.Join(t.TempDir(), fileName)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import "github.com/nat-go/nat-go/ttc/source/internal/source"
 // Factory is the source as a configuration names it.
 func Factory() source.Factory {
 	return source.Files(source.Factory{
-		Type: "candidates", Doc: "scored candidates as JSON lines", File: FileName,
+		Type: "candidates", Doc: "scored candidates as JSON lines", File: fileName,
 		Recognize: recognize, Wrapped: true,
 		Same: map[string]string{"response_key": "output_key", "reward_key": "score_key"},
 	}, func(c *Config) *[]string { return &c.Path }, Open)
@@ -41,5 +41,5 @@ type Keys struct {
 	StepName    string `yaml:"step_name" default:"dpo_candidate_move" doc:"the step name the candidates go by; builders choose by it (ttc_step_name)"`
 }
 
-// FileName is the file to look for if a folder is given.
-const FileName = "candidates.jsonl"
+// fileName is the file to look for if a folder is given.
+const fileName = "candidates.jsonl"

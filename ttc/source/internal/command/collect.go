@@ -29,9 +29,9 @@ const (
 // secretFiles are what `nat eval` writes next to its output: its configuration with variables substituted.
 var secretFiles = []string{"config_original.yml", "config_effective.yml", "config_metadata.json"}
 
-// Collect runs the program as often as the config says, each time in dir/run<k>, and returns the outputs in order.
+// collect runs the program as often as the config says, each time in dir/run<k>, and returns the outputs in order.
 // Completed runs are not repeated. The program's output goes to dir/run<k>/output.log and, if it isn't nil, to live.
-func Collect(ctx context.Context, cfg Config, dir string, live io.Writer) ([]string, error) {
+func collect(ctx context.Context, cfg Config, dir string, live io.Writer) ([]string, error) {
 	var paths []string
 	for run := range cfg.Runs {
 		c := collector{cfg: &cfg, run: run, dir: filepath.Join(dir, "run"+strconv.Itoa(run)), live: live}
@@ -117,7 +117,7 @@ func (c *collector) command(ctx context.Context, out string) (argv []string, cle
 		if c.cfg.NATConfig == "" {
 			return nil, cleanup, errors.New("sources: the command needs a configuration for {config}: set nat_config")
 		}
-		text, err := Copy(ctx, c.cfg.NATConfig, out, c.cfg.StepTypes)
+		text, err := writeCopy(ctx, c.cfg.NATConfig, out, c.cfg.StepTypes)
 		if err != nil {
 			return nil, cleanup, err
 		}

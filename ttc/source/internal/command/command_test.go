@@ -55,7 +55,7 @@ func TestCollect(t *testing.T) {
 	var live bytes.Buffer
 	read := schema.New[nat.Config]()
 	var err error
-	if read.Path, err = Collect(t.Context(), cfg, dir, &live); err != nil {
+	if read.Path, err = collect(t.Context(), cfg, dir, &live); err != nil {
 		t.Fatal(err)
 	}
 	s, err := nat.Open(t.Context(), read, source.Options{})
@@ -89,7 +89,7 @@ func TestCollect(t *testing.T) {
 		t.Error("NAT's own copy of the configuration is left")
 	}
 	cfg.Command = shell("exit 1")
-	if paths, err := Collect(t.Context(), cfg, dir, nil); err != nil || len(paths) != 2 {
+	if paths, err := collect(t.Context(), cfg, dir, nil); err != nil || len(paths) != 2 {
 		t.Errorf("complete runs were started again: %v, %v", paths, err)
 	}
 }
@@ -117,7 +117,7 @@ func TestFailures(t *testing.T) {
 			cfg.Command = c.script
 			c.edit(&cfg)
 			start := time.Now()
-			_, err := Collect(t.Context(), cfg, t.TempDir(), nil)
+			_, err := collect(t.Context(), cfg, t.TempDir(), nil)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %v", c.name, err)
 			}
@@ -145,7 +145,7 @@ func TestInterrupted(t *testing.T) {
 			time.Sleep(5 * time.Millisecond)
 		}
 	}()
-	if _, err := Collect(ctx, cfg, dir, nil); !errors.Is(err, context.Canceled) {
+	if _, err := collect(ctx, cfg, dir, nil); !errors.Is(err, context.Canceled) {
 		t.Fatalf("err = %v", err)
 	}
 	b, err := os.ReadFile(pidFile)
@@ -159,7 +159,7 @@ func TestInterrupted(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	cfg.Command = shell(program, "{output_dir}", "{run}")
-	if _, err := Collect(t.Context(), cfg, dir, nil); err != nil {
+	if _, err := collect(t.Context(), cfg, dir, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -179,7 +179,7 @@ func TestOrphans(t *testing.T) {
 	if os.Getenv("NATGO_TEST_COLLECT") != "" {
 		cfg := schema.New[Config]()
 		cfg.Command = shell(`setsid sleep 600 & echo $! > "$1"; wait`, os.Getenv("NATGO_TEST_COLLECT"))
-		_, _ = Collect(t.Context(), cfg, os.Getenv("NATGO_TEST_DIR"), nil)
+		_, _ = collect(t.Context(), cfg, os.Getenv("NATGO_TEST_DIR"), nil)
 		return
 	}
 	dir, pidFile := t.TempDir(), filepath.Join(t.TempDir(), "pid")
@@ -205,7 +205,7 @@ func TestOrphans(t *testing.T) {
 	cfg := schema.New[Config]()
 	cfg.StopTimeout = time.Second
 	cfg.Command = shell(program, "{output_dir}", "{run}")
-	if _, err := Collect(t.Context(), cfg, dir, nil); err != nil {
+	if _, err := collect(t.Context(), cfg, dir, nil); err != nil {
 		t.Fatal(err)
 	}
 	if lives(pid) {
@@ -218,7 +218,7 @@ func TestSecretsOfAFailedRun(t *testing.T) {
 	cfg := schema.New[Config]()
 	cfg.Command = shell(`echo secret > "$1/config_effective.yml"; exit 3`, "{output_dir}")
 	dir := t.TempDir()
-	if _, err := Collect(t.Context(), cfg, dir, nil); err == nil {
+	if _, err := collect(t.Context(), cfg, dir, nil); err == nil {
 		t.Fatal("it did not fail")
 	}
 	if _, err := os.Stat(filepath.Join(dir, "run0", "output", "config_effective.yml")); !errors.Is(err,
@@ -248,7 +248,7 @@ trainer_adapters: {a: {_type: exec_trainer_adapter}}
 finetuning: {enabled: true}
 eval: {general: {max_concurrency: 2}}
 `)
-	text, err := Copy(t.Context(), path, "/out", []string{"TTC_END"})
+	text, err := writeCopy(t.Context(), path, "/out", []string{"TTC_END"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,14 +285,14 @@ func TestCopyRefuses(t *testing.T) {
 		{"a: [", ""},
 	} {
 		t.Run(c.text, func(t *testing.T) {
-			_, err := Copy(t.Context(), file(t, "c.yml", c.text), "/out", []string{"TTC_END"})
+			_, err := writeCopy(t.Context(), file(t, "c.yml", c.text), "/out", []string{"TTC_END"})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %v", c.want, err)
 			}
 		})
 	}
 	all := file(t, "c.yml", strings.Replace(natYAML, "[TTC_END]", "[]", 1))
-	if _, err := Copy(t.Context(), all, "/out", []string{"TTC_END"}); err != nil {
+	if _, err := writeCopy(t.Context(), all, "/out", []string{"TTC_END"}); err != nil {
 		t.Errorf("an empty filter keeps all: %v", err)
 	}
 }

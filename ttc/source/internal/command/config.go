@@ -26,7 +26,7 @@ func Factory() source.Factory {
 				Step: "collect",
 				Text: fmt.Sprintf("collect: %s, %d times", cfg.Command[0], cfg.Runs),
 			})
-			return Collect(ctx, cfg, c.Dir, io.Discard)
+			return collect(ctx, cfg, c.Dir, io.Discard)
 		},
 	}
 }

@@ -25,9 +25,9 @@ const (
 	maxBases = 16
 )
 
-// Copy returns NAT's configuration in a form that `nat eval` accepts, with the output folder set. It refuses one whose
+// writeCopy returns NAT's configuration in a form that `nat eval` accepts, with the output folder set. It refuses one whose
 // output would contain no step of the given types. Variables stay references.
-func Copy(ctx context.Context, path, outputDir string, stepTypes []string) ([]byte, error) {
+func writeCopy(ctx context.Context, path, outputDir string, stepTypes []string) ([]byte, error) {
 	root, err := merged(ctx, path, nil)
 	if err != nil {
 		return nil, err

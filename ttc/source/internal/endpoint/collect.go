@@ -31,10 +31,10 @@ type Report struct {
 	First     string // the first such exception
 }
 
-// Collect asks every question without an answer in dir, and writes dir/workflow_output.json once all have one. progress
-// is called with the number of answers; it may be nil. After an error the answers so far are kept, and Collect can be
+// askAll asks every question without an answer in dir, and writes dir/workflow_output.json once all have one. progress
+// is called with the number of answers; it may be nil. After an error the answers so far are kept, and askAll can be
 // called again.
-func Collect(ctx context.Context, cfg Config, dir string, progress func(done, total int)) (string, *Report, error) {
+func askAll(ctx context.Context, cfg Config, dir string, progress func(done, total int)) (string, *Report, error) {
 	base, err := cfg.base()
 	if err != nil {
 		return "", nil, err

@@ -35,7 +35,7 @@ func Factory() source.Factory {
 // collectRuns asks the whole data set once per collection run.
 func collectRuns(ctx context.Context, cfg Config, c source.Collection) (paths []string, err error) {
 	for k := range c.Runs {
-		path, report, err := Collect(ctx, cfg, filepath.Join(c.Dir, "run"+strconv.Itoa(k)), func(done, total int) {
+		path, report, err := askAll(ctx, cfg, filepath.Join(c.Dir, "run"+strconv.Itoa(k)), func(done, total int) {
 			step := fmt.Sprintf("collect run %d of %d", k+1, c.Runs)
 			c.Progress(source.Progress{Step: step, Done: int64(done), Total: int64(total), Unit: "question"})
 		})

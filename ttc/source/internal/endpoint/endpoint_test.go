@@ -124,7 +124,7 @@ const threeQuestions = `{"id": "a", "question": "q1", "extra": 1}
 
 func collect(t *testing.T, c Config, dir string) (string, *Report, error) {
 	t.Helper()
-	path, report, err := Collect(t.Context(), c, dir, nil)
+	path, report, err := askAll(t.Context(), c, dir, nil)
 	if err != nil {
 		return "", nil, err
 	}
@@ -371,7 +371,7 @@ func TestQuestionFiles(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &serve{fault: func(string, int, http.ResponseWriter) bool { cancel(); return false }}
-	if _, _, err := Collect(ctx, config(t, s.start(t), ".jsonl", threeQuestions), t.TempDir(), nil); !errors.Is(err,
+	if _, _, err := askAll(ctx, config(t, s.start(t), ".jsonl", threeQuestions), t.TempDir(), nil); !errors.Is(err,
 		context.Canceled) {
 		t.Errorf("err = %v", err)
 	}

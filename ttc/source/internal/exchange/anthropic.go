@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
-// Anthropic reads a request to Anthropic's messages API and its response.
-func Anthropic(request, response json.Raw) (Exchange, error) {
+// anthropic reads a request to Anthropic's messages API and its response.
+func anthropic(request, response json.Raw) (Exchange, error) {
 	e := Exchange{
 		ID: session.Text(response, "id"), Model: session.Text(response, "model"), Tools: requestTools(request),
 		Usage: AnthropicUsage(member(response, "usage")),

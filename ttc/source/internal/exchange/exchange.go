@@ -40,24 +40,24 @@ var ErrShape = errors.New("response is not of chat completions, of the Responses
 // Of reads a request and its response, in the response's format.
 func Of(request, response json.Raw) (Exchange, error) {
 	switch {
-	case IsChat(response):
+	case isChat(response):
 		return Chat(request, response)
 	case IsResponses(response):
 		return Responses(request, response)
-	case IsAnthropic(response):
-		return Anthropic(request, response)
+	case isAnthropic(response):
+		return anthropic(request, response)
 	}
 	return Exchange{}, ErrShape
 }
 
-// IsChat reports whether a response is from chat completions.
-func IsChat(response json.Raw) bool { return list(response, "choices") != nil }
+// isChat reports whether a response is from chat completions.
+func isChat(response json.Raw) bool { return list(response, "choices") != nil }
 
 // IsResponses reports whether a response is from the Responses API.
 func IsResponses(response json.Raw) bool { return list(response, "output") != nil }
 
-// IsAnthropic reports whether a response is from Anthropic's messages API.
-func IsAnthropic(response json.Raw) bool {
+// isAnthropic reports whether a response is from Anthropic's messages API.
+func isAnthropic(response json.Raw) bool {
 	return list(response, "content") != nil && session.Text(response, "role") == "assistant"
 }
 
@@ -157,5 +157,5 @@ func (e *Exchange) AddTo(s *calls.Session, c calls.Call) {
 
 // Known reports whether a response is from a supported API.
 func Known(response json.Raw) bool {
-	return IsChat(response) || IsResponses(response) || IsAnthropic(response)
+	return isChat(response) || IsResponses(response) || isAnthropic(response)
 }

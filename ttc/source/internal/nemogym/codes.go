@@ -2,5 +2,5 @@ package nemogym
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// MaskedSample is the reason for a call in a rollout that the environment masked.
-const MaskedSample ledger.Reason = "masked_sample"
+// maskedSample is the reason for a call in a rollout that the environment masked.
+const maskedSample ledger.Reason = "masked_sample"

@@ -99,7 +99,7 @@ func (r *reader) rollout(part session.Kept, limits session.Limits, i int) *calls
 	if mask, _ := raw.Get("mask_sample"); mask.Kind() == json.Bool {
 		if masked, _ := mask.Bool(); masked {
 			for range t.calls {
-				r.drop(part, s.ID, MaskedSample, "")
+				r.drop(part, s.ID, maskedSample, "")
 			}
 			return nil
 		}

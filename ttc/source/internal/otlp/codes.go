@@ -2,5 +2,5 @@ package otlp
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// NoContent is the reason for a call whose messages are missing from the export.
-const NoContent ledger.Reason = "content_not_recorded"
+// noContent is the reason for a call whose messages are missing from the export.
+const noContent ledger.Reason = "content_not_recorded"

@@ -70,7 +70,7 @@ func legacy() []proto.Message {
 func TestDifference1MessagesAreLogRecords(t *testing.T) {
 	one(t, "q / see[c1]* / c1=r / done*", legacy()...)
 	alone := sessiontest.ReadText(t, Factory(), "traces.jsonl", lines(t, legacy()[0]))
-	if len(alone.Examples) != 0 || alone.Stats.Calls != 2 || alone.Stats.Dropped["call"][NoContent] != 2 {
+	if len(alone.Examples) != 0 || alone.Stats.Calls != 2 || alone.Stats.Dropped["call"][noContent] != 2 {
 		t.Errorf("%+v", alone.Stats)
 	}
 	// Events within the span, as in older versions.

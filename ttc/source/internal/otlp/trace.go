@@ -268,7 +268,7 @@ func (t *traces) read(s *span) {
 		t.drop(s, session.FailedCall, s.status)
 		return
 	case len(e.outputs) == 0 || len(e.input) == 0:
-		t.drop(s, NoContent, "")
+		t.drop(s, noContent, "")
 		return
 	}
 	for i := range e.outputs {

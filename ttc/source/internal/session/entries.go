@@ -121,7 +121,7 @@ func ReadEntries(
 		return source.ReadError(path, err, 0)
 	}
 	if !isDocument(bytes.TrimLeft(head, "\xEF\xBB\xBF \t\r\n")) {
-		return ReadLines(ctx, in, path, limit, tally, each)
+		return readLines(ctx, in, path, limit, tally, each)
 	}
 	bad := func(offset int64, detail string) {
 		tally.Drop(ledger.Drop{Unit: "line", Reason: UnreadLine, Detail: detail, Index: -1, File: path, Offset: offset})

@@ -10,9 +10,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Find returns the files to read: those named, and all below the named folders whose names end in one of the
+// find returns the files to read: those named, and all below the named folders whose names end in one of the
 // extensions, with or without .gz or .zst. They are sorted and free of duplicates.
-func Find(paths []string, extensions ...string) ([]string, error) {
+func find(paths []string, extensions ...string) ([]string, error) {
 	named, err := source.Matches(paths)
 	if err != nil {
 		return nil, err

@@ -70,7 +70,7 @@ func Factory[C any](f Format, settings func(*C) Settings) source.Factory {
 	}
 	return source.Folders(out, path, func(ctx context.Context, c C, opt source.Options) (*Source, error) {
 		s := settings(&c)
-		files, err := Find(*s.Path, f.Extensions...)
+		files, err := find(*s.Path, f.Extensions...)
 		if err != nil {
 			return nil, err
 		}

@@ -32,11 +32,11 @@ func Lines(ctx context.Context, path string, limit int64, tally *source.Tally, e
 		return err
 	}
 	defer f.Close()
-	return ReadLines(ctx, f, path, limit, tally, each)
+	return readLines(ctx, f, path, limit, tally, each)
 }
 
-// ReadLines is Lines for an open file.
-func ReadLines(
+// readLines is Lines for an open file.
+func readLines(
 	ctx context.Context, f io.Reader, path string, limit int64, tally *source.Tally, each func(Line) bool,
 ) error {
 	bad := func(offset int64, detail string) {

@@ -70,7 +70,7 @@ func open(t *testing.T, files map[string]string, limits Limits, opt source.Optio
 		}
 	}
 	paths := []string{dir}
-	found, err := Find(paths, ".jsonl")
+	found, err := find(paths, ".jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,7 +318,7 @@ func TestLineOffsets(t *testing.T) {
 		`{"n":7}` + "\n" + strings.Repeat("x", 200_000) + "\n" + `{"n":9}` + "\n" + `{"n":6`
 	var tally source.Tally
 	var got []string
-	err := ReadLines(context.Background(), strings.NewReader(text), "f", 100, &tally, func(l Line) bool {
+	err := readLines(context.Background(), strings.NewReader(text), "f", 100, &tally, func(l Line) bool {
 		got = append(got, fmt.Sprintf("%d %s", l.Offset, l.JSON))
 		return true
 	})
@@ -352,7 +352,7 @@ func TestFind(t *testing.T) {
 			for _, n := range c.named {
 				named = append(named, filepath.Join(dir, n))
 			}
-			found, err := Find(named, ".jsonl")
+			found, err := find(named, ".jsonl")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -366,7 +366,7 @@ func TestFind(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Find([]string{dir}, ".parquet"); err == nil || !strings.Contains(err.Error(), ".parquet") {
+	if _, err := find([]string{dir}, ".parquet"); err == nil || !strings.Contains(err.Error(), ".parquet") {
 		t.Errorf("a folder without such files: %v", err)
 	}
 }

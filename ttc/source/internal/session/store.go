@@ -41,8 +41,8 @@ type Kept struct {
 	Offset int64
 }
 
-// NewStore returns an empty store.
-func NewStore() (*Store, error) {
+// newStore returns an empty store.
+func newStore() (*Store, error) {
 	s, err := spool.New("")
 	if err != nil {
 		return nil, fmt.Errorf("ordering sessions: %w", err)

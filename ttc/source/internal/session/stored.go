@@ -26,7 +26,7 @@ func ReadStored(
 	files []string, limits Limits, tally *source.Tally,
 	file func(s *Store, path string) error, id func(string) string, sessions func(Group) []*calls.Session,
 ) (Reader, error) {
-	store, err := NewStore()
+	store, err := newStore()
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 // Factory is the source as a configuration names it.
 func Factory() source.Factory {
 	return source.Files(source.Factory{
-		Type: "traces", Doc: "agent runs in the OpenAI chat format, as JSON lines or one array", File: FileName,
+		Type: "traces", Doc: "agent runs in the OpenAI chat format, as JSON lines or one array", File: fileName,
 		Recognize: recognize, Wrapped: true,
 		Same: map[string]string{"output_key": "response_key", "score_key": "reward_key"},
 	}, func(c *Config) *[]string { return &c.Path }, Open)
@@ -75,5 +75,5 @@ type Config struct {
 	MaxEmpty      int64  `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"this many consecutive unusable entries end the run: the file is something else"`
 }
 
-// FileName is the file to look for if a folder is given.
-const FileName = "traces.jsonl"
+// fileName is the file to look for if a folder is given.
+const fileName = "traces.jsonl"

@@ -41,7 +41,7 @@ var _ source.Source = (*Source)(nil)
 
 // Open opens the files of cfg.Path.
 func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) {
-	files, err := source.Expand(cfg.Path, FileName)
+	files, err := source.Expand(cfg.Path, fileName)
 	if err != nil {
 		return nil, err
 	}

@@ -69,7 +69,7 @@ func read(t testing.TB, change func(*Config), opt source.Options, paths ...strin
 
 func one(t testing.TB, change func(*Config), entry string) *ttc.Example {
 	t.Helper()
-	r, err := read(t, change, source.Options{}, write(t, FileName, entry))
+	r, err := read(t, change, source.Options{}, write(t, fileName, entry))
 	if err != nil || len(r.examples) != 1 {
 		t.Fatalf("%d examples, drops %+v, error %v", len(r.examples), r.drops, err)
 	}
@@ -183,7 +183,7 @@ func TestLegacyFunctionCall(t *testing.T) {
 }
 
 func TestBadEntriesAreDroppedWithAReason(t *testing.T) {
-	r, err := read(t, nil, source.Options{}, write(t, FileName, strings.Join([]string{
+	r, err := read(t, nil, source.Options{}, write(t, fileName, strings.Join([]string{
 		`3`, `{}`, `{"messages": []}`, `{"messages": [{"content": "x"}]}`, `{"messages": [{"role": "assistant", "content": "x", "token_ids": [1], "logprobs": [-1, -2]}]}`,
 		`{"messages": [{"role": "user", "content": "x"}], "reward": "good"}`, `{"messages": [{"role": "user", "content": "x"}], "reward": NaN, "id": "a"}`,
 		`{"messages": [{"role": "user", "content": "x"}], "reward": NaN, "id": "a"}`, `{"messages": [{"role": "user", "content": "y"}], "id": "a"}`,
@@ -244,7 +244,7 @@ func TestToolsFile(t *testing.T) {
 		t.Errorf("%+v", ex.Tools)
 	}
 	if _, err := read(t, func(c *Config) { c.ToolsFile = "missing.json" }, source.Options{},
-		write(t, FileName, "{}")); err == nil {
+		write(t, fileName, "{}")); err == nil {
 		t.Error("a missing tools file was accepted")
 	}
 }
@@ -269,7 +269,7 @@ func TestTornLines(t *testing.T) {
 		"several lines":    {"{\n" + row("a")[1:] + row("b"), "a b"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := read(t, nil, source.Options{}, write(t, FileName, c.text))
+			r, err := read(t, nil, source.Options{}, write(t, fileName, c.text))
 			var ids []string
 			for _, ex := range r.examples {
 				ids = append(ids, ex.ID)
@@ -316,7 +316,7 @@ func TestConformance(t *testing.T) {
 }
 
 func BenchmarkRead(b *testing.B) {
-	path := write(b, FileName, strings.Repeat(strings.ReplaceAll(plain, "\n", "")+"\n", 1000))
+	path := write(b, fileName, strings.Repeat(strings.ReplaceAll(plain, "\n", "")+"\n", 1000))
 	b.SetBytes(int64(len(plain) * 1000))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -392,7 +392,7 @@ func TestTurnsAndPairs(t *testing.T) {
 	 "dpo_pairs": [{"state_messages": [{"role": "user", "content": "q"}], "chosen": "c", "rejected": "r"}, {"chosen": "c", "rejected": 7},
 	  {"chosen": "stateless", "rejected": "s"}]}
 	{"prompt": "p", "chosen": [{"role": "assistant", "content": "good"}], "rejected": "bad"}`
-	r, err := read(t, nil, source.Options{}, write(t, FileName, strings.ReplaceAll(text, "\n\t", " ")))
+	r, err := read(t, nil, source.Options{}, write(t, fileName, strings.ReplaceAll(text, "\n\t", " ")))
 	if err != nil || len(r.examples) != 2 {
 		t.Fatal(r.examples, err)
 	}
@@ -461,7 +461,7 @@ func TestReplays(t *testing.T) {
 // TestKeysWithoutAReader: a key that carries information but that nothing reads is reported with its position; others
 // pass.
 func TestKeysWithoutAReader(t *testing.T) {
-	r, err := read(t, func(c *Config) { c.RewardKey = "score" }, source.Options{}, write(t, FileName,
+	r, err := read(t, func(c *Config) { c.RewardKey = "score" }, source.Options{}, write(t, fileName,
 		`{"id": "a", "score": 1, "info": 3, "advantages": [1], "mask": null, "traj": [], "messages": [
 	  {"role": "user", "content": "q", "error_meta": {}}, {"role": "assistant", "content": "a", "weight": 0.5, "reward": 2, "color": 1, "tool_call": 7}, {"role": "assistant", "content": "b", "weight": 1}]}`))
 	if err != nil || len(r.examples) != 1 {
@@ -550,7 +550,7 @@ func TestGroupOverrides(t *testing.T) {
 		`{"skip_teacher_top_k": "no"}`: `group_overrides: skip_teacher_top_k is "no": want true or false`,
 	} {
 		t.Run(overrides, func(t *testing.T) {
-			r, err := read(t, nil, source.Options{}, write(t, FileName, fmt.Sprintf(entry, overrides)))
+			r, err := read(t, nil, source.Options{}, write(t, fileName, fmt.Sprintf(entry, overrides)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -595,7 +595,7 @@ func TestSidesOfPairs(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{side("c", ", "+call), `7`, `[` + user + `]`} {
-		r, err := read(t, nil, source.Options{}, write(t, FileName,
+		r, err := read(t, nil, source.Options{}, write(t, fileName,
 			`{"id": "a", "prompt": "q", "chosen": `+bad+`, "rejected": `+side("r", "")+`}`))
 		if err != nil || len(r.drops) == 0 || r.drops[0].Reason != source.BadOutput {
 			t.Errorf("%s: %+v, %v", bad, r.drops, err)
@@ -620,7 +620,7 @@ func TestNamedSides(t *testing.T) {
 		}
 	}
 	for label, want := range map[string]string{"null": "neither answer is better", "3": "names neither a1 nor a2"} {
-		r, err := read(t, chosen, source.Options{}, write(t, FileName,
+		r, err := read(t, chosen, source.Options{}, write(t, fileName,
 			`{"q": "q", "a1": "r", "a2": "c", "best": {"is": `+label+`}}`))
 		if err != nil || len(r.drops) == 0 || r.drops[0].Reason != source.BadScore ||
 			!strings.Contains(r.drops[0].Detail, want) {
