@@ -77,6 +77,7 @@ const (
 	KindDemonstration
 	KindRollout
 	KindDistillation
+	KindState
 )
 
 // String is the kind's name in files and messages.
@@ -90,11 +91,13 @@ func (k Kind) String() string {
 		return "rollout"
 	case KindDistillation:
 		return "distillation"
+	case KindState:
+		return "state"
 	}
 	return "unknown"
 }
 
-// Record is one of *Preference, *Demonstration, *Rollout, *Distillation.
+// Record is one of *Preference, *Demonstration, *Rollout, *Distillation, *State.
 type Record interface {
 	Kind() Kind
 	Header() *Head
@@ -160,6 +163,14 @@ type Distillation struct {
 	Head
 	Messages Content
 	Sites    []Site
+}
+
+// State is a prompt without an answer, from which a trainer samples for itself. What the rollout did there and how it
+// ended is in the metadata.
+type State struct {
+	Head
+	Messages Content
+	Task     string
 }
 
 // Site is a failed tool call. Indices are into the record's messages.
@@ -233,3 +244,24 @@ func (*Rollout) Kind() Kind { return KindRollout }
 
 // Kind of a distillation.
 func (*Distillation) Kind() Kind { return KindDistillation }
+
+// Kind of a state.
+func (*State) Kind() Kind { return KindState }
+
+// Contents returns the contents of a record: prompt, chosen and rejected of a preference, the messages of others. It is
+// nil for a record of unknown kind.
+func Contents(r Record) []*Content {
+	switch r := r.(type) {
+	case *Preference:
+		return []*Content{&r.Prompt, &r.Chosen, &r.Rejected}
+	case *Demonstration:
+		return []*Content{&r.Messages}
+	case *Rollout:
+		return []*Content{&r.Messages}
+	case *Distillation:
+		return []*Content{&r.Messages}
+	case *State:
+		return []*Content{&r.Messages}
+	}
+	return nil
+}

@@ -156,22 +156,14 @@ func ResolveRecord(g *ttc.Group, rec Record) (r *Resolved, err error) {
 	}
 	ex := g.Examples[h.Example]
 	r = &Resolved{Record: rec, Origin: &Origin{Run: ex.Run, Example: ex.ID, Task: ex.Task, Tools: ex.Tools}}
-	content := func(into *Passage, c Content) {
-		if err == nil {
-			*into, err = Resolve(g, c)
-		}
+	into := []*Passage{&r.Messages}
+	if rec.Kind() == KindPreference {
+		into = []*Passage{&r.Prompt, &r.Chosen, &r.Rejected}
 	}
-	switch v := rec.(type) {
-	case *Preference:
-		content(&r.Prompt, v.Prompt)
-		content(&r.Chosen, v.Chosen)
-		content(&r.Rejected, v.Rejected)
-	case *Demonstration:
-		content(&r.Messages, v.Messages)
-	case *Rollout:
-		content(&r.Messages, v.Messages)
-	case *Distillation:
-		content(&r.Messages, v.Messages)
+	for i, c := range Contents(rec) {
+		if err == nil {
+			*into[i], err = Resolve(g, *c)
+		}
 	}
 	return r, err
 }
@@ -183,22 +175,16 @@ func chain(ms []chat.Message) []ttc.Node {
 
 // CheckRefs checks that all of r's content resolves in g, without resolving it.
 func CheckRefs(g *ttc.Group, r Record) error {
-	switch r := r.(type) {
-	case *Preference:
-		for _, c := range []*Content{&r.Prompt, &r.Chosen, &r.Rejected} {
-			if err := checkRef(g, &c.Ref); err != nil {
-				return err
-			}
-		}
-		return nil
-	case *Demonstration:
-		return checkRef(g, &r.Messages.Ref)
-	case *Rollout:
-		return checkRef(g, &r.Messages.Ref)
-	case *Distillation:
-		return checkRef(g, &r.Messages.Ref)
+	contents := Contents(r)
+	if contents == nil {
+		return fmt.Errorf("unknown record type %T", r)
 	}
-	return fmt.Errorf("unknown record type %T", r)
+	for _, c := range contents {
+		if err := checkRef(g, &c.Ref); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func checkRef(g *ttc.Group, ref *Ref) error {

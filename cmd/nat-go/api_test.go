@@ -29,7 +29,7 @@ var promised = []string{
 var doors = []string{
 	"ttc/source", "ttc/source/readers", "ttc/group",
 	"builders/yamldoc", "builders/builtin", "builders/schema",
-	"builders/dpo", "builders/divergence", "builders/grpo", "builders/sdpo", "builders/sft",
+	"builders/dpo", "builders/divergence", "builders/grpo", "builders/sdpo", "builders/sft", "builders/states",
 	"plugins/host", "plugins/conformance",
 	"collator/rows", "collator/turns", "collator/loss", "collator/teacher", "collator/tokenview",
 }

@@ -40,6 +40,9 @@ var mayImport = map[string][]string{
 	"builders/...": {
 		"internal/...", "builders", "builders/schema", "builders/finding", "builders/yamldoc", "pairs", "ttc/...",
 	},
+	"builders/states": {
+		"builders/sdpo", "builders", "builders/schema", "ttc/...",
+	},
 	"plugins":               {},
 	"plugins/proto/...":     {},
 	"plugins/python":        {},

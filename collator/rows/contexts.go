@@ -11,7 +11,7 @@ import (
 // of a format that reads back whole (see Whole).
 func (r *Row) Contexts(h *history.Hasher, dst []ttc.History) []ttc.History {
 	at := h.Tools(r.Tools)
-	if r.Kind == builders.KindRollout {
+	if r.Kind == builders.KindRollout || r.Kind == builders.KindState {
 		at, _ = walk(h, at, r.Prompt, "user", false, nil)
 		return append(dst, at)
 	}

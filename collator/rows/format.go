@@ -9,6 +9,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator/turns"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -45,6 +46,9 @@ type Options struct {
 	Stretch bool `json:"stretch,omitempty"`
 	// JSONColumns says how tables hold values whose shape differs between rows.
 	JSONColumns JSONColumns `json:"json_columns,omitzero"`
+	// Template is a model's folder, with whose template trl_prompts rows are rendered; Render is that template.
+	Template string          `json:"template,omitempty"`
+	Render   *turns.Renderer `json:"-"`
 }
 
 // JSONColumns says how a table holds tools, and messages with more than a role and text.
@@ -159,6 +163,7 @@ func (f Format) SharesRows() bool { return f.together != nil }
 func Formats() []Format {
 	all := []Format{
 		customizer, trl, chatRows, axolotl, msSwift, openAISFT, kto, privileged, nemoRL, nemoRLRanked, openAI, verl, atropos,
+		nemoGym, trlPrompts,
 	}
 	for _, f := range all {
 		if t, ok := f.Table(); ok {

@@ -36,8 +36,13 @@ var refused = map[string]string{
 	"message %d of rollout %d has no token ids: token batches (collator.tokenizer) carry it": "atroposlib 0.4 api/server.py ScoredData: tokens is required",
 
 	"none of its hints is about a turn that answers a user: TRL puts the hint into the last message": "TRL 1.16 experimental/sdft/sdft_trainer.py:161-170 _compose_teacher_prompt replaces the last message",
+	"the tool %q is not defined as a function":                                                       "NeMo Gym 0.4.0 NeMoGymResponseCreateParamsNonStreaming: tools are FunctionToolParam",
 
 	// Ours.
+	"it holds states only: prompts of messages without an answer":                                      "ours",
+	"its prompts are texts made by the model's template: name the model's folder (collator.tokenizer)": "ours",
+	"the model's template refuses it: %v":                                                              "ours",
+	"the %s message has reasoning or parts that are no text, for which it has no place":                "ours",
 	"it holds hints only":                                                  "ours",
 	"no token of rollout %d was sampled":                                   "ours",
 	"it holds rollouts only":                                               "ours",

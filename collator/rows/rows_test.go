@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator/turns"
 	"github.com/nat-go/nat-go/internal/property"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -147,6 +148,25 @@ func TestTable(t *testing.T) {
 }
 
 // canonical returns a JSON object with its keys in order.
+func state(task string, ms ...chat.Message) *builders.Resolved {
+	r := rollout(task, 0, ms...)
+	r.Record = &builders.State{
+		Head: builders.Head{Metadata: natjson.Raw(`{"at": "turns", "agent_ref": {"name": "a"}}`)}, Task: task,
+	}
+	return r
+}
+
+// plainTemplate puts each message's role before it.
+func plainTemplate(t *testing.T) *turns.Renderer {
+	t.Helper()
+	r, err := turns.New("{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"+
+		"{% if add_generation_prompt %}<assistant>{% endif %}", turns.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 func canonical(t *testing.T, line []byte) string {
 	t.Helper()
 	var v any
@@ -240,6 +260,11 @@ func TestRows(t *testing.T) {
 		{"verl rollout", verl, Options{}, rollout("t", 1, says("user", "q"), says("assistant", "a")), `{"data_source": "grpo", "prompt": [{"role": "user", "content": "q"}], "ability": "agent", "reward_model": {"style": "model", "ground_truth": ""}, "extra_info": {"split": "train", "index": 7, "task": "t", "example": "t/0"}}`},
 		{"verl rollout with a truth", verl, Options{}, truth, `{"data_source": "grpo", "prompt": [{"role": "user", "content": "2+2?"}], "ability": "agent", "reward_model": {"style": "rule", "ground_truth": "4 \u20ac"}, "extra_info": {"split": "train", "index": 7, "task": "t", "example": "t/0", "tools": "[{\"name\":\"f f\"}]"}}`},
 		{"verl rollout without a prompt", verl, Options{}, rollout("t", 1, says("assistant", "a")), `!verl rows can't carry it: it has no prompt: nothing in it comes before a turn that was sampled`},
+		{"verl state", verl, Options{}, state("t", says("user", "q"), call, says("tool", "x")), `{"data_source": "grpo", "prompt": [{"role": "user", "content": "q"}, {"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": {"a":1}}}]}, {"role": "tool", "content": "x"}], "ability": "agent", "reward_model": {"style": "model", "ground_truth": ""}, "extra_info": {"split": "train", "index": 7, "task": "t", "example": "t/0", "state": "{\"at\": \"turns\", \"agent_ref\": {\"name\": \"a\"}}"}}`},
+		{"nemo_gym", nemoGym, Options{}, state("t", says("user", "q"), call, says("tool", "x")), `{"responses_create_params": {"input": [{"role": "user", "content": "q"}, {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{\"a\": 1}"}, {"type": "function_call_output", "call_id": "", "output": "x"}]}, "agent_ref": {"name":"a"}, "task": "t", "state": "{\"at\":\"turns\",\"agent_ref\":{\"name\":\"a\"}}"}`},
+		{"nemo_gym preference", nemoGym, Options{}, withTools, `!nemo_gym rows can't carry it: it holds states only: prompts of messages without an answer`},
+		{"trl_prompts without a template", trlPrompts, Options{}, state("t", says("user", "q")), `!trl_prompts rows can't carry it: its prompts are texts made by the model's template: name the model's folder (collator.tokenizer)`},
+		{"trl_prompts", trlPrompts, Options{Render: plainTemplate(t)}, state("t", says("user", "q")), `{"prompt": "<user>q<assistant>", "task": "t", "state": "{\"at\":\"turns\",\"agent_ref\":{\"name\":\"a\"}}"}`},
 		{"atropos without ids", atropos, Options{}, rollout("t", 1, says("user", "q"), says("assistant", "a")), `!atropos rows can't carry it: message 0 of rollout 0 has no token ids: token batches (collator.tokenizer) carry it`},
 		{"atropos", atropos, Options{}, withIDs(rollout("t", 0.5, says("user", "q"), says("assistant", "a"))), `{"tokens": [[0, 1, 10, 11]], "masks": [[-100, -100, 10, 11]], "scores": [0.5], "inference_logprobs": [[1.0, 1.0, -9999, -0.25]]}`},
 		{"atropos without a reward", atropos, Options{}, unscored, `!atropos rows can't carry it: rollout 0 of the task has no reward`},

@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -30,13 +31,16 @@ var verl = Format{
 	Name:     "verl",
 	Consumer: "verl (RLHFDataset, MultiTurnSFTDataset)",
 	Shape:    `Parquet: {"data_source", "prompt": [{role, content}], "ability", "reward_model": {style, ground_truth}, "extra_info"}; sft*.parquet: {"messages": [messages], "tools": [definitions]}`,
-	Carries:  []builders.Kind{builders.KindDemonstration, builders.KindRollout},
+	Carries:  []builders.Kind{builders.KindDemonstration, builders.KindRollout, builders.KindState},
 	Files: func(k builders.Kind, s Split) string {
 		switch {
 		case k == builders.KindDemonstration && s == Validation:
 			return "sft_validation.parquet"
 		case k == builders.KindDemonstration:
 			return "sft.parquet"
+		}
+		if k == builders.KindState {
+			return "states_" + s.String() + ".parquet"
 		}
 		return s.String() + ".parquet"
 	},
@@ -50,14 +54,19 @@ func verlColumns(k builders.Kind, c columns) parquet.Group {
 	if k == builders.KindDemonstration {
 		return c.and(parquet.Group{"messages": c.messages()})
 	}
+	prompt := plainMessages
+	if k == builders.KindState {
+		prompt = c.messages()
+	}
 	return parquet.Group{
 		"data_source":  parquet.String(),
-		"prompt":       plainMessages,
+		"prompt":       prompt,
 		"ability":      parquet.String(),
 		"reward_model": parquet.Group{"style": parquet.String(), "ground_truth": parquet.String()},
 		"extra_info": parquet.Group{
 			"split": parquet.String(), "index": parquet.Int(64), "task": parquet.String(),
 			"example": parquet.String(), "tools": parquet.Optional(parquet.String()),
+			"state": parquet.Optional(parquet.String()),
 		},
 	}
 }
@@ -89,25 +98,37 @@ func beforeSampled(nodes []ttc.Node) []ttc.Node {
 func (e *Encoder) verlRow(dst []byte, rs []*builders.Resolved) ([]byte, error) {
 	switch rs[0].Record.(type) {
 	case *builders.Rollout:
-		return e.verlTask(dst, rs)
+		prompt := beforeSampled(rs[0].Messages.Nodes)
+		if len(prompt) == 0 {
+			return dst, e.refuse("it has no prompt: nothing in it comes before a turn that was sampled")
+		}
+		return e.verlTask(dst, rs, prompt, rs[0].Record.(*builders.Rollout).Task)
+	case *builders.State:
+		s, err := e.prompted(rs[0])
+		if err != nil {
+			return dst, err
+		}
+		return e.verlTask(dst, rs, rs[0].Messages.Nodes, s.Task)
 	case *builders.Demonstration:
 		return e.chatRow(dst, rs[0])
 	}
 	return dst, e.refuse("it holds prompts of rollouts, and demonstrations")
 }
 
-// verlTask writes the prompt that the rollouts of one task share.
-func (e *Encoder) verlTask(dst []byte, rs []*builders.Resolved) ([]byte, error) {
+// verlTask writes the prompt that the rollouts of one task share, or a state. Only a state may have calls in it.
+func (e *Encoder) verlTask(dst []byte, rs []*builders.Resolved, prompt []ttc.Node, task string) ([]byte, error) {
 	start, r := len(dst), rs[0]
-	prompt := beforeSampled(r.Messages.Nodes)
-	if len(prompt) == 0 {
-		return dst, e.refuse("it has no prompt: nothing in it comes before a turn that was sampled")
-	}
+	state := r.Record.Kind() == builders.KindState
 	dst, err := e.text(append(dst, `{"data_source": `...), r.Origin.Builder)
 	if err != nil {
 		return dst, err
 	}
-	if dst, err = e.plainMessages(append(dst, `, "prompt": `...), prompt, e.bare); err != nil {
+	if dst = append(dst, `, "prompt": `...); state {
+		dst, err = e.fullMessages(dst, prompt)
+	} else {
+		dst, err = e.plainMessages(dst, prompt, e.bare)
+	}
+	if err != nil {
 		return dst, err
 	}
 	style, truth := "model", ""
@@ -122,11 +143,14 @@ func (e *Encoder) verlTask(dst []byte, rs []*builders.Resolved) ([]byte, error) 
 	dst = json.AppendASCII(dst, truth)
 	dst = append(append(append(dst, `}, "extra_info": {"split": "`...), e.split.String()...), `", "index": `...)
 	dst = strconv.AppendInt(dst, r.Origin.Row, 10)
-	dst = json.AppendASCII(append(dst, `, "task": `...), r.Record.(*builders.Rollout).Task)
+	dst = json.AppendASCII(append(dst, `, "task": `...), task)
 	dst = json.AppendASCII(append(dst, `, "example": `...), r.Origin.Example)
 	if len(r.Origin.Tools) > 0 {
 		list := e.appendTools(nil, r.Origin.Tools)
 		dst = json.AppendASCII(append(dst, `, "tools": `...), strings.TrimPrefix(string(list), `, "tools": `))
+	}
+	if state {
+		dst = json.AppendASCII(append(dst, `, "state": `...), cmp.Or(string(r.Record.Header().Metadata), "{}"))
 	}
 	e.lone = loneSurrogate(dst[start:]) // covers names too, but not the tools, whose escapes are themselves escaped
 	return append(dst, "}}"...), nil
@@ -150,7 +174,13 @@ func (r *rowReader) verl() *Row {
 		r.tools()
 		return row
 	}
-	row := &Row{Kind: builders.KindRollout, Prompt: r.passage("prompt", plainMessage)}
+	kind, check := builders.KindRollout, plainMessage
+	if info := r.fields["extra_info"]; info.Kind() == json.Object {
+		if _, ok := info.Get("state"); ok {
+			kind, check = builders.KindState, fullMessage
+		}
+	}
+	row := &Row{Kind: kind, Prompt: r.passage("prompt", check)}
 	if row.Prompt.IsText() || len(row.Prompt.Nodes) == 0 {
 		r.fail("prompt", "has no messages")
 	}

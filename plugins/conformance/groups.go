@@ -63,18 +63,7 @@ func checkUnicode(ctx context.Context, k *kit) error {
 
 // inlineTexts returns the texts that a record itself carries.
 func inlineTexts(r builders.Record) (texts []string) {
-	var contents []*builders.Content
-	switch r := r.(type) {
-	case *builders.Preference:
-		contents = []*builders.Content{&r.Prompt, &r.Chosen, &r.Rejected}
-	case *builders.Demonstration:
-		contents = []*builders.Content{&r.Messages}
-	case *builders.Rollout:
-		contents = []*builders.Content{&r.Messages}
-	case *builders.Distillation:
-		contents = []*builders.Content{&r.Messages}
-	}
-	for _, c := range contents {
+	for _, c := range builders.Contents(r) {
 		texts = append(texts, c.Text)
 		for i := range c.Messages {
 			texts = append(texts, c.Messages[i].Text)

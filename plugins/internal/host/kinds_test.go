@@ -56,7 +56,7 @@ func TestAllKinds(t *testing.T) {
 	}
 	defer p.Close()
 	info, err := p.Builder("all")
-	if err != nil || info.Unit != builders.UnitTask || len(info.Kinds) != 4 {
+	if err != nil || info.Unit != builders.UnitTask || len(info.Kinds) != 5 {
 		t.Fatalf("%+v %v", info, err)
 	}
 	s, err := p.Open(context.Background(), "all", "mine", []byte("{}"))
@@ -103,6 +103,7 @@ func TestAllKinds(t *testing.T) {
 			},
 		}},
 		&builders.Rollout{Messages: span(6), Reward: &one, Task: "task"},
+		&builders.State{Messages: span(5), Task: "task"},
 		&builders.Demonstration{
 			Messages: builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: ms},
 			Train:    builders.TrainFlagged,

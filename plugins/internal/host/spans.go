@@ -19,17 +19,8 @@ type spans struct {
 
 // add counts the targets of a record's references. Its references exist.
 func (s *spans) add(r builders.Record) {
-	switch r := r.(type) {
-	case *builders.Preference:
-		s.refer(r.Prompt.Ref)
-		s.refer(r.Chosen.Ref)
-		s.refer(r.Rejected.Ref)
-	case *builders.Demonstration:
-		s.refer(r.Messages.Ref)
-	case *builders.Rollout:
-		s.refer(r.Messages.Ref)
-	case *builders.Distillation:
-		s.refer(r.Messages.Ref)
+	for _, c := range builders.Contents(r) {
+		s.refer(c.Ref)
 	}
 }
 

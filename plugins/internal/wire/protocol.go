@@ -8,7 +8,7 @@ import (
 // ProtocolVersion is go-plugin's application protocol; Minor counts additions to nat.builder.v1 since it was frozen.
 const (
 	ProtocolVersion = 1
-	Minor           = 3
+	Minor           = 4
 )
 
 // The cookie is an environment variable that shows a plugin that it was not started by hand. It is not a secret.
@@ -94,7 +94,7 @@ func ReadDescription(m *pb.DescribeResponse) (Description, error) {
 			ConfigSchema: b.GetConfigSchema(),
 		}
 		for _, k := range b.GetKinds() {
-			kind := enum[builders.Kind](&d, "kind of record", int32(k), int32(builders.KindDistillation))
+			kind := enum[builders.Kind](&d, "kind of record", int32(k), int32(builders.KindState))
 			if kind == 0 {
 				d.fail("builder %q may emit records of kind 0", info.Name)
 			}

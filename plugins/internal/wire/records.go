@@ -267,9 +267,13 @@ func (w *RecordWriter) record(r builders.Record) (*pb.Record, error) {
 			w.bytes += 48
 		}
 		return &pb.Record{Kind: &pb.Record_Distillation{Distillation: out}}, nil
+	case *builders.State:
+		return &pb.Record{Kind: &pb.Record_State{State: &pb.State{
+			Head: w.head(&r.Head), Messages: w.content(&r.Messages), Task: t.add(r.Task),
+		}}}, nil
 	}
-	return nil, fmt.Errorf("unknown type %T of a record: expected *Preference, *Demonstration, *Rollout or "+
-		"*Distillation", r)
+	return nil, fmt.Errorf("unknown type %T of a record: expected *Preference, *Demonstration, *Rollout, "+
+		"*Distillation or *State", r)
 }
 
 // Drop writes a drop.
@@ -535,6 +539,11 @@ func (d *decoder) record(q *pb.Record) builders.Record {
 		return d.rollout(k.Rollout)
 	case *pb.Record_Distillation:
 		return d.distillation(k.Distillation)
+	case *pb.Record_State:
+		m := k.State
+		return &builders.State{
+			Head: d.head(m.GetHead()), Messages: d.content(m.GetMessages()), Task: d.text(m.GetTask()),
+		}
 	}
 	d.fail("a record of an unknown kind")
 	return nil

@@ -367,7 +367,7 @@ func records(g *ttc.Group) *rapid.Generator[builders.Record] {
 			Metadata: raws.Draw(t, "metadata"),
 			Edits:    builders.Edits(rapid.IntRange(0, 1).Draw(t, "edits")),
 		}
-		switch rapid.IntRange(0, 5).Draw(t, "kind") {
+		switch rapid.IntRange(0, 6).Draw(t, "kind") {
 		case 0:
 			return &builders.Preference{
 				Head:           head,
@@ -404,6 +404,8 @@ func records(g *ttc.Group) *rapid.Generator[builders.Record] {
 				Task:     texts.Draw(t, "task"),
 			}
 		case 3:
+			return &builders.State{Head: head, Messages: contents.Draw(t, "messages"), Task: texts.Draw(t, "task")}
+		case 4:
 			return &builders.Distillation{
 				Head:     head,
 				Messages: contents.Draw(t, "messages"),

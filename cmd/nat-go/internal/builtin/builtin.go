@@ -11,6 +11,7 @@ import (
 	"github.com/nat-go/nat-go/builders/grpo"
 	"github.com/nat-go/nat-go/builders/sdpo"
 	"github.com/nat-go/nat-go/builders/sft"
+	"github.com/nat-go/nat-go/builders/states"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/atropos"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer"
@@ -71,6 +72,7 @@ var allBuilders = sync.OnceValue(func() []sdk.Factory {
 		sdk.New(grpo.Info(), func(c *grpo.Config) (builders.Builder, error) { return grpo.New(*c) }),
 		sdk.New(sdpo.Info(), func(c *sdpo.Config) (builders.Builder, error) { return sdpo.New(*c) }),
 		sdk.New(sft.Info(), func(c *sft.Config) (builders.Builder, error) { return sft.New(*c) }),
+		sdk.New(states.Info(), func(c *states.Config) (builders.Builder, error) { return states.New(*c) }),
 	}
 })
 

@@ -76,7 +76,7 @@ func (d *Index) Add(e Entry) (err error) {
 	switch {
 	case e.Ordinal != uint64(len(d.of)):
 		return fmt.Errorf("curate: got record %d where record %d was expected", e.Ordinal, len(d.of))
-	case e.Kind < builders.KindPreference || e.Kind > builders.KindDistillation:
+	case e.Kind < builders.KindPreference || e.Kind > builders.KindState:
 		return fmt.Errorf("unknown kind %[2]d of record %[1]d", e.Ordinal, e.Kind)
 	}
 	d.of = append(d.of, e.Drop)

@@ -27,6 +27,8 @@ func Gate(r *builders.Resolved) (reason ledger.Reason, detail string) {
 		f = gateRollout(record, r.Messages)
 	case *builders.Distillation:
 		f = gateDistillation(record, r.Messages)
+	case *builders.State:
+		f = promptFault(&r.Messages)
 	default:
 		f = faultf(ledger.BadRecord, "unknown kind of record")
 	}

@@ -45,7 +45,7 @@ func conversation(plain bool) *ttc.Example {
 	return ex
 }
 
-// recordsOf makes a demonstration, a preference, a rollout and a hint of a conversation.
+// recordsOf makes a demonstration, a preference, a rollout, a hint and a state of a conversation.
 func recordsOf(ex *ttc.Example) []builders.Record {
 	last, reward := len(ex.Graph.Nodes)-1, 1.0
 	span := func(to, skip int) builders.Content {
@@ -62,6 +62,7 @@ func recordsOf(ex *ttc.Example) []builders.Record {
 		},
 		&builders.Rollout{Messages: span(last, 0), Reward: &reward, Task: "a"},
 		&builders.Distillation{Messages: span(last, 0), Sites: []builders.Site{{Call: 2, Result: -1, Hint: "say when"}}},
+		&builders.State{Messages: span(last-1, 0), Task: "a"},
 	}
 }
 
@@ -96,9 +97,10 @@ func writeConversation(t *testing.T, f Format, ex *ttc.Example, records ...build
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	m := &runfolder.Manifest{}
+	m := &runfolder.Manifest{Rows: withTemplate}
 	m.Dataset, err = Write(context.Background(), Spec{
-		Dir: run.Dataset(), Log: run.Records(), Decisions: curate.Decided(sides), Formats: []Format{f},
+		Options: withTemplate,
+		Dir:     run.Dataset(), Log: run.Records(), Decisions: curate.Decided(sides), Formats: []Format{f},
 		Dropped: func(ledger.Drop) {},
 	})
 	if err != nil {
@@ -147,6 +149,11 @@ var holes = map[string]func(row map[string]any) bool{
 			}
 		}
 		return false
+	},
+	"the prompt is another text": func(row map[string]any) bool {
+		text, ok := row["prompt"].(string)
+		row["prompt"] = text + "!"
+		return ok && row["state"] != nil
 	},
 	"a turn is another": func(row map[string]any) bool {
 		for _, key := range []string{"chosen", "chosen_response"} {

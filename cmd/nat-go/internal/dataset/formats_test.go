@@ -12,6 +12,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -61,6 +62,10 @@ func allKinds(t *testing.T, formats ...Format) (run string, written []runfolder.
 			})
 		}
 		records = append(records,
+			&builders.State{Task: g.Key, Messages: builders.Content{
+				Ref:      builders.Ref{Part: builders.InlineMessages},
+				Messages: []chat.Message{{Role: "user", Form: chat.Text, Text: fmt.Sprint("go on ", task)}},
+			}},
 			&builders.Preference{
 				Prompt:      content(fmt.Sprint("q", task)),
 				Chosen:      content("good"),
@@ -106,7 +111,7 @@ func allKinds(t *testing.T, formats ...Format) (run string, written []runfolder.
 		t.Fatal(err)
 	}
 	written, err = Write(context.Background(), Spec{
-		Dir: filepath.Join(run, "dataset"), Log: log, Decisions: d, Formats: formats,
+		Dir: filepath.Join(run, "dataset"), Log: log, Decisions: d, Formats: formats, Options: withTemplate,
 		Dropped: func(d ledger.Drop) { dropped = append(dropped, d) },
 	})
 	if err != nil {
@@ -114,6 +119,9 @@ func allKinds(t *testing.T, formats ...Format) (run string, written []runfolder.
 	}
 	return run, written, dropped
 }
+
+// withTemplate are options that every format can be written with.
+var withTemplate = rows.Options{Template: "../doctor/testdata/model"}
 
 // TestEveryFormatAsWrittenIsSound checks that rows of every format are read back and found sound, that each record is
 // carried or dropped exactly once, and that every row has the origins of its records.
@@ -158,7 +166,7 @@ func TestRowsThatShareRecords(t *testing.T) {
 	for name, want := range map[string]string{
 		"kto":     "train 16, validation 4",
 		"atropos": "train 8, validation 2",
-		"verl":    "sft 8, sft_validation 2, train 16, validation 4",
+		"verl":    "sft 8, sft_validation 2, train 16, validation 4, states_train 8, states_validation 2",
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, _ := Lookup(name)

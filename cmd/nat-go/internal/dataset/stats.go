@@ -234,7 +234,7 @@ type meter struct {
 func (m *meter) turns(contexts []ttc.History, r *builders.Resolved) {
 	m.scratch = contexts
 	prompt := 0
-	if r.Record.Kind() == builders.KindRollout && len(contexts) > 0 {
+	if k := r.Record.Kind(); k == builders.KindState || k == builders.KindRollout && len(contexts) > 0 {
 		prompt = 1 // trains nothing
 	}
 	m.contexts.Turns += int64(len(contexts) - prompt)

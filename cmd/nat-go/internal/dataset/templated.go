@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/collator/turns"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/ttc"
@@ -90,6 +92,23 @@ func (p *part) add(shown bool) {
 	if !shown {
 		p.LeftOut++
 	}
+}
+
+// rendererOf returns the template in a model's folder.
+func rendererOf(folder string) (*turns.Renderer, error) {
+	c, err := tokenizer.ReadConfig(folder)
+	if err != nil {
+		return nil, err
+	}
+	text, err := collator.TemplateText(c, "")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", folder, err)
+	}
+	now, err := collator.ParseTemplateTime(collator.DefaultTemplateTime)
+	if err != nil {
+		return nil, err
+	}
+	return turns.New(text, turns.Settings{Now: now, Vars: collator.TemplateVars(c, nil)})
 }
 
 // lines describes it for people.

@@ -274,7 +274,7 @@ func (c *formatCheck) index(row *rows.Row, at occurrence) error {
 // lesson says what keeps a row from teaching anything; empty means nothing.
 func lesson(r *rows.Row) string {
 	switch {
-	case r.Kind == builders.KindRollout || r.Kind == builders.KindDistillation:
+	case r.Kind == builders.KindRollout || r.Kind == builders.KindDistillation || r.Kind == builders.KindState:
 		return "" // a prompt, or tokens
 	case r.Kind == builders.KindDemonstration || r.Label != nil:
 		if silent(r.Completion) {

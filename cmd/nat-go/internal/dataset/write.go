@@ -249,6 +249,12 @@ type formatWriter struct {
 }
 
 func newFormatWriter(s Spec, f Format) (*formatWriter, error) {
+	if s.Options.Template != "" && s.Options.Render == nil {
+		var err error
+		if s.Options.Render, err = rendererOf(s.Options.Template); err != nil {
+			return nil, err
+		}
+	}
 	w := &formatWriter{spec: s, enc: rows.NewEncoder(f.Format, s.Options), dir: filepath.Join(s.Dir, f.Name)}
 	w.refused.inPart = s.part
 	if err := os.MkdirAll(w.dir, 0o755); err != nil {

@@ -208,7 +208,7 @@ func (b *builder) dropCandidates(f *recordlog.Builder, g *ttc.Group, drops []led
 // are made from the examples' own messages, or it omitted only sites and rollouts.
 func wholeExamples(res *result) bool {
 	for _, r := range res.Records {
-		if !slices.ContainsFunc(contents(r),
+		if !slices.ContainsFunc(builders.Contents(r),
 			func(c *builders.Content) bool { return c.Ref.Part == builders.NodeSpan }) {
 			return false
 		}

@@ -196,25 +196,11 @@ func (b *building) tellBuilt() {
 // first.
 func rebase(r builders.Record, first int) {
 	r.Header().Example += first
-	for _, c := range contents(r) {
+	for _, c := range builders.Contents(r) {
 		if c.Ref.Part != builders.InlineText && c.Ref.Part != builders.InlineMessages {
 			c.Ref.Example += first
 		}
 	}
-}
-
-func contents(r builders.Record) []*builders.Content {
-	switch r := r.(type) {
-	case *builders.Preference:
-		return []*builders.Content{&r.Prompt, &r.Chosen, &r.Rejected}
-	case *builders.Demonstration:
-		return []*builders.Content{&r.Messages}
-	case *builders.Rollout:
-		return []*builders.Content{&r.Messages}
-	case *builders.Distillation:
-		return []*builders.Content{&r.Messages}
-	}
-	return nil
 }
 
 // notLogged returns an error about the record log: a log that is full stays full, which fails the run; any other error

@@ -142,6 +142,12 @@ func (p *plan) chooseFormats() error {
 		case f.FromBatches() && p.config.Collator.Tokenizer == "":
 			return exit.Usagef("format %s holds tokens: name the model's folder under collator.tokenizer", n)
 		}
+		if f.Lines() == "trl_prompts" {
+			if p.options.Template = p.config.Collator.Tokenizer; p.options.Template == "" {
+				return exit.Usagef("the format %s holds what the model's template makes of prompts: name the model's folder "+
+					"under collator.tokenizer", n)
+			}
+		}
 		p.formats = append(p.formats, f)
 	}
 	p.options.NAT = p.Compat == compat.NAT

@@ -82,6 +82,8 @@ func (p printer) record(r builders.Record) error {
 		out["messages"], out["weight"] = p.show(r.Messages), r.Weight
 	case *builders.Rollout:
 		out["messages"], out["reward"] = p.show(r.Messages), r.Reward
+	case *builders.State:
+		out["messages"] = p.show(r.Messages)
 	case *builders.Distillation:
 		out["messages"], out["sites"] = p.show(r.Messages), r.Sites
 	}

@@ -81,6 +81,12 @@ func (g *Group) Contexts(i int, dst []ttc.History) []ttc.History {
 	if r.Messages.IsText() {
 		return dst
 	}
+	if r.Record.Kind() == builders.KindState { // all of it is the prompt
+		for _, m := range c.of(g.texts, s.messages).messages {
+			root = history.Then(root, m)
+		}
+		return append(dst, root)
+	}
 	trains := trainedIn(r)
 	prompt := r.Record.Kind() == builders.KindRollout
 	for n, m := range c.of(g.texts, s.messages).messages {

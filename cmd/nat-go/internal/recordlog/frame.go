@@ -222,6 +222,8 @@ func (g *Group) newRecord(kind builders.Kind) builders.Record {
 		return &builders.Rollout{}
 	case builders.KindDistillation:
 		return &builders.Distillation{}
+	case builders.KindState:
+		return &builders.State{}
 	}
 	return nil
 }
@@ -261,6 +263,9 @@ func (c *codec) body(r builders.Record, s *sides, texts int) {
 		for i := range notNil(c, &r.Sites) {
 			c.site(&r.Sites[i])
 		}
+	case *builders.State:
+		c.side(&s.messages, texts)
+		c.string(&r.Task)
 	}
 }
 

@@ -115,19 +115,16 @@ func (b *Builder) Record(builder int, r builders.Record) error {
 		}
 		*c = builders.Content{}
 	}
-	switch r := r.(type) {
-	case *builders.Preference:
-		add(&s.prompt, &r.Prompt)
-		add(&s.chosen, &r.Chosen)
-		add(&s.rejected, &r.Rejected)
-	case *builders.Demonstration:
-		add(&s.messages, &r.Messages)
-	case *builders.Rollout:
-		add(&s.messages, &r.Messages)
-	case *builders.Distillation:
-		add(&s.messages, &r.Messages)
-	default:
+	into := []*int32{&s.messages}
+	if r.Kind() == builders.KindPreference {
+		into = []*int32{&s.prompt, &s.chosen, &s.rejected}
+	}
+	contents := builders.Contents(r)
+	if contents == nil {
 		return fmt.Errorf("is of unknown kind %T", r)
+	}
+	for i, c := range contents {
+		add(into[i], c)
 	}
 	if err != nil {
 		return err

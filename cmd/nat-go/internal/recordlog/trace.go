@@ -190,6 +190,10 @@ func walksOf(r *builders.Resolved) (walks []walk) {
 	trains := trainedIn(r)
 	if r.Record.Kind() != builders.KindPreference {
 		w := walk{nodes: r.Messages.Nodes}
+		if r.Record.Kind() == builders.KindState {
+			w.turns = append(w.turns, len(w.nodes)-1)
+			return append(walks, w)
+		}
 		for i := range w.nodes {
 			if !sampled(&w.nodes[i]) || trains != nil && !trains[i] {
 				continue

@@ -37,6 +37,8 @@ func Record(p dataset.Picked) View {
 		if r.Task != "" {
 			v.Facts = append(v.Facts, "task "+r.Task)
 		}
+	case *builders.State:
+		v.Facts = append(v.Facts, "task "+r.Task)
 	case *builders.Distillation:
 		for i, s := range r.Sites {
 			v.Facts = append(v.Facts, site(i, s)+foundBy(r, i))

@@ -138,7 +138,7 @@ func (r *Run) term(text string) (term, error) {
 				return func(_ uint32, e *entry, _ curate.Decision) bool { return e.Kind == k }, nil
 			}
 		}
-		return nil, fmt.Errorf("no kind %q: preference, demonstration, rollout, distillation", value)
+		return nil, fmt.Errorf("no kind %q: preference, demonstration, rollout, distillation, state", value)
 	case "fidelity":
 		for k := range uint8(16) {
 			if ttc.Fidelity(k).String() == value {

@@ -365,7 +365,7 @@ func (t *table) sound(c *recordlog.Commit) bool {
 	for i := range t.Entries {
 		e := &t.Entries[i]
 		if kind := builders.Kind(e.Kind); int(e.Builder) >= len(t.Builders) || kind < builders.KindPreference ||
-			kind > builders.KindDistillation || ttc.Fidelity(e.Fidelity) > ttc.IDsLogProbs {
+			kind > builders.KindState || ttc.Fidelity(e.Fidelity) > ttc.IDsLogProbs {
 			return false
 		}
 	}

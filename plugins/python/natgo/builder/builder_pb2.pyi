@@ -24,6 +24,7 @@ KIND_DEMONSTRATION: Kind
 KIND_DISTILLATION: Kind
 KIND_PREFERENCE: Kind
 KIND_ROLLOUT: Kind
+KIND_STATE: Kind
 KIND_UNSPECIFIED: Kind
 PROMPT_FORM_MESSAGES: PromptForm
 PROMPT_FORM_OTHER: PromptForm
@@ -510,16 +511,18 @@ class Prompt(_message.Message):
     def __init__(self, form: _Optional[_Union[PromptForm, str]] = ..., text: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[Message, _Mapping]]] = ...) -> None: ...
 
 class Record(_message.Message):
-    __slots__ = ["demonstration", "distillation", "preference", "rollout"]
+    __slots__ = ["demonstration", "distillation", "preference", "rollout", "state"]
     DEMONSTRATION_FIELD_NUMBER: _ClassVar[int]
     DISTILLATION_FIELD_NUMBER: _ClassVar[int]
     PREFERENCE_FIELD_NUMBER: _ClassVar[int]
     ROLLOUT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
     demonstration: Demonstration
     distillation: Distillation
     preference: Preference
     rollout: Rollout
-    def __init__(self, preference: _Optional[_Union[Preference, _Mapping]] = ..., demonstration: _Optional[_Union[Demonstration, _Mapping]] = ..., rollout: _Optional[_Union[Rollout, _Mapping]] = ..., distillation: _Optional[_Union[Distillation, _Mapping]] = ...) -> None: ...
+    state: State
+    def __init__(self, preference: _Optional[_Union[Preference, _Mapping]] = ..., demonstration: _Optional[_Union[Demonstration, _Mapping]] = ..., rollout: _Optional[_Union[Rollout, _Mapping]] = ..., distillation: _Optional[_Union[Distillation, _Mapping]] = ..., state: _Optional[_Union[State, _Mapping]] = ...) -> None: ...
 
 class ResultPart(_message.Message):
     __slots__ = ["done", "drops", "ends", "group", "pairs", "part", "records", "text"]
@@ -598,6 +601,16 @@ class Site(_message.Message):
     target: Target
     tool: int
     def __init__(self, call: _Optional[int] = ..., call_seq: _Optional[int] = ..., result: _Optional[int] = ..., target: _Optional[_Union[Target, str]] = ..., tool: _Optional[int] = ..., error: _Optional[int] = ..., hint: _Optional[int] = ..., hint_source: _Optional[int] = ..., hint_kind: _Optional[_Union[HintKind, str]] = ...) -> None: ...
+
+class State(_message.Message):
+    __slots__ = ["head", "messages", "task"]
+    HEAD_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    head: Head
+    messages: Content
+    task: int
+    def __init__(self, head: _Optional[_Union[Head, _Mapping]] = ..., messages: _Optional[_Union[Content, _Mapping]] = ..., task: _Optional[int] = ...) -> None: ...
 
 class Step(_message.Message):
     __slots__ = ["name", "raw", "type"]

@@ -46,6 +46,7 @@ func (all) Build(_ context.Context, g *ttc.Group, out builders.Output) error {
 			},
 		}},
 		&builders.Rollout{Messages: span(leaves[len(leaves)-1]), Reward: ex.Reward, Task: ex.Task},
+		&builders.State{Messages: span(leaves[0]), Task: ex.Task},
 		&builders.Demonstration{
 			Messages: builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: nodes(ex)},
 			Train:    builders.TrainFlagged,

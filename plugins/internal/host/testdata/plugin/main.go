@@ -91,6 +91,7 @@ func main() {
 		}, newPairs),
 		sdk.New(builders.Info{Name: "all", Stability: "stable", Unit: builders.UnitTask, Kinds: []builders.Kind{
 			builders.KindPreference, builders.KindDemonstration, builders.KindRollout, builders.KindDistillation,
+			builders.KindState,
 		}}, newAll),
 	}})
 }

@@ -92,6 +92,7 @@ const (
 	Kind_KIND_DEMONSTRATION Kind = 2
 	Kind_KIND_ROLLOUT       Kind = 3
 	Kind_KIND_DISTILLATION  Kind = 4
+	Kind_KIND_STATE         Kind = 5 // since minor 4
 )
 
 // Enum value maps for Kind.
@@ -102,6 +103,7 @@ var (
 		2: "KIND_DEMONSTRATION",
 		3: "KIND_ROLLOUT",
 		4: "KIND_DISTILLATION",
+		5: "KIND_STATE",
 	}
 	Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED":   0,
@@ -109,6 +111,7 @@ var (
 		"KIND_DEMONSTRATION": 2,
 		"KIND_ROLLOUT":       3,
 		"KIND_DISTILLATION":  4,
+		"KIND_STATE":         5,
 	}
 )
 
@@ -3026,6 +3029,7 @@ type Record struct {
 	//	*Record_Demonstration
 	//	*Record_Rollout
 	//	*Record_Distillation
+	//	*Record_State
 	Kind          isRecord_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3104,6 +3108,15 @@ func (x *Record) GetDistillation() *Distillation {
 	return nil
 }
 
+func (x *Record) GetState() *State {
+	if x != nil {
+		if x, ok := x.Kind.(*Record_State); ok {
+			return x.State
+		}
+	}
+	return nil
+}
+
 type isRecord_Kind interface {
 	isRecord_Kind()
 }
@@ -3124,6 +3137,10 @@ type Record_Distillation struct {
 	Distillation *Distillation `protobuf:"bytes,4,opt,name=distillation,proto3,oneof"`
 }
 
+type Record_State struct {
+	State *State `protobuf:"bytes,5,opt,name=state,proto3,oneof"` // since minor 4
+}
+
 func (*Record_Preference) isRecord_Kind() {}
 
 func (*Record_Demonstration) isRecord_Kind() {}
@@ -3131,6 +3148,8 @@ func (*Record_Demonstration) isRecord_Kind() {}
 func (*Record_Rollout) isRecord_Kind() {}
 
 func (*Record_Distillation) isRecord_Kind() {}
+
+func (*Record_State) isRecord_Kind() {}
 
 type Head struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -3658,6 +3677,67 @@ func (x *Distillation) GetSites() []*Site {
 	return nil
 }
 
+// State is a prompt without an answer, since minor 4.
+type State struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Head          *Head                  `protobuf:"bytes,1,opt,name=head,proto3" json:"head,omitempty"`
+	Messages      *Content               `protobuf:"bytes,2,opt,name=messages,proto3" json:"messages,omitempty"`
+	Task          uint32                 `protobuf:"varint,3,opt,name=task,proto3" json:"task,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *State) Reset() {
+	*x = State{}
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *State) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*State) ProtoMessage() {}
+
+func (x *State) ProtoReflect() protoreflect.Message {
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use State.ProtoReflect.Descriptor instead.
+func (*State) Descriptor() ([]byte, []int) {
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{42}
+}
+
+func (x *State) GetHead() *Head {
+	if x != nil {
+		return x.Head
+	}
+	return nil
+}
+
+func (x *State) GetMessages() *Content {
+	if x != nil {
+		return x.Messages
+	}
+	return nil
+}
+
+func (x *State) GetTask() uint32 {
+	if x != nil {
+		return x.Task
+	}
+	return 0
+}
+
 type Site struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Call          int64                  `protobuf:"varint,1,opt,name=call,proto3" json:"call,omitempty"`
@@ -3675,7 +3755,7 @@ type Site struct {
 
 func (x *Site) Reset() {
 	*x = Site{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[42]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3687,7 +3767,7 @@ func (x *Site) String() string {
 func (*Site) ProtoMessage() {}
 
 func (x *Site) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[42]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3700,7 +3780,7 @@ func (x *Site) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Site.ProtoReflect.Descriptor instead.
 func (*Site) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{42}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Site) GetCall() int64 {
@@ -3782,7 +3862,7 @@ type Content struct {
 
 func (x *Content) Reset() {
 	*x = Content{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[43]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3794,7 +3874,7 @@ func (x *Content) String() string {
 func (*Content) ProtoMessage() {}
 
 func (x *Content) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[43]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3807,7 +3887,7 @@ func (x *Content) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Content.ProtoReflect.Descriptor instead.
 func (*Content) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{43}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Content) GetPart() ContentPart {
@@ -3880,7 +3960,7 @@ type Drop struct {
 
 func (x *Drop) Reset() {
 	*x = Drop{}
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[44]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3892,7 +3972,7 @@ func (x *Drop) String() string {
 func (*Drop) ProtoMessage() {}
 
 func (x *Drop) ProtoReflect() protoreflect.Message {
-	mi := &file_nat_builder_v1_builder_proto_msgTypes[44]
+	mi := &file_nat_builder_v1_builder_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3905,7 +3985,7 @@ func (x *Drop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drop.ProtoReflect.Descriptor instead.
 func (*Drop) Descriptor() ([]byte, []int) {
-	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{44}
+	return file_nat_builder_v1_builder_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Drop) GetReason() uint32 {
@@ -4198,14 +4278,15 @@ const file_nat_builder_v1_builder_proto_rawDesc = "" +
 	"\x06Prompt\x12.\n" +
 	"\x04form\x18\x01 \x01(\x0e2\x1a.nat.builder.v1.PromptFormR\x04form\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\rR\x04text\x123\n" +
-	"\bmessages\x18\x03 \x03(\v2\x17.nat.builder.v1.MessageR\bmessages\"\x8e\x02\n" +
+	"\bmessages\x18\x03 \x03(\v2\x17.nat.builder.v1.MessageR\bmessages\"\xbd\x02\n" +
 	"\x06Record\x12<\n" +
 	"\n" +
 	"preference\x18\x01 \x01(\v2\x1a.nat.builder.v1.PreferenceH\x00R\n" +
 	"preference\x12E\n" +
 	"\rdemonstration\x18\x02 \x01(\v2\x1d.nat.builder.v1.DemonstrationH\x00R\rdemonstration\x123\n" +
 	"\arollout\x18\x03 \x01(\v2\x17.nat.builder.v1.RolloutH\x00R\arollout\x12B\n" +
-	"\fdistillation\x18\x04 \x01(\v2\x1c.nat.builder.v1.DistillationH\x00R\fdistillationB\x06\n" +
+	"\fdistillation\x18\x04 \x01(\v2\x1c.nat.builder.v1.DistillationH\x00R\fdistillation\x12-\n" +
+	"\x05state\x18\x05 \x01(\v2\x15.nat.builder.v1.StateH\x00R\x05stateB\x06\n" +
 	"\x04kind\"f\n" +
 	"\x04Head\x12\x18\n" +
 	"\aexample\x18\x01 \x01(\x03R\aexample\x12\x12\n" +
@@ -4255,7 +4336,11 @@ const file_nat_builder_v1_builder_proto_rawDesc = "" +
 	"\fDistillation\x12(\n" +
 	"\x04head\x18\x01 \x01(\v2\x14.nat.builder.v1.HeadR\x04head\x123\n" +
 	"\bmessages\x18\x02 \x01(\v2\x17.nat.builder.v1.ContentR\bmessages\x12*\n" +
-	"\x05sites\x18\x03 \x03(\v2\x14.nat.builder.v1.SiteR\x05sites\"\x93\x02\n" +
+	"\x05sites\x18\x03 \x03(\v2\x14.nat.builder.v1.SiteR\x05sites\"z\n" +
+	"\x05State\x12(\n" +
+	"\x04head\x18\x01 \x01(\v2\x14.nat.builder.v1.HeadR\x04head\x123\n" +
+	"\bmessages\x18\x02 \x01(\v2\x17.nat.builder.v1.ContentR\bmessages\x12\x12\n" +
+	"\x04task\x18\x03 \x01(\rR\x04task\"\x93\x02\n" +
 	"\x04Site\x12\x12\n" +
 	"\x04call\x18\x01 \x01(\x03R\x04call\x12\x19\n" +
 	"\bcall_seq\x18\x02 \x01(\x03R\acallSeq\x12\x16\n" +
@@ -4293,13 +4378,15 @@ const file_nat_builder_v1_builder_proto_rawDesc = "" +
 	"\x04Unit\x12\x10\n" +
 	"\fUNIT_EXAMPLE\x10\x00\x12\r\n" +
 	"\tUNIT_TASK\x10\x01\x12\f\n" +
-	"\bUNIT_RUN\x10\x02*r\n" +
+	"\bUNIT_RUN\x10\x02*\x82\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fKIND_PREFERENCE\x10\x01\x12\x16\n" +
 	"\x12KIND_DEMONSTRATION\x10\x02\x12\x10\n" +
 	"\fKIND_ROLLOUT\x10\x03\x12\x15\n" +
-	"\x11KIND_DISTILLATION\x10\x04*4\n" +
+	"\x11KIND_DISTILLATION\x10\x04\x12\x0e\n" +
+	"\n" +
+	"KIND_STATE\x10\x05*4\n" +
 	"\bSeverity\x12\x12\n" +
 	"\x0eSEVERITY_ERROR\x10\x00\x12\x14\n" +
 	"\x10SEVERITY_WARNING\x10\x01*`\n" +
@@ -4363,7 +4450,7 @@ func file_nat_builder_v1_builder_proto_rawDescGZIP() []byte {
 }
 
 var file_nat_builder_v1_builder_proto_enumTypes = make([]protoimpl.EnumInfo, 11)
-var file_nat_builder_v1_builder_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_nat_builder_v1_builder_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_nat_builder_v1_builder_proto_goTypes = []any{
 	(Unit)(0),                // 0: nat.builder.v1.Unit
 	(Kind)(0),                // 1: nat.builder.v1.Kind
@@ -4418,9 +4505,10 @@ var file_nat_builder_v1_builder_proto_goTypes = []any{
 	(*Demonstration)(nil),    // 50: nat.builder.v1.Demonstration
 	(*Rollout)(nil),          // 51: nat.builder.v1.Rollout
 	(*Distillation)(nil),     // 52: nat.builder.v1.Distillation
-	(*Site)(nil),             // 53: nat.builder.v1.Site
-	(*Content)(nil),          // 54: nat.builder.v1.Content
-	(*Drop)(nil),             // 55: nat.builder.v1.Drop
+	(*State)(nil),            // 53: nat.builder.v1.State
+	(*Site)(nil),             // 54: nat.builder.v1.Site
+	(*Content)(nil),          // 55: nat.builder.v1.Content
+	(*Drop)(nil),             // 56: nat.builder.v1.Drop
 }
 var file_nat_builder_v1_builder_proto_depIdxs = []int32{
 	13, // 0: nat.builder.v1.DescribeResponse.builders:type_name -> nat.builder.v1.BuilderInfo
@@ -4437,7 +4525,7 @@ var file_nat_builder_v1_builder_proto_depIdxs = []int32{
 	31, // 11: nat.builder.v1.BuildResponse.progress:type_name -> nat.builder.v1.Progress
 	48, // 12: nat.builder.v1.ResultPart.pairs:type_name -> nat.builder.v1.Pairs
 	46, // 13: nat.builder.v1.ResultPart.records:type_name -> nat.builder.v1.Record
-	55, // 14: nat.builder.v1.ResultPart.drops:type_name -> nat.builder.v1.Drop
+	56, // 14: nat.builder.v1.ResultPart.drops:type_name -> nat.builder.v1.Drop
 	28, // 15: nat.builder.v1.ResultPart.done:type_name -> nat.builder.v1.Done
 	30, // 16: nat.builder.v1.Done.error:type_name -> nat.builder.v1.GroupError
 	29, // 17: nat.builder.v1.Done.counts:type_name -> nat.builder.v1.Count
@@ -4463,39 +4551,42 @@ var file_nat_builder_v1_builder_proto_depIdxs = []int32{
 	50, // 37: nat.builder.v1.Record.demonstration:type_name -> nat.builder.v1.Demonstration
 	51, // 38: nat.builder.v1.Record.rollout:type_name -> nat.builder.v1.Rollout
 	52, // 39: nat.builder.v1.Record.distillation:type_name -> nat.builder.v1.Distillation
-	47, // 40: nat.builder.v1.Preference.head:type_name -> nat.builder.v1.Head
-	54, // 41: nat.builder.v1.Preference.prompt:type_name -> nat.builder.v1.Content
-	54, // 42: nat.builder.v1.Preference.chosen:type_name -> nat.builder.v1.Content
-	54, // 43: nat.builder.v1.Preference.rejected:type_name -> nat.builder.v1.Content
-	47, // 44: nat.builder.v1.Demonstration.head:type_name -> nat.builder.v1.Head
-	54, // 45: nat.builder.v1.Demonstration.messages:type_name -> nat.builder.v1.Content
-	7,  // 46: nat.builder.v1.Demonstration.train:type_name -> nat.builder.v1.Train
-	47, // 47: nat.builder.v1.Rollout.head:type_name -> nat.builder.v1.Head
-	54, // 48: nat.builder.v1.Rollout.messages:type_name -> nat.builder.v1.Content
-	47, // 49: nat.builder.v1.Distillation.head:type_name -> nat.builder.v1.Head
-	54, // 50: nat.builder.v1.Distillation.messages:type_name -> nat.builder.v1.Content
-	53, // 51: nat.builder.v1.Distillation.sites:type_name -> nat.builder.v1.Site
-	8,  // 52: nat.builder.v1.Site.target:type_name -> nat.builder.v1.Target
-	9,  // 53: nat.builder.v1.Site.hint_kind:type_name -> nat.builder.v1.HintKind
-	10, // 54: nat.builder.v1.Content.part:type_name -> nat.builder.v1.ContentPart
-	38, // 55: nat.builder.v1.Content.messages:type_name -> nat.builder.v1.Message
-	11, // 56: nat.builder.v1.Builder.Describe:input_type -> nat.builder.v1.DescribeRequest
-	14, // 57: nat.builder.v1.Builder.Validate:input_type -> nat.builder.v1.ValidateRequest
-	17, // 58: nat.builder.v1.Builder.Open:input_type -> nat.builder.v1.OpenRequest
-	23, // 59: nat.builder.v1.Builder.Build:input_type -> nat.builder.v1.BuildRequest
-	19, // 60: nat.builder.v1.Builder.Drain:input_type -> nat.builder.v1.DrainRequest
-	21, // 61: nat.builder.v1.Builder.Close:input_type -> nat.builder.v1.CloseRequest
-	12, // 62: nat.builder.v1.Builder.Describe:output_type -> nat.builder.v1.DescribeResponse
-	15, // 63: nat.builder.v1.Builder.Validate:output_type -> nat.builder.v1.ValidateResponse
-	18, // 64: nat.builder.v1.Builder.Open:output_type -> nat.builder.v1.OpenResponse
-	26, // 65: nat.builder.v1.Builder.Build:output_type -> nat.builder.v1.BuildResponse
-	20, // 66: nat.builder.v1.Builder.Drain:output_type -> nat.builder.v1.DrainResponse
-	22, // 67: nat.builder.v1.Builder.Close:output_type -> nat.builder.v1.CloseResponse
-	62, // [62:68] is the sub-list for method output_type
-	56, // [56:62] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	53, // 40: nat.builder.v1.Record.state:type_name -> nat.builder.v1.State
+	47, // 41: nat.builder.v1.Preference.head:type_name -> nat.builder.v1.Head
+	55, // 42: nat.builder.v1.Preference.prompt:type_name -> nat.builder.v1.Content
+	55, // 43: nat.builder.v1.Preference.chosen:type_name -> nat.builder.v1.Content
+	55, // 44: nat.builder.v1.Preference.rejected:type_name -> nat.builder.v1.Content
+	47, // 45: nat.builder.v1.Demonstration.head:type_name -> nat.builder.v1.Head
+	55, // 46: nat.builder.v1.Demonstration.messages:type_name -> nat.builder.v1.Content
+	7,  // 47: nat.builder.v1.Demonstration.train:type_name -> nat.builder.v1.Train
+	47, // 48: nat.builder.v1.Rollout.head:type_name -> nat.builder.v1.Head
+	55, // 49: nat.builder.v1.Rollout.messages:type_name -> nat.builder.v1.Content
+	47, // 50: nat.builder.v1.Distillation.head:type_name -> nat.builder.v1.Head
+	55, // 51: nat.builder.v1.Distillation.messages:type_name -> nat.builder.v1.Content
+	54, // 52: nat.builder.v1.Distillation.sites:type_name -> nat.builder.v1.Site
+	47, // 53: nat.builder.v1.State.head:type_name -> nat.builder.v1.Head
+	55, // 54: nat.builder.v1.State.messages:type_name -> nat.builder.v1.Content
+	8,  // 55: nat.builder.v1.Site.target:type_name -> nat.builder.v1.Target
+	9,  // 56: nat.builder.v1.Site.hint_kind:type_name -> nat.builder.v1.HintKind
+	10, // 57: nat.builder.v1.Content.part:type_name -> nat.builder.v1.ContentPart
+	38, // 58: nat.builder.v1.Content.messages:type_name -> nat.builder.v1.Message
+	11, // 59: nat.builder.v1.Builder.Describe:input_type -> nat.builder.v1.DescribeRequest
+	14, // 60: nat.builder.v1.Builder.Validate:input_type -> nat.builder.v1.ValidateRequest
+	17, // 61: nat.builder.v1.Builder.Open:input_type -> nat.builder.v1.OpenRequest
+	23, // 62: nat.builder.v1.Builder.Build:input_type -> nat.builder.v1.BuildRequest
+	19, // 63: nat.builder.v1.Builder.Drain:input_type -> nat.builder.v1.DrainRequest
+	21, // 64: nat.builder.v1.Builder.Close:input_type -> nat.builder.v1.CloseRequest
+	12, // 65: nat.builder.v1.Builder.Describe:output_type -> nat.builder.v1.DescribeResponse
+	15, // 66: nat.builder.v1.Builder.Validate:output_type -> nat.builder.v1.ValidateResponse
+	18, // 67: nat.builder.v1.Builder.Open:output_type -> nat.builder.v1.OpenResponse
+	26, // 68: nat.builder.v1.Builder.Build:output_type -> nat.builder.v1.BuildResponse
+	20, // 69: nat.builder.v1.Builder.Drain:output_type -> nat.builder.v1.DrainResponse
+	22, // 70: nat.builder.v1.Builder.Close:output_type -> nat.builder.v1.CloseResponse
+	65, // [65:71] is the sub-list for method output_type
+	59, // [59:65] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_nat_builder_v1_builder_proto_init() }
@@ -4511,6 +4602,7 @@ func file_nat_builder_v1_builder_proto_init() {
 		(*Record_Demonstration)(nil),
 		(*Record_Rollout)(nil),
 		(*Record_Distillation)(nil),
+		(*Record_State)(nil),
 	}
 	file_nat_builder_v1_builder_proto_msgTypes[39].OneofWrappers = []any{}
 	file_nat_builder_v1_builder_proto_msgTypes[40].OneofWrappers = []any{}
@@ -4520,7 +4612,7 @@ func file_nat_builder_v1_builder_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_nat_builder_v1_builder_proto_rawDesc), len(file_nat_builder_v1_builder_proto_rawDesc)),
 			NumEnums:      11,
-			NumMessages:   45,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,57 @@
+package sdpo
+
+import (
+	"context"
+
+	"github.com/nat-go/nat-go/ttc"
+)
+
+// Finder finds where rollouts went wrong, for builders that make something else of it. It is safe for concurrent use.
+type Finder struct{ builder Builder }
+
+// Found is a turn in which a rollout went wrong.
+type Found struct {
+	Walk   []int  // nodes of the branch, from the root on
+	Turn   int    // position of the turn on the walk
+	Seq    int    // position of the call in the turn; -1 without any
+	Result int    // position of the result that shows the error; -1 without any
+	Class  string // class of error, or divergence
+}
+
+// NewFinder returns a finder for some of the sites failed_calls and divergence. The error names the invalid pattern.
+func NewFinder(sites []string, d Detect) (f *Finder, err error) {
+	f = &Finder{Builder{cfg: Config{Sites: sites, Detect: d}, checker: newChecker(&d)}}
+	if f.builder.detector, err = newDetector(&d); err != nil {
+		return nil, err
+	}
+	f.builder.writers, err = patterns("detect.writes", d.Writes)
+	return f, err
+}
+
+// Find returns what it finds in each example of a group, in order. Errors that say nothing about the call, and repeated
+// ones, are not among it.
+func (f *Finder) Find(ctx context.Context, g *ttc.Group) ([][]Found, error) {
+	traces := make([][]*trace, len(g.Examples))
+	for e, ex := range g.Examples {
+		for _, leaf := range ex.Graph.Leaves() {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			traces[e] = append(traces[e], f.builder.read(ex, ex.Graph.Branch(leaf)))
+		}
+	}
+	if f.builder.cfg.finds(divergence) {
+		f.builder.partings(traces)
+	}
+	found := make([][]Found, len(traces))
+	for e, branches := range traces {
+		for _, t := range branches {
+			for _, s := range f.builder.sitesOf(t) {
+				if setAside(s) == "" {
+					found[e] = append(found[e], Found{t.nodes, s.turn, s.seq, s.result, s.class})
+				}
+			}
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,169 @@
+package states
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/builders/sdpo"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Info describes the builder. Its unit is the task because a divergence is one among siblings.
+func Info() builders.Info {
+	return builders.Info{
+		Name: "states_traj_builder", Version: "1.0.0", Stability: "experimental",
+		Doc:  "prompts at failed calls, divergences or turns, for trainers that sample for themselves",
+		Unit: builders.UnitTask, Kinds: []builders.Kind{builders.KindState}, Config: new(Config),
+	}
+}
+
+// Builder takes states. Build may be called concurrently.
+type Builder struct {
+	cfg    Config
+	finder *sdpo.Finder
+}
+
+var _ builders.Builder = (*Builder)(nil)
+
+// atTurns is the place that no finder is needed for.
+const atTurns = "turns"
+
+// New returns a builder, or an error that names the fault of its configuration.
+func New(cfg Config) (*Builder, error) {
+	if err := schema.Validate(&cfg); err != nil {
+		return nil, err
+	}
+	sites := slices.DeleteFunc(slices.Clone(cfg.At), func(at string) bool { return at == atTurns })
+	finder, err := sdpo.NewFinder(sites, cfg.Detect)
+	if err != nil {
+		return nil, err
+	}
+	return &Builder{cfg, finder}, nil
+}
+
+// Build takes the states of each example of the group.
+func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) error {
+	found, err := b.finder.Find(ctx, g)
+	if err != nil {
+		return err
+	}
+	for e, ex := range g.Examples {
+		places := found[e]
+		if slices.Contains(b.cfg.At, atTurns) {
+			places = append(places, b.turns(ex)...)
+		}
+		slices.SortStableFunc(places, func(x, y sdpo.Found) int { return x.Walk[x.Turn] - y.Walk[y.Turn] })
+		taken := map[int]bool{} // nodes
+		for i := range places {
+			p := &places[i]
+			if node := p.Walk[p.Turn]; taken[node] || ex.Graph.Nodes[node].Sampled == ttc.No || p.Turn == 0 {
+				continue
+			} else {
+				taken[node] = true
+			}
+			if err := b.take(e, ex, p, out); err != nil {
+				return err
+			}
+		}
+		if len(taken) == 0 {
+			if err := out.Drop(builders.NewDrop(ex, "example", noState)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// noState says that an example has no state at the places asked for.
+const noState ledger.Reason = "no_state"
+
+// turns returns each k-th turn of the branches of an example.
+func (b *Builder) turns(ex *ttc.Example) (all []sdpo.Found) {
+	for _, leaf := range ex.Graph.Leaves() {
+		walk, n := ex.Graph.Branch(leaf), 0
+		for at, node := range walk {
+			if x := &ex.Graph.Nodes[node]; x.Message.Role != "assistant" || x.Sampled == ttc.No {
+				continue
+			}
+			if n%b.cfg.Every == 0 {
+				all = append(all, sdpo.Found{Walk: walk, Turn: at, Seq: -1, Result: -1, Class: atTurns})
+			}
+			n++
+		}
+	}
+	return all
+}
+
+func (b *Builder) take(e int, ex *ttc.Example, p *sdpo.Found, out builders.Output) error {
+	if err := out.Count("states/"+p.Class, 1); err != nil {
+		return err
+	}
+	return out.Record(&builders.State{
+		Head: builders.Head{Example: e, Turn: strconv.Itoa(p.Walk[p.Turn]), Metadata: b.metadata(ex, p)},
+		Messages: builders.Content{Ref: builders.Ref{
+			Part: builders.NodeSpan, Example: e, Last: p.Walk[p.Turn-1],
+		}},
+		Task: cmp.Or(ex.Task, ex.ID),
+	})
+}
+
+// metadata says where a state is, what the rollout did there, and what came of it: what the tools and the user said
+// before the next turn.
+func (b *Builder) metadata(ex *ttc.Example, p *sdpo.Found) json.Raw {
+	said := func(node int) *chat.Message { return &ex.Graph.Nodes[node].Message }
+	m := json.AppendString([]byte(`{"at": `), p.Class)
+	m = fmt.Appendf(m, `, "message": %d, "action": `, p.Turn)
+	m = describe(m, said(p.Walk[p.Turn]))
+	m = append(m, `, "outcome": [`...)
+	for i, node := range p.Walk[p.Turn+1:] {
+		if said(node).Role == "assistant" {
+			break
+		}
+		if i > 0 {
+			m = append(m, ", "...)
+		}
+		m = describe(m, said(node))
+	}
+	m = append(m, ']')
+	if r := ex.Reward; r != nil && !math.IsNaN(*r) && !math.IsInf(*r, 0) {
+		m = strconv.AppendFloat(append(m, `, "reward": `...), *r, 'g', -1, 64)
+	}
+	if b.cfg.Agent != "" {
+		m = json.AppendString(append(m, `, "agent_ref": {"type": "responses_api_agents", "name": `...), b.cfg.Agent)
+		m = append(m, '}')
+	}
+	return append(m, '}')
+}
+
+// describe appends a message's role, text and calls.
+func describe(dst []byte, m *chat.Message) []byte {
+	text := m.Text
+	for _, p := range m.Parts {
+		text += p.Text
+	}
+	dst = json.AppendString(append(dst, `{"role": `...), m.Role)
+	dst = json.AppendString(append(dst, `, "content": `...), text)
+	for i := range m.ToolCalls {
+		if i == 0 {
+			dst = append(dst, `, "tool_calls": [`...)
+		} else {
+			dst = append(dst, ", "...)
+		}
+		dst = json.AppendString(append(dst, `{"name": `...), m.ToolCalls[i].Name)
+		dst = json.AppendString(append(dst, `, "arguments": `...), m.ToolCalls[i].Arguments)
+		dst = append(dst, '}')
+	}
+	if len(m.ToolCalls) > 0 {
+		dst = append(dst, ']')
+	}
+	return append(dst, '}')
+}

@@ -1,0 +1,220 @@
+package rows
+
+import (
+	"cmp"
+	"errors"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator/turns"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/chat/template"
+	"github.com/nat-go/nat-go/ttc/json"
+)
+
+// trlPrompts is what TRL's GRPOTrainer and OnlineDPOTrainer sample from. They take tools from the trainer, not from a
+// row, so a prompt is the text that the model's own template makes of the messages and the tools, up to and including
+// the generation prompt. TRL applies no template to a text and adds no special tokens to it.
+var trlPrompts = Format{
+	Name:     "trl_prompts",
+	Consumer: "TRL (GRPOTrainer, OnlineDPOTrainer)",
+	Shape:    `{"prompt": text, "task": text, "state": JSON text}`,
+	Carries:  []builders.Kind{builders.KindState},
+	Files:    stateFiles,
+	parts:    []builders.Kind{builders.KindState},
+	open:     func(e *Encoder) { e.encode = each((*Encoder).trlPrompt) },
+	read: func(r *rowReader) *Row {
+		row := &Row{Kind: builders.KindState, Prompt: r.text("prompt")}
+		r.state()
+		return row
+	},
+	columns: func(_ builders.Kind, c columns) parquet.Group {
+		return parquet.Group{"prompt": parquet.String(), "task": parquet.String(), "state": parquet.String()}
+	},
+}
+
+// nemoGym is NeMo Gym's data set: a request of the Responses API, from which the agent that agent_ref names goes on.
+// Further keys reach the agent's verifier.
+var nemoGym = Format{
+	Name:     "nemo_gym",
+	Consumer: "NeMo Gym",
+	Shape:    `{"responses_create_params": {"input": [items], "tools": [definitions]}, "agent_ref": {"type", "name"}, "task": text, "state": JSON text}`,
+	Carries:  []builders.Kind{builders.KindState},
+	Service:  true,
+	Files:    stateFiles,
+	parts:    []builders.Kind{builders.KindState},
+	open:     func(e *Encoder) { e.encode, e.textArguments = each((*Encoder).nemoGymRow), true },
+	read:     (*rowReader).nemoGym,
+	columns: func(_ builders.Kind, c columns) parquet.Group {
+		return parquet.Group{
+			"responses_create_params": c.value(), "agent_ref": parquet.Optional(c.value()), "task": parquet.String(),
+			"state": parquet.String(),
+		}
+	},
+}
+
+func stateFiles(_ builders.Kind, s Split) string { return s.String() + ".jsonl" }
+
+// prompted returns the state that a record is, or refuses it.
+func (e *Encoder) prompted(r *builders.Resolved) (*builders.State, error) {
+	s, ok := r.Record.(*builders.State)
+	if !ok || r.Messages.IsText() {
+		return nil, e.refuse("it holds states only: prompts of messages without an answer")
+	}
+	return s, nil
+}
+
+// endState appends what is known of a state next to its prompt. It is a text, because its shape differs between rows.
+func (e *Encoder) endState(dst []byte, s *builders.State) ([]byte, error) {
+	dst, err := e.text(append(dst, `, "task": `...), s.Task)
+	if err == nil {
+		dst, err = e.text(append(dst, `, "state": `...), cmp.Or(string(e.compact(nil, s.Metadata)), "{}"))
+	}
+	return append(dst, '}'), err
+}
+
+func (r *rowReader) state() {
+	r.take("task", json.String)
+	r.take("state", json.String)
+}
+
+func (e *Encoder) trlPrompt(dst []byte, r *builders.Resolved) ([]byte, error) {
+	s, err := e.prompted(r)
+	if err != nil {
+		return dst, err
+	}
+	if e.opts.Render == nil {
+		return dst, e.refuse("its prompts are texts made by the model's template: name the model's folder (collator.tokenizer)")
+	}
+	text, err := rendered(e.opts.Render, r)
+	if err != nil {
+		return dst, e.refuse("the model's template refuses it: %v", err)
+	}
+	if dst, err = e.text(append(dst, `{"prompt": `...), text); err != nil {
+		return dst, err
+	}
+	return e.endState(dst, s)
+}
+
+// rendered is a prompt in the model's template.
+func rendered(t *turns.Renderer, r *builders.Resolved) (string, error) {
+	messages := make([]chat.Message, len(r.Messages.Nodes))
+	for i := range messages {
+		messages[i] = r.Messages.Nodes[i].Message
+	}
+	values, err := template.Conversation(messages)
+	tools, failed := template.ToolList(r.Origin.Tools)
+	if err = errors.Join(err, failed); err != nil {
+		return "", err
+	}
+	res, err := t.Render(&turns.Conversation{Messages: values, Tools: tools, Open: true})
+	return res.Text, err
+}
+
+func (e *Encoder) nemoGymRow(dst []byte, r *builders.Resolved) ([]byte, error) {
+	s, err := e.prompted(r)
+	if err != nil {
+		return dst, err
+	}
+	dst = append(dst, `{"responses_create_params": {"input": [`...)
+	for i := range r.Messages.Nodes {
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		if dst, err = e.items(dst, &r.Messages.Nodes[i].Message); err != nil {
+			return dst, err
+		}
+	}
+	dst = append(dst, ']')
+	for i, t := range r.Origin.Tools {
+		definition := t.Raw
+		f, ok := definition.Get("function")
+		if !ok || f.Kind() != json.Object {
+			return dst, e.refuse("the tool %q is not defined as a function", t.Name)
+		}
+		dst = append(dst, [...]string{`, "tools": [`, `, `}[min(i, 1)]...)
+		dst = append(dst, `{"type": "function"`...)
+		for key, value := range f.Members() {
+			dst = append(append(append(append(dst, ", "...), key...), ": "...), e.compact(nil, value)...)
+		}
+		dst = append(dst, '}')
+	}
+	if len(r.Origin.Tools) > 0 {
+		dst = append(dst, ']')
+	}
+	dst = append(dst, '}')
+	if agent, ok := s.Metadata.Get("agent_ref"); ok {
+		dst = e.compact(append(dst, `, "agent_ref": `...), agent)
+	}
+	return e.endState(dst, s)
+}
+
+// items appends a message as items of the Responses API.
+func (e *Encoder) items(dst []byte, m *chat.Message) ([]byte, error) {
+	m = asText(m)
+	if m.Form == chat.Parts || m.ReasoningKey != "" {
+		return dst, e.refuse("the %s message has reasoning or parts that are no text, for which it has no place", m.Role)
+	}
+	var err error
+	member := func(key, text string) {
+		if err == nil {
+			dst, err = e.text(append(dst, key...), text)
+		}
+	}
+	if m.Role == "tool" {
+		member(`{"type": "function_call_output", "call_id": `, m.ToolCallID)
+		member(`, "output": `, m.Text)
+		return append(dst, '}'), err
+	}
+	if m.Text != "" || len(m.ToolCalls) == 0 {
+		member(`{"role": `, m.Role)
+		member(`, "content": `, m.Text)
+		dst = append(dst, '}')
+	}
+	for i := range m.ToolCalls {
+		if i > 0 || m.Text != "" {
+			dst = append(dst, ", "...)
+		}
+		member(`{"type": "function_call", "call_id": `, m.ToolCalls[i].ID)
+		member(`, "name": `, m.ToolCalls[i].Name)
+		member(`, "arguments": `, m.ToolCalls[i].Arguments)
+		dst = append(dst, '}')
+	}
+	return dst, err
+}
+
+func (r *rowReader) nemoGym() *Row {
+	row := &Row{Kind: builders.KindState}
+	for _, key := range []string{"responses_create_params", "agent_ref"} {
+		if v := r.fields[key]; r.parsed && v.Kind() == json.String {
+			text, _ := v.Text()
+			r.fields[key] = json.Raw(text)
+		}
+	}
+	params := r.object("responses_create_params", r.take("responses_create_params", json.Object))
+	input := params.take("input", json.Array)
+	for item := range input.Elements() {
+		m := chat.Message{Role: "tool", Form: chat.Text}
+		text := func(key string) (s string) { v, _ := item.Get(key); s, _ = v.Text(); return s }
+		switch text("type") {
+		case "function_call_output":
+			m.ToolCallID, m.Text = text("call_id"), text("output")
+		case "function_call":
+			m.Role, m.Form = "assistant", chat.Null
+			m.ToolCalls = []chat.ToolCall{{ID: text("call_id"), Name: text("name"), Arguments: text("arguments")}}
+		default:
+			if m.Role, m.Text = text("role"), text("content"); m.Role == "" {
+				params.fail("input", "has an item without a role")
+			}
+		}
+		row.Prompt.Nodes = append(row.Prompt.Nodes, ttc.Node{Parent: len(row.Prompt.Nodes) - 1, Message: m})
+	}
+	params.tools()
+	r.listed = params.listed
+	r.adopt("responses_create_params", params)
+	delete(r.fields, "agent_ref")
+	r.state()
+	return row
+}
