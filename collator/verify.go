@@ -15,7 +15,15 @@ import (
 type Report struct {
 	Batches, Rows int64
 	Problems      []Problem
-	More          int64 // problems beyond those listed
+	More          int64             // problems beyond those listed
+	Turns         map[string]*Turns // trained turns by channel
+}
+
+// Turns counts trained turns, and those of them that rows train in another context than their record has.
+type Turns struct {
+	Turns     int64
+	Truncated int64 // whole rounds before them were omitted
+	Hinted    int64 // the teacher sees a hint, the student doesn't
 }
 
 // Problem is something that is wrong.
@@ -44,7 +52,7 @@ func Verify(dir string, tok *tokenizer.Tokenizer) (*Report, error) {
 	v := verifier{
 		dir:    filepath.Join(dir, "batches"),
 		tok:    tok,
-		report: &Report{},
+		report: &Report{Turns: map[string]*Turns{}},
 		files:  map[string]bool{},
 		ends:   map[string]*ends{},
 	}
@@ -127,6 +135,7 @@ func (v *verifier) batch(l *batch.Line) {
 	}
 	for i, r := range rows {
 		v.report.Rows++
+		v.turns(l, r)
 		v.stops(l, r)
 		if len(r.Meta.Proof) != len(r.Sides) {
 			v.problem(l, i, "%d proofs for %d sides", len(r.Meta.Proof), len(r.Sides))
@@ -141,6 +150,23 @@ func (v *verifier) batch(l *batch.Line) {
 		case batch.SDPO.Name:
 			v.hints(l, i, r)
 		}
+	}
+}
+
+// turns counts a row's trained turns.
+func (v *verifier) turns(l *batch.Line, r *batch.Row) {
+	t := v.report.Turns[l.Channel]
+	if t == nil {
+		t = &Turns{}
+		v.report.Turns[l.Channel] = t
+	}
+	n := int64(len(r.Meta.Messages))
+	t.Turns += n
+	if slices.Contains(r.Meta.Flags, "truncated") {
+		t.Truncated += n
+	}
+	if l.Channel == batch.SDPO.Name {
+		t.Hinted += int64(len(r.Meta.Sites))
 	}
 }
 

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"gopkg.in/yaml.v3"
 
@@ -19,6 +21,10 @@ import (
 
 // maxConfig is the largest size of a run's config.yml.
 const maxConfig = 16 << 20
+
+// batchesOf begins what Report.Contexts calls the token batches of a channel. Their contexts are compared with those of
+// their records.
+const batchesOf = "batches/"
 
 // HasBatches reports whether a run's folder has token batches.
 func HasBatches(run runfolder.Folder) bool {
@@ -60,6 +66,16 @@ func (r *Report) VerifyBatches(run runfolder.Folder, tok *tokenizer.Tokenizer) e
 		return err
 	}
 	r.Batches, r.TokenRows = found.Batches, found.Rows
+	for _, channel := range slices.Sorted(maps.Keys(found.Turns)) {
+		t := found.Turns[channel]
+		of := FormatContexts{Format: batchesOf + channel, Contexts: runfolder.Contexts{Turns: t.Turns}, Checked: true}
+		for by, n := range map[string]int64{"truncated": t.Truncated, "hint": t.Hinted} {
+			if n > 0 {
+				of.Change(by, n)
+			}
+		}
+		r.Contexts = append(r.Contexts, of)
+	}
 	folder := run.Rel(run.Batches()) + "/"
 	for _, p := range found.Problems {
 		f := Finding{Code: badBatch, File: folder + p.File, Message: p.Text}

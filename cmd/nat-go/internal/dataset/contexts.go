@@ -112,6 +112,8 @@ var changedBy = map[string]string{
 	"call_ids":  "the calls have the ids of another rollout with the same messages",
 	"unknown":   "the builder wrote it, and nothing recorded is the same",
 	"worded":    "the turn is another rollout's, with the same calls and results before it, but whose user words things differently",
+	"truncated": "whole rounds before the turn were omitted to fit collator.max_length",
+	"hint":      "the teacher sees a hint before it",
 	"format":    "the format has no place for the tools or for earlier messages",
 }
 

@@ -10,9 +10,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/internal/oracletest"
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
@@ -164,6 +168,49 @@ func TestNoSettingChangesAContext(t *testing.T) {
 		}
 	}
 	t.Log(turns)
+}
+
+// TestChangesOfBatchesAreCounted: what token batches change of a context has a name and a count in `dataset verify`.
+func TestChangesOfBatchesAreCounted(t *testing.T) {
+	example := filepath.Join("..", "..", "..", "..", "examples", "hints")
+	tok, err := tokenizer.Load(filepath.Join(example, "tokenizer"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tok.Close()
+	for name, c := range map[string]struct {
+		builder string
+		length  int
+		want    runfolder.Contexts
+	}{
+		"as recorded": {"sft", 4096, runfolder.Contexts{Turns: 6}},
+		"truncated":   {"sft", 350, runfolder.Contexts{Turns: 4, Changed: map[string]int64{"truncated": 4}}},
+		"hints":       {"sdpo", 4096, runfolder.Contexts{Turns: 4, Changed: map[string]int64{"hint": 4}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := t.TempDir()
+			config := filepath.Join(out, "c.yml")
+			text := fmt.Sprintf("trajectory_builders: {b: {_type: %s_traj_builder}}\n"+
+				"collator: {tokenizer: %q, max_length: %d}\nfinetuning: {enabled: true, trajectory_builder: b}\n",
+				c.builder, filepath.Join(example, "tokenizer"), c.length)
+			if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			sum, err := Run(t.Context(), Request{
+				From: []string{filepath.Join(example, "traces.jsonl")}, ConfigFile: config, OutputDir: out,
+			}, testEnv(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var r dataset.Report
+			if err := r.VerifyBatches(runfolder.Folder(sum.RunDir), tok); err != nil {
+				t.Fatal(err)
+			}
+			if len(r.Contexts) != 1 || !cmp.Equal(r.Contexts[0].Contexts, c.want) {
+				t.Errorf("got %+v, want %+v", r.Contexts, c.want)
+			}
+		})
+	}
 }
 
 type comparedContexts struct {
