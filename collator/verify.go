@@ -166,7 +166,7 @@ func (v *verifier) turns(l *batch.Line, r *batch.Row) {
 		t.Truncated += n
 	}
 	if l.Channel == batch.SDPO.Name {
-		t.Hinted += int64(len(r.Meta.Sites))
+		t.Hinted += n // each is the target of a site
 	}
 }
 

@@ -129,6 +129,7 @@ func ContextsInWords(c *runfolder.Contexts) string {
 		}
 		changed = append(changed, text)
 	}
+	n = min(n, c.Turns) // a turn may be both truncated and hinted
 	switch {
 	case n == 0:
 		return ledger.Quantity(c.Turns, "trained turn") + ", each in the context that was recorded"

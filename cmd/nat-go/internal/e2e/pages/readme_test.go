@@ -2,11 +2,14 @@ package pages
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/e2e"
+	"github.com/nat-go/nat-go/internal/oracletest"
+	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
 // pages are the pages whose snippets are run, each separately.
@@ -77,4 +80,27 @@ var unclear = []string{
 	"A NAT file works as it is",
 	"Every mistake is found before anything starts",
 	"every one takes `--json`",
+}
+
+// TestSessionsTable: what README says of nat-go's share of recorded sessions is what its script reads from the rows of a
+// run with the defaults, and from which turns they train.
+func TestSessionsTable(t *testing.T) {
+	python := pythontest.Need(t, "python", "import json", "README's table of sessions was not compared")
+	oracletest.Path(t, "readers", "claude_code")
+	root := filepath.Join("..", "..", "..", "..", "..")
+	script := filepath.Join(root, "ttc", "source", "internal", "session", "testdata", "peers.py")
+	out, err := exec.Command(python, script, e2e.Program(t), "ours").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := strings.Join(strings.Fields(string(readme)), " ")
+	for line := range strings.Lines(string(out)) {
+		if line = strings.TrimSpace(line); !strings.Contains(page, line) {
+			t.Errorf("README doesn't have %q", line)
+		}
+	}
 }

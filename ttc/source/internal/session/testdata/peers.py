@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Reads recorded sessions with nat-go and its peers, and counts what each keeps of what went over the wire.
 
-    NATGO_CONFORMANCE=DIR python3 ttc/source/internal/session/testdata/peers.py bin/nat-go [VENV]
+    NATGO_CONFORMANCE=DIR python3 ttc/source/internal/session/testdata/peers.py bin/nat-go [VENV | ours]
 
-The peers are installed into VENV (.cache/peers). letta's agent-trajectory needs node.
+It prints README's table, and what README says of the turns that are trained. The peers are installed into VENV
+(.cache/peers); with ours, only nat-go is measured. letta's agent-trajectory needs node.
 """
 
 import glob
@@ -260,42 +261,54 @@ def measure(truth, conversations):
             sampled += same
     prompt = any(has_system(role, text, system) for m in conversations for role, text, _ in m)
     kept, right, trained = in_context(calls, conversations, system)
-    return f"{kept} of {len(calls)}", f"{trained} of {len(calls)}", f"{right} of {len(calls)}", f"{sampled} of {arguments}", "yes" if prompt else "no"
+    return kept, trained, right, len(calls), sampled, arguments, prompt
+
+
+def row(reader, read, truths):
+    """Returns a reader's row of the table, and how many of the calls that it keeps are trained."""
+    of_all = [said_by(lambda: measure(truth, conversations_in(os.path.join(FOLDER, SESSIONS[name]), read))) for name, truth in truths.items()]
+    good = [m for m in of_all if m]
+
+    def cell(one):
+        return ", ".join(one(m) if m else "refused" for m in of_all)
+
+    sampled = f"{sum(m[4] for m in good)} of {sum(m[5] for m in good)}" + ", refused" * (len(good) < len(of_all))
+    prompts = [name for name, m in zip(truths, of_all) if m and m[6]]
+    with tempfile.TemporaryDirectory() as folder:
+        calls = with_sub_agent(folder)
+        inner = said_by(lambda: f"{in_context(calls, conversations_in(folder, read), 'no prompt')[1]} of {len(calls)}")
+    cells = (reader, cell(lambda m: f"{m[0]} of {m[3]}"), cell(lambda m: f"{m[2]} of {m[3]}"), sampled,
+             "both" if len(prompts) == len(truths) else ", ".join(prompts) or "none", inner or "refused")
+    return f"| {' | '.join(cells)} |", [(m[1], m[0]) for m in good]
 
 
 def main():
     venv = os.path.abspath(sys.argv[2] if len(sys.argv) > 2 else ".cache/peers")
     python = os.path.join(venv, "bin", "python")
-    if os.path.realpath(sys.prefix) != os.path.realpath(venv):
+    if ours := sys.argv[2:] == ["ours"]:
+        pass
+    elif os.path.realpath(sys.prefix) != os.path.realpath(venv):
         if not os.path.exists(python):
             subprocess.run([sys.executable, "-m", "venv", venv], check=True)
             subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *PEERS], check=True)
         os.execv(python, [python, os.path.abspath(__file__), sys.argv[1], venv])
-    print("| session | reader | calls kept | trained | in the context they had | arguments as sampled | system prompt |")
-    print("|---|---|---|---|---|---|---|")
-    for name, truth in ("Claude Code", claude_truth()), ("Codex", codex_truth()):
-        for reader, read in READERS.items():
-            cells = said_by(lambda: measure(truth, conversations_in(os.path.join(FOLDER, SESSIONS[name]), read)), 5)
-            print("|", " | ".join((name, reader, *cells)), "|", flush=True)
-    print("\n| reader | a sub-agent's calls kept | in the context they had |\n|---|---|---|")
-    with tempfile.TemporaryDirectory() as folder:
-        calls = with_sub_agent(folder)
-        for reader, read in READERS.items():
-            def cells_of():
-                return [f"{n} of {len(calls)}" for n in in_context(calls, conversations_in(folder, read), "no prompt")[:2]]
-
-            print("|", " | ".join((reader, *said_by(cells_of, 2))), "|", flush=True)
+    truths = {"Claude Code": claude_truth(), "Codex": codex_truth()}
+    rows = {reader: row(reader, read, truths) for reader, read in READERS.items() if read is nat_go or not ours}
+    for line, _ in rows.values():
+        print(line, flush=True)
+    (a, all_a), (b, all_b) = rows["nat-go"][1]
+    print(f"They train {a} of the {all_a} calls and {b} of the {all_b}")
 
 
 def conversations_in(folder, read):
     return [m for path in sorted(glob.glob(os.path.join(folder, "**", "*.jsonl"), recursive=True)) for m in read(path)]
 
 
-def said_by(cells, n):
+def said_by(measured):
     try:
-        return cells()
-    except Exception as e:  # a peer that can't read a file says so in its own way
-        return (f"refused: {type(e).__name__}", *["-"] * (n - 1))
+        return measured()
+    except Exception:  # a peer that can't read a file says so in its own way
+        return None
 
 
 if __name__ == "__main__":
