@@ -68,7 +68,7 @@ func (r *Report) VerifyBatches(run runfolder.Folder, tok *tokenizer.Tokenizer) e
 	r.Batches, r.TokenRows = found.Batches, found.Rows
 	for _, channel := range slices.Sorted(maps.Keys(found.Turns)) {
 		t := found.Turns[channel]
-		of := FormatContexts{Format: batchesOf + channel, Contexts: runfolder.Contexts{Turns: t.Turns}, Checked: true}
+		of := formatContexts{Format: batchesOf + channel, Contexts: runfolder.Contexts{Turns: t.Turns}, Checked: true}
 		for by, n := range map[string]int64{"truncated": t.Truncated, "hint": t.Hinted} {
 			if n > 0 {
 				of.Change(by, n)

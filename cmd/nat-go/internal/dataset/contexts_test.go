@@ -216,6 +216,7 @@ func eachList(v any, f func([]any) ([]any, bool)) bool {
 var noPlace = map[string][]string{
 	"nemo_rl":        {"the tools are left out"},
 	"nemo_rl_ranked": {"the tools are left out"},
+	"privileged":     {"the tools are left out", "a turn is another"}, // the hint is about the first turn
 	"atropos":        slices.Collect(maps.Keys(holes)), // it has token ids, which TestVerifyTokens changes
 }
 
