@@ -217,7 +217,7 @@ var noPlace = map[string][]string{
 	"nemo_rl":        {"the tools are left out"},
 	"nemo_rl_ranked": {"the tools are left out"},
 	"privileged":     {"the tools are left out", "a turn is another"}, // the hint is about the first turn
-	"atropos":        slices.Collect(maps.Keys(holes)), // it has token ids, which TestVerifyTokens changes
+	"atropos":        slices.Collect(maps.Keys(holes)),                // it has token ids, which TestVerifyTokens changes
 }
 
 // TestAHoleIsFound: a row whose turn isn't trained in the context of its record is found in every format, by what the
