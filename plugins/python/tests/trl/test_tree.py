@@ -17,7 +17,6 @@ from peft import LoraConfig
 from torch import nn
 from transformers import AutoModelForCausalLM, CONFIG_MAPPING
 from trl import SFTConfig
-from trl.experimental.async_grpo.packing import TreeRow
 
 from natgo import tree
 from natgo.trl import CompositeConfig, CompositeTrainer, HintConfig, HintTrainer, SFTTrainer
@@ -67,6 +66,10 @@ def as_trl(one, rows):
 
 class Packs(unittest.TestCase):
     def test_fields_are_those_of_trl(self):
+        try:
+            from trl.experimental.async_grpo.packing import TreeRow
+        except ImportError:
+            self.skipTest("this TRL has no trees of its own")
         rng = random.Random(1)
         for group in range(1000):
             rows = forest(rng, rng.randint(1, 12), rng.choice([2, 5, 50]))
