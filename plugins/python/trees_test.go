@@ -10,7 +10,8 @@ import (
 	"github.com/nat-go/nat-go/internal/pythontest"
 )
 
-// TestTRLTrees runs tests/trl/test_tree.py: trees beside TRL's own, which 1.9 doesn't have, and gradients beside those of single rows.
+// TestTRLTrees runs tests/trl/test_tree.py: trees beside TRL's own, which 1.9 doesn't have, and gradients beside those
+// of single rows.
 func TestTRLTrees(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: training takes a minute; run without -short")
