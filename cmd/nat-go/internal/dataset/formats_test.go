@@ -137,8 +137,8 @@ func TestEveryFormatAsWrittenIsSound(t *testing.T) {
 				t.Errorf("%+v", r.Findings)
 			}
 			w := written[0]
-			if w.Records+w.Dropped != 60 || int(w.Dropped) != len(dropped) || w.Records == 0 {
-				t.Errorf("%d records, %d dropped, of 60; %d drops", w.Records, w.Dropped, len(dropped))
+			if w.Records+w.Dropped != 70 || int(w.Dropped) != len(dropped) || w.Records == 0 {
+				t.Errorf("%d records, %d dropped, of 70; %d drops", w.Records, w.Dropped, len(dropped))
 			}
 			var n int64
 			for _, file := range w.Files {

@@ -18,8 +18,8 @@ func TestRefusalsSayWhy(t *testing.T) {
 		n += r.Count
 	}
 	if n != w.Dropped || len(dropped) != int(n) || len(w.Refused) != 2 ||
-		!strings.HasPrefix(w.Refused[0].Why, "nothing says whether it is good") ||
-		w.Refused[1].Why != "it holds preferences and rollouts only" {
+		!strings.HasPrefix(w.Refused[1].Why, "nothing says whether it is good") ||
+		w.Refused[0].Why != "it holds preferences and rollouts only" {
 		t.Errorf("%+v", w)
 	}
 	if w.Instead != "" { // most are rollouts, which no line format carries alone
