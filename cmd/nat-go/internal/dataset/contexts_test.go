@@ -142,18 +142,13 @@ var holes = map[string]func(row map[string]any) bool{
 		})
 	},
 	"the tools are left out": func(row map[string]any) bool {
-		for _, in := range []any{row, row["input"], row["extra_info"]} {
+		for _, in := range []any{row, row["input"], row["extra_info"], row["responses_create_params"]} {
 			if object, ok := in.(map[string]any); ok && object["tools"] != nil {
 				delete(object, "tools")
 				return true
 			}
 		}
 		return false
-	},
-	"the prompt is another text": func(row map[string]any) bool {
-		text, ok := row["prompt"].(string)
-		row["prompt"] = text + "!"
-		return ok && row["state"] != nil
 	},
 	"a turn is another": func(row map[string]any) bool {
 		for _, key := range []string{"chosen", "chosen_response"} {
@@ -214,6 +209,8 @@ func eachList(v any, f func([]any) ([]any, bool)) bool {
 
 // noPlace are the holes for which the rows of a format have no place, by the format's lines.
 var noPlace = map[string][]string{
+	"nemo_gym":       {"a turn is another"}, // the only one of the state is a call
+	"trl_prompts":    {"a turn is another", "a message is deleted", "the tools are left out"},
 	"nemo_rl":        {"the tools are left out"},
 	"nemo_rl_ranked": {"the tools are left out"},
 	"privileged":     {"the tools are left out", "a turn is another"}, // the hint is about the first turn
