@@ -87,7 +87,7 @@ func plainJSON(v any) any {
 }
 
 // Value returns a block as map[string]any, []any, string, int64, float64, bool, time.Duration and Size, with defaults
-// filled in. Whatever has an error is omitted.
+// filled in. Values with an error are omitted.
 func (s *Spec) Value(doc *yamldoc.Document, node *yaml.Node, opt Options) (any, []finding.Finding) {
 	if s.typ == nil || s.Kind != Object {
 		return s.walk(doc, node, opt)
@@ -448,7 +448,7 @@ func (w *walker) union(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	return nil, false
 }
 
-// fitsShape reports whether a node is the right kind of value for a spec, whatever it contains.
+// fitsShape reports whether a node is the right kind of value for a spec, regardless of its content.
 func (s *Spec) fitsShape(n *yaml.Node) bool {
 	switch s.Kind {
 	case Any:

@@ -23,7 +23,7 @@
 //	scalar    "true" on a list: a single value is read as a list of one
 //	alias     other accepted names of the key, comma separated
 //	aka       names people write by mistake, answered with the right one
-//	was       settings of earlier versions that it has replaced, comma separated: key=value:what that is now
+//	was       settings of earlier versions that it has replaced, comma separated: key=value:its new form
 //	open      "true" on an object: keys it does not know pass
 //
 // The struct becomes a Spec; the Spec becomes a JSON Schema (which a plugin sends to the host, and from which the host
@@ -31,8 +31,8 @@
 //
 // # Why not decode and validate with the libraries alone
 //
-// A YAML library stops at the first unknown key and misses unknown keys inside a custom unmarshaller. Someone fixing a
-// config wants all findings at once, each with its place and what to write instead. So the text is parsed into nodes
+// A YAML library stops at the first unknown key and misses unknown keys inside a custom unmarshaller. A user who fixes
+// a config wants all findings at once, each with its place and what to write instead. So the text is parsed into nodes
 // once (builders/yamldoc), the Spec is walked over them, and our own setter fills the value; then the validator runs
 // over the filled struct, and its failures are mapped back to nodes.
 //

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
-// Former is a setting of an earlier version, with one of its values, and what it is written as now.
+// Former is a setting of an earlier version, with one of its values and its present spelling.
 type Former struct{ Key, Value, Now string }
 
 // parseFormer reads "key=value:now".
@@ -49,7 +49,7 @@ func (s *Spec) Formerly(key string) *Field {
 }
 
 // former reads a setting that the field f has replaced, adds how to write it now, and returns that value: "" if the
-// setting said nothing. The earlier one is listed among those that f has replaced, the more it counts: rank.
+// setting said nothing. The earlier it is listed among the settings that f has replaced, the more it counts: rank.
 func (w *walker) former(f *Field, key, val *yaml.Node, ptr string) (now string, rank int) {
 	written, _ := w.doc.Written(val)
 	found := finding.Finding{

@@ -118,7 +118,7 @@ func (s *Spec) typeSchema() map[string]any {
 	return m
 }
 
-// nullable allows null in addition to what a schema allows.
+// nullable allows null in addition to the values of a schema.
 func nullable(m map[string]any) map[string]any {
 	if typ, ok := m["type"].(string); ok && m["enum"] == nil {
 		m["type"] = []string{typ, "null"}
@@ -214,8 +214,8 @@ const (
 
 // FromJSONSchema makes a spec from a JSON Schema: the subset that JSONSchema writes plus what generators in other
 // languages commonly use (anyOf, $ref, const). Unknown keywords are ignored, so the check may be laxer than the schema
-// but never stricter. The text may come from a plugin, so it is bounded, and errors say what is wrong with it. An empty
-// text stands for any object.
+// but never stricter. The text may come from a plugin, so it is bounded, and its errors are explained. An empty text
+// stands for any object.
 func FromJSONSchema(text []byte) (*Spec, error) {
 	if len(text) > maxSchemaBytes {
 		return nil,

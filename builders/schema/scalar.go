@@ -214,7 +214,7 @@ func (s *Spec) notInEnum(ptr, text, shown string) finding.Finding {
 	return f
 }
 
-// length checks a text, list or mapping against the limits of a JSON Schema. The validator checks those in tags.
+// length checks a text, list or mapping against the limits of a JSON Schema. The validator checks the limits in tags.
 func (w *walker) length(s *Spec, n *yaml.Node, ptr string, size int) bool {
 	if s.typ != nil || (s.MinLen == nil || size >= *s.MinLen) && (s.MaxLen == nil || size <= *s.MaxLen) {
 		return true
@@ -248,7 +248,7 @@ func (s *Spec) wrongLength(ptr string, size int) finding.Finding {
 }
 
 // bounds checks a number, duration or size against the range of its Go type, or against the limits of a JSON Schema.
-// The validator checks those in tags.
+// The validator checks the limits in tags.
 func (w *walker) bounds(s *Spec, n *yaml.Node, ptr string, v any) bool {
 	var x float64
 	switch v := v.(type) {

@@ -36,12 +36,12 @@ const (
 	Union // one of several specs
 )
 
-// Spec describes what a value may be.
+// Spec describes the values that a key accepts.
 type Spec struct {
 	Kind     Kind
-	Name     string // what people call it: "dpo_traj_builder"; empty: the place says enough
+	Name     string // the usual name: "dpo_traj_builder"; empty if the place is enough
 	Doc      string
-	Example  string // a value to show to people, as it would stand in YAML
+	Example  string // a value to display, as it is written in YAML
 	Nullable bool
 	Secret   bool
 	Default  any // as returned by Value; nil means none
@@ -71,7 +71,7 @@ type Field struct {
 	Spec     *Spec
 	Required bool
 	Aliases  []string // other accepted names
-	Aka      []string // names that people write by mistake
+	Aka      []string // names that users write by mistake
 	Former   []Former // settings of earlier versions that it has replaced; the first of several that are set counts
 
 	index []int // index of the struct field
@@ -273,7 +273,8 @@ func words(tag string) (out []string) {
 	return out
 }
 
-// rules takes from a validate tag what a JSON Schema can express, and what help texts need. The validator decides.
+// rules takes from a validate tag the rules that a JSON Schema can express and that help texts need. The validator
+// decides.
 func (f *Field) rules(tag string) error {
 	s := f.Spec
 	if s.Elem != nil && s.Elem.ruled() && !slices.Contains(strings.Split(tag, ","), "dive") {
@@ -350,7 +351,7 @@ func (s *Spec) bound(name, param string) error {
 	return nil
 }
 
-// expects says in a few words what a value must be.
+// expects describes a valid value in a few words.
 func (s *Spec) expects() string {
 	switch s.Kind {
 	case Object, Map:
@@ -401,7 +402,7 @@ func (s *Spec) Names() []string {
 	return out
 }
 
-// Nearest guesses what an unknown key was meant to be: a key of the object, or else the path of a key further inside.
+// Nearest guesses the intended key of an unknown one: a key of the object, or else the path of a key further inside.
 func (s *Spec) Nearest(key string) string {
 	for _, f := range s.Fields {
 		if slices.Contains(f.Aka, key) {

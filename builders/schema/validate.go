@@ -63,7 +63,7 @@ func failures(config any) (out validator.ValidationErrors) {
 }
 
 // validate reports the rules that a filled struct breaks, at the nodes it was filled from. known holds the findings of
-// the walk over the nodes: what is already known to be wrong is not judged again.
+// the walk over the nodes: a value that already has a finding is not judged again.
 func (s *Spec) validate(
 	doc *yamldoc.Document, node *yaml.Node, config any, opt Options, known []finding.Finding,
 ) (fs []finding.Finding) {
@@ -162,8 +162,8 @@ func (s *Spec) lookup(n *yaml.Node, keys []string) (value, key *yaml.Node) {
 	return n, key
 }
 
-// failed says what a failed rule requires and how to fix it. base is the struct's pointer, value the node that broke
-// the rule, or nil without one.
+// failed describes the requirement of a failed rule and the fix. base is the struct's pointer, value the node that
+// broke the rule, or nil without one.
 func (s *Spec) failed(
 	doc *yamldoc.Document, e validator.FieldError, base string, keys []string, value *yaml.Node,
 ) finding.Finding {

@@ -9,7 +9,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// TypeText says in a few words what a value may be: "text", "list of numbers", "one of a, b".
+// TypeText describes the type of a value in a few words: "text", "list of numbers", "one of a, b".
 func (s *Spec) TypeText() string {
 	if len(s.Enum) > 0 {
 		return "one of " + strings.Join(s.Enum, ", ")

@@ -44,7 +44,7 @@ type Builder struct {
 
 var _ builders.Builder = (*Builder)(nil)
 
-// New returns a builder, or an error that says what is wrong with its configuration.
+// New returns a builder, or an error that explains its invalid configuration.
 func New(cfg Config) (*Builder, error) {
 	if err := errors.Join(schema.Validate(&cfg), cfg.relate()); err != nil {
 		return nil, err
@@ -279,8 +279,8 @@ func foundBy(rules []string, partings []*parting) json.Raw {
 	return append(m, '}')
 }
 
-// countCalls counts the calls that were judged. Without a list of tools nobody can say that a tool is unknown or that a
-// call violates its schema.
+// countCalls counts the calls that were judged. Without a list of tools a tool can't be unknown or that a call violates
+// its schema.
 func (w *work) countCalls(t *trace) error {
 	n := int64(0)
 	for i := range t.calls {
@@ -321,7 +321,7 @@ func (w *work) nearMisses(t *trace) error {
 	return nil
 }
 
-// setAside returns the reason a failure is not a site whatever the target, if there is one.
+// setAside returns the reason a failure is not a site for any target, if there is one.
 func setAside(f *failure) ledger.Reason {
 	switch {
 	case f.transient:

@@ -24,8 +24,8 @@ import (
 
 // commandSource asks a user's program: one JSON object per line in, one per line out. Every answer is stored in a file
 // under the hash of its question and never requested again, so a run that is repeated or resumed makes the same
-// records. Failures are not stored: a resumed run asks again about whatever it has not committed. The file is locked
-// while a question is open, so processes that share it ask each question once.
+// records. Failures are not stored: a resumed run asks again about uncommitted failures. The file is locked while a
+// question is open, so processes that share it ask each question once.
 type commandSource struct {
 	cfg Command
 
@@ -43,7 +43,7 @@ const (
 	maxRestarts = 5       // of a failing program
 )
 
-// question is what the program is asked.
+// question is a request to the program.
 type question struct {
 	ID        string   `json:"id"` // SHA-256 of the other fields
 	Tool      string   `json:"tool"`
@@ -55,7 +55,7 @@ type question struct {
 	Tools     []string `json:"tools,omitempty"`
 	Task      string   `json:"task"` // the first user message
 
-	// What the source says about the error; "" and {} if it says nothing.
+	// The source's annotations of the error; "" and {} without any.
 	ErrorKind string   `json:"error_kind"`
 	ErrorMeta json.Raw `json:"error_meta"`
 }
@@ -206,7 +206,7 @@ func (c *commandSource) ask(ctx context.Context, q *question) (a stored, err err
 	return a, nil
 }
 
-// takeIn reads what was added to the file since it was last read. A line cut off by a crash is removed.
+// takeIn reads the lines added to the file since it was last read. A line cut off by a crash is removed.
 func (c *commandSource) takeIn(f *os.File) error {
 	if _, err := f.Seek(c.read, io.SeekStart); err != nil {
 		return fmt.Errorf("hints.command.answers: %w", err)
@@ -233,7 +233,7 @@ func (c *commandSource) takeIn(f *os.File) error {
 	return nil
 }
 
-// run asks the program and turns whatever it does into an answer.
+// run asks the program and turns any outcome into an answer.
 func (c *commandSource) run(ctx context.Context, q *question) stored {
 	a := stored{Input: q.ID}
 	r, err := c.exchange(ctx, q)

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// sourceFlag is the rule for what a source says about a result outside its content.
+// sourceFlag is the rule for a source's statement about a result outside its content.
 const sourceFlag = "source_flag"
 
 // detector finds the results of failed calls.
@@ -75,7 +75,7 @@ func newDetector(c *Detect) (*detector, error) {
 	return d, nil
 }
 
-// finding is what a result says about its call. Without a rule it says nothing; without a class it is a near miss.
+// finding is the verdict of a result on its call. Without a rule it says nothing; without a class it is a near miss.
 type finding struct {
 	class, rule string
 	quote, why  string // the words that the rule matched; for a near miss, what speaks against it
@@ -129,8 +129,8 @@ func (m *matcher) fits(c *content) bool {
 	return evidence.Truthy(v)
 }
 
-// flag reads what the source or the message says about a result outside its content: Anthropic's and MCP's is_error,
-// LangChain's status, the kind of error in tool_error.
+// flag reads the statement of the source or the message about a result outside its content: Anthropic's and MCP's
+// is_error, LangChain's status, the kind of error in tool_error.
 func flag(n *ttc.Node) (flagged, said bool) {
 	if n.Failure != nil {
 		return true, true
@@ -163,7 +163,7 @@ func toldError(v json.Raw) bool {
 	return v.Kind() != json.Invalid && v.Kind() != json.Null && (!isBool || b)
 }
 
-// told is what a source says about an error next to a message: its kind and related data.
+// told is a source's annotation of an error next to a message: its kind and related data.
 type told struct {
 	kind string
 	meta json.Raw

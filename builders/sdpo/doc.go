@@ -16,10 +16,10 @@
 // # What is a hint
 //
 // Hint sources are asked in order and the first answer wins: the user's rules, the tool's schema, the environment's own
-// feedback, what a sibling did at the same prompt, the user's own program. A hint is knowable (schema, tool list,
+// feedback, the action of a sibling at the same prompt, the user's own program. A hint is knowable (schema, tool list,
 // format, policy, what stands in the context) or hindsight (known only from the environment or another rollout). Both
-// are used by default, each labelled and counted: what the environment said is the hint that traces have, and training
-// on hindsight teaches guessing what the model could not have known, so one setting omits it. A hint that repeats
+// are used by default, each labelled and counted: the environment's message is the hint that traces have, and training
+// on hindsight teaches guessing facts that the model could not have known, so one setting omits it. A hint that repeats
 // a run of the target's words is refused, because such a teacher copies.
 //
 // The builder is pure: the answers of a user's program are stored in a file under the hash of the question, and a

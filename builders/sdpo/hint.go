@@ -20,11 +20,11 @@ type hint struct {
 	source string
 	kind   builders.HintKind
 	none   bool // the source wants no hint here: no other source is asked
-	short  bool // what it repeats was longer
+	short  bool // the repeated text was longer
 }
 
 // source supplies hints. An empty text is not an answer unless none is set. An error means the source failed; its text
-// is written for people.
+// is readable.
 type source interface {
 	hint(ctx context.Context, s *site) (hint, error)
 }
@@ -157,10 +157,10 @@ func (rs ruleSource) hint(_ context.Context, s *site) (hint, error) {
 	return hint{}, nil
 }
 
-// variables are what the text of a rule can use: tool, arguments (an object, or text if they are not one), error,
-// class, error_kind and error_meta (what the source says about the error: tool_error and error_meta next to the
-// message), schema (of the arguments, or none), tools (the definitions), tool_names, and problems (what is wrong with
-// the call itself).
+// variables are the names that the text of a rule can use: tool, arguments (an object, or text if they are not one),
+// error, class, error_kind and error_meta (the source's annotations of the error: tool_error and error_meta next to the
+// message), schema (of the arguments, or none), tools (the definitions), tool_names, and problems (the faults of the
+// call itself).
 func (s *site) variables(failed string) (template.Input, error) {
 	tools, err := template.ToolList(s.example.Tools)
 	if err != nil {
@@ -209,8 +209,8 @@ func (s *site) variables(failed string) (template.Input, error) {
 	return template.Input{Tools: tools, Kwargs: vars, Limits: ruleLimits}, nil
 }
 
-// schemaSource says what the tool list and the tool's schema object to. It answers for faults of the call itself, as
-// found by the checker or, failing that, as reported by the source; see told.go.
+// schemaSource returns the objections of the tool list and the tool's schema. It answers for faults of the call itself,
+// as found by the checker or, failing that, as reported by the source; see told.go.
 type schemaSource struct{}
 
 func (schemaSource) hint(_ context.Context, s *site) (hint, error) {
@@ -260,7 +260,7 @@ func joinFirst(list []string, most int, by string) string {
 	return strings.Join(list[:most], by) + fmt.Sprintf("%sand %d more", by, len(list)-most)
 }
 
-// feedbackSource repeats what the environment said, which is nothing new for the turn after the error.
+// feedbackSource repeats the environment's message, which is nothing new for the turn after the error.
 type feedbackSource struct {
 	text    *template.Template
 	most    int             // characters of a hint

@@ -48,7 +48,7 @@ func (s *site) kindOfHint(text string, wording map[string]bool) builders.HintKin
 	return builders.Hindsight
 }
 
-// addWords adds the words of a text, and those that its identifiers consist of.
+// addWords adds the words of a text and of its identifiers.
 func addWords(all map[string]bool, text string) {
 	for _, w := range nameWords(text) {
 		all[w] = true
@@ -104,7 +104,7 @@ func singular(w string) string {
 	return w
 }
 
-// empty are words that name nothing: those of grammar, and those by which programs report errors.
+// empty are words that name nothing: words of grammar, and words by which programs report errors.
 var empty = func() map[string]bool {
 	all := map[string]bool{}
 	for w := range strings.FieldsSeq(`

@@ -44,9 +44,8 @@ func (n *NearMisses) Add(d *ledger.Drop) {
 	n.list = n.list[:min(len(n.list), shownNearMisses)]
 }
 
-// Remarks says what a person should know about a run of this builder: that no failed call was found, with what was
-// looked for and the nearest misses; or that calls could not be checked for want of a list of tools. counters
-// are the builder's.
+// Remarks returns the remarks on a run of this builder: that no failed call was found, with the rules tried and the
+// nearest misses; or that calls could not be checked for want of a list of tools. counters are the builder's.
 func Remarks(c *Config, counters map[string]int64, near *NearMisses) []string {
 	var out []string
 	calls, found := counters[countedCalls], int64(0)

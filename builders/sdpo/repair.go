@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// repair emits what a repaired failure yields besides distillation: a preference for the call that worked over the one
-// that failed, and the turn that worked as a demonstration.
+// repair emits the records that a repaired failure yields besides distillation: a preference for the call that worked
+// over the one that failed, and the turn that worked as a demonstration.
 func (w *work) repair(t *trace, f *failure) error {
 	pairs, demos := w.cfg.emits(emitRepairPairs), w.cfg.emits(emitDemonstrations)
 	if !pairs && !demos {
@@ -47,8 +47,8 @@ func (w *work) repair(t *trace, f *failure) error {
 		Chosen:   inline(t.walk[good]),
 		Rejected: inline(t.walk[f.turn]),
 		Reward:   1, ScoreName: "call_worked", ChosenScore: 1, RejectedScore: 0, RejectedIndex: 0, ChosenIndex: 1,
-		// The chosen turn was sampled after the error was seen, not at this prompt: whichever model sampled it, it is
-		// off-policy here.
+		// The chosen turn was sampled after the error was seen, not at this prompt: it is off-policy here, regardless
+		// of the model that sampled it.
 		ChosenPolicy:   strings.TrimSpace(w.group.Examples[w.at].Policy + " after the error"),
 		RejectedPolicy: policy(w.group.Examples[w.at], t.walk[f.turn]),
 	})

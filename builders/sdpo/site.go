@@ -47,7 +47,7 @@ type nearMiss struct {
 	finding
 }
 
-// read links the calls of a walk and finds those that failed.
+// read links the calls of a walk and finds the failed ones.
 func (b *Builder) read(ex *ttc.Example, nodes []int) *trace {
 	t := &trace{example: ex, nodes: nodes, walk: make([]*ttc.Node, len(nodes))}
 	for i, n := range nodes {
@@ -107,8 +107,8 @@ func (b *Builder) judge(t *trace, c call) (f failure, nearly finding, failed boo
 	return f, finding{}, true
 }
 
-// tell applies what the source says about an error beside the result or beside the turn with the call. A turn that the
-// source calls a failure is one, whatever its result says; the first of its calls represents it.
+// tell applies the source's annotation of an error beside the result or beside the turn with the call. A turn that the
+// source calls a failure is one, regardless of its result; the first of its calls represents it.
 func (d *detector) tell(t *trace, f *failure) {
 	if f.result >= 0 {
 		f.told = toldOf(t.walk[f.result])
@@ -203,7 +203,7 @@ var regrets = lazy(`(?i)\b(?:sorry|apologi[sz]e|apologies|unfortunately|seems? (
 	`the .{1,40} failed)|did(?:n't| not) work|failed|an error|let me (?:try|fix|correct)|try again|my mistake)\b`)
 
 // supports reports whether the agent's next turn treats a result as a failure: it apologises, or calls the same tool
-// again. That settles what a rule left open, but is not evidence on its own.
+// again. That settles a question that a rule left open, but is not evidence on its own.
 func (t *trace) supports(c call, result int) bool {
 	next := t.nextTurn(result)
 	if next < 0 {
@@ -268,7 +268,7 @@ func (t *trace) nextTurn(result int) int {
 	return -1
 }
 
-// targetText returns what the model wrote in the target turn.
+// targetText returns the model's text of the target turn.
 func (s *site) targetText() string {
 	m := &s.walk[s.at].Message
 	var b strings.Builder

@@ -27,7 +27,7 @@ type siblings struct {
 // maxSiblings bounds the calls kept per prompt.
 const maxSiblings = 64
 
-// learn adds the successful calls of a walk: those of turns in which every call has a result and none failed.
+// learn adds the successful calls of a walk: calls of turns in which every call has a result and none failed.
 func (sb *siblings) learn(t *trace) {
 	failed := map[int]bool{}
 	for i := range t.failures {

@@ -87,7 +87,7 @@ func (s *site) parameters() json.Raw {
 // maxSchemaHint is the size in bytes of the longest schema that is quoted in a hint.
 const maxSchemaHint = 1500
 
-// toldHint is what the tool list and the schema say about the kind of error that the source reports.
+// toldHint is the statement of the tool list and the schema about the kind of error that the source reports.
 func (s *site) toldHint() string {
 	tool := cmp.Or(s.made.Name, "the tool")
 	switch s.told.class() {

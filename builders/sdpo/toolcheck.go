@@ -26,13 +26,13 @@ const (
 	badSchema        = "schema"
 )
 
-// fault is what is wrong with a call, whatever its result says.
+// fault is a defect of a call, regardless of its result.
 type fault struct {
 	class  string
-	detail []string // for badSchema, what the schema objects to; for argumentsNotJSON, the parse error
+	detail []string // for badSchema, the schema's objections; for argumentsNotJSON, the parse error
 }
 
-// checker finds what is wrong with calls. It is safe for concurrent use.
+// checker finds the faults of calls. It is safe for concurrent use.
 type checker struct {
 	classes map[string]bool // of Detect.Calls
 
@@ -126,8 +126,8 @@ func finite(v json.Raw) bool {
 	return stdjson.Valid(v)
 }
 
-// violations returns what a tool's schema objects to in the arguments, sorted and without duplicates. A tool without a
-// usable schema objects to nothing.
+// violations returns the objections of a tool's schema to the arguments, sorted and without duplicates. A tool without
+// a usable schema objects to nothing.
 func (k *checker) violations(tool *chat.Tool, args json.Raw) []string {
 	s := k.schema(tool)
 	if s == nil || !moderate(args) {
@@ -255,7 +255,8 @@ type anything string
 func (anything) MatchString(string) bool { return true }
 func (a anything) String() string        { return string(a) }
 
-// explain lists what a validation found, worded for a model, without the wrong values: a hint should say what is right.
+// explain lists the findings of a validation, worded for a model, without the wrong values: a hint should name the
+// correct ones.
 func explain(e *jsonschema.ValidationError, out *[]string) {
 	at := argumentPath(e.InstanceLocation)
 	say := func(format string, a ...any) { *out = append(*out, fmt.Sprintf(format, a...)) }

@@ -30,7 +30,7 @@ type Builder struct{ cfg Config }
 
 var _ builders.Builder = (*Builder)(nil)
 
-// New returns a builder, or an error that says what is wrong with its configuration.
+// New returns a builder, or an error that explains its invalid configuration.
 func New(cfg Config) (*Builder, error) {
 	if err := schema.Validate(&cfg); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 	return b.choose(g, rollouts, scaleOf(g).Rewards, out)
 }
 
-// scaleOf returns what the scores of the run range over, or those of the group if that is all there is.
+// scaleOf returns the range of the scores of the run, or of the group if no other scores exist.
 func scaleOf(g *ttc.Group) *ttc.Scales {
 	if g.Scales != nil {
 		return g.Scales
@@ -131,7 +131,7 @@ func (b *Builder) candidates(g *ttc.Group, e int, out builders.Output) error {
 }
 
 // choose decides among the rollouts of a task or the candidates for a turn, and emits records and drops in their order.
-// scale is that of their scores.
+// scale is the range of their scores.
 func (b *Builder) choose(g *ttc.Group, cs []choice, scale ttc.Scale, out builders.Output) error {
 	b.judge(cs, scale)
 	b.pick(g, cs)
@@ -149,7 +149,7 @@ func (b *Builder) choose(g *ttc.Group, cs []choice, scale ttc.Scale, out builder
 	return nil
 }
 
-// judge sets why for every choice that can't be taken, whatever the others are.
+// judge sets why for every choice that can't be taken, independently of the others.
 func (b *Builder) judge(cs []choice, scale ttc.Scale) {
 	scored := slices.ContainsFunc(cs, func(c choice) bool { return c.scored })
 	worst, fails := scale.Worst(b.cfg.lower())
@@ -172,8 +172,7 @@ func (b *Builder) judge(cs []choice, scale ttc.Scale) {
 	}
 }
 
-// pick sets why for every choice that can be taken and isn't: of those that share the best score the first n that
-// differ are.
+// pick sets why for every choice that can be taken and isn't: the first n distinct choices with the best score are.
 func (b *Builder) pick(g *ttc.Group, cs []choice) {
 	if !b.cfg.best() {
 		return

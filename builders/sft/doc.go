@@ -1,8 +1,8 @@
 // Package sft builds demonstrations - conversations to imitate - from scored examples (`_type: sft_traj_builder`).
 //
 // The choice is among the rollouts of a task (traces with a reward) or, if an example has them, among the candidates
-// for each of its turns. The best ones, those that reach a threshold, or all of them become demonstrations; each of the
-// others is dropped once, with the reason. The best are those that share the best score: the first n that differ in
+// for each of its turns. The best ones, the ones above a threshold, or all of them become demonstrations; each of the
+// others is dropped once, with the reason. The best are the candidates with the best score: the first n that differ in
 // their words. A task without a single scored rollout was not meant to be selected from: all of it is imitated unless a
 // selection is configured. Next to scored rollouts, an unscored one is neither good nor bad: only `select: all` takes
 // it.

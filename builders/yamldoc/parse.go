@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// Limits bound the cost of a text. They are far above anything people write.
+// Limits bound the cost of a text. They are far above any handwritten text.
 type Limits struct {
 	Bytes int // of the text
 	Depth int // of nested values

@@ -32,7 +32,7 @@ func SplitPointer(ptr string) []string {
 	return parts
 }
 
-// Dotted writes a pointer the way people name settings: finetuning.trainer, formats[0].
+// Dotted writes a pointer the way users name settings: finetuning.trainer, formats[0].
 func Dotted(ptr string) string {
 	var b strings.Builder
 	for _, p := range SplitPointer(ptr) {

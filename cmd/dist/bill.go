@@ -31,8 +31,8 @@ const uplotDir = "cmd/nat-go/internal/view/page/vendor/uplot"
 // crate matches an entry of a Cargo.lock.
 var crate = regexp.MustCompile(`(?m)^\[\[package\]\]\nname = "([^"]+)"\nversion = "([^"]+)"$`)
 
-// bill lists what is in the binary (Go's standard library, the modules it was linked from, the crates of the tokenizer
-// library, and what the pages of nat-go view use), followed by what is packed with it.
+// bill lists the components of the binary (Go's standard library, the modules it was linked from, the crates of the
+// tokenizer library, and the libraries of nat-go view's pages), followed by the files packed with it.
 func (b *build) bill(beside ...component) ([]byte, error) {
 	self := b.info.Main
 	golang := strings.TrimPrefix(b.info.GoVersion, "go")

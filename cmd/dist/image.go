@@ -21,16 +21,16 @@ import (
 	oci "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// system is what an image takes from the machine that it is made on, besides glibc itself.
+// system is the part of an image taken from the machine that it is made on, besides glibc itself.
 type system struct {
 	glibcLicence string // a file
-	certificates string // a file with those of the trusted authorities
+	certificates string // a file with the certificates of the trusted authorities
 }
 
 // nobody is the user that an image runs as unless another is requested: the id of nobody in other small images.
 const nobody = 65532
 
-// image writes a container image that contains only the program and what it needs, and returns its name. The image is
+// image writes a container image that contains only the program and its libraries, and returns its name. The image is
 // an archive of an OCI layout that `docker load` can also read.
 func (b *build) image(w io.Writer) (name string, err error) {
 	if _, err := needs(b.binary); err != nil {
@@ -171,8 +171,8 @@ func (b *build) rootFiles() (files []file, err error) {
 	return files, nil
 }
 
-// glibc returns the loader and the libraries that a program needs, and those that they need in turn, under the names
-// that they have on this machine, with glibc as a component of the bill of materials. A static program needs none.
+// glibc returns the loader and the libraries that a program needs, directly or not, under the names that they have on
+// this machine, with glibc as a component of the bill of materials. A static program needs none.
 func glibc(program []byte) (files []file, parts []component, err error) {
 	loader, needed, err := dependencies(program)
 	if loader == "" || err != nil {

@@ -42,7 +42,7 @@ type file struct {
 	name    string
 	data    []byte
 	program bool
-	open    bool // a folder that everybody can write to
+	open    bool // a folder that every user can write to
 }
 
 // modified is the modification time of every packaged file: the earliest that a zip can express.
@@ -138,7 +138,7 @@ func read(binary, root string) (*build, error) {
 // library is the name of the kernels' file.
 const library = "libnatgo.so"
 
-// thirdParty is the name of the file with other people's licences.
+// thirdParty is the name of the file with third-party licences.
 const thirdParty = "THIRD-PARTY-LICENSES"
 
 // version returns the binary's version in Python's notation: 1.2.3 for v1.2.3, and for a commit between releases, which

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// buildless is what the source distribution's build ends with: pip shows it.
+// buildless is the message with which the source distribution's build ends: pip shows it.
 const buildless = "nat-go's source distribution is not built by pip. Install a wheel (Linux x86-64 or arm64 with " +
 	"glibc 2.17, macOS arm64), or run `make build` in the unpacked archive: it needs Go 1.26, a C compiler, make and Rust."
 
@@ -24,7 +24,7 @@ build-backend = "nat_go_source"
 backend-path = ["."]
 `
 
-// source writes the source distribution (PEP 643) and returns its name: what the commit holds, with the description
+// source writes the source distribution (PEP 643) and returns its name: the files of the commit, with the description
 // that an index reads. pip can't build it, and says in a line what can.
 func (b *build) source(w io.Writer) (name string, err error) {
 	var committed, said bytes.Buffer

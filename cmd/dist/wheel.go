@@ -143,7 +143,7 @@ func (f *file) mode() os.FileMode {
 	return 0o644
 }
 
-// pythonFiles returns the files of the package, in order, without those that Python leaves there.
+// pythonFiles returns the files of the package, in order, without Python's caches.
 func pythonFiles(dir string) (files []file, err error) {
 	err = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !slices.Contains([]string{".py", ".pyi", ".typed"}, filepath.Ext(path)) {

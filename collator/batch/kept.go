@@ -26,7 +26,7 @@ type Kept struct {
 	Group   int64 `json:"-"` // number of an rl row's task, else -1
 }
 
-// place is what a spool, or a part of one, has of a kept row.
+// place is the entry of a kept row in a spool, or in a part of one.
 type place struct {
 	File           uint32
 	Offset         int64

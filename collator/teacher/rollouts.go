@@ -107,7 +107,7 @@ func (w *rollouts) wantedRows(l *batch.Line, rows [][]int32) (ask []Sequence, of
 	return ask, of
 }
 
-// scoredOf returns what the index says about a row of an rl batch, creating the entry if needed.
+// scoredOf returns the entry of the index on a row of an rl batch, creating the entry if needed.
 func scoredOf(l *batch.Line, row int) *batch.Scored {
 	if row < len(l.RowInfo) && l.RowInfo[row].RL != nil {
 		return l.RowInfo[row].RL
@@ -115,8 +115,8 @@ func scoredOf(l *batch.Line, row int) *batch.Scored {
 	return &batch.Scored{}
 }
 
-// wanted returns what a row's group wants from its teacher (group_overrides.teacher_top_k): 0 means the token alone, a
-// negative number nothing.
+// wanted returns the request of a row's group to its teacher (group_overrides.teacher_top_k): 0 means the token alone,
+// a negative number nothing.
 func wanted(s *batch.Scored) (k int, excused bool) {
 	switch {
 	case s.TeacherTopK == nil:
@@ -141,7 +141,7 @@ func (w *rollouts) enter(group int64, failed bool) {
 	w.groups[group] = without || failed
 }
 
-// said summarises what was said about a row.
+// said summarises the answers about a row.
 func (w *rollouts) said(s *Sequence, r *Result, g *grid, row int) *batch.Taught {
 	out := &batch.Taught{TopK: s.entries(w.teacher.topK()), LogProb: g.mean(r.Scores, row)}
 	for i, name := range w.teacher.names() {

@@ -92,7 +92,7 @@ func (w *Work) Run(ctx context.Context, dir string) (*Report, error) {
 // pass is one pass of the work over the sdpo batches.
 type pass struct {
 	*Work
-	teacher asker    // nil means nobody is asked
+	teacher asker    // nil means no teacher
 	weigher *weigher // nil if nothing is weighed
 	rep     *Report
 }

@@ -1,7 +1,6 @@
 // Command logits-scorer is a scoring program for `collator.teacher.logits` that needs nothing but Go: a toy language
-// model whose logits depend on the previous token and on what was said recently, so that a hint moves them. It
-// demonstrates the protocol, and is what the demo and the tests run. For a real model see
-// ../composite-trainer/score_logits.py.
+// model whose logits depend on the previous token and on recent text, so that a hint moves them. It demonstrates the
+// protocol; the demo and the tests run it. For a real model see ../composite-trainer/score_logits.py.
 package main
 
 import (
@@ -91,8 +90,8 @@ func score(all []sequence, memory io.WriterAt, size int64, vocab int) (rows int,
 	return rows, nil
 }
 
-// predict is the model: a fixed table of what follows the last token, and a preference for what was said recently, most
-// of all for what followed the last token earlier.
+// predict is the model: a fixed table of successors of the last token, and a preference for recent tokens, most of all
+// for earlier successors of the last token.
 func predict(ids []int, logits []float32) {
 	last := ids[len(ids)-1]
 	for v := range logits {

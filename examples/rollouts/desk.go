@@ -67,7 +67,7 @@ func (d *desk) reserve(book string, days int) bool {
 	return d.reserved == book
 }
 
-// answer is what a tool says.
+// answer is a tool's result.
 func (d *desk) answer(arguments any) string {
 	o, ok := arguments.(order)
 	if !ok {

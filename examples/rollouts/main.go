@@ -36,7 +36,7 @@ func write(w io.Writer) error {
 
 const trials = 4
 
-// task is what a user wants, and how the agent goes about it in each trial.
+// task is a user's request, and the agent's approach in each trial.
 type task struct {
 	id      string
 	member  string
@@ -51,7 +51,7 @@ type conduct int
 const (
 	looks   conduct = iota // finds the book, and reserves it
 	asks                   // the same, and asks before
-	guesses                // reserves what it takes for the book, and finds it when that fails
+	guesses                // reserves the memory for the book, and finds it when that fails
 	exceeds                // reserves for too long, and then for as long as allowed
 	wrong                  // reserves another book
 	refuses                // says that it can't

@@ -43,7 +43,7 @@ type token struct {
 // A Place is a part of a text that looks like a secret.
 type Place struct {
 	From, To int    // byte range [From, To)
-	Class    string // what it is, for people: "github_token"
+	Class    string // its kind, for display: "github_token"
 }
 
 // Context is the class of a place that only its context tells: the value of a variable that is named like a secret.
@@ -82,7 +82,7 @@ func matched(m []int) (from, to int) {
 }
 
 // leastGlued is how many bytes a hint has that tells a token even where it is glued to a word, as in keyghp_...: a
-// pattern takes the beginning of its window for that of a word.
+// pattern takes the beginning of its window for the beginning of a word.
 const leastGlued = 4
 
 // window returns what to search around a hint; false if there is no token around it.

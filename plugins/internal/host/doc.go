@@ -1,10 +1,10 @@
 // Package host runs trajectory-builder plugins and never trusts them.
 //
 // Start starts n copies of a plugin's process; Open makes a Session with one of its builders: groups in, results out,
-// in the order of the groups whatever n is. go-plugin does the handshake and the connection; everything that touches
-// the process is our own (program.go), because a plugin can make go-plugin's stock implementation crash, block or leak.
+// in the order of the groups for any n. go-plugin does the handshake and the connection; everything that touches the
+// process is our own (program.go), because a plugin can make go-plugin's stock implementation crash, block or leak.
 //
-// What the host does about a misbehaving plugin:
+// The host's treatment of a misbehaving plugin:
 //
 //   - It crashes, hangs, trickles, breaks the protocol, or exceeds its memory limit: it is killed with everything it
 //     started, and started again after a pause that doubles with each failure in a row (supervisor.go, clock.go).
@@ -14,13 +14,13 @@
 //     SIGCONT.
 //   - It fails ten times without finishing a group in between: the run ends with an error that has the plugin's
 //     last lines.
-//   - It answers wrongly: a record that refers to what its group does not have, holds what is not text or JSON, or
+//   - It answers wrongly: a record that refers to messages outside its group, holds neither text nor JSON, or
 //     is of a kind the builder did not declare, is dropped and counted (check.go).
 //
 // Every wait has a deadline, every buffer a limit, and every process, socket and folder is cleaned up, even after a
 // kill -9 of the host: the kernel kills the plugin (Linux) or the plugin notices (elsewhere), and the next start sweeps
-// what is left (rundir.go). Whoever has exclusive use of an instance never waits for results to be consumed, and
-// whoever waits for that holds nothing that others wait for (gate.go).
+// leftovers (rundir.go). An exclusive user of an instance never waits for results to be consumed, and a goroutine that
+// waits for that holds nothing that others wait for (gate.go).
 //
 // A plugin sees all the data of its groups and runs as the same user. The host keeps it from harming a run by accident;
 // it is not a sandbox.

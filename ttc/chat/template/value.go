@@ -152,7 +152,7 @@ const address = "0x7f0000000000"
 
 func (c *callable) TypeName() string { return string(c.kind) }
 
-// Repr prints a callable with neither what it is a method of nor an address.
+// Repr prints a callable with neither its receiver nor an address.
 func (c *callable) Repr() string {
 	if c.kind == classKind {
 		return "<class '" + c.name + "'>"

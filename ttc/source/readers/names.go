@@ -94,8 +94,8 @@ func Choose(all []source.Factory, only string, h *source.Head) (*Found, error) {
 	return detect.Choose(all, only, h)
 }
 
-// Recognize determines how a file is read: by its entries or by those of a list that the file is wrapped around. given
-// are the settings that the user named; only is as in Choose.
+// Recognize determines how a file is read: by its entries or by the entries of the list that the file wraps. given are
+// the settings that the user named; only is as in Choose.
 func Recognize(
 	ctx context.Context, all []source.Factory, only, path string, given map[string]string,
 ) (*Found, error) {

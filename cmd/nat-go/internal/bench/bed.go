@@ -25,7 +25,7 @@ type Bed struct {
 }
 
 // newBed makes a folder below dir and generates an input in it. If dir is empty it uses an in-memory file system if
-// there is one, so that the disk is not what is measured. Close removes it.
+// there is one, so that the disk is not measured. Close removes it.
 func newBed(program, dir string, s Shape) (*Bed, error) {
 	if dir == "" {
 		if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
@@ -56,7 +56,7 @@ func newBed(program, dir string, s Shape) (*Bed, error) {
 // Close removes the folder.
 func (b *Bed) Close() error { return os.RemoveAll(b.Dir) }
 
-// Run runs on the input, and returns what it took and how many bytes of rows it wrote. The data set is removed.
+// Run runs on the input, and returns its usage and how many bytes of rows it wrote. The data set is removed.
 func (b *Bed) Run(ctx context.Context, formats ...string) (Usage, int64, error) {
 	return b.run(ctx, []string{"--from", b.Input}, formats)
 }

@@ -32,7 +32,7 @@ type Report struct {
 	Results   []Line  `json:"results"`
 	OverNAT   float64 `json:"times_nat,omitempty"`         // NAT's time divided by ours
 	NoNAT     string  `json:"nat_not_measured,omitempty"`  // why NAT was not measured
-	OverFloor float64 `json:"times_write_floor,omitempty"` // our time over that of writing and syncing the same bytes
+	OverFloor float64 `json:"times_write_floor,omitempty"` // our time over the time of writing and syncing the same bytes
 	Dir       string  `json:"-"`
 }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Usage is what a command took, including its child processes.
+// Usage is the time and memory of a command, including its child processes.
 type Usage struct {
 	Wall time.Duration
 	CPU  time.Duration // user plus system time
@@ -51,8 +51,8 @@ func measure(cmd *exec.Cmd) (Usage, error) {
 	return u, nil
 }
 
-// watch samples until it is stopped. It must not take CPU time from what it watches: files stay open, and the search
-// for new processes, which visits every thread, is done less often.
+// watch samples until it is stopped. It must not take CPU time from the process that it watches: files stay open, and
+// the search for new processes, which visits every thread, is done less often.
 func watch(pid int, stop <-chan struct{}) (peak int64) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()

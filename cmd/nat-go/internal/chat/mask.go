@@ -116,7 +116,7 @@ func (m *Mask) encode(res *template.Result) (enc tokenizer.Encoding, err error) 
 	return enc, err
 }
 
-// conversation returns what a request asks about, and the renderer with its variables: the template's own and the
+// conversation returns the conversation of a request, and the renderer with its variables: the template's own and the
 // request's kwargs, which may include add_generation_prompt.
 func (m *Mask) conversation(line []byte) (*turns.Conversation, *turns.Renderer, error) {
 	q, err := parseRequest(line)

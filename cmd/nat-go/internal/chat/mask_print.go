@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Print answers requests for people: the tokens of each conversation, who owns them, and whether, or why not, they are
-// the model's own. Its errors are those of Answer.
+// Print answers requests as text: the tokens of each conversation, who owns them, and whether, or why not, they are the
+// model's own. It returns the errors of Answer.
 func (m *Mask) Print(in io.Reader, out io.Writer, look tokenview.Look) error {
 	t := terminal.For(out)
 	return requests(in, t.Flush, func(n int, line []byte, err error) error {
@@ -50,7 +50,7 @@ func (m *Mask) Print(in io.Reader, out io.Writer, look tokenview.Look) error {
 	})
 }
 
-// notes returns what the tokens themselves don't show.
+// notes returns remarks that the tokens themselves don't show.
 func (k *masked) notes() (notes []string) {
 	if k.straddle >= 0 {
 		notes = append(notes, fmt.Sprintf("token %d crosses the edge of a turn", k.straddle))

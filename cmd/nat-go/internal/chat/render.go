@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Render answers with what a template renders.
+// Render answers with the text that a template renders.
 //
 // A request is {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?}; the conversation is rendered as
 // transformers would: reasoning gets its aliases, nothing else is changed. An answer has
@@ -16,7 +16,7 @@ import (
 //	"text":"...","spans":[{"start","end","message","field"},...],"generations":[[start,end],...]
 //
 // Positions are UTF-8 bytes of the text; what no span covers comes from the template, its variables or the tools.
-// generations is present if the template marks what the model generates.
+// generations is present if the template marks the model's own text.
 type Render struct {
 	Now       time.Time // what strftime_now shows
 	Normalise bool      // prepare messages the way traces are (template.Normalise)

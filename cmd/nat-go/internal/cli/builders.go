@@ -49,7 +49,7 @@ func (f *pluginFlags) load(cmd *cobra.Command) (*inspect.Catalog, error) {
 	return c, err
 }
 
-// find resolves what the user named.
+// find resolves the name that the user gave.
 func (f *pluginFlags) find(cmd *cobra.Command, name string) (*inspect.Named, error) {
 	if n, err := inspect.Program(name, f.args); n != nil || err != nil {
 		return n, err
@@ -61,7 +61,7 @@ func (f *pluginFlags) find(cmd *cobra.Command, name string) (*inspect.Named, err
 	return c.Plugin(name)
 }
 
-// start starts the plugin of what the user named.
+// start starts the plugin that the user named.
 func (f *pluginFlags) start(cmd *cobra.Command, name string) (*host.Plugin, *inspect.Named, error) {
 	for _, b := range builtin.Builders() {
 		if typ := inspect.TypeOf(name); b.Info().Name == typ { // dpo, as --builder accepts it

@@ -61,7 +61,7 @@ func newBuildersVerifyCmd() *cobra.Command {
 	return cmd
 }
 
-// options returns what is checked, and with what.
+// options returns the checks and their inputs.
 func (f *verifyFlags) options(cmd *cobra.Command, program string) (conformance.Options, error) {
 	named, err := f.plugin.find(cmd, program)
 	if err != nil {

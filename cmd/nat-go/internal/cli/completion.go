@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 )
 
-// values lists what a flag or an argument may be, each with its description after a tab.
+// values lists the values of a flag or an argument, each with its description after a tab.
 type values func(cmd *cobra.Command) []string
 
 // addCompletions lets shells complete values that are known in advance: `nat-go completion SHELL` writes the script.
@@ -89,8 +89,8 @@ func codeValues(*cobra.Command) (out []string) {
 	return out
 }
 
-// runValues returns the run folders below those that runs are made in, last by name first: run ids begin with the time
-// unless they are chosen.
+// runValues returns the run folders below the folders that runs are made in, last by name first: run ids begin with the
+// time unless they are chosen.
 func runValues(cmd *cobra.Command) []string {
 	roots, err := cmd.Flags().GetStringArray("output-dir")
 	if err != nil {

@@ -30,7 +30,7 @@ func rowLimits(cmd *cobra.Command) *dataset.Limits {
 	return &limits
 }
 
-// findDataset finds what a command's argument names.
+// findDataset finds the data set that a command's argument names.
 func findDataset(path string, limits dataset.Limits) (*dataset.Place, error) {
 	if limits.Bytes < 1 || limits.Bytes > math.MaxInt32 || limits.Values < 1 {
 		return nil, exit.Usagef("--max-row-bytes is from 1 to %d, --max-row-values at least 1", math.MaxInt32)

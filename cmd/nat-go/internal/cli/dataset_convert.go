@@ -89,7 +89,7 @@ func (f *convertFlags) toDisk(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// rowOptions returns the options of the run, or those of the flags where they were given.
+// rowOptions returns the options of the run, replaced by flags where they were given.
 func (f *convertFlags) rowOptions(cmd *cobra.Command, from *dataset.Place) (rows.Options, error) {
 	opts, err := from.RowOptions()
 	if err != nil {

@@ -114,7 +114,7 @@ func (s *showFlags) showTokens(cmd *cobra.Command, path string) (given bool, err
 	return false, nil
 }
 
-// showRecords prints the records asked for, or what was dropped before it became one.
+// showRecords prints the requested records, or the drops from which no record was made.
 func (s *showFlags) showRecords(cmd *cobra.Command, path string) error {
 	q := s.query
 	if cmd.Flags().Changed("record") {
@@ -186,8 +186,8 @@ func showRecords(path string, limits dataset.Limits, row string, q dataset.Query
 	}))
 }
 
-// showInput shows what a run makes of a file that isn't in a format of rows, from its first examples; refused is why it
-// isn't, which is the error for a file that a run can't read either.
+// showInput shows the records that a run makes of a file that isn't in a format of rows, from its first examples;
+// refused is why it isn't, which is the error for a file that a run can't read either.
 func (s *showFlags) showInput(
 	cmd *cobra.Command, path string, q dataset.Query, print func(show.View) error, refused error,
 ) error {
@@ -256,7 +256,7 @@ func (p *viewPrinter) print(v show.View) error {
 	return nil
 }
 
-// drops prints what was omitted before it became a record: as listed in dropped.jsonl, along with the dropped input
+// drops prints the entries omitted before they became records: as listed in dropped.jsonl, along with the dropped input
 // itself.
 func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.Query) error {
 	var drops []ledger.Drop

@@ -13,7 +13,7 @@ type feed struct {
 	Format   string `json:"format"` // a text format by name, or a channel of token batches
 	Trainer  string `json:"trainer"`
 	Trains   string `json:"trains"`   // the tokens in its loss
-	Lost     string `json:"lost"`     // what the form can't carry
+	Lost     string `json:"lost"`     // fields that the form can't carry
 	Verified string `json:"verified"` // how we know
 }
 

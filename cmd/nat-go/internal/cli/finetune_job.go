@@ -33,7 +33,7 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 
 var defaultOutputDirs = []string{"out", ".tmp/nat/finetuning"}
 
-// addOutputDirs adds the flag that says where runs are: by default NAT's output_dir, and that of runs without a
+// addOutputDirs adds the flag that says where runs are: by default NAT's output_dir, and the folder of runs without a
 // configuration.
 func addOutputDirs(cmd *cobra.Command, dirs *[]string) {
 	cmd.Flags().StringArrayVar(dirs, "output-dir", defaultOutputDirs,
@@ -85,7 +85,7 @@ type jobReport struct {
 	Error  string         `json:"error,omitempty"`
 }
 
-// report prints what is known about a job, and returns the error unchanged.
+// report prints the state of a job, and returns the error unchanged.
 func (f *jobFlags) report(w io.Writer, dir runfolder.Folder, j *jobs.Job, failure error) error {
 	if f.asJSON {
 		r := jobReport{RunID: j.RunID, Status: j.State(), RunDir: string(dir), Job: j}
@@ -119,14 +119,14 @@ func describeJob(dir runfolder.Folder, j *jobs.Job) string {
 	return s
 }
 
-// closeAdapter releases what an adapter holds.
+// closeAdapter releases the resources of an adapter.
 func closeAdapter(a trainers.Adapter) {
 	if c, ok := a.(interface{ Close() }); ok {
 		c.Close()
 	}
 }
 
-// onInterrupt returns a function that says on a terminal what a second interrupt does.
+// onInterrupt returns a function that explains on a terminal the effect of a second interrupt.
 func onInterrupt(stderr io.Writer, j *jobs.Job) func() {
 	return func() {
 		fmt.Fprintf(stderr, "\nleaving job %s running; interrupt again within %s to cancel it\n", j.Ref.ID, jobs.Grace)
@@ -145,10 +145,10 @@ func printUpdates(w io.Writer) func(jobs.Update) {
 	}
 }
 
-// signalsOf are the signals with which a person leaves a wait.
+// signalsOf are the signals with which a user leaves a wait.
 var signalsOf = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
-// force ends the program immediately, as a kill would: the system releases what it holds, and a run in progress can be
+// force ends the program immediately, as a kill would: the system releases its resources, and a run in progress can be
 // resumed. It does not wait for the terminal, which may be what blocks it.
 func force(stderr io.Writer, leave *jobs.Leave) {
 	told := make(chan struct{})

@@ -62,7 +62,7 @@ A file is JSON lines, JSON, Parquet or CSV, also compressed with gzip or zstd; a
 	return cmd
 }
 
-// whatToRun lists what a run can be made of.
+// whatToRun lists the possible inputs of a run.
 const whatToRun = `run what? One of:
   nat-go run FILE...             files or folders of conversations, scored answers, pairs; - for standard input
   nat-go run --config-file FILE  a configuration; nat-go init FILE writes one
@@ -87,7 +87,7 @@ func (r *runFlags) register(cmd *cobra.Command) {
 	f.BoolVar(&r.asJSON, "json", false, "print one JSON object, last, on standard output")
 }
 
-// requestFlags adds the flags that say what a run is made of, in one piece or in shards.
+// requestFlags adds the flags that name the parts of a run, in one piece or in shards.
 func requestFlags(f *pflag.FlagSet, r *finetune.Request, seed *int64) {
 	f.StringVar(&r.ConfigFile, "config-file", "", "configuration: a NAT file, or one of nat-go's with base: nat.yml")
 	f.StringArrayVarP(&r.Overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")
@@ -186,7 +186,7 @@ func withEnv(cmd *cobra.Command, commitBytes int64, run func(context.Context, fi
 	return err
 }
 
-// printSummary says how a run ended, for people.
+// printSummary prints how a run ended.
 func printSummary(w io.Writer, s *finetune.Summary) {
 	if s.RunDir == "" {
 		return

@@ -100,7 +100,7 @@ func rowFormats() (all []rowFormat) {
 	return all
 }
 
-// formatsScreen is what formats prints for people.
+// formatsScreen is the text output of formats.
 type formatsScreen struct {
 	text  strings.Builder
 	width int

@@ -19,7 +19,7 @@ var natFlags = map[string]string{
 	"validation_config_file": "NAT's preference training makes no validation runs; dataset.split cuts the validation set from the pairs",
 }
 
-// mistake says in words what is wrong with the command line: cobra's and pflag's own errors are meant for programmers.
+// mistake explains an invalid command line: cobra's and pflag's own errors are meant for programmers.
 func mistake(cmd *cobra.Command, err error) string {
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError

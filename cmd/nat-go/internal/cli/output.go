@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// printed prints what a command found: for people or, with --json, as one JSON object.
+// printed prints the findings of a command: as text or, with --json, as one JSON object.
 func printed(cmd *cobra.Command, asJSON bool, v any, text func(io.Writer) error) error {
 	if asJSON {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(v)
@@ -33,7 +33,7 @@ func printedLine(cmd *cobra.Command, asJSON bool, v any, line string, args ...an
 	})
 }
 
-// newLogger logs for people on a terminal, and as JSON elsewhere.
+// newLogger logs as text on a terminal, and as JSON elsewhere.
 func newLogger(cmd *cobra.Command) zerolog.Logger {
 	w := cmd.ErrOrStderr()
 	if terminal.Is(w) {
@@ -43,7 +43,7 @@ func newLogger(cmd *cobra.Command) zerolog.Logger {
 }
 
 // hide returns the set of values that are masked in everything the command prints from then on: the environment's
-// credentials, and whatever is added to the set.
+// credentials, and the values added to the set.
 func hide(cmd *cobra.Command) *secret.Values {
 	values := secret.NewValues(objects.Secrets(os.Getenv)...)
 	for _, w := range []io.Writer{cmd.OutOrStdout(), cmd.ErrOrStderr()} {
@@ -57,8 +57,8 @@ func hide(cmd *cobra.Command) *secret.Values {
 // stackField is the field in which the host logs a plugin's traceback.
 const stackField = "stack"
 
-// console writes log lines for people. It uses colours, so it bypasses the writer that would escape them, after
-// escaping text from elsewhere itself.
+// console writes log lines as text. It uses colours, so it bypasses the writer that would escape them, after escaping
+// text from elsewhere itself.
 func console(w io.Writer) io.Writer {
 	return zerolog.ConsoleWriter{
 		Out: terminal.For(w).Raw(), NoColor: !colored(w), TimeFormat: time.TimeOnly,

@@ -28,7 +28,7 @@ type progress struct {
 	shown bool
 	step  string // the current step
 	began time.Time
-	from  int64 // progress at that time: what had been done before, if the run is resumed
+	from  int64 // progress at that time: the work done before, if the run is resumed
 }
 
 const (
@@ -138,7 +138,7 @@ func (p *progress) rate(s finetune.Progress, now time.Time) (rate, left string) 
 	return rate, left
 }
 
-// duration writes a waiting time as a person would: 7s, 3m20s, 2h05m.
+// duration formats a waiting time: 7s, 3m20s, 2h05m.
 func duration(d time.Duration) string {
 	switch d = d.Round(time.Second); {
 	case d < time.Minute:

@@ -74,7 +74,7 @@ func (p Program) run(args []string, stdin io.Reader, stdout, stderr *terminal.Wr
 	case stdout.Err() != nil:
 		return exit.Environment
 	}
-	// Whatever cobra itself reports is about usage: an unknown command or flag, a missing argument.
+	// Cobra's own reports are about usage: an unknown command or flag, a missing argument.
 	fmt.Fprintln(stderr, "nat-go: "+indented(mistake(cmd, err)))
 	return exit.Usage
 }

@@ -51,7 +51,7 @@ func copyPlan(ctx context.Context, dir shards.Folder, work string) (c *copied, e
 }
 
 // runsOf returns the folder in which the run of a plan on a disk is made if it belongs in object storage: next to its
-// shards, which read there what they write.
+// shards, which read and write there.
 func runsOf(dir shards.Folder) string { return filepath.Join(string(dir), "run") }
 
 // withOriginalPath makes an error name the folder rather than its copy.
@@ -73,7 +73,7 @@ func (c *copied) toldSummary(s *finetune.Summary) {
 	}
 }
 
-// workFlag names the folder for copies of what is in object storage.
+// workFlag names the folder for copies of stored objects.
 func workFlag(f *pflag.FlagSet, work *string) {
 	f.StringVar(work, "work-dir", "", "folder on this machine for a plan in object storage, where an interrupted "+
 		"shard continues; default: in the user's cache")
@@ -117,8 +117,8 @@ func planArg(args []string) shards.Folder {
 }
 
 // final gives errors that a retry would meet again an exit code of their own, by which a scheduler gives up on a shard:
-// something is wrong with the plan, the configuration or the inputs. What the machine, its disk or another process
-// caused may have passed by the next attempt.
+// something is wrong with the plan, the configuration or the inputs. A failure of the machine, its disk or another
+// process may have passed by the next attempt.
 func final(err error) error {
 	var errno syscall.Errno
 	switch code := exit.Code(err); {

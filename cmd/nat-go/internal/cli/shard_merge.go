@@ -46,7 +46,7 @@ set is the same, byte for byte.`,
 	return cmd
 }
 
-// mergeShards merges the shards of a plan; for one in object storage, from a copy of what they built.
+// mergeShards merges the shards of a plan; for one in object storage, from a copy of their files.
 func mergeShards(
 	ctx context.Context, dir shards.Folder, work string, how finetune.Request, leave bool, env finetune.Env,
 ) (sum *finetune.Summary, err error) {

@@ -110,7 +110,7 @@ func (c *copied) runShard(
 
 var errBuilt = errors.New("shard is done")
 
-// shardIndex returns the number of the shard: index, or else what the environment says, and in which variable.
+// shardIndex returns the number of the shard: index, or else the environment's, with the name of its variable.
 func shardIndex(dir shards.Folder, index int) (number int, from string, err error) {
 	if index >= 0 {
 		return index, "", nil

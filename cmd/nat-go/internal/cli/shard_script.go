@@ -29,7 +29,7 @@ Call it where the plan was made. nat-go itself starts nothing there.`,
 	return cmd
 }
 
-// script is what the commands of all engines have in common.
+// script is the common part of the commands of all engines.
 type script struct {
 	engines.Needs
 	engine string

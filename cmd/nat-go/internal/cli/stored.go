@@ -55,10 +55,10 @@ func withCopies(cmd *cobra.Command, args []string, work func(args []string) erro
 	return err
 }
 
-// storedCopies are copies of what is in object storage, or came from standard input.
+// storedCopies are copies of stored objects, or of data that came from standard input.
 type storedCopies struct {
 	dir   string
-	names []string // in pairs: the name of a copy, and that of what it is a copy of
+	names []string // in pairs: the name of a copy, and the name of its original
 }
 
 // copy copies the run or the file of this name.
@@ -91,7 +91,7 @@ func (c *storedCopies) make() (err error) {
 	return err
 }
 
-// name notes what a file is a copy of. Commands print its path, or that from the folder it is in.
+// name notes the original of a copied file. Commands print its path, or that from the folder it is in.
 func (c *storedCopies) name(to, of string) {
 	c.names = append(c.names, to, of)
 	if below, err := filepath.Rel(filepath.Dir(c.dir), to); err == nil {
@@ -144,7 +144,7 @@ func (c *storedCopies) tell(text []byte) []byte {
 	return text
 }
 
-// tellingWriter replaces the names of copies in what it is given, line by line.
+// tellingWriter replaces the names of copies in its input, line by line.
 type tellingWriter struct {
 	to     io.Writer
 	copies *storedCopies

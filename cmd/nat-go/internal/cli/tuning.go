@@ -12,7 +12,7 @@ import (
 // the built-in builders, which have little live memory at any time, and five times while a run starts.
 var collector struct {
 	sync.Mutex
-	percent uint64 // of what is live, and of slack, by which the heap may grow; 0: GOGC decides
+	percent uint64 // of live memory, and of slack, by which the heap may grow; 0: GOGC decides
 	floor   uint64 // bytes to which it may always grow
 	current int    // GOGC as it was set last
 	limit   int64  // the memory limit as it was set last; 0: GOMEMLIMIT decides
@@ -21,9 +21,9 @@ var collector struct {
 const (
 	// slack counts as live when a percentage is taken: the smaller a heap is, the more of it is garbage.
 	slack = 8 << 20
-	// standardFloor is for commands that don't say what they need.
+	// standardFloor is for commands that don't state a floor.
 	standardFloor = 16 << 20
-	// runFloor is what a run's heap grows to anyway, unless its input is small.
+	// runFloor is the size to which a run's heap grows anyway, unless its input is small.
 	runFloor = 36 << 20
 	// shardFloor is for the commands that divide a run, which are limited by processors rather than by memory: with it
 	// there are a third as many collections as in a run.
@@ -43,12 +43,12 @@ func collectOften(percent, floor uint64) {
 }
 
 const (
-	// softLimit is the size above which the heap is collected more often: otherwise garbage may equal what is live, and
-	// an input at its limit takes twice the memory. Above it garbage may be a third of what is live; with a fixed limit
-	// a program that needs more would do little but collect.
+	// softLimit is the size above which the heap is collected more often: otherwise garbage may equal the live memory,
+	// and an input at its limit takes twice the memory. Above it garbage may be a third of the live memory; with a
+	// fixed limit a program that needs more would do little but collect.
 	softLimit = 256 << 20
-	// leastLimit is the limit while little is live. A limit makes the runtime give back at once what it no longer
-	// needs; otherwise it keeps that for seconds, a tenth of a run's peak.
+	// leastLimit is the limit while little is live. A limit makes the runtime give back unused memory at once;
+	// otherwise it keeps that for seconds, a tenth of a run's peak.
 	leastLimit = 43 << 20
 )
 
@@ -69,7 +69,7 @@ func tuneCollector() {
 	}
 }
 
-// followHeap adjusts the collector to what is live after each collection, which is when an object without references
+// followHeap adjusts the collector to the live memory after each collection, which is when an object without references
 // is finalized.
 func followHeap() {
 	runtime.SetFinalizer(new([16]byte), func(*[16]byte) {
@@ -80,7 +80,7 @@ func followHeap() {
 	})
 }
 
-// tune sets what has changed.
+// tune applies the changed settings.
 func tune() {
 	heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/gogc:percent"}}
 	metrics.Read(heap)

@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 )
 
-// checkPlugins checks the blocks of plugins against the plugins' own schemas, which means starting those that are not
+// checkPlugins checks the blocks of plugins against the plugins' own schemas, which starts the plugins that are not
 // locked.
 type checkPlugins func(cmd *cobra.Command, file string, c *config.Config) []finding.Finding
 

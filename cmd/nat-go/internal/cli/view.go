@@ -72,7 +72,7 @@ much of the run it holds.`,
 	return cmd
 }
 
-// run shows what the arguments name, of which local are the paths on this machine.
+// run shows the places that the arguments name, of which local are the paths on this machine.
 func (v *viewFlags) run(cmd *cobra.Command, out io.Writer, args, local []string) error {
 	if v.file == "" && (cmd.Flags().Changed("where") || cmd.Flags().Changed("limit")) {
 		return exit.Usagef("--where and --limit say what --export FILE writes")
@@ -83,7 +83,7 @@ func (v *viewFlags) run(cmd *cobra.Command, out io.Writer, args, local []string)
 	if err == nil {
 		cache = filepath.Join(cache, "nat-go", "view")
 	}
-	// What is displayed is read again each time, but a large log's table stays in memory. With Go's default setting the
+	// Displayed data is read again each time, but a large log's table stays in memory. With Go's default setting the
 	// process would take twice the size of the table; collecting often costs little, because the table has no pointers.
 	collectOften(5, 0)
 	shown := newProgress(cmd)
@@ -170,7 +170,7 @@ func openView(path, cache, tokenizerPath string, shown *progress) (*view.Run, er
 	var run *view.Run
 	p, err := findRun(path)
 	if begun := runfolder.Folder(path); err != nil && begun.IsRun() && !runfolder.Has(begun.Dataset()) {
-		p, err = &dataset.Place{Run: begun}, nil // still running, or interrupted: show what it has
+		p, err = &dataset.Place{Run: begun}, nil // still running, or interrupted: show its content so far
 	}
 	if err == nil {
 		var size int64
@@ -199,7 +199,7 @@ func openView(path, cache, tokenizerPath string, shown *progress) (*view.Run, er
 	return run, nil
 }
 
-// openBrowser opens a link in the browser of a person who has one, and returns what cleans up. The link holds a token,
+// openBrowser opens a link in the user's browser, if there is one, and returns what cleans up. The link holds a token,
 // and the arguments of programs can be read by all users of the machine: the browser gets a file that leads to the
 // link.
 func openBrowser(url string) (cleanUp func()) {

@@ -59,7 +59,7 @@ func (m Mode) Expand(paths []string, name string, runs int) (files []string, err
 	return files[:runs], nil
 }
 
-// RunsCounted reports whether the number of collection runs is that of the inputs, whatever num_runs says.
+// RunsCounted reports whether the number of collection runs is the number of inputs, regardless of num_runs.
 func (m Mode) RunsCounted() bool { return m != NAT }
 
 // WholeRuns reports whether a collection run is one group that is used as a whole or not at all.

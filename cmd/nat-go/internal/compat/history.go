@@ -24,7 +24,7 @@ type History struct {
 	runID   string
 	now     func() time.Time
 	pairs   Pairs
-	runs    []collectionRun // those that yielded records; in NAT's own mode, pairs
+	runs    []collectionRun // examples that yielded records; in NAT's own mode, pairs
 	metrics []builderMetrics
 	groups  int64 // examples that yielded records
 }
@@ -73,7 +73,7 @@ func (h *History) Add(g *recordlog.Group) {
 	}
 }
 
-// examplesOf returns how many examples the records of a group are from, or only those that are pairs.
+// examplesOf returns how many examples the records of a group are from, or only its pairs.
 func examplesOf(g *recordlog.Group, pairs bool) int {
 	var first, last *builders.Origin // records of one example share its origin
 	var examples map[exampleKey]bool // from the second origin on
@@ -105,7 +105,7 @@ type exampleKey struct {
 	example string
 }
 
-// count adds what the builder of pairs counted for a group to the metrics of its collection run.
+// count adds the counters of the builder of pairs for a group to the metrics of its collection run.
 func (h *History) count(g *recordlog.Group) {
 	if h.pairs.Name == "" {
 		return

@@ -158,7 +158,7 @@ func (l *loader) unknownSection(key *yaml.Node, ptr string) {
 	l.report(key, ptr, f)
 }
 
-// likelySections are names that people use for sections, and settings that they expect at the top level.
+// likelySections are names that users give to sections, and settings that they expect at the top level.
 var likelySections = map[string]string{
 	"builders": "trajectory_builders", "builder": "trajectory_builders", "trajectory_builder": "trajectory_builders",
 	"source": "sources", "input": "sources", "inputs": "sources", "data": "sources", "from": "sources",
@@ -219,7 +219,7 @@ func (l *loader) plugins(c *Config, key, node *yaml.Node) {
 	})
 }
 
-// moduleName matches the name of a Python module, including those of its packages.
+// moduleName matches the name of a Python module, including its packages.
 var moduleName = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$`)
 })

@@ -78,7 +78,7 @@ type RL struct {
 	IDs string `yaml:"ids" default:"sampled" validate:"oneof=sampled rendered" doc:"rendered: also rollouts without token ids, whose text is tokenised; their rows say so and have no log-probs. For objectives that need none (KTO), and trainers that compute their own; what was sampled may have been other ids"`
 }
 
-// Reference is `collator.reference`: what a reference model makes of pairs that an earlier run wrote.
+// Reference is `collator.reference`: a reference model's answers on pairs that an earlier run wrote.
 type Reference struct {
 	Path        string `yaml:"path" validate:"required" doc:"JSON lines {row, chosen, rejected} (examples/composite-trainer/reference_logps.py)" example:"reference.jsonl"`
 	Fingerprint string `yaml:"fingerprint" validate:"required" doc:"what computed them: model, tokenizer, template and length limit; written beside the columns" example:"my-model@3f2a"`

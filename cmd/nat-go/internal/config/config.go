@@ -80,7 +80,7 @@ func (b *Block) options() schema.Options {
 	return schema.Options{Pointer: b.Pointer(), At: b.key, Unknown: b.unknown, Skip: typeKeys}
 }
 
-// Check reports what a schema has to say about the block.
+// Check reports the findings of a schema on the block.
 func (b *Block) Check(spec *schema.Spec) []finding.Finding {
 	return spec.Check(b.doc, b.node, b.options())
 }

@@ -2,7 +2,7 @@ package config
 
 import "github.com/nat-go/nat-go/ttc/source/readers"
 
-// Dataset is the section `dataset`: what is made from the records.
+// Dataset is the section `dataset`: the files made from the records.
 type Dataset struct {
 	Formats        []string              `yaml:"formats" scalar:"true" nullable:"true" doc:"row formats to write; default: the adapter's own, otherwise trl (see nat-go formats)" example:"[trl, customizer]"`
 	Split          Split                 `yaml:"split" doc:"what to set aside for validation"`
@@ -17,7 +17,7 @@ type Dataset struct {
 	Marks          string                `yaml:"marks" doc:"marks file, as nat-go view writes it beside a run: records rejected there are left out" example:"out/run1.marks.jsonl"`
 }
 
-// Split is `dataset.split`: what is set aside for validation.
+// Split is `dataset.split`: the share set aside for validation.
 type Split struct {
 	By         string  `yaml:"by" default:"example" validate:"oneof=example task" doc:"what is never split up; records that share a prompt never are"`
 	Validation float64 `yaml:"validation" default:"0.2" validate:"gte=0,lt=1" doc:"share of the records; 0 writes no validation file"`

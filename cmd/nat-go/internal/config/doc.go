@@ -9,7 +9,7 @@
 //	check     every section against its struct's tags (builders/schema), component blocks by their `_type`
 //	relate    the rules between sections: names that must exist, what enabled fine-tuning needs
 //
-// The caller says which component types exist (Types): this package knows the sections, not what is in them. Blocks of
+// The caller says which component types exist (Types): this package knows the sections, not their content. Blocks of
 // plugins stay nodes until the plugin's own schema is available; Block.Check places its findings in the user's file.
 //
 // NAT's sections that are not ours (llms, functions, workflow, ...) are skipped with one note. NAT's eval and

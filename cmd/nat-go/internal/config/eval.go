@@ -1,7 +1,7 @@
 package config
 
-// Eval is the part of NAT's section `eval` that says where evaluation output is and what it contains. The rest of the
-// section is NAT's and passes unchecked, and nothing in it is required: --from names an input without it.
+// Eval is the part of NAT's section `eval` that names the evaluation output and its content. The rest of the section is
+// NAT's and passes unchecked, and nothing in it is required: --from names an input without it.
 type Eval struct {
 	General    EvalGeneral    `yaml:"general" nullable:"true" open:"true"`
 	Evaluators map[string]any `yaml:"evaluators" nullable:"true" doc:"NAT's evaluators by name"`

@@ -190,7 +190,7 @@ func (l *loader) affords(n *yaml.Node, ptr string, size int) bool {
 	return false
 }
 
-// replaceReferences replaces what a pattern finds in a text. It stops if the text becomes larger than most.
+// replaceReferences replaces the matches of a pattern in a text. It stops if the text becomes larger than max.
 func replaceReferences(
 	pattern *regexp.Regexp, text string, most int, value func(ref, name, fallback string) string,
 ) (_ string, fits bool) {

@@ -38,7 +38,7 @@ func Parse(name string, text []byte, opt Options) (*Config, []finding.Finding) {
 	if l.doc == nil {
 		return nil, finding.Sort(l.findings)
 	}
-	// If not, parts are missing, and relate would report whatever they hold as missing.
+	// If not, parts are missing, and relate would report their content as missing.
 	whole := !finding.Failed(l.withoutEchoes())
 	for _, o := range opt.Overrides {
 		l.override(o)
@@ -85,7 +85,7 @@ func (l *loader) add(fs ...finding.Finding) {
 	}
 }
 
-// full reports whether there are more findings than are shown: then looking for what was meant is not worthwhile.
+// full reports whether there are more findings than are shown: then the search for the intended key is not worthwhile.
 func (l *loader) full() bool { return len(l.findings) >= 2*yamldoc.MaxFindings }
 
 func (l *loader) report(n *yaml.Node, ptr string, f finding.Finding) {
@@ -98,8 +98,8 @@ func (l *loader) report(n *yaml.Node, ptr string, f finding.Finding) {
 	l.add(f)
 }
 
-// withoutEchoes omits findings that only say again that a value was unavailable, and what is wrong with NAT's
-// sections. NAT accepts a key that is set twice, so with compat it is a warning.
+// withoutEchoes omits findings that only repeat that a value was unavailable, and findings on NAT's sections. NAT
+// accepts a key that is set twice, so with compat it is a warning.
 func (l *loader) withoutEchoes() []finding.Finding {
 	var out []finding.Finding
 	for _, f := range l.findings {
@@ -213,7 +213,7 @@ func (l *loader) base(name string, key, value *yaml.Node, above []string) *yamld
 	return l.inherit(path, text, above)
 }
 
-// identity returns a file's path with links resolved, so that a cycle is detected whatever the paths look like.
+// identity returns a file's path with links resolved, so that a cycle is detected for any spelling of the paths.
 func identity(path string) string {
 	abs, err := filepath.Abs(path)
 	if err != nil {

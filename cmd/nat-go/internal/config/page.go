@@ -13,8 +13,8 @@ import (
 //go:embed page.md
 var pageHead string
 
-// Page returns the page of the whole configuration, for people: the content of page.md, and every key of every section
-// and component from the structs that read them.
+// Page returns the page of the whole configuration: the content of page.md, and every key of every section and
+// component from the structs that read them.
 func Page(types Types) []byte {
 	var b strings.Builder
 	b.WriteString(pageHead)

@@ -238,7 +238,7 @@ func (l *loader) stepFilter(c *Config) {
 	}
 }
 
-// noEffect warns about settings that NAT reads in other places than people expect.
+// noEffect warns about settings that NAT reads in other places than users expect.
 func (l *loader) noEffect(c *Config) {
 	t := c.Trainer()
 	if _, v := yamldoc.LookupPair(l.doc.Root, "finetuning", "num_epochs"); v != nil && t != nil &&

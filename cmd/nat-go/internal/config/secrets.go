@@ -115,7 +115,7 @@ func (l *loader) variables(written string) (values []string) {
 }
 
 // clearSecrets warns about secrets that are in a file or on the command line in the clear: the run folder doesn't keep
-// them, so whoever resumes the run must have them in a variable.
+// them, so a resumed run needs them in a variable.
 func (l *loader) clearSecrets() {
 	eachScalar(l.doc.Root, nil, false, func(s scalar) {
 		written, _ := l.doc.Written(s.node)

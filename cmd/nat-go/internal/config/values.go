@@ -45,9 +45,9 @@ func values(path []string, n *yaml.Node, yield func([]string, string) bool) bool
 }
 
 // idle are our paths that have no influence on a data set's bytes: where it is and how fast it is made, where it is
-// sent, and what is identified by its content instead. plugins.*.timeout, memory and output are not among them: a
+// sent, and the files identified by their content instead. plugins.*.timeout, memory and output are not among them: a
 // builder that exceeds one of them drops its group. A server's timeout is: a resumed run asks again for answers that
-// did not come in time. A * matches one step; what is below a path belongs to it.
+// did not come in time. A * matches one step; a path includes the paths below it.
 var idle = []string{
 	"trainer_adapters", "finetuning.enabled", "finetuning.output_dir", "finetuning.trainer",
 	"finetuning.trainer_adapter",

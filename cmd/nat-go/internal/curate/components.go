@@ -10,12 +10,12 @@ import (
 	"github.com/nat-go/nat-go/internal/extsort"
 )
 
-// A node stands for the units that share their first key. Nodes are numbered in the order of these keys; those that
-// share anything form a component, whose root is its first node. So neither depends on arrival. A node takes nine
-// bytes of memory.
+// A node stands for the units that share their first key. Nodes are numbered in the order of these keys; nodes that
+// share anything form a component, whose root is its first node. So neither depends on arrival. A node takes nine bytes
+// of memory.
 type nodes struct {
 	parent []uint32 // [nodes]: itself or an earlier node of its component
-	size   []uint32 // [nodes]: kept records; of a root, those of its component
+	size   []uint32 // [nodes]: kept records; of a root, the kept records of its component
 	held   []bool   // [nodes]: whether the node is of a validation side being kept
 }
 
@@ -112,7 +112,7 @@ func (n *nodes) root(node uint32) uint32 {
 	return node
 }
 
-// join makes one component of those of two nodes.
+// join unites the components of two nodes.
 func (n *nodes) join(a, b uint32) {
 	if a, b = n.root(a), n.root(b); a != b {
 		first, second := min(a, b), max(a, b)

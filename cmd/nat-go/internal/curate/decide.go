@@ -52,7 +52,7 @@ func (d *Index) sort() {
 	other.Wait() // wait: sorting ends
 }
 
-// Index collects what is to be decided on, one entry per record. It holds the decisions so far and a projection of the
+// Index collects the records to decide on, one entry per record. It holds the decisions so far and a projection of the
 // entries for each rule; a rule that is off has 0.
 type Index struct {
 	rules   Rules
@@ -157,7 +157,7 @@ func (d *Index) Close() {
 	}
 }
 
-// A row of contents is: key 16, tag 1, ordinal 7, score 8. The key of a preference is that of its unordered pair of
+// A row of contents is: key 16, tag 1, ordinal 7, score 8. The key of a preference is the key of its unordered pair of
 // texts, so A>B and B>A are neighbours, and its tag distinguishes them; key and tag together identify the content. One
 // sort serves contradictions and duplicates, and a record takes half the memory that a row for each of them would.
 const (
@@ -286,7 +286,7 @@ func heldTags(b []bucketRow) (held map[byte]bool) {
 	return held
 }
 
-// dropContradictions drops the preferences whose opposite exists with the same score. Those that are held stay.
+// dropContradictions drops the preferences whose opposite exists with the same score. Held preferences stay.
 func (d *Index) dropContradictions(b []bucketRow, held map[byte]bool) {
 	var scores [2]map[[8]byte]bool // by direction
 	for i := range b {

@@ -62,7 +62,7 @@ func (d Decision) Validates() bool { return d == Validation || d == Both }
 // Decisions holds one decision per record, by ordinal.
 type Decisions struct {
 	of      []Decision
-	Warning string // what the user should know about the split; not in the file
+	Warning string // remarks on the split; not in the file
 }
 
 // Decided holds decisions made elsewhere, by ordinal.
@@ -74,7 +74,7 @@ func (d *Decisions) Len() uint64 { return uint64(len(d.of)) }
 // At returns the decision on the record with that ordinal, which must be below Len.
 func (d *Decisions) At(ordinal uint64) Decision { return d.of[ordinal] }
 
-// Reject omits a record that a person rejected. Others stay where they are, because the split was made before.
+// Reject omits a record that a user rejected. Others stay where they are, because the split was made before.
 func (d *Decisions) Reject(ordinal uint64) {
 	if d.of[ordinal].Kept() {
 		d.of[ordinal] = Dropped(rejected)
@@ -107,7 +107,7 @@ func (d *Decisions) Counts() map[Decision]int64 {
 }
 
 // The file, little-endian: magic, number of reasons, each as length and text, number of records, one byte each, and the
-// xxh3 of all that. The names of the reasons keep it readable whatever order a later version uses.
+// xxh3 of all that. The names of the reasons keep it readable under the order of a later version.
 const magic = "ngdecid1"
 
 // WriteTo writes the decisions; equal decisions give equal bytes.

@@ -1,5 +1,5 @@
-// Package curate decides what becomes of every record of a run - train, validation, or dropped with a reason - whoever
-// made it.
+// Package curate decides what becomes of every record of a run - train, validation, or dropped with a reason - from any
+// builder.
 //
 // There are two layers. Gate examines one record with its content and says whether it is fit for training. Decide works
 // on an index of all records, one fixed-width Entry each, and never on text: contradictions, then duplicates, then the

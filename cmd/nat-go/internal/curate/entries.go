@@ -27,7 +27,7 @@ func (d *Index) AddAll(all []Entry) error {
 	return nil
 }
 
-// EntriesOf appends the entries of a group's records to dst. Those that the gates refuse are already dropped.
+// EntriesOf appends the entries of a group's records to dst. Records that the gates refuse are already dropped.
 func EntriesOf(dst []Entry, g *recordlog.Group, gates Gates) []Entry {
 	var shared neighbours
 	hashes := g.Hashes()

@@ -4,8 +4,8 @@ import (
 	"github.com/nat-go/nat-go/builders"
 )
 
-// Entry is what curation knows about a record. Hashes are of canonical content and equal only for what counts as equal;
-// those of different fields may coincide.
+// Entry is what curation knows about a record. Hashes are of canonical content and equal only for equal content; hashes
+// of different fields may coincide.
 type Entry struct {
 	Ordinal uint64 // position in the record log: entries come in this order, from 0, without gaps
 	Kind    builders.Kind
@@ -20,7 +20,7 @@ type Entry struct {
 	Example  [16]byte // example id, the same in every collection run
 }
 
-// Rules say what Decide does beyond what the gate has done.
+// Rules configure the decisions that the gate has not made.
 type Rules struct {
 	Dedupe         bool   // keep the first of equal contents
 	Contradictions bool   // drop A>B and B>A for one prompt and score, with all duplicates
@@ -46,7 +46,7 @@ type Split struct {
 	Required   bool // the user asked for a validation set: if it can't be provided, that is an error, not a warning
 }
 
-// By is what a split never divides. Except with ByPosition, records with equal prompts also stay together.
+// By is the unit that a split never divides. Except with ByPosition, records with equal prompts also stay together.
 type By string
 
 // The ways to split.

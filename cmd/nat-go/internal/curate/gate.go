@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Gate says whether a record is fit for training, whoever made it: it returns "" if so, otherwise the reason and one
-// line about what was found.
+// Gate says whether a record of any builder is fit for training: it returns "" if so, otherwise the reason and one line
+// of explanation.
 func Gate(r *builders.Resolved) (reason ledger.Reason, detail string) {
 	var f fault
 	switch record := r.Record.(type) {
@@ -195,7 +195,7 @@ func answerFault(what string, p *builders.Passage) fault {
 	return fault{}
 }
 
-// conversationFault checks a whole conversation: somebody asks something and the assistant says something.
+// conversationFault checks a whole conversation: it needs a question and an answer of the assistant.
 func conversationFault(p builders.Passage) fault {
 	if p.IsText() {
 		return faultf(ledger.BadRecord, "expected a conversation of messages, got a text")
@@ -272,8 +272,8 @@ func hasContent(m *chat.Message) bool {
 	return false
 }
 
-// sameAnswer compares what a model would be trained to write. Call ids are ignored: they are random and differ between
-// answers that are otherwise the same.
+// sameAnswer compares the texts that a model would be trained on. Call ids are ignored: they are random and differ
+// between answers that are otherwise the same.
 func sameAnswer(a, b *builders.Passage) bool {
 	if a.IsText() != b.IsText() {
 		if b.IsText() {
@@ -288,7 +288,7 @@ func sameAnswer(a, b *builders.Passage) bool {
 	return slices.EqualFunc(a.Nodes, b.Nodes, func(x, y ttc.Node) bool { return SameMessage(&x.Message, &y.Message) })
 }
 
-// SameMessage reports whether two messages teach a model the same text, whatever the ids of their calls.
+// SameMessage reports whether two messages teach a model the same text, regardless of the ids of their calls.
 func SameMessage(a, b *chat.Message) bool {
 	// Absent, null and "" are equivalent: none of them gives the model anything to write.
 	return a.Role == b.Role && a.Text == b.Text && a.Reasoning == b.Reasoning &&

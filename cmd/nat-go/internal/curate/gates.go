@@ -9,13 +9,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Gates are what a record has to pass by itself, before records are compared.
+// Gates are the checks on a record by itself, before records are compared.
 type Gates struct {
 	Unfit       bool         // refuse what Gate finds unfit; NAT refuses nothing
 	MinFidelity ttc.Fidelity // of its trace
 }
 
-// Refuse returns "" for a record that passes, otherwise the reason and one line about what was found.
+// Refuse returns "" for a record that passes, otherwise the reason and one line of explanation.
 func (x Gates) Refuse(r *builders.Resolved) (reason ledger.Reason, detail string) {
 	if x.Unfit {
 		if reason, detail = Gate(r); reason != "" {

@@ -17,8 +17,8 @@ import (
 )
 
 // turns returns the members of a row's origin that say in which contexts the record's turns are trained, and counts
-// them: "contexts" has a hash for each turn, and "changed" names what changed those that are not as recorded, with the
-// hash of what was. Further rows of a record have the contexts of its first one.
+// them: "contexts" has a hash for each turn, and "changed" names the changes of contexts that differ from the recorded
+// ones, with the recorded hash. Further rows of a record have the contexts of its first one.
 func (w *formatWriter) turns(row int, m *member) []byte {
 	if row > 0 {
 		return nil
@@ -57,8 +57,8 @@ func (w *formatWriter) turns(row int, m *member) []byte {
 	return b
 }
 
-// carried returns the contexts that the rows of a record have. Those of a rollout begin with its prompt: either the
-// rows are prompts to sample from, or they have the turns.
+// carried returns the contexts that the rows of a record have. The contexts of a rollout begin with its prompt: either
+// the rows are prompts to sample from, or they have the turns.
 func (w *formatWriter) carried(m *member) (contexts []ttc.History, changes []builders.Change) {
 	contexts, changes = m.contexts, m.record.Changes
 	if t := w.enc.Turns(); t.Lost > 0 && int(t.Carried) <= len(contexts) { // the rows end before the others
@@ -105,7 +105,7 @@ func appendHistory(b []byte, h ttc.History) []byte {
 	return hex.AppendEncode(b, x[:])
 }
 
-// changedBy says, for people, what the names of changes mean.
+// changedBy explains the names of changes.
 var changedBy = map[string]string{
 	"redaction": "secrets and personal data were replaced",
 	"remove":    "messages or calls that the model saw were taken out",

@@ -126,7 +126,7 @@ func (c *Converted) write(
 func (c *Converted) texts(ctx context.Context, s Spec) error {
 	refused := map[Refused]int64{}
 	s.Dropped = func(x ledger.Drop) {
-		if x.Reason == rows.FormatCannotCarry { // turns are counted with what was written
+		if x.Reason == rows.FormatCannotCarry { // turns are counted with the written records
 			refused[Refused{Format: x.Format, Why: x.Detail}]++
 		}
 	}
@@ -184,7 +184,7 @@ func (c *Converted) into(
 	return err
 }
 
-// Text prints what was written, for people.
+// Text prints a summary of the written rows.
 func (c *Converted) Text(w io.Writer) error {
 	var b strings.Builder
 	for _, f := range c.Formats {

@@ -112,7 +112,7 @@ func recordOf(row *rows.Row) (builders.Record, error) {
 	return d, nil
 }
 
-// messages returns those of a passage, or a single one with its text.
+// messages returns the messages of a passage, or a single one with its text.
 func messages(role string, p builders.Passage) []ttc.Node {
 	if p.IsText() {
 		return ttc.Chain([]chat.Message{{Role: role, Form: chat.Text, Text: p.Text}}, ttc.Assumed).Nodes

@@ -19,14 +19,14 @@ type Format struct {
 // tokenRows says how the rows of a format are made from token batches and checked.
 type tokenRows struct {
 	write func(w io.Writer, batches string, s batch.Split) (rows int64, err error)
-	wrong func(row []byte) string // what is wrong with a row; empty means nothing
+	wrong func(row []byte) string // the fault of a row; empty without one
 	none  string                  // why a run has no such rows
 }
 
 // FromBatches reports whether the format is made from a run's token batches, and so needs a tokenizer.
 func (f Format) FromBatches() bool { return f.tokens != nil }
 
-// Formats lists the formats: those of package rows, then token rows.
+// Formats lists the formats: the text formats of package rows, then token rows.
 func Formats() (all []Format) {
 	for _, f := range rows.Formats() {
 		all = append(all, Format{Format: f})

@@ -28,7 +28,7 @@ type output struct {
 	done    chan struct{} // closed when all blocks are durable; then err says whether that succeeded
 	err     error
 	sum     *xxh3.Hasher
-	aborted bool // set before blocks is closed: what was written need not be durable
+	aborted bool // set before blocks is closed: the files need not be durable
 	placed  bool
 }
 
@@ -90,7 +90,7 @@ func (o *output) flush() {
 	}
 }
 
-// finish ends the content and returns its hash. It is made durable meanwhile, as that of other files is: see synced.
+// finish ends the content and returns its hash. It is made durable in the background, like other files: see synced.
 func (o *output) finish() string {
 	o.flush()
 	close(o.blocks)

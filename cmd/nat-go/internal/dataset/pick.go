@@ -23,7 +23,7 @@ type Query struct {
 	Split   string        // "train" or "validation"
 	Dropped bool          // records that curation dropped instead of those it kept
 	Reason  ledger.Reason // with Dropped: for this reason
-	Skip    int64         // among those that match
+	Skip    int64         // among the matches
 	Limit   int64         // at most this many; 0 means all
 }
 

@@ -18,15 +18,15 @@ import (
 	"github.com/nat-go/nat-go/internal/lines"
 )
 
-// Limits bound what a row may take. In memory, a row takes about three times the length of its line, and each value
-// takes some hundred bytes however short it is.
+// Limits bound the size of a row. In memory, a row takes about three times the length of its line, and each value takes
+// some hundred bytes however short it is.
 type Limits struct {
 	Bytes  int64 // of its line
 	Values int64 // in it
 }
 
-// DefaultLimits keep the program below 512 MiB whatever the file. What a run writes is far below them: an entry has at
-// most 64 MiB by default, and its texts occur in a row once.
+// DefaultLimits keep the program below 512 MiB on any file. The rows of a run are far below them: an entry has at most
+// 64 MiB by default, and its texts occur in a row once.
 var DefaultLimits = Limits{Bytes: 128 << 20, Values: 1 << 20}
 
 // Place is a data set on disk, located by its files alone.
@@ -148,7 +148,7 @@ func findFormat(dir string, limits Limits) (FormatFolder, error) {
 	if len(f.Files) == 0 {
 		return f, nil
 	}
-	// Training first, the order in which people read.
+	// Training first, the order of reading.
 	slices.SortStableFunc(f.Files, func(a, b RowFile) int { return int(a.Split) - int(b.Split) })
 	var err error
 	f.Format, err = formatOf(filepath.Base(dir), f.Files)

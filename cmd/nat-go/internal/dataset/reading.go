@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// readerChunk is how much JSON Hugging Face datasets reads at a time: the first chunk determines what a column holds,
-// and each chunk what a text is.
+// readerChunk is how much JSON Hugging Face datasets reads at a time: the first chunk determines the type of a column,
+// and each chunk the type of a text.
 const readerChunk = 10 << 20
 
 // maxColumns is how many columns of a file are distinguished: tool call arguments may have any keys.
@@ -32,7 +32,7 @@ type reading struct {
 	columns int
 }
 
-// column is what is found at one path in all rows.
+// column describes the values at one path in all rows.
 type column struct {
 	keys    map[string]*column // of an object
 	element *column            // of a list
@@ -171,7 +171,7 @@ func (c *column) names() []string {
 	return names
 }
 
-// change is what the reader makes of a column differently.
+// change is a difference in the reader's view of a column.
 type change struct {
 	Text string
 	Old  bool // only before datasets 4.7, which keeps objects and values of differing shapes as JSON
@@ -185,7 +185,7 @@ func (c change) String() string {
 	return c.Text
 }
 
-// changes ends the file and lists what is read differently, starting with what current versions get wrong.
+// changes ends the file and lists the differences in reading, starting with the errors of current versions.
 func (r *reading) changes() []change {
 	r.endChunk()
 	all := r.row.changes("", false)
@@ -203,8 +203,8 @@ func oldness(c change) int {
 	return 0
 }
 
-// changes returns those of a column and everything inside it. asJSON: from 4.7 on the reader keeps the enclosing value
-// as JSON.
+// changes returns the changes of a column and everything inside it. asJSON: from 4.7 on the reader keeps the enclosing
+// value as JSON.
 func (c *column) changes(path string, asJSON bool) (all []change) {
 	find := func(old bool, format string, a ...any) {
 		all = append(all, change{Text: fmt.Sprintf(format, a...), Old: old})

@@ -12,7 +12,7 @@ import (
 
 // refusals are the records that a format can't carry.
 type refusals struct {
-	count map[string]int64 // by reason, without what is specific to one record
+	count map[string]int64 // by reason, without the details of one record
 	tried int64
 	carry []alternative
 
@@ -29,8 +29,8 @@ type alternative struct {
 	empty []byte
 }
 
-// The first refused records are tried with other formats. There are few distinct reasons, because whatever names a
-// record is removed from them.
+// The first refused records are tried with other formats. There are few distinct reasons, because the names of records
+// are removed from them.
 const (
 	triedRefusals = 200
 	maxReasons    = 50
@@ -111,7 +111,8 @@ func (r *refusals) most() (all []runfolder.Refusal) {
 	return all
 }
 
-// instead returns the format that carries most of what was tried; empty means none carries half of it.
+// instead returns the format that carries the largest part of the tried records; empty means that every format carries
+// less than half.
 func (r *refusals) instead() string {
 	best := alternative{}
 	for _, a := range r.carry {

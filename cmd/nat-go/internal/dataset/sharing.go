@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// sharing finds what several rows have in common by sorting hashes: flat memory, whatever the size of the data.
+// sharing finds what several rows have in common by sorting hashes: flat memory for data of any size.
 type sharing struct {
 	sorter *extsort.Sorter
 	row    []byte

@@ -41,7 +41,7 @@ type Stats struct {
 	// Contexts counts the turns that are trained, by what changed their contexts; nil means unknown.
 	Contexts *runfolder.Contexts `json:"contexts,omitempty"`
 	Dropped  []dropCount         `json:"dropped,omitempty"`
-	Template *templated          `json:"template,omitempty"` // what that template shows, if one was named
+	Template *templated          `json:"template,omitempty"` // the content that the template shows, if one was named
 }
 
 // kindCount counts the kept records of a kind per side of the split.
@@ -131,7 +131,7 @@ func measure(log string, d *curate.Decisions, index string, render *turns.Render
 	return m.stats("records")
 }
 
-// effects reads what the hints do.
+// effects reads the effects of the hints.
 func (m *meter) effects(index string) error {
 	if index == "" {
 		return nil

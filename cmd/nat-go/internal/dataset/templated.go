@@ -111,7 +111,7 @@ func rendererOf(folder string) (*turns.Renderer, error) {
 	return turns.New(text, turns.Settings{Now: now, Vars: collator.TemplateVars(c, nil)})
 }
 
-// lines describes it for people.
+// lines describes it as text.
 func (t *templated) lines() (out []string) {
 	if t.Conversations == 0 {
 		return []string{"the template has nothing to do here: the rows hold texts, no messages"}

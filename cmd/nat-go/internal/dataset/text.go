@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Text prints a report for people.
+// Text prints a report as text.
 func (r *Report) Text(w io.Writer) error {
 	var b strings.Builder
 	for _, f := range r.Findings {
@@ -61,7 +61,7 @@ func (r *Report) Text(w io.Writer) error {
 	return err
 }
 
-// Text prints statistics for people.
+// Text prints statistics as text.
 func (s *Stats) Text(w io.Writer, explain func(code string) (ledger.Code, bool)) error {
 	t := statsText{Stats: s, width: terminal.Width(w)}
 	t.counts()
@@ -143,7 +143,7 @@ func (t *statsText) lengths() {
 	}
 }
 
-// repeats adds what is there twice or on both sides of the split, and what the chat template omits.
+// repeats adds duplicates, records on both sides of the split, and content that the chat template omits.
 func (t *statsText) repeats() {
 	if t.Contexts != nil {
 		t.text.WriteByte('\n')

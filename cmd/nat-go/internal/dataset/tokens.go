@@ -20,8 +20,8 @@ var splits = []struct {
 	batches batch.Split
 }{{rows.Train, batch.Train}, {rows.Validation, batch.Validation}}
 
-// WriteTokens writes those of the formats that are made from a run's token batches, each to its folder of a data set. A
-// split without rows ends up without a file. ready is that of Spec.
+// WriteTokens writes the formats that are made from a run's token batches, each to its folder of a data set. A split
+// without rows ends up without a file. ready is Spec's.
 func WriteTokens(
 	run runfolder.Folder, dataSet string, formats []Format, ready func([]runfolder.Written, []runfolder.File) error,
 ) ([]runfolder.Written, error) {
@@ -147,8 +147,8 @@ func unmarshalTokens(line []byte, row any) (wrong string) {
 	return ""
 }
 
-// wrongTokens says what is wrong with a token row: every label must be the id at its position or ignored, and some must
-// be trained. Empty: nothing.
+// wrongTokens explains an invalid token row: every label must be the id at its position or ignored, and some must be
+// trained. Empty: nothing.
 func wrongTokens(line []byte) string {
 	var row struct {
 		IDs    []int64  `json:"input_ids"`
@@ -185,7 +185,7 @@ func wrongTokens(line []byte) string {
 	return ""
 }
 
-// wrongMask says what is wrong with a row whose loss_mask marks the trained tokens. Empty: nothing.
+// wrongMask explains an invalid loss_mask, which marks the trained tokens of a row. It returns "" for a valid one.
 func wrongMask(line []byte) string {
 	var row struct {
 		IDs  []int64 `json:"input_ids"`

@@ -25,7 +25,7 @@ type Report struct {
 	// Batches and TokenRows were checked with the tokenizer, or 0 without any.
 	Batches   int64 `json:"batches,omitempty"`
 	TokenRows int64 `json:"token_rows,omitempty"`
-	// Contexts are those of the turns that text rows train, by format.
+	// Contexts are the contexts of the turns that text rows train, by format.
 	Contexts []formatContexts `json:"contexts,omitempty"`
 	Errors   int64            `json:"errors"` // including those beyond the findings listed
 	Warnings int64            `json:"warnings"`
@@ -60,8 +60,8 @@ func (f *Finding) Place() string {
 const listedFindings = 20
 
 // Verify re-reads a data set from its files alone: every row is valid in its format, each file has one shape, nothing
-// is shared between training and validation, and rows.jsonl and the manifest agree with what is there. manifest lists
-// the files as the run wrote them; nil without a manifest. tmp is a folder for temporary files.
+// is shared between training and validation, and rows.jsonl and the manifest agree with the files. manifest lists the
+// files as the run wrote them; nil without a manifest. tmp is a folder for temporary files.
 func Verify(p *Place, manifest []runfolder.Written, tmp string) (*Report, error) {
 	v := &verifier{report: &Report{Files: []Verified{}, Findings: []Finding{}}, more: map[string]int{}, tmp: tmp}
 	if o, err := p.RowOptions(); err == nil {
@@ -375,10 +375,10 @@ type Origin struct {
 
 	Fidelity string   `json:"fidelity"` // of the trace; files of older programs have it only if something is missing
 	Gaps     []string `json:"gaps"`     // why it is not higher
-	Proven   []string `json:"proven"`   // what was compared with the model's tokenizer and template, and agreed
+	Proven   []string `json:"proven"`   // parts that were compared with the model's tokenizer and template, and agreed
 
-	// Contexts are those of the turns that the record trains, and Changed are those that aren't as recorded. Only the
-	// first row of a record has them.
+	// Contexts are the contexts of the turns that the record trains, and Changed are the ones that aren't as recorded.
+	// Only the first row of a record has them.
 	Contexts []hash           `json:"contexts,omitempty"`
 	Changed  []changedContext `json:"changed,omitempty"`
 }
@@ -439,7 +439,7 @@ func (c *formatCheck) origins() error {
 	})
 }
 
-// manifest compares the files with what the run says it wrote.
+// manifest compares the files with the run's manifest.
 func (v *verifier) manifest(written []runfolder.Written) {
 	there := map[string]*Verified{}
 	for i := range v.report.Files {

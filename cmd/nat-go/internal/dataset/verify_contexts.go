@@ -88,12 +88,12 @@ func (r *rowContexts) at(row int64) ([]ttc.History, error) {
 	return r.last, nil
 }
 
-// contextCheck compares the contexts of rows with those that rows.jsonl names.
+// contextCheck compares the contexts of rows with the contexts in rows.jsonl.
 type contextCheck struct {
 	last    bool // the trainer trains only the last turn of a row
 	hasher  history.Hasher
 	scratch []ttc.History
-	files   []*rowContexts // nil means nothing says what they should be
+	files   []*rowContexts // nil means that no origin names them
 	record  string         // the last one
 	due     []ttc.History  // its contexts
 	named   bool           // rows.jsonl names contexts
@@ -255,7 +255,7 @@ func (v *verifier) formatAgain(p *Place, f FormatFolder, d *curate.Decisions, o 
 	return nil
 }
 
-// sameRows compares the rows of a file with those of its second encoding.
+// sameRows compares the rows of a file with its second encoding.
 func (v *verifier) sameRows(name string, file, second RowFile) error {
 	var due []uint64 // a hash for each row
 	if err := second.each(func(_ int64, line []byte) error {

@@ -19,9 +19,9 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// VerifyLog reads a run's record log with curation's decisions and adds what it finds: a log that can't be read, counts
+// VerifyLog reads a run's record log with curation's decisions and adds its findings: a log that can't be read, counts
 // in the manifest that are not theirs, and rows whose record is not in the log, was dropped, or is on the other side of
-// the split. Hashes alone don't show that: whoever changes a file can change its hash too.
+// the split. Hashes alone don't show that: an editor of a file can change its hash too.
 func (r *Report) VerifyLog(p *Place, manifest *runfolder.Manifest) error {
 	v := &verifier{report: &Report{}, more: map[string]int{}}
 	err := v.log(p, manifest)
@@ -93,7 +93,7 @@ func (v *verifier) always(p *Place, m *runfolder.Manifest) {
 	}
 }
 
-// counts compares what the manifest counts with the log and the decisions.
+// counts compares the manifest's counts with the log and the decisions.
 func (v *verifier) counts(run runfolder.Folder, m *runfolder.Manifest, d *curate.Decisions) {
 	at := Finding{Code: logDiffers, File: run.Rel(run.Manifest())}
 	c := &m.Counts
@@ -139,14 +139,14 @@ type dueRecord struct {
 	contexts [][]ttc.History
 }
 
-// has reports whether the contexts are those of such a record.
+// has reports whether the contexts belong to such a record.
 func (r *dueRecord) has(contexts []hash) bool {
 	return contexts == nil || slices.ContainsFunc(r.contexts, func(of []ttc.History) bool {
 		return !slices.ContainsFunc(contexts, func(h hash) bool { return !slices.Contains(of, ttc.History(h)) })
 	})
 }
 
-// origin is what is compared with the log.
+// origin is the part of an origin that is compared with the log.
 type origin struct {
 	File     string `json:"file"`
 	Record   string `json:"record"`

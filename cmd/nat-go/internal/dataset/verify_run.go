@@ -10,9 +10,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// VerifyRun compares a run's folder with its manifest, file by file, and adds what it finds: files that differ, that
-// are missing, or that the manifest doesn't list. For rows that Verify has read the hash is known. manifest is nil if
-// none can be read, for the given reason.
+// VerifyRun compares a run's folder with its manifest, file by file, and adds its findings: files that differ, that are
+// missing, or that the manifest doesn't list. For rows that Verify has read the hash is known. manifest is nil if none
+// can be read, for the given reason.
 func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, why error) error {
 	v := &verifier{report: &Report{}, more: map[string]int{}}
 	if err := v.left(run); err != nil {
@@ -64,7 +64,7 @@ func (v *verifier) left(run runfolder.Folder) error {
 	return err
 }
 
-// files compares the files in the folder with those in the manifest.
+// files compares the files in the folder with the manifest.
 func (v *verifier) files(run runfolder.Folder, manifest *runfolder.Manifest, read []Verified) error {
 	rows := map[string]bool{} // checked as rows
 	for _, w := range manifest.Dataset {
@@ -113,7 +113,7 @@ func (v *verifier) files(run runfolder.Folder, manifest *runfolder.Manifest, rea
 	return nil
 }
 
-// present compares an entry of the folder with what the manifest says of it, if it does, and reports whether its
+// present compares an entry of the folder with its entry in the manifest, if it has one, and reports whether its
 // content is left to compare. known are the files that were checked as rows.
 func (v *verifier) present(
 	rel string, info fs.FileInfo, want runfolder.File, inManifest bool, known map[string]runfolder.File,

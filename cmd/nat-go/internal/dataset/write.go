@@ -35,7 +35,7 @@ type Spec struct {
 	Formats   []Format // those made from token batches are left to WriteTokens
 	Options   rows.Options
 	Dropped   func(ledger.Drop)       // called for every record that a format can't carry
-	Gates     curate.Gates            // those that the decisions were made with
+	Gates     curate.Gates            // the settings that the decisions were made with
 	NotKept   func(ledger.Drop)       // called for every record that was dropped before rows were made; may be nil
 	Progress  func(first, end uint64) // called with the records of every group of the log; may be nil
 	// Ready is called with the formats and all their files when everything is durable and before the first file gets
@@ -94,7 +94,7 @@ func Write(ctx context.Context, s Spec) ([]runfolder.Written, error) {
 	return finishAll(s, all)
 }
 
-// newFormatWriters begins the formats of text rows. It returns those that were begun even if there is an error.
+// newFormatWriters begins the formats of text rows. It returns the begun writers even if there is an error.
 func newFormatWriters(s Spec) (all []*formatWriter, err error) {
 	for _, f := range s.Formats {
 		if f.FromBatches() {
@@ -187,7 +187,7 @@ func outputs(all []*formatWriter) (files []*output) {
 	return files
 }
 
-// survey scans the kept records for what the columns of tables have to hold, if there are tables.
+// survey scans the kept records for the values that the columns of tables have to hold, if there are tables.
 func (s *Spec) survey(ctx context.Context, all []*formatWriter) error {
 	if !slices.ContainsFunc(all, func(w *formatWriter) bool { return w.enc.Declared() }) {
 		return nil
@@ -208,7 +208,7 @@ func (s *Spec) survey(ctx context.Context, all []*formatWriter) error {
 	return nil
 }
 
-// note adds what the kept records of a group contain.
+// note adds the content of a group's kept records.
 func note(found *[8]rows.Contents, g *recordlog.Group, d *curate.Decisions) {
 	for i := range g.Records {
 		if d.At(g.First + uint64(i)).Kept() {
@@ -217,7 +217,7 @@ func note(found *[8]rows.Contents, g *recordlog.Group, d *curate.Decisions) {
 	}
 }
 
-// groups yields those of the log, if anyone needs them.
+// groups yields the groups of the log, if they are needed.
 func (s *Spec) groups(all []*formatWriter) iter.Seq2[*recordlog.Group, error] {
 	if len(all) == 0 && s.NotKept == nil {
 		return func(func(*recordlog.Group, error) bool) {}
@@ -526,7 +526,7 @@ type rowFile struct {
 	reading *reading    // for JSON lines that Hugging Face datasets reads
 }
 
-// readerChanges returns what the rows' reader would change in them.
+// readerChanges returns the changes that the rows' reader would make.
 func (f *rowFile) readerChanges() (all []string) {
 	if f.reading != nil {
 		for _, c := range f.reading.changes() {

@@ -28,13 +28,13 @@ var askTRL []byte
 type Trainer struct {
 	Python  string        // program
 	Timeout time.Duration // for one question
-	// Settings are those of the trainer's config (SFTConfig, DPOConfig) that differ from its defaults.
+	// Settings are the trainer's settings (SFTConfig, DPOConfig) that differ from its defaults.
 	Settings  map[string]any
 	Tokenizer string // folder
 	Template  string // source of the chat template if it isn't the tokenizer's own
 }
 
-// Limits on what a script may answer.
+// Limits on a script's answer.
 const (
 	maxAnswer  = 64 << 20  // bytes in a line
 	maxAnswers = 512 << 20 // bytes in all
@@ -60,7 +60,7 @@ type answer struct {
 	Text string `json:"text"`
 }
 
-// asked is what the trainer says about an input.
+// asked is the trainer's answer about an input.
 type asked struct {
 	versions map[string]string
 	sides    map[int][]Side // by row; the trainer omits missing rows
@@ -113,7 +113,7 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 	x := <-answers // wait: the program is killed when ctx ends, which ends its output
 	a, err := x.asked, x.err
 	late := ctx.Err()
-	if a.done || err != nil { // there is nothing more to come; whatever it still does is useless
+	if a.done || err != nil { // its output is complete; further work of it is useless
 		p.Kill(errAnswered)
 	}
 	waited := p.Err()
@@ -229,7 +229,7 @@ func environ(scratch string) []string {
 	return env
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the last bytes written to it.
 type tail struct {
 	limit int
 	text  []byte

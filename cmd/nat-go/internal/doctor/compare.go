@@ -11,20 +11,20 @@ import (
 type token struct {
 	ID       int32  `json:"id"`
 	Text     string `json:"text"`
-	Class    string `json:"class"`    // what it is, according to our row
+	Class    string `json:"class"`    // its kind, according to our row
 	Trainer  string `json:"trainer"`  // trained, context, absent
 	Ours     string `json:"ours"`     // trained, context, absent
 	Position [2]int `json:"position"` // in the trainer's sequence and in ours; -1: missing
 }
 
-// What a token is on each side.
+// The role of a token on each side.
 const (
 	trained = "trained"
 	given   = "context"
 	absent  = "absent"
 )
 
-// What a difference is about.
+// The subject of a difference.
 const (
 	trainerTrains = "trainer_trains"  // the trainer trains tokens that are context for us
 	oursTrains    = "ours_trains"     // we train tokens that are context for the trainer
@@ -35,7 +35,7 @@ const (
 // difference counts the tokens in which rows differ, for one kind of difference.
 type difference struct {
 	Kind    string `json:"kind"`
-	Class   string `json:"class"`   // what the tokens are, in words
+	Class   string `json:"class"`   // the kind of the tokens, in words
 	Trained bool   `json:"trained"` // whether the side that has them trains them
 	Tokens  int    `json:"tokens"`
 	Rows    []int  `json:"rows"`

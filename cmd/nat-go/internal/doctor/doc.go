@@ -1,16 +1,17 @@
 // Package doctor finds out whether a trainer trains what we would: it has the trainer tokenise rows itself, and
-// compares ids and masks with those of our token rows, token by token.
+// compares ids and masks with our token rows, token by token.
 //
-// A trainer of text rows renders and tokenises them again, with its own idea of what is in the loss. Reading its source
-// only shows what one version did. So the trainer is consulted: its own classes, in the user's Python, with the user's
-// settings and a model of a few weights (ask_trl.py). The script gets rows and settings on standard input and answers
-// in JSON lines; its time and output are bounded, and it has no network (HF_HUB_OFFLINE) and a small environment
-// without credentials.
+// A trainer of text rows renders and tokenises them again, with its own idea of the loss mask. Reading its source only
+// shows the behaviour of one version. So the trainer is consulted: its own classes, in the user's Python, with the
+// user's settings and a model of a few weights (ask_trl.py). The script gets rows and settings on standard input and
+// answers in JSON lines; its time and output are bounded, and it has no network (HF_HUB_OFFLINE) and a small
+// environment without credentials.
 //
 // Our side is the collator's, one row per conversation. There each token has an owner - a message, the template, the
 // tool definitions -, which makes a difference readable: "212 tokens that we don't: tool results".
 //
-// Its Finding is not that of package finding: it is a difference as printed by `doctor --json`, without place or code.
+// Its Finding is not the type of package finding: it is a difference as printed by `doctor --json`, without place or
+// code.
 //
 // Given a folder that a model is served from, it also compares template, vocabulary, special tokens and stop tokens:
 // training under one template and serving under another is worse than not training.

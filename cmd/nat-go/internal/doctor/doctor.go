@@ -30,7 +30,7 @@ type Compared struct {
 	LeftOut     []int        `json:"left_out,omitempty"`    // rows that the trainer omits
 	Cut         []int        `json:"cut,omitempty"`         // rows of which the trainer has only the beginning
 	Differences []difference `json:"differences,omitempty"` // how the rows differ
-	Notes       []string     `json:"notes,omitempty"`       // what the trainer warns about
+	Notes       []string     `json:"notes,omitempty"`       // the trainer's warnings
 	Row         []sideTokens `json:"row,omitempty"`         // the requested row, token by token
 }
 

@@ -21,7 +21,7 @@ import (
 	"github.com/nat-go/nat-go/collator/tokenizer"
 )
 
-// trainers are those that can be consulted.
+// trainers lists the trainers that can be consulted.
 var trainers = []string{"trl"}
 
 // PythonVariable names the Python that trainers are installed in.
@@ -34,7 +34,7 @@ type Request struct {
 	Tokenizer string   // folder of the model to be trained; empty means the run's
 	Template  string   // file, or name of one of the tokenizer's; empty means the run's, or the tokenizer's default
 	Serving   string   // folder the model is served from; empty means no comparison
-	Python    string   // empty means that of PythonVariable, else python3
+	Python    string   // empty means the value of PythonVariable, else python3
 	Settings  []string // for the trainer's config, as NAME=VALUE
 	Rows      int      // per file: from 1 to MaxRows
 	Row       int      // row to show token by token, from 1; 0 means none
@@ -42,7 +42,7 @@ type Request struct {
 	Load      func(tokenizer string) (*tokenizer.Tokenizer, error)
 }
 
-// Examine compares what the trainer trains on the inputs with what we would and, if requested, the folder that the
+// Examine compares the tokens that the trainer trains on the inputs with ours and, if requested, the folder that the
 // model is served from with the one it is trained with.
 func Examine(ctx context.Context, r Request) (*Report, error) {
 	switch {
@@ -105,7 +105,7 @@ func settingsOf(list []string) (map[string]any, error) {
 	return out, nil
 }
 
-// inputs opens files, and whatever in a run folder the trainer reads.
+// inputs opens files, and the files of a run folder that the trainer reads.
 func (r *Request) inputs() (out []*Input, err error) {
 	for _, path := range r.Paths {
 		info, err := os.Stat(path)

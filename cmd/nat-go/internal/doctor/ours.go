@@ -19,7 +19,7 @@ type Side struct {
 	class   []string // on our side: what each token is, in words
 }
 
-// What tokens are, in words for people.
+// The kinds of tokens, in words.
 const (
 	classTurns    = "assistant turns"
 	classTemplate = "template text"
@@ -40,7 +40,7 @@ var classOfRole = map[string]string{
 	"developer": "system messages",
 }
 
-// collate makes our rows from those that are not tokenised yet: one per conversation, as trainers of text rows have it.
+// collate makes our rows from rows that are not tokenised yet: one per conversation, as trainers of text rows have it.
 func collate(ctx context.Context, cfg collator.Config, in *Input, scratch string) error {
 	cfg.Rows, cfg.Layout, cfg.Workers = collator.Trajectory, batch.Padded, 1
 	cfg.BatchTokens = max(cfg.BatchTokens, cfg.MaxLength)
@@ -91,7 +91,7 @@ func collate(ctx context.Context, cfg collator.Config, in *Input, scratch string
 	})
 }
 
-// sidesOf splits a row of a batch. roles are those of each side's messages.
+// sidesOf splits a row of a batch. roles are the roles of each side's messages.
 func sidesOf(b *batch.Row, roles [][]string) []Side {
 	names := []string{"row"}
 	if len(b.Sides) == 2 {

@@ -15,7 +15,7 @@ import (
 // shownRows is how many rows of a difference are listed.
 const shownRows = 5
 
-// Text writes the report for people.
+// Text writes the report as text.
 func (r *Report) Text(w io.Writer, colour bool) error {
 	var b bytes.Buffer
 	if r.Versions != nil {

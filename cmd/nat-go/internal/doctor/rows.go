@@ -117,7 +117,7 @@ func hasKey(raw json.Raw, key string) bool {
 	return ok && v.Kind() != json.Null
 }
 
-// tokens adds a row that is already tokenised and says what is trained.
+// tokens adds a row that is already tokenised and marks its trained tokens.
 func (r *row) tokens(line []byte) error {
 	var x struct {
 		IDs    []int32 `json:"input_ids"`
@@ -162,8 +162,7 @@ func (r *row) preference(raw json.Raw) error {
 	return r.collated(raw, rec)
 }
 
-// demonstration adds a conversation whose assistant messages are to be imitated: all of them, or those of the
-// completion.
+// demonstration adds a conversation whose assistant messages are to be imitated: all of them, or the completion's.
 func (r *row) demonstration(raw json.Raw) error {
 	d := &builders.Demonstration{Weight: 1}
 	rec := &builders.Resolved{Record: d}

@@ -227,7 +227,7 @@ func orNone(text string, ok bool) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// template compares what the templates make of the rows' conversations, and of a few of our own, and which ids the
+// template compares the templates' renderings of the rows' conversations, and of a few of our own, and which ids the
 // folders' tokenizers give that text.
 func (s *Serving) template(sameText bool, ours, theirs *folder, inputs []*Input) {
 	conversations := probes()

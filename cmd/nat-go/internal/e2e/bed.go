@@ -111,7 +111,7 @@ func (b *Bed) Resume(out string) *exec.Cmd {
 	return b.Command(nil, "finetune", "resume", filepath.Join(out, "r"))
 }
 
-// Same compares a run folder with that of the undisturbed run.
+// Same compares a run folder with the folder of the undisturbed run.
 func (b *Bed) Same(t *testing.T, want map[string]string, out string) {
 	t.Helper()
 	if d := cmp.Diff(want, b.Content(t, out)); d != "" {
@@ -128,8 +128,8 @@ var withTimes = map[string]bool{
 // metricsTime matches the time at which a builder's metrics were written.
 var metricsTime = regexp.MustCompile(`"timestamp":"[^"]*"`)
 
-// hashOfTimes matches the manifest's entries for them. The last of them is written when a job has ended, by whichever
-// process is waiting.
+// hashOfTimes matches the manifest's entries for them. The last of them is written when a job has ended, by a waiting
+// process.
 var hashOfTimes = regexp.MustCompile(
 	`\{\s*"path": "(?:data_collection_progress.jsonl|dpo_trajectory_builder_[^"]*|` +
 		`collection_history.json|final_metrics.json|records/begun.json)",` +

@@ -15,7 +15,7 @@ import (
 // Canary is in every secret of these tests. Nothing that is printed or kept may contain it.
 const Canary = "canary-7f3a"
 
-// Result is what a command ended with.
+// Result is the outcome of a command.
 type Result struct {
 	Code           int
 	Stdout, Stderr string

@@ -45,7 +45,7 @@ func RunPage(t *testing.T, checkout, text, makefile string) (n int) {
 	return n
 }
 
-// shell is a person's shell: variables and the current folder persist from one command to the next.
+// shell behaves like an interactive shell: variables and the current folder persist from one command to the next.
 type shell struct {
 	dir  string
 	past string // commands whose effect on the shell matters: assignments and changes of folder
@@ -53,8 +53,8 @@ type shell struct {
 
 var keeps = regexp.MustCompile(`^(\w+=|cd )`)
 
-// console runs the commands in a block ("$ " and their lines up to the output), compares what they print and returns
-// how many there were.
+// console runs the commands in a block ("$ " and their lines up to the output), compares their output and returns how
+// many there were.
 func (s *shell) console(t *testing.T, body string) int {
 	t.Helper()
 	parts := strings.Split("\n"+body, "\n$ ")[1:]

@@ -80,7 +80,7 @@ func (p *Place) When(t *testing.T, is func() bool) {
 	}
 }
 
-// Journal is what a run folder says of its job.
+// Journal is a run folder's record of its job.
 type Journal struct {
 	Phase string          `json:"phase"`
 	Job   json.RawMessage `json:"job"`

@@ -152,7 +152,7 @@ func (b *Bed) Shard(out, stage string, index int) *exec.Cmd {
 	return b.Command(nil, "shard", "run", dir, "--stage", stage, "--index", strconv.Itoa(index))
 }
 
-// Merged returns the command that merges what the shards left.
+// Merged returns the command that merges the shards.
 func (b *Bed) Merged(out string) *exec.Cmd {
 	return b.Command(nil, "shard", "merge", filepath.Join(out, "r.shards"))
 }

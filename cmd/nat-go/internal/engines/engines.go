@@ -46,7 +46,7 @@ func (r Run) Steps() []step {
 	return append(all, step{Name: "merge"})
 }
 
-// Needs are what an engine reserves for one process.
+// Needs are the resources that an engine reserves for one process.
 type Needs struct {
 	CPUs   int
 	Memory schema.Size
@@ -139,7 +139,7 @@ func quoted(s string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// Write writes files into a folder. An existing file with different content stays: a person may have changed it.
+// Write writes files into a folder. An existing file with different content stays: the user may have changed it.
 func Write(dir string, files []File) error {
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name)

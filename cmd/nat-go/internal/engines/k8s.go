@@ -13,11 +13,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// Kubernetes says what the Jobs are made of.
+// Kubernetes holds the settings of the Jobs.
 type Kubernetes struct {
 	Needs
 	Image   string
-	Claim   string // persistent volume claim with the plan, the inputs and what the shards build
+	Claim   string // persistent volume claim with the plan, the inputs and the shards' files
 	Mount   string // folder where it is mounted; empty means the one that the plan was made in
 	Secret  string // its keys become environment variables of the containers; empty means none
 	User    string // user that the containers run as, UID or UID:GID; empty means the image's
@@ -88,8 +88,8 @@ var notInNames = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`[^a-z0-9]+`)
 })
 
-// objectName makes the name of a Kubernetes object from the name of a run. A number makes up for what is cut off or
-// replaced, so that two runs have different names.
+// objectName makes the name of a Kubernetes object from the name of a run. A number makes up for characters that are
+// cut off or replaced, so that two runs have different names.
 func objectName(id string) string {
 	name := strings.Trim(notInNames().ReplaceAllString(strings.ToLower(id), "-"), "-")
 	if name == id && len(name) <= longestName {

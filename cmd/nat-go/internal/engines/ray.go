@@ -5,7 +5,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// Ray says what the tasks of a Ray cluster need.
+// Ray holds the requirements of the tasks of a Ray cluster.
 type Ray struct {
 	Needs
 	NatGo   string // the program, on every node

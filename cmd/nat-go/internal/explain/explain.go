@@ -137,7 +137,7 @@ func firstSentence(s string) string {
 //go:embed page.md
 var pageHead string
 
-// areaNames say what the codes of an area are about.
+// areaNames are the titles of the areas of codes.
 var areaNames = map[string]string{
 	"source":  "Reading inputs",
 	"build":   "Building records",

@@ -25,7 +25,7 @@ import (
 )
 
 // account closes the books, and writes the files about the run: the list of drops, NAT's progress files and, last, the
-// manifest, which says whether the run is complete. seen is what was read of the inputs.
+// manifest, which says whether the run is complete. seen describes the part of the inputs that was read.
 func (r *run) account(ctx context.Context, seen *source.Stats) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -123,7 +123,8 @@ func (r *run) needsTokens() string {
 		" -o collator.tokenizer=FOLDER, the folder of the model's tokenizer"
 }
 
-// noBatches says why records went into the collator and none came out, whatever text formats they were written in.
+// noBatches says why records went into the collator and none came out, regardless of the text formats they were written
+// in.
 func (r *run) noBatches() error {
 	if r.made.Batches == nil || len(r.made.Batches.Counts) > 0 {
 		return nil
@@ -138,7 +139,7 @@ func (r *run) noBatches() error {
 		}) {
 			fmt.Fprintf(&table, "\n  %-16s %s", ledger.Quantity(a.Dropped[reason], unitRecord), reason)
 		}
-		if r.hasRows() && a.Dropped[collator.NoSampledIDs] > 0 { // what the traces lack is no fault of the run's
+		if r.hasRows() && a.Dropped[collator.NoSampledIDs] > 0 { // a gap of the traces is not a fault of the run
 			r.warn("no token batch was made beside the rows, from %s: %s%s", ledger.Quantity(a.In, unitRecord),
 				strings.Join(strings.Fields(table.String()), " "), remedyOf(a.Dropped))
 			return nil
@@ -150,7 +151,7 @@ func (r *run) noBatches() error {
 	return nil
 }
 
-// remedyOf says what makes token batches of what was omitted, if one setting does.
+// remedyOf names the setting that makes token batches of the omitted records, if there is one.
 func remedyOf(dropped map[ledger.Reason]int64) string {
 	if dropped[collator.NoSampledIDs] == 0 {
 		return ""

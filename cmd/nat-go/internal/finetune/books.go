@@ -34,7 +34,7 @@ type books struct {
 	near map[string]*sdpo.NearMisses // by builder
 	err  error
 
-	first map[ledger.Stage]string // the first drop of each stage with details beyond its reason, for a person
+	first map[ledger.Stage]string // the first drop of each stage with details beyond its reason, for display
 
 	hide func(string) string // removes secrets from a text that is listed
 }
@@ -78,7 +78,7 @@ func (b *books) open(path string) (err error) {
 	return nil
 }
 
-// addAccounts records accounts; what they say about drops is recorded when the drops themselves are reported.
+// addAccounts records accounts; their drops are recorded when the drops themselves are reported.
 func (b *books) addAccounts(accounts []ledger.Account) {
 	for _, a := range accounts {
 		b.In(a.Stage, a.Unit, a.In)
@@ -149,7 +149,7 @@ func (b *books) unlisted(d *ledger.Drop) {
 	m.Count += d.N()
 }
 
-// replay books and lists the drops that other books listed. Those of curation are booked with its decisions.
+// replay books and lists the drops that other books listed. Curation's drops are booked with its decisions.
 func (b *books) replay(path string) error {
 	in, err := durable.Open(path)
 	if err != nil {
@@ -182,7 +182,7 @@ func (b *books) encode(d *ledger.Drop) {
 
 // close completes the list of drops.
 func (b *books) close() error {
-	slices.SortFunc(b.rest, func(x, y *ledger.Drop) int { // whatever was read first
+	slices.SortFunc(b.rest, func(x, y *ledger.Drop) int { // the first one read
 		return cmp.Or(cmp.Compare(x.Stage, y.Stage), cmp.Compare(x.Reason, y.Reason), cmp.Compare(x.Unit, y.Unit),
 			cmp.Compare(x.Format, y.Format))
 	})

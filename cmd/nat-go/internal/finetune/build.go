@@ -18,7 +18,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// A commit makes what was built so far survive a crash. It costs a sync, so it is made at intervals of time and bytes.
+// A commit makes the groups built so far survive a crash. It costs a sync, so it is made at intervals of time and
+// bytes.
 const (
 	commitEvery = 2 * time.Second
 	commitBytes = 64 << 20
@@ -27,7 +28,7 @@ const (
 // groupsInFlight bounds the groups that are in the builders; the sessions' own credits bound the bytes.
 const groupsInFlight = 4096
 
-// cursor is where a run is in its inputs: what a commit of the log records.
+// cursor is the position of a run in its inputs, which a commit of the log records.
 type cursor struct {
 	Source source.Cursor  `json:"source"`
 	Inputs []source.Input `json:"inputs,omitempty"` // those read to the end
@@ -36,7 +37,7 @@ type cursor struct {
 	Groups int64          `json:"groups,omitempty"` // groups done, if the run's unit is more than an example
 }
 
-// built is what the inputs became. The records are in the log.
+// built is the result of reading the inputs. The records are in the log.
 type built struct {
 	index  *curate.Index // what curation has to know about them
 	marked marked
@@ -89,7 +90,7 @@ func (r *run) build(ctx context.Context, in *inputs, ahead *reader, bs []*builde
 	return b.built(), nil
 }
 
-// built notes what was read of the inputs, once everything is in the log.
+// built notes how far the inputs were read, once everything is in the log.
 func (b *building) built() *built {
 	b.made.Inputs, b.made.Counts.Candidates = b.at.Inputs, b.at.Seen.Candidates
 	for _, a := range b.at.Seen.Accounts() {
@@ -134,8 +135,8 @@ func (b *building) stream(ctx context.Context) error {
 	return err
 }
 
-// leaveCollected ends a run in which a collection run failed, as NAT does: what the previous ones produced is kept to
-// be looked at.
+// leaveCollected ends a run in which a collection run failed, as NAT does: the output of the previous ones is kept for
+// inspection.
 func (b *building) leaveCollected() {
 	folder := b.plan.folder
 	err := b.plan.Compat.WriteTrajectories(folder.Format(dataset.Trajectories), folder.Records(), b.plan.RunID, nil)
@@ -215,7 +216,7 @@ func (b *building) take(g *recordlog.Group) (err error) {
 	return nil
 }
 
-// book books what a group contains: its drops, its accounts, the builders' counters.
+// book books the content of a group: its drops, its accounts, the builders' counters.
 func (b *building) book(g *recordlog.Group) {
 	for _, d := range g.Drops {
 		b.books.drop(d)
@@ -229,8 +230,8 @@ func (b *building) book(g *recordlog.Group) {
 	}
 }
 
-// bookEntries books what the gate stopped, notes what was marked, and enters a group into NAT's view of the collection
-// runs. What the gate stopped is listed together with what curation drops, in the order of the log.
+// bookEntries books the gate's drops, notes the marks, and enters a group into NAT's view of the collection runs. The
+// gate's drops are listed together with curation's, in the order of the log.
 func (b *building) bookEntries(g *recordlog.Group, all []curate.Entry) {
 	b.history.Add(g)
 	var passed int64

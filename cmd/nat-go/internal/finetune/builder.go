@@ -32,7 +32,7 @@ func (b *builder) failed(err error) error {
 	return exit.With(exit.Environment, fmt.Errorf("builder %s: %w", b.name, err))
 }
 
-// result is what a builder made of a group.
+// result is a builder's output for a group.
 type result = host.Result
 
 // receive receives the results for g, which are the next ones due.
@@ -65,7 +65,7 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result) {
 		if b.picks && !wholeExamples(res) {
 			b.dropCandidates(f, g, res.Drops)
 		}
-		a = inExamples(g) // those that it worked on have an account of their own
+		a = inExamples(g) // the ones that it worked on have an account of their own
 		a.take(res)
 	}
 	a.total -= a.elsewhere(res.Drops)
@@ -93,7 +93,7 @@ func refuseDrops(res *result) {
 	}
 }
 
-// logDrops logs what the builder dropped, and left, what it neither used nor dropped.
+// logDrops logs the builder's drops, and left, the candidates that it neither used nor dropped.
 func (b *builder) logDrops(f *recordlog.Builder, a *account, drops []ledger.Drop, left int64) {
 	for _, d := range drops {
 		if d.Unit != a.unit && d.Unit != unitPair {
@@ -185,8 +185,8 @@ func (b *builder) limit(res *result) {
 // mostDropped is the largest count that a drop may have, so that the books never overflow.
 const mostDropped = 1 << 40
 
-// dropCandidates closes the account for candidates when what the builder made of a group names none of them. Those of
-// an example that it dropped as a whole get that reason; for others it gave none.
+// dropCandidates closes the account for candidates when the builder's output for a group names none of them. The
+// candidates of an example that it dropped as a whole get that reason; for others it gave none.
 func (b *builder) dropCandidates(f *recordlog.Builder, g *ttc.Group, drops []ledger.Drop) {
 	for i, ex := range g.Examples {
 		n := int64(len(ex.Candidates))
@@ -204,7 +204,7 @@ func (b *builder) dropCandidates(f *recordlog.Builder, g *ttc.Group, drops []led
 	}
 }
 
-// wholeExamples reports whether what a builder made of a group shows that it does not deal in candidates: its records
+// wholeExamples reports whether a builder's output for a group shows that it does not deal in candidates: its records
 // are made from the examples' own messages, or it omitted only sites and rollouts.
 func wholeExamples(res *result) bool {
 	for _, r := range res.Records {
@@ -257,7 +257,7 @@ const (
 	unitTurn      = "turn"
 )
 
-// units are those that a drop may have under any reason.
+// units are the units that a drop may have under any reason.
 var units = []string{unitCandidate, unitExample, unitSite, unitRollout, unitTurn, unitPair, unitRecord}
 
 // account is a builder's account of one group.
@@ -290,7 +290,7 @@ func inExamples(g *ttc.Group) *account {
 	return a
 }
 
-// take records what a builder reported.
+// take records a builder's reports.
 func (a *account) take(res *result) {
 	for _, r := range res.Records {
 		a.use(r)
@@ -302,7 +302,7 @@ func (a *account) take(res *result) {
 	}
 }
 
-// use marks what a record is made from.
+// use marks the sources of a record.
 func (a *account) use(r builders.Record) {
 	if a.unit == unitExample {
 		a.mark(r.Header().Example, 0)
@@ -349,7 +349,7 @@ func (a *account) mark(example, candidate int) {
 	a.used++
 }
 
-// whyUnused returns the reason for what a builder neither used nor dropped.
+// whyUnused returns the reason for candidates that a builder neither used nor dropped.
 func (a *account) whyUnused() ledger.Reason {
 	for _, ex := range a.group.Examples {
 		if len(ex.Candidates)+len(ex.Graph.Nodes)+len(ex.Steps) > 0 {

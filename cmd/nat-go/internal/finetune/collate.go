@@ -59,8 +59,8 @@ func openTokens(ctx context.Context, p *plan) (_ *tokens, err error) {
 	return t, nil
 }
 
-// localTokenizer returns the folder of a tokenizer on this machine: for one in object storage, that of a copy in the
-// user's cache. Its files are requested by name, because a listing may be incomplete.
+// localTokenizer returns the folder of a tokenizer on this machine: for one in object storage, the folder of a copy in
+// the user's cache. Its files are requested by name, because a listing may be incomplete.
 func localTokenizer(ctx context.Context, path string) (string, error) {
 	if !objects.Is(path) {
 		return path, nil

@@ -67,7 +67,7 @@ func (p *plan) endpointOfFlags() (*config.Block, error) {
 	return &config.Block{Type: readers.Endpoint().Type, Config: &cfg}, nil
 }
 
-// collect makes the inputs, if the source does that. What was made before an interruption is kept.
+// collect makes the inputs, if the source does that. Output from before an interruption is kept.
 func (r *run) collect(ctx context.Context, in *inputs) error {
 	if in.collect == nil {
 		return nil

@@ -46,7 +46,7 @@ func (r *run) curate(ctx context.Context, b *built) (*curate.Decisions, error) {
 	return d, nil
 }
 
-// decide decides, or reads what an earlier merge decided.
+// decide decides, or reads the decisions of an earlier merge.
 func (r *run) decide(b *built) (*curate.Decisions, error) {
 	if m := r.plan.merging; r.plan.isDecided() {
 		return cutDecisions(m.dir, m.cut, r.plan.folder)
@@ -68,7 +68,7 @@ func (r *run) decide(b *built) (*curate.Decisions, error) {
 	return d, nil
 }
 
-// marked is what the marks file says about the records of a run.
+// marked holds the marks on the records of a run.
 type marked struct {
 	rejected []uint64
 	seen     map[string]bool // marks that match some record

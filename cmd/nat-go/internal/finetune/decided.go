@@ -157,7 +157,7 @@ func (p *plan) decidedByDumps(d *runfolder.Decided) error {
 		return addFile(d, "collator.teacher.dumps."+filepath.ToSlash(name), path)
 	})
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // whoever reads them reports it
+		return nil // the code that reads them reports it
 	}
 	return err
 }
@@ -177,7 +177,7 @@ func (p *plan) decidedByPlugins(d *runfolder.Decided) error {
 		for _, variable := range spec.Env {
 			d.Add("plugins."+name+".env."+variable, os.Getenv(variable))
 		}
-		if spec.Reattach != "" { // somebody else started it
+		if spec.Reattach != "" { // another process started it
 			continue
 		}
 		if spec.Module != "" {
@@ -190,7 +190,7 @@ func (p *plan) decidedByPlugins(d *runfolder.Decided) error {
 		}
 		path, err := exec.LookPath(spec.Path)
 		if err != nil && !errors.Is(err, exec.ErrDot) {
-			continue // whoever starts it reports why it can't be
+			continue // the code that starts it reports why it can't
 		}
 		content, err := contentSum(path)
 		if err != nil {
@@ -216,7 +216,7 @@ func (p *plan) decidedByScorer(d *runfolder.Decided) error {
 		if i == 0 {
 			found, err := exec.LookPath(arg)
 			if err != nil && !errors.Is(err, exec.ErrDot) {
-				continue // whoever starts it reports why it can't be
+				continue // the code that starts it reports why it can't
 			}
 			path = found
 		}
@@ -230,7 +230,7 @@ func (p *plan) decidedByScorer(d *runfolder.Decided) error {
 	return nil
 }
 
-// addFile adds the content of a file; a missing file counts as empty, and is reported by whoever reads it.
+// addFile adds the content of a file; a missing file counts as empty, and its reader reports it.
 func addFile(d *runfolder.Decided, name, path string) error {
 	if _, err := os.Stat(path); err != nil && !objects.Is(path) {
 		return nil
@@ -259,8 +259,8 @@ func contentSum(path string) (string, error) {
 	return runfolder.ContentSum(path)
 }
 
-// sameDecisions refuses to continue a run that something else would decide now, naming what. What is accepted on
-// purpose is recorded.
+// sameDecisions refuses to continue a run that something else would decide now, naming the difference. Accepted
+// differences are recorded.
 func (r *run) sameDecisions(t *tokens) error {
 	p := r.plan
 	b := p.begun
@@ -304,7 +304,7 @@ func itOrThem(names []string) string {
 	return "them"
 }
 
-// checkUnchanged checks that the run is unchanged, and records what it continues with.
+// checkUnchanged checks that the run is unchanged, and records the settings that it continues with.
 func (r *run) checkUnchanged(t *tokens) error {
 	if err := r.sameDecisions(t); err != nil {
 		return err

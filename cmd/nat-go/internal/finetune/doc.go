@@ -5,7 +5,7 @@
 // set after write. Later commands continue from the same files.
 //
 // It is the program's largest package because it is the hub: the stages - source, builder session, record log,
-// curation, data set, collator, trainer - don't know each other, so whatever passes from one to the next passes through
-// here, where it is counted. A conversation returns here between two stages, and to no other package. The shard files
-// are the same run in parts and use its unexported stages.
+// curation, data set, collator, trainer - don't know each other, so all data between them passes through here, where it
+// is counted. A conversation returns here between two stages, and to no other package. The shard files are the same run
+// in parts and use its unexported stages.
 package finetune

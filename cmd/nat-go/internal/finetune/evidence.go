@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// evidence finds what the scores of a group's examples are based on, if a rule gave them.
+// evidence finds the basis of the scores of a group's examples, if a rule gave them.
 type evidence struct {
 	rules *readers.ScoreRules // nil if there are none
 	group *ttc.Group          // as the builder saw it

@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// item is a group in progress, with what the source dropped before it; or just drops; or the end of a collection run.
+// item is a group in progress, with the source's drops before it; or just drops; or the end of a collection run.
 type item struct {
 	group *ttc.Group
 	parts []*ttc.Group // its examples as separate groups, for builders with that unit
@@ -76,7 +76,7 @@ func (b *building) feed(ctx context.Context, from cursor, items chan<- *item) er
 	return nil
 }
 
-// errFed ends the feeding at a failed collection run: what was sent before is still built, and the failure reported in
+// errFed ends the feeding at a failed collection run: groups sent before are still built, and the failure reported in
 // its turn.
 var errFed = errors.New("collection run failed")
 
@@ -112,8 +112,8 @@ func (b *building) feedRuns(ctx context.Context, from cursor, items chan<- *item
 }
 
 // feedGroups reads all collection runs into an index and sends the groups it forms. A task's rollouts may come from
-// several collection runs. To continue after a crash the inputs are read again, because the index is not part of what
-// is committed.
+// several collection runs. To continue after a crash the inputs are read again, because a commit doesn't include the
+// index.
 func (b *building) feedGroups(ctx context.Context, from cursor, items chan<- *item) error {
 	opt := b.plan.grouping()
 	if b.unit() == builders.UnitRun {
@@ -191,7 +191,7 @@ type feeder struct {
 	} // where examples are stored for grouping, else nil
 	logged source.Cursor // with index: drops up to here are in the log already
 	failed bool          // with index: the collection run failed before the interruption
-	done   int64         // groups sent, among those that are counted
+	done   int64         // groups sent, among the counted ones
 	first  shards.Place  // of the group being sent
 	at     source.Cursor
 	input  source.Input
@@ -280,9 +280,9 @@ func (f *feeder) reader(ctx context.Context) *reader {
 	return newReader(ctx, f.in, f.k, f.resume)
 }
 
-// keep puts an example into the index. What the source dropped before it goes to the log - in a frame of its own, so
-// that the log is the same however the inputs are divided - unless it is there already because the run was interrupted
-// later than this.
+// keep puts an example into the index. The source's drops before it go to the log - in a frame of its own, so that the
+// log is the same however the inputs are divided - unless it is there already because the run was interrupted later
+// than this.
 func (f *feeder) keep(ctx context.Context, ex *ttc.Example) error {
 	if err := f.index.Add(ex); err != nil {
 		return exit.With(exit.Environment, err)

@@ -77,7 +77,7 @@ func (b *building) runEnded(it *item) error {
 	return b.append(&ttc.Group{}, it.drops, nil)
 }
 
-// groupBuilt logs what the builders made of a group. broken is why a builder failed on a collection run that is used as
+// groupBuilt logs the builders' output for a group. broken is why a builder failed on a collection run that is used as
 // a whole or not at all.
 func (b *building) groupBuilt(ctx context.Context, it *item) (broken, err error) {
 	results, err := b.results(ctx, it)

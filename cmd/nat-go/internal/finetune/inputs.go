@@ -41,7 +41,7 @@ type inputs struct {
 }
 
 // findInputs decides what to read: --from, or else the sources section, or else where NAT's evaluation wrote its
-// output. A resumed run reads what it began with.
+// output. A resumed run reads the same inputs again.
 func findInputs(ctx context.Context, p *plan) (*inputs, error) {
 	in, err := chooseInputs(ctx, p)
 	if err != nil {
@@ -113,7 +113,7 @@ func identify(path string) source.Input {
 	return in
 }
 
-// identities returns what a source continuing with collection run k has to find unchanged.
+// identities returns the input identities that a source continuing with collection run k must find unchanged.
 func (in *inputs) identities(k int) []source.Input { return in.began[k : k+1] }
 
 // unchanged refuses to continue if the inputs are not those the run began with.

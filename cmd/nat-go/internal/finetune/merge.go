@@ -76,7 +76,7 @@ func Merge(ctx context.Context, m Merging, env Env) (*Summary, error) {
 	return sum, err
 }
 
-// openParts opens the runs and refuses those that don't belong together.
+// openParts opens the runs and refuses runs that don't belong together.
 func openParts(ctx context.Context, folders []runfolder.Folder, env Env) ([]*part, error) {
 	var parts []*part
 	for _, f := range folders {
@@ -152,7 +152,7 @@ func openPart(ctx context.Context, f runfolder.Folder, env Env) (*part, error) {
 	return p, nil
 }
 
-// checkFiles checks what a merge reads of a run against its manifest.
+// checkFiles checks the files that a merge reads of a run against its manifest.
 func (p *part) checkFiles() error {
 	f := p.folder
 	for _, path := range []string{filepath.Join(f.Records(), recordlog.LogName), f.Decisions(), f.Config(), f.Begun()} {
@@ -230,19 +230,19 @@ func mergePlan(ctx context.Context, m Merging, first *part, env Env) (*plan, err
 	p, err := newPlan(ctx, req, env)
 	if err == nil {
 		p.copyTo = ""                    // that is for runs, and NAT's
-		p.ConfigFile = p.folder.Config() // of the same content as that of the first run
+		p.ConfigFile = p.folder.Config() // of the same content as the first run's
 	}
 	return p, err
 }
 
-// clearKilled removes what a merge killed on this machine left behind. Any other folder is left as it is.
+// clearKilled removes the files of a merge that was killed on this machine. Any other folder is left as it is.
 func clearKilled(f runfolder.Folder) error {
 	if !f.Locked() || runfolder.Has(f.Manifest()) {
 		return nil
 	}
 	left, err := f.LeftBy()
 	if err != nil || left == nil || !strings.HasPrefix(left.Command, mergeCommand) {
-		return nil // Create reports what is there
+		return nil // Create reports the conflict
 	}
 	if err := os.RemoveAll(string(f)); err != nil {
 		return exit.Environmentf("can't remove what an interrupted merge left: %w", err)
@@ -296,8 +296,8 @@ func (r *run) joinRuns(ctx context.Context, parts []*part, keep *part) error {
 	return r.account(ctx, &built.seen)
 }
 
-// inheritAnswers gives the merge what teachers answered about its parts: they are asked only what they weren't asked
-// before. Answers are stored under the hash of their question.
+// inheritAnswers gives the merge the teachers' answers about its parts: they get only new questions. Answers are stored
+// under the hash of their question.
 func (r *run) inheritAnswers(parts []*part) error {
 	if r.plan.config.Collator.Teacher == nil {
 		return nil
@@ -335,7 +335,7 @@ func copyOnce(from, to string) error {
 	return copyFile(to, from)
 }
 
-// writeBegunOf records what the merge was made from, as the beginning of a run does.
+// writeBegunOf records the parts of the merge, as the beginning of a run does.
 func (r *run) writeBegunOf(t *tokens) error {
 	req := r.plan.Request
 	req.Overrides, req.From = nil, nil

@@ -62,7 +62,7 @@ func (r *run) openFolder(in *inputs, t *tokens) (err error) {
 	return nil
 }
 
-// passOver reports the files in folders that aren't read, given the number of those that are.
+// passOver reports the files in folders that aren't read, given the number of files that are.
 func (r *run) passOver(read int) {
 	passed := r.plan.PassedOver
 	if len(passed) == 0 {
@@ -167,7 +167,7 @@ func splitType(typ string) (program, builder string) {
 }
 
 // processes are the plugins of a run, each started once, and the sessions with their builders. They start while the
-// inputs are located, the tokenizer is loaded and the run folder is created; whoever needs one waits for it.
+// inputs are located, the tokenizer is loaded and the run folder is created; code that needs one waits for it.
 type processes struct {
 	started  map[string]*process
 	builders []*builder

@@ -31,22 +31,22 @@ type plan struct {
 	folder  runfolder.Folder
 	stored  runfolder.Stored // where the run is published once it is complete; empty means nowhere
 	trainer trainers.NemoCustomizerTrainer
-	adapter config.Block // what the data set is handed to
+	adapter config.Block // the adapter that gets the data set
 	formats []dataset.Format
 	options rows.Options
 	rules   curate.Rules
-	marks   *marks.File         // made by a person; nil means none
+	marks   *marks.File         // made by a user; nil means none
 	scores  *readers.Scores     // from files next to the inputs; nil means none
 	verdict *readers.ScoreRules // scores from what results say; nil if none
 	copyTo  string              // NAT's dataset_output_dir; empty means no copy
 	notes   []string
-	chosen  string           // how the input is read and what is made of it, where the user left that open
+	chosen  string           // the reading of the input and the output, where the user left them open
 	resume  bool             // continue with an existing run folder
 	lock    *runfolder.Lock  // with resume
 	begun   *runfolder.Begun // with resume
 	accept  []string         // with resume: what may have changed since
 	shard   *shard           // the part of the inputs to build, for a shard; nil means everything
-	merging *merging         // what was built in shards; nil means the run builds itself
+	merging *merging         // the shards' output; nil means the run builds itself
 
 	minFidelity ttc.Fidelity // of a record's trace
 }
@@ -170,7 +170,7 @@ func (p *plan) chooseFormats() error {
 	return nil
 }
 
-// readMarks reads what a person decided about the records of an earlier run.
+// readMarks reads a user's marks on the records of an earlier run.
 func (p *plan) readMarks() (err error) {
 	if path := p.config.Dataset.Marks; path != "" {
 		if p.marks, err = marks.Read(path); err != nil {

@@ -57,7 +57,7 @@ func countModels(models map[string]int64, ex *ttc.Example) {
 }
 
 // takePolicy has the only model that the inputs name be the model to be trained. All inputs are read before the first
-// task is built, by whichever processes, so that everyone comes to the same conclusion; where examples are built one by
+// task is built, by all processes together, so that all come to the same conclusion; where examples are built one by
 // one, nothing is taken.
 func (t *tokens) takePolicy(p *plan, seen *source.Stats, byTask bool) {
 	if t == nil || !byTask || !p.asksForPolicy() || len(seen.Models) != 1 {
@@ -68,7 +68,7 @@ func (t *tokens) takePolicy(p *plan, seen *source.Stats, byTask bool) {
 	}
 }
 
-// seenByAll returns what the shards have read of the inputs together.
+// seenByAll returns how far the shards have read the inputs together.
 func (s *shard) seenByAll() (*source.Stats, error) {
 	seen := &source.Stats{}
 	for i := range s.plan.Shards {

@@ -26,7 +26,7 @@ type prover struct {
 // model is a model whose calls can be checked.
 type model struct{ Name, Tokenizer, Template string }
 
-// prover loads what is needed to check the model's calls.
+// prover loads the files needed to check the model's calls.
 func (m model) prover(ctx context.Context) (*prover, error) {
 	c := schema.New[config.Collator]()
 	c.Tokenizer, c.Template, c.Policy = m.Tokenizer, m.Template, m.Name
@@ -75,8 +75,8 @@ func (p prover) prove(c *source.Claim) (proven ttc.Proofs, refuted ttc.Gaps) {
 	return proven, refuted
 }
 
-// saysSame reports whether a sampled text says what an answer does. How it marks reasoning and calls depends on the
-// model; what they contain doesn't.
+// saysSame reports whether a sampled text has the content of an answer. The marks of reasoning and calls depend on the
+// model; their content doesn't.
 func saysSame(text string, answer *chat.Message) bool {
 	parts := []string{answer.Reasoning, answer.Text}
 	for i := range answer.Parts {

@@ -13,7 +13,7 @@ import (
 )
 
 // How much of an input may be read before the builders consume it: as much as can be read while they start, and then
-// enough that they never have to wait. What is queued takes memory.
+// enough that they never have to wait. Queued examples take memory.
 const (
 	aheadBytes  = 12 << 20
 	steadyBytes = 2 << 20
@@ -35,7 +35,7 @@ type reader struct {
 type reading struct {
 	example *ttc.Example
 	at      source.Cursor
-	drops   []ledger.Drop // what the source dropped before it
+	drops   []ledger.Drop // the source's drops before it
 	err     error
 	bytes   int64 // of the input
 }
@@ -114,8 +114,8 @@ func (in *inputs) bounds(k int) (from source.Cursor, end int64) {
 	return from, in.limit
 }
 
-// heldDrops are what a source dropped before an example. Of each kind as many are kept as dropped.jsonl lists, and one
-// more stands for the rest: a file that the source doesn't understand is dropped completely before any example is made.
+// heldDrops are a source's drops before an example. Of each kind as many are kept as dropped.jsonl lists, and one more
+// stands for the rest: a file that the source doesn't understand is dropped completely before any example is made.
 type heldDrops struct {
 	drops []ledger.Drop
 	seen  map[dropKind]int
@@ -144,7 +144,7 @@ func (h *heldDrops) take() []ledger.Drop {
 	return drops
 }
 
-// send passes on what was read, once there is room; false means nobody wants it any more.
+// send passes on an example once there is room; false means that the reader was stopped.
 func (rd *reader) send(ctx context.Context, next reading) bool {
 	for rd.ahead.Load() > 0 && rd.ahead.Load()+next.bytes > rd.most.Load() {
 		select {
@@ -180,7 +180,7 @@ func (rd *reader) next(ctx context.Context) (reading, error) {
 	}
 }
 
-// close ends the reading. Afterwards seen and inputs say what was read.
+// close ends the reading. Afterwards seen and inputs describe the inputs.
 func (rd *reader) close() {
 	if rd != nil {
 		rd.cancel()

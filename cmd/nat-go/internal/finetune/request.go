@@ -21,7 +21,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Request is what the command line asks for. Its lists take precedence over the configuration's unless they are empty.
+// Request holds the arguments of the command line. Its lists take precedence over the configuration's unless they are
+// empty.
 type Request struct {
 	ConfigFile string
 	Overrides  []string
@@ -29,7 +30,7 @@ type Request struct {
 	PassedOver []inspect.PassedOver `json:",omitempty"` // files in folders among them that aren't read
 	Source     string               // `_type` of the source; empty: from the config, else from the input's first entry
 	Map        []string             // what keys of the input mean: "output=response"
-	Builders   []string             // without a config: "dpo", or a type as in YAML; empty: those that fit the input
+	Builders   []string             // without a config: "dpo", or a type as in YAML; empty means the types that fit the input
 	Formats    []string
 	Adapter    string // "files", or a name of trainer_adapters
 	OutputDir  string
@@ -47,23 +48,23 @@ type Request struct {
 
 	Endpoint        string        // collect from a nat serve instead of reading inputs
 	EndpointTimeout time.Duration // for one answer
-	Dataset         string        // the questions; empty means those of eval.general.dataset
+	Dataset         string        // the questions; empty means the questions of eval.general.dataset
 
 	NATConfig string // configuration of which a command source's program gets a copy; the run's, as it began
 }
 
-// Env is what a run needs from its process.
+// Env is the environment that a run needs from its process.
 type Env struct {
 	Log      zerolog.Logger
 	Self     string                           // path of this program, which serves the built-in builders
 	Now      func() time.Time                 // for run ids and NAT's progress files, never for data
 	Getenv   func(name string) (string, bool) // nil means the process's environment
 	Findings func([]finding.Finding)          // called with the findings of the configuration's check
-	Leave    *jobs.Leave                      // a person's wish to leave, by signal; nil means never
+	Leave    *jobs.Leave                      // the user's wish to leave, by signal; nil means never
 	Progress func(Progress)                   // called now and then with the progress of the run
 	// Receives every value that must never be shown or written; may be nil.
 	Secrets *secret.Values
-	Output  func([]byte) // receives what a local trainer prints while it is waited for
+	Output  func([]byte) // receives a local trainer's output while it is waited for
 
 	Collating func() (done func()) // called before token batches are made, a different kind of work; may be nil
 	// Runs is the folder in which runs for object storage are made; empty means in the user's cache.
@@ -87,7 +88,7 @@ type Progress struct {
 	Unit  string
 	Text  string // shown instead of the numbers if they don't say enough: "training: running, step 3 of 9, loss 0.69"
 
-	Detail string // additional information for people
+	Detail string // additional information for the user
 }
 
 // Summary says how a run ended: it is what --json prints.
@@ -96,24 +97,24 @@ type Summary struct {
 	Status     string             `json:"status"`
 	RunDir     string             `json:"run_dir"`
 	DatasetDir string             `json:"dataset_dir"`
-	Chosen     string             `json:"chosen,omitempty"` // how the input is read, and what is made of it
+	Chosen     string             `json:"chosen,omitempty"` // the reading of the input, and the output
 	Counts     runfolder.Counts   `json:"counts"`
 	Job        any                `json:"job,omitempty"`
 	Error      string             `json:"error,omitempty"`
 	Findings   []finding.Finding  `json:"findings,omitempty"` // of the configuration's check
 	Accounts   []ledger.Account   `json:"accounts,omitempty"` // what entered each stage and left it, by unit
 	Sites      map[string]int64   `json:"-"`                  // error sites with hints, by class/source/kind
-	Labels     map[string]int64   `json:"-"`                  // rollouts by what they were judged to be: good, bad
+	Labels     map[string]int64   `json:"-"`                  // rollouts by their verdict: good, bad
 	Also       []string           `json:"also,omitempty"`     // what else the input could give
 	Warnings   []string           `json:"warnings,omitempty"`
 	Written    []writtenFile      `json:"files,omitempty"` // of the data set
-	Share      *Share             `json:"-"`               // what a shard wrote; nil means it didn't write
+	Share      *Share             `json:"-"`               // a shard's output; nil means it didn't write
 	Batches    *runfolder.Batches `json:"-"`
 	Next       string             `json:"-"` // what to do next
 	NotStarted bool               `json:"-"` // it failed before there was a folder for it
 }
 
-// Share is what a shard wrote of the data set.
+// Share is a shard's part of the data set.
 type Share struct {
 	Rows    int64 `json:"rows"` // in all formats
 	Batches int64 `json:"batches"`
@@ -133,7 +134,7 @@ func Failed(req Request, err error) (*Summary, error) {
 func noCounts() runfolder.Counts { return runfolder.Counts{Dropped: map[ledger.Reason]int64{}} }
 
 // loadConfig reads the configuration named by the request, or makes one from its flags and the shape of the input, and
-// reports all findings at once. chosen says what was decided about the input.
+// reports all findings at once. chosen describes the choices made for the input.
 func loadConfig(
 	ctx context.Context, req *Request, env Env, types config.Types,
 ) (c *config.Config, chosen string, err error) {
@@ -184,7 +185,7 @@ func loadConfig(
 	return c, chosen, nil
 }
 
-// keyMapping is what the user said about the keys of the input: {"output": "response"}.
+// keyMapping is the user's mapping of the input's keys: {"output": "response"}.
 type keyMapping map[string]string
 
 func keyMap(pairs []string) (keyMapping, error) {
@@ -219,7 +220,7 @@ func (m keyMapping) overrides(c *config.Config) (out []config.Override) {
 }
 
 // builderOverrides have the run use the builders that --builder names and no others: an entry of trajectory_builders by
-// its name, else those of the type, else one of that type with its defaults.
+// its name, else the entries of the type, else one of that type with its defaults.
 func builderOverrides(c *config.Config, builders []string) (out []config.Override) {
 	if c == nil || len(builders) == 0 {
 		return nil
@@ -248,8 +249,8 @@ func builderOverrides(c *config.Config, builders []string) (out []config.Overrid
 	return append(out, config.Override("finetuning.trajectory_builder=["+strings.Join(used, ", ")+"]"))
 }
 
-// configOfInput returns the configuration of a run without one: what its flags say and, for the rest, what fits the
-// input. line describes that in words. What is passed over in folders is no longer among the request's inputs.
+// configOfInput returns the configuration of a run without one: what its flags say and, for the rest, the choices that
+// fit the input. line describes them in words. Files passed over in folders are no longer among the request's inputs.
 func configOfInput(ctx context.Context, req *Request, keys keyMapping) (text []byte, line string, err error) {
 	req.also = nil
 	if req.Compat == compat.NAT {
@@ -271,7 +272,7 @@ func configOfInput(ctx context.Context, req *Request, keys keyMapping) (text []b
 	return r.YAML(), r.Line(), nil
 }
 
-// configOfFlags returns the configuration of a run without one in NAT's mode, where the input is what it is.
+// configOfFlags returns the configuration of a run without one in NAT's mode, where the input is fixed.
 func configOfFlags(req *Request) (text []byte, line string, err error) {
 	if len(req.Builders) == 0 {
 		return nil, "", exit.Usagef("which builder? Without --config-file, name one with --builder: dpo, for example")

@@ -115,7 +115,7 @@ func (r *run) submit(ctx context.Context, m *runfolder.Manifest) error {
 	return r.train(ctx)
 }
 
-// overrideComplete applies overrides to a run whose data set is complete: those that would make a different one are
+// overrideComplete applies overrides to a run whose data set is complete: overrides that would make a different one are
 // refused.
 func (r *run) overrideComplete() error {
 	p := r.plan

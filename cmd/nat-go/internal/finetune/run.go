@@ -53,7 +53,7 @@ type run struct {
 	books    *books
 	complete bool                // the data set was complete when the run was resumed
 	history  *compat.History     // the run as NAT reports it
-	made     *runfolder.Manifest // what is known about the run so far
+	made     *runfolder.Manifest // facts about the run so far
 	sum      *Summary
 	lock     *runfolder.Lock
 	known    []runfolder.File // files hashed as they were written
@@ -89,8 +89,8 @@ func (p *plan) pairs() (of compat.Pairs) {
 	return of
 }
 
-// make makes the run, stage by stage. Each stage is given what the previous ones made, records what it drops, and
-// leaves in the run folder what a later command continues from.
+// make makes the run, stage by stage. Each stage gets the output of the previous ones, records its drops, and leaves in
+// the run folder the state that a later command continues from.
 func (r *run) make(ctx context.Context) error {
 	// load: the plan exists; the builders' processes start during the next steps.
 	r.sum.NotStarted = !r.plan.resume
@@ -175,7 +175,7 @@ func (r *run) scored(built *built) {
 	}
 }
 
-// finish makes the data set from what was built.
+// finish makes the data set from the built records.
 func (r *run) finish(ctx context.Context, built *built, tokens *tokens) error {
 	// curate: records -> decisions.
 	decisions, err := r.curate(ctx, built)
@@ -185,7 +185,7 @@ func (r *run) finish(ctx context.Context, built *built, tokens *tokens) error {
 	return r.writeDecided(ctx, built, decisions, tokens)
 }
 
-// writeDecided makes the data set from what was decided.
+// writeDecided makes the data set from the decisions.
 func (r *run) writeDecided(ctx context.Context, built *built, decisions *curate.Decisions, tokens *tokens) error {
 	// write: decisions -> rows. collate: decisions -> token batches.
 	r.info("records curated", "kept", decisions.Kept())
@@ -286,7 +286,7 @@ func (r *run) unlock() {
 	}
 }
 
-// count updates the summary with what is known.
+// count updates the summary with the present counts.
 func (r *run) count() {
 	m := r.made
 	if m.Status == "" { // otherwise the books have been closed

@@ -10,10 +10,10 @@ import (
 // Inspection says what to examine.
 type Inspection struct {
 	From     []string // inputs
-	Source   string   // how they are read; empty means whichever fits
+	Source   string   // the source type; empty means the one that fits
 	Map      []string // what their keys mean: "output=response"
 	Builders []string // those the user named: then none is tried
-	Model    model    // checks what is claimed for its calls; zero means nothing is checked
+	Model    model    // checks the claims about its calls; zero means no check
 	Quick    bool     // read only a sample of each file
 }
 
@@ -39,7 +39,7 @@ func Propose(ctx context.Context, in Inspection) (*inspect.Report, error) {
 	return inspect.Look(ctx, opt)
 }
 
-// Inspect says what inputs are, what they contain, and what would be made of them.
+// Inspect reports the formats of inputs, their content, and the output of a run over them.
 func Inspect(ctx context.Context, in Inspection) (*inspect.Inspection, error) {
 	opt, err := in.options()
 	if err != nil {

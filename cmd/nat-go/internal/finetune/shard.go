@@ -58,7 +58,7 @@ func RunShard(ctx context.Context, dir shards.Folder, stage shards.Stage, number
 	return newRun(p, env).end(ctx, (*run).makeShard)
 }
 
-// openPlan reads a plan and what it says about the run.
+// openPlan reads a plan and its description of the run.
 func openPlan(ctx context.Context, dir shards.Folder, env Env) (*plan, *shards.Plan, error) {
 	of, err := dir.Read()
 	if err != nil {
@@ -73,7 +73,7 @@ func openPlan(ctx context.Context, dir shards.Folder, env Env) (*plan, *shards.P
 	if err := json.Unmarshal(of.Request, &req); err != nil {
 		return nil, nil, exit.Failedf("%s: %w", dir.Plan(), err)
 	}
-	config, err := durable.Open(dir.Config()) // a configuration may come through a pipe, but not that of a plan
+	config, err := durable.Open(dir.Config()) // a configuration may come through a pipe, but not a plan's
 	if err != nil {
 		return nil, nil, exit.Environmentf("can't read the plan: %w", err)
 	}
@@ -157,7 +157,7 @@ func AlreadyBuilt(stage shards.Stage) string {
 	return "the shard was built already; it was not built again"
 }
 
-// bookBuilt books what a shard booked that was built before.
+// bookBuilt books the counts of a shard that was built before.
 func (r *run) bookBuilt(d *shards.Done) {
 	r.books.addAccounts(d.Books)
 	for _, a := range d.Books {
@@ -206,8 +206,8 @@ func (r *run) buildShard(ctx context.Context, in *inputs, tokens *tokens) error 
 	return r.shardDone(ctx, built)
 }
 
-// spillShard stores the examples of the shard's part of the inputs for the shards' groups. What an earlier attempt did
-// is redone: it is no more than reading.
+// spillShard stores the examples of the shard's part of the inputs for the shards' groups. The work of an earlier
+// attempt is redone: it is only reading.
 func (r *run) spillShard(ctx context.Context, t *tokens) (err error) {
 	s := r.plan.shard
 	in, err := findInputs(ctx, r.plan)
@@ -234,7 +234,7 @@ func (r *run) spillShard(ctx context.Context, t *tokens) (err error) {
 	return r.shardDone(ctx, built)
 }
 
-// mayGroup refuses to group what is not all there.
+// mayGroup refuses to group incomplete input.
 func (s *shard) mayGroup() error {
 	if s.stage != shards.Group {
 		return nil
@@ -405,8 +405,8 @@ func (r *run) shardIsWhole(d *shards.Done) error {
 	return nil
 }
 
-// tooManyNames refuses what can't be counted in parts: beyond a certain number of reasons, which ones are distinguished
-// depends on everything before.
+// tooManyNames refuses reasons that can't be counted in parts: beyond a certain number of reasons, which ones are
+// distinguished depends on everything before.
 func tooManyNames(b *builder) error {
 	if !b.over && len(b.kinds) <= mostNames && len(b.names) <= mostNames {
 		return nil
@@ -466,7 +466,7 @@ func (in *inputs) otherThanPlanned(k int) error {
 // continuesLog reports whether the plan may continue a record log that already exists.
 func (p *plan) continuesLog() bool { return p.resume || p.shard != nil || p.merging != nil }
 
-// commandToContinue returns the command that continues what is done here, without nat-go.
+// commandToContinue returns the command that continues this work, without nat-go.
 func (p *plan) commandToContinue() string {
 	switch {
 	case p.shard != nil:
@@ -481,7 +481,7 @@ func (p *plan) commandToContinue() string {
 	return "finetune resume " + string(p.folder)
 }
 
-// leftUndone says what an interruption left undone.
+// leftUndone describes the work that an interruption left undone.
 func (p *plan) leftUndone() string {
 	if p.shard != nil {
 		return "what is committed of the shard stays"

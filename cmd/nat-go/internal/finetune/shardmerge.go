@@ -27,7 +27,7 @@ type merging struct {
 
 	ranges []recordlog.Range // of the merged log, one for each shard that writes, if writing is left to them
 	leave  bool              // the shards are to do the writing
-	cut    *shards.Cut       // what they write; nil if nothing
+	cut    *shards.Cut       // their output; nil if none
 	shares []*share          // what they wrote
 	rows   []runfolder.Written
 }
@@ -35,8 +35,8 @@ type merging struct {
 // MergeShards makes the run of a plan from what its shards built: their logs, one after another, are the log that a
 // single process would have written, and from there on the run is like any other. It continues an interrupted merge.
 //
-// With leave, it divides what is to be written among the shards and leaves the writing to them. Once they have done it,
-// the next merge puts it together.
+// With leave, it divides the rows among the shards and leaves the writing to them. Once they have done it, the next
+// merge puts it together.
 func MergeShards(ctx context.Context, dir shards.Folder, how Request, leave bool, env Env) (*Summary, error) {
 	p, of, err := openPlan(ctx, dir, env)
 	if err != nil {
@@ -105,7 +105,7 @@ func shardsHave(n, all int) string {
 	return fmt.Sprintf("%d of the %s %s", n, ledger.Quantity(int64(all), "shard"), are)
 }
 
-// ready finds what the shards wrote, if writing was left to them, and which of them haven't done so.
+// ready finds the shards' rows, if writing was left to them, and which of them haven't done so.
 func (m *merging) ready() (missing []int, err error) {
 	if m.cut, err = m.dir.ReadCut(m.plan); err != nil || m.cut == nil {
 		return nil, err
@@ -138,12 +138,12 @@ func (p *plan) merged() (bool, error) {
 	return false, nil
 }
 
-// isDecided reports whether an earlier merge decided on the records, and divided what is to be written.
+// isDecided reports whether an earlier merge decided on the records, and divided the rows.
 func (p *plan) isDecided() bool {
 	return p.merging != nil && p.merging.cut != nil && runfolder.Has(p.folder.Decisions())
 }
 
-// merge makes the run from what the shards built.
+// merge makes the run from the shards' records.
 func (r *run) merge(ctx context.Context) error {
 	if err := r.mayPublish(ctx); err != nil {
 		return err
@@ -175,7 +175,7 @@ func (r *run) merge(ctx context.Context) error {
 	return r.writeDecided(ctx, built, decisions, tokens)
 }
 
-// joinAll joins the logs of the shards and decides; in the meantime it joins what they wrote.
+// joinAll joins the logs of the shards and decides; in the meantime it joins their rows.
 func (r *run) joinAll(ctx context.Context, in *inputs) (made *built, decisions *curate.Decisions, err error) {
 	if err := r.joinLogs(ctx, in); err != nil {
 		return nil, nil, err
@@ -193,7 +193,7 @@ func (r *run) joinAll(ctx context.Context, in *inputs) (made *built, decisions *
 	return made, decisions, err
 }
 
-// takeShards reads what the shards built, in the joined log.
+// takeShards reads the shards' records in the joined log.
 func (r *run) takeShards(ctx context.Context, in *inputs) (*built, error) {
 	var builders []*builder // whose names are counted
 	for _, block := range r.plan.config.Selected() {
@@ -212,7 +212,7 @@ func (r *run) takeShards(ctx context.Context, in *inputs) (*built, error) {
 	return made, nil
 }
 
-// joinLogs makes the run's log from those of the shards, unless it exists.
+// joinLogs makes the run's log from the shards' logs, unless it exists.
 func (r *run) joinLogs(ctx context.Context, in *inputs) error {
 	dir := r.plan.folder.Records()
 	if c, err := recordlog.ReadCommit(dir); err == nil && c.Done {
@@ -229,7 +229,7 @@ func (r *run) joinLogs(ctx context.Context, in *inputs) error {
 	return nil
 }
 
-// join adds the logs of the shards: one after another what was made of their parts of the inputs, then the groups built
+// join adds the logs of the shards: one after another the groups of their parts of the inputs, then the groups built
 // from tasks, in the order of their first members.
 func (m *merging) join(ctx context.Context, j *recordlog.Join, in *inputs) error {
 	for i := range m.plan.Shards {
@@ -282,7 +282,7 @@ func (m *merging) log(j *recordlog.Join, stage shards.Stage, shard int) (*record
 	return j.Add(folder.Records(), logSum(folder, m.done[stage][shard]))
 }
 
-// groups are those of a shard's tasks: Next returns the next, or io.EOF.
+// groups reads the groups of a shard's tasks: Next returns the next, or io.EOF.
 type groups interface {
 	Next() error
 	Close() error

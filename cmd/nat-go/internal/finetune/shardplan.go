@@ -32,7 +32,7 @@ type Shards struct {
 type Planned struct {
 	Dir   shards.Folder
 	Plan  *shards.Plan
-	Notes []string // what a person should know about it
+	Notes []string // remarks for the user
 }
 
 // PlanShards reads the inputs once, decides what each shard builds from them, and writes the plan.

@@ -21,7 +21,7 @@ import (
 )
 
 // prepareRows renders and tokenises the records of the shard, so that the merge need not: one frame for each group of
-// its log. It continues after what an earlier attempt prepared.
+// its log. It continues after the groups that an earlier attempt prepared.
 func (r *run) prepareRows(ctx context.Context, t *tokens) error {
 	if t == nil {
 		return nil
@@ -100,7 +100,7 @@ func takeAll(ctx context.Context, in *frameGroups) (err error) {
 	return errors.Join(err, in.Close())
 }
 
-// frameGroups passes on what a shard keeps of its groups, one group at a time.
+// frameGroups passes on the kept part of a shard's groups, one group at a time.
 type frameGroups struct {
 	*shards.FrameReader
 	take func([]byte) error
@@ -115,15 +115,14 @@ func (p *frameGroups) Next() error {
 	return p.take(frame)
 }
 
-// errEnough ends the reading of frames that nobody wants any more.
+// errEnough ends the reading of frames that are no longer needed.
 var errEnough = errors.New("enough")
 
-// kept yields the groups of the merged log whose records the shards tokenised, together with what has been decided
-// about them.
+// kept yields the groups of the merged log whose records the shards tokenised, together with the decisions on them.
 func (m *merging) kept(ctx context.Context, d *curate.Decisions) iter.Seq2[collator.KeptGroup, error] {
 	return func(yield func(collator.KeptGroup, error) bool) {
 		first := uint64(0)
-		if m.plan.Tasks { // those of the first stage have no records
+		if m.plan.Tasks { // groups of the first stage have no records
 			for _, done := range m.done[shards.Build] {
 				first += done.Records
 			}

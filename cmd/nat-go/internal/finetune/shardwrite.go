@@ -23,10 +23,10 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Writing a data set is divided by what is written, not by who built it: each shard writes the rows of a range of the
-// merged log, and a range of the token batches, whose rows it reads from where the shards that made them keep them.
+// Writing a data set is divided by rows, not by builder: each shard writes the rows of a range of the merged log, and a
+// range of the token batches, whose rows it reads from where the shards that made them keep them.
 
-// share describes what a shard wrote. It is in a file next to the rows, which its manifest names.
+// share describes a shard's rows. It is in a file next to the rows, which its manifest names.
 type share struct {
 	Rows    *dataset.Share `json:"rows"`
 	Batches []keyCount     `json:"batches"` // one per batch, in the order of its lines
@@ -46,7 +46,7 @@ func (s *share) summary() *Share {
 	return &Share{Rows: s.Rows.Lines(), Batches: int64(len(s.Batches))}
 }
 
-// readShare reads what a shard wrote, according to its manifest.
+// readShare reads a shard's rows, according to its manifest.
 func readShare(f runfolder.Folder, d *shards.Done) (*share, error) {
 	path := shareFile(f)
 	text, err := readBuilt(f, d, path)
@@ -60,7 +60,7 @@ func readShare(f runfolder.Folder, d *shards.Done) (*share, error) {
 	return x, nil
 }
 
-// leaveWriting divides what is to be written among the shards.
+// leaveWriting divides the rows among the shards.
 func (r *run) leaveWriting(ctx context.Context, d *curate.Decisions, t *tokens) error {
 	m := r.plan.merging
 	if err := m.dir.NewCut(); err != nil {
@@ -108,7 +108,7 @@ func (m *merging) divided(c recordlog.Commit) []recordlog.Range {
 	return m.ranges
 }
 
-// leftToShards reports what comes next.
+// leftToShards reports the next step.
 func (r *run) leftToShards() {
 	r.sum.Status, r.sum.RunDir = runfolder.Completed, string(r.plan.folder)
 	r.sum.Next = fmt.Sprintf("`nat-go shard run %s --stage write --index I` writes the share of a shard; then merge "+
@@ -313,13 +313,13 @@ func (r *run) writeBatches(ctx context.Context, t *tokens) (all []keyCount, err 
 	return all, lines.Commit()
 }
 
-// built returns what the shards built.
+// built returns the shards' output.
 func (s *shard) built() (*merging, error) {
 	m := &merging{dir: s.dir, plan: s.plan}
 	return m, m.complete()
 }
 
-// written reads what the shards wrote, if there is a cut, and returns the shards that haven't written theirs yet.
+// written reads the shards' rows, if there is a cut, and returns the shards that haven't written theirs yet.
 func (m *merging) written() (missing []int, err error) {
 	for i := range m.plan.Shards {
 		d, err := m.dir.ReadDone(m.plan, shards.Write, i)
@@ -354,7 +354,7 @@ func readBuilt(f runfolder.Folder, d *shards.Done, path string) ([]byte, error) 
 	return io.ReadAll(in)
 }
 
-// joinRows makes the text rows from those that the shards wrote, if they have.
+// joinRows makes the text rows from the shards' rows, if they wrote any.
 func (r *run) joinRows(ctx context.Context) (err error) {
 	m := r.plan.merging
 	if m.cut == nil {
@@ -375,7 +375,7 @@ func (r *run) joinRows(ctx context.Context) (err error) {
 	return nil
 }
 
-// joinedRows books what the shards dropped as they wrote the rows, and returns what joinRows made.
+// joinedRows books the shards' drops at writing the rows, and returns what joinRows made.
 func (r *run) joinedRows() ([]runfolder.Written, error) {
 	m := r.plan.merging
 	for i := range m.shares {

@@ -10,16 +10,17 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
-// What a byte of input becomes if all of it is text of candidates, as measured: in the record log, in a format's rows
-// (each text is repeated in several pairs) and their origins; and what a compressed byte becomes when unpacked.
+// The size of a byte of input if all of it is text of candidates, as measured: in the record log, in a format's rows
+// (each text is repeated in several pairs) and their origins; and the size of a compressed byte when unpacked.
 const (
 	logPerByte  = 0.35
 	rowsPerByte = 2.9
 	unpacked    = 6
 )
 
-// checkSpace compares the disk's free space with what the data set may need. That depends on the content of the inputs,
-// so only a disk that can't even hold a quarter of the estimate is refused; if it may be too small there is a warning.
+// checkSpace compares the disk's free space with the size that the data set may reach. That depends on the content of
+// the inputs, so only a disk that can't even hold a quarter of the estimate is refused; if it may be too small there is
+// a warning.
 func (r *run) checkSpace(inputs *inputs) error {
 	p := r.plan
 	var need float64

@@ -46,7 +46,7 @@ func (l Look) line(b *strings.Builder, style, what, text string) {
 	b.WriteString(t.Text(l.Width))
 }
 
-// statusStyle returns green for success, red for failure, and yellow for what is still going on.
+// statusStyle returns green for success, red for failure, and yellow for work in progress.
 func statusStyle(status string) string {
 	switch status {
 	case runfolder.Completed:
@@ -57,8 +57,8 @@ func statusStyle(status string) string {
 	return "33"
 }
 
-// WriteSummary says, for people, what came in, what was kept, what was dropped and why, where the result is and what to
-// do next.
+// WriteSummary prints the inputs, the kept records, the drops with their reasons, the place of the result and the next
+// command.
 func WriteSummary(w io.Writer, s *Summary, look Look) error {
 	var b strings.Builder
 	c := s.Counts
@@ -128,7 +128,7 @@ func writeLabels(b *strings.Builder, s *Summary) {
 	}
 }
 
-// writeKinds says how many hints are of which kind, and what that means.
+// writeKinds prints how many hints are of each kind, and the meaning of the kinds.
 func writeKinds(b *strings.Builder, s *Summary, look Look) {
 	kinds := map[string]int64{}
 	for name, n := range s.Sites {
@@ -142,7 +142,7 @@ func writeKinds(b *strings.Builder, s *Summary, look Look) {
 	}
 }
 
-// writeSites says which failed calls have hints and from whom, and how faithful the token rows are.
+// writeSites prints which failed calls have hints and from which source, and how faithful the token rows are.
 func writeSites(b *strings.Builder, s *Summary, look Look) {
 	for _, name := range slices.Sorted(maps.Keys(s.Sites)) {
 		if p := strings.Split(name, "/"); len(p) == 3 {
@@ -189,7 +189,7 @@ func writeSites(b *strings.Builder, s *Summary, look Look) {
 	}
 }
 
-// writeEffects says what the hints do to a teacher's predictions.
+// writeEffects prints the effect of the hints on a teacher's predictions.
 func writeEffects(b *strings.Builder, t *teacher.Report) {
 	if t == nil {
 		return
@@ -204,7 +204,7 @@ func writeEffects(b *strings.Builder, t *teacher.Report) {
 	}
 }
 
-// writeDrops lists what was omitted, most frequent first, in the unit it was counted in.
+// writeDrops lists the drops, most frequent first, in the unit it was counted in.
 func writeDrops(b *strings.Builder, accounts []ledger.Account, look Look) {
 	type line struct {
 		n            int64

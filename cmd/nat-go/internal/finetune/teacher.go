@@ -205,7 +205,7 @@ func (r *run) askServers(w *teacher.Work, c *config.Teacher, tok *tokenizer.Toke
 	return func() {}, nil
 }
 
-// weigh has the work compare dumped logits, or those of a program that runs until done is called.
+// weigh has the work compare dumped logits, or the logits of a program that runs until done is called.
 func (r *run) weigh(w *teacher.Work, c *config.Teacher, tok *tokenizer.Tokenizer) (done func(), err error) {
 	done = func() {}
 	if c.Dumps == "" && c.Logits == nil {

@@ -55,7 +55,7 @@ func (r *run) train(ctx context.Context) error {
 	return err
 }
 
-// patience is how long recording a job's end waits for whoever is writing to the run folder.
+// patience is how long recording a job's end waits for another writer of the run folder.
 const patience = time.Minute
 
 // writeFinal writes how the job ended, and enters the file in the manifest.
@@ -155,10 +155,10 @@ func OpenJob(folder runfolder.Folder, j *jobs.Job, env Env) (*jobs.Client, error
 	return c, nil
 }
 
-// filesAdapter is what a data set is handed to if the configuration names nothing.
+// filesAdapter gets the data set if the configuration names no adapter.
 var filesAdapter = config.Block{Name: "files", Type: files.Type, Config: files.Factory().New()}
 
-// chooseAdapter decides what the data set is handed to.
+// chooseAdapter decides the adapter that gets the data set.
 func (p *plan) chooseAdapter() error {
 	p.adapter = filesAdapter
 	b := p.config.Adapter()
@@ -184,7 +184,7 @@ func adapterNamed(c *config.Config, name string) *config.Block {
 	return nil
 }
 
-// dataSet describes what was written to adapters.
+// dataSet describes the data set to adapters.
 func (r *run) dataSet() trainers.DataSet {
 	folder := r.plan.folder
 	d := trainers.DataSet{RunID: r.plan.RunID, RunDir: string(r.plan.folder), Formats: map[string]trainers.Format{}}

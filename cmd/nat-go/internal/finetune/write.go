@@ -33,7 +33,7 @@ func (r *run) write(ctx context.Context, d *curate.Decisions) error {
 	}
 	kept, formats := d.Kept(), p.formats
 	if kept == 0 {
-		formats = nil // the pass over the log is still needed: it lists what was dropped
+		formats = nil // the pass over the log is still needed: it lists the drops
 	}
 	spec := dataset.Spec{
 		Dir:       p.folder.Dataset(),

@@ -27,7 +27,7 @@ type Carried struct {
 // mostTried is how many of a builder's records are tried with each format.
 const mostTried = 200
 
-// formats returns those whose rows stand alone, as lines: their tables carry the same records.
+// formats returns the formats whose rows are lines: their tables carry the same records.
 func formats(opt rows.Options) (all []*Carried) {
 	for _, f := range rows.Formats() {
 		if !f.Declared() && !f.SharesRows() {
@@ -97,7 +97,7 @@ func resolve(g *ttc.Group, rec builders.Record) (r *builders.Resolved, err error
 // more turns: a trainer has to forward all of it.
 const dear = 3
 
-// best returns the preferred format or, if another one carries more of what the builder makes and isn't dear, that one.
+// best returns the preferred format or, if another one carries more of the builder's records and isn't dear, that one.
 // Where the preferred format carries nothing, any price is right.
 func (r *Report) best(builder, preferred string) string {
 	var chosen *Carried
@@ -169,7 +169,7 @@ func (r *Report) Losses() (out []string) {
 	return out
 }
 
-// String says, for people, what a format can't carry.
+// String describes the records that a format can't carry.
 func (c *Carried) String() string {
 	if c.Records == c.Tried && c.Turns.Lost > 0 {
 		return fmt.Sprintf("%s carries %d of %d turns: its trainers train every turn, so a row ends before the first that is "+
@@ -182,7 +182,7 @@ func (c *Carried) String() string {
 	return text + ": " + c.Why
 }
 
-// offer says what a format carries, and at what cost.
+// offer describes the records that a format carries, and their cost.
 func (c *Carried) offer() string {
 	text := fmt.Sprintf("%s carries %d", c.Format, c.carries())
 	if times := c.times(); times > 1.05 {

@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
-// Catalog holds the plugins of a configuration, the installed ones, and what they are locked to.
+// Catalog holds the plugins of a configuration, the installed ones, and their locks.
 type Catalog struct {
 	Configured []config.Plugin
 	Lock       *plugins.Lock
@@ -58,7 +58,7 @@ func (c *Catalog) Names() (names []string) {
 	return names
 }
 
-// Named is what the user named: a plugin, or one of its builders.
+// Named is an argument of the user: a plugin, or one of its builders.
 type Named struct {
 	Spec    host.Spec
 	Builder string // empty means none was named

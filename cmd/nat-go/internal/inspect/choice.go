@@ -36,10 +36,10 @@ type Choice struct {
 	Builders []string `json:"builders"` // types
 	Formats  []string `json:"formats"`
 	SplitBy  string   `json:"split_by"`
-	Why      string   `json:"why"` // in words; if there is nothing to choose, what is missing
+	Why      string   `json:"why"` // in words; if there is nothing to choose, the missing part
 }
 
-// Records returns how many records a builder makes from what was examined.
+// Records returns how many records a builder makes from the examined part.
 func (r *Report) Records(typ string) int64 {
 	for _, y := range r.Builders {
 		if y.Builder == typ {
@@ -49,7 +49,7 @@ func (r *Report) Records(typ string) int64 {
 	return 0
 }
 
-// choose prefers pairs if there are any, because they were scored to be compared. Otherwise what the model said is
+// choose prefers pairs if there are any, because they were scored to be compared. Otherwise the model's answers are
 // imitated.
 func (r *Report) choose() Choice {
 	c := Choice{SplitBy: "example"}
@@ -119,7 +119,7 @@ func (r *Report) nothing() string {
 	return why
 }
 
-// Format returns the row format for what a builder makes of the input.
+// Format returns the row format for a builder's records of the input.
 func (r *Report) Format(builder string) string {
 	switch {
 	case builder == grpoBuilder:
@@ -133,7 +133,7 @@ func (r *Report) Format(builder string) string {
 // asked is why a builder named by the user was chosen.
 const asked = "as asked"
 
-// Line says in one line how the input is read and what is made of it; empty if the user specified everything.
+// Line describes the reading of the input and the output in one line; it is empty if the user specified everything.
 func (r *Report) Line() string {
 	if len(r.Guessed) == 0 && r.Choice.Why == asked {
 		return ""

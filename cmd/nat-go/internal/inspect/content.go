@@ -27,8 +27,8 @@ import (
 // patience is how long the inputs are examined. What takes longer, on a slow disk for example, is left to the run.
 const patience = 10 * time.Second
 
-// content examines the beginning of an input the way the run would read it: whether its source can read it, what it
-// omits, and what the builders and formats make of the rest.
+// content examines the beginning of an input the way the run would read it: whether its source can read it, which parts
+// it omits, and which records the builders and formats make of the rest.
 func (k *check) content(ctx context.Context, b *config.Block, f source.Factory) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -127,10 +127,10 @@ func (k *check) unusable(ctx context.Context, b *config.Block, file string, r *R
 		b.Section, b.Name, "path")
 }
 
-// harmless are reasons for omitting parts of an input that nobody misses.
+// harmless are reasons for omitting unneeded parts of an input.
 var harmless = []ledger.Reason{source.OtherStep, source.KeyNotUsed, source.IdenticalRow}
 
-// losing warns of what the source would omit.
+// losing warns of parts that the source would omit.
 func (k *check) losing(b *config.Block, file string, r *Report) {
 	for _, reason := range harmless {
 		delete(r.Dropped, string(reason))
@@ -151,7 +151,7 @@ func counts(of map[string]int64, names []string) (parts []string) {
 	return parts
 }
 
-// dropped says what was omitted: each reason with its count, and the first in detail.
+// dropped lists the omitted parts: each reason with its count, and the first in detail.
 func dropped(r *Report) string {
 	text := strings.Join(counts(r.Dropped, slices.Sorted(maps.Keys(r.Dropped))), ", ")
 	if len(r.Details) > 0 {
@@ -160,8 +160,8 @@ func dropped(r *Report) string {
 	return text
 }
 
-// readAs returns what to write to have a file read as it is recognised; empty if that is how it is read, or nobody
-// knows.
+// readAs returns what to write to have a file read as it is recognised; empty if that is how it is read, or if the
+// command is unknown.
 func (k *check) readAs(ctx context.Context, b *config.Block, file string) string {
 	found, err := readers.Recognize(ctx, builtin.Sources(), "", file, nil)
 	var unknown *readers.UnknownError
@@ -189,7 +189,7 @@ func (k *check) readAs(ctx context.Context, b *config.Block, file string) string
 	return "write " + strings.Join(parts, ", ")
 }
 
-// keySettings returns the settings that name keys which may mean what the source wants, or nothing.
+// keySettings returns the settings that name keys that may have the values the source needs, or nil.
 func keySettings(b *config.Block, like [][2]string) string {
 	if b.Spec == nil {
 		return ""
@@ -210,7 +210,7 @@ func keySettings(b *config.Block, like [][2]string) string {
 	return "write what the keys mean, perhaps " + strings.Join(parts, ", ")
 }
 
-// yield reports builders that make nothing of the sample, and formats that can't carry what they make of it.
+// yield reports builders that make nothing of the sample, and formats that can't carry their records.
 func (k *check) yield(ctx context.Context, b *config.Block, s *Sample) {
 	d := &k.config.Dataset
 	if d.Scores != nil || len(d.ScoreRules) > 0 { // scores come later
@@ -236,7 +236,7 @@ func (k *check) yield(ctx context.Context, b *config.Block, s *Sample) {
 	}
 }
 
-// barren reports a builder that makes nothing of what was read: for a whole input that is an error.
+// barren reports a builder that makes nothing of the sample: for a whole input that is an error.
 func (k *check) barren(ctx context.Context, builder, input *config.Block, s *Sample, y *Yield) {
 	parts := counts(y.Dropped, slices.Sorted(maps.Keys(y.Dropped)))
 	read, severity := "beginning, "+ledger.Quantity(int64(s.Examples), "example"), finding.Warning

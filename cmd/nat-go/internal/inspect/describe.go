@@ -55,7 +55,7 @@ type List struct {
 	plugins  []string
 }
 
-// Builders lists the built-in builders, and starts every plugin to ask what it serves.
+// Builders lists the built-in builders, and starts every plugin to list its builders.
 func (c *Catalog) Builders(ctx context.Context) *List {
 	l := &List{Failed: map[string]string{}, plugins: c.Names()}
 	for _, f := range builtin.Builders() {
@@ -74,7 +74,7 @@ func (c *Catalog) Builders(ctx context.Context) *List {
 	return l
 }
 
-// ask starts a plugin to ask what it serves.
+// ask starts a plugin to list its builders.
 func (c *Catalog) ask(ctx context.Context, name string) (views []Builder, err error) {
 	spec, err := plugins.Spec(name, c.Configured, c.Lock)
 	if err != nil {
@@ -111,7 +111,7 @@ func (l *List) Text(w, failed io.Writer) error {
 	return nil
 }
 
-// Description is what a plugin says about its builders, or about the named one.
+// Description is a plugin's description of its builders, or about the named one.
 type Description struct {
 	Builders []Builder `json:"builders"`
 	Plugin   string    `json:"plugin"`
@@ -139,7 +139,7 @@ func (n *Named) Describe(p *host.Plugin) (*Description, error) {
 	return d, nil
 }
 
-// Text prints the description for people.
+// Text prints the description as text.
 func (d *Description) Text(w io.Writer) error {
 	var b strings.Builder
 	for i := range d.Builders {
@@ -165,7 +165,7 @@ func (v *Builder) text(b *strings.Builder, width int) {
 	b.WriteString(t.Text(width))
 }
 
-// addSettings lists the keys of an object and those in them, each with its path: detect.match[].tool.
+// addSettings lists the keys of an object and of nested ones, each with its path: detect.match[].tool.
 func addSettings(t *columns.Table, spec *schema.Spec, prefix string) {
 	for _, f := range spec.Fields {
 		key, def := prefix+f.Name, ""

@@ -57,8 +57,8 @@ type kind struct {
 	files []string
 }
 
-// MapNames lists the names that --map takes: those of the settings that name keys, of all sources that recognise their
-// inputs.
+// MapNames lists the names that --map takes: the names of the settings that name keys, of all sources that recognise
+// their inputs.
 func MapNames() []string {
 	var names []string
 	for _, f := range builtin.Sources() {
@@ -145,7 +145,7 @@ func (c *chooser) examine(ctx context.Context, file string) error {
 	return nil
 }
 
-// regular passes over what was found in a folder and is no file: reading it may wait forever.
+// regular passes over entries of a folder that aren't files: reading it may wait forever.
 func (c *chooser) regular(files []string) (out []string) {
 	for _, file := range files {
 		if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() && !c.named[file] {
@@ -172,7 +172,7 @@ func kindOf(mode fs.FileMode) string {
 	return "a device"
 }
 
-// pass passes over a file that was found in a folder if it isn't data; an inspection lists whatever can't be read.
+// pass passes over a file that was found in a folder if it isn't data; an inspection lists unreadable files.
 func (c *chooser) pass(ctx context.Context, file string, err error) error {
 	var unknown *readers.UnknownError
 	var unread *source.Error

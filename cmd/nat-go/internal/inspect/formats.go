@@ -15,7 +15,7 @@ import (
 )
 
 // formats reports formats that can carry none of the records that the builders make, and builders whose records none of
-// them carries. What a plugin makes is unknown here.
+// them carries. The records of a plugin are unknown here.
 func (k *check) formats() {
 	c := k.config
 	names := c.Dataset.Formats
@@ -77,7 +77,7 @@ func carries(f dataset.Format, kinds []builders.Kind) bool {
 	return slices.ContainsFunc(f.Carries, func(k builders.Kind) bool { return slices.Contains(kinds, k) })
 }
 
-// words returns names for kinds of records, for people.
+// words returns display names for kinds of records.
 func words(kinds []builders.Kind) string {
 	var out []string
 	for _, k := range kinds {
@@ -88,7 +88,7 @@ func words(kinds []builders.Kind) string {
 	return strings.Join(out, " and ")
 }
 
-// insteadOf names formats that can hold what is made.
+// insteadOf names formats that can hold the records.
 func insteadOf(kinds []builders.Kind) string {
 	var names []string
 	for _, f := range dataset.Formats() {

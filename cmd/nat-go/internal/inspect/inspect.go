@@ -7,12 +7,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Inspection is what is found in everything that was named.
+// Inspection is the report on all named files.
 type Inspection struct {
 	Reports []*Report `json:"reports"` // one for each format
 }
 
-// Stored is what the files of stored sessions say about their calls.
+// Stored describes the calls in the files of stored sessions.
 type Stored struct {
 	Sessions int64             `json:"sessions"`
 	Calls    int64             `json:"calls"`
@@ -40,7 +40,7 @@ func stored(s *source.Stats) *Stored {
 	}
 }
 
-// A sample of all files together is this large, and that of one file between the least and the most.
+// A sample of all files together is this large, and a sample of one file between min and max.
 const (
 	sampleAll   = 64 << 20
 	sampleLeast = 16 << 10
@@ -50,8 +50,7 @@ const (
 // bytesPerFile returns how much is read of each of n files.
 func bytesPerFile(n int) int64 { return min(max(int64(sampleAll/max(n, 1)), sampleLeast), sampleMost) }
 
-// Inspect reports on everything that was named, whatever its formats: a folder may hold files of several, and some of
-// none.
+// Inspect reports on everything that was named, in any format: a folder may hold files of several, and some of none.
 func Inspect(ctx context.Context, opt Options) (*Inspection, error) {
 	opt.Inspect = true
 	files, err := expand(opt)
@@ -78,7 +77,7 @@ func Inspect(ctx context.Context, opt Options) (*Inspection, error) {
 	return out, nil
 }
 
-// mostNamed is how many files of a format are named one by one if what was named holds others, too.
+// mostNamed is how many files of a format are named one by one if the named places hold others, too.
 const mostNamed = 3
 
 // someHeads is how many files are examined if all of those are of one format.

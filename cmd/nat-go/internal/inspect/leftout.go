@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/collator/turns"
 )
 
-// LeftOut is what the chat template of a locally available model would omit from the examples, as far as token
-// batches and trainers that use it are concerned.
+// LeftOut is the content that the chat template of a locally available model would omit from the examples, as far as
+// token batches and trainers that use it are concerned.
 type LeftOut struct {
 	Model   string   `json:"model"`             // the folder of its tokenizer
 	What    []string `json:"what,omitempty"`    // "the reasoning of 3 turns"
@@ -26,7 +26,7 @@ func (l LeftOut) String() string {
 	return fmt.Sprintf("the template of %s leaves out %s; collator.template names another", l.Model, strings.Join(l.What, ", "))
 }
 
-// leftOut tries the templates of the tokenizers at hand, and lists those that leave something out.
+// leftOut tries the templates of the tokenizers at hand, and lists the templates that omit content.
 func (r *Report) leftOut() (all []LeftOut) {
 	if r.Messages == 0 && r.Candidates == 0 {
 		return nil
@@ -61,7 +61,7 @@ func tryTemplate(dir string) (*turns.Report, error) {
 	return turns.Probe(text, turns.Settings{Vars: collator.TemplateVars(c, nil)})
 }
 
-// missing lists what a template doesn't show of what the examples have.
+// missing lists the content of the examples that a template doesn't show.
 func (r *Report) missing(t *turns.Report) (what []string) {
 	if r.WithTools > 0 && !t.ToolsShown {
 		what = append(what, "the tools of "+quantity(r.WithTools, "example"))

@@ -23,13 +23,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// How much of an input is examined: enough to tell what it is, little enough that nobody has to wait.
+// How much of an input is examined: enough to recognise it, little enough to be quick.
 var most = extent{1000, 32 << 20}
 
 // few is how much is examined if the builder is named: its settings are wanted, and what others would make.
 var few = extent{100, 1 << 20}
 
-// extent bounds what is read, by examples or by bytes.
+// extent bounds the sample, by examples or by bytes.
 type extent struct {
 	examples int
 	bytes    int64
@@ -38,8 +38,8 @@ type extent struct {
 // Options say what to examine.
 type Options struct {
 	Paths  []string          // as named: files, folders, patterns, "-"
-	Source string            // `_type` of the source; empty means whichever fits
-	Map    map[string]string // what the user said about keys: {"output": "response"}
+	Source string            // `_type` of the source; empty means the one that fits
+	Map    map[string]string // the user's mapping of keys: {"output": "response"}
 	All    bool              // read everything, not only the beginning
 
 	// Tokenizers looks for locally available tokenizers; data never depend on it.
@@ -48,16 +48,16 @@ type Options struct {
 	// Builders are those named by the user, as for --builder: then the others are tried on the beginning.
 	Builders []string
 
-	// Overrides are settings of the configuration that is made of the input, PATH=VALUE: what it is tried with.
+	// Overrides are settings of the configuration that is made of the input, PATH=VALUE: the settings for the trial.
 	Overrides []string
 
-	Prove source.Prove // checks what is claimed for model calls; nil means nothing can be checked
+	Prove source.Prove // checks the claims about model calls; nil means that no claim can be checked
 
 	Inspect bool // sessions are read to their end, although builders are tried on the beginning
 	Quick   bool // only a sample of each file is read
 }
 
-// Report is what was found.
+// Report is the result of an inspection.
 type Report struct {
 	Paths    []string          `json:"paths"`
 	Files    int               `json:"files"`
@@ -98,8 +98,8 @@ func (r *Report) empty() {
 	r.Dropped, r.Names, r.Unused = map[string]int64{}, map[string]int64{}, map[string]int64{}
 }
 
-// Inputs returns what a configuration names to have the same read: the paths as they were named, or the files in them
-// that are not passed over.
+// Inputs returns the entries with which a configuration reads the same: the paths as they were named, or the files in
+// them that are not passed over.
 func (r *Report) Inputs() []string {
 	if r.read != nil {
 		return r.read
@@ -107,7 +107,7 @@ func (r *Report) Inputs() []string {
 	return r.Paths
 }
 
-// Look reads the beginning of the inputs and says what they are.
+// Look reads the beginning of the inputs and recognises them.
 func Look(ctx context.Context, opt Options) (*Report, error) {
 	files, err := expand(opt)
 	if err != nil {
@@ -227,7 +227,7 @@ func chooseOne(ctx context.Context, file, only string, given map[string]string) 
 	return nil, exit.With(exit.Environment, err)
 }
 
-// SourceNames lists the types of source, for people.
+// SourceNames lists the types of source, for display.
 func SourceNames() string {
 	var names []string
 	for _, f := range builtin.Sources() {

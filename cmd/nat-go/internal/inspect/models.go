@@ -18,8 +18,8 @@ func cachedTokenizer(model string) string {
 // mostNear bounds how many tokenizers are listed.
 const mostNear = 5
 
-// near lists folders with a tokenizer: the given folders, those one level below them, and, for the models named, those
-// in Hugging Face's cache; a model named without its owner may be anyone's.
+// near lists folders with a tokenizer: the given folders, the folders one level below them, and, for the models named,
+// those in Hugging Face's cache; a model named without its owner may be anyone's.
 func near(folders, names []string) (found []string) {
 	add := func(dir string) {
 		if dir != "" && len(found) < mostNear && !slices.Contains(found, dir) {

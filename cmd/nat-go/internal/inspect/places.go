@@ -84,7 +84,7 @@ func (l *Logs) add(changed time.Time) {
 	}
 }
 
-// ScreenLogs lists logs for people.
+// ScreenLogs lists logs as text.
 func ScreenLogs(w io.Writer, all []Logs) error {
 	if len(all) == 0 {
 		var names []string

@@ -19,7 +19,7 @@ import (
 type Plugin struct {
 	plugins.Found
 	Locked *plugins.Entry `json:"locked,omitempty"`
-	State  string         `json:"state"` // "locked", "not locked", "changed", or what is wrong
+	State  string         `json:"state"` // "locked", "not locked", "changed", or the fault
 }
 
 // Plugins lists the plugins and whether they match the lock; it starts none.
@@ -62,7 +62,7 @@ func (c *Catalog) plugin(ctx context.Context, name string) Plugin {
 // LockPlugin starts a plugin to ask for its description, and enters that in the lock, which the caller still has to
 // write.
 func (c *Catalog) LockPlugin(ctx context.Context, name string) error {
-	spec, err := plugins.Spec(name, c.Configured, nil) // what is locked now does not count
+	spec, err := plugins.Spec(name, c.Configured, nil) // the present lock does not count
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}
@@ -71,7 +71,7 @@ func (c *Catalog) LockPlugin(ctx context.Context, name string) error {
 		return exit.With(exit.Environment, err)
 	}
 	if spec.SHA256 == "" {
-		spec.SHA256 = sum // what is asked is what gets locked
+		spec.SHA256 = sum // the plugin that is asked gets locked
 	}
 	spec.Beside = beside
 	spec.Instances = 1

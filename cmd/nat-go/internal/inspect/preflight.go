@@ -18,8 +18,8 @@ import (
 	"github.com/nat-go/nat-go/internal/objects"
 )
 
-// Check says what is wrong with what a configuration refers to. Paths are relative to the current folder, as in a run.
-// Of inputs the beginning is read.
+// Check reports faults of the things that a configuration refers to. Paths are relative to the current folder, as in a
+// run. Of inputs the beginning is read.
 func Check(ctx context.Context, c *config.Config) []finding.Finding {
 	k := &check{config: c}
 	for i := range c.Sources {
@@ -221,7 +221,8 @@ func (k *check) adapter(b *config.Block) {
 	}
 }
 
-// builder asks a built-in builder about its settings, and reports what a run would when it opens the builder.
+// builder asks a built-in builder about its settings, and reports the findings that a run would when it opens the
+// builder.
 func (k *check) builder(b *config.Block) {
 	if b.Spec == nil || strings.Contains(b.Type, "/") {
 		return

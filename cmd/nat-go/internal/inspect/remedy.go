@@ -36,7 +36,8 @@ var allRemedies = sync.OnceValue(func() (of map[string][]remedy) {
 	return of
 })
 
-// remedies finds, for each builder that makes nothing, what would change that. What can be tried on what was read is.
+// remedies finds, for each builder that makes nothing, the changes that would help. A change that can be tried on the
+// sample is tried.
 func (y *yields) remedies(ctx context.Context, r *Report) error {
 	for i := range r.Builders {
 		b := &r.Builders[i]
@@ -88,7 +89,7 @@ func (r *Report) command(m remedy, made int64) string {
 	return fmt.Sprintf("%s: `%s`", m.Why, line)
 }
 
-// remediesOf lists what may help a builder that makes nothing. The last always says what the input lacks.
+// remediesOf lists what may help a builder that makes nothing. The last always names the missing part of the input.
 func (r *Report) remediesOf(y *Yield) (all []remedy) {
 	unscored := r.Scored == 0 && r.Examples > 0 && r.Candidates == 0
 	for _, m := range allRemedies()[y.Builder] {
@@ -99,7 +100,7 @@ func (r *Report) remediesOf(y *Yield) (all []remedy) {
 	return all
 }
 
-// Also says what else the input could give, besides what is chosen.
+// Also lists the other records that the input could give, besides the chosen ones.
 func (r *Report) Also() (out []string) {
 	some := ""
 	if !r.Whole {

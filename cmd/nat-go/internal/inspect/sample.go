@@ -9,13 +9,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// How much a sample reads: enough to see what would fail, little enough that nobody waits for it.
+// How much a sample reads: enough to find failures, little enough to be quick.
 var sampled = extent{100, 1 << 20}
 
 // maxSampled is how many of an input's files a sample has.
 const maxSampled = 16
 
-// Sample is what a source, as it is configured, makes of the beginning of an input.
+// Sample is the output of a source, as it is configured, for the beginning of an input.
 type Sample struct {
 	Report
 	yields *yields
@@ -30,7 +30,7 @@ func newSample(opt rows.Options) *Sample {
 	return s
 }
 
-// Read adds the beginning of a file and returns what was found in it alone.
+// Read adds the beginning of a file and returns the report on it alone.
 func (s *Sample) Read(ctx context.Context, f source.Factory, config any, file string) (*Report, error) {
 	var one Report
 	one.empty()

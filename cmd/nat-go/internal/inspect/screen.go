@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Screen prints the report for a person.
+// Screen prints the report as text.
 func (r *Report) Screen(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", terminal.Line(strings.Join(r.Paths, ", ")))
@@ -32,10 +32,10 @@ func (r *Report) Screen(w io.Writer) error {
 // printer prints a line under a name.
 type printer func(name, format string, a ...any)
 
-// mostPassed is how many files that aren't read are listed to people.
+// mostPassed is how many files that aren't read are listed.
 const mostPassed = 20
 
-// contents prints what the files hold.
+// contents prints the content of the files.
 func (r *Report) contents(line printer) {
 	line("read as", "%s, %s", r.Source, quantity(r.Files, "file"))
 	if r.Sample > 0 {
@@ -132,7 +132,7 @@ func (r *Report) leftovers(line printer) {
 	}
 }
 
-// uses prints what can be made of the files, and what is chosen.
+// uses prints the possible records of the files, and the choice.
 func (r *Report) uses(line printer) {
 	for _, cure := range r.Stats.Cures() {
 		line("better", "%s", cure)
@@ -203,7 +203,7 @@ func (r *Report) errorSites() int {
 	return max(n, r.ToolErrors)
 }
 
-// fidelity says what can be claimed for the calls, and what is missing.
+// fidelity prints the claims that hold for the calls, and the missing parts.
 func (r *Report) fidelity(line func(name, format string, a ...any)) {
 	if len(r.Stats.Fidelity) == 0 {
 		return

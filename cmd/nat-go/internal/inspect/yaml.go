@@ -12,7 +12,7 @@ import (
 // defaultStep is the step name that builders look for and that sources give candidates by default.
 const defaultStep = "dpo_candidate_move"
 
-// YAML returns the report as a configuration that works unchanged, with comments for whoever continues from it.
+// YAML returns the report as a configuration that works unchanged, with comments for the user who continues from it.
 func (r *Report) YAML() []byte {
 	var b strings.Builder
 	some := "the first "
@@ -102,7 +102,7 @@ func blockName(typ string) string {
 // selects reports whether demonstrations are selected by their scores: those without one are then omitted.
 func (r *Report) selects() bool { return r.Scored > 0 || r.Candidates > 0 }
 
-// builder writes the settings that the input calls for, and those that people change first.
+// builder writes the settings that the input calls for, and the settings that users change first.
 func (r *Report) builder(b *strings.Builder, typ string) {
 	if (typ == dpoBuilder || typ == sftBuilder) && r.Step != "" && (r.Step != defaultStep || len(r.Names) > 1) {
 		fmt.Fprintf(b, "    ttc_step_name: %s%s\n", flow(r.Step), r.otherSteps())

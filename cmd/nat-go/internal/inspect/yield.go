@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Yield says what a builder, with its defaults, makes of what was examined.
+// Yield describes the records that a builder, with its defaults, makes of the examined part.
 type Yield struct {
 	Builder  string           `json:"builder"` // its `_type`
 	Does     string           `json:"does"`
@@ -116,7 +116,7 @@ func (y *yields) with(ctx context.Context, f sdk.Factory, settings []byte) (*Yie
 	return out, nil
 }
 
-// settings returns what the report says for a builder's config: whichever of them it has a key for.
+// settings returns the report's settings for which a builder's config has a key.
 func settings(f sdk.Factory, r *Report) map[string]any {
 	all := map[string]any{}
 	if r.Step != "" {
@@ -138,7 +138,7 @@ func settings(f sdk.Factory, r *Report) map[string]any {
 	return out
 }
 
-// counter counts what a builder emits for a group.
+// counter counts the records that a builder emits for a group.
 type counter struct {
 	*Yield
 	group   *ttc.Group

@@ -39,7 +39,7 @@ type Report struct {
 	// NotCompiled says why torch.compile isn't in the table; empty if it is.
 	NotCompiled string `json:"torch_not_compiled,omitempty"`
 
-	left time.Duration // what remains of the budget after the rounds so far; compilation doesn't count
+	left time.Duration // the budget left after the rounds so far; compilation doesn't count
 }
 
 // floor is what the machine can do with a given number of threads.
@@ -106,7 +106,7 @@ var list = []kernel{
 	{name: "gradient, beta 0.3", beta: 0.3, grad: true, bytes: 12},
 }
 
-// Run measures and prints. When ctx ends it stops early, with what it has.
+// Run measures and prints. When ctx ends it stops early, with partial results.
 func Run(ctx context.Context, w io.Writer, o Options) error {
 	o.defaults()
 	rep, err := measure(ctx, o)
@@ -340,7 +340,7 @@ func (m *measurement) time(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// floors reports what the machine itself can do.
+// floors reports the throughput of the machine itself.
 func (m *measurement) floors() {
 	for _, path := range m.rep.Paths {
 		for _, th := range m.o.Threads {

@@ -10,10 +10,10 @@
 // first pass (see the README.md of package kernels); nanoseconds per entry, one thread.
 //
 // The forward kernel (0.34 cached, 0.37 from memory) is bound by its 51 vector instructions per 16 entries, not by
-// memory (0.19). It runs at 105 to 110 % of the FMA probe, since additions and permutes have units of their own. What
-// remains is an exp2 per side for the sums, one for the larger of the two, and the seven-term polynomial. Gradients
-// (0.56, from memory 0.61) need the third pass; their bytes bypass the caches when written, which saves 10 % over
-// ordinary stores for a row of 32000 and 6 % at 151936.
+// memory (0.19). It runs at 105 to 110 % of the FMA probe, since additions and permutes have units of their own. The
+// rest is an exp2 per side for the sums, one for the larger of the two, and the seven-term polynomial. Gradients (0.56,
+// from memory 0.61) need the third pass; their bytes bypass the caches when written, which saves 10 % over ordinary
+// stores for a row of 32000 and 6 % at 151936.
 //
 // Prefetching the next row gains 1.4x on this machine. Prefetching into L1 instead of L2 makes no difference; into L3
 // only, it is 5 % slower; without it, reading is bound by latency. With small pages (4 KiB) times from memory are 3 to

@@ -29,7 +29,8 @@ type point struct {
 	dtype kernels.DType
 }
 
-// grid is what a kernel's time may depend on: how far apart the sides are, how sure they are, and the options.
+// grid is the set of inputs on which a kernel's time may depend: how far apart the sides are, how sure they are, and
+// the options.
 func grid() []point {
 	moved2 := moved(2)
 	out := []point{

@@ -60,7 +60,7 @@ func startTorchRows(ctx context.Context, python string, v, rows int) (*torch, er
 // errNotCompiled means that this torch can't compile: it is too old, or there is no C++ compiler.
 var errNotCompiled = errors.New("torch.compile doesn't work here")
 
-// do computes what a kernel computes and returns the name of the form that ran.
+// do computes the same as a kernel and returns the name of the form that ran.
 func (t *torch) do(k kernel, threads int, compiled bool) (form string, err error) {
 	how, what := "eager", "forward"
 	if compiled {

@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Mark is what a person decided about a record; it is a line in a marks file.
+// Mark is a user's decision on a record; it is a line in a marks file.
 type Mark struct {
 	Record string `json:"record"`         // hash of kind and all sides, 32 hex digits
 	Mark   string `json:"mark"`           // Approve or Reject; empty means only a note

@@ -1,8 +1,8 @@
 // Package online makes token batches from traces while a training loop waits for them: `nat-go collate`.
 //
 // A client writes frames to standard input and reads frames from standard output. A frame to nat-go is four bytes, the
-// little-endian length of the JSON that follows. A frame from nat-go is the length of a JSON head in four bytes and
-// that of a body in eight, then both; the body is a safetensors file, or empty.
+// little-endian length of the JSON that follows. A frame from nat-go is the length of a JSON head in four bytes and of
+// a body in eight, then both; the body is a safetensors file, or empty.
 //
 // The first frame contains the settings (Settings), and is answered with a description of the tokenizer and template
 // (Ready). Each later frame contains traces (Request), and is answered with one batch per channel and the books

@@ -75,7 +75,7 @@ type failure struct {
 }
 
 // Serve answers frames until the input ends or the context is done. The error is about invalid settings, an input that
-// ends inside a frame, or an output that nobody reads.
+// ends inside a frame, or an output without a reader.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	service, err := begin(ctx, in)
 	if err != nil {
@@ -175,8 +175,8 @@ func send(ctx context.Context, out io.Writer, head any, body []byte) error {
 	}
 }
 
-// begin reads the settings and opens what they name. A read that is blocked when the context ends goes on until the
-// input ends.
+// begin reads the settings and opens the files that they name. A read that is blocked when the context ends goes on
+// until the input ends.
 func begin(ctx context.Context, in io.Reader) (*Service, error) {
 	type read struct {
 		settings *Settings

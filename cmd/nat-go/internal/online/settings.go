@@ -28,8 +28,8 @@ type Settings struct {
 	// Channels are what to make from the traces: rl, sdpo, dpo, sft.
 	Channels []string `json:"channels"`
 	// Collator is the section `collator` of a configuration, Source the settings of the source `traces`, and Builders
-	// those of the channels' builders. Each has the same defaults as in a configuration, except for batch_tokens, which
-	// bounds the answer: defaultTokens.
+	// the settings of the channels' builders. Each has the same defaults as in a configuration, except for
+	// batch_tokens, which bounds the answer: defaultTokens.
 	Collator map[string]any            `json:"collator"`
 	Source   map[string]any            `json:"source"`
 	Builders map[string]map[string]any `json:"builders"`
@@ -44,8 +44,8 @@ type Settings struct {
 // defaultTokens is how many tokens a channel's batch may have, including padding.
 const defaultTokens = 4 << 20
 
-// ownPolicy is the model that sampled a trace which names none, if collator.policy doesn't say what it is called: a
-// training loop passes in what the model being trained has sampled.
+// ownPolicy is the model that sampled a trace which names none, if collator.policy doesn't name it: a training loop
+// passes in samples of the model being trained.
 const ownPolicy = "policy"
 
 // builderOf maps channels to the builders of their records.
@@ -61,7 +61,7 @@ type Ready struct {
 	VocabSize int64  `json:"vocab_size"`
 }
 
-// What the first frame may contain: as many bytes as a configuration, and a number of objects and lists.
+// Limits of the first frame: as many bytes as a configuration, and a number of objects and lists.
 const (
 	maxSettings       = 4 << 20
 	maxSettingObjects = 100_000
@@ -108,7 +108,7 @@ func readSettings(in io.Reader) (*Settings, error) {
 	return s, nil
 }
 
-// configuration returns what a run with these settings would have.
+// configuration returns the configuration of a run with these settings.
 func (s *Settings) configuration() (*config.Config, error) {
 	block := func(typ string, settings map[string]any) map[string]any {
 		out := map[string]any{"_type": typ}

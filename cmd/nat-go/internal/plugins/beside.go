@@ -16,7 +16,7 @@ const (
 	maxBesideBytes = 64 << 20
 )
 
-// Beside returns the SHA-256 of the files that belong to a script, by name: those in its folder with the same
+// Beside returns the SHA-256 of the files that belong to a script, by name: the files in its folder with the same
 // extension, such as the *.py next to a main.py, which it may import. A compiled program has none, and neither does a
 // script without an extension. Modules in folders below, and installed packages, are not covered.
 func Beside(path string) (map[string]string, error) {

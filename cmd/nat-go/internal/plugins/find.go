@@ -61,7 +61,7 @@ func Find(name, path string) (Found, error) {
 }
 
 // Locate returns what serves a configured plugin: a program, or a Python module with the interpreter that it names or
-// that of the active virtual environment.
+// the active virtual environment's.
 func Locate(c config.Plugin) (Found, error) {
 	if c.Python == "" {
 		return Find(c.Name, c.Path)

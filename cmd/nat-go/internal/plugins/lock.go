@@ -131,7 +131,7 @@ func (l *Lock) pin(spec *host.Spec) error {
 	return nil
 }
 
-// Check compares a running plugin with what is locked.
+// Check compares a running plugin with its lock.
 func (l *Lock) Check(name string, p *host.Plugin) error {
 	if l == nil || l.Plugins[name] == nil {
 		return nil

@@ -26,7 +26,7 @@ var validName = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // New writes a plugin into a new folder with its name, and returns the folder. replace is the path of a nat-go checkout
-// to build against; empty means the published module. version is that of nat-go's module.
+// to build against; empty means the published module. version is the version of nat-go's module.
 func New(dir, name, lang, replace, version string) (string, error) {
 	if !validName().MatchString(name) {
 		return "", fmt.Errorf("invalid plugin name %q: lower-case letters, digits, - and _, at most 41, a letter first", name)

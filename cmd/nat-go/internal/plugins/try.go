@@ -56,7 +56,7 @@ func PrintDrop(w io.Writer, d ledger.Drop) error {
 	return printer{w: w}.print(map[string]any{"drop": d})
 }
 
-// printer writes what a builder emits, references resolved.
+// printer writes a builder's records, references resolved.
 type printer struct {
 	w io.Writer
 	g *ttc.Group

@@ -20,7 +20,7 @@ type codec struct {
 	lists int64 // memory that the lists written take when they are read back
 
 	reading bool
-	at      int // what is read next; a number, because shortening buf takes three stores for every value
+	at      int // the next position to read; a number, because shortening buf takes three stores for every value
 	err     error
 	room    *int64 // left for lists that are read
 
@@ -151,7 +151,7 @@ func (c *codec) string(s *string) {
 	c.buf = append(c.buf, *s...)
 }
 
-// kept is a name that outlives its group, because books are kept under it: mostly it is that of the group before.
+// kept is a name that outlives its group, because books are kept under it: mostly it is the name of the group before.
 func (c *codec) kept(s *string) {
 	now := *s
 	if c.string(&now); *s != now {
@@ -192,7 +192,7 @@ func raw[B ~[]byte](c *codec, b *B) {
 	}
 }
 
-// list returns the entries of a list to write, or room for those that are read, or nil without any.
+// list returns the entries of a list to write, or room for the entries to read, or nil without any.
 func list[E any](c *codec, all *[]E) []E {
 	if n := length[E](c, len(*all)); c.reading {
 		*all = nil

@@ -18,7 +18,7 @@ type contexts struct {
 	known  bool        // root is valid
 }
 
-// textHashes are the hashes of a text's messages; of a text without messages, as whoever says it.
+// textHashes are the hashes of a text's messages; of a text without messages, in the role that says it.
 type textHashes struct {
 	messages        []history.Message
 	user, assistant history.Message
@@ -62,8 +62,8 @@ func (c *contexts) of(ts texts, i int32) *textHashes {
 }
 
 // Contexts appends a hash for each turn that a record trains: of the turn and of all that precedes it in the record.
-// The turns of a preference are those of its chosen side, then those of the rejected one. The first hash of a rollout
-// is that of its prompt, up to the first turn that was sampled.
+// The turns of a preference are the turns of its chosen side, then of the rejected one. The first hash of a rollout is
+// the hash of its prompt, up to the first turn that was sampled.
 func (g *Group) Contexts(i int, dst []ttc.History) []ttc.History {
 	r, s, c := &g.Records[i], g.sides[i], &g.contexts
 	root := c.after(r.Origin.Tools)

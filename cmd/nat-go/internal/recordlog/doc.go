@@ -5,13 +5,13 @@
 // then the records, which refer to them by number, then the drops and the changes to the books. The encoding is
 // canonical: the same groups give the same bytes. It contains no time, host or run id.
 //
-// What has been committed is recorded next to it in commit.json: how far the log is durable, and the source's cursor at
-// that point. A run that died is resumed by truncating the log to the last commit and asking the source to continue
-// from there. The commit is kept out of the log so that the log's bytes don't depend on when commits happened.
+// Commits are recorded next to it in commit.json: how far the log is durable, and the source's cursor at that point. A
+// run that died is resumed by truncating the log to the last commit and asking the source to continue from there. The
+// commit is kept out of the log so that the log's bytes don't depend on when commits happened.
 //
 // Every format, the statistics and the verification are pure functions of (log, decisions); see package curate.
 //
-// The encoding is not that of the plugin protocol (package wire), because a log outlives the program that wrote it: its
-// bytes are canonical, which protobuf doesn't promise, hashes are taken of them, and a text that many records share is
-// stored once for the whole group.
+// The encoding is not the plugin protocol's (package wire), because a log outlives the program that wrote it: its bytes
+// are canonical, which protobuf doesn't promise, hashes are taken of them, and a text that many records share is stored
+// once for the whole group.
 package recordlog

@@ -63,13 +63,13 @@ const maxCounted = 1 << 48
 // maxRuns bounds the number of inputs, for each of which something is kept in memory.
 const maxRuns = 1 << 20
 
-// What is known about an origin, in one byte.
+// The known parts of an origin, in one byte.
 const (
 	knownSampling = 1 << iota
 	knownTopK
 )
 
-// Where proofs and gaps are: the first gaps in the byte of the fidelity, the others in the byte of what is known.
+// Where proofs and gaps are: the first gaps in the byte of the fidelity, the others in the byte of known parts.
 const (
 	gapsShift     = 2
 	gapsInFirst   = 6
@@ -148,7 +148,7 @@ func (c *codec) texts(g *Group) error {
 	return nil
 }
 
-// preferenceRecord is what a record of the most common kind takes.
+// preferenceRecord is the size of a record of the most common kind.
 type preferenceRecord struct {
 	_ builders.Preference
 	_ builders.Resolved
@@ -228,7 +228,7 @@ func (g *Group) newRecord(kind builders.Kind) builders.Record {
 	return nil
 }
 
-// body is what a kind of record has next to the head. Its sides are among that many texts.
+// body is the part of a record next to the head, by kind. Its sides are among that many texts.
 func (c *codec) body(r builders.Record, s *sides, texts int) {
 	switch r := r.(type) {
 	case *builders.Preference:
@@ -298,7 +298,7 @@ func (c *codec) site(s *builders.Site) {
 	octet(c, &s.HintKind)
 }
 
-// books is what is counted in the group.
+// books holds the counts of the group.
 func (c *codec) books(g *Group) error {
 	for i := range list(c, &g.Drops) {
 		if err := c.drop(&g.Drops[i]); err != nil {
@@ -354,7 +354,7 @@ func (c *codec) change(x *change) {
 	natural(c, &x.Was)
 }
 
-// changes is how contexts differ from what was recorded, if any do: in most groups none does.
+// changes lists the contexts that differ from the recorded ones: usually none does.
 func (c *codec) changes(g *Group) error {
 	var all []change
 	if !c.reading {

@@ -33,13 +33,13 @@ type Group struct {
 	origins []builders.Origin
 }
 
-// Count is what a builder counted on a group.
+// Count is a counter of a builder for a group.
 type Count struct {
 	Builder, Name string
 	N             int64
 }
 
-// text is a distinct passage of the group with its encoding, which is what is hashed.
+// text is a distinct passage of the group with its encoding, which is hashed.
 type text struct {
 	passage builders.Passage
 	raw     []byte

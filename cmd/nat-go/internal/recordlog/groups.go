@@ -57,7 +57,7 @@ func GroupsAhead(dir string) iter.Seq2[*Group, error] {
 			defer close(groups)
 			for {
 				size := min(r.ahead(), aheadBytes)
-				if room.Acquire(ctx, size) != nil { // wait: whoever ranges calls stop
+				if room.Acquire(ctx, size) != nil { // wait: the caller that ranges calls stop
 					return
 				}
 				g, err := r.Next()

@@ -8,8 +8,8 @@ import (
 	"github.com/nat-go/nat-go/builders"
 )
 
-// Hash is a 128-bit xxh3 hash. It distinguishes texts but does not withstand an attacker: whoever can write the input
-// can make two of their own records look the same, and lose one of them, counted.
+// Hash is a 128-bit xxh3 hash. It distinguishes texts but does not withstand an attacker: an author of the input can
+// make two of their own records look the same, and lose one of them, counted.
 type Hash [16]byte
 
 // Hashes are what curation compares records by.
@@ -63,7 +63,7 @@ func (g *Group) hashOf(text int32) (h Hash) {
 	return h
 }
 
-// appendContent appends what the content hash of a record covers.
+// appendContent appends the fields that the content hash of a record covers.
 func (g *Group) appendContent(buf []byte, i int) []byte {
 	r, s := &g.Records[i], g.sides[i]
 	buf = append(buf, byte(r.Record.Kind()))
@@ -77,8 +77,8 @@ func (g *Group) appendContent(buf []byte, i int) []byte {
 	return buf
 }
 
-// appendOwn appends what, besides the messages, makes a record of one of these kinds what it is. Rollouts with the same
-// content are still separate samples: how often a model says something matters for advantages. So a rollout is
+// appendOwn appends the fields besides the messages that identify a record of one of these kinds. Rollouts with the
+// same content are still separate samples: how often a model says something matters for advantages. So a rollout is
 // identified by its position.
 func appendOwn(buf []byte, res *builders.Resolved) []byte {
 	c := codec{buf: buf}

@@ -107,7 +107,7 @@ func (p *Part) Next() error {
 // joinChunk is how much of a log is copied at a time.
 const joinChunk = 1 << 20
 
-// Rest adds all remaining groups. What they consist of is checked by Close, as the log's hash.
+// Rest adds all remaining groups. Close checks their content, by the log's hash.
 func (p *Part) Rest(ctx context.Context) error {
 	for ctx.Err() == nil {
 		switch _, err := io.CopyN(p.join.out, p.in, joinChunk); {
@@ -138,7 +138,7 @@ func (p *Part) damaged(err error) error {
 	return fmt.Errorf("%s is damaged: %w: remove the folder of the shard, and run it again", p.file.Name(), err)
 }
 
-// Reset removes the log in dir, whatever was committed of it.
+// Reset removes the log in dir, including its commits.
 func Reset(dir string) error {
 	err := os.Remove(filepath.Join(dir, CommitName))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -52,20 +52,20 @@ type Commit struct {
 	Cursor  json.RawMessage `json:"cursor,omitempty"`
 }
 
-// Large is what the log's largest groups take, if that is more than the usual limits of a run allow: a reader makes no
-// room for more than the writer has announced.
+// Large is the size of the log's largest groups, if that is more than the usual limits of a run allow: a reader makes
+// no room for more than the writer has announced.
 type Large struct {
 	Frame int64 `json:"frame"` // bytes
 	Lists int64 `json:"lists"` // bytes in memory
 }
 
-// What a group takes at most unless its log announces more: with the default limits, a run stays below that.
+// The maximum size of a group unless its log announces more: with the default limits, a run stays below that.
 const (
 	usualFrame = 128 << 20
 	usualLists = 192 << 20
 )
 
-// maxRecords bounds what is kept for each record: curation's decision is a byte.
+// maxRecords bounds the memory for each record: curation's decision is a byte.
 const maxRecords = 1 << 28
 
 // ErrFull is the cause of an error about more than a log can hold. What could not be read back is not written.
@@ -94,7 +94,7 @@ func numbered(g *Group) error {
 	return nil
 }
 
-// largest returns what a group may take.
+// largest returns the maximum size of a group.
 func (c *Commit) largest() Large {
 	l := Large{usualFrame, usualLists}
 	if c.Large != nil {
@@ -103,7 +103,7 @@ func (c *Commit) largest() Large {
 	return l
 }
 
-// announce records what a group takes, if it is more than usual.
+// announce records the size of a group, if it is larger than usual.
 func (c *Commit) announce(frame, lists int64) {
 	if was := c.largest(); frame > was.Frame || lists > was.Lists {
 		c.Large = &Large{max(frame, was.Frame), max(lists, was.Lists)}
@@ -147,7 +147,7 @@ func Remove(dir string) error {
 	return err
 }
 
-// Open continues the log in dir after its last commit; what was written after that is cut off.
+// Open continues the log in dir after its last commit; bytes written after that are cut off.
 func Open(dir string) (*Writer, error) {
 	c, err := ReadCommit(dir)
 	if err != nil {
@@ -276,7 +276,7 @@ func (w *Writer) Commit(cursor json.RawMessage, done bool) error {
 	return nil
 }
 
-// Close closes the file. What was not committed is lost on resume.
+// Close closes the file. Uncommitted groups are lost on resume.
 func (w *Writer) Close() error { return w.file.Close() }
 
 // Reader reads the groups of a committed log in order.
@@ -288,7 +288,7 @@ type Reader struct {
 	offset int64
 	commit Commit
 	most   Large
-	part   bool      // what is read is not the whole log
+	part   bool      // only a part of the log is read
 	spare  sync.Pool // of *Group
 }
 
@@ -385,7 +385,7 @@ func (r *Reader) read() (*Group, int64, error) {
 	return g, size, g.decode(payload, r.most)
 }
 
-// fits returns an error if a frame of n bytes can't be among what is left of a log, or is larger than any in it.
+// fits returns an error if a frame of n bytes doesn't fit into the rest of a log, or is larger than any in it.
 func (l Large) fits(n uint64, left int64) error {
 	if left < frameHead+frameTail || n > uint64(left-frameHead-frameTail) {
 		return fmt.Errorf("invalid size of a frame: %d bytes, %d are left", n, left)

@@ -14,7 +14,7 @@ import (
 type tracer struct {
 	group    *ttc.Group
 	graphs   [][]ttc.History             // by example and message, as they are read now
-	recorded map[ttc.History]ttc.History // by what is read now: what was recorded; nil means not made yet
+	recorded map[ttc.History]ttc.History // by present hash: the recorded one; nil means not made yet
 	noIDs    map[ttc.History]ttc.History // the same regardless of the ids of calls
 	hasher   history.Hasher              // regardless of those
 	contexts []ttc.History               // scratch
@@ -22,7 +22,7 @@ type tracer struct {
 
 func (t *tracer) begin(g *ttc.Group) { t.group, t.recorded, t.noIDs = g, nil, nil }
 
-// trace returns how the contexts of the group's last record differ from what was recorded.
+// trace returns how the contexts of the group's last record differ from the recorded ones.
 func (b *Builder) trace() (changes []builders.Change) {
 	t, g := &b.tracer, &b.group
 	if t.recorded == nil {
@@ -112,7 +112,7 @@ func (t *tracer) index(c *contexts) {
 			} else {
 				h = history.Then(h, c.hasher.Text("user", x.Prompt.Text))
 			}
-			t.recorded[h] = h // what a rollout of one turn is asked
+			t.recorded[h] = h // the prompt of a rollout of one turn
 			h = history.Then(h, c.hasher.Text("assistant", x.Output))
 			t.recorded[h] = h
 		}
@@ -228,7 +228,7 @@ func said(p builders.Passage, role string) []ttc.Node {
 }
 
 // otherIDs returns which messages of a conversation were recorded in their context but for the ids of calls, with the
-// hash of what was recorded.
+// recorded hash.
 func (t *tracer) otherIDs(nodes []ttc.Node, tools []chat.Tool) map[int]ttc.History {
 	t.hasher.NoIDs = true
 	if t.noIDs == nil {

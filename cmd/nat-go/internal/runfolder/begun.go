@@ -8,12 +8,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Begun is what a run folder records about how the run began, next to its config.yml: enough to continue.
+// Begun is a run folder's record of how the run began, next to its config.yml: enough to continue.
 type Begun struct {
 	NatGo   string          `json:"nat_go"`
 	RunID   string          `json:"run_id"` // the folder may be renamed
 	Log     int             `json:"record_log_version"`
-	Request json.RawMessage `json:"request"` // what the command line asked for
+	Request json.RawMessage `json:"request"` // the arguments of the command line
 	Inputs  []source.Input  `json:"inputs"`
 	Decided *Decided        `json:"decided"`
 }

@@ -14,7 +14,7 @@ import (
 type Decided struct {
 	Salt   string            `json:"salt"`
 	Hashes map[string]string `json:"hashes"`
-	// Accepted names what was changed on purpose since.
+	// Accepted names the intended changes since.
 	Accepted []string `json:"accepted,omitempty"`
 }
 

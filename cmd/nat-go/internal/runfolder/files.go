@@ -35,8 +35,8 @@ func DatasetFile(path string, bytes int64, xxh3 string) File {
 	return File{Path: f.Rel(filepath.Join(f.Dataset(), filepath.FromSlash(path))), Bytes: bytes, XXH3: xxh3}
 }
 
-// living reports whether a path may change after the run is complete: the lock, the job's journal, what the trainer
-// writes; and the manifest, which can't contain its own hash.
+// living reports whether a path may change after the run is complete: the lock, the job's journal, the trainer's files;
+// and the manifest, which can't contain its own hash.
 func (f Folder) living(rel string) bool {
 	switch f.path(filepath.FromSlash(rel)) {
 	case f.Manifest(), f.lockFile(), f.Job(), f.Trainer():
@@ -136,13 +136,13 @@ func content(path string) (sum string, n int64, err error) {
 	return Digest(h), n, nil
 }
 
-// Digest returns the hash of what was written, in hex.
+// Digest returns the hash of the written bytes, in hex.
 func Digest(h *xxh3.Hasher) string {
 	sum := h.Sum128().Bytes()
 	return hex.EncodeToString(sum[:])
 }
 
-// Sums lists the files of the run, by path. Those that were hashed as they were written are not read again; one whose
+// Sums lists the files of the run, by path. Files that were hashed as they were written are not read again; one whose
 // size differs was changed in the meantime.
 func (l *Lock) Sums(known []File) ([]File, error) {
 	by := map[string]File{}

@@ -24,7 +24,7 @@ func ValidID(id string) bool { return validID.MatchString(id) }
 
 const manifestName = "manifest.json"
 
-// Manifest returns the file that says what the run read, decided and wrote.
+// Manifest returns the file that lists the run's inputs, decisions and files.
 func (f Folder) Manifest() string { return f.path(manifestName) }
 
 // Config returns the run's configuration, with ${VAR} left as references.
@@ -45,7 +45,7 @@ func (f Folder) Dataset() string { return f.path("dataset") }
 // Format returns the folder of a format of the data set.
 func (f Folder) Format(name string) string { return f.path("dataset", name) }
 
-// Collected returns the folder of what a live source made, with a folder for each collection run.
+// Collected returns the folder of a live source's output, with a folder for each collection run.
 func (f Folder) Collected() string { return f.path("collected") }
 
 // Batches returns the folder of the token batches.
@@ -54,7 +54,7 @@ func (f Folder) Batches() string { return f.path("batches") }
 // Teacher returns the folder of collator.teacher's answers, by the hash of the request.
 func (f Folder) Teacher() string { return f.path("teacher") }
 
-// Dropped returns the file that lists what was omitted, with the reasons.
+// Dropped returns the file that lists the drops, with the reasons.
 func (f Folder) Dropped() string { return f.path("dropped.jsonl") }
 
 // Job returns the journal of the training job.

@@ -19,7 +19,7 @@ import (
 
 // Holder says who is working on a run, or who died doing so.
 type Holder struct {
-	Command string    `json:"command"` // as a person would type it, without nat-go
+	Command string    `json:"command"` // as a user would type it, without nat-go
 	Process int       `json:"process"`
 	Host    string    `json:"host"`
 	Since   time.Time `json:"since"`
@@ -51,12 +51,12 @@ type Lock struct {
 	Left *Holder
 
 	file   *os.File
-	untold error // why the file doesn't say who has it; a full disk must not keep anybody from making room
+	untold error // why the file doesn't say who has it; a full disk must not keep a user from making room
 	keep   bool
 	holder Holder
 }
 
-// Busy is the error for a run folder that somebody is working on.
+// Busy is the error for a run folder that another process works on.
 type Busy struct {
 	Folder Folder
 	Holder *Holder // nil means not known
@@ -70,7 +70,7 @@ func (e *Busy) Error() string {
 	return fmt.Sprintf("%s is working on the run in %s: wait for it to end", who, e.Folder)
 }
 
-// lockFile names the lock file. It stays when the lock is released, because whoever waits for it has it open.
+// lockFile names the lock file. It stays when the lock is released, because waiting processes have it open.
 func (f Folder) lockFile() string { return f.path(".lock") }
 
 // Lock takes the lock for a command, or says who has it.
@@ -92,7 +92,7 @@ func (f Folder) Lock(command string) (*Lock, error) {
 // pause is how long LockSoon waits between attempts.
 const pause = 50 * time.Millisecond
 
-// LockSoon takes the lock for a short task. If somebody has it, it tries again until patience is over.
+// LockSoon takes the lock for a short task. If another process has it, it tries again until patience is over.
 func (f Folder) LockSoon(ctx context.Context, command string, patience time.Duration) (*Lock, error) {
 	for end := time.Now().Add(patience); ; {
 		l, err := f.Lock(command)
@@ -173,7 +173,7 @@ func notRegular(path string, info fs.FileInfo) error {
 	return fmt.Errorf("not a regular file: %s", path)
 }
 
-// write records in the file who has the lock; nil means nobody.
+// write records the holder of the lock in the file; nil means none.
 func (l *Lock) write(h *Holder) error {
 	var text []byte
 	if h != nil {
@@ -207,7 +207,7 @@ func (l *Lock) Check() error {
 	return exit.Environmentf("run folder %s was removed or replaced while nat-go worked in it: make the run again", l.Folder)
 }
 
-// Finished says that what Place began is done, and what an earlier holder left unfinished, too.
+// Finished records that the work Place began is done, and the work an earlier holder left unfinished, too.
 func (l *Lock) Finished() { l.keep, l.Left = false, nil }
 
 // Close releases the lock. Closing twice is harmless.
@@ -217,7 +217,7 @@ func (l *Lock) Close() {
 	}
 	if !l.keep {
 		left := l.Left
-		if left != nil && !left.converts() { // other unfinished work is noticed by what is missing
+		if left != nil && !left.converts() { // other unfinished work is noticed by missing files
 			left = nil
 		}
 		_ = l.write(left) // if it fails, the next holder is told about this command, and repeats its work
@@ -228,7 +228,7 @@ func (l *Lock) Close() {
 	l.file = nil
 }
 
-// LeftBy says who was interrupted while working in the folder; somebody working in it now is a *Busy error.
+// LeftBy returns the command that was interrupted while it worked in the folder; a present holder is a *Busy error.
 func (f Folder) LeftBy() (*Holder, error) {
 	file, err := os.OpenFile(f.lockFile(), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -296,11 +296,11 @@ func (f Folder) refuseUsed() error {
 	return nil
 }
 
-// Locked reports whether somebody has ever locked the folder.
+// Locked reports whether the folder was ever locked.
 func (f Folder) Locked() bool { return Has(f.lockFile()) }
 
 // Used reports whether the folder exists and contains more than is left by a run that died before it had begun: its
-// lock, its configuration, an empty record folder. A folder without our lock is somebody else's, whatever it contains.
+// lock, its configuration, an empty record folder. A folder without our lock is foreign, regardless of its content.
 func (f Folder) Used() (bool, error) {
 	top, err := os.ReadDir(string(f))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(top) == 0 {
@@ -331,8 +331,8 @@ func (f Folder) Used() (bool, error) {
 	return false, err
 }
 
-// Sweep removes the temporary files of a command that was killed on this machine. What the trainer and the agent's own
-// program write is theirs: their folders are not searched.
+// Sweep removes the temporary files of a command that was killed on this machine. The trainer's and the agent's files
+// are theirs: their folders are not searched.
 func (l *Lock) Sweep() error {
 	f := l.Folder
 	for _, t := range []struct {
@@ -347,7 +347,7 @@ func (l *Lock) Sweep() error {
 }
 
 func sweep(dir string, depth int) error {
-	if info, err := os.Lstat(dir); err != nil || !info.IsDir() { // a link leads to somebody else's folder
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() { // a link leads to a foreign folder
 		return nil
 	}
 	if err := durable.Sweep(dir); err != nil || depth == 0 {

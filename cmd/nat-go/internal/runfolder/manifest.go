@@ -23,8 +23,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Manifest is what a run folder says about itself. It contains no time, and no path outside the folder except those of
-// the inputs as named by the user.
+// Manifest is a run folder's description of itself. It contains no time, and no path outside the folder except the
+// paths of the inputs as named by the user.
 type Manifest struct {
 	NatGo     string                      `json:"nat_go"` // version of the program
 	Log       int                         `json:"record_log_version"`
@@ -53,7 +53,7 @@ type Fidelity struct {
 	Calls  map[string]int64 `json:"calls"`            // by grade
 	Gaps   map[string]int64 `json:"gaps,omitempty"`   // calls that lack something, by what
 	Rising map[string]int64 `json:"rising,omitempty"` // calls that would be of the grade text if that were recorded
-	Proven map[string]int64 `json:"proven,omitempty"` // calls for which the claim was checked and held, by what was compared
+	Proven map[string]int64 `json:"proven,omitempty"` // calls for which the claim was checked and held, by the kind of comparison
 }
 
 // NAT's words for the state of a run.
@@ -85,7 +85,7 @@ func (f Folder) State() string {
 	return m.Status
 }
 
-// Counts are what came in, what was made from it, and what was omitted.
+// Counts are the numbers of inputs, of records made from them, and of drops.
 type Counts struct {
 	Examples   int64                   `json:"examples"`
 	Candidates int64                   `json:"candidates"`
@@ -109,8 +109,8 @@ type Written struct {
 	Rows     *rows.Options `json:"rows,omitempty"`     // how it was written, if not as the manifest says of all formats
 }
 
-// Contexts counts turns that are trained, and those of them whose context isn't as recorded, by what changed it:
-// redaction, remove, call_ids, unknown, format, worded.
+// Contexts counts the trained turns, and the turns whose context isn't as recorded, by change: redaction, remove,
+// call_ids, unknown, format, worded.
 type Contexts struct {
 	Turns   int64            `json:"turns"`
 	Changed map[string]int64 `json:"changed,omitempty"`
@@ -166,15 +166,15 @@ func (f *RowFile) ReadToday() (now []string) {
 	return now
 }
 
-// Batches is what the manifest says about the token batches.
+// Batches is the manifest's entry on the token batches.
 type Batches struct {
 	Tokenizer    string                 `json:"tokenizer"`        // fingerprint
-	TemplateTime string                 `json:"template_time"`    // what the template's strftime_now returned
+	TemplateTime string                 `json:"template_time"`    // the template's strftime_now
 	Policy       string                 `json:"policy,omitempty"` // the model to be trained, if the inputs named it
 	Counts       map[string]batch.Count `json:"counts"`           // by channel/split
 	Stats        collator.Stats         `json:"stats"`
 	Steps        int                    `json:"steps,omitempty"`   // files with all channels of a step
-	Teacher      *teacher.Report        `json:"teacher,omitempty"` // what the teacher was asked; what became of sites
+	Teacher      *teacher.Report        `json:"teacher,omitempty"` // the questions to the teacher; the outcome of sites
 }
 
 // maxValues bounds a manifest's memory: an empty object in a list is two bytes on disk and fifty in memory.
@@ -225,7 +225,7 @@ func (m *Manifest) check() error {
 	return nil
 }
 
-// WriteManifest writes the manifest of a finished run, with the hashes of all its files. known are those that were
+// WriteManifest writes the manifest of a finished run, with the hashes of all its files. known are the files that were
 // hashed as they were written.
 func (l *Lock) WriteManifest(m *Manifest, known []File) (err error) {
 	if m.Files, err = l.Sums(known); err != nil {
@@ -245,7 +245,7 @@ func (l *Lock) WriteManifest(m *Manifest, known []File) (err error) {
 	return durable.WriteFile(l.Folder.Manifest(), append(text, '\n'))
 }
 
-// complete returns the error for a run that lacks what every finished run has: somebody removed it.
+// complete returns the error for a run that lacks a file that every finished run has: it was removed.
 func (f Folder) complete(m *Manifest) error {
 	for _, path := range []string{f.Config(), f.Begun(), f.Decisions(), f.Dropped()} {
 		if rel := f.Rel(path); !slices.ContainsFunc(m.Files, func(x File) bool { return x.Path == rel }) {
@@ -279,8 +279,8 @@ type Update struct {
 }
 
 // AddFormats prepares the manifest with these formats in place of its entries for them and their files. Everything else
-// stays as it is, including what this version doesn't know. The file is on disk, so that Commit only has to rename it:
-// a full disk is detected before the formats' own files get their names.
+// stays as it is, including keys unknown to this version. The file is on disk, so that Commit only has to rename it: a
+// full disk is detected before the formats' own files get their names.
 func (l *Lock) AddFormats(formats []Written, files []File) (*Update, error) {
 	m, err := l.Folder.ReadManifest()
 	if err != nil {

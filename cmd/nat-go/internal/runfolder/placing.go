@@ -11,7 +11,7 @@ import (
 )
 
 // Placing is what gives a complete run further formats. It is recorded before the first file gets its name, when all
-// are durable, so that what a killed command began can be completed: the run is as it was, or as it should be.
+// are durable, so that the work of a killed command can be completed: the run is as it was, or as it should be.
 type Placing struct {
 	Files    []placed `json:"files"`
 	Gone     []string `json:"gone,omitempty"` // files that formats no longer have, relative to the run folder
@@ -25,7 +25,7 @@ type placed struct {
 	Path      string `json:"path"`
 }
 
-// Place records what is about to get its name: files, and the manifest that lists them.
+// Place records the files about to get their names: files, and the manifest that lists them.
 func (l *Lock) Place(u *Update, files []File) error {
 	f := l.Folder
 	p := &Placing{Manifest: placed{f.Rel(u.file.Temporary()), f.Rel(f.Manifest())}, XXH3: u.sum}
@@ -45,8 +45,8 @@ func (l *Lock) Place(u *Update, files []File) error {
 	return l.file.Sync()
 }
 
-// Recover completes what a killed command had begun to place. It does nothing if somebody works in the folder, or if it
-// can't be written to.
+// Recover completes the placing that a killed command had begun. It does nothing if another process works in the
+// folder, or if it can't be written to.
 func (f Folder) Recover() {
 	if left, err := f.LeftBy(); err != nil || left == nil || left.Placing == nil {
 		return
@@ -56,7 +56,7 @@ func (f Folder) Recover() {
 	}
 }
 
-// settle completes what the last holder of the lock had begun to place. It returns the holder if that isn't possible
+// settle completes the placing that the last holder of the lock had begun. It returns the holder if that isn't possible
 // or its work was of another kind; nil if nothing is left to do.
 func (f Folder) settle(left *Holder) *Holder {
 	switch {
@@ -89,7 +89,7 @@ func (f Folder) settle(left *Holder) *Holder {
 }
 
 // valid reports whether all paths are in the data set, except for the manifest's: the lock file may have been written
-// by anybody.
+// by any user.
 func (p *Placing) valid() bool {
 	in := func(path string) bool {
 		return filepath.IsLocal(filepath.FromSlash(path)) && Folder("").Rel(Folder("").Dataset()) == firstOf(path)

@@ -98,8 +98,8 @@ func (s Stored) IsRun(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// Fetch copies a run to a folder of this machine. Each file is requested by name, and refused if it isn't what the
-// manifest says.
+// Fetch copies a run to a folder of this machine. Each file is requested by name, and refused if it differs from the
+// manifest.
 func (s Stored) Fetch(ctx context.Context, f Folder) error {
 	text, err := objects.OfProcess().ReadAll(ctx, s.object(manifestName), maxBytes)
 	if err == nil {
@@ -124,7 +124,7 @@ func (s Stored) Fetch(ctx context.Context, f Folder) error {
 	return g.Wait() // wait: each request ends with ctx, or when nothing moves
 }
 
-// fetchJob copies what is known of the run's job, which the manifest doesn't name, and not every run has.
+// fetchJob copies the record of the run's job, which the manifest doesn't name, and not every run has.
 func (s Stored) fetchJob(ctx context.Context, f Folder) error {
 	text, err := objects.OfProcess().ReadAll(ctx, s.object(f.Rel(f.Job())), maxBytes)
 	if errors.Is(err, fs.ErrNotExist) {

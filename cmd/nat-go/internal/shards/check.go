@@ -12,8 +12,8 @@ import (
 // MaxConfig is the largest configuration a plan may have: the configuration it is made from has the same limit.
 const MaxConfig = 16 << 20
 
-// The limits on what a plan and the manifest of a shard may ask for. Both are in a folder that others may write to, and
-// anybody can compute their sums.
+// Limits on a plan and the manifest of a shard. Both are in a folder that others may write to, and their sums prove
+// nothing.
 const (
 	maxPlanBytes    = 96 << 20
 	maxRequestBytes = 1 << 20  // of the command line's request, as stored in the plan

@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Done is the manifest of a shard: it says that the shard was built, and what it consists of.
+// Done is the manifest of a shard: it records that the shard was built, and lists its parts.
 type Done struct {
 	Version  int                         `json:"shard_version"`
 	NatGo    string                      `json:"nat_go"`

@@ -29,8 +29,8 @@ const (
 	maxFrame  = 256 << 20
 )
 
-// HeadsPath returns the path of the file that holds what is known of the token rows of each group of a shard's log; the
-// rows themselves are end to end in the file at RowsPath.
+// HeadsPath returns the path of the file that describes the token rows of each group of a shard's log; the rows
+// themselves are end to end in the file at RowsPath.
 func HeadsPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "heads.bin") }
 
 // RowsPath returns the path of the file with a shard's token rows.
@@ -56,7 +56,7 @@ func goOnFrames(path string, keep func(frame []byte) bool) (_ *frames, err error
 	for {
 		frame, err := in.Next()
 		if err != nil || !keep(frame) {
-			break // the end, or what was being written when the attempt ended
+			break // the end, or an incomplete write when the attempt ended
 		}
 		end += frameHead + int64(len(frame))
 	}
@@ -84,7 +84,7 @@ func (f *frames) Add(frame []byte) error {
 	return err
 }
 
-// Close syncs what was added to disk and closes the file.
+// Close syncs the additions to disk and closes the file.
 func (f *frames) Close() error {
 	return errors.Join(f.out.Flush(), f.file.Sync(), f.file.Close())
 }
@@ -150,12 +150,12 @@ func (p *prepared) Add(records int, head, rows []byte) error {
 	return p.heads.Add(p.head)
 }
 
-// Close syncs what was added to disk and closes the files.
+// Close syncs the additions to disk and closes the files.
 func (p *prepared) Close() error {
 	return errors.Join(p.out.Flush(), p.rows.Sync(), p.rows.Close(), p.heads.Close())
 }
 
-// Head holds what is known of the token rows of a group.
+// Head describes the token rows of a group.
 type Head struct {
 	Records int
 	Rows    int64 // bytes
@@ -259,7 +259,7 @@ func (r *FrameReader) Close() error { return r.file.Close() }
 
 func (r *FrameReader) damaged(why string) error { return Damaged(r.file.Name(), why) }
 
-// Damaged returns the error for a shard's file that is not what the shard wrote.
+// Damaged returns the error for a shard's file that differs from its checksum.
 func Damaged(path, why string) error {
 	return fmt.Errorf("%s is damaged: %s: remove the folder of the shard, and run it again", path, why)
 }

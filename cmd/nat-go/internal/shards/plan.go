@@ -32,8 +32,8 @@ type Plan struct {
 	Version int                `json:"plan_version"`
 	NatGo   string             `json:"nat_go"` // version of the program
 	RunID   string             `json:"run_id"`
-	Request json.RawMessage    `json:"request"` // what the command line asked for
-	Inputs  []source.Input     `json:"inputs"`  // with the hash of what was read
+	Request json.RawMessage    `json:"request"` // the arguments of the command line
+	Inputs  []source.Input     `json:"inputs"`  // with the hash of the read bytes
 	Decided *runfolder.Decided `json:"decided"`
 	Tasks   bool               `json:"tasks,omitempty"` // builders take tasks, whose examples may be in several shards
 	Shards  []Shard            `json:"shards"`
@@ -54,7 +54,7 @@ type Part struct {
 	source.Part
 }
 
-// Folder is the folder of a plan, in which its shards leave what they build.
+// Folder is the folder of a plan, in which its shards leave their files.
 type Folder string
 
 // planName is the plan's name in its folder.
@@ -91,8 +91,8 @@ func (p *Plan) Stages() []Stage {
 	return []Stage{Build}
 }
 
-// CheckStage returns an error for a stage that the plan's shards don't have. The shards of every plan have that of
-// writing.
+// CheckStage returns an error for a stage that the plan's shards don't have. The shards of every plan have the writing
+// stage.
 func (p *Plan) CheckStage(stage Stage) error {
 	if stages := p.Stages(); stage != Write && !slices.Contains(stages, stage) {
 		return fmt.Errorf("--stage %s: the stages of this plan are %v, and %s once a merge has divided the writing",

@@ -21,7 +21,7 @@ import (
 )
 
 // Remote is the folder of a plan in object storage, with the same names as on disk. Work is done on a copy on this
-// machine: what is needed is downloaded, and what was built is uploaded, its manifest last.
+// machine: needed files are downloaded, and built ones are uploaded, the manifest last.
 type Remote struct {
 	folder  Folder // s3://...
 	storage *objects.Storage
@@ -82,7 +82,7 @@ func (r *Remote) SendPlan(ctx context.Context, dir Folder, p *Plan) error {
 
 func (r *Remote) sendAll(ctx context.Context, dir Folder, paths []string) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(maxTransfers / 2) // each holds part of what it uploads
+	g.SetLimit(maxTransfers / 2) // each holds part of its upload
 	for _, path := range paths {
 		g.Go(func() error { return r.send(ctx, dir, path) })
 	}
@@ -111,7 +111,7 @@ func (r *Remote) sendAs(ctx context.Context, dir Folder, path, as string) error 
 	return r.storage.Write(ctx, to, f, info.Size())
 }
 
-// sendLast uploads a manifest, which names what was uploaded before.
+// sendLast uploads a manifest, which names the files uploaded before.
 func (r *Remote) sendLast(ctx context.Context, dir Folder, path string) error {
 	to, err := r.object(dir, path)
 	if err != nil {
@@ -240,7 +240,7 @@ func inTemporary(do func(Folder) error) error {
 	return do(Folder(dir))
 }
 
-// FetchFor downloads what a shard is built from, besides its inputs.
+// FetchFor downloads the files that a shard is built from, besides its inputs.
 func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage, shard int) error {
 	if shard >= len(p.Shards) {
 		return nil // RunShard refuses the number
@@ -296,7 +296,7 @@ func (r *Remote) fetchSpilled(ctx context.Context, dir Folder, d *Done, part int
 	return r.fetchRanges(ctx, dir, path, own, fmt.Sprintf("its list says: run shard %d again", d.Shard))
 }
 
-// SendShard uploads what a shard built, if it is complete: its manifest last.
+// SendShard uploads the files of a shard, if it is complete: its manifest last.
 func (r *Remote) SendShard(ctx context.Context, dir Folder, p *Plan, stage Stage, shard int) error {
 	d, err := dir.ReadDone(p, stage, shard)
 	if err != nil || d == nil {
@@ -313,8 +313,8 @@ func (r *Remote) SendShard(ctx context.Context, dir Folder, p *Plan, stage Stage
 	return r.sendLast(ctx, dir, donePath(folder))
 }
 
-// FetchBuilt downloads what a merge needs of what the shards built, and of what they wrote if the writing was left to
-// them, if all are done.
+// FetchBuilt downloads the files that a merge needs of the shards, and their rows if the writing was left to them, if
+// all are done.
 func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 	cut, err := r.FetchCut(ctx, dir, p)
 	if err != nil {

@@ -30,7 +30,7 @@ func (r *Remote) SendCut(ctx context.Context, dir Folder, p *Plan, run runfolder
 		return err
 	}
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(maxTransfers / 2) // each holds part of what it uploads
+	g.SetLimit(maxTransfers / 2) // each holds part of its upload
 	for from, to := range mergedFiles(run, dir.Cut()) {
 		g.Go(func() error { return r.sendAs(gctx, dir, from, to) })
 	}
@@ -75,7 +75,7 @@ func (r *Remote) fetchCutFile(ctx context.Context, dir Folder, c *Cut, at string
 	return nil
 }
 
-// fetchForWriting downloads what a shard writes from: its range of the merged log, the decisions, its part of the
+// fetchForWriting downloads the sources of a shard's rows: its range of the merged log, the decisions, its part of the
 // batches, and the token rows of that part.
 func (r *Remote) fetchForWriting(ctx context.Context, dir Folder, p *Plan, shard int) error {
 	c, err := r.FetchCut(ctx, dir, p)
@@ -145,10 +145,10 @@ func (r *Remote) fetchRows(ctx context.Context, dir Folder, p *Plan, shard int) 
 // span is a range of bytes of a file.
 type span struct{ offset, bytes int64 }
 
-// maxGap is how many bytes that nobody needs are downloaded rather than making another request.
+// maxGap is how many unneeded bytes are downloaded rather than making another request.
 const maxGap = 256 << 10
 
-// joined returns spans in order, joining those that are close to each other.
+// joined returns spans in order, joining neighbours that are close to each other.
 func joined(all []span) []span {
 	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.offset, b.offset) })
 	var out []span
@@ -162,14 +162,14 @@ func joined(all []span) []span {
 	return out
 }
 
-// divideAgain completes "is shorter than" for what a divided merge refers to.
+// divideAgain completes "is shorter than" for the files of a divided merge.
 func (r *Remote) divideAgain() string {
 	return fmt.Sprintf("what was divided: remove %s, and merge again with --leave-writing",
 		objects.Join(string(r.folder), path.Dir(cutName)))
 }
 
-// fetchRanges downloads parts of a file into one that has holes in place of the rest. short says what is wrong with an
-// object that ends too early, and what to do.
+// fetchRanges downloads parts of a file into one that has holes in place of the rest. short explains an object that
+// ends too early, and the remedy.
 func (r *Remote) fetchRanges(ctx context.Context, dir Folder, at string, all []span, short string) error {
 	from, err := r.object(dir, at)
 	if err != nil {

@@ -19,7 +19,7 @@ type Options struct {
 	Full  bool // print texts in full; otherwise their beginning and end
 }
 
-// View is what is printed about a record.
+// View is the printed form of a record.
 type View struct {
 	Title string
 	Facts []string // a line each
@@ -235,7 +235,7 @@ func (p *printer) columns(left, right []line, column int) {
 	}
 }
 
-// answerText returns the text of a side: that of a single message, or several with their roles.
+// answerText returns the text of a side: the text of a single message, or several with their roles.
 func answerText(c builders.Passage) string {
 	switch {
 	case c.IsText():
@@ -251,7 +251,7 @@ func answerText(c builders.Passage) string {
 	return clean(b.String())
 }
 
-// messageText returns what a message says: reasoning, content, calls.
+// messageText returns the content of a message: reasoning, content, calls.
 func messageText(m *chat.Message) string {
 	var parts []string
 	if m.Reasoning != "" {

@@ -49,7 +49,7 @@ func Record(p dataset.Picked) View {
 	return v
 }
 
-// fidelity says what the trace that a record comes from can support, and why.
+// fidelity describes the claims that the record's trace supports, and why.
 func fidelity(o *builders.Origin) string {
 	s := "fidelity " + o.Fidelity.String()
 	if names := o.Gaps.Names(); names != nil {
@@ -61,7 +61,7 @@ func fidelity(o *builders.Origin) string {
 	return s + ", as stated by the source"
 }
 
-// scoredBy describes which rules produced the scores of a record, and what they were based on.
+// scoredBy describes which rules produced the scores of a record, and their basis.
 func scoredBy(metadata []byte) (facts []string) {
 	type evidence struct {
 		Rule, Tool, Quote string
@@ -199,7 +199,7 @@ func Whole(prompt, completion builders.Passage) builders.Passage {
 	return builders.Passage{Nodes: append(prompt.Nodes[:len(prompt.Nodes):len(prompt.Nodes)], completion.Nodes...)}
 }
 
-// Drop returns the view of what was omitted before it became a record.
+// Drop returns the view of a candidate or example that became no record.
 func Drop(d ledger.Drop) View {
 	title := d.Unit + " left out: " + string(d.Reason)
 	if n := d.N(); n > 1 {
@@ -233,7 +233,7 @@ func Drop(d ledger.Drop) View {
 	return v
 }
 
-// Dropped returns what a drop omitted from an example: the candidate with its prompt, or the conversation; empty if the
+// Dropped returns the omitted part of an example: the candidate with its prompt, or the conversation; empty if the
 // example doesn't contain it.
 func Dropped(d ledger.Drop, e *ttc.Example) builders.Passage {
 	for i := range e.Candidates {

@@ -52,14 +52,14 @@ type Deployer interface {
 	StatusOfDeployment(ctx context.Context, job JobRef) (JobStatus, error)
 }
 
-// Tailer is an adapter that can show what the trainer prints.
+// Tailer is an adapter that can show the trainer's output.
 type Tailer interface {
 	// Tail returns the next piece of output from a byte offset on, in whole lines unless the job has ended, and the
 	// offset after it. The text is empty before the first.
 	Tail(ctx context.Context, job JobRef, from int64) (text []byte, next int64, err error)
 }
 
-// Factory is a type of trainer adapter: what an entry in the trainer_adapters section names by `_type`.
+// Factory is a type of trainer adapter, which an entry in the trainer_adapters section names by `_type`.
 type Factory struct {
 	Type string // as in YAML
 	Doc  string // one line
@@ -72,7 +72,7 @@ type Factory struct {
 	Limits func(config any) Limits
 }
 
-// Env is what an adapter is given besides its config.
+// Env holds the arguments of an adapter besides its config.
 type Env struct {
 	RunDir   string // the run folder; adapters keep files in its folder trainer, runfolder.Folder.Trainer
 	Log      zerolog.Logger
@@ -187,7 +187,7 @@ const (
 // Terminal reports whether a job stays in this state.
 func (s State) Terminal() bool { return s == Completed || s == Failed || s == Canceled }
 
-// JobStatus is what a trainer says about a job. What it does not say is nil or zero.
+// JobStatus is a trainer's report on a job. Unreported fields are nil or zero.
 type JobStatus struct {
 	State    State    `json:"status"`
 	Progress *float64 `json:"progress"` // 0..100; says nothing about the state

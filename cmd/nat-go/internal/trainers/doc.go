@@ -1,5 +1,5 @@
-// Package trainers defines the contract of a trainer adapter: it hands a committed data set to whatever trains on it,
-// and reports on the job.
+// Package trainers defines the contract of a trainer adapter: it hands a committed data set to a trainer, and reports
+// on the job.
 //
 // An adapter is just a client. It keeps no state of its own: everything it needs later is in the JobRef returned by
 // Submit, which is written to job.json in the run folder, so that another process, on another machine, can continue

@@ -233,7 +233,8 @@ func finiteOrNil(v float64) *float64 {
 	return &v
 }
 
-// snippet returns the beginning of what people recognise a record by: the last user message, or the prompt.
+// snippet returns the beginning of the text that identifies a record for a reader: the last user message, or the
+// prompt.
 func snippet(r *builders.Resolved) string {
 	p := r.Prompt
 	if r.Record.Kind() != builders.KindPreference {
@@ -257,7 +258,7 @@ func text(s string) string {
 	return strings.ToValidUTF8(s, "�")
 }
 
-// recordAnswer is a record as a person reads it.
+// recordAnswer is a record for reading.
 type recordAnswer struct {
 	Row      row             `json:"row"`
 	File     string          `json:"file,omitempty"` // that the example comes from
@@ -362,7 +363,7 @@ func (r *Run) oneRecord(req *http.Request) (answer, error) {
 	return a, err
 }
 
-// describe adds what is said of a record next to its texts: metadata, tools, where answers differ, where calls failed.
+// describe adds the facts of a record next to its texts: metadata, tools, where answers differ, where calls failed.
 func (a *recordAnswer) describe(p dataset.Picked) {
 	if raw := p.Record.Header().Metadata; json.Valid(raw) {
 		a.Metadata = json.RawMessage(raw)
@@ -384,7 +385,7 @@ func (a *recordAnswer) describe(p dataset.Picked) {
 	}
 }
 
-// answerText returns an answer as a single text for comparison: what was said, then the calls.
+// answerText returns an answer as a single text for comparison: the text, then the calls.
 func answerText(p builders.Passage) string {
 	if p.IsText() {
 		return p.Text
@@ -437,14 +438,14 @@ func (r *Run) neighbours(ordinal uint64) (prev, next uint64) {
 	return prev, next
 }
 
-// dropsAnswer is a window of what was omitted.
+// dropsAnswer is a window of the drops.
 type dropsAnswer struct {
 	Total int64     `json:"total"` // lines that fit
 	Drops []dropped `json:"drops"`
 }
 
-// dropped is what was omitted, with the records that have to do with it: the record itself if one was dropped, or else
-// those of its example.
+// dropped is a drop, with its related records: the record itself if one was dropped, or else the records of its
+// example.
 type dropped struct {
 	ledger.Drop
 	Record  uint64 `json:"record,omitempty"` // the first, from 1

@@ -41,7 +41,7 @@ type compared struct {
 	vanished, appeared []uint32
 }
 
-// compareRuns finds the records whose content is in both runs. Of the others, those of the same example, builder and
+// compareRuns finds the records whose content is in both runs. Of the others, records of the same example, builder and
 // kind are matched in their order: their content has changed.
 func compareRuns(a, b *Run) *compared {
 	c := &compared{}
@@ -91,7 +91,7 @@ func every(t *table) []uint32 {
 }
 
 // match pairs the records of two tables that compare equal, each with at most one, in order. It returns the pairs and
-// what is left, in the order of the tables.
+// the rest, in the order of the tables.
 func match(a, b *table, inA, inB []uint32, compare func(x, y *entry) int) (pairs [][2]uint32, onlyA, onlyB []uint32) {
 	for _, side := range []struct {
 		t    *table
@@ -166,8 +166,8 @@ func (r *Run) compare(req *http.Request) (answer, error) {
 	return a, err
 }
 
-// each calls f for the differences of a kind, or of all kinds if it is empty, until f fails. The ordinals are those in
-// either run, -1 if one doesn't have the record.
+// each calls f for the differences of a kind, or of all kinds if it is empty, until f fails. The ordinals are the
+// positions in either run, -1 if one doesn't have the record.
 func (c *compared) each(kind string, f func(kind string, first, second int64) error) error {
 	for _, in := range []struct {
 		name  string

@@ -11,8 +11,8 @@ import (
 // have few descriptors.
 const maxStrangers = 32
 
-// door accepts connections. Beyond maxStrangers the oldest stranger has to leave, so that nobody without the token can
-// keep out who has it.
+// door accepts connections. Beyond maxStrangers the oldest stranger has to leave, so that clients without the token
+// can't keep out the owner.
 type door struct {
 	net.Listener
 	mu        sync.Mutex

@@ -31,7 +31,7 @@ type Export struct {
 // ExportBytes is how much compressed data an exported file contains: a browser opens that without delay.
 const ExportBytes = 64 << 20
 
-// Exported is what a file ended up containing.
+// Exported describes the content of a written file.
 type Exported struct {
 	Records int   `json:"records"`
 	Fit     int   `json:"fit"` // what matches Where
@@ -120,7 +120,7 @@ func (r *Run) Export(ctx context.Context, w io.Writer, o Export) (*Exported, err
 	return &x.held, err
 }
 
-// exporter asks the endpoints what the page will ask, and stores the answers: each a compressed member of its own,
+// exporter sends the page's requests to the endpoints, and stores the answers: each a compressed member of its own,
 // which the page opens when it needs it.
 type exporter struct {
 	ctx     context.Context
@@ -201,7 +201,7 @@ func (x *exporter) batches(with url.Values, fits func(batchRow) bool) (rows []ba
 	return rows, nil
 }
 
-// drops stores the first lines of what was omitted.
+// drops stores the first drops.
 func (x *exporter) drops(r *Run) error {
 	held := []dropped{}
 	err := r.eachDrop(func(d *ledger.Drop) bool {
@@ -215,7 +215,7 @@ func (x *exporter) drops(r *Run) error {
 	return errors.Join(err, keepList(x, "drops", held))
 }
 
-// question is what the page asks an endpoint.
+// question is a request of the page to an endpoint.
 type question struct {
 	what string
 	with url.Values
@@ -236,8 +236,8 @@ func (x *exporter) ask(q question) (answer, error) {
 	return x.routes["GET /api/"+q.what](req)
 }
 
-// ofRecord lists what the page may request about a record: each window of its messages, the rows as they were written,
-// and each window of its rows of tokens.
+// ofRecord lists the page's possible requests about a record: each window of its messages, the rows as they were
+// written, and each window of its rows of tokens.
 func (x *exporter) ofRecord(r *Run, n uint64) (rows []batchRow, questions []question, err error) {
 	name := strconv.FormatUint(n, 10)
 	p, err := r.record(n - 1)
@@ -262,8 +262,8 @@ func (x *exporter) ofRecord(r *Run, n uint64) (rows []batchRow, questions []ques
 	return rows, questions, nil
 }
 
-// ofTokens lists what the page may request about a row of tokens: its head with each side next to the first, and each
-// window.
+// ofTokens lists the page's possible requests about a row of tokens: its head with each side next to the first, and
+// each window.
 func (x *exporter) ofTokens(ref string) (questions []question, err error) {
 	for with, sides := 1, 2; with < sides; with++ {
 		q := question{"row", url.Values{"ref": {ref}, "with": {strconv.Itoa(with)}}}

@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// filter is what the filter box asks for: terms that must all hold. Words without a key are searched for in the texts.
+// filter is the content of the filter box: terms that must all hold. Words without a key are searched for in the texts.
 type filter struct {
 	terms []term
 	words []string

@@ -45,7 +45,7 @@ type overview struct {
 	Stages     []stage          `json:"stages,omitempty"` // for a run that has not ended
 }
 
-// loss is what was omitted at a stage for a reason.
+// loss counts the drops at a stage for a reason.
 type loss struct {
 	Stage  ledger.Stage  `json:"stage"`
 	Reason ledger.Reason `json:"reason"`
@@ -91,7 +91,7 @@ type format struct {
 	Rows    int64            `json:"rows"`
 	Dropped int64            `json:"dropped"`
 	Turns   int64            `json:"turns"`             // that its records train
-	Changed map[string]int64 `json:"changed,omitempty"` // those in another context than was recorded, by what changed it
+	Changed map[string]int64 `json:"changed,omitempty"` // turns in another context than the recorded one, by change
 }
 
 type batches struct {
@@ -154,7 +154,7 @@ func (r *Run) state() string {
 	return r.Folder.State()
 }
 
-// summary is what the overview says about all records. It doesn't change while the run is open, and is computed once:
+// summary is the overview's part about all records. It doesn't change while the run is open, and is computed once:
 // there may be millions.
 type summary struct {
 	facets     map[string]facet // except that of marks
@@ -219,7 +219,7 @@ func (f facet) sorted() facet {
 	return f
 }
 
-// tasksShown is how many tasks the facet lists: those with the most records.
+// tasksShown is how many tasks the facet lists: the ones with the most records.
 const tasksShown = 12
 
 // tasks lists the tasks with the most records. The table knows them by their hashes; their names are in records.
@@ -428,7 +428,7 @@ func (t *table) groupSpreads() iter.Seq[float64] {
 	}
 }
 
-// balances returns how the records of each builder and kind are divided, following those of all records.
+// balances returns how the records of each builder and kind are divided, following the division of all records.
 func (r *Run) balances() []balance {
 	if r.undecided() {
 		return nil
@@ -486,7 +486,7 @@ func (r *Run) losses() ([]loss, error) {
 	return out, err
 }
 
-// help says what a reason means; empty for those of third parties.
+// help explains a reason; empty for reasons of third parties.
 func help(r ledger.Reason) string {
 	page, _ := explain.Code(string(r))
 	return page.Text

@@ -17,11 +17,11 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
-// rowFiles are files of rows, shown as if they were a run's records, with whatever information there is.
+// rowFiles are files of rows, shown as if they were a run's records, with the information they have.
 type rowFiles struct {
 	files []rowFile
 
-	// What was read last, because neighbouring rows are looked at next.
+	// The last read, because neighbouring rows are looked at next.
 	mu     sync.Mutex
 	file   int // index, -1: nothing yet
 	from   int64

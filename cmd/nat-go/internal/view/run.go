@@ -119,8 +119,8 @@ func marksOf(folder runfolder.Folder) (*marks.File, error) {
 	return m, err
 }
 
-// verdicts returns what is marked about records, by the beginnings of the hashes of their contents: approve, reject, or
-// "note" if there is only that.
+// verdicts returns the marks on records, by the beginnings of the hashes of their contents: approve, reject, or "note"
+// if there is only that.
 func (r *Run) verdicts() map[uint64]string {
 	of := map[uint64]string{}
 	for _, m := range r.marks.All() {
@@ -225,7 +225,7 @@ var sorts = map[string]func(e *entry) uint32{
 	"sites":    func(e *entry) uint32 { return uint32(e.Sites) },
 }
 
-// last is the key of what comes last in either order: rows without a score.
+// last is the key that sorts last in either order: rows without a score.
 const last = math.MaxUint32
 
 // ordered turns a score into a key with the same order.
@@ -240,7 +240,7 @@ func ordered(score float32) uint32 {
 	return b | 1<<31
 }
 
-// sortBy sorts ordinals by their entries' keys, and those with the same key in the order of the log.
+// sortBy sorts ordinals by their entries' keys, and equal ones in the order of the log.
 func (t *table) sortBy(found []uint32, key func(e *entry) uint32, down bool) {
 	of := func(n uint32) uint32 {
 		k := key(&t.Entries[n])
@@ -287,8 +287,8 @@ func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 	return found, f, nil
 }
 
-// search calls hit for those of the records whose texts contain all words, in order, until it returns false, and
-// returns how many it has examined.
+// search calls hit for the records whose texts contain all words, in order, until it returns false, and returns how
+// many it has examined.
 func (r *Run) search(
 	ctx context.Context, found []uint32, words []string, hit func(ordinal uint32) bool,
 ) (searched int, err error) {

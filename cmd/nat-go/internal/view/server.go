@@ -112,8 +112,8 @@ func (s *Server) Serve(ctx context.Context, r *Run) error {
 	return err
 }
 
-// httpServer returns a server that lets go of connections on which nothing comes, so that strangers who open many keep
-// nobody else out.
+// httpServer returns a server that lets go of connections on which nothing comes, so that strangers who open many don't
+// keep others out.
 func httpServer(ctx context.Context, h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, MaxHeaderBytes: 64 << 10,
@@ -122,8 +122,8 @@ func httpServer(ctx context.Context, h http.Handler) *http.Server {
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, visitorKey{}, c)
 		},
-		// What it would print, such as that no more connections can be accepted, says nothing to the person at the
-		// browser, once a second.
+		// Its messages, such as that no more connections can be accepted, say nothing to the person at the browser,
+		// once a second.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
 }

@@ -24,7 +24,7 @@ func (e *entry) share() float64 {
 	return float64(e.Share) / shareParts
 }
 
-// version tells one index of token batches from another; the zero version is that of none.
+// version tells one index of token batches from another; the zero version belongs to no index.
 type version struct{ Bytes, Time int64 }
 
 // batchesOf returns the version of a run's token batches.

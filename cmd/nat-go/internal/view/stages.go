@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// stage says how far a part of an unfinished run is, judging by what is in its folder.
+// stage says how far a part of an unfinished run is, judging by the files in its folder.
 type stage struct {
 	Name  string `json:"name"`
 	State string `json:"state"` // done, begun, waiting

@@ -221,8 +221,7 @@ func (t *table) group(ordinal uint64) (first uint64, offset int64) {
 
 const (
 	tableMagic = "nat-go view table 4"
-	// cachedFrom is the size from which a log's table is worth caching: making it takes longer than people like to
-	// wait.
+	// cachedFrom is the size from which a log's table is worth caching: making it takes noticeably long.
 	cachedFrom = 64 << 20
 )
 

@@ -54,8 +54,7 @@ func (r *Run) turns(ordinal uint64) ([]turn, error) {
 	return list, nil
 }
 
-// trainedIn looks among the other kept records of the example for those that train the turns of a record that it
-// doesn't.
+// trainedIn looks among the other kept records of the example for records that train the turns that a record doesn't.
 func (r *Run) trainedIn(list []turn, g *keptGroup, at int) {
 	own := &g.Records[at]
 	var h history.Hasher

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory is a sealed, mapped file in memory: nobody can shrink it under its readers.
+// memory is a sealed, mapped file in memory: no process can shrink it under its readers.
 type memory struct {
 	file *os.File
 	data []byte

@@ -102,7 +102,7 @@ func (s *Scorer) Starts() int { return s.starts }
 // Requests returns how many requests were made.
 func (s *Scorer) Requests() int64 { return s.requests }
 
-// stop ends the program and returns what it said. Its memory goes with it, so nothing it may have left running can
+// stop ends the program and returns its messages. Its memory goes with it, so nothing it may have left running can
 // write into its successor's.
 func (s *Scorer) stop() (said string) {
 	if s.program != nil {

@@ -83,7 +83,8 @@ func (g *given) input() (refs []calls.Ref) {
 	return refs
 }
 
-// from lists the messages of a context from that of an entry on, the last first: none if no message is of that entry.
+// from lists the messages of a context from the message of an entry on, the last first: none if no message is of that
+// entry.
 func (g *given) from(entry string) (kept []*given) {
 	for ; g != nil && entry != ""; g = g.before {
 		if kept = append(kept, g); g.entry == entry {
@@ -189,7 +190,7 @@ func (r *reader) answer(s *calls.Session, part session.Kept, message json.Raw, b
 	return before.then(id, s.Message(calls.Message{Message: m}))
 }
 
-// said reads what a model said: texts, thoughts and calls.
+// said reads a model's output: texts, thoughts and calls.
 func (r *reader) said(message json.Raw) chat.Message {
 	m := chat.Message{Role: "assistant", Form: chat.Text}
 	for block := range session.Value(message, "content").Elements() {

@@ -16,9 +16,9 @@ import (
 // Source reads examples. It is used by one goroutine.
 type Source interface {
 	// Next returns the next example and the cursor after it. After the last one it returns io.EOF. The example shares
-	// no memory with what a later call changes. An error is final, and written for people.
+	// no memory with later calls. An error is final and readable.
 	Next(ctx context.Context) (*ttc.Example, Cursor, error)
-	// Inputs returns what has been opened so far; an input's Sum is known once it has been read to the end.
+	// Inputs returns the inputs opened so far; an input's Sum is known once it has been read to the end.
 	Inputs() []Input
 	// Stats returns the counts up to the last example returned.
 	Stats() *Stats
@@ -27,29 +27,29 @@ type Source interface {
 
 // Options are the options that every source is opened with.
 type Options struct {
-	Drop func(ledger.Drop) // called for what is omitted, in order, before Next returns; may be nil
+	Drop func(ledger.Drop) // called for each omission, in order, before Next returns; may be nil
 	// Continue after this place; nil means start at the beginning. Drops before it are counted but not reported.
 	Resume *Cursor
-	Inputs []Input // with Resume: what the inputs were then; a changed one is refused
+	Inputs []Input // with Resume: the inputs of the first run; a changed one is refused
 	Raw    bool    // keep raw ids and raw steps and judge nothing, if the source can: for NAT-exact runs
 	Part   *Part   // read only this part of the input, for a Divisible source; nil means all of it
 	// Named is called for every entry of an input that can't be named from the entry alone, as listed in Part.Named;
 	// may be nil.
 	Named func(row int64, id string)
-	Prove Prove // checks what is claimed for model calls; nil means nothing can be checked
+	Prove Prove // checks the claims about model calls; nil means that no claim can be checked
 	// Sample is how many bytes of each file are read, to the end of the entry there, by a source of sessions; 0: all.
 	Sample int64
 
 	noted *noted // set by Scan
 }
 
-// Part is a part of an input, between two cursors that a source returned. It is read without what comes before it, and
-// yields what a reading of the whole input yields there.
+// Part is a part of an input, between two cursors that a source returned. It is read without the part before it, and
+// yields the same as a reading of the whole input.
 type Part struct {
 	From Cursor `json:"from"` // zero means the beginning of the input
 	To   Cursor `json:"to"`   // zero means its end
-	// Named holds, by row, the ids of entries that can't be named from the part alone: those whose id was taken before,
-	// and, with an empty id, those that repeat an earlier entry exactly and are omitted.
+	// Named holds, by row, the ids of entries that can't be named from the part alone: entries whose id was taken
+	// before, and entries with an empty id that repeat an earlier one exactly and are omitted.
 	Named map[int64]string `json:"-"`
 }
 
@@ -130,7 +130,7 @@ func (s *Stats) Accounts() []ledger.Account {
 	return out
 }
 
-// Warnings says, for people, what was unusual although nothing was dropped for it.
+// Warnings describes anomalies for which nothing was dropped.
 func (s *Stats) Warnings() []string {
 	var out []string
 	if s.RepeatedIDs > 0 {
@@ -191,8 +191,7 @@ func count(counts map[string]int64, names ...string) map[string]int64 {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// lacking says, for people, what calls lack and what a better capture would have allowed. It is empty if none is
-// partial.
+// lacking describes the missing parts of calls and the benefit of a better capture. It is empty if none is partial.
 func (s *Stats) lacking() string {
 	partial := s.Fidelity[ttc.Partial.String()]
 	if partial == 0 {
@@ -213,7 +212,7 @@ func (s *Stats) lacking() string {
 // mostCures is how many ways to capture more are named.
 const mostCures = 4
 
-// Cures says, for people, what a better capture would have allowed: what helps with most calls first.
+// Cures describes the benefits of a better capture, by the number of calls that it helps.
 func (s *Stats) Cures() (out []string) {
 	reasons := sortedKeys(s.Rising)
 	slices.SortStableFunc(reasons, func(a, b string) int { return cmp.Compare(s.Rising[b], s.Rising[a]) })
@@ -295,7 +294,7 @@ func (t *Tally) Unused(ex *ttc.Example, key string) {
 	})
 }
 
-// Error is an input that can't be read, explained for people: where, what, and what to do.
+// Error explains an input that can't be read: where, what, and what to do.
 type Error struct {
 	Path   string
 	Offset int64 // byte offset in the (uncompressed) file; -1: unknown

@@ -34,7 +34,7 @@ var (
 // outcomes are names for what came of a rollout, or for how good an answer is, the most specific first.
 var outcomes = []struct {
 	name string
-	is   func(*Column) bool // whether its values are those of an outcome
+	is   func(*Column) bool // whether its values are an outcome's
 	sure bool               // nothing smaller than a rollout has it
 }{
 	{"final_reward", isScale, true},
@@ -69,7 +69,7 @@ var outcomes = []struct {
 // lowerIsBetter are names of scores for which lower is better.
 var lowerIsBetter = []string{"loss", "error_rate", "distance", "rank", "perplexity", "regret", "penalty", "nll"}
 
-// ScoreNames are names of scores next to that of a key itself.
+// ScoreNames are names of scores next to the key's own.
 func ScoreNames() []string {
 	names := []string{"reward"}
 	for _, o := range outcomes {
@@ -79,7 +79,7 @@ func ScoreNames() []string {
 }
 
 // smaller are words in the names of keys that an entry has if it is about less than a rollout: a call of a tool, a
-// test, a metric, the opinion of a judge. Then its success or its score aren't the rollout's. Those of tools are whole
+// test, a metric, the opinion of a judge. Then its success or its score aren't the rollout's. Names of tools are whole
 // names, since a rollout has tool_definitions.
 var smaller = []string{
 	"tool", "tool_name", "tool_id", "tool_call_id", "call_id", "function", "function_name", "exit_code",
@@ -97,7 +97,7 @@ func isSmaller(c *Column) bool {
 // firstTime is the smallest number that is taken for a time, in seconds or less since 1970.
 const firstTime = 1e9
 
-// isOutcome reports whether the values under a name of an outcome are those of one.
+// isOutcome reports whether the values under a name of an outcome are an outcome's.
 func isOutcome(c *Column) bool {
 	for _, o := range outcomes {
 		if o.name == CommonName(c.Key) {
@@ -153,7 +153,7 @@ func (cs Columns) Outcome(k Key) Choice {
 		"add --map score=%s", c.Key, k.Means, cs.all[about].Key, c.Key)}
 }
 
-// Range says which values a column of scores has, for people.
+// Range describes the values of a column of scores.
 func (c *Column) Range() string {
 	if isVerdict(c) {
 		good := 0

@@ -15,13 +15,13 @@ type Version struct {
 	Newest  string // the newest one whose files were tried; empty means there is none to compare with
 }
 
-// Bounds on what an input may say about versions: how many are counted, and how many characters of one are shown.
+// Bounds on an input's versions: how many are counted, and how many characters of one are shown.
 const (
 	mostVersions = 50
 	longVersion  = 60
 )
 
-// Wrote counts a version that wrote a part of an input, and notes whether it is newer than those that were tried.
+// Wrote counts a version that wrote a part of an input, and notes whether it is newer than the tested ones.
 func (t *Tally) Wrote(v Version) {
 	if v.Number == "" {
 		return
@@ -66,7 +66,7 @@ func numbers(version string) (out []int) {
 	return out
 }
 
-// newer says, for people, which versions wrote an input that are newer than those that were tried.
+// newer describes the versions that wrote an input and are newer than the tested ones.
 func (s *Stats) newer() (out []string) {
 	for _, name := range sortedKeys(s.Newer) {
 		out = append(out, "some of it was written by "+name+", which is newer than "+s.Newer[name]+

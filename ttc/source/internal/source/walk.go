@@ -26,10 +26,10 @@ type Walk struct {
 	err      error
 	part     *Part
 	whole    string // why the file can't be read in parts
-	noted    *noted // what a scan learns about the input; nil means this is no scan
+	noted    *noted // a scan's knowledge of the input; nil without a scan
 }
 
-// Init sets what is walked, and how it was opened. begin is called at the start of each file; entry reads the next
+// Init sets the walked input, and how it was opened. begin is called at the start of each file; entry reads the next
 // entry of the file: it returns nil for one that was dropped, and io.EOF at the end of the file. maxEmpty is how many
 // consecutive entries may be empty.
 func (w *Walk) Init(

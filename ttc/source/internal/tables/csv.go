@@ -19,7 +19,7 @@ import (
 // file into one row.
 const maxRecord = 32 << 20
 
-// IsCSV reports whether a file is CSV, whatever its separator, judging by its name and first bytes.
+// IsCSV reports whether a file is CSV, with any separator, judging by its name and first bytes.
 func IsCSV(path string, head []byte) bool {
 	head = bytes.TrimPrefix(head, []byte("\xEF\xBB\xBF"))
 	start := bytes.TrimLeft(head, " \t\r\n")

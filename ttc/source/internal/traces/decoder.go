@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Decoder reads traces in memory the way the source reads those in a file. It is used by one goroutine.
+// Decoder reads traces in memory the way the source reads a file's. It is used by one goroutine.
 type Decoder struct{ source Source }
 
 // NewDecoder reads the tools file, if cfg names one.
@@ -24,7 +24,7 @@ func NewDecoder(ctx context.Context, cfg Config) (*Decoder, error) {
 }
 
 // Decode reads a JSON list of traces; name serves as their examples' file name. Unlike in a file, identical entries are
-// all kept: a model may well sample the same thing twice. drop is called for what is omitted.
+// all kept: a model may well sample the same thing twice. drop is called for each omission.
 func (d *Decoder) Decode(
 	ctx context.Context, name string, list json.Raw, drop func(ledger.Drop),
 ) ([]*ttc.Example, *source.Stats, error) {

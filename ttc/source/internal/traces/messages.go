@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// graph makes a chain from the messages, including what they carry besides their text.
+// graph makes a chain from the messages, including their data besides the text.
 func (s *Source) graph(raw json.Raw, ex *ttc.Example) error {
 	if texts(raw) {
 		raw = alternating(raw)
@@ -79,7 +79,8 @@ func (s *Source) renamed(list json.Raw) json.Raw {
 	return append(out, ']')
 }
 
-// renameMembers appends an object with other names for some of its members; what had those names before is dropped.
+// renameMembers appends an object with other names for some of its members; members that had those names before are
+// dropped.
 func renameMembers(out []byte, o json.Raw, names map[string]string) []byte {
 	if o.Kind() != json.Object {
 		return append(out, o...)
@@ -109,7 +110,7 @@ func renameMembers(out []byte, o json.Raw, names map[string]string) []byte {
 	return append(out, '}')
 }
 
-// hasBlocks reports whether a message uses blocks as in Anthropic's API for what the chat API has members for.
+// hasBlocks reports whether a message uses blocks as in Anthropic's API for data that the chat API has members for.
 func hasBlocks(m chat.Message) bool {
 	return slices.ContainsFunc(m.Parts, func(p chat.Part) bool {
 		return p.Type == "tool_use" || p.Type == "tool_result" || p.Type == "thinking"
@@ -295,8 +296,8 @@ func (s *Source) chain(messages []chat.Message, ex *ttc.Example) error {
 	return nil
 }
 
-// node moves what is not part of the message from its extra keys to the node, and converts the legacy form of calls to
-// the current one.
+// node moves data outside the message from its extra keys to the node, and converts the legacy form of calls to the
+// current one.
 func (s *Source) node(n *ttc.Node) error {
 	m := &n.Message
 	x := extraReader{Source: s, node: n}
@@ -403,8 +404,8 @@ func (r *extraReader) weight(raw json.Raw) {
 	}
 }
 
-// tellError reads tool_error: the kind of an error, whoever speaks. An empty kind counts; null and false don't; in an
-// object the kind is a member, and the whole object belongs to the error.
+// tellError reads tool_error: the kind of an error, at a message of any role. An empty kind counts; null and false
+// don't; in an object the kind is a member, and the whole object belongs to the error.
 func tellError(n *ttc.Node, v json.Raw) {
 	b, isBool := v.Bool()
 	if v.Kind() == json.Null || isBool && !b {
@@ -623,7 +624,7 @@ func sampling(raw json.Raw) *ttc.Sampling {
 // mostTopK is the most log-probs per token that a rollout may request.
 const mostTopK = 1000
 
-// overrides reads what a rollout wants from a teacher for its task. Atropos has the same object next to a scored group;
+// overrides reads a rollout's request to a teacher for its task. Atropos has the same object next to a scored group;
 // nothing here reads its other keys.
 func (s *Source) overrides(raw json.Raw) (topK *int, err error) {
 	if raw == nil {
@@ -688,7 +689,7 @@ func parseTools(raw json.Raw) ([]chat.Tool, error) {
 	return out, nil
 }
 
-// fidelity is what the trace can prove: ids and log-probs only if every sampled message has them.
+// fidelity is the claim that the trace can prove: ids and log-probs only if every sampled message has them.
 func fidelity(nodes []ttc.Node) ttc.Fidelity {
 	f, any := ttc.IDsLogProbs, false
 	for i := range nodes {

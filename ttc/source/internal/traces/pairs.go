@@ -11,9 +11,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// addPairs reads ready-made pairs: those that an entry lists, and an entry that is one itself. A pair becomes a turn
-// with two candidates, scored 1 and 0 unless it has scores of its own, so it goes through everything that other pairs
-// do.
+// addPairs reads ready-made pairs: the pairs that an entry lists, and an entry that is one itself. A pair becomes a
+// turn with two candidates, scored 1 and 0 unless it has scores of its own, so it goes through everything that other
+// pairs do.
 func (s *Source) addPairs(raw json.Raw, ex *ttc.Example) {
 	list := s.field(s.cfg.PairsKey)
 	if list.Kind() == json.Array {

@@ -353,8 +353,8 @@ func answered(cols source.Columns, messages string, score source.Choice, h *sour
 	return true
 }
 
-// recognizeDemonstrations recognises entries that are a prompt and an answer, and those that are a single text
-// containing a conversation.
+// recognizeDemonstrations recognises entries that are a prompt and an answer, or a single text containing a
+// conversation.
 func recognizeDemonstrations(h *source.Head) (r source.Reading) {
 	cols := h.Columns()
 	score := cols.Find(source.RewardKey)
@@ -394,7 +394,7 @@ func isMessage(h *source.Head, key string) bool {
 	return true
 }
 
-// instruction finds the prompt and what is put below it: instruction and input, if there are columns of these names.
+// instruction finds the prompt and the text put below it: instruction and input, if there are columns of these names.
 // answers are the columns of the answers.
 func instruction(cols source.Columns, answers ...string) (prompt, context source.Choice) {
 	prompt = cols.Find(promptKey, answers...)
@@ -407,7 +407,7 @@ func instruction(cols source.Columns, answers ...string) (prompt, context source
 	return prompt, context
 }
 
-// takePrompt notes the prompt, what is put below it, and the system message next to it.
+// takePrompt notes the prompt, the text put below it, and the system message next to it.
 func takePrompt(r *source.Reading, cols source.Columns, prompt, context source.Choice) {
 	r.Take(promptKey, prompt)
 	if prompt.Guessed || context.Given { // a column called prompt is complete
@@ -560,7 +560,7 @@ func asMessage(m json.Raw) json.Raw {
 	return rewritten(m, name, to, value, keys)
 }
 
-// rewritten returns a message with its role and its value under the usual keys instead of those that it has them under.
+// rewritten returns a message with its role and its value under the usual keys instead of its own.
 func rewritten(m json.Raw, name, to string, value json.Raw, keys []string) json.Raw {
 	out := json.AppendString([]byte(`{"role":`), to)
 	if name == "function_call" || name == "tool_call" {
@@ -602,7 +602,7 @@ func isUntyped(content json.Raw) bool {
 	return n > 0 && content.Kind() == json.Array
 }
 
-// textParts converts Google's and Amazon's parts, {"text": ...}, to those of the chat API; others stay as they are.
+// textParts converts Google's and Amazon's parts, {"text": ...}, to the chat API's; others stay as they are.
 func textParts(parts json.Raw) json.Raw {
 	out := []byte{'['}
 	for p := range parts.Elements() {

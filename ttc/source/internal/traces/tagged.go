@@ -37,8 +37,8 @@ func taggedResults(role, text string) (out []byte) {
 	return out
 }
 
-// between returns a text before the first of its tags, and what is between them. It returns none if anything else
-// stands after the first.
+// between returns a text before the first of its tags, and the text between them. It returns none if anything else
+// follows the first.
 func between(text, tag string) (before string, inner []string) {
 	parts := strings.Split(text, "<"+tag+">")
 	for _, part := range parts[1:] {

@@ -166,7 +166,7 @@ func (s *Source) entry(context.Context) (*ttc.Example, error) {
 	return ex, nil
 }
 
-// addRest adds what an entry has next to its conversation.
+// addRest adds the other data of an entry next to its conversation.
 func (s *Source) addRest(raw json.Raw, ex *ttc.Example) {
 	s.addCandidates(ex)
 	s.addPairs(raw, ex)
@@ -213,7 +213,7 @@ func (s *Source) addCandidates(ex *ttc.Example) {
 	}
 }
 
-// meaningful are keys of an entry that mean something but are not read under these names; telling are those of a
+// meaningful are keys of an entry that mean something but are not read under these names; telling are the keys of a
 // message.
 var (
 	meaningful = []string{
@@ -372,7 +372,7 @@ func systemText(raw json.Raw) string {
 	return text
 }
 
-// finish notes why the model stopped, and what the conversation can prove.
+// finish notes why the model stopped, and the claims that the conversation can prove.
 func (s *Source) finish(reason json.Raw, ex *ttc.Example, err error) error {
 	if err != nil {
 		return err

@@ -6,6 +6,6 @@
 // trained where it was sampled, with the engine's ids.
 //
 // A rollout's reward is the weighted sum of its scores; an unscored rollout does not count as zero. Trials of one
-// problem share a task. Traces of agents that are not to be trained, and those that ended in an error, are counted and
+// problem share a task. Traces of agents that are not to be trained, and traces that ended in an error, are counted and
 // omitted.
 package verifiers

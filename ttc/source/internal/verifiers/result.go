@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// errorf phrases what is wrong with a rollout.
+// errorf words the fault of a rollout.
 func errorf(format string, a ...any) error { return fmt.Errorf(format, a...) }
 
 // result reads a result from version 0 means the turns if they were kept, otherwise prompt and completion as one

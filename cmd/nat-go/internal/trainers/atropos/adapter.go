@@ -58,7 +58,7 @@ func (a *Adapter) Check(ctx context.Context) error {
 	return err
 }
 
-// info is what the trainer registered with; -1 before that.
+// info is the trainer's registration; -1 before that.
 type info struct {
 	BatchSize   int `json:"batch_size"`
 	MaxTokenLen int `json:"max_token_len"`
@@ -170,7 +170,7 @@ func (a *Adapter) groupSize(data trainers.DataSet) (int, error) {
 	return best, err
 }
 
-// serverStatus is what the server says about its queue.
+// serverStatus is the server's report on its queue.
 type serverStatus struct {
 	Step  int64  `json:"current_step"`
 	Queue int64  `json:"queue_size"`
@@ -194,7 +194,7 @@ func (a *Adapter) room(ctx context.Context) error {
 	return nil
 }
 
-// Status says how much of what was pushed the trainer has fetched. What remains at the end fills no batch.
+// Status returns how much of the pushed data the trainer has fetched. A rest at the end fills no batch.
 func (a *Adapter) Status(ctx context.Context, job trainers.JobRef) (trainers.JobStatus, error) {
 	op := "ask Atropos for " + job.ID
 	ids, err := environments(op, job)
@@ -237,7 +237,7 @@ func (a *Adapter) Status(ctx context.Context, job trainers.JobRef) (trainers.Job
 	return st, nil
 }
 
-// Cancel removes the environment from the server. What is queued stays queued, because the server can't take it back.
+// Cancel removes the environment from the server. Queued groups stay queued, because the server can't take it back.
 func (a *Adapter) Cancel(ctx context.Context, job trainers.JobRef) error {
 	op := "disconnect from Atropos"
 	ids, err := environments(op, job)

@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// delivery is what is known about a delivery: <run>/trainer/atropos.json.
+// delivery is the record of a delivery: <run>/trainer/atropos.json.
 type delivery struct {
 	Key       string                `json:"key"`
 	EnvID     int64                 `json:"env_id"`
@@ -34,7 +34,7 @@ type delivery struct {
 	Sent      int                   `json:"sent"`      // groups the server has
 	Uncertain int                   `json:"uncertain"` // groups it may have
 	Skipped   map[ledger.Reason]int `json:"skipped"`
-	NoTeacher int                   `json:"no_teacher,omitempty"` // groups of these whose distillation columns were left out
+	NoTeacher int                   `json:"no_teacher,omitempty"` // groups of these whose distillation columns were omitted
 	Complete  bool                  `json:"complete"`
 }
 

@@ -2,7 +2,7 @@
 // environment and pushes scored groups of token sequences, from which a trainer fetches batches.
 //
 // The server checks types and nothing else, keeps everything in memory, and has edge cases that silently lose data.
-// What was measured on the real server, and how it is handled here:
+// Measurements on the real server, and how it is handled here:
 //
 //   - Data pushed before the trainer has registered breaks the server until it is reset. So nothing is pushed before
 //     /register-env says success, which is asked once a second.

@@ -16,8 +16,8 @@ const lowest = -9999
 // noLogProb is Atropos's log-prob for masked positions.
 const noLogProb = 1.0
 
-// Group is a scored group: what Atropos calls ScoredData. Lists are by sequence, then by token, unshifted: Masks[i][t]
-// is Tokens[i][t] if it is trained, else -100, and everything else at t is about the token at t given what precedes it.
+// Group is a scored group, ScoredData in Atropos. Lists are by sequence, then by token, unshifted: Masks[i][t] is
+// Tokens[i][t] if it is trained, else -100, and everything else at t is about the token at t given what precedes it.
 type Group struct {
 	Tokens            [][]int64      `json:"tokens"`
 	Masks             [][]int64      `json:"masks"`
@@ -28,7 +28,7 @@ type Group struct {
 	GenerationParams  map[string]any `json:"generation_params,omitempty"`
 	DistillTokenIDs   [][][]int64    `json:"distill_token_ids,omitempty"` // by sequence, token, rank: of all sequences, or null
 	DistillLogProbs   [][][]float64  `json:"distill_logprobs,omitempty"`
-	GroupOverrides    map[string]any `json:"group_overrides,omitempty"` // what the group wants from its teacher
+	GroupOverrides    map[string]any `json:"group_overrides,omitempty"` // the group's request to its teacher
 	EnvID             *int64         `json:"env_id,omitempty"`
 
 	// NoTeacher is why the group is sent without the distillation columns that it had, or should have had.

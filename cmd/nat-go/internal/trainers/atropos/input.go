@@ -97,7 +97,7 @@ type batchLine struct {
 	} `json:"row_info"`
 }
 
-// topK returns what a row's group wants from its teacher; nil means nothing specific.
+// topK returns the number of tokens that a row's group requests from its teacher; nil means the default.
 func (l *batchLine) topK(row int) *int {
 	if row < len(l.RowInfo) {
 		return l.RowInfo[row].Scored.TopK
@@ -213,7 +213,7 @@ type row struct {
 	Score         float64
 	Null          bool
 
-	// What the teacher says about the token at each position, nothing at the first; nil if it was not asked.
+	// The teacher's prediction of the token at each position, none at the first; nil if it was not asked.
 	TopK            *int // what its group wants from the teacher
 	TeacherIDs      [][]int64
 	TeacherLogProbs [][]float64

@@ -48,7 +48,7 @@ func (a *Adapter) register(ctx context.Context, data trainers.DataSet, l *delive
 	return a.save(data, l)
 }
 
-// registered is what the run-api answers to a registration. It is only of use if it succeeded and has an EnvID.
+// registered is the run-api's answer to a registration. It is only of use if it succeeded and has an EnvID.
 type registered struct {
 	Status string `json:"status"`
 	EnvID  *int64 `json:"env_id"`
@@ -156,7 +156,7 @@ func (a *Adapter) restarted(ctx context.Context, job trainers.JobRef) (string, e
 func environments(op string, job trainers.JobRef) (ids []int64, err error) {
 	for field := range strings.FieldsSeq(job.Metadata["env_id"]) {
 		id, err := strconv.ParseInt(field, 10, 64)
-		if err != nil || id < 0 { // a negative number would address somebody else's
+		if err != nil || id < 0 { // a negative number would address another environment's
 			return nil, trainers.Errorf(trainers.Local, op, "", "invalid env_id in the job reference")
 		}
 		ids = append(ids, id)

@@ -437,7 +437,7 @@ func last(have *float64, points []point) *float64 {
 	return have
 }
 
-// state maps the service's words to NAT's, as NAT does: whatever is neither pending nor finished is running.
+// state maps the service's words to NAT's, as NAT does: a job neither pending nor finished is running.
 func state(s string) trainers.State {
 	switch s {
 	case "created", "pending":

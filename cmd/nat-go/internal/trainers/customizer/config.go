@@ -165,7 +165,7 @@ func (c *Config) Dataset(key string) string {
 }
 
 // name joins a prefix and a key into a name that the stores and Kubernetes accept: lower-case letters, digits, "-" and,
-// in the prefix, whatever the user wrote. A key that is too long loses its beginning, since its end makes it unique.
+// in the prefix, the user's text. A key that is too long loses its beginning, since its end makes it unique.
 func name(prefix, key string, limit int) string {
 	clean := strings.Map(func(r rune) rune {
 		switch {

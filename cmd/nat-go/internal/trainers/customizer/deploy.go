@@ -161,7 +161,7 @@ func (a *Adapter) StatusOfDeployment(ctx context.Context, ref trainers.JobRef) (
 	return st, nil
 }
 
-// deploymentState maps the service's words: whatever is neither pending nor finished is running.
+// deploymentState maps the service's words: a deployment neither pending nor finished is running.
 func deploymentState(s string) trainers.State {
 	switch s {
 	case "ready":

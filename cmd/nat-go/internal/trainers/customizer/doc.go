@@ -1,8 +1,8 @@
 // Package customizer is the trainer adapter for NeMo Customizer v1: entity store, data store with a Hugging Face
 // compatible interface, customization jobs, deployment. It reads NAT's nemo_customizer_trainer_adapter config.
 //
-// The requests, their order and their decoded bodies are those that NAT 1.9.0 sends with its own client libraries, as
-// recorded, except where NAT is wrong:
+// The requests, their order and their decoded bodies are the ones that NAT 1.9.0 sends with its own client libraries,
+// as recorded, except where NAT is wrong:
 //
 //   - Each submission gets a data set of its own, <dataset_name>-<key>, unless dataset_version is "reuse": NAT gives
 //     every run the same name, so that a second run overwrites the files a first job is still reading. The name is also

@@ -42,8 +42,8 @@ type file struct {
 	size   int64
 }
 
-// files lists what a data set has for the training type: preferences for dpo, demonstrations for sft. The service looks
-// for either under NAT's names. NAT also sends preferences for sft, which trains nothing that anyone intended.
+// files lists the files of a data set for the training type: preferences for dpo, demonstrations for sft. The service
+// looks for either under NAT's names. NAT also sends preferences for sft, which trains nothing that anyone intended.
 func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
 	train, validation, err := a.rowFiles(data)
 	if err != nil {
@@ -285,7 +285,7 @@ func headers(h map[string]string) http.Header {
 	return out
 }
 
-// maxParts bounds what a store can make us do.
+// maxParts bounds the requests that a store can cause.
 const maxParts = 10000
 
 // putParts uploads a file in the parts the store asks for: "chunk_size" bytes each to the URLs "00001", "00002", ...
@@ -435,12 +435,12 @@ func (c *inline) Open() (io.ReadCloser, error) {
 	}, nil
 }
 
-// base64Reader encodes what it reads. Chunks are a multiple of three bytes, so that only the last is padded.
+// base64Reader encodes its input. Chunks are a multiple of three bytes, so that only the last is padded.
 type base64Reader struct {
 	src io.Reader
 	raw []byte
 	enc []byte
-	out []byte // of enc, what has not been returned yet
+	out []byte // the part of enc not returned yet
 	err error
 }
 

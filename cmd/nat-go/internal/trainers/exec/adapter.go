@@ -77,13 +77,13 @@ func (a *Adapter) Check(context.Context) error {
 const script = `trap : TERM INT HUP; echo $$ > pid.new && mv pid.new pid || exit 125
 (d=$PWD; cd "$0" && : > "$d/began" || exit 125; exec "$@"); s=$?; echo $s > exit.new && mv exit.new exit`
 
-// born is what is known about a submission before its program starts: the content of submission.json.
+// born is the record of a submission before its program starts: the content of submission.json.
 type born struct {
 	Key  string `json:"key"`
 	Host string `json:"host"`
 	Boot string `json:"boot,omitempty"` // the boot of the system that it was made on, if known
 	Mark string `json:"mark"`           // identifies its processes
-	Lock uint64 `json:"lock"`           // inode of the lock: in a copy of the folder it differs, and nobody holds it
+	Lock uint64 `json:"lock"`           // inode of the lock: in a copy of the folder it differs, and is free
 }
 
 // Submit starts the program.
@@ -122,8 +122,8 @@ func (a *Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (
 	return b.ref(data, pid), nil
 }
 
-// start starts the program, and returns its process group at once: the shell also records it in the folder, for whoever
-// comes after a crash, but on a busy machine that may take a while.
+// start starts the program, and returns its process group at once: the shell also records it in the folder, for a
+// process that comes after a crash, but on a busy machine that may take a while.
 func (a *Adapter) start(dir string, b *born, argv, environ []string) (pid int, err error) {
 	work := a.conf.WorkDir
 	if work == "" {
@@ -142,7 +142,7 @@ func (a *Adapter) start(dir string, b *born, argv, environ []string) (pid int, e
 		return 0, err
 	}
 	defer held.Close()
-	for err = unix.EINTR; errors.Is(err, unix.EINTR); { // whoever checks whether it is held releases it at once
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); { // a process that checks whether it is held releases it at once
 		err = unix.Flock(int(held.Fd()), unix.LOCK_EX)
 	}
 	if err != nil {
@@ -308,9 +308,9 @@ func (a *Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobSt
 	return st, nil
 }
 
-// vanished says what is known about a trainer that is gone without an exit status: everything was killed. Between the
-// record of its start and its first instruction that leaves the same traces as immediately after: nobody can tell the
-// two apart, and a program that may have begun is not started again without being asked to.
+// vanished describes a trainer that is gone without an exit status: everything was killed. Between the record of its
+// start and its first instruction that leaves the same traces as immediately after: the two can't be distinguished, and
+// a program that may have begun is not started again without being asked to.
 func (a *Adapter) vanished(dir string, st *trainers.JobStatus) {
 	folder := runfolder.Folder(a.env.RunDir)
 	output, err := os.Stat(filepath.Join(dir, outputFile))

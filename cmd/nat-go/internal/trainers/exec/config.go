@@ -52,7 +52,7 @@ var inherited = []string{
 
 var variable = regexp.MustCompile(`\{([a-z_]+)\}`)
 
-// variables returns what a command can refer to.
+// variables returns the variables of a command.
 func (c *Config) variables(data trainers.DataSet) (map[string]string, error) {
 	dir, err := filepath.Abs(data.RunDir)
 	if err != nil {
@@ -132,8 +132,8 @@ func (c *Config) command(vars map[string]string) ([]string, error) {
 	return out, errors.Join(errs...)
 }
 
-// secrets returns the values that must not appear in a job's status: those of granted variables, since a program may
-// print them, and of variables whose names say that they are secret.
+// secrets returns the values that must not appear in a job's status: the values of granted variables, since a program
+// may print them, and of variables whose names say that they are secret.
 func (c *Config) secrets() *secret.Values {
 	v := new(secret.Values)
 	for _, name := range c.Env {

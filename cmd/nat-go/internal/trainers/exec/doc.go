@@ -11,13 +11,13 @@
 //	<run>/trainer/lock              held as long as a process of the group lives
 //
 // Whether the program is alive is decided by the lock, which its processes inherit, never by a process id, which the
-// system reuses. A moved folder keeps the lock. In a copy, or on another machine, nobody holds it: there, a program
+// system reuses. A moved folder keeps the lock. In a copy, or on another machine, the lock is free: there, a program
 // without an exit status is not declared dead, but unseen.
 //
-// Progress is read from what the program prints: lines that are JSON objects or Python's print of a dict (as Hugging
-// Face trainers write), key=value lines, and the "12/340 [" of a progress bar. Keys: step, total_steps (max_steps),
-// epoch, loss, eval_loss, progress (0..100). Nothing it prints is a verdict; only the exit status is.
+// Progress is read from the program's output: lines that are JSON objects or Python's print of a dict (as Hugging Face
+// trainers write), key=value lines, and the "12/340 [" of a progress bar. Keys: step, total_steps (max_steps), epoch,
+// loss, eval_loss, progress (0..100). Nothing it prints is a verdict; only the exit status is.
 //
-// The program gets a small environment: PATH, HOME and the like, what env grants of nat-go's own, and what set adds. It
-// runs as the same user and can read what the user can.
+// The program gets a small environment: PATH, HOME and the like, what env grants of nat-go's own, and the variables in
+// set. It runs as the same user, with the same access.
 package exec

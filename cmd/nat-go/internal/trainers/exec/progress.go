@@ -31,7 +31,7 @@ var names = map[string]string{
 	"progress": "progress", "percentage": "progress", "percentage_done": "progress", "percent": "progress",
 }
 
-// readProgress fills in what the end of the output says.
+// readProgress fills in the progress from the end of the output.
 func readProgress(path string, st *trainers.JobStatus) {
 	text, err := readEnd(path, tailBytes)
 	if err != nil {
@@ -69,7 +69,7 @@ var (
 	keyValue = regexp.MustCompile(`(?:^|[\s,;])([A-Za-z_/]+)\s?[=:]\s?([-+]?[0-9][-+0-9.eE]*)%?`) // step=12 loss: 0.69
 )
 
-// parseLine adds what a line says to what was found before; later lines win.
+// parseLine adds the values of a line to the earlier ones; later lines win.
 func parseLine(line string, found map[string]float64) {
 	line = strings.TrimSpace(line)
 	if at := strings.Index(line, "{"); at > 0 && strings.HasSuffix(line, "}") && bar.MatchString(line[:at]) {
@@ -151,7 +151,7 @@ func lastLines(path string, n int, secrets *secret.Values) string {
 // maxTail is the most that Tail returns at once.
 const maxTail = 256 << 10
 
-// Tail returns what the program printed from an offset on, in whole lines for as long as it may print more.
+// Tail returns the program's output from an offset on, in whole lines for as long as it may print more.
 func (a *Adapter) Tail(_ context.Context, _ trainers.JobRef, from int64) ([]byte, int64, error) {
 	f, err := durable.Open(filepath.Join(a.dir(), outputFile))
 	if errors.Is(err, fs.ErrNotExist) {

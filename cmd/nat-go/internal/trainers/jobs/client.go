@@ -29,11 +29,11 @@ type Client struct {
 	Log     zerolog.Logger
 	Watch   func(Update)   // called with each status while waiting; may be nil
 	Secrets *secret.Values // never written to the journal; nil means none are known
-	// Called with what the trainer prints while waiting, if the adapter supports that; may be nil.
+	// Called with the trainer's output while waiting, if the adapter supports that; may be nil.
 	Output func([]byte)
 
 	locked  bool // the run folder, by Submit
-	unsaved bool // the journal is behind what is known
+	unsaved bool // the journal is behind
 }
 
 // Update describes the progress of a job.
@@ -234,7 +234,7 @@ func (c *Client) heard(j *Job, st trainers.JobStatus) error {
 	return err
 }
 
-// patience is how long recording something about the job waits for whoever is working in the run folder.
+// patience is how long recording an event of the job waits for another process in the run folder.
 const patience = 30 * time.Second
 
 // save writes the journal, holding the lock of the run folder.
@@ -312,7 +312,7 @@ func (c *Client) Wait(ctx context.Context, j *Job, leave *Leave) error {
 	}
 }
 
-// act does what the state machine asks for, and reports whether waiting is over.
+// act executes the state machine's action, and reports whether waiting is over.
 func (c *Client) act(ctx context.Context, j *Job, m *machine, a action) (done bool, err error) {
 	switch a.do {
 	case deploy:
@@ -328,7 +328,7 @@ func (c *Client) act(ctx context.Context, j *Job, m *machine, a action) (done bo
 	return false, nil
 }
 
-// deploy starts what remains after training.
+// deploy starts the steps after training.
 func (c *Client) deploy(ctx context.Context, j *Job, m *machine) (done bool, err error) {
 	d, ok := c.Adapter.(trainers.Deployer)
 	if !ok {
@@ -403,7 +403,7 @@ func (c *Client) Cancel(ctx context.Context, j *Job) error {
 	return trainers.Exit(c.Adapter.Cancel(ctx, *j.Ref))
 }
 
-// leave ends a wait at a person's request: the job continues, or is cancelled if they ask a second time.
+// leave ends a wait at the user's request: the job continues, or is cancelled at a second request.
 func (c *Client) leave(ctx context.Context, j *Job, leave *Leave) error {
 	ctx = context.WithoutCancel(ctx)
 	if leave.isSecond(ctx) {
@@ -415,14 +415,14 @@ func (c *Client) leave(ctx context.Context, j *Job, leave *Leave) error {
 	return exit.With(leave.Code(), fmt.Errorf("left job %s running; `nat-go finetune wait %s` comes back to it, `nat-go finetune cancel %s` ends it", j.Ref.ID, c.Dir, c.Dir))
 }
 
-// tail passes on what the trainer has printed since the last call.
+// tail passes on the trainer's output since the last call.
 func (c *Client) tail(ctx context.Context, j *Job, from int64) int64 {
 	t, ok := c.Adapter.(trainers.Tailer)
 	if !ok || c.Output == nil {
 		return from
 	}
-	// A trainer may print faster than it is read here: what it prints in the meantime waits for the next call, so that
-	// signals and time limits need not wait for it.
+	// A trainer may print faster than its output is read here: the rest waits for the next call, so that signals and
+	// time limits need not wait for it.
 	for end := from + tailBytes; from < end && ctx.Err() == nil; {
 		text, next, err := t.Tail(ctx, *j.Ref, from)
 		if err != nil {

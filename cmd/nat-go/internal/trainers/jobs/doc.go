@@ -1,9 +1,9 @@
 // Package jobs manages the job of a run: it submits it once, waits for it, cancels it, from the run folder alone, with
 // any adapter.
 //
-// What is known about a job is in job.json, replaced as a whole each time (temporary file, fsync, rename). Before an
-// adapter is asked to submit, the intent is recorded there with its key; afterwards the reference. A process that dies
-// in between leaves an intent without a reference, and whoever comes next asks the service for the job with that key
+// The state of a job is in job.json, replaced as a whole each time (temporary file, fsync, rename). Before an adapter
+// is asked to submit, the intent is recorded there with its key; afterwards the reference. A process that dies in
+// between leaves an intent without a reference, and the next process asks the service for the job with that key
 // (trainers.Finder) before submitting again: a run never gets two jobs, and none is lost. The same is done at once if a
 // request ends without an answer. A lock keeps two processes from submitting one run at the same time.
 //

@@ -32,7 +32,7 @@ const (
 	Done        Phase = "done"        // nothing more will happen
 )
 
-// Job is what is known about a run's job: the content of job.json. It contains no secret.
+// Job is the state of a run's job: the content of job.json. It contains no secret.
 type Job struct {
 	Version int    `json:"version"`
 	RunID   string `json:"run_id"`

@@ -13,12 +13,12 @@ import (
 // Grace is how long a wait continues after the first interrupt, for a second one to cancel the job.
 const Grace = 3 * time.Second
 
-// Leave is a person's request to leave a wait, by signal: the first detaches, a second interrupt within Grace cancels
-// the job, a third signal stops waiting for anything. A nil Leave never does.
+// Leave is a user's request to leave a wait, by signal: the first detaches, a second interrupt within Grace cancels the
+// job, a third signal stops waiting for anything. A nil Leave never does.
 type Leave struct {
-	// Told is called at the first interrupt, to say what a second one would do. It may be nil.
+	// Told is called at the first interrupt, to explain the effect of a second one. It may be nil.
 	Told func()
-	// Forced is called at the third signal: what was asked to end has not ended. It may be nil.
+	// Forced is called at the third signal: the job has not ended as requested. It may be nil.
 	Forced func()
 
 	once, twice chan struct{}
@@ -94,7 +94,7 @@ func (l *Leave) left() bool {
 	}
 }
 
-// isSecond reports whether a second interrupt came within Grace. A SIGTERM gives no grace: whoever sent it won't wait.
+// isSecond reports whether a second interrupt came within Grace. A SIGTERM gives no grace: its sender won't wait.
 func (l *Leave) isSecond(ctx context.Context) bool {
 	if l.Code() == exit.Terminated {
 		return false

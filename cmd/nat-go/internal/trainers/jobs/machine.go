@@ -20,7 +20,7 @@ type machine struct {
 	failures int       // in a row
 }
 
-// do is what a machine can ask for.
+// do is an action of the machine.
 type do uint8
 
 const (
