@@ -43,9 +43,9 @@ type read struct {
 // parting is the action at which the value of a rollout's state falls most. The value of a state is the mean reward of
 // the rollouts through it.
 type parting struct {
-	at            *deed // nil: the answer, where a write is missing
+	at            *deed // nil at the answer, where a write is missing
 	before, after value
-	sibling       *deed // what the best rollout did instead; nil: it wrote nothing more
+	sibling       *deed // what the best rollout did instead; nil if it wrote nothing more
 }
 
 // value is the mean reward of some rollouts.

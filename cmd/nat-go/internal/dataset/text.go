@@ -113,7 +113,7 @@ func (t *statsText) spreads() {
 	if t.Pairs != nil {
 		for _, m := range t.Pairs.Margins {
 			if m.NonFinite > 0 {
-				fmt.Fprintf(&t.text, "%d margins of %s are NaN or infinite and left out\n",
+				fmt.Fprintf(&t.text, "%d margins of %s are NaN or infinite and omitted\n",
 					m.NonFinite, scoreName(m.Name))
 			}
 			row("margin of "+scoreName(m.Name), m)

@@ -63,7 +63,7 @@ func ChoiceOf(label json.Raw, first, second string) Chosen {
 	return labels[word]
 }
 
-// withoutCommonEnd leaves out the keys in which two paths end alike: of a.text and b.text it leaves a and b.
+// withoutCommonEnd omits the keys in which two paths end alike: of a.text and b.text it leaves a and b.
 func withoutCommonEnd(first, second string) (_, _ string) {
 	i, j := strings.LastIndexByte(first, '.'), strings.LastIndexByte(second, '.')
 	if i < 0 || j < 0 || first[i:] != second[j:] {
