@@ -12,10 +12,11 @@ import (
 
 // The names of the built-in builders that the choice refers to.
 const (
-	dpoBuilder  = "dpo_traj_builder"
-	sftBuilder  = "sft_traj_builder"
-	sdpoBuilder = "sdpo_traj_builder"
-	grpoBuilder = "grpo_traj_builder"
+	dpoBuilder    = "dpo_traj_builder"
+	sftBuilder    = "sft_traj_builder"
+	sdpoBuilder   = "sdpo_traj_builder"
+	grpoBuilder   = "grpo_traj_builder"
+	statesBuilder = "states_traj_builder"
 )
 
 // builderSuffix ends the type of every built-in builder.

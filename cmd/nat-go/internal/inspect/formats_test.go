@@ -15,7 +15,7 @@ func TestFormats(t *testing.T) {
 		{"{_type: dpo_traj_builder}", "{formats: [trl, trl.parquet]}", ""},
 		{
 			"{_type: dpo_traj_builder}", "{formats: [trl, verl]}",
-			"the format verl holds demonstrations and rollouts, and the builders make preferences: " +
+			"the format verl holds demonstrations and rollouts and states, and the builders make preferences: " +
 				"it will have no row; leave it out, or write customizer, trl, kto",
 		},
 		{
