@@ -497,7 +497,7 @@ func TestConcurrencyIsBounded(t *testing.T) {
 func TestOptions(t *testing.T) {
 	for want, o := range map[string]Options{
 		"unknown protocol": {Endpoint: "http://h", Protocol: "x"},
-		"not the address":  {Endpoint: "user:pw@h", Model: "m"},
+		"invalid address":  {Endpoint: "user:pw@h", Model: "m"},
 		"teacher: missing model name: protocol vllm needs it": {Endpoint: "http://h"},
 		"expected 1 or above": {Endpoint: "http://h", Model: "m", TopK: -1},
 	} {
