@@ -125,6 +125,8 @@ func (r *Report) Format(builder string) string {
 	switch {
 	case builder == grpoBuilder:
 		return "verl"
+	case builder == statesBuilder:
+		return "nemo_gym"
 	case builder == sftBuilder && r.Candidates == 0 && (r.ToolCalls > 0 || r.Turns > r.Examples):
 		return r.best(builder, "messages")
 	}

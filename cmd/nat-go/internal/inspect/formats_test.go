@@ -61,3 +61,10 @@ func TestFormats(t *testing.T) {
 		})
 	}
 }
+
+// TestStatesHaveTheirFormat checks that states alone go into a format that carries them, without a tokenizer.
+func TestStatesHaveTheirFormat(t *testing.T) {
+	if got := new(Report).Format("states_traj_builder"); got != "nemo_gym" {
+		t.Errorf("got %s, want nemo_gym", got)
+	}
+}
