@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws demo.svg, the terminal picture of the README: picture.py NAT-GO > demo.svg
+"""Draws demo.svg, the terminal picture of ../README.md: picture.py NAT-GO > demo.svg
 
 The commands below are run in a terminal of 100 columns, in a copy of this folder; what they print becomes text in the picture,
 with its colours.

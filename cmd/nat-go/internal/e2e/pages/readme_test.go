@@ -82,10 +82,10 @@ var unclear = []string{
 	"every one takes `--json`",
 }
 
-// TestSessionsTable: what README says of nat-go's share of recorded sessions is what its script reads from the rows of a
-// run with the defaults, and from which turns they train.
+// TestSessionsTable checks the collator's page: nat-go's line on recorded sessions is the one that its script reads from
+// the rows of a run with the defaults, and from the turns that they train.
 func TestSessionsTable(t *testing.T) {
-	python := pythontest.Need(t, "python", "import json", "README's table of sessions was not compared")
+	python := pythontest.Need(t, "python", "import json", "the page's table of sessions was not compared")
 	oracletest.Path(t, "readers", "claude_code")
 	root := filepath.Join("..", "..", "..", "..", "..")
 	script := filepath.Join(root, "ttc", "source", "internal", "session", "testdata", "peers.py")
@@ -93,14 +93,14 @@ func TestSessionsTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	text, err := os.ReadFile(filepath.Join(root, "collator", "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := strings.Join(strings.Fields(string(readme)), " ")
+	page := strings.Join(strings.Fields(string(text)), " ")
 	for line := range strings.Lines(string(out)) {
 		if line = strings.TrimSpace(line); !strings.Contains(page, line) {
-			t.Errorf("README doesn't have %q", line)
+			t.Errorf("collator/README.md doesn't have %q", line)
 		}
 	}
 }
