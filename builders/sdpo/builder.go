@@ -208,23 +208,17 @@ func (w *work) trace(t *trace) error {
 			}
 			continue
 		}
-		if w.cfg.emits(emitDistillation) {
-			for _, target := range w.cfg.targets() {
-				if f.parting != nil && target == builders.NextTurn {
-					continue
-				}
-				s, err := w.site(t, f, target)
-				if err != nil {
-					return err
-				}
-				if s == nil {
-					continue
-				}
-				sites, rules, partings = append(sites, *s), append(rules, f.rule), append(partings, f.parting)
-				last = max(last, f.turn, f.result)
-				if target == builders.NextTurn {
-					last = max(last, t.nextTurn(f.result))
-				}
+		for _, target := range w.targetsOf(f) {
+			s, err := w.site(t, f, target)
+			if err != nil {
+				return err
+			}
+			if s == nil {
+				continue
+			}
+			sites, rules, partings = append(sites, *s), append(rules, f.rule), append(partings, f.parting)
+			if last = max(last, f.turn, f.result); target == builders.NextTurn {
+				last = max(last, t.nextTurn(f.result))
 			}
 		}
 		if f.parting != nil {
@@ -243,6 +237,18 @@ func (w *work) trace(t *trace) error {
 		Messages: builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: w.at, Last: t.nodes[last]}},
 		Sites:    sites,
 	})
+}
+
+// targetsOf returns the turns that a failure's hint is to move. A parting has no next turn: its action had an effect.
+func (b *Builder) targetsOf(f *failure) []builders.Target {
+	switch {
+	case !b.cfg.emits(emitDistillation):
+		return nil
+	case f.parting != nil:
+		next := func(t builders.Target) bool { return t == builders.NextTurn }
+		return slices.DeleteFunc(slices.Clone(b.cfg.targets()), next)
+	}
+	return b.cfg.targets()
 }
 
 // sitesOf returns where a site may be in a trace, in order.

@@ -286,7 +286,8 @@ func (b *Builder) writes(made *chat.ToolCall, tool *chat.Tool) bool {
 	if at := strings.LastIndex(name, "__"); at >= 0 { // the server of a tool of MCP
 		name = name[at+2:]
 	}
-	words := strings.FieldsFunc(humps.ReplaceAllString(name, "${1}_$2"), func(r rune) bool { return !unicode.IsLetter(r) })
+	spaced := humps.ReplaceAllString(name, "${1}_$2")
+	words := strings.FieldsFunc(spaced, func(r rune) bool { return !unicode.IsLetter(r) })
 	for i, w := range words {
 		if w = strings.ToLower(w); i == 0 && readers[w] || people[w] {
 			return false

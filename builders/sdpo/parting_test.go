@@ -314,14 +314,22 @@ func TestDivergenceSites(t *testing.T) {
 		bad  *ttc.Example
 		want string
 	}{
-		{"another write", rollout(0, "Refund order 7731, all 100 percent.", paid(`{"order":"7731","percent":50}`)...),
-			`1.0>-1 failed divergence success: A rollout that went better called refund here. The arguments: {"order":"7731","percent":100}`},
-		{"unknown arguments", rollout(0, "Refund my order.", paid(`{"order":"1","percent":50}`)...),
-			`1.0>-1 failed divergence success: A rollout that went better called refund here. Its arguments must fit this schema: ` + refundSchema},
-		{"nothing written", rollout(0, "Refund order 7731, all 100 percent.", says("I can't.")),
-			`1.-1>-1 failed divergence success: A rollout that went better called refund here. The arguments: {"order":"7731","percent":100}`},
-		{"one write too many", rollout(0, "x", append(paid(`{"percent": 100, "order":"7731"}`)[:2], paid(`{"order":"1","percent":1}`)...)...),
-			`3.0>-1 failed divergence success: A rollout that went better did without refund here and changed nothing more.`},
+		{
+			"another write", rollout(0, "Refund order 7731, all 100 percent.", paid(`{"order":"7731","percent":50}`)...),
+			`1.0>-1 failed divergence success: A rollout that went better called refund here. The arguments: {"order":"7731","percent":100}`,
+		},
+		{
+			"unknown arguments", rollout(0, "Refund my order.", paid(`{"order":"1","percent":50}`)...),
+			`1.0>-1 failed divergence success: A rollout that went better called refund here. Its arguments must fit this schema: ` + refundSchema,
+		},
+		{
+			"nothing written", rollout(0, "Refund order 7731, all 100 percent.", says("I can't.")),
+			`1.-1>-1 failed divergence success: A rollout that went better called refund here. The arguments: {"order":"7731","percent":100}`,
+		},
+		{
+			"one write too many", rollout(0, "x", append(paid(`{"percent": 100, "order":"7731"}`)[:2], paid(`{"order":"1","percent":1}`)...)...),
+			`3.0>-1 failed divergence success: A rollout that went better did without refund here and changed nothing more.`,
+		},
 	} {
 		got := build(t, diverging(), good, tt.bad)
 		if s := got.sites(); len(s) != 1 || s[0] != tt.want {

@@ -1,8 +1,8 @@
 // Package states builds prompts without answers (`_type: states_traj_builder`), for trainers that sample for themselves:
 // GRPO, online DPO, distillation.
 //
-// A state is what the model had been given at a turn of a recorded rollout: at a failed call, at the action in which the
-// rollout parts from better ones of its task (both as package sdpo finds them), or at each k-th turn. The prompt ends
+// A state is the prompt of a turn of a recorded rollout: at a failed call, at the action in which the rollout parts
+// from better ones of its task (both as package sdpo finds them), or at each k-th turn. The prompt ends
 // before that turn, so it has nothing of what the rollout did there. That stands in the record's metadata, with what
 // came of it: at (failed_call, divergence or turn), class, message, action, outcome, reward, and the agent that
 // goes on from there, if one is configured.

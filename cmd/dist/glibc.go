@@ -69,7 +69,7 @@ func needs(program []byte) (oldest release, err error) {
 		for _, v := range library.Needs {
 			var of release
 			if n, _ := fmt.Sscanf(v.Dep, "GLIBC_%d.%d", &of.major, &of.minor); n != 2 {
-				return oldest, fmt.Errorf("program needs %s of %s, which is not a version of glibc", v.Dep, library.Name)
+				return oldest, fmt.Errorf("unknown version of glibc: program needs %s of %s", v.Dep, library.Name)
 			}
 			if oldest.before(of) {
 				oldest = of

@@ -85,7 +85,7 @@ func (b *build) wheel(w io.Writer) (name string, err error) {
 	return stem + "-" + tag + ".whl", zipped(w, files)
 }
 
-// platformOf returns the platform tag for wheels with a program, such as manylinux_2_17_x86_64.manylinux2014_x86_64. The
+// platformOf returns the platform tag for wheels with a program: manylinux_2_17_x86_64.manylinux2014_x86_64, say. The
 // library, if there is one, has to be for the same machine.
 func platformOf(program, library []byte) (string, error) {
 	if mac, err := macOS(program); mac != "" || err != nil {

@@ -45,8 +45,8 @@ func natgo_jsd(c *C.natgo_call) C.int {
 
 func jsd(c *C.natgo_call) error {
 	o := kernels.Options{
-		Beta: float64(c.beta), Temperature: float64(c.temperature), ClipValue: float64(c.clip), Normalize: c.normalize != 0,
-		Workers: int(c.workers),
+		Beta: float64(c.beta), Temperature: float64(c.temperature), ClipValue: float64(c.clip),
+		Normalize: c.normalize != 0, Workers: int(c.workers),
 	}
 	if c.clip > 0 {
 		o.Clip = kernels.ClipToken

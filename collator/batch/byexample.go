@@ -13,8 +13,8 @@ import (
 //	input_ids attention_mask position_ids response_mask          [B,T]  a rollout, padded where its teacher has a hint
 //	rewards advantages reward_null group row_...                 [B]
 //	old_logprobs                                                 [B,T]  where the rollouts have them
-//	ctx_teacher_ with the first three, sdpo_loss_mask            [B,T]  the rollout with all its hints; none if no rollout has any
-//	sdpo_row_weight                                              [B]    weight of a masked position; 0 for a rollout without hints
+//	ctx_teacher_ with the first three, sdpo_loss_mask            [B,T]  the rollout with its hints, if any has some
+//	sdpo_row_weight                                              [B]    weight of a masked position; 0 without hints
 //	dpo_...                                                      as in the other step files
 
 // exampleColumns are common to both channels.

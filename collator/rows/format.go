@@ -162,8 +162,8 @@ func (f Format) SharesRows() bool { return f.together != nil }
 // Formats lists the row formats: JSON lines, verl's tables, and each JSON lines format as a table.
 func Formats() []Format {
 	all := []Format{
-		customizer, trl, chatRows, axolotl, msSwift, openAISFT, kto, privileged, nemoRL, nemoRLRanked, openAI, verl, atropos,
-		nemoGym, trlPrompts,
+		customizer, trl, chatRows, axolotl, msSwift, openAISFT, kto, privileged, nemoRL, nemoRLRanked, openAI, verl,
+		atropos, nemoGym, trlPrompts,
 	}
 	for _, f := range all {
 		if t, ok := f.Table(); ok {

@@ -11,7 +11,7 @@ import (
 
 // privileged is what TRL's SDFTTrainer and SDPOTrainer read (1.16, trl/experimental/sdft and sdpo): a prompt, and what
 // the teacher alone is told. They sample their own completion and read no other column: tools aren't in the prompt, and
-// it isn't our target that is learnt. The teacher's prompt is the prompt with the hint in its last message, which has to
+// it isn't our target that is learnt. The teacher's prompt is the prompt with the hint in its last message, which must
 // be a user's: a turn after a result of a tool has no row.
 var privileged = Format{
 	Name:     "privileged",

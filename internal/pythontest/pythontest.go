@@ -120,9 +120,9 @@ var trl = sync.OnceValues(func() (string, error) {
 	return inside(env), create(env, need, "python3", nil, packages...)
 })
 
-// Trainers returns a Python in which Axolotl 0.19 and ms-swift 4.6 prepare data: NATGO_TRAINERS_PYTHON or, if NATGO_REQUIRE
-// names trainers, a virtual environment in the user's cache. It has their own packages, and all else from that of TRL,
-// whose versions are newer than they ask for: their preparation doesn't mind.
+// Trainers returns a Python in which Axolotl 0.19 and ms-swift 4.6 prepare data: NATGO_TRAINERS_PYTHON or, if
+// NATGO_REQUIRE names trainers, a virtual environment in the user's cache. It has their own packages, and the rest from
+// TRL's, whose versions are newer than they ask for: their preparation doesn't mind.
 func Trainers(t testing.TB) string {
 	t.Helper()
 	return found(t, trainers, "no Python with axolotl and ms-swift, so their preparation read no rows; "+

@@ -55,7 +55,7 @@ func compare(
 	ctx context.Context, t *Trainer, cfg collator.Config, in *Input, detail int,
 ) (*Compared, map[string]string, error) {
 	if detail >= len(in.rows) {
-		return nil, nil, exit.Usagef("no row %d: %s has %d that are looked at, counted from 0", detail, in.Name, len(in.rows))
+		return nil, nil, exit.Usagef("no row %d: %s has %d, counted from 0", detail, in.Name, len(in.rows))
 	}
 	scratch, err := os.MkdirTemp("", "nat-go-doctor-")
 	if err != nil {

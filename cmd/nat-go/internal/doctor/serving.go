@@ -55,8 +55,8 @@ type folder struct {
 	file   *vocabulary
 }
 
-// startServing compares the folder that rows are trained with - cfg's tokenizer, which is in dir, and its template - with one
-// that a model is served from, on the conversations of the inputs.
+// startServing compares the folder that rows are trained with - cfg's tokenizer, which is in dir, and its template -
+// with one that a model is served from, on the conversations of the inputs.
 func startServing(cfg collator.Config, dir, serving string, inputs []*Input) (*Serving, error) {
 	s := &Serving{Dir: serving, Findings: []Finding{}}
 	render, err := rendererOf(cfg, cfg.Tokenizer, cfg.Template)

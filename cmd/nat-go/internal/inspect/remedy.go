@@ -126,7 +126,8 @@ func (r *Report) Also() (out []string) {
 		case sftBuilder:
 			out = append(out, fmt.Sprintf("%s%s: add --builder sft", some, quantity(int(y.Records), "demonstration")))
 		case statesBuilder:
-			out = append(out, fmt.Sprintf("%s%s to sample from: add --builder states", some, quantity(int(y.Records), "state")))
+			out = append(out, fmt.Sprintf("%s%s to sample from: add --builder states", some,
+				quantity(int(y.Records), "state")))
 		default:
 			out = append(out, fmt.Sprintf("%s%s: add --builder %s", some, quantity(int(y.Records), "preference pair"),
 				y.Name()))

@@ -43,7 +43,8 @@ func WriteDone(f runfolder.Folder, d *Done) error {
 	return durable.WriteFile(donePath(f), append(text, '\n'))
 }
 
-// ReadDone reads the manifest of a shard of the plan; it is nil if the shard is not done. A manifest from another plan is an error.
+// ReadDone reads the manifest of a shard of the plan; it is nil if the shard is not done. A manifest from another plan
+// is an error.
 func (f Folder) ReadDone(p *Plan, stage Stage, shard int) (*Done, error) {
 	path := donePath(f.Shard(stage, shard))
 	text, err := durable.ReadFile(path, maxDoneBytes)

@@ -62,11 +62,8 @@ func (r *reader) session(g session.Group) []*calls.Session {
 	t.order = slices.SortedFunc(maps.Values(t.spans), func(a, b *span) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.trace, b.trace), cmp.Compare(a.id, b.id))
 	})
-	id := t.order[0].trace
-	if name, ok := r.sessions.Get(id); ok {
-		id = name
-	}
-	t.out = r.limits.New(id)
+	name, _ := r.sessions.Get(t.order[0].trace)
+	t.out = r.limits.New(cmp.Or(name, t.order[0].trace))
 	t.examine()
 	most, inTexts := repeated*r.limits.MaxObjects, int64(0)
 	for _, s := range t.order {

@@ -45,7 +45,7 @@ var strangers = []stranger{
 	{name: "langsmith.jsonl", rows: []string{"u:Name a fjord. > a:Oslofjord."}},
 	{
 		name: "claude-code.jsonl",
-		rows: []string{`u:Fix the typo in a.txt a:Edit{"file":"a.txt","old":"teh","new":"the"} t:File has not been read yet. > a:I could not fix it.`},
+		rows: []string{`u:Fix the typo in a.txt a:Edit{"file":"a.txt","old":"lake","new":"the"} t:File has not been read yet. > a:I could not fix it.`},
 	},
 	{name: "otlp.jsonl", rows: []string{"u:Name a lake. > a:Saimaa."}},
 	{name: "lm-eval.jsonl", rows: []string{"u:Q: 2+2?\nA: > a:4"}},

@@ -399,7 +399,7 @@ func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 	return nil
 }
 
-// unseen says why nothing is known about a program that holds no lock here and left no exit status; nil if it has ended.
+// unseen says why a program that holds no lock here and left no exit status is unknown; nil if it has ended.
 func unseen(dir string) error {
 	b, err := readBorn(dir)
 	if err != nil {
