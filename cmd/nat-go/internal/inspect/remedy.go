@@ -106,12 +106,8 @@ func (r *Report) Also() (out []string) {
 	if !r.Whole {
 		some = "at least "
 	}
-	chosen := map[string]bool{}
-	for _, b := range r.Choice.Builders {
-		chosen[b] = true
-	}
 	for _, y := range slices.Concat(r.Builders, r.others) {
-		if chosen[y.Builder] || y.Records == 0 {
+		if slices.Contains(r.Choice.Builders, y.Builder) || y.Records == 0 {
 			continue
 		}
 		switch y.Builder {

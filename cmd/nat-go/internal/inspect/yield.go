@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/finding"
@@ -60,9 +61,12 @@ func (y *yields) add(ex *ttc.Example, bytes int64) {
 	g.Examples = append(g.Examples, ex)
 }
 
-// make runs every built-in builder.
+// make runs every built-in builder besides the chosen ones.
 func (y *yields) make(ctx context.Context, r *Report) (out []Yield, err error) {
 	for _, f := range builtin.Builders() {
+		if slices.Contains(r.Choice.Builders, f.Info().Name) {
+			continue
+		}
 		one, err := y.by(ctx, f, r)
 		if err != nil {
 			return nil, err

@@ -13,8 +13,8 @@ import (
 // tracer finds where the contexts of records were recorded: in the graphs and candidates of their group.
 type tracer struct {
 	group    *ttc.Group
-	graphs   [][]ttc.History             // by example and message, as they are read now
-	recorded map[ttc.History]ttc.History // by present hash: the recorded one; nil means not made yet
+	graphs   [][]ttc.History             // by example and message, as they are read now; nil means not hashed yet
+	recorded map[ttc.History]ttc.History // by present hash: the recorded one, of the examples hashed so far
 	noIDs    map[ttc.History]ttc.History // the same regardless of the ids of calls
 	hasher   history.Hasher              // regardless of those
 	contexts []ttc.History               // scratch
@@ -25,18 +25,14 @@ func (t *tracer) begin(g *ttc.Group) { t.group, t.recorded, t.noIDs = g, nil, ni
 // trace returns how the contexts of the group's last record differ from the recorded ones.
 func (b *Builder) trace() (changes []builders.Change) {
 	t, g := &b.tracer, &b.group
-	if t.recorded == nil {
-		t.index(&g.contexts)
-	}
-	if len(t.recorded) == 0 {
-		return nil // the record is all there is
-	}
 	i := len(g.Records) - 1
 	t.contexts = g.Contexts(i, t.contexts[:0])
 	var explained []builders.Change
 	for turn, h := range t.contexts {
-		switch was, ok := t.recorded[h]; {
+		switch was, ok := t.find(h, g.Records[i].Record.Header().Example, &g.contexts); {
 		case ok && was == h:
+		case len(t.recorded) == 0:
+			return nil // the record is all there is
 		case ok:
 			changes = append(changes, builders.Change{Turn: turn, By: builders.Redacted, Was: was})
 		default:
@@ -85,13 +81,35 @@ func sameMessages(a, b []chat.Message) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// index hashes all that was recorded.
-func (t *tracer) index(c *contexts) {
-	t.recorded, t.graphs = map[ttc.History]ttc.History{}, t.graphs[:0]
-	for _, ex := range t.group.Examples {
+// find returns the recorded hash of a context that now has the hash h. Nearly all are contexts of the record's own
+// example, so that the others are hashed only if it has none; all are where redaction may have made contexts of several
+// examples the same.
+func (t *tracer) find(h ttc.History, own int, c *contexts) (was ttc.History, ok bool) {
+	all := t.group.Examples
+	if t.recorded == nil {
+		t.recorded, t.graphs = map[ttc.History]ttc.History{}, slices.Grow(t.graphs[:0], len(all))[:len(all)]
+		clear(t.graphs)
+		if slices.ContainsFunc(all, func(ex *ttc.Example) bool { return ex.Recorded != nil }) {
+			t.index(c, 0, len(all))
+		}
+	}
+	t.index(c, own, own+1)
+	if was, ok = t.recorded[h]; !ok {
+		t.index(c, 0, len(all))
+		was, ok = t.recorded[h]
+	}
+	return was, ok
+}
+
+// index hashes what was recorded in some of the examples, unless it has before.
+func (t *tracer) index(c *contexts, from, to int) {
+	for e, ex := range t.group.Examples[from:to] {
+		if t.graphs[from+e] != nil {
+			continue
+		}
 		root := c.after(ex.Tools)
 		hashes := c.hasher.Graph(root, &ex.Graph)
-		t.graphs = append(t.graphs, hashes)
+		t.graphs[from+e] = hashes
 		for i, h := range hashes {
 			was := h
 			if ex.Recorded != nil {

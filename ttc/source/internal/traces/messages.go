@@ -1,6 +1,7 @@
 package traces
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"slices"
@@ -42,8 +43,8 @@ func parseMessages(raw json.Raw) ([]chat.Message, error) {
 		if messages, ok := foreign(raw); ok {
 			return messages, nil
 		}
+		raw = asMessages(raw)
 	}
-	raw = asMessages(raw)
 	messages, err := chat.ParseMessages(raw)
 	if err == nil && slices.ContainsFunc(messages, hasBlocks) {
 		messages, err = blockMessages(raw)
@@ -533,6 +534,9 @@ var (
 // answer. Others are reported as unread.
 func (s *Source) idsBeside(nodes []ttc.Node) error {
 	lists, given := listsOf(s.field(idsBeside...)), listsOf(s.field(logProbsBeside...))
+	if lists == nil && given == nil {
+		return nil
+	}
 	var answers []*ttc.Node
 	for i := range nodes {
 		if n := &nodes[i]; n.Message.Role == "assistant" && n.TokenIDs == nil {
@@ -661,6 +665,18 @@ func (s *Source) overrides(raw json.Raw) (topK *int, err error) {
 		}
 	}
 	return topK, nil
+}
+
+// toolsOf reads the tool definitions of an entry. Entries that follow each other mostly have the same ones, which are
+// read once.
+func (s *Source) toolsOf(raw json.Raw) (tools []chat.Tool, err error) {
+	if !bytes.Equal(raw, s.lastTools.raw) {
+		if tools, err = parseTools(raw); err != nil {
+			return nil, err
+		}
+		s.lastTools.raw, s.lastTools.parsed = append(s.lastTools.raw[:0], raw...), tools
+	}
+	return s.lastTools.parsed, nil
 }
 
 // parseTools reads a list of tool definitions, or its JSON text (as datasets store it).

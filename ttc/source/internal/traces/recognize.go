@@ -449,9 +449,6 @@ var standard = []string{"system", "developer", "user", "assistant", "tool", "fun
 
 // asMessages converts ShareGPT's {"from", "value"} and the like to messages. It leaves other entries as they are.
 func asMessages(raw json.Raw) json.Raw {
-	if areStandard(raw) {
-		return raw
-	}
 	changed := false
 	out := []byte{'['}
 	for m := range raw.Elements() {

@@ -32,6 +32,10 @@ type Source struct {
 	fields     map[string]json.Raw // of the current entry
 	keys       source.Keeper       // the names of fields
 	unread     []string            // keys of the current entry that mean something but are not read
+	lastTools  struct {            // that an entry had
+		raw    json.Raw
+		parsed []chat.Tool
+	}
 
 	shape     *published.Conversations // of the entries; nil means they are plain
 	keepEqual bool                     // keep entries that are identical
@@ -306,7 +310,7 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 	}
 	ex.Tools = s.tools
 	if tools := s.field(cfg.ToolsKey, "functions"); tools != nil {
-		if ex.Tools, err = parseTools(tools); err != nil {
+		if ex.Tools, err = s.toolsOf(tools); err != nil {
 			return fmt.Errorf("%s: %w", cfg.ToolsKey, err)
 		}
 	}
