@@ -15,12 +15,13 @@ type tracer struct {
 	group    *ttc.Group
 	graphs   [][]ttc.History             // by example and message, as they are read now; nil means not hashed yet
 	recorded map[ttc.History]ttc.History // by present hash: the recorded one, of the examples hashed so far
+	whole    bool                        // all are hashed
 	noIDs    map[ttc.History]ttc.History // the same regardless of the ids of calls
 	hasher   history.Hasher              // regardless of those
 	contexts []ttc.History               // scratch
 }
 
-func (t *tracer) begin(g *ttc.Group) { t.group, t.recorded, t.noIDs = g, nil, nil }
+func (t *tracer) begin(g *ttc.Group) { t.group, t.recorded, t.whole, t.noIDs = g, nil, false, nil }
 
 // trace returns how the contexts of the group's last record differ from the recorded ones.
 func (b *Builder) trace() (changes []builders.Change) {
@@ -86,16 +87,18 @@ func sameMessages(a, b []chat.Message) bool {
 // examples the same.
 func (t *tracer) find(h ttc.History, own int, c *contexts) (was ttc.History, ok bool) {
 	all := t.group.Examples
-	if t.recorded == nil {
+	if t.recorded == nil { // nothing is hashed yet
 		t.recorded, t.graphs = map[ttc.History]ttc.History{}, slices.Grow(t.graphs[:0], len(all))[:len(all)]
 		clear(t.graphs)
-		if slices.ContainsFunc(all, func(ex *ttc.Example) bool { return ex.Recorded != nil }) {
+		t.whole = slices.ContainsFunc(all, func(ex *ttc.Example) bool { return ex.Recorded != nil })
+		if t.whole {
 			t.index(c, 0, len(all))
 		}
 	}
 	t.index(c, own, own+1)
-	if was, ok = t.recorded[h]; !ok {
+	if was, ok = t.recorded[h]; !ok && !t.whole {
 		t.index(c, 0, len(all))
+		t.whole = true
 		was, ok = t.recorded[h]
 	}
 	return was, ok

@@ -112,6 +112,25 @@ func TestBeside(t *testing.T) {
 	}
 }
 
+// TestRepeatedTools: each entry has its own definitions, although definitions that repeat are read once.
+func TestRepeatedTools(t *testing.T) {
+	var text strings.Builder
+	for _, name := range []string{"f", "f", "g", "f"} {
+		fmt.Fprintf(&text, `{"tools": [{"name": %q}], "messages": [{"role": "user", "content": "u"}]}`+"\n", name)
+	}
+	r, err := read(t, nil, source.Options{}, write(t, "in.jsonl", text.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got string
+	for _, ex := range r.examples {
+		got += ex.Tools[0].Name
+	}
+	if got != "ffgf" || &r.examples[0].Tools[0] != &r.examples[1].Tools[0] {
+		t.Errorf("the tools are %s; the first two are read once: %t", got, &r.examples[0].Tools[0] == &r.examples[1].Tools[0])
+	}
+}
+
 // TestMessageShapes reads a user's message as several writers have it, beside one as the chat API has it.
 func TestMessageShapes(t *testing.T) {
 	for name, message := range map[string]string{
