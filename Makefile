@@ -23,7 +23,7 @@ export GOFLAGS := $(filter-out $(NO_DEBUG),$(shell $(GO) env GOFLAGS)) $(NO_DEBU
 PAGES      = README.md CONTRIBUTING.md $(shell find builders collator configs examples kernels plugins ttc/ledger -name '*.md' \
 	-not -path '*/testdata/*' -not -path '*/.venv/*' -not -path '*/out/*')
 
-.PHONY: help demo trial test build wheel release image portable lib lint words gen bench same pace fuzz verify verify-full clean
+.PHONY: help demo trial test build wheel release image portable lib lint words gen bench same pace fuzz verify verify-full referee clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
@@ -103,6 +103,14 @@ same: lib ## compare what a fixed set of jobs leaves, made in every way, with th
 
 pace: lib ## compare time and memory with another build, in turns: OLD=path/to/nat-go
 	$(WITH_LIB) NATGO_PACE_OLD=$(abspath $(OLD)) $(GO) test -tags $(TAGS) -count 1 -v -timeout 30m -run TestPace ./cmd/nat-go/internal/e2e/pace
+
+ORACLE = $(NATGO_CONFORMANCE)/chat
+referee: lib ## measure which stack trains which tokens and write the page; ROLLOUTS, TOOLS, TOKENIZER: files
+	.ci/trl-environment .cache/trl
+	$(WITH_LIB) $(GO) build -tags $(TAGS) -o $(CACHE)/referee/nat-go ./cmd/nat-go
+	NATGO=$(CACHE)/referee/nat-go .cache/trl/bin/python examples/referee/referee.py --planted \
+		--traces $(or $(ROLLOUTS),$(ORACLE)/traces/gpt-4o-airline-dev.json) --tools $(or $(TOOLS),$(ORACLE)/traces/tools.json) \
+		--tokenizer $(or $(TOKENIZER),$(ORACLE)/tokens/tokenizers/qwen2_5.json)
 
 fuzz: lib ## run every fuzzer for FUZZTIME
 	@$(WITH_LIB) sh .ci/fuzz $(FUZZTIME)

@@ -1,0 +1,53 @@
+"""Checks the judge itself: rows made with known errors, and the masks of transformers where a template has tags."""
+
+import random
+
+
+def truth_rows(the):
+    """A row per answer, right by construction."""
+    for r, truth in enumerate(the.truths):
+        for turn in truth.turns:
+            if turn.shown:
+                given, written = turn.given[0], turn.written[0]
+                yield {"rollout": r, "upto": turn.index + 1, "ids": given + written,
+                       "mask": [0] * len(given) + [1] * len(written)}, len(given)
+
+
+def plant(row, start, kind, dice):
+    """Returns a copy of a row with one error, and the count that must become 1 or more."""
+    ids, mask = list(row["ids"]), list(row["mask"])
+    at = dice.randrange(start, len(ids))
+    before = dice.randrange(start // 2, start - 4)
+    if kind == 0:
+        mask[before] = 1
+        return ids, mask, "unwritten"
+    if kind == 1:
+        mask[at] = 0
+        return ids, mask, "untrained"
+    if kind == 2:
+        mask[-1] = 0
+        return ids, mask, "stopless"
+    if kind == 3:
+        ids[before] = (ids[before] + 1) % 1000
+        return ids, mask, "ids"
+    del ids[before], mask[before]
+    return ids, mask, "ids"
+
+
+def found(the, count=100):
+    """Plants errors, one a row; returns how many the judge finds, and what it finds in the rows without."""
+    dice, rows = random.Random(46), []
+    for row in truth_rows(the):
+        rows.append(row)
+        if len(rows) == 4 * count:
+            break
+    dice.shuffle(rows)
+    hit = wrong = 0
+    for n, (row, start) in enumerate(rows[:count]):
+        clean, _ = the.judge([row], set(range(len(the.truths))) - {row["rollout"]})
+        one = lambda got: {k: got.get(k, 0) for k in ("ids", "unwritten", "stopless")}
+        wrong += any(one(clean)[k] for k in ("ids", "unwritten"))
+        ids, mask, key = plant(row, start, n % 5, dice)
+        got, _ = the.judge([row | {"ids": ids, "mask": mask}], set(range(len(the.truths))) - {row["rollout"]})
+        hit += got.get(key, 0) > clean.get(key, 0)
+    return hit, wrong

@@ -1,0 +1,286 @@
+"""One stack on templates: python stacks.py STACK WORK ROLLOUTS TEMPLATE...
+
+Each adapter goes through the stack's own code, as its
+documentation says, and yields (rollout, messages of it, ids, mask) for each row. It runs in the stack's environment.
+"""
+
+import importlib.metadata
+import json
+import os
+import pathlib
+import re
+import resource
+import subprocess
+import sys
+import time
+import traceback
+
+os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", WANDB_DISABLED="true", UNSLOTH_IS_PRESENT="1",
+                  HF_DATASETS_DISABLE_PROGRESS_BARS="1", USE_HF="1")
+
+
+class Unclaimed(Exception):
+    """The stack does not claim this template; the text is the reason."""
+
+
+class Work:
+    def __init__(self, folder, template, limit):
+        self.template, self.model = template, str(folder / "models" / template)
+        self.folder = folder
+        with open(folder / "data" / (template + ".jsonl")) as file:
+            self.rows = [json.loads(line) for line in file][:limit]
+
+    def tokenizer(self):
+        from transformers import AutoTokenizer
+        return AutoTokenizer.from_pretrained(self.model)
+
+    def each(self, make, refused):
+        """make of every conversation, one by one; what it refuses is counted with its error."""
+        for r, row in enumerate(self.rows):
+            try:
+                made = list(make(row))
+            except Exception as error:
+                refused[r] = f"{type(error).__name__}: {error}"[:300]
+                continue
+            for ids, mask, upto in made:
+                yield r, upto or len(row["messages"]), [int(t) for t in ids], [int(m) for m in mask]
+
+    def list(self, name, rows):
+        file = self.folder / "rows" / f"{name}.json"
+        file.write_text("".join(json.dumps(r) + "\n" for r in rows))
+        return str(file)
+
+
+def labels(row):
+    return row["input_ids"], [x != -100 for x in row["labels"]], None
+
+
+def stock(work, refused):
+    """transformers alone: the mask that the template's generation tags give."""
+    tokenizer = work.tokenizer()
+    if not re.search(r"{%-? *generation *-?%}", tokenizer.chat_template):
+        raise Unclaimed("the template has no generation tags")
+
+    def make(row):
+        out = tokenizer.apply_chat_template(row["messages"], tools=row.get("tools"), return_dict=True,
+                                            return_assistant_tokens_mask=True)
+        yield out["input_ids"], out["assistant_masks"], None
+    return lambda: work.each(make, refused)
+
+
+def tiny(work):
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+    return Qwen2ForCausalLM(Qwen2Config(vocab_size=152000, hidden_size=8, intermediate_size=8, num_hidden_layers=1,
+                                        num_attention_heads=1, num_key_value_heads=1, max_position_embeddings=1 << 16))
+
+
+def trl(work, refused):
+    """SFTTrainer with assistant_only_loss; TRL replaces templates that it knows by ones with generation tags."""
+    from datasets import Dataset
+    from trl import SFTConfig, SFTTrainer
+    tokenizer, model = work.tokenizer(), tiny(work)
+
+    def run(rows):
+        args = SFTConfig(output_dir=str(work.folder / "out"), assistant_only_loss=True, max_length=None, report_to=[],
+                         use_cpu=True, bf16=False, gradient_checkpointing=False)
+        data = Dataset.from_list(rows, on_mixed_types="use_json")
+        trainer = SFTTrainer(model, args, train_dataset=data, processing_class=work.tokenizer())
+        for row in trainer.train_dataset:
+            yield labels({k: v[0].tolist() for k, v in trainer.data_collator([row]).items()})
+
+    try:
+        next(run(work.rows[:1]))
+    except ValueError as error:
+        if "generation" in str(error):
+            raise Unclaimed("assistant_only_loss needs generation tags; the template has none, and TRL no patch for it")
+        raise
+    return lambda: ((r, len(work.rows[r]["messages"]), *row[:2]) for r, row in enumerate(run(work.rows)))
+
+
+def axolotl(work, refused):
+    """type: chat_template, chat_template: tokenizer_default, roles_to_train: assistant, train_on_eos: turn."""
+    from axolotl.prompt_strategies.chat_template import load
+    from axolotl.utils.dict import DictDefault
+    stops = {"llama3.1": ["<|eot_id|>", "<|eom_id|>"]}.get(work.template, ["<|im_end|>"])
+    strategy = load(work.tokenizer(), DictDefault(train_on_inputs=False, sequence_len=1 << 15, eot_tokens=stops,
+                                                  chat_template="tokenizer_default"),
+                    DictDefault(type="chat_template", field_messages="messages", roles_to_train=["assistant"],
+                                train_on_eos="turn"))
+    return lambda: work.each(lambda row: [labels(strategy.tokenize_prompt(row))], refused)
+
+
+def renderers(work, refused):
+    """build_training_sample with the renderer of the template's family; DefaultRenderer for the others."""
+    from renderers import base, configs
+    names = {"qwen3": lambda: configs.Qwen3RendererConfig(), "llama3.1": configs.Llama3RendererConfig}
+    renderer = base.create_renderer(work.tokenizer(), names.get(work.template, configs.DefaultRendererConfig)())
+
+    def make(row):
+        sample = base.build_training_sample(renderer, row["messages"], tools=row.get("tools"),
+                                            role_to_mask=lambda m: m["role"] == "assistant")
+        yield sample.token_ids, sample.loss_mask, None
+    return lambda: work.each(make, refused)
+
+
+def tinker(work, refused):
+    """build_supervised_examples over all assistant messages: rows per turn where the renderer says it takes them."""
+    from tinker_cookbook import renderers as cookbook
+    from tinker_cookbook.renderers.base import ToolCall, TrainOnWhat
+    names = {"qwen3": "qwen3_disable_thinking", "llama3.1": "llama3"}
+    if work.template not in names:
+        raise Unclaimed("no renderer of its own for this template")
+    renderer = cookbook.get_renderer(names[work.template], work.tokenizer())
+
+    def make(row):
+        messages = renderer.create_conversation_prefix_with_tools(
+            [t["function"] for t in row["tools"]], row["messages"][0]["content"])
+        shift = len(messages) - 1
+        for m in row["messages"][1:]:
+            m = dict(m)
+            if "tool_calls" in m:
+                m["tool_calls"] = [ToolCall(id=c["id"], function=ToolCall.FunctionBody(
+                    name=c["function"]["name"], arguments=json.dumps(c["function"]["arguments"], ensure_ascii=False)))
+                    for c in m["tool_calls"]]
+            messages.append(m)
+        examples = renderer.build_supervised_examples(messages, TrainOnWhat.ALL_ASSISTANT_MESSAGES)
+        ends = [i + 1 for i, m in enumerate(messages) if m["role"] == "assistant"]
+        for (ids, weights), end in zip(examples, ends[-len(examples):]):
+            yield ids.to_ints(), [w > 0 for w in weights.tolist()], end - shift
+    return lambda: work.each(make, refused)
+
+
+def verl(work, refused):
+    """MultiTurnSFTDataset over a Parquet file with the columns messages and tools."""
+    import datasets
+    from omegaconf import OmegaConf
+    from verl.utils.dataset.multiturn_sft_dataset import MultiTurnSFTDataset
+    file = work.list(f"verl-{work.template}-in", work.rows).replace(".json", ".parquet")
+    datasets.Dataset.from_list(work.rows, on_mixed_types="use_json").to_parquet(file)
+    data = MultiTurnSFTDataset(file, work.tokenizer(), OmegaConf.create(
+        {"max_length": 1 << 15, "truncation": "error", "pad_mode": "no_padding",
+         **({"enable_thinking_default": False} if work.template == "qwen3" else {})}))
+    index = iter(())
+
+    def make(row):
+        out = data[next(index)]
+        yield out["input_ids"].tolist(), out["loss_mask"].tolist(), None
+
+    def run():
+        nonlocal index
+        index = iter(range(len(work.rows)))
+        return work.each(make, refused)
+    return run
+
+
+def swift(work, refused):
+    """Template.encode over messages with the roles tool_call and tool_response, each family's own agent template."""
+    from swift.model import get_processor
+    from swift.template import get_template
+    names = {"chatml": ("chatml", None), "qwen2.5": ("qwen2_5", "hermes"), "qwen3": ("qwen3", "hermes"),
+             "llama3.1": ("llama3_2", "llama3")}
+    if work.template not in names:
+        raise Unclaimed("no template of this name")
+    kind, agent = names[work.template]
+    template = get_template(get_processor(work.model, model_type="qwen2"), template_type=kind, agent_template=agent)
+    template.set_mode("train")
+
+    def make(row):
+        messages = []
+        for m in row["messages"]:
+            if m["content"] or "tool_calls" not in m:
+                role = "tool_response" if m["role"] == "tool" and "tools" in row else m["role"]
+                messages.append({"role": role, "content": m["content"]})
+            messages += [{"role": "tool_call", "content": json.dumps(c["function"], ensure_ascii=False)}
+                         for c in m.get("tool_calls", [])]
+        yield labels(template.encode({"messages": messages, **({"tools": row["tools"]} if "tools" in row else {})}))
+    return lambda: work.each(make, refused)
+
+
+def unsloth(work, refused):
+    """The text of apply_chat_template, tokenised, and train_on_responses_only with the template's markers."""
+    import unsloth  # noqa: F401
+    from unsloth.chat_templates import train_on_responses_only
+    tokenizer = work.tokenizer()
+    user, answer = ("<|im_start|>user\n", "<|im_start|>assistant\n")
+    if work.template == "llama3.1":
+        user, answer = ("<|start_header_id|>%s<|end_header_id|>\n\n" % r for r in ("user", "assistant"))
+    mask = train_on_responses_only(None, instruction_part=user, response_part=answer, tokenizer=tokenizer,
+                                   return_function=True)
+
+    def make(row):
+        text = tokenizer.apply_chat_template(row["messages"], tools=row.get("tools"), tokenize=False)
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        yield labels({"input_ids": ids, "labels": [int(x) for x in mask({"input_ids": [ids]})["labels"][0]]})
+    return lambda: work.each(make, refused)
+
+
+def natgo(work, refused):
+    """nat-go run with format sft_parquet, everything else as it is without a setting."""
+    import pyarrow.parquet
+    program, config = os.environ["NATGO"], work.folder / "rows" / f"natgo-{work.template}.yml"
+    file = work.list(f"natgo-{work.template}-in", work.rows)
+    config.write_text(NATGO % (file, work.model, work.folder / "out"))
+
+    def run():
+        done = subprocess.run([program, "run", "-q", "--config-file", config], check=True, text=True,
+                              stdout=subprocess.PIPE)
+        table = pyarrow.parquet.read_table(pathlib.Path(done.stdout.strip()) / "dataset/sft_parquet/train.parquet")
+        for row in table.to_pylist():
+            yield int(row["example"][1:]), None, *labels(row)[:2]
+    return run
+
+
+NATGO = """sources: {traces: {_type: traces, path: "%s"}}
+trajectory_builders: {all: {_type: sft_traj_builder}}
+collator: {tokenizer: "%s", max_length: 32768}
+dataset: {formats: [sft_parquet], split: {validation: 0}}
+trainers: {t: {_type: nemo_customizer_trainer}}
+trainer_adapters: {none: {_type: exec_trainer_adapter, command: ["true"], format: sft_parquet}}
+finetuning: {enabled: true, trajectory_builder: all, trainer: t, trainer_adapter: none, output_dir: "%s"}
+"""
+PACKAGES = {"stock": "transformers", "swift": "ms-swift", "tinker": "tinker-cookbook"}
+
+
+def one(stack, work):
+    """Runs the adapter twice. The first run after the imports is cold; processor time, of all threads and workers."""
+    refused = {}
+    packages = () if stack == "natgo" else dict.fromkeys((PACKAGES.get(stack, stack), "transformers"))
+    result = {"versions": {p: importlib.metadata.version(p) for p in packages}}
+    try:
+        run = globals()[stack](work, refused)
+        result["start"] = spent()
+        rows = list(run())
+        middle = spent()
+        result["cold"] = middle - result["start"]
+        if result["cold"] < 40:  # a second pass of the slow ones would take an hour
+            again = list(run())
+            result["warm"] = spent() - middle
+            result["same"] = [[*map(list, r[2:])] for r in again] == [[*map(list, r[2:])] for r in rows]
+        result["refused"] = refused
+        with open(work.folder / "rows" / f"{stack}-{work.template}.jsonl", "w") as file:
+            for r, upto, ids, mask in rows:
+                row = {"rollout": r, "upto": upto, "ids": list(ids), "mask": [int(m) for m in mask]}
+                file.write(json.dumps(row) + "\n")
+    except Unclaimed as error:
+        result["empty"] = str(error)
+    except Exception as error:
+        traceback.print_exc()
+        result["failed"] = f"{type(error).__name__}: {error}"[:300]
+    result["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return result
+
+
+def spent():
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def main(stack, folder, limit, *templates):
+    folder = pathlib.Path(folder)
+    for template in templates:
+        result = one(stack, Work(folder, template, int(limit)))
+        (folder / "rows" / f"{stack}-{template}.stats.json").write_text(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
