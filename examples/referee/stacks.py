@@ -215,7 +215,7 @@ def unsloth(work, refused):
 
 
 def natgo(work, refused):
-    """nat-go run with format sft_parquet, everything else as it is without a setting."""
+    """sft_traj_builder with failed_calls: train, since the others train them; format sft_parquet; rows: auto."""
     import pyarrow.parquet
     program, config = os.environ["NATGO"], work.folder / "rows" / f"natgo-{work.template}.yml"
     file = work.list(f"natgo-{work.template}-in", work.rows)
@@ -231,7 +231,7 @@ def natgo(work, refused):
 
 
 NATGO = """sources: {traces: {_type: traces, path: "%s"}}
-trajectory_builders: {all: {_type: sft_traj_builder}}
+trajectory_builders: {all: {_type: sft_traj_builder, failed_calls: train}}
 collator: {tokenizer: "%s", max_length: 32768}
 dataset: {formats: [sft_parquet], split: {validation: 0}}
 trainers: {t: {_type: nemo_customizer_trainer}}
