@@ -176,10 +176,10 @@ def swift(work, refused):
     """Template.encode over messages with the roles tool_call and tool_response, each family's own agent template."""
     from swift.model import get_processor
     from swift.template import get_template
-    names = {"chatml": ("chatml", None), "qwen2.5": ("qwen2_5", "hermes"), "qwen3": ("qwen3", "hermes"),
+    names = {"qwen2.5": ("qwen2_5", "hermes"), "qwen3": ("qwen3", "hermes"),
              "llama3.1": ("llama3_2", "llama3")}
     if work.template not in names:
-        raise Unclaimed("no template of this name")
+        raise Unclaimed("no template of this name that takes results of tools")
     kind, agent = names[work.template]
     template = get_template(get_processor(work.model, model_type="qwen2"), template_type=kind, agent_template=agent)
     template.set_mode("train")
