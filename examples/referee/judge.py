@@ -217,8 +217,8 @@ class Judge:
         inside = bytearray(len(ids))
         other = set()
         for turn, (a, b) in zip(truth.turns, spans):
-            s, e = place(a), place(b - 1) + 1
-            e = min(e, len(ids))
+            s, e = place(a - 1), min(place(b - 1) + 1, len(ids))
+            s += s < len(ids) and ids[s] == whole[a - 1]  # from the header's end: a row may add to the turn's start
             if not any(mask[s:e]):
                 continue
             trained.add(turn.index)

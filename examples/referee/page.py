@@ -1,4 +1,4 @@
-"""Writes the page and its two plots from what was measured."""
+"""Writes the page and its plot from what was measured."""
 
 import datetime
 import platform
@@ -6,8 +6,8 @@ import platform
 import judge
 
 NAMES = {"stock": "transformers", "trl": "TRL", "axolotl": "axolotl", "renderers": "renderers",
-         "tinker": "tinker-cookbook",
-         "verl": "verl", "swift": "ms-swift", "unsloth": "Unsloth", "natgo": "nat-go"}
+         "tinker": "tinker-cookbook", "swift": "ms-swift", "unsloth": "Unsloth", "natgo": "nat-go",
+         "trl_natgo": "nat-go's rows in TRL", "axolotl_natgo": "nat-go's rows in axolotl"}
 COLOURS = {"ids": "#4e79a7", "unwritten": "#e15759", "untrained": "#f28e2b"}
 
 
@@ -23,19 +23,19 @@ def svg(title, groups, series, unit):
     top = log10(max(values, default=1) + 1) or 1
     y, out = 46, []
     for name, vs in groups:
-        out.append(f'<text x="128" y="{y + 7 * len(vs) + 2}" text-anchor="end">{name}</text>')
+        out.append(f'<text x="158" y="{y + 7 * len(vs) + 2}" text-anchor="end">{name}</text>')
         for (label, colour), v in zip(series, vs):
             if v is not None:
                 width = 430 * log10(v + 1) / top
-                out.append(f'<rect x="136" y="{y}" width="{width:.1f}" height="11" fill="{colour}"/>'
-                           f'<text x="{140 + width:.1f}" y="{y + 10}" font-size="10">{v:,.0f}</text>')
+                out.append(f'<rect x="166" y="{y}" width="{width:.1f}" height="11" fill="{colour}"/>'
+                           f'<text x="{170 + width:.1f}" y="{y + 10}" font-size="10">{v:,.0f}</text>')
             y += 14
         y += 8
-    legend = "".join(f'<rect x="{136 + 150 * k}" y="24" width="10" height="10" fill="{c}"/>'
-                     f'<text x="{150 + 150 * k}" y="33" font-size="11">{n}</text>' for k, (n, c) in enumerate(series))
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="640" height="{y + 6}" font-size="12" '
+    legend = "".join(f'<rect x="{166 + 150 * k}" y="24" width="10" height="10" fill="{c}"/>'
+                     f'<text x="{180 + 150 * k}" y="33" font-size="11">{n}</text>' for k, (n, c) in enumerate(series))
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" width="670" height="{y + 6}" font-size="12" '
             'font-family="sans-serif">'
-            f'<rect width="640" height="{y + 6}" fill="white"/><text x="10" y="16">{title} ({unit})</text>{legend}'
+            f'<rect width="670" height="{y + 6}" fill="white"/><text x="10" y="16">{title} ({unit})</text>{legend}'
             + "".join(out) + "</svg>\n")
 
 
@@ -61,11 +61,6 @@ def write(folder, cells, stacks, settings, planted, limit):
     (folder / "wrong.svg").write_text(svg("Wrong tokens over all judged templates", wrong,
                                           [("other context", "#4e79a7"), ("trained, not written", "#e15759"),
                                            ("written, not trained", "#f28e2b")], "tokens, log scale"))
-    speed = lambda s, key: max((figure(g, "turns") and limit / g[key] for t in names
-                                for g in [of(s, t)] if g.get(key) and "found" in g), default=None)
-    (folder / "speed.svg").write_text(svg("Rollouts prepared per second of processor time, best template",
-                                          [(NAMES[s], [speed(s, "cold"), speed(s, "warm")]) for s in tried],
-                                          [("first pass", "#4e79a7"), ("second pass", "#59a14f")], "log scale"))
     head = ["stack", *names]
     versions = lambda s: next((of(s, t)["versions"] for t in names if "versions" in of(s, t)), {})
     text = (folder / "page.md").read_text()
@@ -84,13 +79,11 @@ def write(folder, cells, stacks, settings, planted, limit):
     each = lambda show: table(head, [[NAMES[s], *(show(of(s, t)) if "found" in of(s, t) else "-" for t in names)]
                                      for s in tried])
     more = lambda key: each(lambda got: f"{figure(got, key):,}")
-    rate = lambda got: " / ".join(f"{limit / got[k]:.1f}" if got.get(k) else "-" for k in ("cold", "warm"))
     parts = {
         "table": table(head, [[NAMES[s], *(shown(of(s, t)) for t in names)] for s in tried]),
         "context": more("other context"),
         "marks": each(lambda got: f"{figure(got, 'header'):,} / {figure(got, 'newline'):,}"),
         "rows": more("rows"),
-        "speed": each(lambda got: rate(got) if got["found"]["rows"] else "-"),
         "notes": table(["stack", "templates", "what it says"], notes),
         "worst": table(["stack", "template", "the rows with the most wrong tokens, by number"], worst),
         "settings": table(["stack", "packages", "settings"],
@@ -98,8 +91,8 @@ def write(folder, cells, stacks, settings, planted, limit):
                            for s in tried]),
         "planted": planted, "rollouts": str(limit),
         "machine": f"{platform.machine()}, Python {platform.python_version()}, {datetime.date.today():%B %Y}",
-        "same": "Each second pass gave the rows of the first." if all(
-            g.get("same", True) for g in cells.values()) else "A second pass gave other rows: see cells.json.",
+        "same": "A second run of each stack gave the same rows." if all(
+            g.get("same", True) for g in cells.values()) else "A second run of some gave other rows: see cells.json.",
     }
     for key, value in parts.items():
         text = text.replace("{{%s}}" % key, value.rstrip("\n"))

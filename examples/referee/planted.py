@@ -1,4 +1,4 @@
-"""Checks the judge itself: rows made with known errors, and the masks of transformers where a template has tags."""
+"""Checks the judge itself with rows that are right by construction, and with one error in each."""
 
 import random
 
@@ -35,7 +35,7 @@ def plant(row, start, kind, dice):
 
 
 def found(the, count=100):
-    """Plants errors, one a row; returns how many the judge finds, and what it finds in the rows without."""
+    """Plants errors, one a row; returns how many the judge finds, of how many, and its errors in the rows without."""
     dice, rows = random.Random(46), []
     for row in truth_rows(the):
         rows.append(row)
@@ -50,4 +50,4 @@ def found(the, count=100):
         ids, mask, key = plant(row, start, n % 5, dice)
         got, _ = the.judge([row | {"ids": ids, "mask": mask}], set(range(len(the.truths))) - {row["rollout"]})
         hit += got.get(key, 0) > clean.get(key, 0)
-    return hit, wrong
+    return hit, len(rows[:count]), wrong

@@ -5,6 +5,8 @@ read it.
 """
 
 import argparse
+import concurrent.futures as futures
+import functools
 import json
 import os
 import pathlib
@@ -31,8 +33,6 @@ ENVIRONMENTS = {
                "accelerate==1.13.0 huggingface_hub==1.17.0 colorama addict pydantic==2.12.5 pydantic_core==2.41.5",
     "renderers": "renderers==0.1.12 openai openai-harmony prime-pydantic-config tiktoken jiter",
     "tinker": "tinker-cookbook==0.6.1 tinker tml-renderers chz termcolor cloudpickle blobfile tiktoken pyrage orjson",
-    "verl": "verl==0.9.1 transformers<5.11 huggingface_hub<2 tensordict<=0.10.0 hydra-core omegaconf "
-            "antlr4-python3-runtime==4.9.3 codetiming torchdata ray msgpack pyvers",
     "swift": "ms-swift==4.6.0 transformers<5.20 huggingface_hub<2 trl<1.0 datasets<4.8.5 peft<0.21 addict attrdict "
              "binpacking dacite json-repair modelscope modelscope_hub einops simplejson sortedcontainers aiohttp",
     "unsloth": "unsloth==2026.10.9 unsloth-zoo==2026.10.9 transformers==5.17.0 trl==1.15.0 datasets<5 "
@@ -40,11 +40,13 @@ ENVIRONMENTS = {
                "bitsandbytes msgspec hf_transfer tyro docstring-parser shtab json5",
 }
 STACKS = [s for s in ENVIRONMENTS if s not in ("common", "templates")]
+STACKS[1:1] = ["trl_natgo", "axolotl_natgo"]
 MARKS = """<think> </think> <tool_response> </tool_response> <|begin_of_text|> <|start_header_id|> <|end_header_id|>
 <|eot_id|> <|eom_id|> <|end_of_text|> <|python_tag|> <|tool_call_start|> <|tool_call_end|>""".split()
 
 
 def install(work, name):
+    name = name.partition("_")[0]  # trl_natgo: nat-go's rows in TRL
     folder = work / "env" / name
     if (folder / ".made").exists() and (folder / ".made").read_text() == ENVIRONMENTS[name]:
         return
@@ -104,7 +106,7 @@ def run(work, stack, templates, limit):
     """Runs a stack's adapter in its environment; what it printed stays in a file."""
     for template in templates:
         (work / "rows" / f"{stack}-{template}.stats.json").unlink(missing_ok=True)
-    path = os.pathsep.join(str(work / "env" / n) for n in (stack, "common"))
+    path = os.pathsep.join(str(work / "env" / n) for n in (stack.partition("_")[0], "common"))
     env = {"NATGO": "nat-go"} | os.environ | {"PYTHONPATH": path}
     with open(work / "rows" / f"{stack}.log", "w") as log:
         subprocess.run([sys.executable, HERE / "stacks.py", stack, work, str(limit), *templates], env=env,
@@ -132,6 +134,17 @@ def stacks_doc(stack):
     return re.search(r'def %s\(.*?"""(.*?)"""' % stack, source, re.S).group(1).replace("\n    ", " ").strip()
 
 
+def judged(work, sources, rollouts, tools, without, arguments, template):
+    """The cells of a template, and what of the planted errors the judge finds."""
+    the = judge.Judge(template, sources[template], work / "models" / template / "tokenizer.json", rollouts, tools)
+    got = {}
+    for stack in arguments.only:
+        one = {"failed": without[stack]} if stack in without else cell(work, stack, template, the)
+        print(stack, template, one.get("found") or one.get("empty") or one.get("failed"), flush=True)
+        got[f"{stack} {template}"] = one
+    return got, planted.found(the) if arguments.planted else None
+
+
 def main():
     parse = argparse.ArgumentParser(description=__doc__)
     for name in ("traces", "tools", "tokenizer"):
@@ -141,9 +154,10 @@ def main():
     parse.add_argument("--planted", action="store_true", help="check the judge with planted errors, too")
     parse.add_argument("--judge", action="store_true", help="judge the rows of the last run again")
     parse.add_argument("--rollouts", type=int, default=100)
+    parse.add_argument("--jobs", type=int, default=2)
     parse.add_argument("--templates", type=lambda s: s.split(","), default=list(judge.TEMPLATES))
     arguments = parse.parse_args()
-    work, without, checked = arguments.work, {}, {}
+    work, without = arguments.work, {}
     for name in ["common", "templates", "axolotl", *arguments.only]:
         try:
             install(work, name)
@@ -152,23 +166,21 @@ def main():
     sources, rollouts, tools = prepare(work, arguments)
     kept = work / "cells.json"
     cells = json.loads(kept.read_text()) if kept.exists() else {}
-    for stack in arguments.only:
-        if stack not in without and not arguments.judge:
-            run(work, stack, arguments.templates, arguments.rollouts)
-    for template in arguments.templates:
-        the = judge.Judge(template, sources[template], work / "models" / template / "tokenizer.json",
-                          rollouts[:arguments.rollouts], tools)
-        for stack in arguments.only:
-            got = {"failed": without[stack]} if stack in without else cell(work, stack, template, the)
-            cells[f"{stack} {template}"] = got
-            print(stack, template, got.get("found") or got.get("empty") or got.get("failed"), flush=True)
-        checked[template] = planted.found(the) if arguments.planted else None
+    with futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        todo = [s for s in arguments.only if s not in without and not arguments.judge]
+        list(pool.map(lambda s: run(work, s, arguments.templates, arguments.rollouts), todo))
+    one = functools.partial(judged, work, sources, rollouts[:arguments.rollouts], tools, without, arguments)
+    with futures.ProcessPoolExecutor(arguments.jobs) as pool:
+        for template, (got, planted_found) in zip(arguments.templates, pool.map(one, arguments.templates)):
+            cells.update(got)
+            if planted_found:
+                cells[f"planted {template}"] = {"found": planted_found}
     kept.write_text(json.dumps(cells, indent=1))
-    settings = {s: (stacks_doc(s)) for s in STACKS}
-    done = {t: c for t, c in checked.items() if c}
-    text = "; ".join(f"{t}: {hit} of 100 planted errors found, {wrong} errors in the 100 rows without"
-                     for t, (hit, wrong) in done.items())
-    page.write(HERE, cells, STACKS, settings, text + "." if text else "", arguments.rollouts)
+    settings = {s: stacks_doc(s) for s in STACKS}
+    text = "; ".join("%s %d of %d (%d)" % (t, *cells[f"planted {t}"]["found"])
+                     for t in judge.TEMPLATES if f"planted {t}" in cells)
+    text = text and f"Of planted errors, one a row, it finds (in parentheses: in the rows without one): {text}."
+    page.write(HERE, cells, STACKS, settings, text, arguments.rollouts)
 
 
 if __name__ == "__main__":

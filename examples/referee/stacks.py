@@ -1,7 +1,7 @@
 """One stack on templates: python stacks.py STACK WORK ROLLOUTS TEMPLATE...
 
-Each adapter goes through the stack's own code, as its
-documentation says, and yields (rollout, messages of it, ids, mask) for each row. It runs in the stack's environment.
+Each adapter goes through the stack's own code, as its documentation says, and yields (rollout, messages of it, ids,
+mask) for each row. It runs in the stack's environment.
 """
 
 import importlib.metadata
@@ -9,10 +9,8 @@ import json
 import os
 import pathlib
 import re
-import resource
 import subprocess
 import sys
-import time
 import traceback
 
 os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", WANDB_DISABLED="true", UNSLOTH_IS_PRESENT="1",
@@ -68,26 +66,28 @@ def stock(work, refused):
     return lambda: work.each(make, refused)
 
 
-def tiny(work):
+def tiny():
     from transformers import Qwen2Config, Qwen2ForCausalLM
     return Qwen2ForCausalLM(Qwen2Config(vocab_size=152000, hidden_size=8, intermediate_size=8, num_hidden_layers=1,
                                         num_attention_heads=1, num_key_value_heads=1, max_position_embeddings=1 << 16))
 
 
+def trl_batches(work, data):
+    """The rows of a data set as SFTTrainer's collator gives them to the model."""
+    from trl import SFTConfig, SFTTrainer
+    args = SFTConfig(output_dir=str(work.folder / "out"), assistant_only_loss="labels" not in data.column_names,
+                     max_length=None, report_to=[], use_cpu=True, bf16=False, gradient_checkpointing=False)
+    trainer = SFTTrainer(tiny(), args, train_dataset=data, processing_class=work.tokenizer())
+    for row in trainer.train_dataset:
+        yield labels({k: v[0].tolist() for k, v in trainer.data_collator([row]).items()})
+
+
 def trl(work, refused):
     """SFTTrainer with assistant_only_loss; TRL replaces templates that it knows by ones with generation tags."""
     from datasets import Dataset
-    from trl import SFTConfig, SFTTrainer
-    tokenizer, model = work.tokenizer(), tiny(work)
 
     def run(rows):
-        args = SFTConfig(output_dir=str(work.folder / "out"), assistant_only_loss=True, max_length=None, report_to=[],
-                         use_cpu=True, bf16=False, gradient_checkpointing=False)
-        data = Dataset.from_list(rows, on_mixed_types="use_json")
-        trainer = SFTTrainer(model, args, train_dataset=data, processing_class=work.tokenizer())
-        for row in trainer.train_dataset:
-            yield labels({k: v[0].tolist() for k, v in trainer.data_collator([row]).items()})
-
+        return trl_batches(work, Dataset.from_list(rows, on_mixed_types="use_json"))
     try:
         next(run(work.rows[:1]))
     except ValueError as error:
@@ -97,16 +97,40 @@ def trl(work, refused):
     return lambda: ((r, len(work.rows[r]["messages"]), *row[:2]) for r, row in enumerate(run(work.rows)))
 
 
-def axolotl(work, refused):
-    """type: chat_template, chat_template: tokenizer_default, roles_to_train: assistant, train_on_eos: turn."""
+def trl_natgo(work, refused):
+    """SFTTrainer over nat-go's format sft_parquet, whose ids and labels it takes as they are."""
+    from datasets import Dataset
+    data = Dataset.from_parquet(str(nat_go(work, "sft_parquet") / "train.parquet"), cache_dir=str(work.folder / "out"))
+    return lambda: ((int(example[1:]), None, *row[:2])
+                    for example, row in zip(data["example"], trl_batches(work, data), strict=True))
+
+
+def axolotl_strategy(work, **more):
     from axolotl.prompt_strategies.chat_template import load
     from axolotl.utils.dict import DictDefault
     stops = {"llama3.1": ["<|eot_id|>", "<|eom_id|>"]}.get(work.template, ["<|im_end|>"])
-    strategy = load(work.tokenizer(), DictDefault(train_on_inputs=False, sequence_len=1 << 15, eot_tokens=stops,
-                                                  chat_template="tokenizer_default"),
-                    DictDefault(type="chat_template", field_messages="messages", roles_to_train=["assistant"],
-                                train_on_eos="turn"))
+    return load(work.tokenizer(), DictDefault(train_on_inputs=False, sequence_len=1 << 15, eot_tokens=stops,
+                                              chat_template="tokenizer_default"),
+                DictDefault(type="chat_template", field_messages="messages", roles_to_train=["assistant"],
+                            train_on_eos="turn", **more))
+
+
+def axolotl(work, refused):
+    """type: chat_template, chat_template: tokenizer_default, roles_to_train: assistant, train_on_eos: turn."""
+    strategy = axolotl_strategy(work)
     return lambda: work.each(lambda row: [labels(strategy.tokenize_prompt(row))], refused)
+
+
+def axolotl_natgo(work, refused):
+    """nat-go's format axolotl, with axolotl's settings above, message_field_training: train and message mappings."""
+    folder = nat_go(work, "axolotl")
+    fields = ("role", "content", "reasoning_content", "tool_calls", "tool_call_id", "name")
+    strategy = axolotl_strategy(work, message_field_training="train",
+                                message_property_mappings={f: f for f in fields})
+    texts, ids = ([json.loads(line) for line in (folder / f).read_text().splitlines()]
+                  for f in ("train.jsonl", "rows.jsonl"))
+    return lambda: ((int(row["example"][1:]), None, *labels(strategy.tokenize_prompt(text))[:2])
+                    for text, row in zip(texts, ids, strict=True))
 
 
 def renderers(work, refused):
@@ -147,29 +171,6 @@ def tinker(work, refused):
         for (ids, weights), end in zip(examples, ends[-len(examples):]):
             yield ids.to_ints(), [w > 0 for w in weights.tolist()], end - shift
     return lambda: work.each(make, refused)
-
-
-def verl(work, refused):
-    """MultiTurnSFTDataset over a Parquet file with the columns messages and tools."""
-    import datasets
-    from omegaconf import OmegaConf
-    from verl.utils.dataset.multiturn_sft_dataset import MultiTurnSFTDataset
-    file = work.list(f"verl-{work.template}-in", work.rows).replace(".json", ".parquet")
-    datasets.Dataset.from_list(work.rows, on_mixed_types="use_json").to_parquet(file)
-    data = MultiTurnSFTDataset(file, work.tokenizer(), OmegaConf.create(
-        {"max_length": 1 << 15, "truncation": "error", "pad_mode": "no_padding",
-         **({"enable_thinking_default": False} if work.template == "qwen3" else {})}))
-    index = iter(())
-
-    def make(row):
-        out = data[next(index)]
-        yield out["input_ids"].tolist(), out["loss_mask"].tolist(), None
-
-    def run():
-        nonlocal index
-        index = iter(range(len(work.rows)))
-        return work.each(make, refused)
-    return run
 
 
 def swift(work, refused):
@@ -214,18 +215,22 @@ def unsloth(work, refused):
     return lambda: work.each(make, refused)
 
 
+def nat_go(work, form):
+    """Runs nat-go over the conversations; returns the folder of its rows."""
+    config = work.folder / "rows" / f"natgo-{form}-{work.template}.yml"
+    file = work.list(f"natgo-{form}-{work.template}-in", work.rows)
+    config.write_text(NATGO % (file, work.model, form, form, work.folder / "out"))
+    done = subprocess.run([os.environ["NATGO"], "run", "-q", "--config-file", config], check=True, text=True,
+                          stdout=subprocess.PIPE)
+    return pathlib.Path(done.stdout.strip()) / "dataset" / form
+
+
 def natgo(work, refused):
     """sft_traj_builder with failed_calls: train, since the others train them; format sft_parquet; rows: auto."""
     import pyarrow.parquet
-    program, config = os.environ["NATGO"], work.folder / "rows" / f"natgo-{work.template}.yml"
-    file = work.list(f"natgo-{work.template}-in", work.rows)
-    config.write_text(NATGO % (file, work.model, work.folder / "out"))
 
     def run():
-        done = subprocess.run([program, "run", "-q", "--config-file", config], check=True, text=True,
-                              stdout=subprocess.PIPE)
-        table = pyarrow.parquet.read_table(pathlib.Path(done.stdout.strip()) / "dataset/sft_parquet/train.parquet")
-        for row in table.to_pylist():
+        for row in pyarrow.parquet.read_table(nat_go(work, "sft_parquet") / "train.parquet").to_pylist():
             yield int(row["example"][1:]), None, *labels(row)[:2]
     return run
 
@@ -233,46 +238,32 @@ def natgo(work, refused):
 NATGO = """sources: {traces: {_type: traces, path: "%s"}}
 trajectory_builders: {all: {_type: sft_traj_builder, failed_calls: train}}
 collator: {tokenizer: "%s", max_length: 32768}
-dataset: {formats: [sft_parquet], split: {validation: 0}}
+dataset: {formats: [%s], split: {validation: 0}}
 trainers: {t: {_type: nemo_customizer_trainer}}
-trainer_adapters: {none: {_type: exec_trainer_adapter, command: ["true"], format: sft_parquet}}
+trainer_adapters: {none: {_type: exec_trainer_adapter, command: ["true"], format: %s}}
 finetuning: {enabled: true, trajectory_builder: all, trainer: t, trainer_adapter: none, output_dir: "%s"}
 """
 PACKAGES = {"stock": "transformers", "swift": "ms-swift", "tinker": "tinker-cookbook"}
 
 
 def one(stack, work):
-    """Runs the adapter twice. The first run after the imports is cold; processor time, of all threads and workers."""
-    refused = {}
-    packages = () if stack == "natgo" else dict.fromkeys((PACKAGES.get(stack, stack), "transformers"))
+    """Runs the adapter twice and writes the rows; says if both runs gave the same."""
+    refused, path = {}, work.folder / "rows" / f"{stack}-{work.template}.jsonl"
+    package = stack.partition("_")[0]
+    packages = () if stack == "natgo" else (PACKAGES.get(package, package), "transformers")
     result = {"versions": {p: importlib.metadata.version(p) for p in packages}}
     try:
         run = globals()[stack](work, refused)
-        result["start"] = spent()
-        rows = list(run())
-        middle = spent()
-        result["cold"] = middle - result["start"]
-        if result["cold"] < 40:  # a second pass of the slow ones would take an hour
-            again = list(run())
-            result["warm"] = spent() - middle
-            result["same"] = [[*map(list, r[2:])] for r in again] == [[*map(list, r[2:])] for r in rows]
-        result["refused"] = refused
-        with open(work.folder / "rows" / f"{stack}-{work.template}.jsonl", "w") as file:
-            for r, upto, ids, mask in rows:
-                row = {"rollout": r, "upto": upto, "ids": list(ids), "mask": [int(m) for m in mask]}
-                file.write(json.dumps(row) + "\n")
+        first, second = ([{"rollout": r, "upto": upto, "ids": list(ids), "mask": [int(m) for m in mask]}
+                          for r, upto, ids, mask in run()] for _ in range(2))
+        result.update(refused=refused, same=first == second)
+        path.write_text("".join(json.dumps(row) + "\n" for row in first))
     except Unclaimed as error:
         result["empty"] = str(error)
     except Exception as error:
         traceback.print_exc()
         result["failed"] = f"{type(error).__name__}: {error}"[:300]
-    result["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return result
-
-
-def spent():
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def main(stack, folder, limit, *templates):
