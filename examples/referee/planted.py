@@ -4,20 +4,20 @@ import random
 
 
 def truth_rows(the):
-    """A row per answer, right by construction."""
+    """A row per answer, right by construction; where its answer begins, and how long it is before any answer."""
     for r, truth in enumerate(the.truths):
         for turn in truth.turns:
             if turn.shown:
                 given, written = turn.given[0], turn.written[0]
                 yield {"rollout": r, "upto": turn.index + 1, "ids": given + written,
-                       "mask": [0] * len(given) + [1] * len(written)}, len(given)
+                       "mask": [0] * len(given) + [1] * len(written)}, len(given), len(truth.turns[0].given[0])
 
 
-def plant(row, start, kind, dice):
+def plant(row, start, first, kind, dice):
     """Returns a copy of a row with one error, and the count that must become 1 or more."""
     ids, mask = list(row["ids"]), list(row["mask"])
     at = dice.randrange(start, len(ids))
-    before = dice.randrange(start // 2, start - 4)
+    before = dice.randrange(first // 2, first - 4)
     if kind == 0:
         mask[before] = 1
         return ids, mask, "unwritten"
@@ -43,11 +43,11 @@ def found(the, count=100):
             break
     dice.shuffle(rows)
     hit = wrong = 0
-    for n, (row, start) in enumerate(rows[:count]):
+    for n, (row, start, first) in enumerate(rows[:count]):
         clean, _ = the.judge([row], set(range(len(the.truths))) - {row["rollout"]})
         one = lambda got: {k: got.get(k, 0) for k in ("ids", "unwritten", "stopless")}
         wrong += any(one(clean)[k] for k in ("ids", "unwritten"))
-        ids, mask, key = plant(row, start, n % 5, dice)
+        ids, mask, key = plant(row, start, first, n % 5, dice)
         got, _ = the.judge([row | {"ids": ids, "mask": mask}], set(range(len(the.truths))) - {row["rollout"]})
         hit += got.get(key, 0) > clean.get(key, 0)
     return hit, len(rows[:count]), wrong

@@ -135,14 +135,14 @@ def stacks_doc(stack):
 
 
 def judged(work, sources, rollouts, tools, without, arguments, template):
-    """The cells of a template, and what of the planted errors the judge finds."""
+    """The cells of a template, and which share of planted errors the judge finds."""
     the = judge.Judge(template, sources[template], work / "models" / template / "tokenizer.json", rollouts, tools)
     got = {}
     for stack in arguments.only:
         one = {"failed": without[stack]} if stack in without else cell(work, stack, template, the)
         print(stack, template, one.get("found") or one.get("empty") or one.get("failed"), flush=True)
         got[f"{stack} {template}"] = one
-    return got, planted.found(the) if arguments.planted else None
+    return got | ({f"planted {template}": {"found": planted.found(the)}} if arguments.planted else {})
 
 
 def main():
@@ -164,17 +164,16 @@ def main():
         except subprocess.CalledProcessError as error:
             without[name] = f"pip ended with status {error.returncode}"
     sources, rollouts, tools = prepare(work, arguments)
-    kept = work / "cells.json"
-    cells = json.loads(kept.read_text()) if kept.exists() else {}
     with futures.ThreadPoolExecutor(arguments.jobs) as pool:
         todo = [s for s in arguments.only if s not in without and not arguments.judge]
         list(pool.map(lambda s: run(work, s, arguments.templates, arguments.rollouts), todo))
     one = functools.partial(judged, work, sources, rollouts[:arguments.rollouts], tools, without, arguments)
     with futures.ProcessPoolExecutor(arguments.jobs) as pool:
-        for template, (got, planted_found) in zip(arguments.templates, pool.map(one, arguments.templates)):
-            cells.update(got)
-            if planted_found:
-                cells[f"planted {template}"] = {"found": planted_found}
+        done = list(pool.map(one, arguments.templates))
+    kept = work / "cells.json"
+    cells = json.loads(kept.read_text()) if kept.exists() else {}
+    for got in done:
+        cells.update(got)
     kept.write_text(json.dumps(cells, indent=1))
     settings = {s: stacks_doc(s) for s in STACKS}
     text = "; ".join("%s %d of %d (%d)" % (t, *cells[f"planted {t}"]["found"])
