@@ -87,8 +87,9 @@ def write(folder, cells, stacks, settings, planted, limit):
         "notes": table(["stack", "templates", "what it says"], notes),
         "worst": table(["stack", "template", "the rows with the most wrong tokens, by number"], worst),
         "settings": table(["stack", "packages", "settings"],
-                          [[NAMES[s], ", ".join(f"{k} {v}" for k, v in versions(s).items()), settings[s]]
+                          [[NAMES[s], ", ".join(f"{k} {v}" for k, v in versions(s).items()) or "this tree", settings[s]]
                            for s in tried]),
+        "absent": ", ".join(NAMES[s] for s in stacks if s not in tried) or "none",
         "planted": planted, "rollouts": str(limit),
         "machine": f"{platform.machine()}, Python {platform.python_version()}, {datetime.date.today():%B %Y}",
         "same": "A second run of each stack gave the same rows." if all(
