@@ -66,12 +66,19 @@ func (e *Encoder) privilegedRows(dst []byte, r *builders.Resolved) (_ []byte, er
 	return dst, nil
 }
 
-// beforeTarget returns the messages before the turn that a hint is about.
+// beforeTarget returns the messages before the turn that a hint is about, or nil if a damaged site names others than the
+// record has.
 func beforeTarget(nodes []ttc.Node, s *builders.Site) []ttc.Node {
-	if s.Target == builders.FailedTurn {
-		return nodes[:s.Call]
+	end := s.Call
+	if s.Target == builders.NextTurn {
+		end = s.Result + 1
+		if end <= 0 || end > len(nodes) {
+			return nil
+		}
+		end += max(0, slices.IndexFunc(nodes[end:], func(n ttc.Node) bool { return n.Message.Role == "assistant" }))
 	}
-	after := nodes[s.Result+1:]
-	next := slices.IndexFunc(after, func(n ttc.Node) bool { return n.Message.Role == "assistant" })
-	return nodes[:s.Result+1+max(next, 0)]
+	if end < 0 || end > len(nodes) {
+		return nil
+	}
+	return nodes[:end]
 }
