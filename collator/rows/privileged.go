@@ -66,8 +66,8 @@ func (e *Encoder) privilegedRows(dst []byte, r *builders.Resolved) (_ []byte, er
 	return dst, nil
 }
 
-// beforeTarget returns the messages before the turn that a hint is about, or nil if a damaged site names others than the
-// record has.
+// beforeTarget returns the messages before the turn that a hint is about. It returns nil if a damaged site names others
+// than the record has.
 func beforeTarget(nodes []ttc.Node, s *builders.Site) []ttc.Node {
 	end := s.Call
 	if s.Target == builders.NextTurn {
