@@ -24,7 +24,7 @@ const maxConfig = 16 << 20
 
 // batchesOf begins what Report.Contexts calls the token batches of a channel. Their contexts are compared with those of
 // their records.
-const batchesOf = "batches/"
+var batchesOf = runfolder.Folder("").Batches() + "/"
 
 // HasBatches reports whether a run's folder has token batches.
 func HasBatches(run runfolder.Folder) bool {

@@ -384,7 +384,7 @@ func (b *bed) usesStored(t *testing.T, to string) {
 		"with --output":                     {"dataset", "convert", run, "--format", "kto"},
 		"name a folder there":               {"dataset", "convert", run, "--format", "kto", "--output", to + "/kto"},
 		"with --to":                         {"dataset", "merge", run},
-		"there is a run in " + run:          {"dataset", "merge", run, "--to", to, "--run-id", "r"},
+		run + " has a run already":          {"dataset", "merge", run, "--to", to, "--run-id", "r"},
 		"copy it there":                     {"finetune", "resume", run},
 		"name the run itself":               {"finetune", "status", "r", "--output-dir", to},
 		to + ": runs can't be looked up in": {"finetune", "list", to},
@@ -547,5 +547,5 @@ func TestManifestsComeLast(t *testing.T) {
 	}
 	log := server.Get(t, names["shard.json"])
 	server.Put(t, names["shard.json"], append(slices.Clone(log[:len(log)-1]), log[len(log)-1]^1))
-	b.Refused(t, b.Command(nil, "shard", "merge", plan), 1, "records.log, its manifest names another")
+	b.Refused(t, b.Command(nil, "shard", "merge", plan), 1, "records.log is not what its manifest names")
 }

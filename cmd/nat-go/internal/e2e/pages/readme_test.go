@@ -89,7 +89,9 @@ func TestSessionsTable(t *testing.T) {
 	oracletest.Path(t, "readers", "claude_code")
 	root := filepath.Join("..", "..", "..", "..", "..")
 	script := filepath.Join(root, "ttc", "source", "internal", "session", "testdata", "peers.py")
-	out, err := exec.Command(python, script, e2e.Program(t), "ours").Output()
+	cmd := exec.Command(python, script, e2e.Program(t), "ours")
+	cmd.Env = append(os.Environ(), "NATGO_CONFORMANCE="+oracletest.Path(t))
+	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -328,7 +328,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	disk("size=1m")
 	t.Cleanup(func() { _ = exec.Command("umount", filepath.Join(b.Dir, "disk")).Run() })
-	b.Refused(t, b.Run(nil, "disk"), 3, "the disk of disk has 1.0 MiB free", "--output-dir")
+	b.Refused(t, b.Run(nil, "disk"), 3, "disk of disk has 1.0 MiB free", "--output-dir")
 	if exists(b.Dir, "disk", "r") {
 		t.Error("a run folder was made")
 	}
