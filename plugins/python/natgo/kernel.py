@@ -47,7 +47,8 @@ def jsd(student: Any, teacher: Any, beta: float, temperature: float, normalize: 
     if student.dtype != teacher.dtype:
         student, teacher = (x.to(torch.promote_types(student.dtype, teacher.dtype)) for x in (student, teacher))
     kind = _DTYPES.get(str(student.dtype))
-    if kind is None or not student.numel() or {student.device.type, teacher.device.type} != {"cpu"} or torch.compiler.is_compiling():
+    compiling = getattr(getattr(torch, "compiler", None), "is_compiling", bool)()  # torch 1 has no compiler
+    if kind is None or not student.numel() or {student.device.type, teacher.device.type} != {"cpu"} or compiling:
         return None
     library = _library()
     if library is None:
