@@ -10,7 +10,7 @@ PAGE = pathlib.Path(__file__).parents[1] / "README.md"
 
 
 def test_the_snippets_run(tmp_path, monkeypatch):
-    """Runs the snippets of README.md, except those of natgo.trl and natgo.tree (tests/trl), natgo.Collator and natgo.loss (tests of their own)."""
+    """Runs the snippets of README.md, except natgo.trl and natgo.tree (tests/trl), natgo.Collator, natgo.loss and natgo.teachers (tests of their own)."""
     xxhash = pytest.importorskip("xxhash")
     pytest.importorskip("datasets")
     run = tmp_path / "out" / "first"
@@ -22,7 +22,7 @@ def test_the_snippets_run(tmp_path, monkeypatch):
     file = {"path": "messages/train.jsonl", "kind": "demonstration", "split": "train", "xxh3": xxhash.xxh3_128(data).hexdigest()}
     (run / "manifest.json").write_text(json.dumps({"dataset": [{"format": "messages", "files": [file]}]}))
     monkeypatch.chdir(tmp_path)
-    blocks = [b for b in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S) if not re.search("natgo([.](trl|Collator|loss)| import tree)", b)]
+    blocks = [b for b in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S) if not re.search("natgo([.](trl|Collator|loss)| import (tree|teachers))", b)]
     assert len(blocks) == 2
     names = {}
     for block in blocks:
