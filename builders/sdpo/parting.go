@@ -55,11 +55,16 @@ type value struct {
 }
 
 func valueOf(all []*course) (v value) {
+	n := float64(len(all))
 	for _, c := range all {
 		v.mean += c.reward
 	}
-	v.rollouts = len(all)
-	v.mean /= float64(v.rollouts)
+	if v.rollouts, v.mean = len(all), v.mean/n; math.IsInf(v.mean, 0) || math.IsNaN(v.mean) { // the sum of large rewards
+		v.mean = 0
+		for _, c := range all {
+			v.mean += c.reward / n
+		}
+	}
 	return v
 }
 
@@ -97,7 +102,7 @@ func part(all []*course, self *course) (p parting, why ledger.Reason) {
 		if !d.writes {
 			here = slices.DeleteFunc(here, func(c *course) bool {
 				result, made := c.reads[read{written, d.key}]
-				return made && result != d.result
+				return c != self && made && result != d.result
 			})
 			continue
 		}

@@ -3,6 +3,7 @@ package sdpo
 import (
 	stdjson "encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -327,6 +328,10 @@ func TestDivergenceSites(t *testing.T) {
 			`1.-1>-1 failed divergence success: A rollout that went better called refund here. The arguments: {"order":"7731","percent":100}`,
 		},
 		{
+			"arguments that the turn says", rollout(0, "Refund order 7731, all 100 percent.", says(`The arguments: {"order":"7731","percent":100}? No.`)),
+			`1.-1>-1 failed divergence success: A rollout that went better called refund here. Its arguments must fit this schema: ` + refundSchema,
+		},
+		{
 			"one write too many", rollout(0, "x", append(paid(`{"percent": 100, "order":"7731"}`)[:2], paid(`{"order":"1","percent":1}`)...)...),
 			`3.0>-1 failed divergence success: A rollout that went better did without refund here and changed nothing more.`,
 		},
@@ -348,6 +353,22 @@ func TestDivergenceSites(t *testing.T) {
 	if len(alone.records) > 0 || !slices.Equal(alone.why(), []string{"example no_better_sibling"}) {
 		t.Errorf("without a better sibling: got %v %v", alone.sites(), alone.why())
 	}
+	for name, tt := range map[string]struct {
+		change func(*ttc.Example)
+		why    string
+	}{
+		"no reward": {func(ex *ttc.Example) { ex.Reward = nil }, "example no_reward"},
+		"NaN":       {func(ex *ttc.Example) { nan := math.NaN(); ex.Reward = &nan }, "example non_finite_score"},
+		"two leaves": {func(ex *ttc.Example) {
+			ex.Graph.Nodes = append(ex.Graph.Nodes, ttc.Node{Parent: 0, Message: ex.Graph.Nodes[1].Message})
+		}, "example several_branches"},
+	} {
+		ex := rollout(0, "x", paid(`{"order":"1","percent":1}`)...)
+		tt.change(ex)
+		if got := build(t, diverging(), good, ex); len(got.records) > 0 || !slices.Contains(got.why(), tt.why) {
+			t.Errorf("%s: got %v %v", name, got.sites(), got.why())
+		}
+	}
 	same := build(t, diverging(), good, rollout(0, "x", paid(`{"percent":100,"order":"7731"}`)...))
 	if len(same.records) > 0 || !slices.Contains(same.why(), "example same_writes") {
 		t.Errorf("with the same writes: got %v %v", same.sites(), same.why())
@@ -361,6 +382,31 @@ func TestDivergenceSites(t *testing.T) {
 	other.Tools, read.Tools = nil, nil // get_order is not among them
 	if got := build(t, diverging(), other, read); !slices.Contains(got.why(), "example environment_parted") {
 		t.Errorf("another result for the same read: got %v %v", got.sites(), got.why())
+	}
+}
+
+// TestDivergenceOfOddRollouts checks a rollout whose own reads of the same thing differ, and rewards whose sum overflows.
+func TestDivergenceOfOddRollouts(t *testing.T) {
+	rollout := func(reward float64, ms ...string) *ttc.Example {
+		ex := example(t, talk(append([]string{user("Refund order 7731.")}, ms...)...))
+		ex.Reward = &reward
+		return ex
+	}
+	call := func(id, name, args, answer string) []string {
+		return []string{calls([3]string{id, name, args}), result(id, answer)}
+	}
+	refunds := func(percent string) []string {
+		return append(call("3", "refund", `{"percent":`+percent+`}`, "ok"), says("Done."))
+	}
+	good := rollout(math.MaxFloat64, refunds("100")...)
+	twice := append(call("1", "get_time", `{}`, "9:00"), call("2", "get_time", `{}`, "9:01")...)
+	got := build(t, diverging(), good, good, rollout(-1, append(twice, refunds("50")...)...))
+	if s := got.sites(); len(s) != 1 || !strings.HasPrefix(s[0], "5.0>-1 failed divergence") {
+		t.Fatalf("got %v %v", s, got.why())
+	}
+	m := got.records[0].(*builders.Distillation).Metadata
+	if !stdjson.Valid(m) || !strings.Contains(string(m), `"rollouts_before": 3`) || !strings.Contains(string(m), `"rollouts_after": 1`) {
+		t.Errorf("got the metadata %s", m)
 	}
 }
 

@@ -103,6 +103,12 @@ func TestStates(t *testing.T) {
 	if m := string(got.records[0].Metadata); m != want {
 		t.Errorf("got %s\nwant %s", m, want)
 	}
+	given := rollout("given", 0, says("user", "pay 7"), calls("look", `{"id":7}`), answers("Error: no tool look"))
+	given.Graph.Nodes[1].Sampled = ttc.No
+	cfg.At = []string{"failed_calls"}
+	if got, _ := build(t, cfg, given); len(got.records) > 0 || len(got.drops) != 1 {
+		t.Errorf("a call that the model didn't sample: got %+v", got.records)
+	}
 	if len(got.drops) != 1 || got.drops[0].Reason != noState || got.drops[0].Example != "good" {
 		t.Errorf("got the drops %+v", got.drops)
 	}

@@ -36,7 +36,8 @@ var refused = map[string]string{
 	"message %d of rollout %d has no token ids: token batches (collator.tokenizer) carry it": "atroposlib 0.4 api/server.py ScoredData: tokens is required",
 
 	"none of its hints is about a turn that answers a user: TRL puts the hint into the last message": "TRL 1.16 experimental/sdft/sdft_trainer.py:161-170 _compose_teacher_prompt replaces the last message",
-	"the tool %q is not defined as a function":                                                       "NeMo Gym 0.4.0 NeMoGymResponseCreateParamsNonStreaming: tools are FunctionToolParam",
+	"the %s message has no id of its call":     "NeMo Gym 0.4.0 NeMoGymResponseCreateParamsNonStreaming: call_id is required in FunctionCallOutput and ResponseFunctionToolCall",
+	"the tool %q is not defined as a function": "NeMo Gym 0.4.0 NeMoGymResponseCreateParamsNonStreaming: tools are FunctionToolParam",
 
 	// Ours.
 	"it holds states only: prompts of messages without an answer":                                      "ours",

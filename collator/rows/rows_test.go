@@ -183,6 +183,8 @@ func canonical(t *testing.T, line []byte) string {
 var call = chat.Message{Role: "assistant", Form: chat.Null, ToolCalls: []chat.ToolCall{{ID: "1", Name: "f", Arguments: `{"a": 1}`, Parsed: natjson.Raw("{\"a\":\n1}")}}}
 
 func TestRows(t *testing.T) {
+	spoken, answer := call, says("tool", "x")
+	spoken.Text, spoken.Form, answer.ToolCallID = "I look.", chat.Text, "1"
 	several := messages(call, says("tool", "x"), says("assistant", "y"))
 	chatPrompt := messages(says("system", "s"), says("user", "é"))
 	withTools := preference(chatPrompt, text("c"), text("r"))
@@ -261,7 +263,8 @@ func TestRows(t *testing.T) {
 		{"verl rollout with a truth", verl, Options{}, truth, `{"data_source": "grpo", "prompt": [{"role": "user", "content": "2+2?"}], "ability": "agent", "reward_model": {"style": "rule", "ground_truth": "4 \u20ac"}, "extra_info": {"split": "train", "index": 7, "task": "t", "example": "t/0", "tools": "[{\"name\":\"f f\"}]"}}`},
 		{"verl rollout without a prompt", verl, Options{}, rollout("t", 1, says("assistant", "a")), `!verl rows can't carry it: it has no prompt: nothing in it comes before a turn that was sampled`},
 		{"verl state", verl, Options{}, state("t", says("user", "q"), call, says("tool", "x")), `{"data_source": "grpo", "prompt": [{"role": "user", "content": "q"}, {"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": {"a":1}}}]}, {"role": "tool", "content": "x"}], "ability": "agent", "reward_model": {"style": "model", "ground_truth": ""}, "extra_info": {"split": "train", "index": 7, "task": "t", "example": "t/0", "state": "{\"at\": \"turns\", \"agent_ref\": {\"name\": \"a\"}}"}}`},
-		{"nemo_gym", nemoGym, Options{}, state("t", says("user", "q"), call, says("tool", "x")), `{"responses_create_params": {"input": [{"role": "user", "content": "q"}, {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{\"a\": 1}"}, {"type": "function_call_output", "call_id": "", "output": "x"}]}, "agent_ref": {"name":"a"}, "task": "t", "state": "{\"at\":\"turns\",\"agent_ref\":{\"name\":\"a\"}}"}`},
+		{"nemo_gym without ids", nemoGym, Options{}, state("t", says("user", "q"), call, says("tool", "x")), `!nemo_gym rows can't carry it: the tool message has no id of its call`},
+		{"nemo_gym", nemoGym, Options{}, state("t", says("user", "q"), spoken, answer), `{"responses_create_params": {"input": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "I look."}, {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{\"a\": 1}"}, {"type": "function_call_output", "call_id": "1", "output": "x"}]}, "agent_ref": {"name":"a"}, "task": "t", "state": "{\"at\":\"turns\",\"agent_ref\":{\"name\":\"a\"}}"}`},
 		{"nemo_gym preference", nemoGym, Options{}, withTools, `!nemo_gym rows can't carry it: it holds states only: prompts of messages without an answer`},
 		{"trl_prompts without a template", trlPrompts, Options{}, state("t", says("user", "q")), `!trl_prompts rows can't carry it: its prompts are texts made by the model's template: name the model's folder (collator.tokenizer)`},
 		{"trl_prompts", trlPrompts, Options{Render: plainTemplate(t)}, state("t", says("user", "q")), `{"prompt": "<user>q<assistant>", "task": "t", "state": "{\"at\":\"turns\",\"agent_ref\":{\"name\":\"a\"}}"}`},

@@ -3,6 +3,7 @@ package rows
 import (
 	"cmp"
 	"errors"
+	"slices"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -162,6 +163,10 @@ func (e *Encoder) items(dst []byte, m *chat.Message) ([]byte, error) {
 		if err == nil {
 			dst, err = e.text(append(dst, key...), text)
 		}
+	}
+	if unnamed := func(c chat.ToolCall) bool { return c.ID == "" }; m.Role == "tool" && m.ToolCallID == "" ||
+		slices.ContainsFunc(m.ToolCalls, unnamed) {
+		return dst, e.refuse("the %s message has no id of its call", m.Role)
 	}
 	if m.Role == "tool" {
 		member(`{"type": "function_call_output", "call_id": `, m.ToolCallID)

@@ -2,11 +2,13 @@ package rows
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	natjson "github.com/nat-go/nat-go/ttc/json"
 )
@@ -273,5 +275,30 @@ func TestHintsBeforeAUsersTurn(t *testing.T) {
 	_, err = privileged.Read([]byte(`{"prompt": [{"role": "assistant", "content": "a"}], "privileged_context": "h"}`))
 	if err == nil || !strings.Contains(err.Error(), `"prompt" doesn't end in a user's message`) {
 		t.Error(err)
+	}
+}
+
+// TestBeforeTarget checks where the prompt of a hint ends, and that damaged sites have none.
+func TestBeforeTarget(t *testing.T) {
+	nodes := make([]ttc.Node, 5)
+	for i, role := range []string{"user", "assistant", "tool", "user", "assistant"} {
+		nodes[i].Message.Role = role
+	}
+	for _, c := range []struct {
+		site builders.Site
+		want int
+	}{
+		{builders.Site{Call: 1, Result: 2, Target: builders.FailedTurn}, 1},
+		{builders.Site{Call: 1, Result: 2, Target: builders.NextTurn}, 4},
+		{builders.Site{Call: 1, Result: -1, Target: builders.FailedTurn}, 1},
+		{builders.Site{Call: -1, Target: builders.FailedTurn}, 0},
+		{builders.Site{Call: 6, Target: builders.FailedTurn}, 0},
+		{builders.Site{Result: -2, Target: builders.NextTurn}, 0},
+		{builders.Site{Result: 5, Target: builders.NextTurn}, 0},
+		{builders.Site{Result: math.MaxInt, Target: builders.NextTurn}, 0},
+	} {
+		if got := len(beforeTarget(nodes, &c.site)); got != c.want {
+			t.Errorf("%+v: got %d messages, want %d", c.site, got, c.want)
+		}
 	}
 }

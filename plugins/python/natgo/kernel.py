@@ -44,6 +44,8 @@ def jsd(student: Any, teacher: Any, beta: float, temperature: float, normalize: 
     """
     import torch
 
+    if student.dim() != 2 or student.shape != teacher.shape:  # the library reads as many of the teacher's as of the student's
+        raise ValueError(f"expected two tensors of logits [N, V], got {list(student.shape)} and {list(teacher.shape)}")
     if student.dtype != teacher.dtype:
         student, teacher = (x.to(torch.promote_types(student.dtype, teacher.dtype)) for x in (student, teacher))
     kind = _DTYPES.get(str(student.dtype))

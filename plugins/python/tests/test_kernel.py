@@ -58,6 +58,16 @@ def test_a_gradient_of_rows_that_are_not_contiguous():
         loss.jsd(student, teacher, beta=2)
 
 
+@pytest.mark.parametrize("cut", [lambda x: x[:, :-1], lambda x: x[:-1], lambda x: x[0]])
+def test_sides_of_different_shapes(cut):
+    from natgo import loss
+
+    student, teacher = sides(torch.float32)
+    for a, b in ((student, cut(teacher)), (cut(student), teacher)):
+        with pytest.raises(ValueError, match="expected two tensors of logits"):
+            loss.jsd(a, b)
+
+
 def test_where_torch_computes_it(monkeypatch):
     student, teacher = sides(torch.float32)
     assert kernel.jsd(student.double(), teacher.double(), 0.5, 1, False, 0, True) is None
