@@ -59,7 +59,8 @@ func valueOf(all []*course) (v value) {
 	for _, c := range all {
 		v.mean += c.reward
 	}
-	if v.rollouts, v.mean = len(all), v.mean/n; math.IsInf(v.mean, 0) || math.IsNaN(v.mean) { // the sum of large rewards
+	v.rollouts, v.mean = len(all), v.mean/n
+	if math.IsInf(v.mean, 0) || math.IsNaN(v.mean) { // the sum was too large
 		v.mean = 0
 		for _, c := range all {
 			v.mean += c.reward / n

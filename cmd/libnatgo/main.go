@@ -1,7 +1,13 @@
+//go:build cshared
+
 // Command libnatgo is package kernels' divergence as a C library, for torch in the same process. `.ci/portable` builds
 // it, the wheel has it, and natgo/kernel.py calls it:
 //
-//	go build -buildmode=c-shared -o libnatgo.so ./cmd/libnatgo
+//	go build -tags cshared -buildmode=c-shared -o libnatgo.so ./cmd/libnatgo
+//
+// Without the tag nothing builds it. It is the only package here with cgo of its own: what is compiled of such a package
+// has the path of the checkout, and builds with -trimpath share it between checkouts, so that linters look for files of
+// one that is gone.
 package main
 
 /*

@@ -123,7 +123,7 @@ func TestTorch(t *testing.T) {
 func library(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "libnatgo.so")
-	build := exec.Command("go", "build", "-buildmode=c-shared", "-o", path, "../../cmd/libnatgo")
+	build := exec.Command("go", "build", "-tags", "cshared", "-buildmode=c-shared", "-o", path, "../../cmd/libnatgo")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", build, err, out)
 	}
