@@ -122,12 +122,15 @@ func (b *building) stream(ctx context.Context) error {
 	b.frame = recordlog.NewBuilder(names)
 	items := make(chan *item, groupsInFlight)
 	from := b.at
+	fed := false // everything was; written before items is closed
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
+	g.Go(func() (err error) {
 		defer close(items)
-		return b.feed(ctx, from, items)
+		err = b.feed(ctx, from, items)
+		fed = err == nil
+		return err
 	})
-	g.Go(func() error { return b.gather(ctx, items) })
+	g.Go(func() error { return b.gather(ctx, items, &fed) })
 	err := g.Wait() // wait: both watch ctx
 	if b.plan.Compat.WholeRuns() && errors.As(err, new(*collectionError)) {
 		b.leaveCollected()

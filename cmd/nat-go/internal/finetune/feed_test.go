@@ -3,16 +3,19 @@ package finetune
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/ttc/source"
 )
@@ -129,5 +132,34 @@ func TestTasks(t *testing.T) {
 	}
 	if !bytes.Contains([]byte(whole["dropped.jsonl"]), []byte("bad_example")) {
 		t.Error("drops of the source are not listed")
+	}
+}
+
+// TestFailedFeedLeavesTheLogOpen checks that a log isn't done if the feeding failed: it closes the items before its
+// failure cancels the context, and a resumed run would take the log for complete.
+func TestFailedFeedLeavesTheLogOpen(t *testing.T) {
+	failed := errors.New("the spill is damaged")
+	for _, fed := range []bool{true, false} {
+		dir := t.TempDir()
+		log, err := recordlog.Create(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &building{run: &run{env: Env{Now: time.Now}}, log: log}
+		ctx, cancel := context.WithCancelCause(context.Background())
+		if !fed {
+			time.AfterFunc(20*time.Millisecond, func() { cancel(failed) })
+		}
+		items := make(chan *item)
+		close(items)
+		if err := b.gather(ctx, items, &fed); fed != (err == nil) || !fed && !errors.Is(err, failed) {
+			t.Errorf("fed %v: got the error %v", fed, err)
+		}
+		c, err := recordlog.ReadCommit(dir)
+		if err != nil || c.Done != fed {
+			t.Errorf("fed %v: got the commit %+v, %v", fed, c, err)
+		}
+		cancel(nil)
+		log.Close()
 	}
 }

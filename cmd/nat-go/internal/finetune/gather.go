@@ -15,8 +15,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// gather receives the builders' results for each group, in order, and appends them to the log.
-func (b *building) gather(ctx context.Context, items <-chan *item) (err error) {
+// gather receives the builders' results for each group, in order, and appends them to the log. Once items is closed,
+// fed reports whether the log has everything.
+func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (err error) {
 	last := b.env.Now()
 	defer func() {
 		if err != nil && (ctx.Err() != nil || errors.As(err, new(*collectionError))) { // keep what is done
@@ -52,6 +53,9 @@ func (b *building) gather(ctx context.Context, items <-chan *item) (err error) {
 		}
 		b.expectRecords()
 		b.tellBuilt()
+	}
+	if !*fed { // a resumed run must not take the log for complete
+		<-ctx.Done() // wait: the failure of feed cancels it
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
