@@ -16,15 +16,15 @@ var pageHead string
 // Page returns the page of the whole configuration: the content of page.md, and every key of every section and
 // component from the structs that read them.
 func Page(types Types) []byte {
-	var b strings.Builder
-	b.WriteString(pageHead)
-	r := page{&b}
+	r := page{Builder: &strings.Builder{}, tables: map[string]string{}}
+	r.WriteString(pageHead)
+	sections := sectionSpecs()
+	r.common(types, sections)
 	r.components("sources",
 		"Where examples come from. One entry; `--from FILE` names an input without it.", types.Sources)
 	r.components("trajectory_builders",
 		"What makes records from examples, under names of your own. `nat-go builders describe TYPE` prints the same,\n"+
 			"also for those of plugins, whose type is `PLUGIN/BUILDER`.", types.Builders)
-	sections := sectionSpecs()
 	r.section("dataset", "What is made from the records: formats and split.", sections["dataset"])
 	r.section("collator", "How records become token batches. Without `tokenizer` there are none.", sections["collator"])
 	r.section("finetuning", "What a run does. NAT's section, with NAT's defaults.", sections["finetuning"])
@@ -41,71 +41,193 @@ func Page(types Types) []byte {
 		"What was written stays, and `nat-go finetune resume` continues. To limit memory, use a container.",
 		sections["limits"])
 	r.section("eval", "NAT's section. Only the settings for where its output is, and in what form, are read.", sections["eval"])
-	return []byte(b.String())
+	return []byte(r.String())
 }
 
-type page struct{ *strings.Builder }
+// commonSettings are the settings that configurations of users have, by the page's sections, types and keys.
+var commonSettings = []struct{ section, component, key string }{
+	{"sources", "traces", "path"},
+	{"sources", "traces", "task_key"},
+	{"sources", "traces", "reward_key"},
+	{"sources", "candidates", "score_key"},
+	{"sources", "claude_code", "redact.enabled"},
+	{"trajectory_builders", "dpo_traj_builder", "strategy"},
+	{"trajectory_builders", "dpo_traj_builder", "min_score_diff"},
+	{"trajectory_builders", "sdpo_traj_builder", "sites"},
+	{"trajectory_builders", "sdpo_traj_builder", "hints.sources"},
+	{"trajectory_builders", "sft_traj_builder", "select"},
+	{"trajectory_builders", "sft_traj_builder", "failed_calls"},
+	{"trajectory_builders", "sft_traj_builder", "train_reasoning"},
+	{"trajectory_builders", "grpo_traj_builder", "drop_equal_rewards"},
+	{"dataset", "", "formats"},
+	{"dataset", "", "split.by"},
+	{"dataset", "", "split.validation"},
+	{"collator", "", "tokenizer"},
+	{"collator", "", "template"},
+	{"collator", "", "policy"},
+	{"collator", "", "max_length"},
+	{"collator", "", "batch_tokens"},
+	{"collator", "", "teacher.endpoint"},
+	{"finetuning", "", "enabled"},
+	{"finetuning", "", "trajectory_builder"},
+	{"finetuning", "", "output_dir"},
+}
+
+// page writes the settings. Its tables are the ones written so far, with the name of where each stands.
+type page struct {
+	*strings.Builder
+	tables map[string]string
+}
+
+// common writes the table of the common settings.
+func (r page) common(types Types, sections map[string]*schema.Spec) {
+	r.WriteString("\n## Settings used most\n\n| of | key | default | meaning |\n|---|---|---|---|\n")
+	components := map[string]map[string]Component{"sources": types.Sources, "trajectory_builders": types.Builders}
+	for _, c := range commonSettings {
+		where, spec := "[`"+c.section+"`](#"+c.section+")", sections[c.section]
+		if c.component != "" {
+			where = "[`" + c.component + "`](" + anchor(c.component) + ")"
+			spec = components[c.section][c.component].spec(c.component)
+		}
+		f := field(spec, c.key)
+		fmt.Fprintf(r, "| %s | `%s` | %s | %s |\n", where, c.key, cell(defaultOf(f)), cell(f.Spec.Doc))
+	}
+}
+
+// field returns the field of a dotted key.
+func field(spec *schema.Spec, key string) *schema.Field {
+	name, rest, deeper := strings.Cut(key, ".")
+	for i := range spec.Fields {
+		switch f := &spec.Fields[i]; {
+		case f.Name == name && deeper:
+			return field(f.Spec, rest)
+		case f.Name == name:
+			return f
+		}
+	}
+	panic("unknown common setting " + key)
+}
+
+// anchor returns the link to a component's heading on the page.
+func anchor(component string) string { return "#_type-" + component }
 
 func (r page) components(section, doc string, types map[string]Component) {
 	fmt.Fprintf(r, "\n## %s\n\n%s\n", section, doc)
 	for _, name := range slices.Sorted(maps.Keys(types)) {
 		c := types[name]
 		fmt.Fprintf(r, "\n### `_type: %s`\n\n%s\n", name, sentence(c.Doc))
-		r.table(c.spec(name))
+		r.table(c.spec(name), "[`"+name+"`]("+anchor(name)+")")
 	}
 }
 
 func (r page) section(name, doc string, spec *schema.Spec) {
 	fmt.Fprintf(r, "\n## %s\n\n%s\n", name, doc)
-	r.table(spec)
+	r.table(spec, "[`"+name+"`](#"+name+")")
 }
 
-func (r page) table(spec *schema.Spec) {
-	if len(spec.Fields) == 0 {
+// table writes the settings of a component or section, or where the same settings stand already. NAT's keys that need
+// no explanation are listed below it.
+func (r page) table(spec *schema.Spec, where string) {
+	key := signature(spec)
+	switch first := r.tables[key]; {
+	case len(spec.Fields) == 0:
 		r.WriteString("\nIt has no settings.\n")
 		return
+	case first != "":
+		r.WriteString("\nThe settings of " + first + ".\n")
+		return
 	}
-	r.WriteString("\n| key | value | default | meaning | example |\n|---|---|---|---|---|\n")
-	r.rows(spec, "")
+	r.tables[key] = where
+	var asInNAT []string
+	if rows := r.rows(spec, "", where, &asInNAT); rows != "" {
+		r.WriteString("\n| key | value | default | meaning |\n|---|---|---|---|\n" + rows)
+	}
+	if len(asInNAT) > 0 {
+		r.WriteString("\nAs in NAT: " + strings.Join(asInNAT, ", ") + ".\n")
+	}
 }
 
-func (r page) rows(spec *schema.Spec, prefix string) {
+// signature returns a text that is equal for mappings with the same keys, defaults and meanings.
+func signature(spec *schema.Spec) string {
+	var b strings.Builder
 	for i := range spec.Fields {
 		f := &spec.Fields[i]
-		s := f.Spec
-		name, deep := prefix+f.Name, s
-		if s.Kind == schema.List && s.Elem != nil && s.Elem.Kind == schema.Object {
-			deep = s.Elem
+		fmt.Fprintf(&b, "%s %s %s %s\n", f.Name, f.Spec.TypeText(), defaultOf(f), f.Spec.Doc)
+		if deep := mappingOf(f.Spec); deep != nil {
+			b.WriteString(signature(deep))
 		}
-		value := s.DefaultText()
-		switch {
-		case f.Required:
-			value = "**required**"
-		case value == `""`:
-			value = "empty"
-		case value != "":
-			value = "`" + value + "`"
-		}
-		doc := s.Doc
-		if doc == "" && (strings.HasPrefix(name, "run_configuration") || strings.HasPrefix(name, "general")) {
-			doc = "NAT's"
+	}
+	return b.String()
+}
+
+// mappingOf returns the mapping that a setting, or each element of its list, is, or nil.
+func mappingOf(s *schema.Spec) *schema.Spec {
+	if s.Kind == schema.List && s.Elem != nil {
+		s = s.Elem
+	}
+	if s.Kind != schema.Object {
+		return nil
+	}
+	return s
+}
+
+// foldedKeys is from how many keys a mapping is written once on the page, and named where it is met again.
+const foldedKeys = 4
+
+// rows returns the rows of a mapping's keys, prefix before each. A mapping whose keys stand in an earlier table is one
+// row that names it.
+func (r page) rows(spec *schema.Spec, prefix, where string, asInNAT *[]string) string {
+	var b strings.Builder
+	for i := range spec.Fields {
+		f := &spec.Fields[i]
+		name, doc, deep := prefix+f.Name, f.Spec.Doc, mappingOf(f.Spec)
+		ofNAT := doc == "" && (strings.HasPrefix(name, "run_configuration") || strings.HasPrefix(name, "general"))
+		if ofNAT && deep == nil {
+			*asInNAT = append(*asInNAT, "`"+name+"`")
+			continue
 		}
 		if len(f.Aliases) > 0 {
 			doc += " (also written " + strings.Join(f.Aliases, ", ") + ")"
 		}
-		example := "`" + f.Name + ": " + s.ExampleText() + "`"
-		if deep.Kind == schema.Object && len(deep.Fields) > 0 {
-			example = "below"
+		if deep != nil && r.tables[signature(deep)] != "" {
+			doc += "; its keys are in " + r.tables[signature(deep)]
+			deep = nil
 		}
-		fmt.Fprintf(r, "| `%s` | %s | %s | %s | %s |\n", name, cell(s.TypeText()), cell(value),
-			cell(doc), strings.ReplaceAll(example, "|", `\|`))
-		if deep.Kind == schema.Object {
-			if deep != s {
+		if !ofNAT {
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", name, cell(valueOf(f.Spec)), cell(defaultOf(f)), cell(doc))
+		}
+		if deep != nil {
+			if deep != f.Spec {
 				name += "[]"
 			}
-			r.rows(deep, name+".")
+			if len(deep.Fields) >= foldedKeys {
+				r.tables[signature(deep)] = "`" + name + "` of " + where
+			}
+			b.WriteString(r.rows(deep, name+".", where, asInNAT))
 		}
 	}
+	return b.String()
+}
+
+// valueOf describes the values of a setting, with an example where its author gave one.
+func valueOf(s *schema.Spec) string {
+	if s.Example == "" {
+		return s.TypeText()
+	}
+	return s.TypeText() + ": `" + s.Example + "`"
+}
+
+// defaultOf returns a setting's default as the page writes it.
+func defaultOf(f *schema.Field) string {
+	switch value := f.Spec.DefaultText(); {
+	case f.Required:
+		return "**required**"
+	case value == `""`:
+		return "empty"
+	case value != "":
+		return "`" + value + "`"
+	}
+	return ""
 }
 
 // cell writes a text into a Markdown table.
