@@ -49,6 +49,8 @@ type counts struct {
 	Reasoning int         `json:",omitempty"` // see leftOut
 	Calls     int         `json:",omitempty"`
 	Made      []rowCounts `json:",omitempty"` // rows
+
+	Once batch.Forwarded `json:",omitzero"` // its rows, with each token once
 }
 
 // rowCounts are what is counted of a row.
@@ -57,13 +59,18 @@ type rowCounts struct {
 	Flags               []string `json:",omitempty"`
 	Open                int      `json:",omitempty"`
 	RL                  bool     `json:",omitempty"`
+
+	batch.Place     // among the rows of the group that are one sequence each
+	Length      int `json:",omitempty"` // of such a row
 }
 
 // count counts the rows, once they are all there.
 func (o *outcome) count() {
 	for i := range o.Rows {
 		m := &o.Rows[i].Meta
-		o.Made = append(o.Made, rowCounts{m.IDs, m.OnPolicy, m.Args, m.Flags, len(m.Open), m.RL != nil})
+		o.Made = append(o.Made, rowCounts{
+			IDs: m.IDs, OnPolicy: m.OnPolicy, Args: m.Args, Flags: m.Flags, Open: len(m.Open), RL: m.RL != nil,
+		})
 	}
 }
 

@@ -32,6 +32,7 @@ type Stats struct {
 	Open     int64            `json:"open,omitempty"`  // trained turns without a stop token at the end
 	LeftOut  LeftOut          `json:"left_out"`        // the parts that the template doesn't show
 	Sizes    Sizes            `json:"sizes,omitzero"`  // of the rows, uncut
+	Forward  Sharing          `json:"forward,omitzero"`
 }
 
 // LeftOut counts the parts of messages that a template omits from rows.
@@ -100,6 +101,8 @@ func (c *Collator) spec(sum *summary) batch.Spec {
 func (c *Collator) spool(ctx context.Context, groups iter.Seq2[[]Item, error], spool *batch.Spool, sum *summary) error {
 	workers := max(1, c.cfg.Workers)
 	take := func(items []Item, outcomes []outcome) error {
+		defer sum.endGroup()
+		spool.BeginGroup()
 		for i := range outcomes {
 			it, o := &items[i], &outcomes[i]
 			about := it.subject()
@@ -173,6 +176,7 @@ func (w *worker) outcomes(items []Item) []outcome {
 		out[i].Sizes = slices.Clone(w.sizes)
 		out[i].count()
 	}
+	share(out)
 	return out
 }
 
@@ -201,6 +205,7 @@ type summary struct {
 	turns   ledger.Account
 	sites   ledger.Account
 	keys    ledger.Account // records that state something untrue
+	group   []sharedRow    // of the current group
 }
 
 func newSummary(dropped func(ledger.Drop)) *summary {
@@ -266,6 +271,7 @@ func (s *summary) book(it *subject, dropped bool, o *counts) (group int64, rows 
 				"rollout of the task has %d", *asked, *s.tasks.list[group].topK)))
 		}
 	}
+	s.group = s.stats.Forward.count(o, !dropped && o.Refused == nil, s.group)
 	if dropped {
 		return group, nil
 	}
@@ -301,6 +307,12 @@ func (s *summary) book(it *subject, dropped bool, o *counts) (group int64, rows 
 		s.stats.Open += int64(r.Open)
 	}
 	return group, o.Made
+}
+
+// endGroup counts what the group's records have in common.
+func (s *summary) endGroup() {
+	s.stats.Forward.endGroup(s.group)
+	s.group = s.group[:0]
 }
 
 func taskOf(it *Item, r *builders.Rollout) taskKey {

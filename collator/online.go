@@ -65,6 +65,7 @@ type placed struct {
 
 // take adds the outcomes of a group's items.
 func (s *stepRows) take(items []Item, outcomes []outcome) error {
+	defer s.sum.endGroup()
 	for i := range outcomes {
 		it := &items[i]
 		about := it.subject()

@@ -127,6 +127,8 @@ func (c *Collator) CutKept(
 			Work: func(g KeptGroup) ([]prepared, error) { return readKept(g.Head) },
 		}
 	}, func(g KeptGroup, kept []prepared) error {
+		defer cut.sum.endGroup()
+		cut.spool.BeginGroup()
 		for i := range kept {
 			if err := cut.take(&g, &kept[i], ordinal); err != nil {
 				return err

@@ -74,14 +74,14 @@ func (p *planner) flush(yield func(*planned, error) bool) bool {
 	rows := slices.Clone(p.window) // whose room the next window takes
 	var batches [][]entry
 	if layout == Packed {
-		batches = pack(rows, p.budget)
+		batches = pack(rows, p.budget, !p.order.Task)
 	} else {
-		if !p.order.Added {
+		if !p.order.Added && !p.order.Task {
 			rows = byLength(rows)
 		}
 		batches = cut(rows, p.budget, p.form.forChannel(c, layout).EqualWidth)
 	}
-	if !p.order.Added { // a window's batches are ordered by length: shuffle them
+	if !p.order.Added && !p.order.Task { // a window's batches are ordered by length: shuffle them
 		slices.SortStableFunc(batches, func(a, b []entry) int {
 			return cmp.Compare(mix(p.order.Seed, p.order.Epoch, p.windows, a[0].Hash),
 				mix(p.order.Seed, p.order.Epoch, p.windows, b[0].Hash))
@@ -134,13 +134,19 @@ func cut(rows []entry, budget int, equal bool) [][]entry {
 	return append(out, rows[from:])
 }
 
-// pack fills sequences of up to budget tokens: each row, longest first, goes into the first that has room.
-func pack(window []entry, budget int) [][]entry {
+// pack fills sequences of up to budget tokens: each row, longest first if they may be sorted, goes into the first that
+// has room.
+func pack(rows []entry, budget int, sorted bool) [][]entry {
 	var out [][]entry
 	var room []int
 	first := 0 // earlier bins lack room for the shortest row
-	rows := byLength(window)
-	shortest := rows[len(rows)-1].total()
+	if sorted {
+		rows = byLength(rows)
+	}
+	shortest := rows[0].total()
+	for i := range rows {
+		shortest = min(shortest, rows[i].total())
+	}
 	for _, r := range rows {
 		for first < len(out) && room[first] < shortest {
 			first++

@@ -29,6 +29,7 @@ func (s Split) String() string {
 type Spool struct {
 	file    *spool.File
 	rows    int64
+	groups  uint64
 	entries *extsort.Sorter
 	order   Order
 	// Where the encodings of all rows are if they aren't in file; file then has a Place for each row.
@@ -41,6 +42,7 @@ type Order struct {
 	Seed  uint64
 	Epoch uint64
 	Added bool // rows stay in the order in which they were added
+	Task  bool // rows of a group stay together; groups are shuffled
 }
 
 // NewSpool starts a spool in dir, which must exist. Its files are temporary.
@@ -57,6 +59,9 @@ func (s *Spool) Close() error {
 	s.entries.Close()
 	return s.file.Close()
 }
+
+// BeginGroup begins a group of rows, the ones of a task.
+func (s *Spool) BeginGroup() { s.groups++ }
 
 // Add adds a row, whose encoding must not be used again. Adding the same rows in the same order gives the same output.
 func (s *Spool) Add(c *Channel, split Split, r *Encoded) error {
@@ -75,7 +80,10 @@ func (s *Spool) enter(c *Channel, split Split, k *Kept, at int64) error {
 		Channel: uint8(slices.Index(channels, c)), Split: split, Variant: k.Variant,
 		Ordinal: s.rows, Offset: at, Bytes: k.Bytes, Length: k.Length,
 	}
-	if !s.order.Added {
+	switch {
+	case s.order.Task:
+		e.Hash = mix(s.order.Seed, s.order.Epoch, s.groups)
+	case !s.order.Added:
 		e.Hash = mix(s.order.Seed, s.order.Epoch, uint64(s.rows))
 	}
 	s.rows++

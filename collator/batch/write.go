@@ -92,11 +92,13 @@ type Count struct {
 	Rows    int64 `json:"rows"`
 	Tokens  int64 `json:"tokens"` // without padding
 	Active  int64 `json:"n_active"`
+	// Distinct sums the batches' tokens without repeated prefixes.
+	Distinct int64 `json:"distinct,omitempty"`
 }
 
 // Plus returns the sum of two counts.
 func (c Count) Plus(d Count) Count {
-	return Count{c.Batches + d.Batches, c.Rows + d.Rows, c.Tokens + d.Tokens, c.Active + d.Active}
+	return Count{c.Batches + d.Batches, c.Rows + d.Rows, c.Tokens + d.Tokens, c.Active + d.Active, c.Distinct + d.Distinct}
 }
 
 // Write writes the spool's rows as batches, in order, and the index last. It replaces batches left by an earlier,
@@ -188,7 +190,7 @@ type finished struct {
 }
 
 // count returns the counts of the batch of a line.
-func (l *Line) count() Count { return Count{1, int64(l.Rows), l.Tokens, l.NActive} }
+func (l *Line) count() Count { return Count{1, int64(l.Rows), l.Tokens, l.NActive, l.Distinct} }
 
 func (p *planned) key() string { return p.channel.Name + "/" + p.split.String() }
 
@@ -263,6 +265,7 @@ func (spec *Spec) line(p *planned, rows []*Row) *Line {
 		l.NActive += int64(r.active())
 		l.RowInfo = append(l.RowInfo, r.Meta)
 	}
+	l.Distinct = Once(Single(rows)).Tokens
 	return l
 }
 

@@ -74,6 +74,11 @@ func (p *Place) Measure(render *turns.Renderer, tmp string) (*Stats, error) {
 	if err != nil {
 		return nil, err
 	}
+	if m, err := p.Manifest(); err != nil {
+		return nil, err
+	} else if m != nil && m.Batches != nil {
+		s.Forward = &Forward{m.Batches.Stats.Forward, m.Batches.Counts}
+	}
 	s.Dropped, err = readDrops(p.Run.Dropped())
 	return s, err
 }

@@ -145,6 +145,11 @@ func (t *statsText) lengths() {
 
 // repeats adds duplicates, records on both sides of the split, and content that the chat template omits.
 func (t *statsText) repeats() {
+	if t.Forward != nil {
+		if words := t.Forward.Words(t.Forward.Batches); words != "" {
+			t.words(0, words)
+		}
+	}
 	if t.Contexts != nil {
 		t.text.WriteByte('\n')
 		t.words(0, ContextsInWords(t.Contexts))

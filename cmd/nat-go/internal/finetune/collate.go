@@ -125,6 +125,7 @@ func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 		Policy: c.Policy, MaxLength: c.MaxLength, BatchTokens: c.TokensPerBatch(), Order: batch.Order{
 			Seed:  seed,
 			Epoch: c.Epoch,
+			Task:  c.BatchBy == "task",
 		},
 		Workers: runtime.GOMAXPROCS(0),
 	}
@@ -179,6 +180,9 @@ func chooseLayout(c config.Collator, out *collator.Config) error {
 	switch {
 	case out.ByExample && out.Rows == collator.PerTurn:
 		return errors.New("collator.composer.rows example makes one row of an example, and collator.rows turn several: leave one of them out")
+	case out.ByExample && out.Order.Task:
+		return errors.New("collator.composer.rows example keeps the order of the examples, and collator.batch_by task shuffles tasks: " +
+			"leave one of them out")
 	case out.NullHints && c.Teacher != nil && c.Teacher.HintEffect:
 		return errors.New("collator.hints none leaves no hint whose effect collator.teacher.hint_effect could measure: leave one of them out")
 	case !composer && (out.Form.EqualWidth || out.Form.SignedMask):

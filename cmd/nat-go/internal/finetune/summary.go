@@ -178,6 +178,9 @@ func writeSites(b *strings.Builder, s *Summary, look Look) {
 	}
 	writeEffects(b, s.Batches.Teacher)
 	st := &s.Batches.Stats
+	if words := st.Forward.Words(s.Batches.Counts); words != "" {
+		look.line(b, "", "tokens", words)
+	}
 	if n := st.Open; n > 0 {
 		fmt.Fprintf(b, "  rows     %s with no end that a model would stop at: the template has none\n", ledger.Quantity(n, "turn"))
 	}

@@ -100,6 +100,8 @@ type batches struct {
 	Rows    int64  `json:"rows"`
 	Tokens  int64  `json:"tokens"`
 	Active  int64  `json:"active"`
+	// Distinct counts repeated prefixes of a batch once.
+	Distinct int64 `json:"distinct,omitempty"`
 }
 
 const bins = 40
@@ -128,7 +130,7 @@ func (r *Run) overview() (*overview, error) {
 		}
 		if m.Batches != nil {
 			for name, c := range m.Batches.Counts {
-				o.Batches = append(o.Batches, batches{name, c.Batches, c.Rows, c.Tokens, c.Active})
+				o.Batches = append(o.Batches, batches{name, c.Batches, c.Rows, c.Tokens, c.Active, c.Distinct})
 			}
 			slices.SortFunc(o.Batches, func(a, b batches) int { return cmp.Compare(a.Name, b.Name) })
 		}
