@@ -20,6 +20,7 @@ const (
 	NoStopToken              ledger.Reason = "no_stop_token"
 	NotTokenizable           ledger.Reason = "not_tokenizable"
 	OffPolicy                ledger.Reason = "off_policy"
+	PartAbsent               ledger.Reason = "part_absent"
 	PartlyRendered           ledger.Reason = "partly_rendered"
 	ReasoningInIDs           ledger.Reason = "reasoning_in_ids"
 	SpecialTokenInText       ledger.Reason = "special_token_in_content"

@@ -66,7 +66,7 @@ func withoutBlocks(m *material, all []block, n int) *material {
 			gone[i] = true
 		}
 	}
-	out := &material{tools: m.tools, apart: m.apart, answers: m.answers}
+	out := &material{tools: m.tools, apart: m.apart, part: m.part}
 	for i := range m.nodes {
 		if gone[i] {
 			continue

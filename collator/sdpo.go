@@ -29,10 +29,14 @@ func (distillations) Rows(w *worker, it *Item) outcome {
 		refused: make([]*cause, len(d.Sites)),
 		made:    map[*side]*spliced{},
 	}
-	m := &material{trained: make([]bool, len(nodes)), tools: it.Record.Origin.Tools}
+	m := &material{trained: make([]bool, len(nodes)), tools: it.Record.Origin.Tools, part: w.cfg.HintPart}
 	end := 0
 	for i := range d.Sites {
-		if sp.target[i], sp.refused[i] = targetTurn(nodes, &d.Sites[i]); sp.refused[i] == nil {
+		at, why := targetTurn(nodes, &d.Sites[i])
+		if why == nil && !m.part.has(&nodes[at].Message) && m.part != WholeTurn {
+			why = refuse(PartAbsent, "message %d has nothing of the part that hints may move", at)
+		}
+		if sp.target[i], sp.refused[i] = at, why; why == nil {
 			m.trained[sp.target[i]] = true
 			end = max(end, sp.target[i]+1)
 		}
@@ -135,7 +139,7 @@ func (sp *splicer) account(out outcome, rows []made) outcome {
 // counted reports whether a site's target is one of the record's turns; it isn't if the site lacks a target.
 func (sp *splicer) counted(i int) bool {
 	r := sp.refused[i]
-	return r == nil || r.Reason != ledger.NoNextTurn && r.Reason != ledger.TurnNotSampled
+	return r == nil || r.Reason != ledger.NoNextTurn && r.Reason != ledger.TurnNotSampled && r.Reason != PartAbsent
 }
 
 // shareWeights sets each row's weight to the weight of its pairs, which is the same for all of its sites.

@@ -765,3 +765,43 @@ func checkNull(t testing.TB, c *collated) {
 		t.Fatal("no pairs")
 	}
 }
+
+// TestHintSpan checks which tokens of a turn are paired under each hint_span, with reasoning, text and a call in the
+// turn, and that a site whose turn lacks the part is counted.
+func TestHintSpan(t *testing.T) {
+	ns := nodes(bugHunt)
+	ns[1].Message.Reasoning, ns[1].Message.ReasoningKey = "Which tool?", "reasoning_content"
+	ns[1].Message.Text, ns[1].Message.Form = "I will edit.", chat.Text
+	for part, want := range map[Part]string{
+		WholeTurn: "Which tool?\n</think>\n\nI will edit.<tool_call>frob {\"file\": \"main\"}</tool_call><|im_end|>",
+		Reasoning: "Which tool?",
+		Text:      "\n</think>\n\nI will edit.",
+		Calls:     "<tool_call>frob {\"file\": \"main\"}</tool_call><|im_end|>",
+	} {
+		cfg := toyConfig(t, "thinking.jinja")
+		cfg.HintPart = part
+		c := collate(t, cfg, one([]Item{distillation("x", ns, failedSite(1, 2, "Tools: edit."))}))
+		if len(c.rows) != 1 {
+			t.Fatalf("part %d: %d rows, %+v", part, len(c.rows), c.drops)
+		}
+		if got := strings.Join(trainedTexts(t, &c.rows[0].Sides[0]), "|"); got != want {
+			t.Errorf("part %d: got %q, want %q", part, got, want)
+		}
+		pairsOf(t, c, 0)
+	}
+	for _, x := range []struct {
+		template string
+		nodes    []ttc.Node
+		want     string
+	}{
+		{"thinking.jinja", nodes(bugHunt), "part_absent 1"},
+		{"chatml.jinja", ns, "nothing_to_train 1"}, // the template shows none
+	} {
+		cfg := toyConfig(t, x.template)
+		cfg.HintPart = Reasoning
+		c := collate(t, cfg, one([]Item{distillation("x", x.nodes, failedSite(1, 2, "Tools: edit."))}))
+		if got := c.reasons("site"); got != x.want {
+			t.Errorf("%s: %v, want %s", x.template, got, x.want)
+		}
+	}
+}

@@ -16,7 +16,10 @@ func (demonstrations) Rows(w *worker, it *Item) outcome {
 	d := it.Record.Record.(*builders.Demonstration)
 	nodes := it.Record.Messages.Nodes
 	m := &material{
-		nodes: nodes, trained: d.Train.Turns(nodes, d.Trained), tools: it.Record.Origin.Tools, answers: d.MaskReasoning,
+		nodes: nodes, trained: d.Train.Turns(nodes, d.Trained), tools: it.Record.Origin.Tools,
+	}
+	if d.MaskReasoning {
+		m.part = answer
 	}
 	n := count(m.trained)
 	if n == 0 {

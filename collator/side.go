@@ -169,7 +169,7 @@ type sideBuilder struct {
 	sampled  []span
 	rendered bool // a trained turn lacks ids of its own
 	open     []int
-	thoughts []chat.Span // bytes of the render that are the reasoning of turns trained without it
+	without  []chat.Span // bytes of the render that are in trained turns and not in the part of them that is trained
 }
 
 // span is a run of tokens that belongs to a turn.
@@ -200,7 +200,7 @@ func (w *worker) side(m *material, v *view) (*side, *cause) {
 		n := &m.nodes[t.Message]
 		if len(n.TokenIDs) == 0 || n.Sampled == ttc.No {
 			if m.trained[t.Message] {
-				b.rendered, b.thoughts = true, append(b.thoughts, m.thoughts(t, &v.res)...)
+				b.rendered, b.without = true, append(b.without, m.contextOf(t, &v.res)...)
 				u := *t
 				if n.FinishReason == "length" {
 					u.End = u.Body // the model never ended it
@@ -289,8 +289,8 @@ func (b *sideBuilder) given(t *turns.Turn, n *ttc.Node) *cause {
 			return refuse(BadSampledIDs, "%s has a log-prob of %v", describe(t.Message, n), p)
 		}
 	}
-	if b.m.trained[t.Message] && b.m.answers && n.Message.Thinks() {
-		return refuse(ReasoningInIDs, "%s has ids, which don't say where its reasoning ends", describe(t.Message, n))
+	if b.m.trained[t.Message] && (b.m.part == answer && n.Message.Thinks() || b.m.part != answer && b.m.part != WholeTurn) {
+		return refuse(ReasoningInIDs, "%s has ids, which don't say where a part of it ends", describe(t.Message, n))
 	}
 	start := len(b.ids)
 	for _, id := range n.TokenIDs {
@@ -337,8 +337,8 @@ func (b *sideBuilder) mask(ranges []chat.Span, owners []*turns.Turn) *cause {
 	return nil
 }
 
-// train adds the tokens of a rendered range, except tags, since redacted text must not be imitated, and reasoning that
-// is context.
+// train adds the tokens of a rendered range, except tags, since redacted text must not be imitated, and parts of turns
+// that are context.
 func (b *sideBuilder) train(run, of chat.Span, message int, terminal bool) {
 	from := run.Start
 	add := func(end int, terminal bool) {
@@ -364,34 +364,12 @@ func (b *sideBuilder) context(of chat.Span) (out []chat.Span) {
 	for _, p := range redact.Tags(b.v.res.Text[of.Start:of.End]) {
 		out = append(out, chat.Span{Start: of.Start + p[0], End: of.Start + p[1]})
 	}
-	for _, p := range b.thoughts {
+	for _, p := range b.without {
 		if p.Start < of.End && p.End > of.Start {
 			out = append(out, p)
 		}
 	}
 	slices.SortFunc(out, func(a, c chat.Span) int { return a.Start - c.Start })
-	return out
-}
-
-// thoughts lists the bytes of a turn's reasoning if only what follows it is trained.
-func (m *material) thoughts(t *turns.Turn, res *template.Result) (out []chat.Span) {
-	if !m.answers {
-		return nil
-	}
-	inText := m.nodes[t.Message].Message.Thought()
-	for _, s := range res.Spans {
-		if s.Message != t.Message || s.Start < t.Start || s.Start >= t.End {
-			continue
-		}
-		switch {
-		case turns.IsReasoning(s.Field):
-		case s.Field == "content" && s.Offset < inText:
-			s.End = min(s.End, s.Start+inText-s.Offset)
-		default:
-			continue
-		}
-		out = append(out, s.Span)
-	}
 	return out
 }
 
@@ -606,8 +584,11 @@ func (b *sideBuilder) owners(trained []chat.Span) (out batch.Owners) {
 			within := func(f chat.Span) bool { return at >= f.Start && at < f.End }
 			if slices.ContainsFunc(t.Filler, within) {
 				o.Why = batch.Filler
-			} else if slices.ContainsFunc(b.thoughts, within) {
-				o.Why = batch.Reasoning
+			} else if slices.ContainsFunc(b.without, within) {
+				o.Why = batch.OtherPart
+				if b.m.part == answer {
+					o.Why = batch.Reasoning
+				}
 			}
 		case sp < len(spans) && spans[sp].Start <= at && spans[sp].Message >= 0:
 			o.Message, o.Why = b.m.place(spans[sp].Message), batch.Context

@@ -39,7 +39,7 @@ func (w *worker) rollout(m *material, fit fitter) (rows []made, turnsRefused []c
 func (m *material) withoutEmpty() (said *material, refusals []cause) {
 	for i := range m.nodes {
 		n := &m.nodes[i]
-		if !m.trained[i] || len(n.TokenIDs) > 0 || n.Message.Says() || !m.answers && n.Message.Thinks() {
+		if !m.trained[i] || len(n.TokenIDs) > 0 || m.part.has(&n.Message) {
 			continue
 		}
 		if said == nil {
@@ -260,7 +260,7 @@ func (w *worker) unstable(m *material, v *view) (out []int) {
 func (w *worker) turn(m *material, i int, fit fitter) (*made, *cause) {
 	part := &material{
 		nodes:     m.nodes[:i+1],
-		answers:   m.answers,
+		part:      m.part,
 		trained:   make([]bool, i+1),
 		tools:     m.tools,
 		conv:      m.conv.Head(i + 1),

@@ -172,7 +172,7 @@ func (v *verifier) turns(l *batch.Line, r *batch.Row) {
 
 // stops counts a row's turns that end in a stop token.
 func (v *verifier) stops(l *batch.Line, r *batch.Row) {
-	if slices.Contains(r.Meta.Flags, "cut_off") {
+	if slices.Contains(r.Meta.Flags, "cut_off") || l.Channel == batch.SDPO.Name { // a hint may move a part of a turn
 		return
 	}
 	e := v.ends[l.Channel]

@@ -139,6 +139,7 @@ const (
 	Tools      = "tools"       // tool definitions
 	Filler     = "filler"      // inserted into a turn by the template; no model wrote it
 	Reasoning  = "reasoning"   // of a turn that is trained without it
+	OtherPart  = "other_part"  // of a turn of which another part is trained
 	Hint       = "hint"        // the teacher's hint
 	NotSampled = "not_sampled" // an assistant message that the model did not produce in this rollout
 	OtherRow   = "other_row"   // a turn that another row of the record trains
