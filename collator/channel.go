@@ -5,6 +5,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/internal/prefix"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -50,7 +51,7 @@ type counts struct {
 	Calls     int         `json:",omitempty"`
 	Made      []rowCounts `json:",omitempty"` // rows
 
-	Once batch.Forwarded `json:",omitzero"` // its rows, with each token once
+	Once Forwarded `json:",omitzero"` // its rows, with each token once
 }
 
 // rowCounts are what is counted of a row.
@@ -60,8 +61,8 @@ type rowCounts struct {
 	Open                int      `json:",omitempty"`
 	RL                  bool     `json:",omitempty"`
 
-	batch.Place     // among the rows of the group that are one sequence each
-	Length      int `json:",omitempty"` // of such a row
+	prefix.Place     // among the rows of the group that are one sequence each
+	Length       int `json:",omitempty"` // of such a row
 }
 
 // count counts the rows, once they are all there.

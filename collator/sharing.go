@@ -5,14 +5,29 @@ import (
 	"slices"
 
 	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/internal/prefix"
 )
+
+// Forwarded counts the work of a model's forward passes: tokens, and pairs of a token and one that it attends to, itself
+// among them.
+type Forwarded struct {
+	Tokens int64 `json:"tokens"`
+	Pairs  int64 `json:"attended_pairs"`
+}
+
+// add adds a sequence of n tokens whose first common ones are forwarded already.
+func (f *Forwarded) add(n, common int) {
+	pairs := func(n int64) int64 { return n * (n + 1) / 2 }
+	f.Tokens += int64(n - common)
+	f.Pairs += pairs(int64(n)) - pairs(int64(common))
+}
 
 // Sharing counts the forward passes over the rows of sft and rl: alone, and with each token once that has the same
 // tokens before it in its record (a rollout) or its group (a task), as loaders that pack prefix trees forward it.
 type Sharing struct {
-	Alone  batch.Forwarded `json:"alone"`
-	Record batch.Forwarded `json:"once_per_record"`
-	Group  batch.Forwarded `json:"once_per_group"`
+	Alone  Forwarded `json:"alone"`
+	Record Forwarded `json:"once_per_record"`
+	Group  Forwarded `json:"once_per_group"`
 }
 
 // Words describes the cost, or returns "" where the rows of a task have less than a sixth in common. counts are the
@@ -39,29 +54,29 @@ func (s *Sharing) Words(counts map[string]batch.Count) string {
 
 // sharedRow is a row of the current group.
 type sharedRow struct {
-	batch.Place
+	prefix.Place
 	length int
 	kept   bool // it is in a batch
 }
 
-// share finds out what the rows of a group's outcomes have in common.
+// share finds what the rows of a group's outcomes have in common.
 func share(outcomes []outcome) {
-	var rows []*batch.Row
+	var all [][]int32
 	var made []*rowCounts
 	for i := range outcomes {
 		o := &outcomes[i]
-		own := make([]*batch.Row, len(o.Rows))
+		first := len(all)
 		for k := range o.Rows {
-			own[k] = &o.Rows[k]
-			if len(own[k].Sides) == 1 {
-				o.Made[k].Length = len(own[k].Sides[0].IDs)
-				made = append(made, &o.Made[k])
+			if r := &o.Rows[k]; len(r.Sides) == 1 {
+				o.Made[k].Length = len(r.Sides[0].IDs)
+				all, made = append(all, r.Sides[0].IDs), append(made, &o.Made[k])
 			}
 		}
-		o.Once = batch.Once(batch.Single(own))
-		rows = append(rows, own...)
+		for k, p := range prefix.Places(all[first:]) {
+			o.Once.add(made[first+k].Length, p.Common)
+		}
 	}
-	for i, p := range batch.Places(batch.Single(rows)) {
+	for i, p := range prefix.Places(all) {
 		made[i].Place = p
 	}
 }
@@ -74,12 +89,13 @@ func (s *Sharing) count(o *counts, kept bool, group []sharedRow) []sharedRow {
 			continue
 		}
 		if kept {
-			s.Alone.Add(r.Length, 0)
+			s.Alone.add(r.Length, 0)
 		}
 		group = append(group, sharedRow{r.Place, r.Length, kept})
 	}
 	if kept {
-		s.Record = s.Record.Plus(o.Once)
+		s.Record.Tokens += o.Once.Tokens
+		s.Record.Pairs += o.Once.Pairs
 	}
 	return group
 }
@@ -92,7 +108,7 @@ func (s *Sharing) endGroup(rows []sharedRow) {
 	for _, r := range rows {
 		common = min(common, r.Common)
 		if r.kept {
-			s.Group.Add(r.length, common)
+			s.Group.add(r.length, common)
 			common = r.length
 		}
 	}

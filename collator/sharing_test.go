@@ -48,7 +48,7 @@ func TestSharing(t *testing.T) {
 }
 
 // countPrefixes adds the prefixes of ids that aren't in the set.
-func countPrefixes(f *batch.Forwarded, set map[string]bool, ids []int32) {
+func countPrefixes(f *Forwarded, set map[string]bool, ids []int32) {
 	for n := 1; n <= len(ids); n++ {
 		if key := fmt.Sprint(ids[:n]); !set[key] {
 			set[key] = true

@@ -150,8 +150,8 @@ func checkCounts(l *Line, rows []*Row) error {
 		return fmt.Errorf("mismatched rows: the line says %d, the file has %d", l.Rows, len(rows))
 	case l.Tokens != tokens:
 		return fmt.Errorf("mismatched tokens: the line says %d, the file has %d", l.Tokens, tokens)
-	case l.Distinct != Once(Single(rows)).Tokens:
-		return fmt.Errorf("mismatched distinct tokens: the line says %d, the file has %d", l.Distinct, Once(Single(rows)).Tokens)
+	case l.Distinct != distinct(rows):
+		return fmt.Errorf("mismatched distinct tokens: the line says %d, the file has %d", l.Distinct, distinct(rows))
 	case l.NActive != active:
 		return fmt.Errorf("mismatched active tokens: the line says %d, the file has %d", l.NActive, active)
 	}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/nat-go/nat-go/collator/internal/prefix"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/fanout"
 	"github.com/nat-go/nat-go/internal/tensors"
@@ -265,8 +266,23 @@ func (spec *Spec) line(p *planned, rows []*Row) *Line {
 		l.NActive += int64(r.active())
 		l.RowInfo = append(l.RowInfo, r.Meta)
 	}
-	l.Distinct = Once(Single(rows)).Tokens
+	l.Distinct = distinct(rows)
 	return l
+}
+
+// distinct counts the tokens of rows of one sequence each, once where rows have the same tokens up to there.
+func distinct(rows []*Row) (n int64) {
+	if len(rows[0].Sides) != 1 {
+		return 0
+	}
+	ids := make([][]int32, len(rows))
+	for i, r := range rows {
+		ids[i] = r.Sides[0].IDs
+	}
+	for i, p := range prefix.Places(ids) {
+		n += int64(len(ids[i]) - p.Common)
+	}
+	return n
 }
 
 func marshal(l *Line) ([]byte, error) {

@@ -1,0 +1,2 @@
+// Package prefix finds what sequences of tokens have in common from their start.
+package prefix

@@ -1,0 +1,34 @@
+package prefix
+
+import "slices"
+
+// Place is a sequence's place among others in the order of their ids. The prefix tree of sequences has as many nodes as
+// they have tokens that aren't common with the sequence before.
+type Place struct {
+	Rank   int // from 0
+	Common int // leading ids that are equal to the ones of the sequence before
+}
+
+// Places returns the places of sequences.
+func Places(ids [][]int32) []Place {
+	order := make([]int, len(ids))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return slices.Compare(ids[a], ids[b]) })
+	places := make([]Place, len(ids))
+	for rank, i := range order {
+		places[i].Rank = rank
+		if rank > 0 {
+			places[i].Common = common(ids[order[rank-1]], ids[i])
+		}
+	}
+	return places
+}
+
+func common(a, b []int32) (n int) {
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
