@@ -104,40 +104,39 @@ func (t *tasks) score(how Advantages, s *batch.Scored) {
 	}
 }
 
+// taskFields are the encoding of a task's moments.
+type taskFields struct {
+	N        int64
+	Mean, M2 float64
+	TopK     int64 // math.MinInt64: nothing is asked
+}
+
 // encode encodes what rows are scored by; decode reads it back.
-func (t *tasks) encode() (b []byte) {
+func (t *tasks) encode() []byte {
+	var all []taskFields
 	for _, m := range append([]moments{t.all}, t.list...) {
-		b = binary.LittleEndian.AppendUint64(b, uint64(m.n))
-		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(m.mean))
-		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(m.m2))
-		topK := int64(math.MinInt64) // nothing is asked
+		f := taskFields{m.n, m.mean, m.m2, math.MinInt64}
 		if m.topK != nil {
-			topK = int64(*m.topK)
+			f.TopK = int64(*m.topK)
 		}
-		b = binary.LittleEndian.AppendUint64(b, uint64(topK))
+		all = append(all, f)
 	}
+	b, _ := binary.Append(nil, binary.LittleEndian, all) // of fixed size
 	return b
 }
 
-// momentsWidth is the encoded width of a task's moments.
-const momentsWidth = 4 * 8
-
 func (t *tasks) decode(b []byte) error {
-	if len(b) == 0 || len(b)%momentsWidth != 0 {
+	all := make([]taskFields, len(b)/binary.Size(taskFields{}))
+	if _, err := binary.Decode(b, binary.LittleEndian, all); err != nil || len(all) == 0 || binary.Size(all) != len(b) {
 		return errors.New("damaged scores of the tasks")
 	}
-	for at := 0; at < len(b); at += momentsWidth {
-		word := func(i int) uint64 { return binary.LittleEndian.Uint64(b[at+8*i:]) }
-		m := moments{n: int64(word(0)), mean: math.Float64frombits(word(1)), m2: math.Float64frombits(word(2))}
-		if topK := int64(word(3)); topK != math.MinInt64 {
-			k := int(topK)
+	for _, f := range all {
+		m := moments{n: f.N, mean: f.Mean, m2: f.M2}
+		if k := int(f.TopK); f.TopK != math.MinInt64 {
 			m.topK = &k
-		}
-		if at == 0 {
-			t.all = m
-			continue
 		}
 		t.list = append(t.list, m)
 	}
+	t.all, t.list = t.list[0], t.list[1:]
 	return nil
 }

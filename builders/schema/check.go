@@ -185,7 +185,7 @@ func (w *walker) null(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 		n = at
 	}
 	fix := "write " + s.expects() + ", or remove the key"
-	if d := s.defaultText(); d != "" {
+	if d := s.DefaultText(); d != "" {
 		fix += " to use the default " + d
 	}
 	w.report(n, ptr, finding.Finding{
@@ -230,7 +230,7 @@ func (w *walker) wrongType(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 	if list := w.asList(s, n); list != "" {
 		fix = "write " + list
 	}
-	if d := s.defaultText(); d != "" && s.Kind != String {
+	if d := s.DefaultText(); d != "" && s.Kind != String {
 		fix += fmt.Sprintf(" (default %s)", d)
 	}
 	w.report(n, ptr, finding.Finding{

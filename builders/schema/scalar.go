@@ -298,7 +298,7 @@ func holds(t reflect.Type, v any) bool {
 func (s *Spec) outOfRange(ptr, shown string) finding.Finding {
 	rule := s.rangeText()
 	fix := "write a value that is " + rule
-	if d := s.defaultText(); d != "" {
+	if d := s.DefaultText(); d != "" {
 		fix += " (default " + d + ")"
 	} else if s.Nullable {
 		fix += ", or remove the key"

@@ -434,19 +434,6 @@ func (s *Spec) Nearest(key string) string {
 	return ""
 }
 
-// defaultText writes a default the way it would stand in YAML, or "" without one.
-func (s *Spec) defaultText() string {
-	if s.Default == nil || s.Secret {
-		return ""
-	}
-	out, err := yaml.Marshal(s.Default)
-	text := strings.TrimSpace(string(out))
-	if err != nil || strings.Contains(text, "\n") {
-		return ""
-	}
-	return text
-}
-
 // example returns a value for "write `key: ...`".
 func (s *Spec) example() string {
 	switch {
@@ -455,7 +442,7 @@ func (s *Spec) example() string {
 	case len(s.Enum) > 0:
 		return s.Enum[0]
 	}
-	return cmp.Or(s.defaultText(), map[Kind]string{
+	return cmp.Or(s.DefaultText(), map[Kind]string{
 		String: "<text>", Int: "<number>", Float: "<number>", Bool: "true",
 		Duration: "10s", Bytes: "1GiB", List: "[...]", Object: "{...}", Map: "{...}",
 	}[s.Kind], "...")

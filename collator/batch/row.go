@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -238,83 +237,82 @@ func (e *Encoded) SetOrdinal(n int64) { binary.LittleEndian.PutUint64(e.data[8:]
 // SetGroup sets the number of an rl row's task, which is known only once all earlier rows are.
 func (e *Encoded) SetGroup(n int64) { binary.LittleEndian.PutUint64(e.data, uint64(n)) }
 
+// rowFields are what a row's encoding begins with, up to its description as JSON.
+type rowFields struct {
+	Group, Ordinal int64 // rowHead
+	Meta, Sides    uint32
+	Weight         float32
+}
+
+// sideFields are the lengths of a side's lists, which follow.
+type sideFields struct{ IDs, Trained, LogProbs uint32 }
+
 // appendRow encodes a row for the spool.
 func appendRow(dst []byte, r *Row) ([]byte, error) {
 	meta, err := json.Marshal(&r.Meta)
 	if err != nil {
 		return dst, err
 	}
-	group := int64(0)
+	head := rowFields{
+		Ordinal: r.Meta.Ordinal, Meta: uint32(len(meta)), Sides: uint32(len(r.Sides)), Weight: r.Weight,
+	}
 	if r.Meta.RL != nil {
-		group = r.Meta.RL.Group
+		head.Group = r.Meta.RL.Group
 	}
-	size := rowHead + 4 + len(meta) + 4 + 4
-	for i := range r.Sides {
-		size += 4 * (3 + len(r.Sides[i].IDs) + 2*len(r.Sides[i].Trained) + len(r.Sides[i].LogProbs))
+	put := func(v any) {
+		if err == nil {
+			dst, err = binary.Append(dst, binary.LittleEndian, v)
+		}
 	}
-	dst = slices.Grow(dst, size)
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(group))
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(r.Meta.Ordinal))
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(meta)))
+	put(head)
 	dst = append(dst, meta...)
-	dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(r.Weight))
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(r.Sides)))
 	for i := range r.Sides {
 		s := &r.Sides[i]
-		for _, n := range []int{len(s.IDs), len(s.Trained), len(s.LogProbs)} {
-			dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
-		}
-		for _, id := range s.IDs {
-			dst = binary.LittleEndian.AppendUint32(dst, uint32(id))
-		}
+		ends := make([]int32, 0, 2*len(s.Trained))
 		for _, t := range s.Trained {
-			dst = binary.LittleEndian.AppendUint32(dst, uint32(t.Start))
-			dst = binary.LittleEndian.AppendUint32(dst, uint32(t.End))
+			ends = append(ends, int32(t.Start), int32(t.End))
 		}
-		for _, p := range s.LogProbs {
-			dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(p))
-		}
+		put(sideFields{uint32(len(s.IDs)), uint32(len(s.Trained)), uint32(len(s.LogProbs))})
+		put(s.IDs)
+		put(ends)
+		put(s.LogProbs)
 	}
-	return dst, nil
+	return dst, err
 }
 
 // readRow decodes what appendRow made.
 func readRow(b []byte) (*Row, error) {
 	d := decoder{b: b}
-	r := &Row{}
-	group, ordinal := int64(d.u32())|int64(d.u32())<<32, int64(d.u32())|int64(d.u32())<<32
-	meta := d.bytes(d.len())
-	r.Weight = math.Float32frombits(d.u32())
-	sides := d.len()
-	if d.bad || sides > len(d.b) {
+	var head rowFields
+	d.read(&head)
+	r := &Row{Weight: head.Weight}
+	meta := d.bytes(int(head.Meta))
+	if d.bad || int(head.Sides) > len(d.b) {
 		return nil, errSpool
 	}
 	if err := json.Unmarshal(meta, &r.Meta); err != nil {
 		return nil, fmt.Errorf("%w: %v", errSpool, err)
 	}
-	if r.Meta.Ordinal = ordinal; r.Meta.RL != nil {
-		r.Meta.RL.Group = group
+	if r.Meta.Ordinal = head.Ordinal; r.Meta.RL != nil {
+		r.Meta.RL.Group = head.Group
 	}
-	r.Sides = make([]Side, sides)
+	r.Sides = make([]Side, head.Sides)
 	for i := range r.Sides {
 		s := &r.Sides[i]
-		ids, runs, logps := d.len(), d.len(), d.len()
-		if d.bad || 4*ids+8*runs+4*logps > len(d.b) {
+		var n sideFields
+		if d.read(&n); d.bad || 4*int(n.IDs)+8*int(n.Trained)+4*int(n.LogProbs) > len(d.b) {
 			return nil, errSpool
 		}
-		s.IDs = make([]int32, ids)
-		for k := range s.IDs {
-			s.IDs[k] = int32(d.u32())
+		ends := make([]int32, 2*n.Trained)
+		s.IDs, s.Trained = make([]int32, n.IDs), make([]chat.Span, n.Trained)
+		if n.LogProbs > 0 {
+			s.LogProbs = make([]float32, n.LogProbs)
 		}
-		s.Trained = make([]chat.Span, runs)
+		d.read(s.IDs)
+		d.read(ends)
+		d.read(s.LogProbs)
 		for k := range s.Trained {
-			s.Trained[k] = chat.Span{Start: d.len(), End: d.len()}
-		}
-		if logps > 0 {
-			s.LogProbs = make([]float32, logps)
-			for k := range s.LogProbs {
-				s.LogProbs[k] = math.Float32frombits(d.u32())
-			}
+			s.Trained[k] = chat.Span{Start: int(ends[2*k]), End: int(ends[2*k+1])}
 		}
 	}
 	if d.bad || len(d.b) != 0 {
@@ -331,7 +329,7 @@ type decoder struct {
 }
 
 func (d *decoder) bytes(n int) []byte {
-	if d.bad || n < 0 || n > len(d.b) {
+	if d.bad || n > len(d.b) {
 		d.bad = true
 		return nil
 	}
@@ -340,12 +338,9 @@ func (d *decoder) bytes(n int) []byte {
 	return out
 }
 
-func (d *decoder) u32() uint32 {
-	b := d.bytes(4)
-	if d.bad {
-		return 0
-	}
-	return binary.LittleEndian.Uint32(b)
+// read reads values of fixed size.
+func (d *decoder) read(v any) {
+	n, err := binary.Decode(d.b, binary.LittleEndian, v)
+	d.bad = d.bad || err != nil
+	d.b = d.b[min(n, len(d.b)):]
 }
-
-func (d *decoder) len() int { return int(d.u32()) }

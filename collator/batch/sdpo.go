@@ -246,34 +246,24 @@ func (r *Row) teacherSites(teacher int) (out []RowSite) {
 	return out
 }
 
-// trainSites derives the trained positions of an sdpo row's sides from its sites.
-func (r *Row) trainSites() {
-	on := make([][]bool, len(r.Sides))
+// TrainSites derives the trained positions of an sdpo row's sides from its sites, which Splices has accepted.
+func (r *Row) TrainSites() {
+	on := make([][]int64, len(r.Sides))
 	for k := range r.Sides {
-		on[k] = make([]bool, len(r.Sides[k].IDs))
+		on[k] = make([]int64, len(r.Sides[k].IDs))
 	}
 	for _, s := range r.Meta.Sites {
 		for _, run := range s.Pairs {
 			for p := run.Start; p < run.End; p++ {
-				on[0][p] = true
-				on[1+s.Teacher][p+r.shift(s.Teacher, p)] = true
+				on[0][p] = 1
+				on[1+s.Teacher][p+r.shift(s.Teacher, p)] = 1
 			}
 		}
 	}
 	for k := range r.Sides {
-		r.Sides[k].Trained = nil
-		for i, x := range on[k] {
-			if n := len(r.Sides[k].Trained); x && n > 0 && r.Sides[k].Trained[n-1].End == i {
-				r.Sides[k].Trained[n-1].End++
-			} else if x {
-				r.Sides[k].Trained = append(r.Sides[k].Trained, chat.Span{Start: i, End: i + 1})
-			}
-		}
+		r.Sides[k].Trained = runs(on[k], 0)
 	}
 }
-
-// TrainSites is trainSites for callers that make rows, after Splices has accepted the sites.
-func (r *Row) TrainSites() { r.trainSites() }
 
 // unpackSites rebuilds the rows of an sdpo batch.
 func unpackSites(r *reader, l *Line, rows []*Row) error {
@@ -310,7 +300,7 @@ func unpackSites(r *reader, l *Line, rows []*Row) error {
 		if err := row.Splices(); err != nil {
 			return fmt.Errorf("row %d: %w", i, err)
 		}
-		row.trainSites()
+		row.TrainSites()
 		if row.active() == 0 {
 			return fmt.Errorf("no active token in row %d", i)
 		}

@@ -265,21 +265,14 @@ const scoringVersion = "scored logits 1"
 func (s *Scoring) key(p *Pairs) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n%q\n%q\n", scoringVersion, s.Command, s.Fingerprint)
-	var buf []byte
-	for _, rows := range [][][]int32{p.Student, p.Teacher} {
-		for _, row := range rows {
-			buf = binary.LittleEndian.AppendUint32(buf, uint32(len(row)))
-			for _, id := range row {
-				buf = binary.LittleEndian.AppendUint32(buf, uint32(id))
-			}
-		}
+	put := func(v any) { _ = binary.Write(h, binary.LittleEndian, v) } // a hash takes everything
+	for _, row := range slices.Concat(p.Student, p.Teacher) {
+		put(uint32(len(row)))
+		put(row)
 	}
 	for _, column := range [][]int64{p.StudentRow, p.StudentPos, p.TeacherRow, p.TeacherPos, p.Site} {
-		for _, x := range column {
-			buf = binary.LittleEndian.AppendUint64(buf, uint64(x))
-		}
+		put(column)
 	}
-	h.Write(buf)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
@@ -289,10 +282,9 @@ func (w *scoring) load(key string) {
 	if n := w.b.pairs.Len(); !ok || len(data) != 24*n {
 		return
 	}
-	for i, list := range [][]float64{w.d.Token, w.d.Student, w.d.Teacher} {
-		for j := range list {
-			list[j] = math.Float64frombits(binary.LittleEndian.Uint64(data[8*(i*len(list)+j):]))
-		}
+	for _, list := range [][]float64{w.d.Token, w.d.Student, w.d.Teacher} {
+		n, _ := binary.Decode(data, binary.LittleEndian, list) // there is enough
+		data = data[n:]
 	}
 	for _, pairs := range w.bySite { // all of a site or nothing
 		if slices.ContainsFunc(pairs, func(i int) bool { return math.IsNaN(w.d.Token[i]) }) {
@@ -306,11 +298,9 @@ func (w *scoring) load(key string) {
 // save stores the answers obtained so far.
 func (w *scoring) save(key string) error {
 	w.saved = time.Now()
-	data := make([]byte, 0, 24*len(w.d.Token))
+	var data []byte
 	for _, list := range [][]float64{w.d.Token, w.d.Student, w.d.Teacher} {
-		for _, x := range list {
-			data = binary.LittleEndian.AppendUint64(data, math.Float64bits(x))
-		}
+		data, _ = binary.Append(data, binary.LittleEndian, list)
 	}
 	return store{dir: w.Store}.write(key, data)
 }

@@ -33,11 +33,7 @@ func (c *Client) key(s Sequence) string {
 	if c.o.Name != "" {
 		fmt.Fprintf(h, "%q\n", c.o.Name)
 	}
-	ids := make([]byte, 0, 4*len(s.IDs))
-	for _, id := range s.IDs {
-		ids = binary.LittleEndian.AppendUint32(ids, uint32(id))
-	}
-	h.Write(ids)
+	_ = binary.Write(h, binary.LittleEndian, s.IDs) // a hash takes everything
 	return hex.EncodeToString(h.Sum(nil))
 }
 
@@ -88,16 +84,18 @@ func (st store) put(key string, s Sequence, scores *Scores) error {
 	return st.write(key, appendScores(nil, s, scores))
 }
 
+// stored is what precedes the entries of a position.
+type stored struct {
+	Token   float32
+	Entries uint32
+}
+
 // appendScores encodes the wanted positions: token log-prob, number of entries, entries.
 func appendScores(dst []byte, s Sequence, scores *Scores) []byte {
-	put := func(v uint32) { dst = binary.LittleEndian.AppendUint32(dst, v) }
 	for p := s.From; p < len(s.IDs)-1; p++ {
-		put(math.Float32bits(scores.Token[p]))
-		put(uint32(len(scores.Top[p])))
-		for _, e := range scores.Top[p] {
-			put(uint32(e.ID))
-			put(math.Float32bits(e.LogProb))
-		}
+		top := scores.Top[p]
+		dst, _ = binary.Append(dst, binary.LittleEndian, stored{scores.Token[p], uint32(len(top))}) // of fixed sizes
+		dst, _ = binary.Append(dst, binary.LittleEndian, top)
 	}
 	return dst
 }
@@ -105,30 +103,18 @@ func appendScores(dst []byte, s Sequence, scores *Scores) []byte {
 func decode(data []byte, s Sequence) (*Scores, bool) {
 	n := len(s.IDs) - 1
 	out := &Scores{Top: make([][]Entry, n), Token: make([]float32, n)}
-	take := func() (v uint32) {
-		if len(data) < 4 {
-			data = nil
-			return math.MaxUint32
-		}
-		v, data = binary.LittleEndian.Uint32(data), data[4:]
-		return v
-	}
 	for p := range s.From {
 		out.Token[p] = float32(math.NaN())
 	}
 	for p := s.From; p < n; p++ {
-		if len(data) < 8 {
+		var head stored
+		at, err := binary.Decode(data, binary.LittleEndian, &head)
+		if err != nil || int64(head.Entries) > int64(len(data)-at)/int64(binary.Size(Entry{})) {
 			return nil, false
 		}
-		out.Token[p] = math.Float32frombits(take())
-		k := take()
-		if int64(k)*8 > int64(len(data)) {
-			return nil, false
-		}
-		out.Top[p] = make([]Entry, k)
-		for i := range out.Top[p] {
-			out.Top[p][i] = Entry{int32(take()), math.Float32frombits(take())}
-		}
+		out.Token[p], out.Top[p] = head.Token, make([]Entry, head.Entries)
+		read, _ := binary.Decode(data[at:], binary.LittleEndian, out.Top[p]) // there is enough
+		data = data[at+read:]
 	}
 	return out, len(data) == 0
 }

@@ -68,8 +68,7 @@ func BenchmarkRows(b *testing.B) {
 			}
 		}
 	}
-	s := tok.CacheStats()
-	b.ReportMetric(float64(s.Hits)/float64(s.Hits+s.Misses), "hits/segment")
+	b.ReportMetric(float64(tok.cache.hits)/float64(tok.cache.hits+tok.cache.misses), "hits/segment")
 }
 
 // BenchmarkRowsAgain measures the cost of a row whose segments are all known.

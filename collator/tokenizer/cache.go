@@ -73,16 +73,6 @@ func (c *cache) store(key segment, enc Encoding) {
 	c.young[key] = enc
 }
 
-// CacheStats says how often EncodeRow found a segment already tokenised.
-type CacheStats struct{ Hits, Misses uint64 }
-
-// CacheStats returns the counts so far.
-func (t *Tokenizer) CacheStats() CacheStats {
-	t.cache.mu.Lock()
-	defer t.cache.mu.Unlock()
-	return CacheStats{t.cache.hits, t.cache.misses}
-}
-
 // SetCacheBytes empties the cache of segments and their pieces and bounds its memory; 0 turns it off.
 func (t *Tokenizer) SetCacheBytes(limit int) {
 	t.pieces = newPieces(t.shape, newCache(limit/2))

@@ -1,5 +1,7 @@
 package natcompat
 
+import "slices"
+
 // sortReversed orders items as CPython 3.11's sorted(items, key=..., reverse=True) does, where key holds the items'
 // keys. When keys compare inconsistently, as NaN does, the order depends on which comparisons are made, so this is
 // CPython's own algorithm: Objects/listobject.c, a timsort with binary insertion, galloping and powersort's merge
@@ -9,7 +11,8 @@ func sortReversed(keys []float64, items []int32) {
 		return
 	}
 	reverse(keys, items)
-	newSort(keys, items).run()
+	s := sort{all: slice{keys, items}, minGallop: minGallop}
+	s.run()
 	reverse(keys, items)
 }
 
@@ -30,10 +33,8 @@ func (s slice) move(i int, src slice, j, n int) {
 }
 
 func reverse(keys []float64, items []int32) {
-	for i, j := 0, len(keys)-1; i < j; i, j = i+1, j-1 {
-		keys[i], keys[j] = keys[j], keys[i]
-		items[i], items[j] = items[j], items[i]
-	}
+	slices.Reverse(keys)
+	slices.Reverse(items)
 }
 
 type run struct{ base, len, power int }
@@ -43,10 +44,6 @@ type sort struct {
 	pending   []run
 	minGallop int
 	temp      slice
-}
-
-func newSort(keys []float64, items []int32) *sort {
-	return &sort{all: slice{keys, items}, minGallop: minGallop}
 }
 
 // run is list_sort_impl without the reversing.

@@ -118,7 +118,7 @@ func (st *state) subscript(v, i val) (val, bool) {
 		if n, ok := normalIndex(i, pytext.Len(s)); ok {
 			a := pytext.ByteIndex(s, n)
 			_, size := pytext.DecodeRune(s[a:])
-			return str(s[a:a+size], provOf(v).slice(a, a+size)), true
+			return st.cut(v, a, a+size), true
 		}
 	case pyvalue.KindObject:
 		switch o := v.Object().(type) {

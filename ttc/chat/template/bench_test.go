@@ -18,6 +18,7 @@ import (
 
 	"github.com/nat-go/nat-go/internal/oracletest"
 
+	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
@@ -61,9 +62,17 @@ func benchmarkTemplate(b *testing.B, src string, traces []val) {
 	kwargs.SetStr("eos_token", pyvalue.Str("</s>"))
 	for _, trace := range traces {
 		traj, _ := trace.Dict().GetStr("traj")
+		text, err := pyvalue.Dumps(traj)
+		if err != nil {
+			b.Fatal(err)
+		}
+		messages, err := chat.ParseMessages(json.Raw(text))
+		if err != nil {
+			b.Fatal(err)
+		}
 		in := Input{Kwargs: kwargs}
-		for i, m := range traj.Items() {
-			in.Messages = append(in.Messages, WithOrigin(Normalise(m), i))
+		if in.Messages, err = Conversation(messages); err != nil {
+			b.Fatal(err)
 		}
 		if _, err := tmpl.Render(in); err == nil { // gemma3 refuses two consecutive turns of one role
 			plain = append(plain, pyvalue.NewList(in.Messages))

@@ -295,9 +295,7 @@ func addends(n *binaryNode) []node {
 		left = b.left
 	}
 	out = append(out, left)
-	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
-		out[i], out[j] = out[j], out[i]
-	}
+	slices.Reverse(out)
 	return out
 }
 
@@ -550,7 +548,7 @@ func (c *compiler) test(n *testNode, f *frame) func(st *state) bool {
 		return func(st *state) bool { return is(*p(st)) }
 	}
 	of, arguments, at, name := c.expr(n.node, f), c.arguments(&n.args, f), n.at(), n.name
-	fn := c.lib.tests[name]
+	fn := testNamed(name)
 	if fn == nil {
 		if !f.soft {
 			noTest(at, "TemplateAssertionError", name, "")

@@ -133,7 +133,7 @@ var constantTime = []string{
 	"|default", "|d", "|length", "|count", "|first", "|last", "|items", "|map", "|select", "|reject",
 	"|selectattr", "|rejectattr", "|string", "|safe",
 	" is ", ".get", ".items", ".keys", ".values", "[5]", "[1:]", "not ", " and ", " or ",
-	"namespace", "dict(", "range", "raise_exception", "|reverse", " != ",
+	"namespace", "range", "raise_exception", " != ",
 	" == ",
 	"'a' <", "'a' >=", " in 'a'", " in [1]",
 }

@@ -25,7 +25,6 @@ var filters = map[string]filterFunc{
 	"reject":     selectFilter("reject", false, false),
 	"rejectattr": selectFilter("rejectattr", true, false),
 	"replace":    replaceFilter,
-	"reverse":    reverseFilter,
 	"safe":       safeFilter,
 	"select":     selectFilter("select", false, true),
 	"selectattr": selectFilter("selectattr", true, true),

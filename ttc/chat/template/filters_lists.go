@@ -69,65 +69,28 @@ func firstFilter(st *state, v val, a *args) val {
 	return undefinedHint("No first item, sequence was empty.")
 }
 
-// backwards is list(reversed(v)), or false if Python can't reverse v.
-func (st *state) backwards(v val) ([]val, bool) {
-	switch v.Kind() {
-	case pyvalue.KindStr, pyvalue.KindList, pyvalue.KindTuple, pyvalue.KindDict:
-	case pyvalue.KindObject:
+func lastFilter(st *state, v val, a *args) val {
+	a.bind("last", 0)
+	if v.Kind() == pyvalue.KindObject {
 		switch v.Object().(type) {
 		case *dictView, *rangeObject, *undefined:
 		default:
-			return nil, false
+			throw("TypeError", "'%s' object is not reversible", v.TypeName())
 		}
-	default:
-		return nil, false
-	}
-	items := st.list(v)
-	st.spend(valueSize * len(items))
-	items = append([]val(nil), items...)
-	reverse(items)
-	return items, true
-}
-
-func lastFilter(st *state, v val, a *args) val {
-	a.bind("last", 0)
-	if k := v.Kind(); k == pyvalue.KindList || k == pyvalue.KindTuple {
-		if items := v.Items(); len(items) > 0 {
-			return items[len(items)-1]
-		}
-	}
-	items, ok := st.backwards(v)
-	if !ok {
+	} else if _, ok := length(v); !ok {
 		throw("TypeError", "'%s' object is not reversible", v.TypeName())
 	}
-	if len(items) > 0 {
-		return items[0]
+	if items := st.list(v); len(items) > 0 {
+		return items[len(items)-1]
 	}
 	return undefinedHint("No last item, sequence was empty.")
-}
-
-func reverseFilter(st *state, v val, a *args) val {
-	a.bind("reverse", 0)
-	if v.Kind() == pyvalue.KindStr {
-		throwUnsupported("the filter reverse of a text")
-	}
-	if items, ok := st.backwards(v); ok {
-		it := slice(items)
-		return pyvalue.OfObject(&generator{"list_reverseiterator", "", it.next})
-	}
-	if _, ok := st.iterate(v); !ok {
-		throw("FilterArgumentError", "argument must be iterable")
-	}
-	items := append([]val(nil), st.list(v)...)
-	reverse(items)
-	return pyvalue.NewList(items)
 }
 
 func itemsFilter(st *state, v val, a *args) val {
 	a.bind("items", 0)
 	d, i := v.Dict(), -1
 	empty := asUndefined(v) != nil
-	return pyvalue.OfObject(&generator{"generator", "do_items", func() (val, bool) {
+	return pyvalue.OfObject(&generator{"do_items", func() (val, bool) {
 		if empty {
 			return missing, false
 		}

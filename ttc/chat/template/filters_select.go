@@ -81,7 +81,7 @@ func selectFilter(name string, byAttribute, keep bool) filterFunc {
 			if len(plain) == 0 {
 				return func(item val) (val, bool) { return item, get(item).Truth() == keep }
 			}
-			test := st.lib.tests[plain[0].Text()]
+			test := testNamed(plain[0].Text())
 			rest := st.newArgs(plain[1:], a.names, a.named)
 			return func(item val) (val, bool) {
 				if test == nil {

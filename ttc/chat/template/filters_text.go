@@ -26,7 +26,7 @@ func indentFilter(st *state, v val, a *args) val {
 		b.write(width.Text(), provOf(width))
 	}
 	text := v.Text()
-	lines := st.splitLines(v, true)
+	lines := st.splitLines(v)
 	if text == "" || isLineBreak(lastRune(text)) {
 		lines = append(lines, pyvalue.Str("")) // jinja2 adds a line break before it splits
 	}

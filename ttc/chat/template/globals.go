@@ -6,7 +6,7 @@ import (
 
 var globals = map[string]val{
 	"range":           function("safe_range", rangeGlobal),
-	"dict":            class("dict", dictGlobal),
+	"dict":            unsupportedFunction("dict"),
 	"namespace":       class("jinja2.utils.Namespace", namespaceGlobal),
 	"cycler":          unsupportedFunction("cycler"),
 	"joiner":          unsupportedFunction("joiner"),
@@ -39,10 +39,6 @@ func rangeGlobal(_ *state, a *args) val {
 		throw("OverflowError", "Range too big. The sandbox blocks ranges larger than MAX_RANGE (%d).", maxRange)
 	}
 	return pyvalue.OfObject(r)
-}
-
-func dictGlobal(st *state, a *args) val {
-	return pyvalue.OfDict(newDict(st, "dict", a))
 }
 
 // newDict is dict(mapping or pairs, **items).

@@ -1,7 +1,6 @@
 package template
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -9,21 +8,6 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
-
-// RequestMessages reads the messages of a request, a JSON object that contains them as a member.
-func RequestMessages(request json.Raw) ([]pyvalue.Value, error) {
-	if request.Kind() != json.Object {
-		return nil, fmt.Errorf("expected a request object, got %s", request.Kind())
-	}
-	messages, ok := request.Get("messages")
-	if !ok {
-		return nil, errors.New("missing messages of the request")
-	}
-	if messages.Kind() != json.Array {
-		return nil, fmt.Errorf("messages is %s, not a list", messages.Kind())
-	}
-	return ParseMessages(messages)
-}
 
 // ParseMessages reads the JSON array of a conversation into what Input.Messages takes: every value as Python sees it,
 // with its origin attached. Nothing is changed or checked.
@@ -237,58 +221,4 @@ func extras(d *pyvalue.Dict, members []chat.Member) error {
 		}
 	}
 	return nil
-}
-
-// Normalise prepares a message of an agent's trace the way templates want it: null or absent content becomes an empty
-// text, arguments that are the text of a JSON object become that object with its keys in the model's order, and other
-// null keys are dropped. Text that doesn't parse stays unchanged.
-func Normalise(message pyvalue.Value) pyvalue.Value {
-	d := message.Dict()
-	if d == nil {
-		return message
-	}
-	out := &pyvalue.Dict{Tag: d.Tag}
-	for i := range d.Len() {
-		k, v := d.At(i)
-		switch {
-		case k.Text() == "content" && v.IsNone():
-			v = pyvalue.Str("")
-		case k.Text() == "tool_calls" && v.Kind() == pyvalue.KindList:
-			calls := make([]val, len(v.Items()))
-			for i, c := range v.Items() {
-				calls[i] = normaliseCall(c)
-			}
-			v = pyvalue.NewList(calls)
-		case v.IsNone():
-			continue
-		}
-		_ = out.Set(k, v)
-	}
-	if _, ok := out.GetStr("content"); !ok {
-		out.SetStr("content", pyvalue.Str(""))
-	}
-	return pyvalue.OfDict(out)
-}
-
-func normaliseCall(call val) val {
-	d := call.Dict()
-	if d == nil {
-		return call
-	}
-	out := &pyvalue.Dict{Tag: d.Tag}
-	for i := range d.Len() {
-		k, v := d.At(i)
-		switch {
-		case k.Text() == "function" && v.Kind() == pyvalue.KindDict:
-			v = normaliseCall(v)
-		case k.Text() == "arguments" && v.Kind() == pyvalue.KindStr:
-			if raw, err := json.Parse([]byte(v.Text()), json.Limits{}); err == nil && raw.Kind() == json.Object {
-				if parsed, err := pyvalue.Parse(raw); err == nil {
-					v = parsed
-				}
-			}
-		}
-		_ = out.Set(k, v)
-	}
-	return pyvalue.OfDict(out)
 }

@@ -3,7 +3,6 @@ package template
 // library holds the names that every template can use.
 type library struct {
 	filters map[string]filterFunc
-	tests   map[string]testFunc
 	globals map[string]val
 	strings map[string]method // of str
 	dicts   map[string]method // of dict
@@ -15,11 +14,10 @@ type (
 	method     func(st *state, self val, a *args) val
 )
 
-// builtins is the library of every template: jinja2's filters, tests and globals, with transformers' own tojson,
+// builtins is the library of every template: jinja2's filters and globals, with transformers' own tojson,
 // raise_exception and strftime_now.
 var builtins = &library{
 	filters: filters,
-	tests:   tests,
 	globals: globals,
 	strings: stringMethods,
 	dicts:   dictMethods,

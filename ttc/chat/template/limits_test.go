@@ -44,7 +44,7 @@ func TestCutsOfQuotedText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, split := range []string{"split('a')", "rsplit('a')", "split()"} {
+	for _, split := range []string{"split('a')", "split()"} {
 		t.Run(split, func(t *testing.T) {
 			tmpl, err := Compile("{% set parts = (messages | tojson)." + split + " %}")
 			if err != nil {

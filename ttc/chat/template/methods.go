@@ -7,21 +7,16 @@ import (
 )
 
 var stringMethods = map[string]method{
-	"upper":        plainMethod("upper", (*state).upper),
-	"lower":        plainMethod("lower", (*state).lower),
-	"capitalize":   plainMethod("capitalize", (*state).capitalize),
-	"strip":        stripMethod("strip", true, true),
-	"lstrip":       stripMethod("lstrip", true, false),
-	"rstrip":       stripMethod("rstrip", false, true),
-	"split":        splitMethod("split", false),
-	"rsplit":       splitMethod("rsplit", true),
-	"splitlines":   splitLinesMethod,
-	"replace":      replaceMethod,
-	"join":         joinMethod,
-	"startswith":   affixMethod("startswith", strings.HasPrefix),
-	"endswith":     affixMethod("endswith", strings.HasSuffix),
-	"removeprefix": removeMethod("removeprefix", true),
-	"removesuffix": removeMethod("removesuffix", false),
+	"upper":      plainMethod("upper", (*state).upper),
+	"lower":      plainMethod("lower", (*state).lower),
+	"capitalize": plainMethod("capitalize", (*state).capitalize),
+	"strip":      stripMethod("strip", true, true),
+	"lstrip":     stripMethod("lstrip", true, false),
+	"rstrip":     stripMethod("rstrip", false, true),
+	"split":      splitMethod,
+	"replace":    replaceMethod,
+	"startswith": affixMethod("startswith", strings.HasPrefix),
+	"endswith":   affixMethod("endswith", strings.HasSuffix),
 }
 
 func plainMethod(name string, f func(st *state, v val) val) method {
@@ -71,16 +66,9 @@ func stripMethod(name string, left, right bool) method {
 	}
 }
 
-func splitMethod(name string, right bool) method {
-	return func(st *state, self val, a *args) val {
-		p := a.bind(name, 0, "sep", "maxsplit")
-		return st.split(self, p[0], intArg(p[1], -1), right)
-	}
-}
-
-func splitLinesMethod(st *state, self val, a *args) val {
-	p := a.bind("splitlines", 0, "keepends")
-	return pyvalue.NewList(st.splitLines(self, isSet(p[0])))
+func splitMethod(st *state, self val, a *args) val {
+	p := a.bind("split", 0, "sep", "maxsplit")
+	return st.split(self, p[0], intArg(p[1], -1))
 }
 
 func replaceMethod(st *state, self val, a *args) val {
@@ -90,26 +78,6 @@ func replaceMethod(st *state, self val, a *args) val {
 		with = st.escape(with)
 	}
 	return st.replace(self, old, with, intArg(p[2], -1))
-}
-
-func joinMethod(st *state, self val, a *args) val {
-	it := st.mustIterate(a.positional("join", 1, 1)[0])
-	var items []val
-	for {
-		item, ok := it.next()
-		if !ok {
-			break
-		}
-		switch {
-		case isMarkup(self):
-			item = st.escape(item)
-		case item.Kind() != pyvalue.KindStr:
-			throw("TypeError", "sequence item %d: expected str instance, %s found", len(items), item.TypeName())
-		}
-		items = append(items, item)
-		st.spend(valueSize)
-	}
-	return st.like(self, st.joinTexts(self, items))
 }
 
 func affixMethod(name string, has func(s, affix string) bool) method {
@@ -131,20 +99,6 @@ func affixMethod(name string, has func(s, affix string) bool) method {
 			}
 		}
 		return pyvalue.False
-	}
-}
-
-func removeMethod(name string, prefix bool) method {
-	return func(_ *state, self val, a *args) val {
-		x := textArg(a.positional(name, 1, 1)[0], name+"() argument").Text()
-		s := self.Text()
-		switch {
-		case prefix && strings.HasPrefix(s, x):
-			return cut(self, len(x), len(s))
-		case !prefix && x != "" && strings.HasSuffix(s, x):
-			return cut(self, 0, len(s)-len(x))
-		}
-		return self
 	}
 }
 

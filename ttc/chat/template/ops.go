@@ -491,7 +491,7 @@ func (st *state) sliceText(v, i, j, k val) val {
 	m := count(start, stop, step)
 	st.spend(m)
 	if m == 0 {
-		return cut(v, 0, 0)
+		return st.cut(v, 0, 0)
 	}
 	if step == 1 {
 		a, b := start, start+m

@@ -109,20 +109,6 @@ func markupProv(p *prov) *prov {
 	return &prov{spans: p.spans, escapes: p.escapes, markup: true}
 }
 
-// slice is the provenance of bytes i to j of the text.
-func (p *prov) slice(i, j int) *prov {
-	if p == nil {
-		return nil
-	}
-	var b provBuilder
-	b.addSlice(p, i, j)
-	out := b.prov()
-	if p.markup {
-		return markupProv(out)
-	}
-	return out
-}
-
 // at returns the source of byte i of the text; for byte 0 of an empty one, as for a number, the value's own source.
 func (p *prov) at(i int) (*Source, int) {
 	if p == nil || len(p.spans) == 0 {

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 )
@@ -65,14 +66,7 @@ func newSymbols(parent *symbols, fn *funcScope, level int) *symbols {
 
 func (s *symbols) copy() *symbols {
 	c := *s
-	c.refs = make(map[string]ref, len(s.refs))
-	for k, v := range s.refs {
-		c.refs[k] = v
-	}
-	c.loads = make(map[ref]load, len(s.loads))
-	for k, v := range s.loads {
-		c.loads[k] = v
-	}
+	c.refs, c.loads = maps.Clone(s.refs), maps.Clone(s.loads)
 	c.order = slices.Clone(s.order)
 	c.stores = slices.Clone(s.stores)
 	return &c
@@ -143,9 +137,7 @@ func (s *symbols) branch(branches []*symbols) {
 		}
 	}
 	for _, b := range branches {
-		for k, v := range b.refs {
-			s.refs[k] = v
-		}
+		maps.Copy(s.refs, b.refs)
 		for _, r := range b.order {
 			s.setLoad(r, b.loads[r])
 		}

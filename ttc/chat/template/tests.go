@@ -21,30 +21,10 @@ var plainTests = map[string]func(val) bool{
 	"iterable":  isIterable,
 }
 
+// tests are those with an argument.
 var tests = map[string]testFunc{
-	"odd": func(st *state, v val, a *args) bool {
-		a.bind("odd", 0)
-		return st.equal(st.arithmetic("%", v, pyvalue.Int(2)), pyvalue.Int(1))
-	},
-	"even": func(st *state, v val, a *args) bool {
-		a.bind("even", 0)
-		return st.equal(st.arithmetic("%", v, pyvalue.Int(2)), pyvalue.Int(0))
-	},
-	"defined":   isTest(plainTests["defined"]),
-	"undefined": isTest(plainTests["undefined"]),
-	"none":      isTest(plainTests["none"]),
-	"boolean":   isTest(plainTests["boolean"]),
-	"false":     isTest(plainTests["false"]),
-	"true":      isTest(plainTests["true"]),
-	"integer":   isTest(plainTests["integer"]),
-	"float":     isTest(plainTests["float"]),
-	"string":    isTest(plainTests["string"]),
-	"mapping":   isTest(plainTests["mapping"]),
-	"number":    isTest(plainTests["number"]),
-	"sequence":  isTest(plainTests["sequence"]),
-	"iterable":  isTest(plainTests["iterable"]),
-	"in":        func(st *state, v val, a *args) bool { return st.in(v, a.bind("in", 1, "seq")[0]) },
-	"==":        operatorTest("=="), "eq": operatorTest("=="), "equalto": operatorTest("=="),
+	"in": func(st *state, v val, a *args) bool { return st.in(v, a.bind("in", 1, "seq")[0]) },
+	"==": operatorTest("=="), "eq": operatorTest("=="), "equalto": operatorTest("=="),
 	"!=": operatorTest("!="), "ne": operatorTest("!="),
 	">": operatorTest(">"), "gt": operatorTest(">"), "greaterthan": operatorTest(">"),
 	">=": operatorTest(">="), "ge": operatorTest(">="),
@@ -52,7 +32,12 @@ var tests = map[string]testFunc{
 	"<=": operatorTest("<="), "le": operatorTest("<="),
 }
 
-func isTest(is func(val) bool) testFunc {
+// testNamed returns a test; nil if there is none of the name.
+func testNamed(name string) testFunc {
+	is := plainTests[name]
+	if is == nil {
+		return tests[name]
+	}
 	return func(_ *state, v val, a *args) bool {
 		a.bind("test", 0)
 		return is(v)

@@ -10,9 +10,6 @@ import (
 
 // The functions here transform texts while tracking where every byte came from.
 
-// cut returns bytes i to j of v; a part of a Markup is a Markup.
-func cut(v val, i, j int) val { return str(v.Text()[i:j], provOf(v).slice(i, j)) }
-
 // strip removes white space, or the characters in chars, from the requested sides.
 func (st *state) strip(v, chars val, left, right bool) val {
 	in := pytext.IsSpace
@@ -226,10 +223,10 @@ func (st *state) replace(v, old, with val, limit int) val {
 	return st.like(v, b.value())
 }
 
-// split is v.split(sep, limit) or, from the right, rsplit.
-func (st *state) split(v, sep val, limit int, right bool) val {
+// split is v.split(sep, limit).
+func (st *state) split(v, sep val, limit int) val {
 	if isMissing(sep) || sep.IsNone() {
-		return st.newList(st.splitSpace(v, limit, right))
+		return st.newList(st.splitSpace(v, limit))
 	}
 	if sep.Kind() != pyvalue.KindStr {
 		throw("TypeError", "must be str or None, not %s", sep.TypeName())
@@ -245,16 +242,6 @@ func (st *state) split(v, sep val, limit int, right bool) val {
 		n = min(n, limit)
 	}
 	out := st.values(n + 1)
-	if right {
-		end := len(s)
-		for k := n; k > 0; k-- {
-			i := strings.LastIndex(s[:end], o)
-			out[k] = st.cut(v, i+len(o), end)
-			end = i
-		}
-		out[0] = st.cut(v, 0, end)
-		return st.newList(out)
-	}
 	at := 0
 	for k := range n {
 		i := at + strings.Index(s[at:], o)
@@ -265,14 +252,8 @@ func (st *state) split(v, sep val, limit int, right bool) val {
 	return st.newList(out)
 }
 
-func reverse(v []val) {
-	for i, j := 0, len(v)-1; i < j; i, j = i+1, j-1 {
-		v[i], v[j] = v[j], v[i]
-	}
-}
-
 // splitSpace splits at runs of white space; the rest after limit splits keeps its inner white space.
-func (st *state) splitSpace(v val, limit int, right bool) []val {
+func (st *state) splitSpace(v val, limit int) []val {
 	v = markEscapes(v)
 	s := v.Text()
 	st.spend(len(s))
@@ -293,12 +274,7 @@ func (st *state) splitSpace(v val, limit int, right bool) []val {
 		words = append(words, word{start, len(s)})
 	}
 	if limit >= 0 && len(words) > limit { // the rest keeps the white space on its far side
-		if right {
-			first := st.strip(st.cut(v, 0, words[len(words)-limit-1].j), missing, false, true)
-			words = append([]word{{0, len(first.Text())}}, words[len(words)-limit:]...)
-		} else {
-			words = append(words[:limit:limit], word{words[limit].i, len(s)})
-		}
+		words = append(words[:limit:limit], word{words[limit].i, len(s)})
 	}
 	out := make([]val, len(words))
 	st.spend(valueSize * len(out))
@@ -308,8 +284,8 @@ func (st *state) splitSpace(v val, limit int, right bool) []val {
 	return out
 }
 
-// splitLines is v.splitlines(keep).
-func (st *state) splitLines(v val, keep bool) []val {
+// splitLines returns the lines of a text, each with its line break.
+func (st *state) splitLines(v val) []val {
 	v = markEscapes(v)
 	s := v.Text()
 	st.spend(len(s))
@@ -318,19 +294,14 @@ func (st *state) splitLines(v val, keep bool) []val {
 	start := 0
 	for i := 0; i < len(s); {
 		r, n := pytext.DecodeRune(s[i:])
+		i += n
 		if !isLineBreak(r) {
-			i += n
 			continue
 		}
-		end := i
-		i += n
 		if r == '\r' && i < len(s) && s[i] == '\n' {
 			i++
 		}
-		if keep {
-			end = i
-		}
-		out = append(out, st.cut(v, start, end))
+		out = append(out, st.cut(v, start, i))
 		st.spend(valueSize)
 		start = i
 	}
@@ -346,19 +317,4 @@ func isLineBreak(r rune) bool {
 		return true
 	}
 	return false
-}
-
-// joinTexts is sep.join(items) of texts.
-func (st *state) joinTexts(sep val, items []val) val {
-	var b builder
-	for i, item := range items {
-		if i > 0 {
-			b.write(sep.Text(), provOf(sep))
-		}
-		st.step()
-		st.appendText(&b, item)
-		st.room(b.size())
-	}
-	st.spend(b.size())
-	return b.value()
 }

@@ -11,9 +11,9 @@ import (
 // that says so; without the lists it would get what jinja2 makes of unknown names, which may be an empty text.
 
 var unsupportedFilters = strings.Fields("abs attr batch center filesizeformat float forceescape format groupby " +
-	"max min pprint random round slice striptags sum title truncate unique urlencode urlize wordcount wordwrap xmlattr")
+	"max min pprint random reverse round slice striptags sum title truncate unique urlencode urlize wordcount wordwrap xmlattr")
 
-var unsupportedTests = strings.Fields("callable divisibleby escaped filter lower sameas test upper")
+var unsupportedTests = strings.Fields("callable divisibleby escaped even filter lower odd sameas test upper")
 
 var numberNames = strings.Fields("real imag numerator denominator conjugate bit_length bit_count as_integer_ratio " +
 	"to_bytes from_bytes is_integer hex fromhex")
@@ -21,7 +21,8 @@ var numberNames = strings.Fields("real imag numerator denominator conjugate bit_
 var unsupportedAttributes = map[pyvalue.Kind][]string{
 	pyvalue.KindStr: strings.Fields("casefold center count find format index " +
 		"isalnum isalpha isdigit islower isnumeric isspace isupper partition rfind rindex rpartition swapcase title ljust rjust zfill expandtabs translate maketrans format_map " +
-		"isdecimal istitle isascii isprintable isidentifier encode unescape striptags"),
+		"isdecimal istitle isascii isprintable isidentifier encode unescape striptags " +
+		"rsplit splitlines join removeprefix removesuffix"),
 	pyvalue.KindDict:  {"copy", "fromkeys"},
 	pyvalue.KindList:  {"copy", "count", "index"},
 	pyvalue.KindTuple: {"count", "index"},

@@ -255,27 +255,20 @@ func slice(items []val) iterator { return iterator{items: items} }
 
 // generator is a Python iterator: it can be consumed once.
 type generator struct {
-	kind string
-	name string // of its function, if it has one
+	name string // of its function
 	next func() (val, bool)
 }
 
-func (g *generator) TypeName() string { return g.kind }
+func (*generator) TypeName() string { return "generator" }
 
 // Repr prints an address as Python does, always the same one.
-func (g *generator) Repr() string {
-	name := g.name
-	if name != "" {
-		name = " " + name
-	}
-	return "<" + g.kind + " object" + name + " at " + address + ">"
-}
+func (g *generator) Repr() string { return "<generator object " + g.name + " at " + address + ">" }
 
 // maxGenerators is how many generators may draw from one another.
 const maxGenerators = 500
 
 func (st *state) newGenerator(name string, next func() (val, bool)) val {
-	return pyvalue.OfObject(&generator{"generator", name, func() (val, bool) {
+	return pyvalue.OfObject(&generator{name, func() (val, bool) {
 		if st.nested++; st.nested > maxGenerators {
 			throw("RecursionError", "maximum recursion depth exceeded")
 		}

@@ -158,8 +158,21 @@ func parseRequest(line []byte) (q request, err error) {
 	if err != nil {
 		return q, json.LineError(err)
 	}
-	if q.messages, err = template.RequestMessages(raw); err != nil {
+	if raw.Kind() != json.Object {
+		return q, fmt.Errorf("expected a request object, got %s", raw.Kind())
+	}
+	messages, ok := raw.Get("messages")
+	if !ok {
+		return q, errors.New("missing messages of the request")
+	}
+	if messages.Kind() != json.Array {
+		return q, fmt.Errorf("messages is %s, not a list", messages.Kind())
+	}
+	if q.messages, err = template.ParseMessages(messages); err != nil {
 		return q, err
+	}
+	for i, m := range q.messages {
+		q.messages[i] = template.AliasReasoning(m)
 	}
 	if tools, ok := raw.Get("tools"); ok && tools.Kind() != json.Null {
 		if q.tools, err = template.ParseTools(tools); err != nil {

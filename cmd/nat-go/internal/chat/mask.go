@@ -124,9 +124,6 @@ func (m *Mask) conversation(line []byte) (*turns.Conversation, *turns.Renderer, 
 		return nil, nil, err
 	}
 	c := &turns.Conversation{Messages: q.messages, Tools: q.tools, Open: q.open}
-	for i, v := range c.Messages {
-		c.Messages[i] = template.AliasReasoning(v)
-	}
 	if q.kwargs == nil {
 		return c, m.Template, nil
 	}

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/chat/template"
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
 // Render answers with the text that a template renders.
@@ -19,7 +21,7 @@ import (
 // generations is present if the template marks the model's own text.
 type Render struct {
 	Now       time.Time // what strftime_now shows
-	Normalise bool      // prepare messages the way traces are (template.Normalise)
+	Normalise bool      // prepare messages the way traces are (template.Conversation)
 
 	tmpl    *template.Template
 	room    template.Room // the answer is written before the next render
@@ -43,11 +45,10 @@ func (r *Render) answer(dst, line []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i, m := range q.messages {
-		if r.Normalise {
-			m = template.WithOrigin(template.Normalise(m), i)
+	if r.Normalise {
+		if q.messages, err = asTraces(line); err != nil {
+			return nil, err
 		}
-		q.messages[i] = template.AliasReasoning(m)
 	}
 	res, err := r.tmpl.RenderIn(&r.room, template.Input{
 		Messages: q.messages, Tools: q.tools, AddGenerationPrompt: q.open, Kwargs: q.kwargs, Now: r.Now,
@@ -63,6 +64,16 @@ func (r *Render) answer(dst, line []byte) ([]byte, error) {
 		})
 	}
 	return dst, nil
+}
+
+// asTraces reads the messages of a request as those of a trace.
+func asTraces(line []byte) ([]pyvalue.Value, error) {
+	raw, _ := json.Raw(line).Get("messages") // the line has been parsed
+	messages, err := chat.ParseMessages(raw)
+	if err != nil {
+		return nil, err
+	}
+	return template.Conversation(messages)
 }
 
 // appendSpans writes the spans that come from messages; adjacent ones from the same field are joined.

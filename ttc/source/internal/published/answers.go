@@ -153,18 +153,39 @@ func pair(id, turn string, prompt, metadata json.Raw, sides [2]side) (_ string, 
 	return id, lines, nil
 }
 
+// texts returns two answers without their scores.
+func texts(e json.Raw, first, second string) (sides [2]side, err error) {
+	if sides[0].text, err = textOf(e, first); err == nil {
+		sides[1].text, err = textOf(e, second)
+	}
+	return sides, err
+}
+
+// scoreOf reads the number under a key.
+func scoreOf(e json.Raw, key string) (float64, error) {
+	v := value(e, key)
+	if v == nil {
+		return 0, fmt.Errorf("%s %w", key, ErrNoScore)
+	}
+	f, err := number(v)
+	if err != nil {
+		return 0, fmt.Errorf("%s is %w", key, err)
+	}
+	return f, nil
+}
+
 // shp reads an entry of Stanford Human Preferences: a post and two comments with their votes.
 func shp(e json.Raw) (string, []Line, error) {
-	var sides [2]side
 	history, err := textOf(e, "history")
+	if err != nil {
+		return "", nil, err
+	}
+	sides, err := texts(e, "human_ref_A", "human_ref_B")
 	if err != nil {
 		return "", nil, err
 	}
 	votes := 0
 	for i, name := range []string{"A", "B"} {
-		if sides[i].text, err = textOf(e, "human_ref_"+name); err != nil {
-			return "", nil, err
-		}
 		if v := value(e, "score_"+name); v != nil {
 			votes++
 			if sides[i].score, err = number(v); err != nil {
@@ -201,20 +222,18 @@ func numbered(e json.Raw) (string, []Line, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	v := value(e, "better_response_id")
-	if v == nil {
-		return "", nil, fmt.Errorf("better_response_id %w", ErrNoScore)
+	better, err := scoreOf(e, "better_response_id")
+	if err == nil && better != 0 && better != 1 {
+		err = errors.New("better_response_id is neither 0 nor 1")
 	}
-	better, err := number(v)
-	if err != nil || better != 0 && better != 1 {
-		return "", nil, errors.New("better_response_id is neither 0 nor 1")
+	if err != nil {
+		return "", nil, err
 	}
-	sides := [2]side{{score: 1 - better}, {score: better}}
-	for i := range sides {
-		if sides[i].text, err = textOf(e, fmt.Sprint("response_", i)); err != nil {
-			return "", nil, err
-		}
+	sides, err := texts(e, "response_0", "response_1")
+	if err != nil {
+		return "", nil, err
 	}
+	sides[0].score, sides[1].score = 1-better, better
 	metadata := pick(e, "safer_response_id", "is_response_0_safe", "is_response_1_safe", "prompt_source")
 	return pair("", "", json.AppendString(nil, prompt), metadata, sides)
 }
@@ -230,19 +249,14 @@ func webGPT(e json.Raw) (string, []Line, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	var sides [2]side
+	sides, err := texts(e, "answer_0", "answer_1")
 	for i := range sides {
-		if sides[i].text, err = textOf(e, fmt.Sprint("answer_", i)); err != nil {
-			return "", nil, err
+		if err == nil {
+			sides[i].score, err = scoreOf(e, fmt.Sprint("score_", i))
 		}
-		name := fmt.Sprint("score_", i)
-		v := value(e, name)
-		if v == nil {
-			return "", nil, fmt.Errorf("%s %w", name, ErrNoScore)
-		}
-		if sides[i].score, err = number(v); err != nil {
-			return "", nil, fmt.Errorf("%s is %w", name, err)
-		}
+	}
+	if err != nil {
+		return "", nil, err
 	}
 	return pair("", "", json.AppendString(nil, question), pick(asked, "dataset", "id"), sides)
 }
@@ -258,9 +272,9 @@ func number(v json.Raw) (float64, error) {
 
 // helpSteer reads an entry of HelpSteer3's or HelpSteer2's preferences: negative ones are for the first answer.
 func helpSteer(e json.Raw) (string, []Line, error) {
-	keys, prompt, strength := []string{"response1", "response2"}, value(e, "context"), "overall_preference"
+	keys, prompt, strength := [2]string{"response1", "response2"}, value(e, "context"), "overall_preference"
 	if _, third := e.Get(strength); !third {
-		keys, prompt, strength = []string{"response_1", "response_2"}, value(e, "prompt"), "preference_strength"
+		keys, prompt, strength = [2]string{"response_1", "response_2"}, value(e, "prompt"), "preference_strength"
 	}
 	if prompt == nil {
 		return "", nil, fmt.Errorf("missing prompt; the keys are: %s", source.KeysOf(e))
@@ -270,21 +284,13 @@ func helpSteer(e json.Raw) (string, []Line, error) {
 			prompt = inner
 		}
 	}
-	var sides [2]side
-	for i, key := range keys {
-		text, err := textOf(e, key)
-		if err != nil {
-			return "", nil, err
-		}
-		sides[i].text = text
-	}
-	v := value(e, strength)
-	if v == nil {
-		return "", nil, fmt.Errorf("%s %w", strength, ErrNoScore)
-	}
-	preference, err := number(v)
+	sides, err := texts(e, keys[0], keys[1])
 	if err != nil {
-		return "", nil, fmt.Errorf("%s is %w", strength, err)
+		return "", nil, err
+	}
+	preference, err := scoreOf(e, strength)
+	if err != nil {
+		return "", nil, err
 	}
 	sides[0].score, sides[1].score = max(0, -preference), max(0, preference)
 	metadata := pick(e, "domain", "language", "individual_preference", "preference_statement", "split")

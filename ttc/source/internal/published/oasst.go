@@ -123,13 +123,9 @@ func (o *oasst) message(m json.Raw, id, parent string) (json.Raw, error) {
 		return nil, errors.New("failed review")
 	}
 	line := object(nil).name(IDKey, o.tree).name(TurnKey, parent).set(PromptKey, above.end()).text(OutputKey, text)
-	v := value(m, "rank") // 0 is the best
-	if v == nil {
-		return nil, fmt.Errorf("rank %w", ErrNoScore)
-	}
-	rank, err := number(v)
+	rank, err := scoreOf(m, "rank") // 0 is the best
 	if err != nil {
-		return nil, fmt.Errorf("rank is %w", err)
+		return nil, err
 	}
 	line = line.set(ScoreKey, strconv.AppendFloat(nil, 0-rank, 'g', -1, 64))
 	metadata := pick(m, "message_id", "lang", "labels", "emojis", "synthetic")
