@@ -12,7 +12,7 @@ import (
 )
 
 func newDatasetMergeCmd() *cobra.Command {
-	var m finetune.Merging
+	var m finetune.Request
 	var keep string
 	var outputDirs []string
 	var asJSON bool
@@ -43,17 +43,17 @@ later.`,
 			}
 			return withCopies(cmd, args, func(args []string) error {
 				for _, arg := range args {
-					f, err := findFinished(arg, outputDirs)
+					f, err := runNamed(arg, outputDirs)
 					if err != nil {
 						return err
 					}
-					m.Runs = append(m.Runs, f)
+					m.Join = append(m.Join, f)
 				}
-				if last := len(m.Runs) - 1; keep != "" {
-					m.Runs, m.KeepSplit = m.Runs[:last], m.Runs[last]
+				if last := len(m.Join) - 1; keep != "" {
+					m.Join, m.KeepSplit = m.Join[:last], m.Join[last]
 				}
 				return withRun(cmd, 0, asJSON, func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
-					return finetune.Merge(ctx, m, env)
+					return finetune.Run(ctx, m, env)
 				})
 			})
 		},
@@ -67,8 +67,8 @@ later.`,
 	return cmd
 }
 
-// findFinished finds the run that an argument names: a folder or an id.
-func findFinished(arg string, outputDirs []string) (runfolder.Folder, error) {
+// runNamed finds the run that an argument names: a folder or an id.
+func runNamed(arg string, outputDirs []string) (runfolder.Folder, error) {
 	if runfolder.Has(arg) {
 		return runfolder.Folder(arg), nil
 	}

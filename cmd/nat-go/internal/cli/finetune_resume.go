@@ -6,12 +6,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 )
 
 func newFinetuneResumeCmd(commitBytes int64) *cobra.Command {
 	var outputDirs []string
-	var how finetune.Again
+	var how finetune.Request
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "resume RUN",
@@ -24,16 +23,13 @@ variable it refers to, a plugin's program, the tokenizer, the template, nat-go i
 what was made before as it is; the manifest says so.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir := runfolder.Folder(args[0])
-			if !runfolder.Has(args[0]) {
-				var err error
-				if dir, err = runfolder.Find(args[0], outputDirs...); err != nil {
-					return err
-				}
+			var err error
+			if how.Resume, err = runNamed(args[0], outputDirs); err != nil {
+				return err
 			}
 			return withRun(cmd, commitBytes, asJSON,
 				func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
-					return finetune.Resume(ctx, dir, how, env)
+					return finetune.Run(ctx, how, env)
 				})
 		},
 	}

@@ -7,13 +7,12 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 )
 
 func newShardMergeCmd(commitBytes int64) *cobra.Command {
 	var how finetune.Request
 	var work string
-	var asJSON, leave bool
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "merge [PLAN]",
 		Short: "Merge the built shards into the run",
@@ -32,13 +31,15 @@ set is the same, byte for byte.`,
 				asJSON,
 				func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
 					collectOften(shardPercent, shardFloor)
-					return mergeShards(ctx, planArg(args), work, how, leave, env)
+					how.Merge = planArg(args)
+					return mergeShards(ctx, work, how, env)
 				},
 			)
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&leave, "leave-writing", false, "divide the writing between the shards, and write nothing here")
+	f.BoolVar(&how.LeaveWriting, "leave-writing", false,
+		"divide the writing between the shards, and write nothing here")
 	f.BoolVar(&how.DryRun, "dry-run", false, "write the data set and submit nothing")
 	f.BoolVar(&how.Detach, "detach", false, "submit the job and don't wait for it")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object, last, on standard output")
@@ -48,14 +49,14 @@ set is the same, byte for byte.`,
 
 // mergeShards merges the shards of a plan; for one in object storage, from a copy of their files.
 func mergeShards(
-	ctx context.Context, dir shards.Folder, work string, how finetune.Request, leave bool, env finetune.Env,
+	ctx context.Context, work string, how finetune.Request, env finetune.Env,
 ) (sum *finetune.Summary, err error) {
-	if dir.Remote() == nil {
-		env.Runs = runsOf(dir)
-		return finetune.MergeShards(ctx, dir, how, leave, env)
+	if how.Merge.Remote() == nil {
+		env.Runs = runsOf(how.Merge)
+		return finetune.Run(ctx, how, env)
 	}
 	err = inWorkDir(work, func(own string) error {
-		c, err := copyPlan(ctx, dir, own)
+		c, err := copyPlan(ctx, how.Merge, own)
 		if err != nil {
 			return err
 		}
@@ -63,7 +64,8 @@ func mergeShards(
 			return c.withOriginalPath(err)
 		}
 		divided := c.dir.HasCut()
-		if sum, err = finetune.MergeShards(ctx, c.dir, how, leave, env); err == nil && leave && !divided {
+		how.Merge = c.dir
+		if sum, err = finetune.Run(ctx, how, env); err == nil && how.LeaveWriting && !divided {
 			err = c.remote.SendCut(ctx, c.dir, c.plan, runfolder.Folder(sum.RunDir))
 		}
 		c.toldSummary(sum)

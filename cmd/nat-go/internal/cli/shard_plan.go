@@ -18,7 +18,7 @@ import (
 // planFlags are the flags of shard plan.
 type planFlags struct {
 	finetune.Request
-	how    finetune.Shards
+	how    finetune.Division
 	mode   string
 	seed   int64
 	asJSON bool
@@ -48,7 +48,8 @@ built from anything else is refused.`,
 			var made *finetune.Planned
 			err = withEnv(cmd, commitBytes, func(ctx context.Context, env finetune.Env) (err error) {
 				collectOften(shardPercent, shardFloor)
-				made, err = planShards(ctx, flags.Request, flags.how, env)
+				flags.Divide = &flags.how
+				made, err = planShards(ctx, flags.Request, env)
 				return err
 			})
 			if err != nil {
@@ -77,23 +78,25 @@ func (p *planFlags) register(cmd *cobra.Command) {
 
 // planShards makes a plan, and uploads it if it belongs in object storage.
 func planShards(
-	ctx context.Context, req finetune.Request, how finetune.Shards, env finetune.Env,
+	ctx context.Context, req finetune.Request, env finetune.Env,
 ) (made *finetune.Planned, err error) {
-	dir := shards.Find(how.Dir)
+	dir := shards.Find(req.Divide.Dir)
 	remote := dir.Remote()
 	if remote == nil {
-		return finetune.PlanShards(ctx, req, how, env)
+		sum, err := finetune.Run(ctx, req, env)
+		return sum.Planned, err
 	}
 	if err := remote.Free(ctx); err != nil {
 		return nil, err
 	}
 	err = inWorkDir("", func(own string) (err error) {
-		how.Dir = filepath.Join(own, "plan")
-		if made, err = finetune.PlanShards(ctx, req, how, env); err == nil {
+		req.Divide.Dir = filepath.Join(own, "plan")
+		sum, err := finetune.Run(ctx, req, env)
+		if made = sum.Planned; err == nil {
 			err = remote.SendPlan(ctx, made.Dir, made.Plan)
 			made.Dir = dir
 		}
-		return remote.Told(shards.Folder(how.Dir), err)
+		return remote.Told(shards.Folder(req.Divide.Dir), err)
 	})
 	return made, err
 }

@@ -58,7 +58,7 @@ code 143.`,
 				if !isQuiet(cmd) && from != "" {
 					fmt.Fprintf(cmd.ErrOrStderr(), "shard %d, as %s says\n", number, from)
 				}
-				sum, err = c.runShard(ctx, shards.Stage(stage), number, env)
+				sum, err = c.runShard(ctx, finetune.Shard{Plan: c.dir, Stage: shards.Stage(stage), Number: number}, env)
 				c.toldSummary(sum)
 				return c.withOriginalPath(err)
 			})
@@ -78,32 +78,33 @@ code 143.`,
 
 // runShard builds a shard and, if the plan is in object storage, uploads the result.
 func (c *copied) runShard(
-	ctx context.Context, stage shards.Stage, number int, env finetune.Env,
+	ctx context.Context, of finetune.Shard, env finetune.Env,
 ) (*finetune.Summary, error) {
+	req := finetune.Request{Shard: &of}
 	if c.remote == nil {
 		env.Runs = runsOf(c.dir)
-		return finetune.RunShard(ctx, c.dir, stage, number, env)
+		return finetune.Run(ctx, req, env)
 	}
-	if done, err := c.remote.IsDone(ctx, c.plan, stage, number); err != nil {
-		return finetune.Failed(finetune.Request{}, err)
+	if done, err := c.remote.IsDone(ctx, c.plan, of.Stage, of.Number); err != nil {
+		return finetune.Failed(req, err)
 	} else if done {
-		sum, _ := finetune.Failed(finetune.Request{}, errBuilt)
-		sum.Status, sum.Error, sum.Warnings = runfolder.Completed, "", []string{finetune.AlreadyBuilt(stage)}
+		sum, _ := finetune.Failed(req, errBuilt)
+		sum.Status, sum.Error, sum.Warnings = runfolder.Completed, "", []string{finetune.AlreadyBuilt(of.Stage)}
 		return sum, nil
 	}
-	if err := c.remote.FetchFor(ctx, c.dir, c.plan, stage, number); err != nil {
-		return finetune.Failed(finetune.Request{}, err)
+	if err := c.remote.FetchFor(ctx, c.dir, c.plan, of.Stage, of.Number); err != nil {
+		return finetune.Failed(req, err)
 	}
-	sum, err := finetune.RunShard(ctx, c.dir, stage, number, env)
+	sum, err := finetune.Run(ctx, req, env)
 	if err != nil {
 		return sum, err
 	}
-	if err := c.remote.SendShard(ctx, c.dir, c.plan, stage, number); err != nil {
+	if err := c.remote.SendShard(ctx, c.dir, c.plan, of.Stage, of.Number); err != nil {
 		sum.Status, sum.Error = runfolder.Failed, err.Error()
 		return sum, err
 	}
-	if !c.plan.Tasks || stage == shards.Group { // other processes of this machine may be using the copies kept there
-		err = os.RemoveAll(string(c.dir.Shard(stage, number)))
+	if !c.plan.Tasks || of.Stage == shards.Group { // other processes of this machine may be using the copies kept there
+		err = os.RemoveAll(string(c.dir.Shard(of.Stage, of.Number)))
 	}
 	return sum, err
 }

@@ -27,7 +27,7 @@ func (w *formatWriter) turns(row int, m *member) []byte {
 	if w.enc.Partly(w.spec.Options, m.record) {
 		changes = partly(changes, contexts)
 	}
-	w.of.Turns += int64(len(contexts))
+	w.Of.Turns += int64(len(contexts))
 	b := append(w.context[:0], `,"contexts":[`...)
 	for i, h := range contexts {
 		if i > 0 {
@@ -42,7 +42,7 @@ func (w *formatWriter) turns(row int, m *member) []byte {
 		} else {
 			b = append(b, ',')
 		}
-		w.of.Change(c.By.String(), 1)
+		w.Of.Change(c.By.String(), 1)
 		b = appendDigits(append(b, `{"turn":`...), int64(c.Turn))
 		b = json.AppendASCII(append(b, `,"by":`...), c.By.String())
 		if c.Was != 0 {

@@ -73,7 +73,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// rotate passes the buffer on once it is full. Write errors surface in synced.
+// rotate passes the buffer on once it is full. Write errors surface in placeFiles.
 func (o *output) rotate() {
 	if len(o.buf) >= blockBytes {
 		o.flush()
@@ -90,7 +90,7 @@ func (o *output) flush() {
 	}
 }
 
-// finish ends the content and returns its hash. It is made durable in the background, like other files: see synced.
+// finish ends the content and returns its hash. It is made durable in the background, like other files: see placeFiles.
 func (o *output) finish() string {
 	o.flush()
 	close(o.blocks)
@@ -128,10 +128,21 @@ func synced(files []*output) error {
 	return nil
 }
 
-// placeFiles gives durable files their names.
-func placeFiles(files []*output) error {
+// placeFiles waits until finished files are durable, calls ready, which may be nil, and gives the files their names.
+func placeFiles(
+	outs []*output, ready func([]runfolder.Written, []runfolder.File) error, written []runfolder.Written,
+	files []runfolder.File,
+) error {
+	if err := synced(outs); err != nil {
+		return err
+	}
+	if ready != nil {
+		if err := ready(written, files); err != nil {
+			return err
+		}
+	}
 	dirs := map[string]bool{}
-	for _, o := range files {
+	for _, o := range outs {
 		o.placed = true
 		if err := o.file.CommitUnsynced(); err != nil {
 			return err

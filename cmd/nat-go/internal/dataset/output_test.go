@@ -40,10 +40,7 @@ func TestOutputs(t *testing.T) {
 		}
 		files, want[path] = append(files, o), text
 	}
-	if err := synced(files); err != nil {
-		t.Fatal(err)
-	}
-	if err := placeFiles(files); err != nil {
+	if err := placeFiles(files, nil, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]string{}

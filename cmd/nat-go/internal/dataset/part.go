@@ -36,15 +36,10 @@ func (s *Share) Lines() (n int64) {
 
 // partFormat is one format's share of a part. Its rows are lines, even for formats that become tables in the end.
 type partFormat struct {
-	Name     string             `json:"name"`
-	Files    []partFile         `json:"files"` // ordered by their first rows
-	Records  int64              `json:"records"`
-	Dropped  int64              `json:"dropped"`
-	Trimmed  int64              `json:"trimmed"`
-	Turns    rows.Turns         `json:"turns"`
-	Contents [8]rows.Contents   `json:"contents"`
-	Refused  partRefusals       `json:"refused"`
-	Of       runfolder.Contexts `json:"of"`
+	Name  string     `json:"name"`
+	Files []partFile `json:"files"` // ordered by their first rows
+	tally
+	Refused partRefusals `json:"refused"`
 }
 
 type partFile struct {
@@ -58,70 +53,49 @@ type partFile struct {
 // of origins for each format. From all parts, Join makes what Write makes from the log.
 func WritePart(ctx context.Context, s Spec, groups iter.Seq2[*recordlog.Group, error]) (*Share, error) {
 	s.part = true
-	all, err := newFormatWriters(s)
-	defer func() {
-		for _, w := range all {
-			w.abort()
-		}
-	}()
-	if err == nil {
-		err = s.writeGroups(ctx, all, groups)
-	}
-	if err != nil {
-		return nil, err
-	}
 	p := &Share{}
-	for _, w := range all {
-		f := partFormat{
-			Name: w.enc.Name, Records: w.records, Dropped: w.dropped, Trimmed: w.trimmed, Turns: w.tally,
-			Contents: w.contents, Refused: w.refused.part(), Of: w.of,
+	_, err := s.write(func(all []*formatWriter) error {
+		if err := s.writeGroups(ctx, all, groups); err != nil {
+			return err
 		}
-		for _, x := range w.files {
-			f.Files = append(f.Files, partFile{x.name, x.of, x.side, x.rows})
+		for _, w := range all {
+			f := partFormat{Name: w.enc.Name, tally: w.tally, Refused: w.refused.part()}
+			for _, x := range w.files {
+				f.Files = append(f.Files, partFile{x.name, x.of, x.side, x.rows})
+			}
+			p.Formats = append(p.Formats, f)
 		}
-		p.Formats = append(p.Formats, f)
-	}
-	_, err = finishAll(s, all)
+		return nil
+	})
 	return p, err
 }
 
 // Join makes the data set from its parts, in their order: everything that Write writes.
 func Join(ctx context.Context, s Spec, parts []*Share, dirs []string) ([]runfolder.Written, error) {
-	all, err := newFormatWriters(s)
-	defer func() {
-		for _, w := range all {
-			w.abort()
-		}
-	}()
-	if err != nil {
-		return nil, err
-	}
-	for i, w := range all {
-		for _, p := range parts {
-			if i >= len(p.Formats) || p.Formats[i].Name != w.enc.Name {
-				return nil, errors.New("formats of the parts are not those of the run")
+	return s.write(func(all []*formatWriter) error {
+		for i, w := range all {
+			for _, p := range parts {
+				if i >= len(p.Formats) || p.Formats[i].Name != w.enc.Name {
+					return errors.New("formats of the parts are not those of the run")
+				}
+				for k, c := range p.Formats[i].Contents {
+					w.Contents[k].Rich = w.Contents[k].Rich || c.Rich
+					w.Contents[k].Tools = w.Contents[k].Tools || c.Tools
+				}
 			}
-			for k, c := range p.Formats[i].Contents {
-				w.contents[k].Rich = w.contents[k].Rich || c.Rich
-				w.contents[k].Tools = w.contents[k].Tools || c.Tools
+			for k, p := range parts {
+				if err := w.join(ctx, &p.Formats[i], filepath.Join(dirs[k], w.enc.Name)); err != nil {
+					return err
+				}
 			}
 		}
-		for k, p := range parts {
-			if err := w.join(ctx, &p.Formats[i], filepath.Join(dirs[k], w.enc.Name)); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return finishAll(s, all)
+		return nil
+	})
 }
 
 // join adds a part.
 func (w *formatWriter) join(ctx context.Context, p *partFormat, dir string) error {
-	w.records += p.Records
-	w.dropped += p.Dropped
-	w.trimmed += p.Trimmed
-	w.of.Add(&p.Of)
-	w.tally.Add(p.Turns)
+	w.add(&p.tally)
 	w.refused.join(w.enc.Format, w.spec.Options, &p.Refused)
 	before := map[string]int64{}
 	for _, x := range p.Files {

@@ -3,7 +3,6 @@ package dataset
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	"github.com/nat-go/nat-go/builders"
@@ -33,8 +32,6 @@ type Picked struct {
 	Decision curate.Decision
 	*builders.Resolved
 }
-
-var errEnough = errors.New("enough")
 
 // pick calls f for the records of a log that match the query, in order. What f is given is valid until it returns.
 func pick(log string, d *curate.Decisions, q Query, f func(Picked) error) error {
@@ -89,11 +86,7 @@ func EachDrop(path string, q Query, f func(ledger.Drop) error) error {
 		return nil
 	}
 	var found, given int64
-	err := eachLine(path, DefaultLimits, func(n int64, line []byte) error {
-		var d ledger.Drop
-		if err := json.Unmarshal(line, &d); err != nil {
-			return fmt.Errorf("%s:%d: %w", path, n+1, err)
-		}
+	return eachObject(path, func(d ledger.Drop) error {
 		if q.Reason != "" && d.Reason != q.Reason || q.Example != "" && d.Example != q.Example ||
 			q.Turn != "" && d.Turn != q.Turn || q.Builder != "" && d.Builder != q.Builder {
 			return nil
@@ -109,15 +102,11 @@ func EachDrop(path string, q Query, f func(ledger.Drop) error) error {
 		}
 		return nil
 	})
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
 }
 
 // PickRows calls f for the rows of a file from number skip (from 0) on, at most limit of them (0 means all).
 func PickRows(format rows.Format, file RowFile, skip, limit int64, f func(n int64, r *rows.Row) error) error {
-	err := eachLineFrom(file.Path, file.Limits, skip, func(n int64, line []byte) error {
+	return eachLineFrom(file.Path, file.Limits, skip, func(n int64, line []byte) error {
 		row, err := format.Read(line)
 		if err != nil {
 			return fmt.Errorf("%s:%d: %w", file.Path, n+1, err)
@@ -130,44 +119,34 @@ func PickRows(format rows.Format, file RowFile, skip, limit int64, f func(n int6
 		}
 		return nil
 	})
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
 }
 
 // originOf finds the origin of a row in rows.jsonl, or nil without one.
-func originOf(f FormatFolder, file string, row int64) (*Origin, error) {
+func originOf(f FormatFolder, file string, row int64) (found *Origin, err error) {
 	if f.Origins == "" {
 		return nil, nil
 	}
-	var found *Origin
-	err := ReadOrigins(f.Origins, func(o Origin) error {
+	err = ReadOrigins(f.Origins, func(o Origin) error {
 		if o.File == file && o.Row == row {
 			found = &o
 			return errEnough
 		}
 		return nil
 	})
-	if errors.Is(err, errEnough) {
-		err = nil
-	}
 	return found, err
 }
 
 // RowText returns a row as it is in its file, by number from 0; a table's row as JSON.
 func RowText(file RowFile, row int64) (text string, err error) {
+	found := false
 	err = eachLineFrom(file.Path, file.Limits, row, func(_ int64, line []byte) error {
-		text = string(line)
+		text, found = string(line), true
 		return errEnough
 	})
-	switch {
-	case errors.Is(err, errEnough):
-		return text, nil
-	case err == nil:
+	if err == nil && !found {
 		err = fmt.Errorf("no row %[2]d in %[1]s", file.Path, row+1)
 	}
-	return "", err
+	return text, err
 }
 
 // OriginsOf returns the origins of the rows that a record was written as, by the record's hash.
@@ -189,9 +168,6 @@ func OriginsOf(f FormatFolder, record string) (found []Origin, err error) {
 		}
 		return nil
 	})
-	if errors.Is(err, errEnough) {
-		err = nil
-	}
 	return found, err
 }
 

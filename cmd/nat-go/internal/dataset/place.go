@@ -3,6 +3,7 @@ package dataset
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -177,13 +178,12 @@ func formatOf(folder string, files []RowFile) (Format, error) {
 		return f, nil
 	}
 	var first []byte
-	errFound := errors.New("found")
 	for _, file := range files {
 		err := file.each(func(_ int64, line []byte) error {
 			first = bytes.Clone(line)
-			return errFound
+			return errEnough
 		})
-		if err != nil && !errors.Is(err, errFound) {
+		if err != nil {
 			return Format{}, err
 		}
 		if first != nil {
@@ -214,14 +214,36 @@ var ErrNoFormat = errors.New("unknown format of the first row")
 // each calls f for each line of the file, as eachLine does.
 func (r RowFile) each(f func(n int64, line []byte) error) error { return eachLine(r.Path, r.Limits, f) }
 
-// eachLine calls f for each line of a file, numbered from 0, without its newline; a table's rows are passed as lines of
-// JSON. The line is valid until f returns.
+// errEnough ends the reading of a file.
+var errEnough = errors.New("enough")
+
+// eachLine calls f for each line of a file, numbered from 0, without its newline, until it returns errEnough; a table's
+// rows are passed as lines of JSON. The line is valid until f returns.
 func eachLine(path string, limits Limits, f func(n int64, line []byte) error) error {
 	return eachLineFrom(path, limits, 0, f)
 }
 
 // eachLineFrom is eachLine from a line on; earlier ones are skipped.
 func eachLineFrom(path string, limits Limits, from int64, f func(n int64, line []byte) error) error {
+	err := readLines(path, limits, from, f)
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// eachObject calls f for each line of a file, decoded from JSON.
+func eachObject[T any](path string, f func(T) error) error {
+	return eachLine(path, DefaultLimits, func(n int64, line []byte) error {
+		var v T
+		if err := json.Unmarshal(line, &v); err != nil {
+			return fmt.Errorf("%s:%d: %w", path, n+1, err)
+		}
+		return f(v)
+	})
+}
+
+func readLines(path string, limits Limits, from int64, f func(n int64, line []byte) error) error {
 	file, err := durable.Open(path)
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package dataset
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -565,16 +564,12 @@ func readDrops(path string) ([]dropCount, error) {
 	}
 	var out []dropCount
 	index := map[dropCount]int{}
-	err := eachLine(path, DefaultLimits, func(n int64, line []byte) error {
-		var d ledger.Drop
-		if err := json.Unmarshal(line, &d); err != nil {
-			return fmt.Errorf("%s:%d: %w", path, n+1, err)
-		}
+	err := eachObject(path, func(d ledger.Drop) error {
 		k := dropCount{Stage: d.Stage, Reason: d.Reason, Unit: d.Unit, Format: d.Format}
 		i, ok := index[k]
 		if !ok {
 			if i = len(out); i == maxDropKinds {
-				return fmt.Errorf("%s:%d: there are more than %d reasons", path, n+1, maxDropKinds)
+				return fmt.Errorf("%s: there are more than %d reasons", path, maxDropKinds)
 			}
 			index[k] = i
 			out = append(out, k)

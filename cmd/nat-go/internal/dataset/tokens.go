@@ -39,15 +39,7 @@ func WriteTokens(
 			return nil, err
 		}
 	}
-	if err := synced(w.outs); err != nil {
-		return nil, err
-	}
-	if ready != nil {
-		if err := ready(w.all, w.files); err != nil {
-			return nil, err
-		}
-	}
-	if err := placeFiles(w.outs); err != nil {
+	if err := placeFiles(w.outs, ready, w.all, w.files); err != nil {
 		return nil, err
 	}
 	for _, path := range w.empty {

@@ -63,7 +63,8 @@ const listedFindings = 20
 // is shared between training and validation, and rows.jsonl and the manifest agree with the files. manifest lists the
 // files as the run wrote them; nil without a manifest. tmp is a folder for temporary files.
 func Verify(p *Place, manifest []runfolder.Written, tmp string) (*Report, error) {
-	v := &verifier{report: &Report{Files: []Verified{}, Findings: []Finding{}}, more: map[string]int{}, tmp: tmp}
+	v := newVerifier()
+	v.tmp = tmp
 	if o, err := p.RowOptions(); err == nil {
 		v.last = o.LastTurn
 	}
@@ -93,6 +94,10 @@ type verifier struct {
 	more   map[string]int // number of findings per code and file
 	tmp    string
 	last   bool // rows were written for trainers that train only the last turn of a row, where a format knows them
+}
+
+func newVerifier() *verifier {
+	return &verifier{report: &Report{Files: []Verified{}, Findings: []Finding{}}, more: map[string]int{}}
 }
 
 func (v *verifier) find(f Finding, format string, a ...any) {
@@ -471,11 +476,5 @@ func (v *verifier) manifest(written []runfolder.Written) {
 
 // ReadOrigins calls f for each line of rows.jsonl.
 func ReadOrigins(path string, f func(Origin) error) error {
-	return eachLine(path, DefaultLimits, func(n int64, line []byte) error {
-		var o Origin
-		if err := json.Unmarshal(line, &o); err != nil {
-			return fmt.Errorf("%s:%d: %w", path, n+1, err)
-		}
-		return f(o)
-	})
+	return eachObject(path, f)
 }

@@ -23,7 +23,7 @@ import (
 // in the manifest that are not theirs, and rows whose record is not in the log, was dropped, or is on the other side of
 // the split. Hashes alone don't show that: an editor of a file can change its hash too.
 func (r *Report) VerifyLog(p *Place, manifest *runfolder.Manifest) error {
-	v := &verifier{report: &Report{}, more: map[string]int{}}
+	v := newVerifier()
 	err := v.log(p, manifest)
 	r.Findings = append(r.Findings, v.report.Findings...)
 	r.Errors, r.Warnings = r.Errors+v.report.Errors, r.Warnings+v.report.Warnings

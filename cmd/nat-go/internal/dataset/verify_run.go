@@ -14,7 +14,7 @@ import (
 // missing, or that the manifest doesn't list. For rows that Verify has read the hash is known. manifest is nil if none
 // can be read, for the given reason.
 func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, why error) error {
-	v := &verifier{report: &Report{}, more: map[string]int{}}
+	v := newVerifier()
 	if err := v.left(run); err != nil {
 		return err
 	}

@@ -76,37 +76,36 @@ func TurnsLost(w runfolder.Written) string {
 // Write writes the kept records in every text row format, in the order of the log. Files appear completely or not at
 // all; cancelling ctx leaves no new ones.
 func Write(ctx context.Context, s Spec) ([]runfolder.Written, error) {
-	all, err := newFormatWriters(s)
+	return s.write(func(all []*formatWriter) error {
+		if err := s.survey(ctx, all); err != nil {
+			return err
+		}
+		return s.writeGroups(ctx, all, s.groups(all))
+	})
+}
+
+// write begins the formats of text rows, has fill write their rows, ends their files and gives them their names.
+func (s *Spec) write(fill func(all []*formatWriter) error) ([]runfolder.Written, error) {
+	var all []*formatWriter
 	defer func() {
 		for _, w := range all {
 			w.abort()
 		}
 	}()
-	if err == nil {
-		err = s.survey(ctx, all)
-	}
-	if err == nil {
-		err = s.writeGroups(ctx, all, s.groups(all))
-	}
-	if err != nil {
-		return nil, err
-	}
-	return finishAll(s, all)
-}
-
-// newFormatWriters begins the formats of text rows. It returns the begun writers even if there is an error.
-func newFormatWriters(s Spec) (all []*formatWriter, err error) {
 	for _, f := range s.Formats {
 		if f.FromBatches() {
 			continue
 		}
-		w, err := newFormatWriter(s, f)
+		w, err := newFormatWriter(*s, f)
 		if err != nil {
-			return all, err
+			return nil, err
 		}
 		all = append(all, w)
 	}
-	return all, nil
+	if err := fill(all); err != nil {
+		return nil, err
+	}
+	return s.finish(all)
 }
 
 // writeGroups writes the rows of groups.
@@ -151,8 +150,8 @@ func (s *Spec) members(g *recordlog.Group) {
 	}
 }
 
-// finishAll ends the files of all formats and gives them their names.
-func finishAll(s Spec, all []*formatWriter) ([]runfolder.Written, error) {
+// finish ends the files of all formats and gives them their names.
+func (s *Spec) finish(all []*formatWriter) ([]runfolder.Written, error) {
 	var out []runfolder.Written
 	var files []runfolder.File
 	if s.NoEmpty {
@@ -165,15 +164,7 @@ func finishAll(s Spec, all []*formatWriter) ([]runfolder.Written, error) {
 		}
 		out, files = append(out, written), append(files, its...)
 	}
-	if err := synced(outputs(all)); err != nil {
-		return nil, err
-	}
-	if s.Ready != nil {
-		if err := s.Ready(out, files); err != nil {
-			return nil, err
-		}
-	}
-	return out, placeFiles(outputs(all))
+	return out, placeFiles(outputs(all), s.Ready, out, files)
 }
 
 // outputs returns the files of formats.
@@ -203,7 +194,7 @@ func (s *Spec) survey(ctx context.Context, all []*formatWriter) error {
 		note(&found, g, s.Decisions)
 	}
 	for _, w := range all {
-		w.contents = found
+		w.Contents = found
 	}
 	return nil
 }
@@ -233,19 +224,33 @@ type formatWriter struct {
 	files   []*rowFile
 	byPlace [8][2]*rowFile // by kind and split
 	origins *output
-	records int64
-	dropped int64
-	trimmed int64
-	tally   rows.Turns
 	refused refusals
 	prefix  originPrefix
-	of      runfolder.Contexts
-	// contents of the kept records, by kind, if there are tables to declare.
-	contents [8]rows.Contents
+	tally
 
 	row      []byte // scratch, as are the next two
 	context  []byte
 	together []*builders.Resolved
+}
+
+// tally counts what is written of a format.
+type tally struct {
+	Records int64      `json:"records"`
+	Dropped int64      `json:"dropped"`
+	Trimmed int64      `json:"trimmed"`
+	Turns   rows.Turns `json:"turns"`
+	// Contents of the kept records, by kind, if there are tables to declare.
+	Contents [8]rows.Contents   `json:"contents"`
+	Of       runfolder.Contexts `json:"of"`
+}
+
+// add adds what is written of another part, except for its contents.
+func (t *tally) add(part *tally) {
+	t.Records += part.Records
+	t.Dropped += part.Dropped
+	t.Trimmed += part.Trimmed
+	t.Turns.Add(part.Turns)
+	t.Of.Add(&part.Of)
 }
 
 func newFormatWriter(s Spec, f Format) (*formatWriter, error) {
@@ -267,7 +272,7 @@ func newFormatWriter(s Spec, f Format) (*formatWriter, error) {
 
 func (w *formatWriter) group(g *recordlog.Group, kept []member) error {
 	if w.spec.part && w.enc.Declared() {
-		note(&w.contents, g, w.spec.Decisions)
+		note(&w.Contents, g, w.spec.Decisions)
 	}
 	w.enc.Begin()
 	w.prefix.origin = nil // the next group has its origins in the same memory
@@ -331,8 +336,8 @@ func (w *formatWriter) sharing(kept []member) error {
 // settle records what became of records.
 func (w *formatWriter) settle(ms []member, err error) error {
 	if err == nil {
-		w.records += int64(len(ms))
-		w.trimmed += int64(w.enc.Trimmed())
+		w.Records += int64(len(ms))
+		w.Trimmed += int64(w.enc.Trimmed())
 		w.settleTurns(ms[0].record, w.enc.Turns())
 		return nil
 	}
@@ -342,7 +347,7 @@ func (w *formatWriter) settle(ms []member, err error) error {
 	}
 	w.refused.add(w.enc.Format, w.spec.Options, ms, cannot.Why)
 	for _, m := range ms {
-		w.dropped++
+		w.Dropped++
 		w.spec.Dropped(w.drop(m.record, cannot))
 	}
 	return nil
@@ -350,7 +355,7 @@ func (w *formatWriter) settle(ms []member, err error) error {
 
 // settleTurns records what became of the turns of a demonstration.
 func (w *formatWriter) settleTurns(r *builders.Resolved, turns rows.Turns) {
-	w.tally.Add(turns)
+	w.Turns.Add(turns)
 	if turns.Lost == 0 {
 		return
 	}
@@ -461,20 +466,20 @@ func (w *formatWriter) open(kind builders.Kind, s rows.Split) (*rowFile, error) 
 	case !rows.IsTable(name) && !w.enc.Service && !w.spec.Options.NAT:
 		f.reading = &reading{nulls: w.enc.TakesNull}
 	case rows.IsTable(name):
-		f.table = w.enc.NewTable(out, kind, w.spec.Options, w.contents[kind])
+		f.table = w.enc.NewTable(out, kind, w.spec.Options, w.Contents[kind])
 	}
 	w.files = append(w.files, f)
 	w.byPlace[kind][s] = f
 	return f, nil
 }
 
-// finish ends the files; see synced and place.
+// finish ends the files; see placeFiles.
 func (w *formatWriter) finish() (runfolder.Written, []runfolder.File, error) {
 	out := runfolder.Written{
-		Format: w.enc.Name, Records: w.records, Dropped: w.dropped, Trimmed: w.trimmed, Turns: w.tally,
+		Format: w.enc.Name, Records: w.Records, Dropped: w.Dropped, Trimmed: w.Trimmed, Turns: w.Turns,
 	}
-	if w.of.Turns > 0 {
-		out.Contexts = &w.of
+	if w.Of.Turns > 0 {
+		out.Contexts = &w.Of
 	}
 	out.Refused, out.Instead = w.refused.most(), w.refused.instead()
 	var files []runfolder.File

@@ -25,11 +25,9 @@ import (
 )
 
 // account closes the books, and writes the files about the run: the list of drops, NAT's progress files and, last, the
-// manifest, which says whether the run is complete. seen describes the part of the inputs that was read.
-func (r *run) account(ctx context.Context, seen *source.Stats) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
+// manifest, which says whether the run is complete.
+func (r *run) account(ctx context.Context) error {
+	seen := &r.built.seen
 	if err := r.books.close(); err != nil {
 		return exit.Environmentf("can't write the list of drops: %w", err)
 	}
@@ -67,6 +65,9 @@ func (r *run) account(ctx context.Context, seen *source.Stats) error {
 	}
 	r.sum.Status = r.made.Status
 	r.unlock() // the data set is complete; jobs have a lock of their own
+	if failure == nil {
+		r.info("data set complete", "dataset", r.plan.folder.Dataset())
+	}
 	return failure
 }
 

@@ -43,7 +43,7 @@ func TestFailedRunStaysFailed(t *testing.T) {
 			if c.spoil != nil {
 				c.spoil(r)
 			}
-			sum, err := r.end(context.Background(), (*run).make)
+			sum, err := r.end(context.Background())
 			if exit.Code(err) != exit.Failed || !strings.Contains(err.Error(), c.want) ||
 				sum.Status != runfolder.Failed || sum.Job != nil {
 				t.Fatalf("status %s, job %v, %v", sum.Status, sum.Job, err)
@@ -53,7 +53,7 @@ func TestFailedRunStaysFailed(t *testing.T) {
 				t.Errorf("the manifest says %q, %q, %v", m.Status, m.Error, err)
 			}
 			for range 2 {
-				sum, err := Resume(context.Background(), p.folder, Again{}, testEnv(t))
+				sum, err := Run(context.Background(), Request{Resume: p.folder}, testEnv(t))
 				if exit.Code(err) != exit.Failed || sum.Status != runfolder.Failed || sum.Job != nil {
 					t.Errorf("resumed: status %s, job %v, %v", sum.Status, sum.Job, err)
 				}

@@ -48,9 +48,6 @@ type built struct {
 // building is the state of the build stage.
 type building struct {
 	*run
-	in       *inputs
-	ahead    *reader // of the first input, until it is used
-	builders []*builder
 	index    *curate.Index
 	log      *recordlog.Writer
 	frame    *recordlog.Builder // for the group being logged
@@ -65,29 +62,37 @@ type building struct {
 
 // build streams the examples of every collection run through the builders into the record log. One goroutine reads and
 // sends, one receives the results in order and writes the log; the builders' processes work in between.
-func (r *run) build(ctx context.Context, in *inputs, ahead *reader, bs []*builder) (_ *built, err error) {
-	b := &building{run: r, in: in, ahead: ahead, builders: bs, total: in.bytes()}
+func (r *run) build(ctx context.Context) (err error) {
+	r.in.proveWith(r.plan, r.tokens)
+	defer r.started.close() // they take a while to end
+	b := &building{run: r, total: r.in.bytes()}
 	if b.index, err = curate.NewIndex(b.rules(), string(r.plan.folder)); err != nil {
-		return nil, err
+		return err
 	}
-	defer func() {
-		if err != nil {
-			b.index.Close()
-		}
-	}()
+	r.built = &built{index: b.index}
 	if err := b.openLog(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	if b.log != nil { // otherwise all groups are in it already
 		if b.order, err = r.plan.openOrder(b.at.Groups); err != nil {
 			b.log.Close()
-			return nil, err
+			return err
 		}
 		if err := b.stream(ctx); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return b.built(), nil
+	if r.built = b.built(); planOf(r.plan) != nil {
+		for _, b := range r.builders {
+			if err := tooManyNames(b); err != nil {
+				return err
+			}
+		}
+	}
+	r.scored()
+	r.info("records built", "examples", r.built.seen.Examples, "candidates", r.built.seen.Candidates,
+		"records", r.books.Account(ledger.Gate, unitRecord).In)
+	return nil
 }
 
 // built notes how far the inputs were read, once everything is in the log.

@@ -39,7 +39,11 @@ type tokens struct {
 
 // openTokens loads the tokenizer and the template before anything is built: a run that can't make its batches should
 // not start.
-func openTokens(ctx context.Context, p *plan) (_ *tokens, err error) {
+func openTokens(ctx context.Context, p *plan) (*tokens, error) {
+	return unlessEnded(ctx, func() (*tokens, error) { return readTokens(ctx, p) })
+}
+
+func readTokens(ctx context.Context, p *plan) (_ *tokens, err error) {
 	c := p.config.Collator
 	if c.Tokenizer == "" {
 		return nil, nil
@@ -215,11 +219,17 @@ func templateVars(kwargs map[string]any) (*pyvalue.Dict, error) {
 	return v.Dict(), nil
 }
 
-// collate makes token batches from the records that the collator has a channel for.
-func (r *run) collate(ctx context.Context, t *tokens, d *curate.Decisions, built *built) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
+// openTokens opens what makes token batches. A part of a run has the settings of its plan.
+func (r *run) openTokens(ctx context.Context) (err error) {
+	if r.tokens, err = openTokens(ctx, r.plan); err != nil || planOf(r.plan) == nil {
+		return err
 	}
+	return r.asPlanned()
+}
+
+// collate makes token batches from the records that the collator has a channel for.
+func (r *run) collate(ctx context.Context) error {
+	t, d, built := r.tokens, r.decisions, r.built
 	if t == nil || d.Kept() == 0 {
 		return nil
 	}
@@ -261,6 +271,7 @@ func (r *run) collate(ctx context.Context, t *tokens, d *curate.Decisions, built
 		Teacher: taught, Tokenizer: t.tokenizer.Fingerprint(), TemplateTime: t.time.Format("2006-01-02T15:04:05"),
 		Counts: res.Counts, Stats: res.Stats, Steps: res.Steps, Policy: t.policy,
 	}
+	r.info("token batches written", "counts", res.Counts)
 	return nil
 }
 

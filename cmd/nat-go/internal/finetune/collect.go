@@ -68,7 +68,8 @@ func (p *plan) endpointOfFlags() (*config.Block, error) {
 }
 
 // collect makes the inputs, if the source does that. Output from before an interruption is kept.
-func (r *run) collect(ctx context.Context, in *inputs) error {
+func (r *run) collect(ctx context.Context) error {
+	in := r.in
 	if in.collect == nil {
 		return nil
 	}

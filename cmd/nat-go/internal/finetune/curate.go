@@ -15,15 +15,13 @@ import (
 )
 
 // curate decides what becomes of every record in the log.
-func (r *run) curate(ctx context.Context, b *built) (*curate.Decisions, error) {
-	defer b.index.Close()
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
+func (r *run) curate(context.Context) error {
+	b := r.built
 	d, err := r.decide(b)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	b.index.Close()
 	b.index = nil // free its memory
 	r.warnOfIdleMarks(b.marked)
 	if d.Warning != "" {
@@ -43,7 +41,9 @@ func (r *run) curate(ctx context.Context, b *built) (*curate.Decisions, error) {
 			r.books.Drop(ledger.Drop{Stage: ledger.Curate, Reason: reason, Unit: unitRecord, Count: n})
 		}
 	}
-	return d, nil
+	r.decisions = d
+	r.info("records curated", "kept", d.Kept())
+	return nil
 }
 
 // decide decides, or reads the decisions of an earlier merge.

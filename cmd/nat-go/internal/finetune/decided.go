@@ -1,6 +1,7 @@
 package finetune
 
 import (
+	"cmp"
 	"context"
 	"debug/elf"
 	"encoding/hex"
@@ -44,35 +45,31 @@ func (r *run) decided(t *tokens, salt string) (*runfolder.Decided, error) {
 		return nil, err
 	}
 	d.Add("rows", string(rows))
-	var formats []string
-	for _, f := range p.formats {
-		formats = append(formats, f.Name)
-	}
-	d.Add("formats", strings.Join(formats, " "))
+	d.Add("formats", p.formatNames())
 	if t != nil {
 		d.Add("collator.tokenizer", t.tokenizer.Fingerprint())
 		d.Add("collator.template", t.template)
-		if ref := p.config.Collator.Reference; ref != nil {
-			if err := addFile(d, "collator.reference.path", ref.Path); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if path := p.config.Dataset.Marks; path != "" {
-		if err := addFile(d, "dataset.marks.content", path); err != nil {
-			return nil, err
-		}
 	}
 	if c := p.config.Dataset.Scores; c != nil {
 		if err := p.decidedByScores(d, c.Path); err != nil {
 			return nil, err
 		}
 	}
-	err = errors.Join(p.decidedBySource(d), p.decidedByScorer(d), p.decidedByHints(d), p.decidedByDumps(d))
-	if err != nil {
+	if err := p.decidedByFiles(d); err != nil {
 		return nil, err
 	}
 	return d, p.decidedByPlugins(d)
+}
+
+// decidedByFiles adds the content of the files that settings name.
+func (p *plan) decidedByFiles(d *runfolder.Decided) error {
+	files, err := p.deciding()
+	for name, path := range files {
+		if err == nil {
+			err = addFile(d, name, path)
+		}
+	}
+	return exit.Default(exit.Environment, err)
 }
 
 // program identifies this program: its version and, if it was built without one, the linker's build id, which differs
@@ -93,73 +90,65 @@ func (p *plan) program(self string) (string, error) {
 	return unversioned + " " + sum, err
 }
 
-// decidedBySource adds the files that a source which makes agent runs reads.
-func (p *plan) decidedBySource(d *runfolder.Decided) error {
-	for _, b := range p.config.Sources {
+// deciding returns the files whose content decides the bytes of the run, by the names of the settings that name them.
+func (p *plan) deciding() (map[string]string, error) {
+	files := map[string]string{"dataset.marks.content": p.config.Dataset.Marks}
+	if c := p.config.Collator; c.Reference != nil && c.Tokenizer != "" {
+		files["collator.reference.path"] = c.Reference.Path
+	}
+	for _, b := range p.config.Sources { // those that make agent runs
 		switch c := b.Config.(type) {
 		case *readers.EndpointConfig:
-			if err := addFile(d, "sources."+b.Name+".dataset", c.Dataset); err != nil {
-				return err
-			}
+			files["sources."+b.Name+".dataset"] = c.Dataset
 		case *readers.CommandConfig:
-			path := c.NATConfig
-			if path == "" {
-				path = p.NATConfig
-			}
-			if path == "" || len(p.From) > 0 {
-				continue
-			}
-			if err := addFile(d, "sources."+b.Name+".nat_config", path); err != nil {
-				return err
+			if len(p.From) == 0 {
+				files["sources."+b.Name+".nat_config"] = cmp.Or(c.NATConfig, p.NATConfig)
 			}
 		}
 	}
-	return nil
-}
-
-// decidedByHints adds the programs that supply hints, with the scripts and other files that their arguments name.
-// Earlier answers are in the program's answers file, which grows with the run and is not identified by anything.
-func (p *plan) decidedByHints(d *runfolder.Decided) error {
 	for _, b := range p.config.Selected() {
-		c, ok := b.Config.(*sdpo.Config)
-		if !ok || c.Hints.Command == nil {
-			continue
-		}
-		for i, arg := range c.Hints.Command.Run {
-			if i == 0 {
-				if path, err := exec.LookPath(arg); err == nil || errors.Is(err, exec.ErrDot) {
-					arg = path
-				}
-			}
-			name := fmt.Sprintf("trajectory_builders.%s.hints.command.run.%d.content", b.Name, i)
-			if err := addFile(d, name, arg); err != nil {
-				return exit.With(exit.Environment, err)
-			}
+		if c, ok := b.Config.(*sdpo.Config); ok && c.Hints.Command != nil {
+			addCommand(files, "trajectory_builders."+b.Name+".hints.command.run", c.Hints.Command.Run)
 		}
 	}
-	return nil
+	c := p.config.Collator.Teacher
+	if c == nil {
+		return files, nil
+	}
+	if c.Logits != nil {
+		addCommand(files, "collator.teacher.logits.command", c.Logits.Command)
+	}
+	return files, addDumps(files, c.Dumps)
 }
 
-// decidedByDumps adds the logits that sites are weighed by.
-func (p *plan) decidedByDumps(d *runfolder.Decided) error {
-	c := p.config.Collator.Teacher
-	if c == nil || c.Dumps == "" {
+// addCommand adds a program, with the scripts and other files that its arguments name. Earlier answers are in its
+// answers file, which grows with the run and is not identified by anything.
+func addCommand(files map[string]string, name string, command []string) {
+	for i, arg := range command {
+		if i == 0 {
+			if path, err := exec.LookPath(arg); err == nil || errors.Is(err, exec.ErrDot) {
+				arg = path
+			}
+		}
+		if !objects.Is(arg) {
+			files[fmt.Sprintf("%s.%d.content", name, i)] = arg
+		}
+	}
+}
+
+// addDumps adds the logits that sites are weighed by. The code that reads them reports a missing folder.
+func addDumps(files map[string]string, dir string) error {
+	if dir == "" || !runfolder.Has(dir) {
 		return nil
 	}
-	err := filepath.WalkDir(c.Dumps, func(path string, e fs.DirEntry, err error) error {
+	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
-		name, err := filepath.Rel(c.Dumps, path)
-		if err != nil {
-			return err
-		}
-		return addFile(d, "collator.teacher.dumps."+filepath.ToSlash(name), path)
+		name, err := filepath.Rel(dir, path)
+		files["collator.teacher.dumps."+filepath.ToSlash(name)] = path
+		return err
 	})
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // the code that reads them reports it
-	}
-	return err
 }
 
 // decidedByPlugins adds the programs that serve the builders, and the variables that are passed to them.
@@ -201,31 +190,6 @@ func (p *plan) decidedByPlugins(d *runfolder.Decided) error {
 			return exit.With(exit.Environment, err)
 		}
 		d.Add(key, content+fmt.Sprint(beside)) // a map is printed in sorted order
-	}
-	return nil
-}
-
-// decidedByScorer adds the program of collator.teacher.logits, and the files that its command names.
-func (p *plan) decidedByScorer(d *runfolder.Decided) error {
-	c := p.config.Collator.Teacher
-	if c == nil || c.Logits == nil {
-		return nil
-	}
-	for i, arg := range c.Logits.Command {
-		path := arg
-		if i == 0 {
-			found, err := exec.LookPath(arg)
-			if err != nil && !errors.Is(err, exec.ErrDot) {
-				continue // the code that starts it reports why it can't
-			}
-			path = found
-		}
-		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-			continue
-		}
-		if err := addFile(d, fmt.Sprintf("collator.teacher.logits.command.%d.content", i), path); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -273,7 +237,7 @@ func (r *run) sameDecisions(t *tokens) error {
 		return err
 	}
 	changed := b.Decided.Changed(now)
-	left, idle := runfolder.Accept(changed, p.accept)
+	left, idle := runfolder.Accept(changed, p.Accept)
 	if len(idle) > 0 {
 		return exit.Usagef("--accept-changed %s: nothing of that name has changed since the run began", idle[0])
 	}

@@ -74,30 +74,30 @@ func replace(t *testing.T, path, old, now string) {
 // What is refused is named.
 func TestResumeRefusesOtherSettings(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(t *testing.T, f runfolder.Folder, vars map[string]string, how *Again)
+		change func(t *testing.T, f runfolder.Folder, vars map[string]string, how *Request)
 		want   string // the name; empty if it continues
 	}{
-		"nothing": {func(*testing.T, runfolder.Folder, map[string]string, *Again) {}, ""},
+		"nothing": {func(*testing.T, runfolder.Folder, map[string]string, *Request) {}, ""},
 		"a variable": {
-			func(_ *testing.T, _ runfolder.Folder, v map[string]string, _ *Again) { v["STRATEGY"] = "exhaustive" },
+			func(_ *testing.T, _ runfolder.Folder, v map[string]string, _ *Request) { v["STRATEGY"] = "exhaustive" },
 			"trajectory_builders.moves.strategy",
 		},
-		"the file": {func(t *testing.T, f runfolder.Folder, _ map[string]string, _ *Again) {
+		"the file": {func(t *testing.T, f runfolder.Folder, _ map[string]string, _ *Request) {
 			replace(t, f.Config(), "max_pairs: 100", "max_pairs: 3")
 		}, "trainers.t.max_pairs"},
-		"a key more": {func(t *testing.T, f runfolder.Folder, _ map[string]string, _ *Again) {
+		"a key more": {func(t *testing.T, f runfolder.Folder, _ map[string]string, _ *Request) {
 			replace(t, f.Config(), "seed: 7", "seed: 7\n    by: task")
 		}, "dataset.split.by"},
-		"a key less": {func(t *testing.T, f runfolder.Folder, _ map[string]string, _ *Again) {
+		"a key less": {func(t *testing.T, f runfolder.Folder, _ map[string]string, _ *Request) {
 			replace(t, f.Config(), "seed: 7", "validation: 0.2")
 		}, "dataset.split.seed, dataset.split.validation"},
-		"an override": {func(_ *testing.T, _ runfolder.Folder, _ map[string]string, how *Again) {
+		"an override": {func(_ *testing.T, _ runfolder.Folder, _ map[string]string, how *Request) {
 			how.Overrides = []string{"dataset.split.seed=8"}
 		}, "dataset.split.seed"},
-		"the formats": {func(_ *testing.T, _ runfolder.Folder, _ map[string]string, how *Again) {
+		"the formats": {func(_ *testing.T, _ runfolder.Folder, _ map[string]string, how *Request) {
 			how.Overrides = []string{"dataset.formats=[kto]"}
 		}, "dataset.formats.0, formats"},
-		"nat-go": {func(t *testing.T, f runfolder.Folder, _ map[string]string, _ *Again) {
+		"nat-go": {func(t *testing.T, f runfolder.Folder, _ map[string]string, _ *Request) {
 			b, err := f.ReadBegun()
 			if err == nil {
 				b.Decided.Add("nat-go", "another")
@@ -107,7 +107,7 @@ func TestResumeRefusesOtherSettings(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "nat-go"},
-		"what nothing reads": {func(t *testing.T, f runfolder.Folder, v map[string]string, how *Again) {
+		"what nothing reads": {func(t *testing.T, f runfolder.Folder, v map[string]string, how *Request) {
 			v["HOST"], v["TOKEN"] = "127.0.0.1:2", "changed"
 			how.Overrides = []string{"trajectory_builders.idle.strategy=exhaustive"}
 		}, ""},
@@ -115,9 +115,9 @@ func TestResumeRefusesOtherSettings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			vars := map[string]string{}
 			f, env := begunRun(t, vars)
-			var how Again
+			how := Request{Resume: f}
 			c.change(t, f, vars, &how)
-			_, err := Resume(t.Context(), f, how, env)
+			_, err := Run(t.Context(), how, env)
 			if c.want == "" {
 				if err != nil {
 					t.Error(err)
@@ -131,11 +131,11 @@ func TestResumeRefusesOtherSettings(t *testing.T) {
 				t.Error("the run is complete")
 			}
 			how.Accept = []string{"no-such-name"}
-			if _, err := Resume(t.Context(), f, how, env); exit.Code(err) != exit.Usage {
+			if _, err := Run(t.Context(), how, env); exit.Code(err) != exit.Usage {
 				t.Errorf("accepting a setting that did not change: %v", err)
 			}
 			how.Accept = strings.Split(c.want, ", ")
-			if _, err := Resume(t.Context(), f, how, env); err != nil {
+			if _, err := Run(t.Context(), how, env); err != nil {
 				t.Fatal(err)
 			}
 			m, err := f.ReadManifest()
@@ -228,18 +228,18 @@ finetuning: {enabled: true, trajectory_builder: mine}
 // TestResumeOverridesWhatComesAfter checks that for a complete run the trainer can be changed but the data set can't.
 func TestResumeOverridesWhatComesAfter(t *testing.T) {
 	f, env := begunRun(t, map[string]string{})
-	if _, err := Resume(t.Context(), f, Again{}, env); err != nil {
+	if _, err := Run(t.Context(), Request{Resume: f}, env); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Resume(t.Context(), f, Again{Overrides: []string{"dataset.split.seed=9"}},
+	if _, err := Run(t.Context(), Request{Resume: f, Overrides: []string{"dataset.split.seed=9"}},
 		env); exit.Code(err) != exit.Usage ||
 		!strings.Contains(err.Error(), "-o dataset.split.seed") {
 		t.Error(err)
 	}
-	if _, err := Resume(t.Context(), f, Again{Accept: []string{"nat-go"}}, env); exit.Code(err) != exit.Usage {
+	if _, err := Run(t.Context(), Request{Resume: f, Accept: []string{"nat-go"}}, env); exit.Code(err) != exit.Usage {
 		t.Error(err)
 	}
-	if _, err := Resume(t.Context(), f, Again{Overrides: []string{"finetuning.num_epochs=3"}}, env); err != nil {
+	if _, err := Run(t.Context(), Request{Resume: f, Overrides: []string{"finetuning.num_epochs=3"}}, env); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := os.ReadFile(f.Config()); err != nil || !bytes.Contains(text, []byte("num_epochs: 3")) {
@@ -280,7 +280,7 @@ finetuning: {enabled: true, trajectory_builder: h, output_dir: out}
 	decided := func() *runfolder.Decided {
 		d := runfolder.NewDecided("salt")
 		p := &plan{config: c}
-		if err := errors.Join(p.decidedByHints(d), p.decidedByDumps(d)); err != nil {
+		if err := p.decidedByFiles(d); err != nil {
 			t.Fatal(err)
 		}
 		return d

@@ -1,11 +1,12 @@
-// Package finetune is the run: from a configuration and the output of an agent to a data set and a training job. Run
-// can be read from top to bottom; the other files are its steps.
+// Package finetune is the run: from a configuration and the output of an agent to a data set and a training job. Run is
+// the way in. Its Request says what is made - a run, the rest of one, the plan of its shards, a shard, the merge of
+// shards or of finished runs - and stages, in run.go, lists the stages of each. A stage takes what earlier ones left in
+// the run.
 //
-// The steps pass on their results in the run folder: the record log after build, the decisions after curate, the data
+// The stages pass on their results in the run folder: the record log after build, the decisions after curate, the data
 // set after write. Later commands continue from the same files.
 //
-// It is the program's largest package because it is the hub: the stages - source, builder session, record log,
-// curation, data set, collator, trainer - don't know each other, so all data between them passes through here, where it
-// is counted. A conversation returns here between two stages, and to no other package. The shard files are the same run
-// in parts and use its unexported stages.
+// It is the program's largest package because it is the hub: source, builder session, record log, curation, data set,
+// collator and trainer don't know each other, so all data between them passes through here, where it is counted. A
+// conversation returns here between two stages, and to no other package.
 package finetune

@@ -57,23 +57,71 @@ func (b *building) unit() builders.Unit {
 	return unit
 }
 
-// feed reads the collection runs and sends their groups to the builders.
+// feed reads the collection runs and sends their groups to the builders: each example as it is read, or each collection
+// run as a whole; or the groups that all examples form. Those of a task may come from several collection runs. To
+// continue after a crash such inputs are read again, because a commit doesn't include the index.
 func (b *building) feed(ctx context.Context, from cursor, items chan<- *item) error {
-	feed := b.feedRuns
-	if s := b.plan.shard; s != nil && s.spill != nil {
-		feed = b.feedSpill
-	} else if s != nil && s.stage == shards.Group {
-		feed = b.feedSpilled
-	} else if b.unit() != builders.UnitExample && !b.plan.Compat.WholeRuns() {
-		feed = b.feedGroups
-	}
-	if err := feed(ctx, from, items); err != nil && !errors.Is(err, errFed) {
+	err := b.feedAll(ctx, from, items)
+	if err != nil && !errors.Is(err, errFed) {
 		return err
 	}
 	for _, x := range b.builders {
 		x.session.CloseSend()
 	}
 	return nil
+}
+
+func (b *building) feedAll(ctx context.Context, from cursor, items chan<- *item) error {
+	s := b.plan.shard
+	f := feeder{building: b, items: items}
+	var tasks *group.Index
+	switch {
+	case s.stores():
+		f.index = s.spill
+	case b.unit() != builders.UnitExample && !b.plan.Compat.WholeRuns():
+		var err error
+		if tasks, err = b.newIndex(); err != nil {
+			return exit.With(exit.Environment, err)
+		}
+		defer tasks.Close()
+		f.index, f.logged = tasks, from.Source
+	}
+	for f.k = range b.in.paths {
+		switch {
+		case !b.in.reads(f.k) || f.index == nil && f.k < from.Source.Run:
+			continue
+		case tasks != nil && f.k == from.Source.Run && tasks.Len() != from.Seen.Examples:
+			return exit.Environmentf("inputs gave %d examples before the run was interrupted and %d now: they changed, "+
+				"so the run can't be resumed", from.Seen.Examples, tasks.Len())
+		}
+		one := f
+		one.failed = tasks != nil && slices.Contains(from.Failed, f.k)
+		if f.index == nil && f.k == from.Source.Run && from.Source.Row > 0 {
+			at := from.Source
+			at.Run = 0
+			one.resume = &at
+		}
+		if err := one.collectionRun(ctx); err != nil {
+			return err
+		}
+	}
+	if tasks == nil {
+		return nil
+	}
+	if err := s.addTo(ctx, tasks); err != nil {
+		return err
+	}
+	f.k, f.done, f.logged = len(b.in.paths), from.Groups, source.Cursor{}
+	return f.sendGroups(ctx, tasks)
+}
+
+// newIndex returns an index that forms tasks, or groups of whole collection runs.
+func (b *building) newIndex() (*group.Index, error) {
+	opt := group.Options{Dir: string(b.plan.folder), Limits: group.Limits{Bytes: int64(b.plan.config.Limits.Group)}}
+	if b.unit() == builders.UnitRun {
+		opt.By = group.Run
+	}
+	return group.New(host.NewExampleCodec(), opt)
 }
 
 // errFed ends the feeding at a failed collection run: groups sent before are still built, and the failure reported in
@@ -92,62 +140,9 @@ func (e *collectionError) Error() string {
 
 func (e *collectionError) Unwrap() error { return e.err }
 
-// feedRuns sends each example as it is read, or each collection run as a whole.
-func (b *building) feedRuns(ctx context.Context, from cursor, items chan<- *item) error {
-	for k := from.Source.Run; k < len(b.in.paths); k++ {
-		if !b.in.reads(k) {
-			continue
-		}
-		f := feeder{building: b, k: k, items: items}
-		if k == from.Source.Run && from.Source.Row > 0 {
-			at := from.Source
-			at.Run = 0
-			f.resume = &at
-		}
-		if err := f.collectionRun(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// feedGroups reads all collection runs into an index and sends the groups it forms. A task's rollouts may come from
-// several collection runs. To continue after a crash the inputs are read again, because a commit doesn't include the
-// index.
-func (b *building) feedGroups(ctx context.Context, from cursor, items chan<- *item) error {
-	opt := b.plan.grouping()
-	if b.unit() == builders.UnitRun {
-		opt.By = group.Run
-	}
-	index, err := group.New(host.NewExampleCodec(), opt)
-	if err != nil {
-		return exit.With(exit.Environment, err)
-	}
-	defer index.Close()
-	for k := range b.in.paths {
-		if k == from.Source.Run && index.Len() != from.Seen.Examples {
-			return exit.Environmentf("inputs gave %d examples before the run was interrupted and %d now: they changed, "+
-				"so the run can't be resumed", from.Seen.Examples, index.Len())
-		}
-		f := feeder{
-			building: b, k: k, items: items, index: index, logged: from.Source, failed: slices.Contains(from.Failed, k),
-		}
-		if err := f.collectionRun(ctx); err != nil {
-			return err
-		}
-	}
-	return b.sendGroups(ctx, index, from.Groups, items)
-}
-
-// grouping returns how tasks are formed.
-func (p *plan) grouping() group.Options {
-	return group.Options{Dir: string(p.folder), Limits: group.Limits{Bytes: int64(p.config.Limits.Group)}}
-}
-
 // sendGroups sends the groups of an index, except for those already done.
-func (b *building) sendGroups(ctx context.Context, index *group.Index, done int64, items chan<- *item) error {
-	f := feeder{building: b, k: len(b.in.paths), items: items, done: done}
-	for g, err := range index.Groups(done) {
+func (f *feeder) sendGroups(ctx context.Context, index *group.Index) error {
+	for g, err := range index.Groups(f.done) {
 		if err != nil {
 			return exit.With(exit.Environment, err)
 		}

@@ -123,7 +123,7 @@ func TestTasks(t *testing.T) {
 		if exit.Code(err) != exit.Interrupted {
 			t.Fatalf("%s: %v", id, err)
 		}
-		if _, err := Resume(context.Background(), runfolder.Folder("out/"+id), Again{}, testEnv(t)); err != nil {
+		if _, err := Run(context.Background(), Request{Resume: runfolder.Folder("out/" + id)}, testEnv(t)); err != nil {
 			t.Fatalf("%s: %v", id, err)
 		}
 		if d := cmp.Diff(whole, dataOf(t, "out/"+id)); d != "" {

@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/readers"
@@ -59,6 +60,36 @@ func findInputs(ctx context.Context, p *plan) (*inputs, error) {
 		return in, in.unchanged(p.begun.Inputs)
 	}
 	return in, nil
+}
+
+// find finds the inputs, and reads the first one while other stages begin.
+func (r *run) find(ctx context.Context) (err error) {
+	p := r.plan
+	if p.shard != nil && p.shard.stage == shards.Group {
+		r.in = &inputs{}
+		return p.shard.mayGroup()
+	}
+	if r.in, err = findInputs(ctx, p); err != nil || p.shard != nil {
+		return err
+	}
+	switch {
+	case p.planning && r.in.collect != nil:
+		return exit.Usagef("--plan asks no agent: collect the runs first, and name them with --from")
+	case p.Divide != nil:
+		err = divisible(r.in)
+	default:
+		err = r.mayPublish(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	r.info("inputs found", "source", r.in.source.Type, "folder", string(p.folder))
+	r.sum.Warnings = append(r.sum.Warnings, p.notes...)
+	r.sum.RunDir, r.sum.DatasetDir, r.made.Source = string(p.folder), p.folder.Dataset(), r.in.source.Type
+	if p.Divide == nil && p.merging == nil {
+		r.ahead = readAhead(ctx, p, r.in)
+	}
+	return nil
 }
 
 // reads reports whether any part of path k is read.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,14 +21,6 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Merging says which runs to join.
-type Merging struct {
-	Runs      []runfolder.Folder // in this order
-	KeepSplit runfolder.Folder   // the run whose validation side is kept; empty means a new split is drawn
-	OutputDir string             // empty means next to the first run
-	RunID     string             // empty means derived from the time
-}
-
 // mergeCommand begins the command under which a merge holds its folder's lock.
 const mergeCommand = "dataset merge"
 
@@ -42,37 +33,44 @@ type part struct {
 	at       cursor // what it had read
 }
 
-// Merge joins finished runs: their records are curated and split as if from one run, and written as one data set. A
-// failing merge leaves nothing behind; the next one clears the folder of one that was killed.
-func Merge(ctx context.Context, m Merging, env Env) (*Summary, error) {
-	nothing := Request{RunID: m.RunID}
-	parts, err := openParts(ctx, m.Runs, env)
-	if err != nil {
-		return Failed(nothing, err)
+// joining is what a run is made from that joins others.
+type joining struct {
+	parts []*part
+	keep  *part // the run whose validation side is kept; nil means a new split
+}
+
+// openJoin opens finished runs that are to be joined: their records are curated and split as if from one run, and
+// written as one data set. A failing merge leaves nothing behind; the next one clears the folder of one that was
+// killed.
+func openJoin(ctx context.Context, req Request, env Env) (*plan, error) {
+	j := &joining{}
+	var err error
+	if j.parts, err = openParts(ctx, req.Join, env); err != nil {
+		return nil, err
 	}
-	var keep *part
-	if m.KeepSplit != "" {
-		if keep, err = openPart(ctx, m.KeepSplit, env); err != nil {
-			return Failed(nothing, err)
+	if req.KeepSplit != "" {
+		if j.keep, err = openPart(ctx, req.KeepSplit, env); err != nil {
+			return nil, err
 		}
 	}
-	p, err := mergePlan(ctx, m, parts[0], env)
+	p, err := joinPlan(ctx, req, j.parts[0], env)
 	if err != nil {
-		return Failed(nothing, err)
+		return nil, err
 	}
+	p.join, p.rules.Hold = j, j.keep != nil
 	if err := clearKilled(p.folder); err != nil {
-		return Failed(p.Request, err)
+		return p, err
 	}
-	if p.lock, err = p.folder.Create(mergeCommand + " --run-id " + p.RunID); err != nil {
-		return Failed(p.Request, err)
+	p.lock, err = p.folder.Create(mergeCommand + " --run-id " + p.RunID)
+	return p, err
+}
+
+// discard removes what a failed run has made.
+func (p *plan) discard(sum *Summary, err error) (*Summary, error) {
+	if gone := os.RemoveAll(string(p.folder)); gone != nil {
+		return sum, errors.Join(err, gone)
 	}
-	sum, err := newRun(p, env).end(ctx, func(r *run, ctx context.Context) error { return r.joinRuns(ctx, parts, keep) })
-	if err != nil && !runfolder.Has(p.folder.Manifest()) {
-		if gone := os.RemoveAll(string(p.folder)); gone != nil {
-			return sum, errors.Join(err, gone)
-		}
-		sum.RunDir, sum.DatasetDir, sum.Next = "", "", ""
-	}
+	sum.RunDir, sum.DatasetDir, sum.Next = "", "", ""
 	return sum, err
 }
 
@@ -90,7 +88,7 @@ func openParts(ctx context.Context, folders []runfolder.Folder, env Env) ([]*par
 			}
 		}
 		parts = append(parts, p)
-		if differ := parts[0].differs(p); len(differ) > 0 {
+		if differ := parts[0].settings().Changed(p.settings()); len(differ) > 0 {
 			return nil, exit.Failedf("%s can't be merged with %s: they differ in %s. One data set is made by one set "+
 				"of settings: make one of them again with those of the other", p.folder, parts[0].folder, strings.Join(differ, ", "))
 		}
@@ -141,15 +139,11 @@ func openPart(ctx context.Context, f runfolder.Folder, env Env) (*part, error) {
 	if err := p.checkFiles(); err != nil {
 		return nil, err
 	}
-	var req Request
-	if err := json.Unmarshal(p.begun.Request, &req); err != nil {
-		return nil, exit.Environmentf("%s: %w", p.folder.Begun(), err)
+	req, err := requestOf(p.folder, p.begun)
+	if err == nil {
+		p.plan, err = newPlan(ctx, req, env)
 	}
-	req.RunID, req.ConfigFile, req.Builders = p.begun.RunID, p.folder.Config(), nil
-	if p.plan, err = unlessEnded(ctx, func() (*plan, error) { return newPlan(ctx, req, env) }); err != nil {
-		return nil, err
-	}
-	return p, nil
+	return p, err
 }
 
 // checkFiles checks the files that a merge reads of a run against its manifest.
@@ -181,49 +175,27 @@ func (p *part) checkFiles() error {
 	return nil
 }
 
-// differs names what decides the data sets of two runs and differs between them: settings by their paths.
-func (p *part) differs(other *part) []string {
-	differ := map[string]bool{}
-	a, b := p.settings(), other.settings()
-	for _, side := range []map[string]string{a, b} {
-		for name := range side {
-			if a[name] != b[name] {
-				differ[name] = true
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(differ))
-}
-
-// settings returns what decides the data set of a run, except its inputs, by path. The path of an input is not a
-// setting.
-func (p *part) settings() map[string]string {
-	all := map[string]string{"nat-go": p.begun.NatGo}
+// settings returns what decides the data set of a run, except its inputs. The path of an input is not a setting.
+func (p *part) settings() *runfolder.Decided {
+	all := runfolder.NewDecided("-") // to be compared
+	all.Add("nat-go", p.begun.NatGo)
 	for path, value := range p.plan.config.Values() {
+		name := strings.Join(path, ".")
 		input := path[0] == "eval" || slices.Contains(path, "path") &&
-			(path[0] == "sources" || strings.HasPrefix(strings.Join(path, "."), "dataset.scores."))
-		if !input && p.plan.config.Decides(path) {
-			all[strings.Join(path, ".")] = value
+			(path[0] == "sources" || strings.HasPrefix(name, "dataset.scores."))
+		if !input && p.plan.config.Decides(path) && !strings.HasPrefix(name, "dataset.formats.") {
+			all.Add(name, value)
 		}
 	}
-	var formats []string
-	for _, f := range p.plan.formats {
-		formats = append(formats, f.Name)
-	}
-	all["dataset.formats"] = strings.Join(formats, " ")
-	all["dataset.split.seed"] = fmt.Sprint(p.plan.rules.Split.Seed)
-	for name := range all {
-		if strings.HasPrefix(name, "dataset.formats.") {
-			delete(all, name)
-		}
-	}
+	all.Add("dataset.formats", p.plan.formatNames())
+	all.Add("dataset.split.seed", fmt.Sprint(p.plan.rules.Split.Seed))
 	return all
 }
 
-// mergePlan returns the plan of the first run with the folder of the merge.
-func mergePlan(ctx context.Context, m Merging, first *part, env Env) (*plan, error) {
+// joinPlan returns the plan of the first run with the folder of the merge.
+func joinPlan(ctx context.Context, how Request, first *part, env Env) (*plan, error) {
 	req := first.plan.Request
-	req.RunID, req.OutputDir, req.DryRun = m.RunID, m.OutputDir, true
+	req.RunID, req.OutputDir, req.DryRun = how.RunID, how.OutputDir, true
 	if req.OutputDir == "" {
 		req.OutputDir = filepath.Dir(string(first.folder))
 	}
@@ -250,59 +222,28 @@ func clearKilled(f runfolder.Folder) error {
 	return nil
 }
 
-// joinRuns makes the run from its parts.
-func (r *run) joinRuns(ctx context.Context, parts []*part, keep *part) error {
+// openJoined begins the folder of a run that joins others.
+func (r *run) openJoined(context.Context) error {
 	p := r.plan
-	if err := r.mayPublish(ctx); err != nil {
-		return err
-	}
-	r.sum.RunDir, r.sum.DatasetDir, r.made.Source = string(p.folder), p.folder.Dataset(), parts[0].manifest.Source
-	p.rules.Hold = keep != nil
-	tokens, err := unlessEnded(ctx, func() (*tokens, error) { return openTokens(ctx, p) })
-	if err != nil {
-		return err
-	}
-	defer tokens.close()
+	r.sum.NotStarted, r.sum.RunDir, r.sum.DatasetDir = false, string(p.folder), p.folder.Dataset()
+	r.made.Source = p.join.parts[0].manifest.Source
 	text, err := p.config.Source()
 	if err == nil {
 		err = durable.WriteFile(p.folder.Config(), text)
 	}
-	if err == nil {
-		err = r.books.open(p.folder.Dropped())
-	}
 	if err != nil {
 		return exit.Environmentf("can't write the run folder: %w", err)
 	}
-	built, err := r.join(ctx, parts, keep)
-	if err != nil {
-		return err
-	}
-	d, err := r.curate(ctx, built)
-	if err != nil {
-		return err
-	}
-	if err := r.write(ctx, d); err != nil {
-		return err
-	}
-	if err := r.inheritAnswers(parts); err != nil {
-		return exit.Environmentf("can't write the run folder: %w", err)
-	}
-	if err := r.collate(ctx, tokens, d, built); err != nil {
-		return err
-	}
-	if err := r.writeBegunOf(tokens); err != nil {
-		return exit.Default(exit.Environment, err)
-	}
-	return r.account(ctx, &built.seen)
+	return nil
 }
 
 // inheritAnswers gives the merge the teachers' answers about its parts: they get only new questions. Answers are stored
 // under the hash of their question.
-func (r *run) inheritAnswers(parts []*part) error {
+func (r *run) inheritAnswers(context.Context) error {
 	if r.plan.config.Collator.Teacher == nil {
 		return nil
 	}
-	for _, p := range parts {
+	for _, p := range r.plan.join.parts {
 		from := p.folder.Teacher()
 		err := filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) || err == nil && !e.Type().IsRegular() {
@@ -318,7 +259,7 @@ func (r *run) inheritAnswers(parts []*part) error {
 			return copyOnce(path, filepath.Join(r.plan.folder.Teacher(), rel))
 		})
 		if err != nil {
-			return err
+			return exit.Environmentf("can't write the run folder: %w", err)
 		}
 	}
 	return nil
@@ -335,52 +276,32 @@ func copyOnce(from, to string) error {
 	return copyFile(to, from)
 }
 
-// writeBegunOf records the parts of the merge, as the beginning of a run does.
-func (r *run) writeBegunOf(t *tokens) error {
-	req := r.plan.Request
-	req.Overrides, req.From = nil, nil
-	text, err := json.Marshal(req)
-	if err != nil {
-		return err
-	}
-	d, err := r.decided(t, "")
-	if err != nil {
-		return err
-	}
-	return r.plan.folder.WriteBegun(&runfolder.Begun{
-		NatGo: Version(), RunID: r.plan.RunID, Log: recordlog.Version, Request: text, Inputs: r.made.Inputs, Decided: d,
-	})
-}
-
-// join writes the log of all parts, one after another, and adds their groups to the counts.
-func (r *run) join(ctx context.Context, parts []*part, keep *part) (_ *built, err error) {
+// joinRuns writes the log of all parts, one after another, and adds their groups to the counts.
+func (r *run) joinRuns(ctx context.Context) (err error) {
 	b := &building{run: r}
 	if b.index, err = curate.NewIndex(b.rules(), string(r.plan.folder)); err != nil {
-		return nil, exit.With(exit.Usage, err)
+		return exit.With(exit.Usage, err)
 	}
-	defer func() {
-		if err != nil {
-			b.index.Close()
-		}
-	}()
+	r.built = &built{index: b.index}
 	if b.log, err = recordlog.Create(r.plan.folder.Records()); err != nil {
-		return nil, exit.Environmentf("can't start the record log: %w", err)
+		return exit.Environmentf("can't start the record log: %w", err)
 	}
 	defer b.log.Close()
-	for _, p := range parts {
+	for _, p := range r.plan.join.parts {
 		if err := b.appendPart(ctx, p); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := b.commit(true); err != nil {
-		return nil, err
+		return err
 	}
-	if keep != nil {
+	if keep := r.plan.join.keep; keep != nil {
 		if err := b.hold(ctx, keep); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return b.built(), nil
+	r.built = b.built()
+	return nil
 }
 
 // appendPart appends the groups of a part. An input that an earlier part also read gets a single number.

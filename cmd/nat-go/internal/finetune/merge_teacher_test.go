@@ -66,7 +66,7 @@ collator:
 	}
 	runs := []runfolder.Folder{made("t.yml", "a", "a.jsonl"), made("t.yml", "b", "b.jsonl")}
 	before := stand.asked.Load()
-	sum, err := Merge(context.Background(), Merging{Runs: runs, RunID: "both"}, testEnv(t))
+	sum, err := Run(context.Background(), Request{Join: runs, RunID: "both"}, testEnv(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ collator:
 	if err := os.RemoveAll(runs[1].Teacher()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Merge(context.Background(), Merging{Runs: runs, RunID: "again"}, testEnv(t)); err != nil {
+	if _, err := Run(context.Background(), Request{Join: runs, RunID: "again"}, testEnv(t)); err != nil {
 		t.Fatal(err)
 	}
 	if n := stand.asked.Load(); n == before || n >= 2*before {
@@ -96,7 +96,7 @@ collator:
 	put("d.yml", strings.Replace(config, "top_k: 3", "top_k: 3, dumps: dumps, use: weights", 1))
 	dumpZeros(t, files[0], sum.Batches.Teacher.Asked.Pairs/2)
 	dumped := made("d.yml", "dumped", "a.jsonl")
-	_, err = Merge(context.Background(), Merging{Runs: []runfolder.Folder{dumped}, RunID: "no"}, testEnv(t))
+	_, err = Run(context.Background(), Request{Join: []runfolder.Folder{dumped}, RunID: "no"}, testEnv(t))
 	if exit.Code(err) != exit.Usage || !strings.Contains(err.Error(), "collator.teacher.dumps") {
 		t.Errorf("merging runs with dumps: %v", err)
 	}

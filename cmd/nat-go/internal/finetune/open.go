@@ -28,37 +28,44 @@ import (
 // builtinPlugin is the name of the process that serves the built-in builders: this program itself.
 const builtinPlugin = "nat-go"
 
-// openFolder creates and locks the run folder, which exists already for a resumed run, and starts its list of drops.
-func (r *run) openFolder(in *inputs, t *tokens) (err error) {
+// openFolder creates and locks the run folder, which exists already for a resumed run.
+func (r *run) openFolder(ctx context.Context) (err error) {
+	if r.plan.resume {
+		return r.checkUnchanged(r.tokens)
+	}
 	folder := r.plan.folder
-	if !r.plan.resume {
-		if err := r.checkSpace(in); err != nil {
-			return err
-		}
-		command := "run"
-		if r.plan.merging != nil {
-			command = "shard merge"
-		}
-		if r.lock, err = folder.Create(command + " --run-id " + r.plan.RunID); err != nil {
-			return err
-		}
-		text, err := r.plan.configText()
-		if err == nil {
-			err = durable.WriteFile(folder.Config(), text)
-		}
-		if err == nil {
-			err = r.writeBegun(in, t)
-		}
-		if err != nil {
-			return exit.Default(exit.Environment, fmt.Errorf("can't write the run's config.yml: %w", err))
-		}
-	} else if err := r.checkUnchanged(t); err != nil {
+	if err := r.checkSpace(r.in); err != nil {
 		return err
 	}
-	if err := r.books.open(folder.Dropped()); err != nil {
+	command := "run"
+	if r.plan.merging != nil {
+		command = "shard merge"
+	}
+	if r.lock, err = folder.Create(command + " --run-id " + r.plan.RunID); err != nil {
+		return err
+	}
+	text, err := r.plan.configText()
+	if err == nil {
+		err = durable.WriteFile(folder.Config(), text)
+	}
+	if err == nil {
+		err = r.writeBegun(ctx)
+	}
+	if err != nil {
+		return exit.Default(exit.Environment, fmt.Errorf("can't write the run's config.yml: %w", err))
+	}
+	r.sum.NotStarted = false
+	return nil
+}
+
+// listDrops starts the list of drops, with the files in folders that aren't read.
+func (r *run) listDrops(context.Context) error {
+	if err := r.books.open(r.plan.folder.Dropped()); err != nil {
 		return exit.Environmentf("can't write the list of drops: %w", err)
 	}
-	r.passOver(len(in.paths))
+	if r.in != nil {
+		r.passOver(len(r.in.paths))
+	}
 	return nil
 }
 
@@ -80,21 +87,29 @@ func (r *run) passOver(read int) {
 // unitFile is the unit for whole files of an input; like keys, they are counted only where they are omitted.
 const unitFile = "file"
 
-// openBuilders opens a session with each builder that the configuration selects, in YAML order.
-func (r *run) openBuilders(ctx context.Context, started *processes) ([]*builder, error) {
-	for _, block := range r.plan.config.Selected() {
-		b, err := r.openBuilder(ctx, started, block)
-		if err != nil {
-			return nil, err
-		}
-		started.builders = append(started.builders, b)
+// start starts the processes of the plugins.
+func (r *run) start(ctx context.Context) (err error) {
+	if r.plan.merging == nil {
+		r.started, err = startProcesses(ctx, r.plan, r.env)
 	}
-	return started.builders, nil
+	return err
 }
 
-func (r *run) openBuilder(ctx context.Context, started *processes, b config.Block) (*builder, error) {
+// openBuilders opens a session with each builder that the configuration selects, in YAML order.
+func (r *run) openBuilders(ctx context.Context) error {
+	for _, block := range r.plan.config.Selected() {
+		b, err := r.openBuilder(ctx, block)
+		if err != nil {
+			return err
+		}
+		r.builders = append(r.builders, b)
+	}
+	return nil
+}
+
+func (r *run) openBuilder(ctx context.Context, b config.Block) (*builder, error) {
 	program, name := splitType(b.Type)
-	p, err := started.plugin(program)
+	p, err := r.started.plugin(program)
 	if err != nil {
 		return nil, err
 	}
@@ -134,6 +149,7 @@ func (r *run) openBuilder(ctx context.Context, started *processes, b config.Bloc
 	picks := slices.ContainsFunc(info.Kinds, func(k builders.Kind) bool {
 		return k == builders.KindPreference || k == builders.KindDemonstration
 	})
+	r.started.sessions = append(r.started.sessions, session)
 	return &builder{name: b.Name, unit: info.Unit, picks: picks, rules: r.plan.verdict, session: session}, nil
 }
 
@@ -170,7 +186,7 @@ func splitType(typ string) (program, builder string) {
 // inputs are located, the tokenizer is loaded and the run folder is created; code that needs one waits for it.
 type processes struct {
 	started  map[string]*process
-	builders []*builder
+	sessions []*host.Session
 	cancel   context.CancelFunc
 	once     sync.Once
 	gone     sync.WaitGroup
@@ -240,12 +256,15 @@ func (ps *processes) plugin(name string) (*host.Plugin, error) {
 	return p.plugin, nil
 }
 
-// close ends the sessions and processes in the background, because that takes a while. wait waits for it.
+// close ends the sessions and processes in the background, because that takes a while. Without any it does nothing.
 func (ps *processes) close() {
+	if ps == nil {
+		return
+	}
 	ps.once.Do(func() {
 		ps.gone.Go(func() {
-			for _, b := range ps.builders {
-				b.session.Close()
+			for _, s := range ps.sessions {
+				s.Close()
 			}
 			ps.cancel() // those still being started
 			for _, p := range ps.started {
@@ -257,4 +276,9 @@ func (ps *processes) close() {
 	})
 }
 
-func (ps *processes) wait() { ps.gone.Wait() } // wait: closing has deadlines
+// wait waits until they are closed. Without any it does nothing.
+func (ps *processes) wait() {
+	if ps != nil {
+		ps.gone.Wait() // wait: closing has deadlines
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
@@ -16,6 +17,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/marks"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer"
 	"github.com/nat-go/nat-go/collator/rows"
@@ -42,16 +44,24 @@ type plan struct {
 	notes   []string
 	chosen  string           // the reading of the input and the output, where the user left them open
 	resume  bool             // continue with an existing run folder
-	lock    *runfolder.Lock  // with resume
+	lock    *runfolder.Lock  // of a folder that exists
 	begun   *runfolder.Begun // with resume
-	accept  []string         // with resume: what may have changed since
 	shard   *shard           // the part of the inputs to build, for a shard; nil means everything
 	merging *merging         // the shards' output; nil means the run builds itself
+	join    *joining         // the runs that are joined; nil means the run builds itself
+
+	division shards.Folder // of the plan that is made, with Divide
+
+	complete *runfolder.Manifest // of the data set that is there already
 
 	minFidelity ttc.Fidelity // of a record's trace
 }
 
 func newPlan(ctx context.Context, req Request, env Env) (*plan, error) {
+	return unlessEnded(ctx, func() (*plan, error) { return readPlan(ctx, req, env) })
+}
+
+func readPlan(ctx context.Context, req Request, env Env) (*plan, error) {
 	c, chosen, err := loadConfig(ctx, &req, env, builtin.Types())
 	if err != nil {
 		return nil, err
@@ -168,6 +178,15 @@ func (p *plan) chooseFormats() error {
 		}
 	}
 	return nil
+}
+
+// formatNames returns the names of the formats, in their order.
+func (p *plan) formatNames() string {
+	var names []string
+	for _, f := range p.formats {
+		names = append(names, f.Name)
+	}
+	return strings.Join(names, " ")
 }
 
 // readMarks reads a user's marks on the records of an earlier run.

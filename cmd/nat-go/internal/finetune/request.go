@@ -16,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -51,6 +52,17 @@ type Request struct {
 	Dataset         string        // the questions; empty means the questions of eval.general.dataset
 
 	NATConfig string // configuration of which a command source's program gets a copy; the run's, as it began
+
+	// One of these names what is done instead of a run from its beginning.
+	Resume runfolder.Folder   `json:"-"` // continue this run
+	Join   []runfolder.Folder `json:"-"` // join these finished runs, in this order
+	Divide *Division          `json:"-"` // plan the shards of the run
+	Shard  *Shard             `json:"-"` // build this shard of a plan
+	Merge  shards.Folder      `json:"-"` // merge the shards of this plan
+
+	Accept       []string         `json:"-"` // with Resume: deciding values that may have changed since the run began
+	KeepSplit    runfolder.Folder `json:"-"` // with Join: the run whose validation side is kept; empty: a new split
+	LeaveWriting bool             `json:"-"` // with Merge: divide the rows among the shards, which write them
 }
 
 // Env is the environment that a run needs from its process.
@@ -109,6 +121,7 @@ type Summary struct {
 	Warnings   []string           `json:"warnings,omitempty"`
 	Written    []writtenFile      `json:"files,omitempty"` // of the data set
 	Share      *Share             `json:"-"`               // a shard's output; nil means it didn't write
+	Planned    *Planned           `json:"-"`               // with Request.Divide
 	Batches    *runfolder.Batches `json:"-"`
 	Next       string             `json:"-"` // what to do next
 	NotStarted bool               `json:"-"` // it failed before there was a folder for it

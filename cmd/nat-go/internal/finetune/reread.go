@@ -2,7 +2,6 @@ package finetune
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"time"
@@ -24,16 +23,15 @@ func Reread(ctx context.Context, folder runfolder.Folder, f func(*ttc.Example) (
 	if err != nil {
 		return err
 	}
-	var req Request
-	if err := json.Unmarshal(b.Request, &req); err != nil {
-		return exit.Environmentf("can't read the run folder: %s: %w", folder.Begun(), err)
+	req, err := requestOf(folder, b)
+	if err != nil {
+		return err
 	}
 	for _, in := range b.Inputs {
 		if in.Size == 0 {
 			return exit.Failedf("%s was a pipe or standard input, which is read once", in.Path)
 		}
 	}
-	req.RunID, req.ConfigFile, req.Builders = b.RunID, folder.Config(), nil
 	p, err := newPlan(ctx, req, Env{Log: zerolog.Nop(), Now: time.Now})
 	if err != nil {
 		return err

@@ -14,91 +14,87 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 )
 
-func (r *run) writeBegun(in *inputs, t *tokens) error {
+// writeBegun records how the run begins; of a run that joins others, in the end, when its inputs are known.
+func (r *run) writeBegun(context.Context) error {
 	p := r.plan
 	req := p.Request
 	req.Overrides = nil // they are in config.yml
+	inputs, salt := r.made.Inputs, ""
+	if p.join != nil {
+		req.From = nil
+	} else {
+		inputs = r.in.began
+	}
+	if p.merging != nil {
+		salt = p.merging.plan.Decided.Salt
+	}
 	text, err := json.Marshal(req)
 	if err != nil {
 		return err
 	}
-	salt := ""
-	if p.merging != nil {
-		salt = p.merging.plan.Decided.Salt
-	}
-	d, err := r.decided(t, salt)
+	d, err := r.decided(r.tokens, salt)
 	if err != nil {
-		return err
+		return exit.Default(exit.Environment, err)
 	}
-	return p.folder.WriteBegun(&runfolder.Begun{
-		NatGo: Version(), RunID: p.RunID, Log: recordlog.Version, Request: text, Inputs: in.began, Decided: d,
-	})
+	return exit.Default(exit.Environment, p.folder.WriteBegun(&runfolder.Begun{
+		NatGo: Version(), RunID: p.RunID, Log: recordlog.Version, Request: text, Inputs: inputs, Decided: d,
+	}))
 }
 
-// Again says how to continue a run.
-type Again struct {
-	Detach    bool     // don't wait for the job
-	Overrides []string // of its configuration, like a run's
-	Accept    []string // names of deciding values that may have changed since the run began
-}
-
-// Resume continues a run from its folder. A complete data set is handed to the trainer, unless the interrupted run was
+// openBegun takes up a run in its folder. A complete data set is handed to the trainer, unless the interrupted run was
 // a dry run; otherwise the log is continued after its last commit, and everything after that is redone. Inputs are
 // located by the names given, so it must be called where the run was.
-func Resume(ctx context.Context, folder runfolder.Folder, how Again, env Env) (*Summary, error) {
-	folder = runfolder.Folder(filepath.Clean(string(folder)))
-	nothing := Request{RunID: filepath.Base(string(folder))}
+func openBegun(ctx context.Context, how Request, env Env) (*plan, error) {
+	folder := runfolder.Folder(filepath.Clean(string(how.Resume)))
+	nothing := &plan{Request: Request{RunID: filepath.Base(string(folder))}}
 	b, err := readBegun(folder)
 	if err != nil {
-		return Failed(nothing, err)
+		return nothing, err
 	}
-	lock, err := folder.Lock("finetune resume " + string(folder))
+	if nothing.lock, err = folder.Lock("finetune resume " + string(folder)); err != nil {
+		return nothing, err
+	}
+	req, err := requestOf(folder, b)
 	if err != nil {
-		return Failed(nothing, err)
+		return nothing, err
 	}
-	defer lock.Close()
-	return resume(ctx, b, lock, how, env)
+	nothing.Request = req
+	if err := nothing.lock.RefuseConverting(nil); err != nil {
+		return nothing, err
+	}
+	if err := nothing.lock.Sweep(); err != nil {
+		return nothing, exit.Environmentf("can't clean up the run folder: %w", err)
+	}
+	// Whether the run was begun with or without waiting says nothing about this command.
+	req.Overrides, req.Detach, req.Accept = how.Overrides, how.Detach, how.Accept
+	p, err := newPlan(ctx, req, env)
+	if err != nil {
+		return nothing, err
+	}
+	p.folder, p.resume, p.begun, p.lock = folder, true, b, nothing.lock
+	p.complete, err = folder.ReadManifest()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return p, sameVersion(b)
+	case err != nil:
+		return p, exit.Environmentf("can't read the run folder: %w", err)
+	}
+	return p, nil
 }
 
-func resume(ctx context.Context, b *runfolder.Begun, lock *runfolder.Lock, how Again, env Env) (*Summary, error) {
-	folder := lock.Folder
-	var req Request
+// requestOf returns the request that a run was begun with, for the configuration in its folder.
+func requestOf(folder runfolder.Folder, b *runfolder.Begun) (req Request, err error) {
 	if err := json.Unmarshal(b.Request, &req); err != nil {
-		return Failed(req, exit.Environmentf("can't read the run folder: %s: %w", folder.Begun(), err))
+		return req, exit.Environmentf("can't read the run folder: %s: %w", folder.Begun(), err)
 	}
-	req.RunID = b.RunID
-	if err := lock.RefuseConverting(nil); err != nil {
-		return Failed(req, err)
-	}
-	if err := lock.Sweep(); err != nil {
-		return Failed(req, exit.Environmentf("can't clean up the run folder: %w", err))
-	}
-	req.ConfigFile, req.Builders = folder.Config(), nil
-	// Whether the run was begun with or without waiting says nothing about this command.
-	req.Overrides, req.Detach = how.Overrides, how.Detach
-	p, err := unlessEnded(ctx, func() (*plan, error) { return newPlan(ctx, req, env) })
-	if err != nil {
-		return Failed(req, err)
-	}
-	p.folder, p.resume, p.begun, p.lock, p.accept = folder, true, b, lock, how.Accept
-	done, err := folder.ReadManifest()
-	switch {
-	case err == nil:
-		return newRun(p, env).end(ctx, func(r *run, ctx context.Context) error { return r.submit(ctx, done) })
-	case !errors.Is(err, fs.ErrNotExist):
-		return Failed(req, exit.Environmentf("can't read the run folder: %w", err))
-	}
-	if err := sameVersion(b); err != nil {
-		return Failed(req, err)
-	}
-	return newRun(p, env).end(ctx, (*run).make)
+	req.RunID, req.ConfigFile, req.Builders = b.RunID, folder.Config(), nil
+	return req, nil
 }
 
 // submit hands an already complete data set to the trainer, or waits for the job it became. A failed run does not
 // become complete by retrying.
-func (r *run) submit(ctx context.Context, m *runfolder.Manifest) error {
-	folder := r.plan.folder
-	r.complete = true
+func (r *run) submit(ctx context.Context) error {
+	folder, m := r.plan.folder, r.plan.complete
 	r.made, r.sum.RunDir, r.sum.DatasetDir, r.sum.Status = m, string(folder), folder.Dataset(), m.Status
 	r.sum.Warnings = append(m.Warnings, "the data set was complete already; it was not made again")
 	switch {
@@ -119,8 +115,8 @@ func (r *run) submit(ctx context.Context, m *runfolder.Manifest) error {
 // refused.
 func (r *run) overrideComplete() error {
 	p := r.plan
-	if len(p.accept) > 0 {
-		return exit.Usagef("--accept-changed %s: the data set is complete already, and stays as it is", p.accept[0])
+	if len(p.Accept) > 0 {
+		return exit.Usagef("--accept-changed %s: the data set is complete already, and stays as it is", p.Accept[0])
 	}
 	if len(p.Overrides) == 0 {
 		return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -14,20 +15,46 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Run makes a data set from agents' output and hands it to a trainer. The summary is returned even with an error, as
-// far as the run got; the error carries the exit code.
+// Run does what the request asks for. The summary is returned even with an error, as far as the run got; the error
+// carries the exit code.
 func Run(ctx context.Context, req Request, env Env) (*Summary, error) {
 	if req.Plan {
 		return planned(ctx, req, env)
 	}
-	p, err := unlessEnded(ctx, func() (*plan, error) { return newPlan(ctx, req, env) })
-	if err != nil {
-		return Failed(req, err)
+	p, err := open(ctx, req, env)
+	if p == nil {
+		p = &plan{Request: req}
 	}
-	return newRun(p, env).end(ctx, (*run).make)
+	defer p.lock.Close()
+	if err != nil {
+		return Failed(p.Request, err)
+	}
+	sum, err := newRun(p, env).end(ctx)
+	if err != nil && p.join != nil && !runfolder.Has(p.folder.Manifest()) {
+		return p.discard(sum, err)
+	}
+	return sum, err
+}
+
+// open makes the plan of a request. The plan of a folder that exists holds its lock, even with an error.
+func open(ctx context.Context, req Request, env Env) (*plan, error) {
+	switch {
+	case req.Resume != "":
+		return openBegun(ctx, req, env)
+	case req.Join != nil:
+		return openJoin(ctx, req, env)
+	case req.Divide != nil:
+		return openDivision(ctx, req, env)
+	case req.Shard != nil:
+		return openShard(ctx, req.Shard, env)
+	case req.Merge != "":
+		return openMerge(ctx, req, env)
+	}
+	return newPlan(ctx, req, env)
 }
 
 // planned makes the run in a temporary folder: its counts are those the run would have.
@@ -46,7 +73,7 @@ func planned(ctx context.Context, req Request, env Env) (*Summary, error) {
 	return sum, err
 }
 
-// run is what every stage of a run needs.
+// run is what every stage of a run needs, and what the stages pass on.
 type run struct {
 	plan     *plan
 	env      Env
@@ -57,6 +84,14 @@ type run struct {
 	sum      *Summary
 	lock     *runfolder.Lock
 	known    []runfolder.File // files hashed as they were written
+
+	started   *processes
+	in        *inputs
+	ahead     *reader // of the first input, until it is used
+	tokens    *tokens
+	builders  []*builder
+	built     *built
+	decisions *curate.Decisions
 }
 
 func newRun(p *plan, env Env) *run {
@@ -72,7 +107,10 @@ func newRun(p *plan, env Env) *run {
 			Rows:   p.options,
 			Counts: noCounts(),
 		},
-		sum: &Summary{RunID: p.RunID, Status: runfolder.Failed, Chosen: p.chosen, Counts: noCounts(), Also: p.also},
+		sum: &Summary{
+			RunID: p.RunID, Status: runfolder.Failed, Chosen: p.chosen, Counts: noCounts(), Also: p.also,
+			NotStarted: !p.resume,
+		},
 	}
 }
 
@@ -89,72 +127,82 @@ func (p *plan) pairs() (of compat.Pairs) {
 	return of
 }
 
-// make makes the run, stage by stage. Each stage gets the output of the previous ones, records its drops, and leaves in
-// the run folder the state that a later command continues from.
-func (r *run) make(ctx context.Context) error {
-	// load: the plan exists; the builders' processes start during the next steps.
-	r.sum.NotStarted = !r.plan.resume
-	started, err := startProcesses(ctx, r.plan, r.env)
-	if err != nil {
-		return err
-	}
-	defer started.wait()
-	defer started.close()
-	in, err := findInputs(ctx, r.plan)
-	if err != nil {
-		return err
-	}
-	if r.plan.planning && in.collect != nil {
-		return exit.Usagef("--plan asks no agent: collect the runs first, and name them with --from")
-	}
-	if err := r.mayPublish(ctx); err != nil {
-		return err
-	}
-	r.info("inputs found", "source", in.source.Type, "folder", string(r.plan.folder))
-	r.sum.Warnings = append(r.sum.Warnings, r.plan.notes...)
-	r.sum.RunDir, r.sum.DatasetDir, r.made.Source = string(r.plan.folder), r.plan.folder.Dataset(), in.source.Type
-	ahead := readAhead(ctx, r.plan, in)
-	defer ahead.close()
+// A stage is a step of a run. It takes what earlier stages left in the run, records its drops, and leaves in the run
+// folder the state that a later command continues from.
+type stage func(context.Context) error
 
-	// open: the tokenizer, the run folder.
-	tokens, err := unlessEnded(ctx, func() (*tokens, error) { return openTokens(ctx, r.plan) })
-	if err != nil {
-		return err
+// stages returns the stages of the run, in order.
+func (r *run) stages() []stage {
+	p := r.plan
+	switch {
+	case p.complete != nil:
+		return []stage{r.submit}
+	case p.Divide != nil:
+		return []stage{r.start, r.find, r.openTokens, r.openBuilders, r.divide}
+	case p.shard != nil && p.shard.stage == shards.Write:
+		return []stage{r.sealed, r.lockShard, r.sealed, r.openTokens, r.writeShard}
+	case p.shard.stores():
+		return []stage{
+			r.sealed, r.lockShard, r.sealed, r.openTokens, r.listDrops, r.find, r.store, r.shardDone,
+		}
+	case p.shard != nil:
+		return []stage{
+			r.sealed, r.lockShard, r.sealed, r.openTokens, r.listDrops, r.find, r.start, r.openBuilders, r.build,
+			r.prepareRows, r.shardDone,
+		}
+	case p.merging != nil && p.merging.leave && p.merging.cut != nil:
+		return []stage{r.alreadyLeft}
+	case p.join != nil:
+		return []stage{
+			r.mayPublish, r.openTokens, r.openJoined, r.listDrops, r.joinRuns, r.curate, r.write, r.inheritAnswers,
+			r.collate, r.writeBegun, r.account,
+		}
 	}
-	defer tokens.close()
-	in.proveWith(r.plan, tokens)
-	if err := r.openFolder(in, tokens); err != nil {
-		return err
+	records := []stage{r.openBuilders, r.collect, r.build, r.curate}
+	dataSet := []stage{r.write, r.collate, r.account, r.train}
+	if m := p.merging; m != nil {
+		if records = []stage{r.joinShards}; m.leave {
+			dataSet = []stage{r.leaveWriting}
+		}
 	}
-	r.sum.NotStarted = false
+	return slices.Concat([]stage{r.start, r.find, r.openTokens, r.openFolder, r.listDrops}, records, dataSet)
+}
 
-	// start: the builders; agent runs are made now, if the source makes them.
-	builders, err := r.openBuilders(ctx, started)
-	if err != nil {
-		return err
-	}
-	if err := r.collect(ctx, in); err != nil {
-		return err
-	}
+// errSealed ends a run whose output is there already.
+var errSealed = errors.New("sealed")
 
-	// build: examples -> records, in the log.
-	built, err := r.build(ctx, in, ahead, builders)
-	if err != nil {
-		return err
+// work goes through the stages.
+func (r *run) work(ctx context.Context) error {
+	defer r.close()
+	for _, do := range r.stages() {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := do(ctx); errors.Is(err, errSealed) {
+			return nil
+		} else if err != nil {
+			return err
+		}
 	}
-	started.close() // they take a while to end
-	r.scored(built)
-	r.info("records built", "examples", built.seen.Examples, "candidates", built.seen.Candidates,
-		"records", r.books.Account(ledger.Gate, unitRecord).In)
+	return nil
+}
 
-	return r.finish(ctx, built, tokens)
+// close ends what the stages left open.
+func (r *run) close() {
+	r.tokens.close()
+	r.ahead.close()
+	if r.built != nil && r.built.index != nil {
+		r.built.index.Close()
+	}
+	r.started.close()
+	r.started.wait()
 }
 
 // scored reports if scores supplied alongside the inputs belong to none of their examples because the keys don't match,
 // and how many scores each rule gave.
-func (r *run) scored(built *built) {
+func (r *run) scored() {
 	p := r.plan
-	if p.resume || built.seen.Examples == 0 {
+	if p.resume || p.shard != nil || p.merging != nil || r.built.seen.Examples == 0 {
 		return
 	}
 	if p.verdict != nil {
@@ -175,50 +223,14 @@ func (r *run) scored(built *built) {
 	}
 }
 
-// finish makes the data set from the built records.
-func (r *run) finish(ctx context.Context, built *built, tokens *tokens) error {
-	// curate: records -> decisions.
-	decisions, err := r.curate(ctx, built)
-	if err != nil {
-		return err
-	}
-	return r.writeDecided(ctx, built, decisions, tokens)
-}
-
-// writeDecided makes the data set from the decisions.
-func (r *run) writeDecided(ctx context.Context, built *built, decisions *curate.Decisions, tokens *tokens) error {
-	// write: decisions -> rows. collate: decisions -> token batches.
-	r.info("records curated", "kept", decisions.Kept())
-	if err := r.write(ctx, decisions); err != nil {
-		return err
-	}
-	for _, w := range r.made.Dataset {
-		r.info("rows written", "format", w.Format, "records", w.Records)
-	}
-	if err := r.collate(ctx, tokens, decisions, built); err != nil {
-		return err
-	}
-
-	if b := r.made.Batches; b != nil {
-		r.info("token batches written", "counts", b.Counts)
-	}
-
-	// account: the books, the manifest. train: data set -> job.
-	if err := r.account(ctx, &built.seen); err != nil {
-		return err
-	}
-	r.info("data set complete", "dataset", r.plan.folder.Dataset())
-	return r.train(ctx)
-}
-
 // info logs a step of the run, with details given as alternating names and values.
 func (r *run) info(what string, fields ...any) {
 	r.env.Log.Info().Str("run", r.plan.RunID).Fields(fields).Msg(what)
 }
 
 // end does the run's work and says how it ended, as far as it got.
-func (r *run) end(ctx context.Context, work func(*run, context.Context) error) (*Summary, error) {
-	err := work(r, ctx)
+func (r *run) end(ctx context.Context) (*Summary, error) {
+	err := r.work(ctx)
 	if err == nil {
 		err = r.publish(ctx)
 	}

@@ -33,30 +33,40 @@ type shard struct {
 	spill  *group.Spill     // where examples are stored for the shards' groups; nil means they are built
 }
 
-// RunShard builds one shard of a plan into its own folder, or continues where an earlier attempt stopped. It is the
-// run's build stage over the shard's parts of the inputs, and yields the part of the whole run's log that belongs to
-// them.
-func RunShard(ctx context.Context, dir shards.Folder, stage shards.Stage, number int, env Env) (*Summary, error) {
-	p, shared, err := openPlan(ctx, dir, env)
-	if err != nil {
-		return Failed(Request{}, err)
-	}
-	if err := shards.InPlan(number, len(shared.Shards), "--index"); err != nil {
-		return Failed(p.Request, exit.With(exit.Usage, err))
-	}
-	if err := shared.CheckStage(stage); err != nil {
-		return Failed(p.Request, exit.With(exit.Usage, err))
-	}
-	s := &shard{dir: dir, plan: shared, stage: stage, number: number}
-	if s.of, err = dir.Part(shared, number); err != nil {
-		return Failed(p.Request, err)
-	}
-	s.run, p.shard, p.folder = p.folder, s, dir.Shard(stage, number)
-	if _, err := os.Stat(dir.Cut().Records()); err == nil { // a copy of a plan in object storage
-		s.run = dir.Cut()
-	}
-	return newRun(p, env).end(ctx, (*run).makeShard)
+// Shard names a shard of a plan.
+type Shard struct {
+	Plan   shards.Folder
+	Stage  shards.Stage
+	Number int
 }
+
+// openShard opens one shard of a plan, which is built into its own folder, or continued where an earlier attempt
+// stopped. It is the run's build stage over the shard's parts of the inputs, and yields the part of the whole run's log
+// that belongs to them; or else the writing of a range of that.
+func openShard(ctx context.Context, of *Shard, env Env) (*plan, error) {
+	p, shared, err := openPlan(ctx, of.Plan, env)
+	if err != nil {
+		return nil, err
+	}
+	if err := shards.InPlan(of.Number, len(shared.Shards), "--index"); err != nil {
+		return p, exit.With(exit.Usage, err)
+	}
+	if err := shared.CheckStage(of.Stage); err != nil {
+		return p, exit.With(exit.Usage, err)
+	}
+	s := &shard{dir: of.Plan, plan: shared, stage: of.Stage, number: of.Number}
+	if s.of, err = s.dir.Part(shared, s.number); err != nil {
+		return p, err
+	}
+	s.run, p.shard, p.folder = p.folder, s, s.dir.Shard(s.stage, s.number)
+	if runfolder.Has(s.dir.Cut().Records()) { // a copy of a plan in object storage
+		s.run = s.dir.Cut()
+	}
+	return p, nil
+}
+
+// stores reports whether the shard stores its examples for the shards' groups instead of building them.
+func (s *shard) stores() bool { return s != nil && s.stage == shards.Build && s.plan.Tasks }
 
 // openPlan reads a plan and its description of the run.
 func openPlan(ctx context.Context, dir shards.Folder, env Env) (*plan, *shards.Plan, error) {
@@ -79,74 +89,34 @@ func openPlan(ctx context.Context, dir shards.Folder, env Env) (*plan, *shards.P
 	}
 	config.Close()
 	req.RunID, req.ConfigFile, req.Builders, req.Overrides = of.RunID, dir.Config(), nil, nil
-	p, err := unlessEnded(ctx, func() (*plan, error) { return newPlan(ctx, req, env) })
+	p, err := newPlan(ctx, req, env)
 	return p, of, err
 }
 
-// makeShard builds the shard.
-func (r *run) makeShard(ctx context.Context) error {
-	if done, err := r.wasBuilt(); done || err != nil {
-		return err
-	}
-	if err := r.openShard(); err != nil {
-		return err
-	}
-	if done, err := r.wasBuilt(); done || err != nil { // by another process, before it released the folder
-		return err
-	}
-	tokens, err := unlessEnded(ctx, func() (*tokens, error) { return openTokens(ctx, r.plan) })
-	if err != nil {
-		return err
-	}
-	defer tokens.close()
-	if err := r.asPlanned(tokens); err != nil {
-		return err
-	}
-	s := r.plan.shard
-	if s.stage == shards.Write {
-		return r.writeShard(ctx, tokens)
-	}
-	if err := r.books.open(r.plan.folder.Dropped()); err != nil {
-		return exit.Environmentf("can't write the list of drops: %w", err)
-	}
-	switch {
-	case s.stage == shards.Group:
-		return r.buildShard(ctx, &inputs{}, tokens)
-	case s.plan.Tasks:
-		return r.spillShard(ctx, tokens)
-	}
-	in, err := findInputs(ctx, r.plan)
-	if err != nil {
-		return err
-	}
-	in.proveWith(r.plan, tokens)
-	return r.buildShard(ctx, in, tokens)
-}
-
-// wasBuilt reports whether the shard has already been built and is still intact.
-func (r *run) wasBuilt() (bool, error) {
+// sealed ends the run if the shard has already been built and is still intact.
+func (r *run) sealed(context.Context) error {
 	s := r.plan.shard
 	d, err := s.dir.ReadDone(s.plan, s.stage, s.number)
 	if err != nil {
-		return false, exit.With(exit.Failed, err)
+		return exit.With(exit.Failed, err)
 	}
 	if d == nil {
-		return false, nil
+		return nil
 	}
 	r.sum.Status = runfolder.Completed
 	r.sum.Warnings = append(r.sum.Warnings, AlreadyBuilt(s.stage))
 	if err := r.shardIsWhole(d); err != nil {
-		return true, err
+		return err
 	}
 	if s.stage == shards.Write {
 		x, err := readShare(r.plan.folder, d)
 		if err != nil {
-			return true, err
+			return err
 		}
 		r.sum.Share = x.summary()
 	}
 	r.bookBuilt(d)
-	return true, nil
+	return errSealed
 }
 
 // AlreadyBuilt says that there was nothing to do in a stage.
@@ -167,54 +137,10 @@ func (r *run) bookBuilt(d *shards.Done) {
 	}
 }
 
-// buildShard builds the shard's part of the inputs, or its share of the tasks.
-func (r *run) buildShard(ctx context.Context, in *inputs, tokens *tokens) error {
-	if err := r.plan.shard.mayGroup(); err != nil {
-		return err
-	}
-	started, err := startProcesses(ctx, r.plan, r.env)
-	if err != nil {
-		return err
-	}
-	defer started.wait()
-	defer started.close()
-	builders, err := r.openBuilders(ctx, started)
-	if err != nil {
-		return err
-	}
-	built, err := r.build(ctx, in, nil, builders)
-	if err != nil {
-		return err
-	}
-	built.index.Close()
-	started.close()
-	for _, b := range builders {
-		if err := tooManyNames(b); err != nil {
-			return err
-		}
-	}
-	if r.plan.shard.stage == shards.Group && tokens != nil {
-		seen, err := r.plan.shard.seenByAll()
-		if err != nil {
-			return err
-		}
-		tokens.takePolicy(r.plan, seen, true)
-	}
-	if err := r.prepareRows(ctx, tokens); err != nil {
-		return err
-	}
-	return r.shardDone(ctx, built)
-}
-
-// spillShard stores the examples of the shard's part of the inputs for the shards' groups. The work of an earlier
-// attempt is redone: it is only reading.
-func (r *run) spillShard(ctx context.Context, t *tokens) (err error) {
+// store stores the examples of the shard's part of the inputs for the shards' groups. The work of an earlier attempt is
+// redone: it is only reading.
+func (r *run) store(ctx context.Context) (err error) {
 	s := r.plan.shard
-	in, err := findInputs(ctx, r.plan)
-	if err != nil {
-		return err
-	}
-	in.proveWith(r.plan, t)
 	if err := recordlog.Reset(r.plan.folder.Records()); err != nil {
 		return exit.Environmentf("can't start the record log: %w", err)
 	}
@@ -223,22 +149,17 @@ func (r *run) spillShard(ctx context.Context, t *tokens) (err error) {
 		return exit.Environmentf("can't keep the examples: %w", err)
 	}
 	defer s.spill.Abort()
-	built, err := r.build(ctx, in, nil, nil)
-	if err != nil {
+	if err := r.build(ctx); err != nil {
 		return err
 	}
-	built.index.Close()
 	if err := s.spill.Close(); err != nil {
 		return exit.Environmentf("can't keep the examples: %w", err)
 	}
-	return r.shardDone(ctx, built)
+	return nil
 }
 
 // mayGroup refuses to group incomplete input.
 func (s *shard) mayGroup() error {
-	if s.stage != shards.Group {
-		return nil
-	}
 	state, err := s.dir.Look(s.plan, shards.Build)
 	if err != nil {
 		return exit.With(exit.Failed, err)
@@ -250,34 +171,17 @@ func (s *shard) mayGroup() error {
 	return nil
 }
 
-// feedSpill stores the examples of the shard for the shards' groups.
-func (b *building) feedSpill(ctx context.Context, _ cursor, items chan<- *item) error {
-	for k := range b.in.paths {
-		if !b.in.reads(k) {
-			continue
-		}
-		f := feeder{building: b, k: k, items: items, index: b.plan.shard.spill}
-		if err := f.collectionRun(ctx); err != nil {
-			return err
-		}
+// addTo adds to an index the tasks whose examples the shards stored in this shard's part.
+func (s *shard) addTo(ctx context.Context, index *group.Index) error {
+	if s == nil {
+		return nil
 	}
-	return nil
-}
-
-// feedSpilled sends the tasks whose examples the shards stored in this shard's part.
-func (b *building) feedSpilled(ctx context.Context, from cursor, items chan<- *item) error {
-	s := b.plan.shard
-	index, err := group.New(host.NewExampleCodec(), b.plan.grouping())
-	if err != nil {
-		return exit.With(exit.Environment, err)
-	}
-	defer index.Close()
 	for i := range s.plan.Shards {
 		if err := s.addSpilled(ctx, index, i); err != nil {
 			return err
 		}
 	}
-	return b.sendGroups(ctx, index, from.Groups, items)
+	return nil
 }
 
 // addSpilled adds what another shard stored for this one, according to its manifest.
@@ -318,8 +222,8 @@ func (p *plan) openOrder(groups int64) (*shards.Order, error) {
 	return o, nil
 }
 
-// openShard creates and locks the folder of the shard. If another process is working there, it is left to that one.
-func (r *run) openShard() (err error) {
+// lockShard creates and locks the folder of the shard. If another process is working there, it is left to that one.
+func (r *run) lockShard(context.Context) (err error) {
 	folder := r.plan.folder
 	if err := os.MkdirAll(folder.Records(), 0o755); err != nil {
 		return exit.Environmentf("can't make the folder of the shard: %w", err)
@@ -334,9 +238,9 @@ func (r *run) openShard() (err error) {
 }
 
 // asPlanned refuses to build with settings, plugins or programs that differ from the plan's, naming them.
-func (r *run) asPlanned(t *tokens) error {
+func (r *run) asPlanned() error {
 	was := planOf(r.plan).Decided
-	now, err := r.decided(t, was.Salt)
+	now, err := r.decided(r.tokens, was.Salt)
 	if err != nil {
 		return err
 	}
@@ -348,15 +252,19 @@ func (r *run) asPlanned(t *tokens) error {
 	return nil
 }
 
+// planOf returns the plan that the run is made from, or nil if it isn't divided.
 func planOf(p *plan) *shards.Plan {
-	if p.shard != nil {
+	switch {
+	case p.shard != nil:
 		return p.shard.plan
+	case p.merging != nil:
+		return p.merging.plan
 	}
-	return p.merging.plan
+	return nil
 }
 
 // shardDone closes the shard's books and writes, last, its manifest.
-func (r *run) shardDone(ctx context.Context, built *built) error {
+func (r *run) shardDone(ctx context.Context) error {
 	if err := r.books.close(); err != nil {
 		return exit.Environmentf("can't write the list of drops: %w", err)
 	}
@@ -368,7 +276,7 @@ func (r *run) shardDone(ctx context.Context, built *built) error {
 		return exit.With(exit.Environment, err)
 	}
 	return r.seal(ctx, &shards.Done{
-		Seen: built.seen, Groups: c.Groups, Records: c.Records, Books: r.books.Accounts(), Counters: r.books.counters,
+		Seen: r.built.seen, Groups: c.Groups, Records: c.Records, Books: r.books.Accounts(), Counters: r.books.counters,
 	})
 }
 

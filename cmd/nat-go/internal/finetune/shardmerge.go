@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
@@ -32,19 +31,20 @@ type merging struct {
 	rows   []runfolder.Written
 }
 
-// MergeShards makes the run of a plan from what its shards built: their logs, one after another, are the log that a
-// single process would have written, and from there on the run is like any other. It continues an interrupted merge.
+// openMerge opens the run of a plan, which is made from what its shards built: their logs, one after another, are the
+// log that a single process would have written, and from there on the run is like any other. It continues an
+// interrupted merge.
 //
-// With leave, it divides the rows among the shards and leaves the writing to them. Once they have done it, the next
-// merge puts it together.
-func MergeShards(ctx context.Context, dir shards.Folder, how Request, leave bool, env Env) (*Summary, error) {
-	p, of, err := openPlan(ctx, dir, env)
+// With LeaveWriting, it divides the rows among the shards and leaves the writing to them. Once they have done it, the
+// next merge puts it together.
+func openMerge(ctx context.Context, how Request, env Env) (*plan, error) {
+	p, of, err := openPlan(ctx, how.Merge, env)
 	if err != nil {
-		return Failed(how, err)
+		return nil, err
 	}
-	m := &merging{dir: dir, plan: of, leave: leave}
+	m := &merging{dir: how.Merge, plan: of, leave: how.LeaveWriting}
 	if err := m.complete(); err != nil {
-		return Failed(p.Request, err)
+		return p, err
 	}
 	p.merging, p.DryRun, p.Detach = m, p.DryRun || how.DryRun, how.Detach
 	if over, err := p.merged(); over || err != nil {
@@ -52,24 +52,14 @@ func MergeShards(ctx context.Context, dir shards.Folder, how Request, leave bool
 			err = exit.Usagef("shards were merged already: %s is complete. `nat-go finetune resume %s` hands "+
 				"it to the trainer", p.folder, p.folder)
 		}
-		return Failed(p.Request, err)
+		return p, err
 	}
-	defer p.lock.Close()
-	work := (*run).merge
-	switch missing, err := m.ready(); {
-	case err != nil:
-		return Failed(p.Request, err)
-	case leave && m.cut != nil:
-		work = func(r *run, _ context.Context) error {
-			r.warn("the writing is divided already; nothing was done")
-			r.leftToShards()
-			return nil
-		}
-	case len(missing) > 0:
-		return Failed(p.Request, exit.Failedf("%s not written yet: %s. `nat-go shard run %s --stage write --index I` "+
-			"writes one", shardsHave(len(missing), len(of.Shards)), shards.Array(missing), dir))
+	missing, err := m.ready()
+	if err == nil && len(missing) > 0 && !m.leave {
+		err = exit.Failedf("%s not written yet: %s. `nat-go shard run %s --stage write --index I` writes one",
+			shardsHave(len(missing), len(of.Shards)), shards.Array(missing), m.dir)
 	}
-	return newRun(p, env).end(ctx, work)
+	return p, err
 }
 
 // complete refuses to merge while shards are missing, naming them.
@@ -143,77 +133,27 @@ func (p *plan) isDecided() bool {
 	return p.merging != nil && p.merging.cut != nil && runfolder.Has(p.folder.Decisions())
 }
 
-// merge makes the run from the shards' records.
-func (r *run) merge(ctx context.Context) error {
-	if err := r.mayPublish(ctx); err != nil {
+// joinShards joins the logs of the shards and decides; in the meantime it joins their rows.
+func (r *run) joinShards(ctx context.Context) error {
+	if err := r.joinLogs(ctx); err != nil {
 		return err
 	}
-	in, err := findInputs(ctx, r.plan)
-	if err != nil {
-		return err
-	}
-	r.sum.Warnings = append(r.sum.Warnings, r.plan.notes...)
-	r.sum.RunDir, r.sum.DatasetDir, r.made.Source = string(r.plan.folder), r.plan.folder.Dataset(), in.source.Type
-	tokens, err := unlessEnded(ctx, func() (*tokens, error) { return openTokens(ctx, r.plan) })
-	if err != nil {
-		return err
-	}
-	defer tokens.close()
-	if err := r.asPlanned(tokens); err != nil {
-		return err
-	}
-	if err := r.openFolder(in, tokens); err != nil {
-		return err
-	}
-	built, decisions, err := r.joinAll(ctx, in)
-	if err != nil {
-		return err
-	}
-	if m := r.plan.merging; m.leave {
-		return r.leaveWriting(ctx, decisions, tokens)
-	}
-	return r.writeDecided(ctx, built, decisions, tokens)
-}
-
-// joinAll joins the logs of the shards and decides; in the meantime it joins their rows.
-func (r *run) joinAll(ctx context.Context, in *inputs) (made *built, decisions *curate.Decisions, err error) {
-	if err := r.joinLogs(ctx, in); err != nil {
-		return nil, nil, err
+	for _, block := range r.plan.config.Selected() {
+		r.builders = append(r.builders, &builder{name: block.Name}) // whose names are counted
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.joinRows(ctx) })
-	g.Go(func() (err error) {
-		if made, err = r.takeShards(ctx, in); err != nil {
+	g.Go(func() error {
+		if err := r.build(ctx); err != nil {
 			return err
 		}
-		decisions, err = r.curate(ctx, made)
-		return err
+		return r.curate(ctx)
 	})
-	err = g.Wait() // wait: both watch ctx
-	return made, decisions, err
-}
-
-// takeShards reads the shards' records in the joined log.
-func (r *run) takeShards(ctx context.Context, in *inputs) (*built, error) {
-	var builders []*builder // whose names are counted
-	for _, block := range r.plan.config.Selected() {
-		builders = append(builders, &builder{name: block.Name})
-	}
-	made, err := r.build(ctx, in, nil, builders)
-	if err != nil {
-		return nil, err
-	}
-	for _, b := range builders {
-		if err := tooManyNames(b); err != nil {
-			made.index.Close()
-			return nil, err
-		}
-	}
-	return made, nil
+	return g.Wait() // wait: both watch ctx
 }
 
 // joinLogs makes the run's log from the shards' logs, unless it exists.
-func (r *run) joinLogs(ctx context.Context, in *inputs) error {
+func (r *run) joinLogs(ctx context.Context) error {
 	dir := r.plan.folder.Records()
 	if c, err := recordlog.ReadCommit(dir); err == nil && c.Done {
 		return nil
@@ -223,7 +163,7 @@ func (r *run) joinLogs(ctx context.Context, in *inputs) error {
 		return exit.Environmentf("can't join the record logs: %w", err)
 	}
 	defer j.Close()
-	if err := r.plan.merging.join(ctx, j, in); err != nil {
+	if err := r.plan.merging.join(ctx, j, r.in); err != nil {
 		return notLogged("join the record logs", err)
 	}
 	return nil

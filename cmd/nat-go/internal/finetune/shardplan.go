@@ -20,9 +20,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Shards says how to divide a run: into a number of shards, or into as many as have roughly that many bytes of input
+// Division says how to divide a run: into a number of shards, or into as many as have roughly that many bytes of input
 // each.
-type Shards struct {
+type Division struct {
 	Number int
 	Bytes  int64
 	Dir    string // folder of the plan; empty means next to the run's, with .shards appended to its name
@@ -35,87 +35,64 @@ type Planned struct {
 	Notes []string // remarks for the user
 }
 
-// PlanShards reads the inputs once, decides what each shard builds from them, and writes the plan.
-func PlanShards(ctx context.Context, req Request, how Shards, env Env) (*Planned, error) {
-	p, err := unlessEnded(ctx, func() (*plan, error) { return newPlan(ctx, req, env) })
+// openDivision opens a run whose inputs are to be read once, to decide what each shard builds from them.
+func openDivision(ctx context.Context, req Request, env Env) (*plan, error) {
+	p, err := newPlan(ctx, req, env)
 	if err != nil {
 		return nil, err
 	}
-	dir := shards.Folder(cmp.Or(how.Dir, string(p.folder)+".shards"))
+	how := req.Divide
+	p.division = shards.Folder(cmp.Or(how.Dir, string(p.folder)+".shards"))
 	switch {
 	case how.Dir == "" && p.stored != "":
-		return nil, exit.Usagef("run's output is in object storage: name the folder of the plan with --plan-dir")
+		err = exit.Usagef("run's output is in object storage: name the folder of the plan with --plan-dir")
 	case p.Compat == compat.NAT:
-		return nil, exit.Usagef("--compat nat: NAT takes all that an agent did in a collection run together: " +
+		err = exit.Usagef("--compat nat: NAT takes all that an agent did in a collection run together: " +
 			"there is nothing to divide. Make the run on one machine")
-	case runfolder.Has(dir.Plan()):
-		return nil, exit.Usagef("%s has a plan already: run its shards, or choose another folder with "+
-			"--plan-dir", dir)
+	case runfolder.Has(p.division.Plan()):
+		err = exit.Usagef("%s has a plan already: run its shards, or choose another folder with "+
+			"--plan-dir", p.division)
 	case how.Number < 0 || how.Bytes < 0:
-		return nil, exit.Usagef("--shards and --shard-bytes are numbers from 1 on")
+		err = exit.Usagef("--shards and --shard-bytes are numbers from 1 on")
 	case how.Number > 0 && how.Bytes > 0:
-		return nil, exit.Usagef("--shards and --shard-bytes both say how many shards there are: leave one of them out")
+		err = exit.Usagef("--shards and --shard-bytes both say how many shards there are: leave one of them out")
 	case how.Number == 0 && how.Bytes == 0:
-		return nil, exit.Usagef("how many shards? Say --shards N, or --shard-bytes for roughly that many bytes of input each")
+		err = exit.Usagef("how many shards? Say --shards N, or --shard-bytes for roughly that many bytes of input each")
 	case how.Number > shards.Most:
-		return nil, exit.Usagef("--shards %d: a plan has at most %d", how.Number, shards.Most)
+		err = exit.Usagef("--shards %d: a plan has at most %d", how.Number, shards.Most)
 	}
-	out := &Planned{Dir: dir}
-	_, err = newRun(p, env).end(ctx, func(r *run, ctx context.Context) error { return r.planShards(ctx, how, out) })
-	return out, err
+	return p, err
 }
 
-func (r *run) planShards(ctx context.Context, how Shards, out *Planned) error {
-	started, err := startProcesses(ctx, r.plan, r.env)
-	if err != nil {
-		return err
-	}
-	defer started.wait()
-	defer started.close()
-	in, err := findInputs(ctx, r.plan)
-	if err != nil {
-		return err
-	}
-	if err := divisible(in); err != nil {
-		return err
-	}
-	tokens, err := unlessEnded(ctx, func() (*tokens, error) { return openTokens(ctx, r.plan) })
-	if err != nil {
-		return err
-	}
-	defer tokens.close()
-	bs, err := r.openBuilders(ctx, started)
-	if err != nil {
-		return err
-	}
+// divide decides what each shard builds, and writes the plan.
+func (r *run) divide(ctx context.Context) error {
 	tasks := false
-	for _, b := range bs {
+	for _, b := range r.builders {
 		if b.unit == builders.UnitRun {
 			return exit.Usagef("builder %s takes all examples of a collection run together, so there is nothing "+
 				"to divide: make the run on one machine", b.name)
 		}
 		tasks = tasks || b.unit == builders.UnitTask
 	}
-	decided, err := r.decided(tokens, "")
+	decided, err := r.decided(r.tokens, "")
 	if err != nil {
 		return err
 	}
-	c := &cutter{run: r, in: in, dir: out.Dir}
-	if err := c.cut(ctx, how); err != nil {
+	c := &cutter{run: r, dir: r.plan.division}
+	if err := c.cut(ctx, r.plan.Divide); err != nil {
 		return err
 	}
-	out.Notes = append(append(r.plan.notes, r.sum.Warnings...), c.notes...)
 	req := r.plan.Request
 	req.Overrides = nil // they are in config.yml
 	text, err := json.Marshal(req)
 	if err != nil {
 		return err
 	}
-	out.Plan = &shards.Plan{
+	r.sum.Planned = &Planned{Dir: c.dir, Notes: append(r.sum.Warnings, c.notes...), Plan: &shards.Plan{
 		Version: shards.Version, NatGo: Version(), RunID: r.plan.RunID, Request: text, Inputs: c.inputs,
 		Decided: decided, Tasks: tasks, Shards: c.shards,
-	}
-	return r.writePlan(out)
+	}}
+	return r.writePlan(r.sum.Planned)
 }
 
 // writePlan writes the configuration and, last, the plan.
@@ -155,7 +132,6 @@ func divisible(in *inputs) error {
 // cutter reads the inputs and cuts them between examples, into shards of roughly equal size.
 type cutter struct {
 	*run
-	in     *inputs
 	dir    shards.Folder
 	number int
 	total  int64 // total size of all inputs on disk
@@ -167,10 +143,11 @@ type cutter struct {
 	part   shards.Part       // its last part
 	named  *shards.NamedFile // of the current shard
 	bytes  int64             // where the current one begins, counted over all inputs
+	unkept error             // why an id couldn't be kept
 	notes  []string
 }
 
-func (c *cutter) cut(ctx context.Context, how Shards) error {
+func (c *cutter) cut(ctx context.Context, how *Division) error {
 	for _, f := range c.in.began {
 		c.total += f.Size
 	}
@@ -220,14 +197,18 @@ func (c *cutter) full(place int64) bool {
 	return len(c.shards) < c.number-1 && float64(place) >= next
 }
 
+// keep keeps the id of an example of input k that can't be derived from its place.
+func (c *cutter) keep(k int) func(row int64, id string) {
+	return func(row int64, id string) {
+		if c.unkept == nil {
+			c.unkept = c.named.Add(k, row, id)
+		}
+	}
+}
+
 // input reads an input and cuts it where shards are full.
 func (c *cutter) input(ctx context.Context, k int) (err error) {
-	var told error
-	src, err := c.in.open(ctx, c.in.paths[k], source.Options{Named: func(row int64, id string) {
-		if told == nil {
-			told = c.named.Add(k, row, id)
-		}
-	}})
+	src, err := c.in.open(ctx, c.in.paths[k], source.Options{Named: c.keep(k)})
 	if err != nil {
 		return c.unreadable(k, err)
 	}
@@ -237,8 +218,6 @@ func (c *cutter) input(ctx context.Context, k int) (err error) {
 	for {
 		_, at, err := src.Next(ctx)
 		switch {
-		case told != nil:
-			return exit.Environmentf("can't write the plan: %w", told)
 		case errors.Is(err, io.EOF):
 			return c.endOfInput(k, identityOf(src, c.in.began[k]), whole)
 		case err != nil:
@@ -264,27 +243,14 @@ func scanBlock(size int64, workers int) int64 {
 
 // scan cuts a large input by a scan of it, which is read by as many workers as there are processors.
 func (c *cutter) scan(ctx context.Context, k int, id source.Input) (err error) {
-	var told error
 	path, size, workers := c.in.paths[k], c.in.began[k].Size, runtime.GOMAXPROCS(0)
 	id.Sum, err = source.Scan(ctx, source.ScanOptions{
 		Path: path, Size: size, Workers: workers, Block: scanBlock(size, workers),
 		Open: func(ctx context.Context, opt source.Options) (source.Source, error) {
 			return c.in.open(ctx, path, opt)
 		},
-		Named: func(row int64, id string) {
-			if told == nil {
-				told = c.named.Add(k, row, id)
-			}
-		},
-	}, func(at source.Cursor) error {
-		if told != nil {
-			return exit.Environmentf("can't write the plan: %w", told)
-		}
-		return c.example(k, at, true)
-	})
-	if err == nil && told != nil {
-		err = exit.Environmentf("can't write the plan: %w", told)
-	}
+		Named: c.keep(k),
+	}, func(at source.Cursor) error { return c.example(k, at, true) })
 	if err != nil && exit.Code(err) == exit.Failed && ctx.Err() == nil {
 		return c.unreadable(k, c.whereItFails(ctx, path, err))
 	}
@@ -314,6 +280,9 @@ func (c *cutter) whereItFails(ctx context.Context, path string, err error) error
 
 // example counts an example and, where the current shard is full, cuts after it.
 func (c *cutter) example(k int, at source.Cursor, divisible bool) error {
+	if c.unkept != nil {
+		return exit.Environmentf("can't write the plan: %w", c.unkept)
+	}
 	c.at.Examples++
 	place := c.before + at.Offset
 	if !divisible || !c.full(place) {
@@ -343,13 +312,13 @@ func identityOf(src source.Source, began source.Input) source.Input {
 func (c *cutter) endOfInput(k int, input source.Input, whole string) error {
 	c.at.Parts = append(c.at.Parts, c.part)
 	c.inputs = append(c.inputs, input)
+	if c.unkept != nil {
+		return exit.Environmentf("can't write the plan: %w", c.unkept)
+	}
 	place := c.before + c.in.began[k].Size
 	if share := c.total / int64(c.number); whole != "" && c.in.began[k].Size > share+share/2 {
-		c.notes = append(
-			c.notes,
-			fmt.Sprintf("the input %s stays in one shard, although it is larger than the others: %s", c.in.paths[k],
-				whole),
-		)
+		c.notes = append(c.notes, fmt.Sprintf("the input %s stays in one shard, although it is larger than the "+
+			"others: %s", c.in.paths[k], whole))
 	}
 	for c.full(place) {
 		if err := c.end(place); err != nil {

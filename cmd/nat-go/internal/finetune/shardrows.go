@@ -22,9 +22,17 @@ import (
 
 // prepareRows renders and tokenises the records of the shard, so that the merge need not: one frame for each group of
 // its log. It continues after the groups that an earlier attempt prepared.
-func (r *run) prepareRows(ctx context.Context, t *tokens) error {
+func (r *run) prepareRows(ctx context.Context) error {
+	t := r.tokens
 	if t == nil {
 		return nil
+	}
+	if s := r.plan.shard; s.stage == shards.Group {
+		seen, err := s.seenByAll()
+		if err != nil {
+			return err
+		}
+		t.takePolicy(r.plan, seen, true)
 	}
 	rows, before, err := shards.OpenPrepared(r.plan.folder)
 	if err != nil {

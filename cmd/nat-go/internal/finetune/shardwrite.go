@@ -61,8 +61,8 @@ func readShare(f runfolder.Folder, d *shards.Done) (*share, error) {
 }
 
 // leaveWriting divides the rows among the shards.
-func (r *run) leaveWriting(ctx context.Context, d *curate.Decisions, t *tokens) error {
-	m := r.plan.merging
+func (r *run) leaveWriting(ctx context.Context) error {
+	m, d, t := r.plan.merging, r.decisions, r.tokens
 	if err := m.dir.NewCut(); err != nil {
 		return exit.Environmentf("can't divide the data set: %w", err)
 	}
@@ -106,6 +106,13 @@ func (m *merging) divided(c recordlog.Commit) []recordlog.Range {
 		m.ranges[i].Bytes, end = end-x.Offset, x.Offset
 	}
 	return m.ranges
+}
+
+// alreadyLeft says that an earlier merge has divided the rows.
+func (r *run) alreadyLeft(context.Context) error {
+	r.warn("the writing is divided already; nothing was done")
+	r.leftToShards()
+	return nil
 }
 
 // leftToShards reports the next step.
@@ -160,8 +167,8 @@ func (p *closing) Close() error {
 }
 
 // writeShard writes the shard's share of the data set.
-func (r *run) writeShard(ctx context.Context, t *tokens) error {
-	s := r.plan.shard
+func (r *run) writeShard(ctx context.Context) error {
+	s, t := r.plan.shard, r.tokens
 	cut, err := s.dir.ReadCut(s.plan)
 	if err != nil {
 		return err

@@ -382,7 +382,7 @@ collator:
 	if err := os.RemoveAll(folder.Batches()); err != nil {
 		t.Fatal(err)
 	}
-	sum, err = Resume(context.Background(), folder, Again{}, testEnv(t))
+	sum, err = Run(context.Background(), Request{Resume: folder}, testEnv(t))
 	if err != nil {
 		t.Fatal(err)
 	}

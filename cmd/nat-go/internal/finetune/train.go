@@ -19,9 +19,6 @@ import (
 // train hands the committed data set to the trainer, and waits for the job unless told otherwise. An unreachable
 // service doesn't undo the data set.
 func (r *run) train(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
 	p := r.plan
 	if p.DryRun {
 		r.sum.Next = "the data set is complete; nothing was submitted (--dry-run)"
@@ -69,7 +66,7 @@ func (r *run) writeFinal(job *jobs.Job) error {
 	if r.history.HasFinal(folder, job.Status) { // another process was waiting as well
 		return nil
 	}
-	if r.complete {
+	if r.plan.complete != nil {
 		for g, err := range recordlog.Groups(folder.Records()) {
 			if err != nil {
 				return err

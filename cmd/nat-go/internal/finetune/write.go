@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/builders"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
@@ -22,11 +21,8 @@ import (
 )
 
 // write writes the data set in every requested format. A run that kept nothing has none, and says why.
-func (r *run) write(ctx context.Context, d *curate.Decisions) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	p := r.plan
+func (r *run) write(ctx context.Context) error {
+	p, d := r.plan, r.decisions
 	if err := p.Compat.WriteTrajectories(p.folder.Format(dataset.Trajectories), p.folder.Records(), p.RunID,
 		d); err != nil {
 		return exit.Environmentf("can't write NAT's trajectories: %w", err)
@@ -58,6 +54,7 @@ func (r *run) write(ctx context.Context, d *curate.Decisions) error {
 	r.warnOfContexts(written)
 	r.warnOfReader(written)
 	for _, w := range written {
+		r.info("rows written", "format", w.Format, "records", w.Records)
 		r.books.In(ledger.Write, dataset.Unit(w.Format), kept)
 		r.books.Out(ledger.Write, dataset.Unit(w.Format), w.Records)
 		if t := w.Turns; t.Lost > 0 {

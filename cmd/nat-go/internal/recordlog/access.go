@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/zeebo/xxh3"
+	"github.com/nat-go/nat-go/internal/durable"
 )
 
 // Access reads the groups of a log in any order, by the offsets of their frames. It is safe for concurrent use.
@@ -19,7 +19,7 @@ type Access struct {
 
 // OpenAccess opens the log in dir up to its last commit.
 func OpenAccess(dir string) (*Access, error) {
-	f, c, err := openCommitted(dir)
+	f, c, err := openCommitted(dir, durable.Open)
 	if err != nil {
 		return nil, err
 	}
@@ -55,11 +55,7 @@ func (a *Access) group(offset int64) (*Group, error) {
 	if _, err := a.file.ReadAt(g.frame, offset+frameHead); err != nil {
 		return nil, err
 	}
-	payload := g.frame[:n]
-	if xxh3.Hash(payload) != binary.LittleEndian.Uint64(g.frame[n:]) {
-		return nil, errors.New("invalid checksum of a frame")
-	}
-	return g, g.decode(payload, a.most)
+	return g, g.decodeFrame(a.most)
 }
 
 // Close closes the file.

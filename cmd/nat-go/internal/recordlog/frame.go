@@ -1,9 +1,13 @@
 package recordlog
 
 import (
+	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/ttc"
@@ -12,6 +16,15 @@ import (
 
 // decode reads a payload back. The group's texts, records and strings share the payload's memory.
 func (g *Group) decode(payload []byte, most Large) error { return reading(payload, most).group(g) }
+
+// decodeFrame reads a payload back that is in the group's memory, followed by its checksum.
+func (g *Group) decodeFrame(most Large) error {
+	payload, sum := g.frame[:len(g.frame)-frameTail], g.frame[len(g.frame)-frameTail:]
+	if xxh3.Hash(payload) != binary.LittleEndian.Uint64(sum) {
+		return errors.New("invalid checksum of a frame")
+	}
+	return g.decode(payload, most)
+}
 
 // group is the payload of a group's frame.
 func (c *codec) group(g *Group) error {

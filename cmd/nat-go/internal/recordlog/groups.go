@@ -18,11 +18,16 @@ func Groups(dir string) iter.Seq2[*Group, error] {
 			return
 		}
 		defer r.Close()
-		for {
-			g, err := r.Next()
-			if errors.Is(err, io.EOF) || !yield(g, err) || err != nil {
-				return
-			}
+		r.each(yield)
+	}
+}
+
+// each yields the groups that are left.
+func (r *Reader) each(yield func(*Group, error) bool) {
+	for {
+		g, err := r.Next()
+		if errors.Is(err, io.EOF) || !yield(g, err) || err != nil {
+			return
 		}
 	}
 }

@@ -149,24 +149,12 @@ func Remove(dir string) error {
 
 // Open continues the log in dir after its last commit; bytes written after that are cut off.
 func Open(dir string) (*Writer, error) {
-	c, err := ReadCommit(dir)
+	f, c, err := openCommitted(dir, durable.Continue)
 	if err != nil {
 		return nil, err
-	}
-	f, err := durable.Continue(filepath.Join(dir, LogName))
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-	case info.Size() < c.Bytes:
-		err = fmt.Errorf("%s has %d bytes, but %d were committed: the file was changed", f.Name(), info.Size(), c.Bytes)
-	default:
-		err = f.Truncate(c.Bytes)
 	}
 	sum := xxh3.New()
-	if err == nil {
+	if err = f.Truncate(c.Bytes); err == nil {
 		_, err = io.CopyN(sum, f, c.Bytes)
 	}
 	if err != nil {
@@ -183,13 +171,13 @@ func Open(dir string) (*Writer, error) {
 	}, nil
 }
 
-// openCommitted opens the log in dir for reading, up to its last commit.
-func openCommitted(dir string) (*os.File, Commit, error) {
+// openCommitted opens the log in dir, which must have all that was committed.
+func openCommitted(dir string, open func(path string) (*os.File, error)) (*os.File, Commit, error) {
 	c, err := ReadCommit(dir)
 	if err != nil {
 		return nil, c, err
 	}
-	f, err := durable.Open(filepath.Join(dir, LogName))
+	f, err := open(filepath.Join(dir, LogName))
 	if err != nil {
 		return nil, c, err
 	}
@@ -294,7 +282,7 @@ type Reader struct {
 
 // newReader opens the log in dir up to its last commit.
 func newReader(dir string) (*Reader, error) {
-	f, c, err := openCommitted(dir)
+	f, c, err := openCommitted(dir, durable.Open)
 	if err != nil {
 		return nil, err
 	}
@@ -378,11 +366,7 @@ func (r *Reader) read() (*Group, int64, error) {
 	if _, err := io.ReadFull(r.in, g.frame); err != nil {
 		return nil, 0, err
 	}
-	payload := g.frame[:n]
-	if xxh3.Hash(payload) != binary.LittleEndian.Uint64(g.frame[n:]) {
-		return nil, 0, errors.New("invalid checksum of a frame")
-	}
-	return g, size, g.decode(payload, r.most)
+	return g, size, g.decodeFrame(r.most)
 }
 
 // fits returns an error if a frame of n bytes doesn't fit into the rest of a log, or is larger than any in it.

@@ -32,12 +32,10 @@ func GroupsIn(dir string, x Range) iter.Seq2[*Group, error] {
 		}
 		r.in.Reset(r.file)
 		r.offset, r.left, r.next, r.part = x.Offset, x.Bytes, x.First, true
-		for {
-			g, err := r.Next()
-			if errors.Is(err, io.EOF) || !yield(g, err) || err != nil {
-				return
-			}
+		r.each(func(g *Group, err error) bool {
+			more := yield(g, err)
 			r.Reuse(g)
-		}
+			return more
+		})
 	}
 }

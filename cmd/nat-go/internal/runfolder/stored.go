@@ -17,31 +17,34 @@ import (
 	"github.com/nat-go/nat-go/internal/objects"
 )
 
-// Stored is the prefix of a run folder in object storage: the same files under the same names.
+// Stored is the prefix of a folder in object storage: the same files under the same names.
 type Stored string
 
-// maxTransfers is how many objects are sent or fetched concurrently.
+// maxTransfers is how many files of a run are sent or fetched concurrently.
 const maxTransfers = 4
 
-func (s Stored) object(name string) string { return objects.Join(string(s), name) }
+// Object returns the address of a file.
+func (s Stored) Object(name string) string { return objects.Join(string(s), name) }
 
 // Check checks the address.
-func (s Stored) Check() error { return objects.Check(s.object(manifestName)) }
+func (s Stored) Check() error { return objects.Check(s.Object(manifestName)) }
 
 // Free refuses a prefix under which there is a run already, and storage in which two could be published at once.
 func (s Stored) Free(ctx context.Context) error {
-	manifest := s.object(manifestName)
-	_, err := objects.OfProcess().Stat(ctx, manifest)
+	return s.Lacks(ctx, manifestName, exit.Usagef("%s has a run already: choose another --run-id", s))
+}
+
+// Lacks returns the error there if the storage has a file of this name, and an error for storage in which two processes
+// could both create it.
+func (s Stored) Lacks(ctx context.Context, name string, there error) error {
+	_, err := objects.OfProcess().Stat(ctx, s.Object(name))
 	switch {
 	case err == nil:
-		return exit.Usagef("%s has a run already: choose another --run-id", s)
+		return there
 	case errors.Is(err, fs.ErrNotExist):
-		err = objects.OfProcess().CanCreate(ctx, manifest)
+		err = objects.OfProcess().CanCreate(ctx, s.Object(name))
 	}
-	if err != nil {
-		return exit.Default(exit.Environment, err)
-	}
-	return nil
+	return exit.Default(exit.Environment, err)
 }
 
 // Publish sends a complete run folder: the files that its manifest names, what there is of its job, and last the
@@ -59,25 +62,32 @@ func (s Stored) Publish(ctx context.Context, f Folder) error {
 	for _, x := range m.Files {
 		names = append(names, x.Path)
 	}
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(maxTransfers)
-	for i, name := range names {
-		g.Go(func() error {
-			err := s.send(gctx, f, name)
-			if i < 2 && errors.Is(err, fs.ErrNotExist) { // not every run has a job
-				return nil
-			}
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil { // wait: each request ends with ctx, or when nothing moves
+	err = Transfer(ctx, maxTransfers, len(names), func(ctx context.Context, i int) error {
+		err := s.Send(ctx, f.path(filepath.FromSlash(names[i])), names[i])
+		if i < 2 && errors.Is(err, fs.ErrNotExist) { // not every run has a job
+			return nil
+		}
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	return objects.OfProcess().Create(ctx, s.object(manifestName), text)
+	return objects.OfProcess().Create(ctx, s.Object(manifestName), text)
 }
 
-func (s Stored) send(ctx context.Context, f Folder, name string) error {
-	file, err := durable.Open(filepath.Join(string(f), filepath.FromSlash(name)))
+// Transfer calls do for every number below n, at most limit at a time.
+func Transfer(ctx context.Context, limit, n int, do func(ctx context.Context, i int) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(limit)
+	for i := range n {
+		g.Go(func() error { return do(ctx, i) })
+	}
+	return g.Wait() // wait: each request ends with ctx, or when nothing moves
+}
+
+// Send uploads a file of this machine under a name.
+func (s Stored) Send(ctx context.Context, path, name string) error {
+	file, err := durable.Open(path)
 	if err != nil {
 		return err
 	}
@@ -86,12 +96,12 @@ func (s Stored) send(ctx context.Context, f Folder, name string) error {
 	if err != nil {
 		return err
 	}
-	return objects.OfProcess().Write(ctx, s.object(name), file, info.Size())
+	return objects.OfProcess().Write(ctx, s.Object(name), file, info.Size())
 }
 
 // IsRun reports whether a complete run is stored under the prefix.
 func (s Stored) IsRun(ctx context.Context) (bool, error) {
-	_, err := objects.OfProcess().Stat(ctx, s.object(manifestName))
+	_, err := objects.OfProcess().Stat(ctx, s.Object(manifestName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -101,57 +111,42 @@ func (s Stored) IsRun(ctx context.Context) (bool, error) {
 // Fetch copies a run to a folder of this machine. Each file is requested by name, and refused if it differs from the
 // manifest.
 func (s Stored) Fetch(ctx context.Context, f Folder) error {
-	text, err := objects.OfProcess().ReadAll(ctx, s.object(manifestName), maxBytes)
-	if err == nil {
-		err = os.MkdirAll(string(f), 0o700)
-	}
-	if err == nil {
-		err = durable.WriteFile(f.Manifest(), text)
-	}
-	if err != nil {
+	if err := s.Get(ctx, manifestName, f.Manifest(), maxBytes, nil); err != nil {
 		return err
 	}
 	m, err := f.ReadManifest()
 	if err != nil {
-		return fmt.Errorf("%s: %w", s.object(manifestName), err)
+		return fmt.Errorf("%s: %w", s.Object(manifestName), err)
 	}
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(maxTransfers)
-	for i := range m.Files {
-		g.Go(func() error { return s.fetch(gctx, f, &m.Files[i]) })
-	}
-	g.Go(func() error { return s.fetchJob(gctx, f) })
-	return g.Wait() // wait: each request ends with ctx, or when nothing moves
-}
-
-// fetchJob copies the record of the run's job, which the manifest doesn't name, and not every run has.
-func (s Stored) fetchJob(ctx context.Context, f Folder) error {
-	text, err := objects.OfProcess().ReadAll(ctx, s.object(f.Rel(f.Job())), maxBytes)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
+	job := f.Rel(f.Job()) // the manifest doesn't name it, and not every run has one
+	err = s.Get(ctx, job, f.Job(), maxBytes, nil)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return durable.WriteFile(f.Job(), text)
+	return Transfer(ctx, maxTransfers, len(m.Files), func(ctx context.Context, i int) error {
+		is := m.Files[i]
+		return s.Get(ctx, is.Path, f.path(filepath.FromSlash(is.Path)), is.Bytes, func(got File) error {
+			if is.XXH3 != "" && got != is {
+				return fmt.Errorf("%s is not what the manifest says: its checksum differs", s.Object(is.Path))
+			}
+			return nil
+		})
+	})
 }
 
-func (s Stored) fetch(ctx context.Context, f Folder, is *File) error {
-	from := s.object(is.Path)
-	if !filepath.IsLocal(filepath.FromSlash(is.Path)) {
-		return fmt.Errorf("%s names the file %q, which is outside the run", s.object(manifestName), is.Path)
-	}
-	path := filepath.Join(string(f), filepath.FromSlash(is.Path))
+// Get downloads a file of at most this many bytes to a path. check, which may be nil, is given what was downloaded
+// before it gets its name there.
+func (s Stored) Get(ctx context.Context, name, path string, most int64, check func(File) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	in, err := objects.OfProcess().Open(ctx, from)
+	in, err := objects.OfProcess().Open(ctx, s.Object(name))
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	if in.Size != is.Bytes {
-		return fmt.Errorf("%s has %d bytes, and %d according to the manifest", from, in.Size, is.Bytes)
+	if in.Size > most {
+		return exit.Failedf("%s has %d bytes; at most %d are fetched", s.Object(name), in.Size, most)
 	}
 	out, err := durable.Create(path)
 	if err != nil {
@@ -159,11 +154,12 @@ func (s Stored) fetch(ctx context.Context, f Folder, is *File) error {
 	}
 	defer out.Abort()
 	h := xxh3.New()
-	if _, err := io.Copy(io.MultiWriter(out, h), in); err != nil {
-		return err
+	n, err := io.Copy(io.MultiWriter(out, h), in)
+	if err == nil && check != nil {
+		err = check(File{Path: name, Bytes: n, XXH3: Digest(h)})
 	}
-	if is.XXH3 != "" && Digest(h) != is.XXH3 {
-		return fmt.Errorf("%s is not what the manifest says: its checksum differs", from)
+	if err != nil {
+		return err
 	}
 	return out.CommitUnsynced()
 }

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/zeebo/xxh3"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
@@ -22,48 +20,27 @@ import (
 
 // Remote is the folder of a plan in object storage, with the same names as on disk. Work is done on a copy on this
 // machine: needed files are downloaded, and built ones are uploaded, the manifest last.
-type Remote struct {
-	folder  Folder // s3://...
-	storage *objects.Storage
-}
+type Remote struct{ runfolder.Stored }
 
 // Remote returns the folder in object storage; nil means it is on disk.
 func (f Folder) Remote() *Remote {
 	if !objects.Is(string(f)) {
 		return nil
 	}
-	return &Remote{folder: f, storage: objects.OfProcess()}
+	return &Remote{runfolder.Stored(f)}
 }
 
-// orEnvironment turns an error into one of the environment, unless it already has a kind, or is nil.
-func orEnvironment(err error) error {
-	if err == nil {
-		return nil
-	}
-	return exit.Default(exit.Environment, err)
-}
-
-// maxTransfers is how many objects are downloaded concurrently.
+// maxTransfers is how many objects are downloaded concurrently; half as many are uploaded, because each holds part of
+// its content.
 const maxTransfers = 8
 
-// object returns where a file of a copy is in the storage.
-func (r *Remote) object(dir Folder, path string) (string, error) {
-	rel, err := filepath.Rel(string(dir), path)
-	return objects.Join(string(r.folder), filepath.ToSlash(rel)), err
-}
+// stored returns the name that a file of a copy has in the storage.
+func (f Folder) stored(path string) string { return runfolder.Folder(f).Rel(path) }
 
 // Free refuses a place for a plan if there already is one, or if two might be written.
 func (r *Remote) Free(ctx context.Context) error {
-	path := objects.Join(string(r.folder), planName)
-	_, err := r.storage.Stat(ctx, path)
-	switch {
-	case err == nil:
-		return exit.Usagef("%s has a plan already: run its shards, or choose another folder with --plan-dir",
-			r.folder)
-	case errors.Is(err, fs.ErrNotExist):
-		err = r.storage.CanCreate(ctx, path)
-	}
-	return orEnvironment(err)
+	return r.Lacks(ctx, planName, exit.Usagef("%s has a plan already: run its shards, or choose another folder with "+
+		"--plan-dir", r.Stored))
 }
 
 // SendPlan uploads a plan, after everything that it names.
@@ -74,79 +51,47 @@ func (r *Remote) SendPlan(ctx context.Context, dir Folder, p *Plan) error {
 			paths = append(paths, dir.Named(i))
 		}
 	}
-	if err := r.sendAll(ctx, dir, paths); err != nil {
-		return err
-	}
-	return r.sendLast(ctx, dir, dir.Plan())
+	return r.sendAll(ctx, dir, paths, paths, dir.Plan())
 }
 
-func (r *Remote) sendAll(ctx context.Context, dir Folder, paths []string) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(maxTransfers / 2) // each holds part of its upload
-	for _, path := range paths {
-		g.Go(func() error { return r.send(ctx, dir, path) })
-	}
-	return orEnvironment(g.Wait()) // wait: each request ends with ctx, or when nothing moves
-}
-
-func (r *Remote) send(ctx context.Context, dir Folder, path string) error {
-	return r.sendAs(ctx, dir, path, path)
-}
-
-// sendAs uploads a file to where another path of the copy is in the storage.
-func (r *Remote) sendAs(ctx context.Context, dir Folder, path, as string) error {
-	to, err := r.object(dir, as)
+// sendAll uploads files to where other paths of the copy are in the storage, and last the manifest that names them.
+func (r *Remote) sendAll(ctx context.Context, dir Folder, paths, as []string, manifest string) error {
+	err := runfolder.Transfer(ctx, maxTransfers/2, len(paths), func(ctx context.Context, i int) error {
+		return r.Send(ctx, paths[i], dir.stored(as[i]))
+	})
 	if err != nil {
-		return err
+		return exit.Default(exit.Environment, err)
 	}
-	f, err := durable.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	return r.storage.Write(ctx, to, f, info.Size())
-}
-
-// sendLast uploads a manifest, which names the files uploaded before.
-func (r *Remote) sendLast(ctx context.Context, dir Folder, path string) error {
-	to, err := r.object(dir, path)
-	if err != nil {
-		return err
-	}
-	text, err := durable.ReadFile(path, maxPlanBytes)
+	text, err := durable.ReadFile(manifest, maxPlanBytes)
 	if err == nil {
-		err = r.storage.Create(ctx, to, text)
+		err = objects.OfProcess().Create(ctx, r.Object(dir.stored(manifest)), text)
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return exit.With(exit.Failed, err)
 	}
-	return orEnvironment(err)
+	return exit.Default(exit.Environment, err)
 }
 
 // Copy starts a copy below work, with the plan and the configuration. An existing copy of the same plan is continued.
 func (r *Remote) Copy(ctx context.Context, work string) (Folder, *Plan, error) {
-	text, err := r.storage.ReadAll(ctx, objects.Join(string(r.folder), planName), maxPlanBytes)
+	text, err := objects.OfProcess().ReadAll(ctx, r.Object(planName), maxPlanBytes)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil, exit.Environmentf("no plan in %s: `nat-go shard plan` makes one", r.folder)
+		return "", nil, exit.Environmentf("no plan in %s: `nat-go shard plan` makes one", r.Stored)
 	}
 	if err != nil {
 		return "", nil, exit.With(exit.Environment, err)
 	}
 	h := xxh3.New()
-	fmt.Fprintf(h, "%q %s", r.folder, text)
+	fmt.Fprintf(h, "%q %s", r.Stored, text)
 	dir := Folder(filepath.Join(work, runfolder.Digest(h)))
 	if err = os.MkdirAll(string(dir), 0o700); err == nil {
 		err = durable.WriteFile(dir.Plan(), text)
 	}
 	if err == nil {
-		err = r.fetchFile(ctx, dir, dir.Config(), MaxConfig, nil)
+		err = r.fetchFile(ctx, dir, dir.Config(), MaxConfig)
 	}
 	if err != nil {
-		return "", nil, orEnvironment(fmt.Errorf("can't copy the plan: %w", err))
+		return "", nil, exit.Default(exit.Environment, fmt.Errorf("can't copy the plan: %w", err))
 	}
 	p, err := dir.Read()
 	return dir, p, err
@@ -154,50 +99,27 @@ func (r *Remote) Copy(ctx context.Context, work string) (Folder, *Plan, error) {
 
 // fetch fetches a file, which must be what its manifest says.
 func (r *Remote) fetch(ctx context.Context, dir Folder, path string, is *runfolder.File) error {
-	return r.fetchFile(ctx, dir, path, is.Bytes, is)
+	name := dir.stored(path)
+	return r.Get(ctx, name, path, is.Bytes, func(got runfolder.File) error {
+		if got.Bytes != is.Bytes || got.XXH3 != is.XXH3 {
+			return exit.Failedf("%s is not what its manifest names: remove it and the manifest, and run the shard "+
+				"again", r.Object(name))
+		}
+		return nil
+	})
 }
 
-// fetchFile fetches a file of at most this many bytes; is holds what its manifest says, or nil if no manifest mentions
-// it.
-func (r *Remote) fetchFile(ctx context.Context, dir Folder, path string, most int64, is *runfolder.File) error {
-	from, err := r.object(dir, path)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	in, err := r.storage.Open(ctx, from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	if in.Size > most {
-		return exit.Failedf("%s has %d bytes; at most %d are fetched", from, in.Size, most)
-	}
-	out, err := durable.Create(path)
-	if err != nil {
-		return err
-	}
-	defer out.Abort()
-	h := xxh3.New()
-	n, err := io.Copy(io.MultiWriter(out, h), in)
-	if err != nil {
-		return err
-	}
-	if is != nil && (n != is.Bytes || runfolder.Digest(h) != is.XXH3) {
-		return exit.Failedf(
-			"%s is not what its manifest names: remove it and the manifest, and run the shard again", from)
-	}
-	return out.CommitUnsynced()
+// fetchFile fetches a file that no manifest mentions, of at most this many bytes.
+func (r *Remote) fetchFile(ctx context.Context, dir Folder, path string, most int64) error {
+	return r.Get(ctx, dir.stored(path), path, most, nil)
 }
 
 // fetchDone downloads the manifest of a shard; false means it has none.
 func (r *Remote) fetchDone(ctx context.Context, dir Folder, stage Stage, shard int) (bool, error) {
 	path := donePath(dir.Shard(stage, shard))
-	err := r.fetchFile(ctx, dir, path, maxDoneBytes, nil)
+	err := r.fetchFile(ctx, dir, path, maxDoneBytes)
 	if !errors.Is(err, fs.ErrNotExist) {
-		return err == nil, orEnvironment(err)
+		return err == nil, exit.Default(exit.Environment, err)
 	}
 	return false, nil
 }
@@ -205,15 +127,10 @@ func (r *Remote) fetchDone(ctx context.Context, dir Folder, stage Stage, shard i
 // FetchDone downloads the manifests of all shards of a stage. Each is requested by name, because a listing may be
 // incomplete.
 func (r *Remote) FetchDone(ctx context.Context, dir Folder, p *Plan, stage Stage) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(maxTransfers)
-	for i := range p.Shards {
-		g.Go(func() error {
-			_, err := r.fetchDone(ctx, dir, stage, i)
-			return err
-		})
-	}
-	return g.Wait() // wait: each request ends with ctx, or when nothing moves
+	return runfolder.Transfer(ctx, maxTransfers, len(p.Shards), func(ctx context.Context, i int) error {
+		_, err := r.fetchDone(ctx, dir, stage, i)
+		return err
+	})
 }
 
 // IsDone reports whether the storage has a shard of the plan.
@@ -243,11 +160,11 @@ func inTemporary(do func(Folder) error) error {
 // FetchFor downloads the files that a shard is built from, besides its inputs.
 func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage, shard int) error {
 	if shard >= len(p.Shards) {
-		return nil // RunShard refuses the number
+		return nil // the run refuses the number
 	}
 	if is := p.Shards[shard].Named; is != nil {
 		if err := r.fetch(ctx, dir, dir.Named(shard), is); err != nil {
-			return orEnvironment(err)
+			return exit.Default(exit.Environment, err)
 		}
 	}
 	if stage == Write {
@@ -265,10 +182,10 @@ func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage,
 			return exit.With(exit.Failed, err)
 		}
 		if d == nil {
-			return nil // RunShard refuses it
+			return nil // the run refuses it
 		}
 		if err := r.fetchSpilled(ctx, dir, d, shard); err != nil {
-			return orEnvironment(err)
+			return exit.Default(exit.Environment, err)
 		}
 	}
 	return nil
@@ -307,10 +224,7 @@ func (r *Remote) SendShard(ctx context.Context, dir Folder, p *Plan, stage Stage
 	for _, f := range d.Files {
 		paths = append(paths, filepath.Join(string(folder), filepath.FromSlash(f.Path)))
 	}
-	if err := r.sendAll(ctx, dir, paths); err != nil {
-		return err
-	}
-	return r.sendLast(ctx, dir, donePath(folder))
+	return r.sendAll(ctx, dir, paths, paths, donePath(folder))
 }
 
 // FetchBuilt downloads the files that a merge needs of the shards, and their rows if the writing was left to them, if
@@ -324,10 +238,11 @@ func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 	if cut != nil {
 		stages = append(stages, Write)
 		if err := r.fetchCutFile(ctx, dir, cut, dir.CutDrops()); err != nil {
-			return orEnvironment(err)
+			return exit.Default(exit.Environment, err)
 		}
 	}
-	var all []*Done
+	var paths []string
+	var are []*runfolder.File
 	for _, stage := range stages {
 		if err := r.FetchDone(ctx, dir, p, stage); err != nil {
 			return err
@@ -338,25 +253,23 @@ func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 				return exit.With(exit.Failed, err)
 			}
 			if d == nil {
-				return nil // MergeShards refuses it
+				return nil // the merge refuses it
 			}
-			all = append(all, d)
+			folder := dir.Shard(stage, i)
+			for k := range d.Files {
+				path := filepath.Join(string(folder), filepath.FromSlash(d.Files[k].Path))
+				if path == dir.Spill(i) || path == group.SpillList(dir.Spill(i)) ||
+					cut != nil && path == RowsPath(folder) {
+					continue
+				}
+				paths, are = append(paths, path), append(are, &d.Files[k])
+			}
 		}
 	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(maxTransfers)
-	for _, d := range all {
-		folder := dir.Shard(d.Stage, d.Shard)
-		for i := range d.Files {
-			path := filepath.Join(string(folder), filepath.FromSlash(d.Files[i].Path))
-			if path == dir.Spill(d.Shard) || path == group.SpillList(dir.Spill(d.Shard)) ||
-				cut != nil && path == RowsPath(folder) {
-				continue
-			}
-			g.Go(func() error { return r.fetch(ctx, dir, path, &d.Files[i]) })
-		}
-	}
-	return orEnvironment(g.Wait()) // wait: each request ends with ctx, or when nothing moves
+	err = runfolder.Transfer(ctx, maxTransfers, len(paths), func(ctx context.Context, i int) error {
+		return r.fetch(ctx, dir, paths[i], are[i])
+	})
+	return exit.Default(exit.Environment, err)
 }
 
 // Told makes messages about a copy name the folder instead.
@@ -366,5 +279,5 @@ func (r *Remote) Told(dir Folder, err error) error {
 
 // Tell replaces a copy's path in a text with the folder's.
 func (r *Remote) Tell(dir Folder, text string) string {
-	return strings.ReplaceAll(text, string(dir), string(r.folder))
+	return strings.ReplaceAll(text, string(dir), string(r.Stored))
 }

@@ -7,12 +7,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
@@ -29,38 +28,29 @@ func (r *Remote) SendCut(ctx context.Context, dir Folder, p *Plan, run runfolder
 	if err != nil || c == nil {
 		return err
 	}
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(maxTransfers / 2) // each holds part of its upload
-	for from, to := range mergedFiles(run, dir.Cut()) {
-		g.Go(func() error { return r.sendAs(gctx, dir, from, to) })
-	}
+	paths, as := mergedFiles(run), mergedFiles(dir.Cut())
 	for _, f := range c.Files {
 		at := filepath.Join(string(dir.Cut()), f.Path)
-		g.Go(func() error { return r.sendAs(gctx, dir, at, at) })
+		paths, as = append(paths, at), append(as, at)
 	}
-	if err := g.Wait(); err != nil { // wait: each request ends with ctx, or when nothing moves
-		return orEnvironment(err)
-	}
-	return r.sendLast(ctx, dir, dir.CutPath())
+	return r.sendAll(ctx, dir, paths, as, dir.CutPath())
 }
 
-// mergedFiles maps the files of a merged run that shards write from to their paths in another folder.
-func mergedFiles(run, to runfolder.Folder) map[string]string {
-	return map[string]string{
-		filepath.Join(run.Records(), recordlog.LogName):    filepath.Join(to.Records(), recordlog.LogName),
-		filepath.Join(run.Records(), recordlog.CommitName): filepath.Join(to.Records(), recordlog.CommitName),
-		run.Decisions(): to.Decisions(),
+// mergedFiles returns the paths of the files of a merged run that shards write from.
+func mergedFiles(f runfolder.Folder) []string {
+	return []string{
+		filepath.Join(f.Records(), recordlog.LogName), filepath.Join(f.Records(), recordlog.CommitName), f.Decisions(),
 	}
 }
 
 // FetchCut downloads the cut, if there is one: not the files that it names.
 func (r *Remote) FetchCut(ctx context.Context, dir Folder, p *Plan) (*Cut, error) {
-	err := r.fetchFile(ctx, dir, dir.CutPath(), maxPlanBytes, nil)
+	err := r.fetchFile(ctx, dir, dir.CutPath(), maxPlanBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, orEnvironment(err)
+		return nil, exit.Default(exit.Environment, err)
 	}
 	return dir.ReadCut(p)
 }
@@ -80,27 +70,25 @@ func (r *Remote) fetchCutFile(ctx context.Context, dir Folder, c *Cut, at string
 func (r *Remote) fetchForWriting(ctx context.Context, dir Folder, p *Plan, shard int) error {
 	c, err := r.FetchCut(ctx, dir, p)
 	if err != nil || c == nil {
-		return err // RunShard refuses to write without a cut
+		return err // the run refuses to write without a cut
 	}
-	run := dir.Cut()
-	log := filepath.Join(run.Records(), recordlog.LogName)
-	most := int64(maxDecisions)
-	for _, at := range []string{filepath.Join(run.Records(), recordlog.CommitName), run.Decisions()} {
-		if err := r.fetchFile(ctx, dir, at, most, nil); err != nil {
-			return orEnvironment(err)
+	merged := mergedFiles(dir.Cut())
+	for _, at := range merged[1:] {
+		if err := r.fetchFile(ctx, dir, at, maxDecisions); err != nil {
+			return exit.Default(exit.Environment, err)
 		}
 	}
 	x := c.Ranges[shard]
 	ranges := []span{{0, int64(recordlog.HeaderSize)}, {x.Offset, x.Bytes}}
-	if err := r.fetchRanges(ctx, dir, log, ranges, r.divideAgain()); err != nil {
-		return orEnvironment(err)
+	if err := r.fetchRanges(ctx, dir, merged[0], ranges, r.divideAgain()); err != nil {
+		return exit.Default(exit.Environment, err)
 	}
 	if c.Collated == nil {
 		return nil
 	}
 	for _, at := range []string{dir.CutBatches(shard), dir.CutScores()} {
 		if err := r.fetchCutFile(ctx, dir, c, at); err != nil {
-			return orEnvironment(err)
+			return exit.Default(exit.Environment, err)
 		}
 	}
 	for _, stage := range p.Stages() {
@@ -118,7 +106,7 @@ const maxDecisions = 64 << 30
 func (r *Remote) fetchRows(ctx context.Context, dir Folder, p *Plan, shard int) error {
 	in, err := durable.Open(dir.CutBatches(shard))
 	if err != nil {
-		return orEnvironment(err)
+		return exit.Default(exit.Environment, err)
 	}
 	defer in.Close()
 	ranges := map[int][]span{}
@@ -131,15 +119,12 @@ func (r *Remote) fetchRows(ctx context.Context, dir Folder, p *Plan, shard int) 
 		}
 		ranges[row.File] = append(ranges[row.File], span{row.Offset, int64(row.Bytes)})
 	}
-	stages := p.Stages()
-	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(maxTransfers)
-	for from, of := range ranges {
-		g.Go(func() error {
-			return r.fetchRanges(gctx, dir, RowsPath(dir.Shard(stages[len(stages)-1], from)), of, r.divideAgain())
-		})
-	}
-	return orEnvironment(g.Wait()) // wait: each request ends with ctx, or when nothing moves
+	stages, shards := p.Stages(), slices.Collect(maps.Keys(ranges))
+	err = runfolder.Transfer(ctx, maxTransfers, len(shards), func(ctx context.Context, i int) error {
+		path := RowsPath(dir.Shard(stages[len(stages)-1], shards[i]))
+		return r.fetchRanges(ctx, dir, path, ranges[shards[i]], r.divideAgain())
+	})
+	return exit.Default(exit.Environment, err)
 }
 
 // span is a range of bytes of a file.
@@ -165,17 +150,14 @@ func joined(all []span) []span {
 // divideAgain completes "is shorter than" for the files of a divided merge.
 func (r *Remote) divideAgain() string {
 	return fmt.Sprintf("what was divided: remove %s, and merge again with --leave-writing",
-		objects.Join(string(r.folder), path.Dir(cutName)))
+		r.Object(path.Dir(cutName)))
 }
 
 // fetchRanges downloads parts of a file into one that has holes in place of the rest. short explains an object that
 // ends too early, and the remedy.
 func (r *Remote) fetchRanges(ctx context.Context, dir Folder, at string, all []span, short string) error {
-	from, err := r.object(dir, at)
-	if err != nil {
-		return err
-	}
-	in, err := r.storage.Open(ctx, from)
+	from := r.Object(dir.stored(at))
+	in, err := objects.OfProcess().Open(ctx, from)
 	if err != nil {
 		return err
 	}
