@@ -792,16 +792,19 @@ func TestHintSpan(t *testing.T) {
 	for _, x := range []struct {
 		template string
 		nodes    []ttc.Node
-		want     string
+		more     []builders.Site
+		sites    string
+		turns    string
 	}{
-		{"thinking.jinja", nodes(bugHunt), "part_absent 1"},
-		{"chatml.jinja", ns, "nothing_to_train 1"}, // the template shows none
+		{"thinking.jinja", nodes(bugHunt), nil, "part_absent 1", ""},
+		{"thinking.jinja", ns, []builders.Site{failedSite(3, 4, "Edit takes a line.")}, "part_absent 1", ""},
+		{"chatml.jinja", ns, nil, "nothing_to_train 1", "nothing_to_train 1"}, // the template shows none
 	} {
 		cfg := toyConfig(t, x.template)
 		cfg.HintPart = Reasoning
-		c := collate(t, cfg, one([]Item{distillation("x", x.nodes, failedSite(1, 2, "Tools: edit."))}))
-		if got := c.reasons("site"); got != x.want {
-			t.Errorf("%s: %v, want %s", x.template, got, x.want)
+		c := collate(t, cfg, one([]Item{distillation("x", x.nodes, append(x.more, failedSite(1, 2, "Tools: edit."))...)}))
+		if got, turns := c.reasons("site"), c.reasons("turn"); got != x.sites || turns != x.turns {
+			t.Errorf("%s: sites %q, turns %q", x.template, got, turns)
 		}
 	}
 }
