@@ -51,7 +51,7 @@ type counts struct {
 	Calls     int         `json:",omitempty"`
 	Made      []rowCounts `json:",omitempty"` // rows
 
-	Once Forwarded `json:",omitzero"` // its rows, with each token once
+	Once forwarded `json:",omitzero"` // its rows, with each token once
 }
 
 // rowCounts are what is counted of a row.

@@ -32,7 +32,7 @@ type Stats struct {
 	Open     int64            `json:"open,omitempty"`  // trained turns without a stop token at the end
 	LeftOut  LeftOut          `json:"left_out"`        // the parts that the template doesn't show
 	Sizes    Sizes            `json:"sizes,omitzero"`  // of the rows, uncut
-	Forward  Sharing          `json:"forward,omitzero"`
+	Forward  sharing          `json:"forward,omitzero"`
 }
 
 // LeftOut counts the parts of messages that a template omits from rows.

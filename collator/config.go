@@ -67,7 +67,7 @@ type Config struct {
 	Reference        *Reference // dpo: log-probs of pairs under a reference model; nil if unused
 	NullHints        bool       // sdpo: a control with empty hints, so that teacher and student are equal
 	Cumulative       bool       // sdpo: a teacher has all hints of its row, each seen by targets after it; else one
-	HintPart         Part       // sdpo: what of its turn a hint may move
+	HintSpan         string     // sdpo: what of its turn a hint may move: turn (or empty), call, text, reasoning
 	// Neutral, for sdpo, is a neutral hint: its tokens in each hint's place are stored with the row, as a yardstick for
 	// the hints. If empty, none is used.
 	Neutral string

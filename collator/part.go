@@ -8,23 +8,26 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat/template"
 )
 
-// Part is the part of a trained turn that is in the loss.
-type Part uint8
+// part is the part of a trained turn that is in the loss.
+type part uint8
 
 // The parts. The template's text before a part belongs to it, and the end of a turn to its last part.
 const (
-	WholeTurn Part = iota
-	Reasoning
-	Text  // without reasoning
-	Calls // tool calls
+	wholeTurn part = iota
+	reasoning
+	text  // without reasoning
+	calls // tool calls
 	// answer is a whole turn without its reasoning; the template's text before that is in the loss.
 	answer
 )
 
+// hintParts are the parts by the values of Config.HintSpan.
+var hintParts = map[string]part{"": wholeTurn, "turn": wholeTurn, "reasoning": reasoning, "text": text, "call": calls}
+
 // partOf is a piece of a turn that shows a part of its message.
 type partOf struct {
 	chat.Span
-	part Part
+	part part
 }
 
 // partsOf lists the pieces of a turn in the order of the text.
@@ -36,17 +39,17 @@ func (m *material) partsOf(t *turns.Turn, res *template.Result) (out []partOf) {
 		}
 		switch {
 		case turns.IsReasoning(s.Field):
-			out = append(out, partOf{s.Span, Reasoning})
+			out = append(out, partOf{s.Span, reasoning})
 		case strings.HasPrefix(s.Field, "tool_calls"):
-			out = append(out, partOf{s.Span, Calls})
+			out = append(out, partOf{s.Span, calls})
 		case s.Field == "content":
 			if s.Offset < thought {
 				split := min(s.End, s.Start+thought-s.Offset)
-				out = append(out, partOf{chat.Span{Start: s.Start, End: split}, Reasoning})
+				out = append(out, partOf{chat.Span{Start: s.Start, End: split}, reasoning})
 				s.Start = split
 			}
 			if s.Start < s.End {
-				out = append(out, partOf{s.Span, Text})
+				out = append(out, partOf{s.Span, text})
 			}
 		}
 	}
@@ -55,14 +58,14 @@ func (m *material) partsOf(t *turns.Turn, res *template.Result) (out []partOf) {
 
 // contextOf lists the bytes of a trained turn that are context because only a part of it is in the loss.
 func (m *material) contextOf(t *turns.Turn, res *template.Result) (out []chat.Span) {
-	if m.part == WholeTurn {
+	if m.part == wholeTurn {
 		return nil
 	}
 	parts, from := m.partsOf(t, res), t.Start
 	for i, p := range parts {
 		switch {
 		case m.part == answer:
-			if p.part == Reasoning {
+			if p.part == reasoning {
 				out = append(out, p.Span)
 			}
 			continue
@@ -78,15 +81,15 @@ func (m *material) contextOf(t *turns.Turn, res *template.Result) (out []chat.Sp
 }
 
 // has reports whether a message has the part.
-func (p Part) has(m *chat.Message) bool {
+func (p part) has(m *chat.Message) bool {
 	switch p {
-	case Reasoning:
+	case reasoning:
 		return m.Thinks()
-	case Text:
+	case text:
 		without := *m
 		without.ToolCalls = nil
 		return without.Says()
-	case Calls:
+	case calls:
 		return len(m.ToolCalls) > 0
 	case answer:
 		return m.Says()

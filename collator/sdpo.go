@@ -29,11 +29,11 @@ func (distillations) Rows(w *worker, it *Item) outcome {
 		refused: make([]*cause, len(d.Sites)),
 		made:    map[*side]*spliced{},
 	}
-	m := &material{trained: make([]bool, len(nodes)), tools: it.Record.Origin.Tools, part: w.cfg.HintPart}
+	m := &material{trained: make([]bool, len(nodes)), tools: it.Record.Origin.Tools, part: hintParts[w.cfg.HintSpan]}
 	end := 0
 	for i := range d.Sites {
 		at, why := targetTurn(nodes, &d.Sites[i])
-		if why == nil && !m.part.has(&nodes[at].Message) && m.part != WholeTurn {
+		if why == nil && !m.part.has(&nodes[at].Message) && m.part != wholeTurn {
 			why = refuse(PartAbsent, "message %d has nothing of the part that hints may move", at)
 		}
 		if sp.target[i], sp.refused[i] = at, why; why == nil {

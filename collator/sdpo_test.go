@@ -772,20 +772,20 @@ func TestHintSpan(t *testing.T) {
 	ns := nodes(bugHunt)
 	ns[1].Message.Reasoning, ns[1].Message.ReasoningKey = "Which tool?", "reasoning_content"
 	ns[1].Message.Text, ns[1].Message.Form = "I will edit.", chat.Text
-	for part, want := range map[Part]string{
-		WholeTurn: "Which tool?\n</think>\n\nI will edit.<tool_call>frob {\"file\": \"main\"}</tool_call><|im_end|>",
-		Reasoning: "Which tool?",
-		Text:      "\n</think>\n\nI will edit.",
-		Calls:     "<tool_call>frob {\"file\": \"main\"}</tool_call><|im_end|>",
+	for part, want := range map[string]string{
+		"turn":      "Which tool?\n</think>\n\nI will edit.<tool_call>frob {\"file\": \"main\"}</tool_call><|im_end|>",
+		"reasoning": "Which tool?",
+		"text":      "\n</think>\n\nI will edit.",
+		"call":      "<tool_call>frob {\"file\": \"main\"}</tool_call><|im_end|>",
 	} {
 		cfg := toyConfig(t, "thinking.jinja")
-		cfg.HintPart = part
+		cfg.HintSpan = part
 		c := collate(t, cfg, one([]Item{distillation("x", ns, failedSite(1, 2, "Tools: edit."))}))
 		if len(c.rows) != 1 {
-			t.Fatalf("part %d: %d rows, %+v", part, len(c.rows), c.drops)
+			t.Fatalf("part %s: %d rows, %+v", part, len(c.rows), c.drops)
 		}
 		if got := strings.Join(trainedTexts(t, &c.rows[0].Sides[0]), "|"); got != want {
-			t.Errorf("part %d: got %q, want %q", part, got, want)
+			t.Errorf("part %s: got %q, want %q", part, got, want)
 		}
 		pairsOf(t, c, 0)
 	}
@@ -801,7 +801,7 @@ func TestHintSpan(t *testing.T) {
 		{"chatml.jinja", ns, nil, "nothing_to_train 1", "nothing_to_train 1"}, // the template shows none
 	} {
 		cfg := toyConfig(t, x.template)
-		cfg.HintPart = Reasoning
+		cfg.HintSpan = "reasoning"
 		c := collate(t, cfg, one([]Item{distillation("x", x.nodes, append(x.more, failedSite(1, 2, "Tools: edit."))...)}))
 		if got, turns := c.reasons("site"), c.reasons("turn"); got != x.sites || turns != x.turns {
 			t.Errorf("%s: sites %q, turns %q", x.template, got, turns)

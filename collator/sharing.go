@@ -8,31 +8,31 @@ import (
 	"github.com/nat-go/nat-go/collator/internal/prefix"
 )
 
-// Forwarded counts the work of a model's forward passes: tokens, and pairs of a token and one that it attends to, itself
+// forwarded counts the work of a model's forward passes: tokens, and pairs of a token and one that it attends to, itself
 // among them.
-type Forwarded struct {
+type forwarded struct {
 	Tokens int64 `json:"tokens"`
 	Pairs  int64 `json:"attended_pairs"`
 }
 
 // add adds a sequence of n tokens whose first common ones are forwarded already.
-func (f *Forwarded) add(n, common int) {
+func (f *forwarded) add(n, common int) {
 	pairs := func(n int64) int64 { return n * (n + 1) / 2 }
 	f.Tokens += int64(n - common)
 	f.Pairs += pairs(int64(n)) - pairs(int64(common))
 }
 
-// Sharing counts the forward passes over the rows of sft and rl: alone, and with each token once that has the same
+// sharing counts the forward passes over the rows of sft and rl: alone, and with each token once that has the same
 // tokens before it in its record (a rollout) or its group (a task), as loaders that pack prefix trees forward it.
-type Sharing struct {
-	Alone  Forwarded `json:"alone"`
-	Record Forwarded `json:"once_per_record"`
-	Group  Forwarded `json:"once_per_group"`
+type sharing struct {
+	Alone  forwarded `json:"alone"`
+	Record forwarded `json:"once_per_record"`
+	Group  forwarded `json:"once_per_group"`
 }
 
 // Words describes the cost, or returns "" where the rows of a task have less than a sixth in common. counts are the
 // counts of all batches.
-func (s *Sharing) Words(counts map[string]batch.Count) string {
+func (s *sharing) Words(counts map[string]batch.Count) string {
 	if 5*s.Alone.Tokens <= 6*s.Group.Tokens {
 		return ""
 	}
@@ -82,7 +82,7 @@ func share(outcomes []outcome) {
 }
 
 // count adds a record whose rows are in batches, or not.
-func (s *Sharing) count(o *counts, kept bool, group []sharedRow) []sharedRow {
+func (s *sharing) count(o *counts, kept bool, group []sharedRow) []sharedRow {
 	for i := range o.Made {
 		r := &o.Made[i]
 		if r.Length == 0 {
@@ -102,7 +102,7 @@ func (s *Sharing) count(o *counts, kept bool, group []sharedRow) []sharedRow {
 
 // endGroup counts the rows of a group once. A kept row has in common with the kept row before it what all rows between
 // them have in common.
-func (s *Sharing) endGroup(rows []sharedRow) {
+func (s *sharing) endGroup(rows []sharedRow) {
 	slices.SortFunc(rows, func(a, b sharedRow) int { return a.Rank - b.Rank })
 	common := 0
 	for _, r := range rows {

@@ -14,7 +14,7 @@ import (
 func TestSharing(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		sum := newSummary(nil)
-		var want Sharing
+		var want sharing
 		for range rapid.IntRange(1, 3).Draw(t, "groups") {
 			outcomes := make([]outcome, rapid.IntRange(1, 5).Draw(t, "records"))
 			for i := range outcomes {
@@ -48,7 +48,7 @@ func TestSharing(t *testing.T) {
 }
 
 // countPrefixes adds the prefixes of ids that aren't in the set.
-func countPrefixes(f *Forwarded, set map[string]bool, ids []int32) {
+func countPrefixes(f *forwarded, set map[string]bool, ids []int32) {
 	for n := 1; n <= len(ids); n++ {
 		if key := fmt.Sprint(ids[:n]); !set[key] {
 			set[key] = true

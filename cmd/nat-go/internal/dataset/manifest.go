@@ -76,8 +76,8 @@ func (p *Place) Measure(render *turns.Renderer, tmp string) (*Stats, error) {
 	}
 	if m, err := p.Manifest(); err != nil {
 		return nil, err
-	} else if m != nil && m.Batches != nil {
-		s.Forward = &Forward{m.Batches.Stats.Forward, m.Batches.Counts}
+	} else if m != nil {
+		s.Batches = m.Batches
 	}
 	s.Dropped, err = readDrops(p.Run.Dropped())
 	return s, err

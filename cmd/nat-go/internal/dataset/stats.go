@@ -17,7 +17,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
-	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/collator/turns"
@@ -40,15 +39,9 @@ type Stats struct {
 	Leakage    leakage     `json:"leakage"`
 	// Contexts counts the turns that are trained, by what changed their contexts; nil means unknown.
 	Contexts *runfolder.Contexts `json:"contexts,omitempty"`
-	Forward  *Forward            `json:"forward,omitempty"` // of the token rows of sft and rl
+	Batches  *runfolder.Batches  `json:"batches,omitempty"` // of the run's token rows
 	Dropped  []dropCount         `json:"dropped,omitempty"`
 	Template *templated          `json:"template,omitempty"` // the content that the template shows, if one was named
-}
-
-// Forward is the cost of forward passes over token rows, and the counts of their batches.
-type Forward struct {
-	collator.Sharing
-	Batches map[string]batch.Count `json:"batches"`
 }
 
 // kindCount counts the kept records of a kind per side of the split.

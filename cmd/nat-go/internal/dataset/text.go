@@ -145,8 +145,8 @@ func (t *statsText) lengths() {
 
 // repeats adds duplicates, records on both sides of the split, and content that the chat template omits.
 func (t *statsText) repeats() {
-	if t.Forward != nil {
-		if words := t.Forward.Words(t.Forward.Batches); words != "" {
+	if t.Batches != nil {
+		if words := t.Batches.Stats.Forward.Words(t.Batches.Counts); words != "" {
 			t.words(0, words)
 		}
 	}

@@ -150,9 +150,7 @@ func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 	if c.Teacher != nil && c.Teacher.HintEffect {
 		out.Neutral = c.Teacher.Neutral
 	}
-	out.HintPart = map[string]collator.Part{
-		"call": collator.Calls, "text": collator.Text, "reasoning": collator.Reasoning,
-	}[c.HintSpan]
+	out.HintSpan = c.HintSpan
 	out.NullHints = c.Hints == "none"
 	out.Weight = map[string]collator.Weight{
 		"token": collator.ByToken, "site": collator.BySite, "rollout": collator.ByRollout,
