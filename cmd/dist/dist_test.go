@@ -127,7 +127,7 @@ func TestRefused(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "use wheel, archive, image") {
 		t.Errorf("snap: %v", err)
 	}
-	if _, err := needs([]byte("text")); err == nil {
+	if _, _, err := needs([]byte("text")); err == nil {
 		t.Error("a text was accepted as a program")
 	}
 	data, err := os.ReadFile(program(t))
@@ -144,7 +144,7 @@ func TestRefused(t *testing.T) {
 	if err != nil {
 		t.Skip("SKIPPED: no libstdc++ to look at")
 	}
-	_, err = needs(libstdc)
+	_, _, err = needs(libstdc)
 	if err == nil || !strings.Contains(err.Error(), "libgcc_s.so.1, which not every Linux has") {
 		t.Errorf("libstdc++: %v", err)
 	}

@@ -23,20 +23,6 @@ var machines = map[elf.Machine]machine{
 	elf.EM_AARCH64: {"arm64", "aarch64"},
 }
 
-// machineOf returns the machine that a program was built for.
-func machineOf(program []byte) (machine, error) {
-	f, err := elf.NewFile(bytes.NewReader(program))
-	if err != nil {
-		return machine{}, err
-	}
-	defer f.Close()
-	m, ok := machines[f.Machine]
-	if !ok {
-		return machine{}, fmt.Errorf("expected a program for x86-64 or aarch64, got one for %v", f.Machine)
-	}
-	return m, nil
-}
-
 // release is a glibc release.
 type release struct{ major, minor int }
 
@@ -44,39 +30,43 @@ func (r release) before(other release) bool {
 	return r.major < other.major || r.major == other.major && r.minor < other.minor
 }
 
-// needs returns the oldest glibc that a program runs with, judging by the versions of the symbols it requires.
-func needs(program []byte) (oldest release, err error) {
+// needs returns the machine that a program was built for and the oldest glibc that it runs with, judging by the
+// versions of the symbols it requires.
+func needs(program []byte) (m machine, oldest release, err error) {
 	f, err := elf.NewFile(bytes.NewReader(program))
 	if err != nil {
-		return oldest, err
+		return m, oldest, err
 	}
-	defer f.Close()
+	m, ok := machines[f.Machine]
+	if !ok {
+		return m, oldest, fmt.Errorf("expected a program for x86-64 or aarch64, got one for %v", f.Machine)
+	}
 	needed, err := f.ImportedLibraries()
 	if err != nil {
-		return oldest, err
+		return m, oldest, err
 	}
 	for _, name := range needed {
 		if !slices.Contains(libraries, name) {
-			return oldest, fmt.Errorf("program needs %s, which not every Linux has: use .ci/portable", name)
+			return m, oldest, fmt.Errorf("program needs %s, which not every Linux has: use .ci/portable", name)
 		}
 	}
 	versions, err := f.DynamicVersionNeeds()
 	if err != nil && !errors.Is(err, elf.ErrNoSymbols) { // a static program has none
-		return oldest, err
+		return m, oldest, err
 	}
 	oldest = release{2, 5} // what the oldest tag stands for
 	for _, library := range versions {
 		for _, v := range library.Needs {
 			var of release
 			if n, _ := fmt.Sscanf(v.Dep, "GLIBC_%d.%d", &of.major, &of.minor); n != 2 {
-				return oldest, fmt.Errorf("unknown version of glibc: program needs %s of %s", v.Dep, library.Name)
+				return m, oldest, fmt.Errorf("unknown version of glibc: program needs %s of %s", v.Dep, library.Name)
 			}
 			if oldest.before(of) {
 				oldest = of
 			}
 		}
 	}
-	return oldest, nil
+	return m, oldest, nil
 }
 
 // legacy names releases that have their own name in older tags.

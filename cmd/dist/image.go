@@ -33,10 +33,7 @@ const nobody = 65532
 // image writes a container image that contains only the program and its libraries, and returns its name. The image is
 // an archive of an OCI layout that `docker load` can also read.
 func (b *build) image(w io.Writer) (name string, err error) {
-	if _, err := needs(b.binary); err != nil {
-		return "", err
-	}
-	m, err := machineOf(b.binary)
+	m, _, err := needs(b.binary)
 	if err != nil {
 		return "", err
 	}
@@ -51,14 +48,7 @@ func (b *build) image(w io.Writer) (name string, err error) {
 	if err := layer(&plain, files); err != nil {
 		return "", err
 	}
-	compressed, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-	if err != nil {
-		return "", err
-	}
-	if _, err := compressed.Write(plain.Bytes()); err != nil {
-		return "", err
-	}
-	if err := compressed.Close(); err != nil {
+	if err := gzipped(&packed, func(w io.Writer) error { return layer(w, files) }); err != nil {
 		return "", err
 	}
 	labels := map[string]string{
@@ -224,15 +214,12 @@ func dependencies(program []byte) (loader string, libraries []string, err error)
 	if err != nil {
 		return "", nil, err
 	}
-	defer f.Close()
-	for _, p := range f.Progs {
-		if p.Type == elf.PT_INTERP {
-			name, err := io.ReadAll(p.Open())
-			if err != nil {
-				return "", nil, err
-			}
-			loader = strings.TrimRight(string(name), "\x00")
+	if s := f.Section(".interp"); s != nil {
+		name, err := s.Data()
+		if err != nil {
+			return "", nil, err
 		}
+		loader = strings.TrimRight(string(name), "\x00")
 	}
 	libraries, err = f.ImportedLibraries()
 	return loader, libraries, err
@@ -244,7 +231,6 @@ func provides(library []byte) (version string, err error) {
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
 	versions, err := f.DynamicVersions()
 	if err != nil {
 		return "", err
@@ -279,20 +265,35 @@ func layer(w io.Writer, files []file) error {
 				return err
 			}
 		}
-		header := &tar.Header{
-			Typeflag: tar.TypeReg, Name: f.name, Mode: int64(f.mode()), Size: int64(len(f.data)),
-			ModTime: modified,
-		}
 		if f.open {
 			made[path.Clean(f.name)] = true
-			header.Typeflag, header.Mode = tar.TypeDir, 0o1777
 		}
-		if err := t.WriteHeader(header); err != nil {
-			return err
-		}
-		if _, err := t.Write(f.data); err != nil {
+		if err := put(t, f.header(), bytes.NewReader(f.data)); err != nil {
 			return err
 		}
 	}
 	return t.Close()
+}
+
+// header describes a file in a tar.
+func (f *file) header() *tar.Header {
+	h := &tar.Header{
+		Typeflag: tar.TypeReg, Name: f.name, Mode: int64(f.mode()), Size: int64(len(f.data)), ModTime: modified,
+	}
+	if f.open {
+		h.Typeflag, h.Mode = tar.TypeDir, 0o1777
+	}
+	return h
+}
+
+// gzipped compresses what write writes.
+func gzipped(w io.Writer, write func(io.Writer) error) error {
+	compressed, err := gzip.NewWriterLevel(w, gzip.BestCompression)
+	if err != nil {
+		return err
+	}
+	if err := write(compressed); err != nil {
+		return err
+	}
+	return compressed.Close()
 }

@@ -3,8 +3,6 @@ package main
 import (
 	"archive/tar"
 	"bytes"
-	"compress/gzip"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/nat-go/nat-go/internal/durable"
 )
 
 // buildless is the message with which the source distribution's build ends: pip shows it.
@@ -34,43 +34,33 @@ func (b *build) source(w io.Writer) (name string, err error) {
 		return "", fmt.Errorf("git archive: %w: %s", err, bytes.TrimSpace(said.Bytes()))
 	}
 	stem := "nat_go-" + b.version()
-	compressed, err := gzip.NewWriterLevel(w, gzip.BestCompression)
-	if err != nil {
-		return "", err
-	}
-	out := tar.NewWriter(compressed)
-	for _, f := range []file{
-		{name: "PKG-INFO", data: fmt.Appendf(nil, metadata, b.version(), b.readme)},
-		{name: "pyproject.toml", data: []byte(project)},
-		{name: "nat_go_source.py", data: fmt.Appendf(nil, "raise SystemExit(%q)\n", buildless)},
-	} {
-		header := &tar.Header{
-			Name: stem + "/" + f.name, Mode: int64(f.mode()), Size: int64(len(f.data)),
-			ModTime: modified,
+	return stem + ".tar.gz", gzipped(w, func(w io.Writer) error {
+		out := tar.NewWriter(w)
+		for _, f := range []file{
+			{name: stem + "/PKG-INFO", data: fmt.Appendf(nil, metadata, b.version(), b.readme)},
+			{name: stem + "/pyproject.toml", data: []byte(project)},
+			{name: stem + "/nat_go_source.py", data: fmt.Appendf(nil, "raise SystemExit(%q)\n", buildless)},
+		} {
+			if err := put(out, f.header(), bytes.NewReader(f.data)); err != nil {
+				return err
+			}
 		}
-		if err := put(out, header, bytes.NewReader(f.data)); err != nil {
-			return "", err
+		for in := tar.NewReader(&committed); ; {
+			header, err := in.Next()
+			if errors.Is(err, io.EOF) {
+				return out.Close()
+			} else if err != nil {
+				return err
+			}
+			if header.Typeflag == tar.TypeXGlobalHeader {
+				continue
+			}
+			header.Name, header.ModTime, header.Format = stem+"/"+header.Name, modified, tar.FormatPAX
+			if err := put(out, header, in); err != nil {
+				return err
+			}
 		}
-	}
-	for in := tar.NewReader(&committed); ; {
-		header, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return "", err
-		}
-		if header.Typeflag == tar.TypeXGlobalHeader {
-			continue
-		}
-		header.Name, header.ModTime, header.Format = stem+"/"+header.Name, modified, tar.FormatPAX
-		if err := put(out, header, in); err != nil {
-			return "", err
-		}
-	}
-	if err := out.Close(); err != nil {
-		return "", err
-	}
-	return stem + ".tar.gz", compressed.Close()
+	})
 }
 
 func put(out *tar.Writer, header *tar.Header, data io.Reader) error {
@@ -92,17 +82,11 @@ func checksums(dir string) ([]byte, error) {
 		if e.IsDir() || e.Name() == checksumsName || strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		f, err := os.Open(filepath.Join(dir, e.Name()))
+		sum, err := durable.Sum(filepath.Join(dir, e.Name()))
 		if err != nil {
 			return nil, err
 		}
-		sum := sha256.New()
-		_, err = io.Copy(sum, f)
-		f.Close()
-		if err != nil {
-			return nil, err
-		}
-		fmt.Fprintf(&out, "%x  %s\n", sum.Sum(nil), e.Name())
+		fmt.Fprintf(&out, "%s  %s\n", sum, e.Name())
 	}
 	return out.Bytes(), nil
 }

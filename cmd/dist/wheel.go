@@ -1,11 +1,9 @@
 package main
 
 import (
-	"archive/tar"
 	"archive/zip"
 	"bytes"
 	"compress/flate"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
@@ -91,24 +89,18 @@ func platformOf(program, library []byte) (string, error) {
 	if mac, err := macOS(program); mac != "" || err != nil {
 		return mac, err
 	}
-	glibc, err := needs(program)
-	if err != nil {
-		return "", err
-	}
-	m, err := machineOf(program)
+	m, glibc, err := needs(program)
 	if err != nil {
 		return "", err
 	}
 	if library == nil {
 		return glibc.platform(m), nil
 	}
-	its, err := needs(library)
+	of, its, err := needs(library)
 	if err != nil {
 		return "", err
 	}
-	if of, err := machineOf(library); err != nil {
-		return "", err
-	} else if of != m {
+	if of != m {
 		return "", fmt.Errorf("the program is for %s, the library for %s", m.goarch, of.goarch)
 	}
 	if glibc.before(its) {
@@ -167,40 +159,22 @@ func (b *build) archive(w io.Writer) (name string, err error) {
 	if mac, err := macOS(b.binary); err != nil {
 		return "", err
 	} else if mac == "" {
-		m, err := machineOf(b.binary)
+		m, _, err := needs(b.binary)
 		if err != nil {
 			return "", err
 		}
 		system = "linux-" + m.goarch
 	}
 	stem := "nat-go-" + b.version() + "-" + system
-	compressed, err := gzip.NewWriterLevel(w, gzip.BestCompression)
-	if err != nil {
-		return "", err
-	}
 	bill, err := b.bill()
 	if err != nil {
 		return "", err
 	}
-	t := tar.NewWriter(compressed)
-	for _, f := range []file{
-		{name: "nat-go", data: b.binary, program: true},
-		{name: "LICENSE", data: b.licence},
-		{name: thirdParty, data: b.licences},
-		{name: "nat-go.cdx.json", data: bill},
-	} {
-		header := &tar.Header{
-			Name: stem + "/" + f.name, Mode: int64(f.mode()), Size: int64(len(f.data)), ModTime: modified,
-		}
-		if err := t.WriteHeader(header); err != nil {
-			return "", err
-		}
-		if _, err := t.Write(f.data); err != nil {
-			return "", err
-		}
+	files := []file{
+		{name: stem + "/nat-go", data: b.binary, program: true},
+		{name: stem + "/LICENSE", data: b.licence},
+		{name: stem + "/" + thirdParty, data: b.licences},
+		{name: stem + "/nat-go.cdx.json", data: bill},
 	}
-	if err := t.Close(); err != nil {
-		return "", err
-	}
-	return stem + ".tar.gz", compressed.Close()
+	return stem + ".tar.gz", gzipped(w, func(w io.Writer) error { return layer(w, files) })
 }

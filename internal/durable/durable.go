@@ -53,7 +53,8 @@ func temporary(dir string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		_ = lock(f) // a file system without locks must do without: Sweep then removes nothing
+		// A file system without locks must do without: Sweep then removes nothing.
+		_ = Lock(f, unix.LOCK_EX|unix.LOCK_NB)
 		if sameFile(f) {
 			return f, nil
 		}
@@ -61,9 +62,10 @@ func temporary(dir string) (*os.File, error) {
 	}
 }
 
-func lock(f *os.File) error {
+// Lock locks a file as unix.Flock does, also when a signal arrives meanwhile.
+func Lock(f *os.File, how int) error {
 	for {
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EINTR) {
+		if err := unix.Flock(int(f.Fd()), how); !errors.Is(err, unix.EINTR) {
 			return err
 		}
 	}
@@ -239,7 +241,7 @@ func write(create func(string) (*File, error), path string, r io.Reader, commit 
 func Output(path string) (*File, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		target, err := linked(path)
+		target, err := Linked(path)
 		if err != nil {
 			return nil, err
 		}
@@ -305,8 +307,8 @@ func descriptor(path string) bool {
 // maxLinks is how many links in a row are followed, the same as on Linux.
 const maxLinks = 40
 
-// linked returns the path that a dangling link leads to; any other path is returned unchanged.
-func linked(path string) (string, error) {
+// Linked returns the path that a link leads to, which need not exist; any other path is returned unchanged.
+func Linked(path string) (string, error) {
 	for range maxLinks {
 		to, err := os.Readlink(path)
 		if err != nil {

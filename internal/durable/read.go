@@ -1,6 +1,8 @@
 package durable
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
@@ -31,6 +33,18 @@ func open(path string, flags int) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// Sum returns the SHA-256 of a regular file, in hex.
+func Sum(path string) (string, error) {
+	f, err := Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	_, err = io.Copy(sum, f)
+	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
 // ReadFile reads a file of at most the given size, opened by Open.

@@ -48,7 +48,7 @@ func removeLeft(path string) error {
 		return err
 	}
 	defer f.Close()
-	if lock(f) != nil || !sameFile(f) {
+	if Lock(f, unix.LOCK_EX|unix.LOCK_NB) != nil || !sameFile(f) {
 		return nil
 	}
 	return os.Remove(path)

@@ -103,9 +103,7 @@ func sweep(cache string) (*os.File, error) {
 			}
 		}
 	}
-	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
-		err = unix.Flock(int(lock.Fd()), unix.LOCK_SH)
-	}
+	_ = durable.Lock(lock, unix.LOCK_SH)
 	return lock, nil
 }
 
@@ -139,22 +137,11 @@ func copied(dir string) bool {
 		return false
 	}
 	for name, want := range sums {
-		if got, err := sumOf(filepath.Join(dir, name)); err != nil || got != want {
+		if got, err := durable.Sum(filepath.Join(dir, name)); err != nil || got != want {
 			return false
 		}
 	}
 	return true
-}
-
-func sumOf(path string) (string, error) {
-	in, err := durable.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer in.Close()
-	sum := sha256.New()
-	_, err = io.Copy(sum, in)
-	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
 // replace gives a new copy its name, in place of a damaged one. Another process may have made the same copy before.

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/nat-go/nat-go/internal/httpclient"
 )
 
 // How a request is retried.
@@ -35,14 +37,7 @@ func (p *patience) waitForRetry(ctx context.Context, e *Error) bool {
 	if s, err := strconv.Atoi(e.pause); err == nil && s > 0 {
 		pause = min(max(pause, time.Duration(s)*time.Second), longestPause)
 	}
-	t := time.NewTimer(pause)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return httpclient.Sleep(ctx, pause)
 }
 
 // try repeats something idempotent until it succeeds or another attempt is pointless.

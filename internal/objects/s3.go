@@ -124,9 +124,6 @@ func (s *Storage) credentials(prefix string, own bool) (*credentials.Credentials
 		}
 		add(&credentials.Static{Value: value})
 	case prefix == "AWS":
-		if err := s.checkKeyFiles(); err != nil {
-			return nil, err
-		}
 		add(&credentials.FileAWSCredentials{
 			Filename: s.getenv("AWS_SHARED_CREDENTIALS_FILE"), Profile: s.getenv("AWS_PROFILE"),
 		})
@@ -159,9 +156,6 @@ type hiding struct {
 }
 
 func (h *hiding) RetrieveWithCredContext(cc *credentials.CredContext) (credentials.Value, error) {
-	if err := h.storage.checkKeyFiles(); err != nil {
-		return credentials.Value{}, err
-	}
 	v, err := h.Provider.RetrieveWithCredContext(cc)
 	h.storage.hidden.Add(v.AccessKeyID, v.SecretAccessKey, v.SessionToken)
 	return v, err

@@ -92,8 +92,7 @@ func Start(c Config) (*Process, error) {
 		if c.Confined {
 			confine() // the thread and its children
 		}
-		var err error
-		p.cmd, err = launch(p.cmd, c.With, p.mark)
+		err := p.cmd.Start()
 		closeAll(pipes.theirs...)
 		if err == nil {
 			p.pid = p.cmd.Process.Pid

@@ -1,6 +1,7 @@
 package pythontest
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -181,6 +182,28 @@ var datasets3 = sync.OnceValues(func() (string, error) {
 	}
 	return inside(env), create(env, need, "python3", nil, "datasets==3.6.0")
 })
+
+// Builders returns a Python with the packages that a requirements file of builder plugins lists, in a virtual
+// environment that is created once.
+func Builders(t testing.TB, requirements string) string {
+	t.Helper()
+	Long(t, "no Python plugin is tested")
+	text, err := os.ReadFile(requirements)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := environment(fmt.Sprintf("builders-%x", sha256.Sum256(text)))
+	if run(inside(env), "-c", "import grpc") == nil {
+		return inside(env)
+	}
+	err = create(env, "import grpc", "python3", nil, "--disable-pip-version-check", "-r", requirements)
+	if err != nil && Required("python") {
+		t.Fatal(err)
+	} else if err != nil {
+		t.Skipf("SKIPPED: cannot test the Python plugin: %v", err)
+	}
+	return inside(env)
+}
 
 // environment returns a virtual environment's folder in the user's cache.
 func environment(name string) string {

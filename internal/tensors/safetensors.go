@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -123,7 +122,10 @@ func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 
 // layout returns the header for tensors whose data follows in the given order.
 func layout(tensors []Tensor, metadata map[string]string) ([]byte, error) {
-	entries := map[string]string{}
+	entries := map[string]any{}
+	if metadata != nil {
+		entries["__metadata__"] = metadata
+	}
 	var at int64
 	for _, t := range tensors {
 		n, ok := volume(t.Shape)
@@ -135,41 +137,21 @@ func layout(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 				fmt.Errorf("tensor %q: %d bytes of %s don't fill shape %v", t.Name, len(t.Data), t.DType, t.Shape)
 		case t.Name == "__metadata__" || !utf8.ValidString(t.Name):
 			return nil, fmt.Errorf("tensor %q: not a name the format allows", t.Name)
-		case entries[t.Name] != "":
+		case entries[t.Name] != nil:
 			return nil, fmt.Errorf("tensor %q is given twice", t.Name)
 		}
-		shape, err := json.Marshal(append([]int{}, t.Shape...))
-		if err != nil {
-			return nil, err
-		}
 		end := at + int64(len(t.Data))
-		entries[t.Name] = fmt.Sprintf(`{"dtype":"%s","shape":%s,"data_offsets":[%d,%d]}`, t.DType, shape, at, end)
+		entries[t.Name] = entry{t.DType, append([]int{}, t.Shape...), []int64{at, end}}
 		at = end
 	}
 	var b bytes.Buffer
 	b.Write(make([]byte, 8))
-	b.WriteByte('{')
-	if metadata != nil {
-		b.WriteString(`"__metadata__":`)
-		raw, err := marshal(metadata) // sorts keys
-		if err != nil {
-			return nil, err
-		}
-		b.Write(raw)
+	enc := json.NewEncoder(&b) // sorts keys
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(entries); err != nil {
+		return nil, err
 	}
-	for _, name := range slices.Sorted(maps.Keys(entries)) {
-		if b.Len() > 9 {
-			b.WriteByte(',')
-		}
-		raw, err := marshal(name)
-		if err != nil {
-			return nil, err
-		}
-		b.Write(raw)
-		b.WriteByte(':')
-		b.WriteString(entries[name])
-	}
-	b.WriteByte('}')
+	b.Truncate(b.Len() - 1) // without the line break
 	for b.Len()%8 != 0 {
 		b.WriteByte(' ')
 	}
@@ -178,14 +160,6 @@ func layout(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 	}
 	binary.LittleEndian.PutUint64(b.Bytes(), uint64(b.Len()-8))
 	return b.Bytes(), nil
-}
-
-func marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
 // File is an open safetensors file. Reads are independent of each other.
@@ -294,12 +268,15 @@ func parseHeader(raw []byte, data int64) (*Header, error) {
 	return h, h.checkCover(data)
 }
 
+// entry describes a tensor in a header.
+type entry struct {
+	DType   DType   `json:"dtype"`
+	Shape   []int   `json:"shape"`
+	Offsets []int64 `json:"data_offsets"`
+}
+
 func parseInfo(dec *json.Decoder, name string) (Info, error) {
-	var entry struct {
-		DType   DType   `json:"dtype"`
-		Shape   []int   `json:"shape"`
-		Offsets []int64 `json:"data_offsets"`
-	}
+	var entry entry
 	if err := dec.Decode(&entry); err != nil {
 		return Info{}, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/plugins/internal/host"
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -51,45 +52,32 @@ func (k *kit) taken(rs []host.Result) error {
 	return first
 }
 
-// dropsOf returns an error if results contain a drop with this reason, which only the host gives, and with these words
-// in its detail.
-func dropsOf(rs []host.Result, reason ledger.Reason, detail string) error {
-	for _, r := range rs {
-		for _, d := range r.Drops {
-			if d.Reason == reason && strings.Contains(d.Detail, detail) {
-				return fmt.Errorf("group %q: %s", r.Group.Key, d.Detail)
+// undropped returns an error if results contain a drop with this reason, which only the host gives, and with these
+// words in its detail.
+func (k *kit) undropped(ctx context.Context, reason ledger.Reason, detail string) error {
+	return k.eachBuilt(ctx, k.groups, func(rs []host.Result) error {
+		for _, r := range rs {
+			for _, d := range r.Drops {
+				if d.Reason == reason && strings.Contains(d.Detail, detail) {
+					return fmt.Errorf("group %q: %s", r.Group.Key, d.Detail)
+				}
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func checkKinds(ctx context.Context, k *kit) error {
-	return k.each(ctx, nil, func(p *host.Plugin, b host.BuilderInfo) error {
-		rs, err := k.build(ctx, p, b, k.groups(b.Unit))
-		if err != nil {
-			return err
-		}
-		return dropsOf(rs, ledger.BadRecord, "declare")
-	})
+	return k.undropped(ctx, ledger.BadRecord, "declare")
 }
 
 func checkReferences(ctx context.Context, k *kit) error {
-	return k.each(ctx, nil, func(p *host.Plugin, b host.BuilderInfo) error {
-		rs, err := k.build(ctx, p, b, k.groups(b.Unit))
-		if err != nil {
-			return err
-		}
-		return dropsOf(rs, builders.BadReference, "")
-	})
+	return k.undropped(ctx, builders.BadReference, "")
 }
 
 func checkDrops(ctx context.Context, k *kit) error {
-	return k.each(ctx, nil, func(p *host.Plugin, b host.BuilderInfo) error {
-		rs, err := k.build(ctx, p, b, append(k.groups(b.Unit), emptyGroup()))
-		if err != nil {
-			return err
-		}
+	groups := func(u builders.Unit) []*ttc.Group { return append(k.groups(u), emptyGroup()) }
+	return k.eachBuilt(ctx, groups, func(rs []host.Result) error {
 		for _, r := range rs {
 			for _, d := range r.Drops {
 				if strings.HasSuffix(string(d.Reason), "/unspecified") || d.Unit == "" {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/internal/pythontest"
 	"github.com/nat-go/nat-go/plugins/internal/host"
 )
 
@@ -17,7 +18,7 @@ func TestPythonExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	python := Python(t, filepath.Join(root, "plugins", "python", "tests", "builders", "requirements.txt"))
+	python := pythontest.Builders(t, filepath.Join(root, "plugins", "python", "tests", "builders", "requirements.txt"))
 	start := fmt.Sprintf("import sys; sys.dont_write_bytecode = True; sys.path[:0] = [%q, %q]; import best_of_n; best_of_n.main()",
 		filepath.Join(root, "plugins", "python"), filepath.Join(root, "examples", "python-builder"))
 	spec := host.Spec{Name: "best-of-n", Path: python, Args: []string{"-c", start}}

@@ -12,44 +12,38 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// survives sends one group to each builder. The builder may fail on it; the process must not.
-func survives(ctx context.Context, k *kit, g func() *ttc.Group) error {
-	return k.each(ctx, nil, func(p *host.Plugin, b host.BuilderInfo) error {
-		rs, err := k.build(ctx, p, b, []*ttc.Group{g()})
-		if err != nil {
-			return err
-		}
+// survives sends one group to each builder. The builder may fail on it; the process must not. accept checks the result.
+func survives(ctx context.Context, k *kit, g *ttc.Group, accept func(host.Result) error) error {
+	one := func(builders.Unit) []*ttc.Group { return []*ttc.Group{g} }
+	return k.eachBuilt(ctx, one, func(rs []host.Result) error {
 		var poison *host.PoisonError
 		if errors.As(rs[0].Err, &poison) {
 			return poison
 		}
-		return nil
+		return accept(rs[0])
 	})
 }
 
-func checkEmptyGroup(ctx context.Context, k *kit) error { return survives(ctx, k, emptyGroup) }
-func checkHugeGroup(ctx context.Context, k *kit) error  { return survives(ctx, k, hugeGroup) }
+func anything(host.Result) error { return nil }
+
+func checkEmptyGroup(ctx context.Context, k *kit) error {
+	return survives(ctx, k, emptyGroup(), anything)
+}
+func checkHugeGroup(ctx context.Context, k *kit) error {
+	return survives(ctx, k, hugeGroup(), anything)
+}
 
 func checkUnicode(ctx context.Context, k *kit) error {
-	return k.each(ctx, nil, func(p *host.Plugin, b host.BuilderInfo) error {
-		g := unicodeGroup()
-		rs, err := k.build(ctx, p, b, []*ttc.Group{g})
-		if err != nil {
-			return err
-		}
-		var poison *host.PoisonError
-		if errors.As(rs[0].Err, &poison) {
-			return poison
-		}
+	return survives(ctx, k, unicodeGroup(), func(made host.Result) error {
 		known := map[string]bool{"": true}
-		ex := g.Examples[0]
+		ex := made.Group.Examples[0]
 		for i := range ex.Candidates {
 			known[ex.Candidates[i].Output], known[ex.Candidates[i].Prompt.Text] = true, true
 		}
 		for i := range ex.Graph.Nodes {
 			known[ex.Graph.Nodes[i].Message.Text] = true
 		}
-		for _, r := range rs[0].Records {
+		for _, r := range made.Records {
 			for _, text := range inlineTexts(r) {
 				if strings.ContainsRune(text, '\uFFFD') && !known[text] {
 					return fmt.Errorf("invalid text %.60q: its bytes were replaced by U+FFFD; texts are bytes "+

@@ -8,7 +8,7 @@ import (
 	"io"
 	"os"
 	"reflect"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -53,9 +53,9 @@ func Names() (names []string) {
 // Run runs the checks. It returns an error only if nothing could be checked; failures are in the report. done, if not
 // nil, is called after each check.
 func Run(ctx context.Context, opt Options, done func(Result)) (*Report, error) {
-	opt.Spec.StartTimeout = orDefault(opt.Spec.StartTimeout, 20*time.Second)
-	opt.Spec.BatchTimeout = orDefault(opt.Spec.BatchTimeout, 20*time.Second)
-	opt.Spec.DrainTimeout = orDefault(opt.Spec.DrainTimeout, 5*time.Second)
+	opt.Spec.StartTimeout = cmp.Or(opt.Spec.StartTimeout, 20*time.Second)
+	opt.Spec.BatchTimeout = cmp.Or(opt.Spec.BatchTimeout, 20*time.Second)
+	opt.Spec.DrainTimeout = cmp.Or(opt.Spec.DrainTimeout, 5*time.Second)
 	opt.Spec.Name = cmp.Or(opt.Spec.Name, "plugin")
 	if opt.Spec.Path == "" && !opt.Spec.Self {
 		return nil, errors.New("missing program to check")
@@ -63,7 +63,7 @@ func Run(ctx context.Context, opt Options, done func(Result)) (*Report, error) {
 	k := &kit{opt: opt}
 	report := &Report{}
 	for _, c := range checks {
-		if !wanted(c.name, opt.Only) {
+		if len(opt.Only) > 0 && !slices.Contains(opt.Only, c.name) {
 			continue
 		}
 		start := time.Now()
@@ -90,22 +90,6 @@ func Run(ctx context.Context, opt Options, done func(Result)) (*Report, error) {
 		}
 	}
 	return report, nil
-}
-
-func orDefault(d, def time.Duration) time.Duration {
-	if d == 0 {
-		return def
-	}
-	return d
-}
-
-func wanted(name string, only []string) bool {
-	for _, o := range only {
-		if o == name {
-			return true
-		}
-	}
-	return len(only) == 0
 }
 
 // with starts the plugin for a check and stops it.
@@ -160,6 +144,19 @@ func (k *kit) each(ctx context.Context, change func(*host.Spec), f func(*host.Pl
 			return nil
 		}
 		return skipped
+	})
+}
+
+// eachBuilt is each, for checks of what a builder makes of groups.
+func (k *kit) eachBuilt(
+	ctx context.Context, groups func(builders.Unit) []*ttc.Group, f func(rs []host.Result) error,
+) error {
+	return k.each(ctx, nil, func(p *host.Plugin, b host.BuilderInfo) error {
+		rs, err := k.build(ctx, p, b, groups(b.Unit))
+		if err != nil {
+			return err
+		}
+		return f(rs)
 	})
 }
 
@@ -271,5 +268,3 @@ func skipIfNoRecords(rs []host.Result) error {
 func processEnv() []string {
 	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
 }
-
-func quote(lines []string) string { return strings.Join(lines, "\n") }

@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -69,9 +68,6 @@ func (r *Report) Text(w io.Writer) error {
 	_, err := io.WriteString(w, b.String())
 	return err
 }
-
-// JSON writes the report for programs.
-func (r *Report) JSON(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
 
 // skipError says why there is nothing to check.
 type skipError string

@@ -38,9 +38,6 @@ type Spec = host.Spec
 // ProtocolVersion is the version of the builder protocol that all plugins speak.
 const ProtocolVersion = wire.ProtocolVersion
 
-// FileSum returns the hex SHA-256 of a file.
-func FileSum(path string) (string, error) { return host.FileSum(path) }
-
 // ModuleArgs are the arguments with which an interpreter serves the builders of a Python module that it locates
 // itself.
 func ModuleArgs(module string) []string { return host.ModuleArgs(module) }

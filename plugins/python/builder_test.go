@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/internal/pythontest"
 	"github.com/nat-go/nat-go/plugins/conformance"
 	"github.com/nat-go/nat-go/plugins/internal/host"
 	"github.com/nat-go/nat-go/ttc"
@@ -26,7 +27,7 @@ import (
 // installs.
 func served(t *testing.T, module string) host.Spec {
 	t.Helper()
-	python := conformance.Python(t, "tests/builders/requirements.txt")
+	python := pythontest.Builders(t, "tests/builders/requirements.txt")
 	root, err := filepath.Abs(".")
 	if err != nil {
 		t.Fatal(err)

@@ -106,13 +106,13 @@ func folderKey(sum string, beside map[string]string) string {
 
 // checkedCopy makes copied a copy of a file with checksum sum. The file itself is checked even if the copy exists.
 func checkedCopy(path, copied, sum string) error {
-	switch got, err := fileSum(path); {
+	switch got, err := durable.Sum(path); {
 	case err != nil:
 		return err
 	case got != sum:
 		return &checksumError{Path: path, Want: sum, Got: got}
 	}
-	if got, err := fileSum(copied); err == nil && got == sum {
+	if got, err := durable.Sum(copied); err == nil && got == sum {
 		return nil
 	}
 	in, err := os.Open(path)
@@ -143,20 +143,4 @@ type checksumError struct{ Path, Want, Got string }
 
 func (e *checksumError) Error() string {
 	return fmt.Sprintf("%s has sha256 %s, not %s: it was changed or replaced; if you trust it, `nat-go plugins lock` writes the new checksum into nat-go.lock; a sha256 in the configuration has to be corrected by hand", e.Path, e.Got, e.Want)
-}
-
-// FileSum returns the hex SHA-256 of a file.
-func FileSum(path string) (string, error) { return fileSum(path) }
-
-func fileSum(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/hashicorp/go-plugin/runner"
 	"github.com/rs/zerolog"
 
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/pythontest"
 	"github.com/nat-go/nat-go/plugins/internal/wire"
 )
@@ -262,7 +263,7 @@ func TestHoleChecksumWithRunner(t *testing.T) {
 	if _, err := plugin.NewClient(config).Start(); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Logf("%s: %v", closedUpstream, err)
 	}
-	sum, err := FileSum(testPlugin)
+	sum, err := durable.Sum(testPlugin)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -184,13 +184,6 @@ func (p *logPump) line(line []byte, stream string) {
 	e.Msg(message)
 }
 
-// skip counts unread lines.
-func (p *logPump) skip(lines int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.suppressed += lines
-}
-
 func (p *logPump) reportSuppressed() {
 	if p.suppressed > 0 {
 		p.log.Warn().Int("lines", p.suppressed).Msg("the plugin prints too much; lines left out of the log")
@@ -292,25 +285,8 @@ type syncWriter struct {
 	buf    []byte
 }
 
-// Write takes a message. Of one that has more than the log may have in a second only the first and the last lines are
-// looked at.
+// Write passes lines on, and keeps the last if it isn't whole.
 func (w *syncWriter) Write(b []byte) (int, error) {
-	n := len(b)
-	if n > bytesPerSec+tailBytes {
-		w.split(b[:bytesPerSec])
-		w.buf = w.buf[:0] // half a line may hold half a secret, which would not be recognised
-		last := b[n-tailBytes:]
-		last = last[1+bytes.IndexByte(last, '\n'):]
-		w.pump.skip(bytes.Count(b[bytesPerSec:n-len(last)], []byte("\n")))
-		b = last
-	}
-	w.split(b)
-	w.pump.pace(0, n)
-	return n, nil
-}
-
-// split passes lines on, and keeps the last if it isn't whole.
-func (w *syncWriter) split(b []byte) {
 	w.buf = append(w.buf, b...)
 	rest := w.buf
 	for {
@@ -328,6 +304,8 @@ func (w *syncWriter) split(b []byte) {
 		rest = nil
 	}
 	w.buf = append(w.buf[:0], rest...)
+	w.pump.pace(0, len(b))
+	return len(b), nil
 }
 
 // hostLogger sends go-plugin's own messages to zerolog at debug level, because we report the same things ourselves.

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/process"
 )
 
@@ -137,7 +138,7 @@ func (s *Spec) locateModule(
 		if err != nil {
 			return err
 		}
-		files[filepath.ToSlash(name)], err = fileSum(path)
+		files[filepath.ToSlash(name)], err = durable.Sum(path)
 		return err
 	})
 	return folder, files, err

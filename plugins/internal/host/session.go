@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/plugins/internal/wire"
 	"github.com/nat-go/nat-go/ttc"
@@ -223,10 +225,6 @@ func (s *Session) answer(j *job, r *wire.Results, reuse func()) {
 	for i := range r.Drops {
 		cleanDrop(&r.Drops[i], s.plugin.spec, s.name)
 	}
-	if err := countDrops(r.Drops); err != nil {
-		s.refuse(j, builders.BuilderFailed, &BuilderError{Builder: s.name, Group: j.group.Key, Message: err.Error()})
-		return
-	}
 	kept := r.Records[:0]
 	held := spans{group: j.group}
 	for _, rec := range r.Records {
@@ -273,43 +271,23 @@ func (s *Session) logFailure(g *ttc.Group, r *wire.Results) {
 
 // window bounds the bytes in progress. A single group larger than the limit goes alone.
 type window struct {
-	mu    sync.Mutex
-	limit int
-	used  int
-	freed chan struct{} // closed when bytes are released; nil while no goroutine waits
+	bytes *semaphore.Weighted
+	limit int64
 }
 
-func newWindow(limit int) *window { return &window{limit: limit} }
+func newWindow(limit int) *window { return &window{semaphore.NewWeighted(int64(limit)), int64(limit)} }
 
 func (w *window) acquire(ctx, session context.Context, n int) error {
-	for {
-		w.mu.Lock()
-		if w.used == 0 || w.used+n <= w.limit {
-			w.used += n
-			w.mu.Unlock()
-			return nil
-		}
-		if w.freed == nil {
-			w.freed = make(chan struct{})
-		}
-		freed := w.freed
-		w.mu.Unlock()
-		select {
-		case <-freed:
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-session.Done():
-			return session.Err()
-		}
+	if w.bytes.TryAcquire(min(int64(n), w.limit)) {
+		return nil
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(session, func() { cancel(session.Err()) })()
+	if w.bytes.Acquire(ctx, min(int64(n), w.limit)) != nil {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
-func (w *window) release(n int) {
-	w.mu.Lock()
-	w.used -= n
-	if w.freed != nil {
-		close(w.freed)
-		w.freed = nil
-	}
-	w.mu.Unlock()
-}
+func (w *window) release(n int) { w.bytes.Release(min(int64(n), w.limit)) }

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"runtime"
 	"time"
 
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -80,6 +79,3 @@ var baseEnv = []string{
 	"GOTRACEBACK",
 	"XDG_CACHE_HOME", "GOCOVERDIR",
 }
-
-// supported says whether the host's process handling supports this system.
-var supported = runtime.GOOS == "linux" || runtime.GOOS == "darwin"

@@ -267,7 +267,6 @@ type attempt struct {
 	sent     atomic.Bool     // the sender is done
 	starved  atomic.Bool     // the sender waits for credit
 	lastSent atomic.Uint64   // number of the last group that was sent completely
-	frames   atomic.Int64    // sent
 	waiting  atomic.Bool     // the consumer is slow, which is not the plugin's fault
 	clock    clock
 
@@ -364,7 +363,6 @@ func (a *attempt) send(feed <-chan *job) (more bool, err error) {
 			whole-- // the plugin can't answer a group that it has only partly received
 		}
 		a.lastSent.Store(whole)
-		a.frames.Add(1)
 		err := a.write(m)
 		if errors.Is(err, io.EOF) { // the stream is over: the receiver reports why
 			<-a.ctx.Done()
@@ -501,7 +499,6 @@ func (a *attempt) read() error {
 				return protocolError(fmt.Errorf("too much credit: it granted more than %d frames", maxCredit))
 			}
 		}
-		a.clock.took(int64(m.GetCredit()), a.frames.Load())
 		if len(m.GetParts()) == 0 {
 			continue
 		}
@@ -571,7 +568,6 @@ func (a *attempt) part(reader *wire.RecordReader, part *pb.ResultPart) error {
 		return protocolError(err)
 	}
 	if r == nil {
-		a.clock.results(int64(reader.Pending()))
 		return nil
 	}
 	a.clock.start()
@@ -668,7 +664,7 @@ func (a *attempt) overdue(limit time.Duration) (next time.Duration, err error) {
 	answered := idle || a.jobs[0].number > a.lastSent.Load() // all that was sent
 	a.mu.Unlock()
 	name := a.session.plugin.spec.Name
-	quiet, fruitless := a.clock.read(limit)
+	quiet, fruitless := a.clock.read()
 	switch {
 	case idle && ended && fruitless >= limit:
 		return 0, errNoEnd
@@ -682,7 +678,8 @@ func (a *attempt) overdue(limit time.Duration) (next time.Duration, err error) {
 	case quiet >= limit:
 		return 0, &deadlineError{fmt.Sprintf("it gave no sign of life for %s while it had groups to work on (plugins.%s.timeout)", limit, name)}
 	case fruitless >= patience*limit:
-		return 0, &deadlineError{fmt.Sprintf("it gave signs of life for %s but neither finished a group nor sent enough results for that time (the limit is ten times plugins.%s.timeout, and a sixtieth of it more for each MiB)", patience*limit, name)}
+		return 0, &deadlineError{fmt.Sprintf("it gave signs of life for %s but did not finish a group in that time "+
+			"(the limit is ten times plugins.%s.timeout)", patience*limit, name)}
 	}
 	return max(min(limit-quiet, patience*limit-fruitless), time.Millisecond), nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
+	"github.com/nat-go/nat-go/plugins/conformance"
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
@@ -35,7 +36,7 @@ func (t *Try) Run(ctx context.Context, p *host.Plugin, w, wrong io.Writer) error
 			return err
 		}
 	}
-	results, err := plugins.Build(ctx, p, t.Builder, t.Settings, groups)
+	results, err := conformance.Build(ctx, p, t.Builder, t.Settings, groups)
 	var refused *host.ConfigError
 	if errors.As(err, &refused) {
 		return exit.With(exit.Usage, err)

@@ -145,15 +145,9 @@ const lockPatience = 30 * time.Second
 // lockFolder locks the folder of a file of marks, so that no other view writes between reading the file and replacing
 // it. The file itself can't be locked: it is replaced, and may not exist yet. Closing the folder unlocks it.
 func lockFolder(path string) (*os.File, error) {
-	for range 40 { // follow links, as the file is written through them
-		target, err := os.Readlink(path)
-		if err != nil {
-			break
-		}
-		if !filepath.IsAbs(target) {
-			target = filepath.Join(filepath.Dir(path), target)
-		}
-		path = target
+	path, err := durable.Linked(path) // the file is written through links
+	if err != nil {
+		return nil, err
 	}
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {

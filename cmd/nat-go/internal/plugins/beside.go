@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/nat-go/nat-go/plugins/host"
+	"github.com/nat-go/nat-go/internal/durable"
 )
 
 // What may be locked with a script: no plugin's folder has more.
@@ -44,7 +44,7 @@ func Beside(path string) (map[string]string, error) {
 		if size += info.Size(); size > maxBesideBytes || len(sums) == maxBeside {
 			return nil, fmt.Errorf("%s has more than %d files or %d MiB of *%s: give the plugin a folder of its own", dir, maxBeside, maxBesideBytes>>20, ending)
 		}
-		sum, err := host.FileSum(full)
+		sum, err := durable.Sum(full)
 		if err != nil {
 			return nil, err
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
@@ -39,7 +40,7 @@ func TestBeside(t *testing.T) {
 			t.Error(path, got, err)
 		}
 	}
-	sum, err := host.FileSum(script)
+	sum, err := durable.Sum(script)
 	if err != nil {
 		t.Fatal(err)
 	}

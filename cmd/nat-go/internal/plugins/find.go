@@ -12,6 +12,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
@@ -88,7 +89,7 @@ func Sums(ctx context.Context, spec host.Spec) (sum string, files map[string]str
 	if err != nil && !errors.Is(err, exec.ErrDot) {
 		return "", nil, err
 	}
-	if sum, err = host.FileSum(path); err != nil {
+	if sum, err = durable.Sum(path); err != nil {
 		return "", nil, err
 	}
 	files, err = Beside(path)

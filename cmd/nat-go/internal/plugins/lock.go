@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -138,11 +139,9 @@ func (l *Lock) Check(name string, p *host.Plugin) error {
 	}
 	e, now := l.Plugins[name], describe(p)
 	for _, c := range []struct{ what, locked, now string }{
-		{"version", e.Version, now.Version}, {"protocol", e.Protocol, now.Protocol}, {
-			"schema digest",
-			e.Schema,
-			now.Schema,
-		},
+		{"version", e.Version, now.Version},
+		{"protocol", e.Protocol, now.Protocol},
+		{"schema digest", e.Schema, now.Schema},
 	} {
 		if c.locked != c.now {
 			return fmt.Errorf("plugin %s has %s %s; %s has %s: if the change is intended, run `nat-go plugins lock`", name, c.what, c.now, l.path, c.locked)
@@ -159,9 +158,7 @@ func (l *Lock) Add(spec host.Spec, p *host.Plugin, sum string, beside map[string
 	e.Files = beside
 	e.SHA256 = map[string]string{}
 	if old := l.Plugins[name]; old != nil && old.Version == e.Version {
-		for k, v := range old.SHA256 {
-			e.SHA256[k] = v
-		}
+		maps.Copy(e.SHA256, old.SHA256)
 	}
 	e.SHA256[platformOf(spec)] = sum
 	l.Plugins[name] = e

@@ -14,6 +14,8 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/pythontest"
 	"github.com/nat-go/nat-go/plugins/conformance"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc"
@@ -174,11 +176,11 @@ func TestNewGoAndLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	results, err := Build(context.Background(), p, "my_pairs", []byte("{}"), groups)
+	results, err := conformance.Build(context.Background(), p, "my_pairs", []byte("{}"), groups)
 	if err != nil || len(results[0].Records) != 1 {
 		t.Fatal(results, err)
 	}
-	sum, err := host.FileSum(binary)
+	sum, err := durable.Sum(binary)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +243,7 @@ func TestNewPython(t *testing.T) {
 		t.Errorf("it has %d lines", lines)
 	}
 	sdk := filepath.Join(root(t), "plugins", "python")
-	python := conformance.Python(t, filepath.Join(sdk, "tests", "builders", "requirements.txt"))
+	python := pythontest.Builders(t, filepath.Join(sdk, "tests", "builders", "requirements.txt"))
 	// The script that pip would write for it.
 	script := filepath.Join(dir, "nat-go-builder-my-best")
 	text := fmt.Sprintf("#!%s\nimport sys; sys.dont_write_bytecode = True; sys.path[:0] = [%q]\nimport my_best; my_best.main()\n",
@@ -260,7 +262,7 @@ func TestNewPython(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	results, err := Build(context.Background(), p, "my_best", []byte("{}"), groups)
+	results, err := conformance.Build(context.Background(), p, "my_best", []byte("{}"), groups)
 	if err != nil || len(results[0].Records) != 1 {
 		t.Fatal(results, err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
-	"github.com/nat-go/nat-go/plugins/conformance"
+	"github.com/nat-go/nat-go/internal/pythontest"
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
@@ -34,7 +34,7 @@ def best(group):
 // has run.
 func TestPythonModule(t *testing.T) {
 	sdk := filepath.Join(root(t), "plugins", "python")
-	python := conformance.Python(t, filepath.Join(sdk, "tests", "builders", "requirements.txt"))
+	python := pythontest.Builders(t, filepath.Join(sdk, "tests", "builders", "requirements.txt"))
 	dir, home := t.TempDir(), t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	t.Setenv("HOME", home)
@@ -156,7 +156,7 @@ func TestPythonInterpreter(t *testing.T) {
 		t.Error(err)
 	}
 	sdk := filepath.Join(root(t), "plugins", "python")
-	c.Interpreter = conformance.Python(t, filepath.Join(sdk, "tests", "builders", "requirements.txt"))
+	c.Interpreter = pythontest.Builders(t, filepath.Join(sdk, "tests", "builders", "requirements.txt"))
 	c.Env, c.StartTimeout = []string{"PYTHONPATH"}, time.Minute
 	for path, want := range map[string]string{
 		"": "lacks natgo.builder, which serves the module", sdk: "finds no module no_such_pkg",

@@ -1,25 +1,16 @@
 package plugins
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
-	"github.com/nat-go/nat-go/plugins/conformance"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
-
-// Build sends groups through a builder.
-func Build(
-	ctx context.Context, p *host.Plugin, builder string, settings []byte, groups []*ttc.Group,
-) ([]host.Result, error) {
-	return conformance.Build(ctx, p, builder, settings, groups)
-}
 
 // Print writes what became of a group as JSON lines, references resolved.
 func Print(w io.Writer, r host.Result) error {

@@ -672,7 +672,7 @@ func ask(t *testing.T, data trainers.DataSet, topK map[int]int) {
 		row := fmt.Sprintf(`{"scored": {"teacher_top_k": %d}}`, k)
 		lines[i] = strings.TrimSuffix(lines[i], "}") + `, "row_info": [` + row + strings.Repeat(", "+row, 7) + "]}"
 	}
-	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -838,7 +838,7 @@ func TestSDPOBatches(t *testing.T) {
 
 func TestIndexStaysInside(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "index.jsonl"), []byte(`{"file":"../../etc/passwd","channel":"rl","split":"train"}`), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "index.jsonl"), []byte(`{"file":"../../etc/passwd","channel":"rl","split":"train"}`+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	err := each(trainers.DataSet{RunDir: dir, Batches: "."}, func(*Group, *fault) error { return nil })

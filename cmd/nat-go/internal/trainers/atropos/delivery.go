@@ -68,21 +68,21 @@ func (a *Adapter) load(data trainers.DataSet, key string) (*delivery, error) {
 }
 
 func (a *Adapter) save(data trainers.DataSet, l *delivery) error {
-	b, err := json.Marshal(l)
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(a.deliveryPath(data), append(b, '\n'))
+	return a.note(data, l, durable.WriteFile)
 }
 
 // saveUnsynced is save without waiting for the disk: it survives the process, which is enough for a note about a single
 // group.
 func (a *Adapter) saveUnsynced(data trainers.DataSet, l *delivery) error {
+	return a.note(data, l, durable.Note)
+}
+
+func (a *Adapter) note(data trainers.DataSet, l *delivery, write func(path string, data []byte) error) error {
 	b, err := json.Marshal(l)
 	if err != nil {
 		return err
 	}
-	return durable.Note(a.deliveryPath(data), append(b, '\n'))
+	return write(a.deliveryPath(data), append(b, '\n'))
 }
 
 // push sends every valid group, one request each, and records each before and after.

@@ -25,15 +25,15 @@ const maxLine = 256 << 20
 // each calls do with every group of a data set, in order, or with the reason for its absence. Groups are made one at a
 // time.
 func each(data trainers.DataSet, do func(*Group, *fault) error) error {
-	var lines []batchLine
+	var batches map[string][]trainBatch
 	dir := data.Path(data.Batches)
 	if data.Batches != "" {
 		var err error
-		if lines, err = trainBatches(dir); err != nil {
+		if batches, err = trainBatches(dir); err != nil {
 			return err
 		}
 	}
-	rl, sdpo := ofChannel(lines, "rl"), ofChannel(lines, "sdpo")
+	rl, sdpo := batches[layout.RL.Name], batches[layout.SDPO.Name]
 	train := data.Formats["atropos"].File("rollout", trainers.Train)
 	switch {
 	case rl != nil:
@@ -47,14 +47,14 @@ func each(data trainers.DataSet, do func(*Group, *fault) error) error {
 		return errors.New("token batches have neither an rl nor an sdpo channel")
 	}
 	for _, l := range sdpo {
-		if err := readBatch(dir, l.File, func(b *batch) error { return b.sdpo(do) }); err != nil {
+		if err := readBatch(dir, l.file, func(b *batch) error { return b.sdpo(do) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func eachLine(path string, do func(line []byte) error) error {
+func eachRow(path string, do func(*Group, *fault) error) error {
 	f, err := durable.Open(path)
 	if err != nil {
 		return err
@@ -67,77 +67,47 @@ func eachLine(path string, do func(line []byte) error) error {
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		if err := do(line); err != nil {
+		g, bad := new(Group), (*fault)(nil)
+		if err := json.Unmarshal(line, g); err != nil {
+			g, bad = nil, faultf(groupBadRow, "%v", err)
+		}
+		if err := do(g, bad); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func eachRow(path string, do func(*Group, *fault) error) error {
-	return eachLine(path, func(line []byte) error {
-		g := new(Group)
-		if err := json.Unmarshal(line, g); err != nil {
-			return do(nil, faultf(groupBadRow, "%v", err))
-		}
-		return do(g, nil)
-	})
+// trainBatch is a batch of the training side. topK is the number of tokens that each row's group requests from its
+// teacher; nil means the default.
+type trainBatch struct {
+	file string
+	topK []*int
 }
 
-// batchLine is the part of a line of batches/index.jsonl that is used.
-type batchLine struct {
-	File    string `json:"file"`
-	Channel string `json:"channel"`
-	Split   string `json:"split"`
-	RowInfo []struct {
-		IDs    string `json:"ids"`
-		Scored struct {
-			TopK *int `json:"teacher_top_k"`
-		} `json:"scored"`
-	} `json:"row_info"`
-}
-
-// topK returns the number of tokens that a row's group requests from its teacher; nil means the default.
-func (l *batchLine) topK(row int) *int {
-	if row < len(l.RowInfo) {
-		return l.RowInfo[row].Scored.TopK
-	}
-	return nil
-}
-
-// trainBatches lists the batches of the training side.
-func trainBatches(dir string) (lines []batchLine, err error) {
-	err = eachLine(filepath.Join(dir, "index.jsonl"), func(line []byte) error {
-		var b batchLine
-		if err := json.Unmarshal(line, &b); err != nil {
-			return fmt.Errorf("batches/index.jsonl: %w", err)
+// trainBatches lists the batches of the training side by channel.
+func trainBatches(dir string) (map[string][]trainBatch, error) {
+	batches := map[string][]trainBatch{}
+	err := layout.EachLine(filepath.Join(dir, layout.IndexName), func(l *layout.Line) error {
+		if !filepath.IsLocal(filepath.FromSlash(l.File)) {
+			return fmt.Errorf("batches/%s names %q, which is outside the folder", layout.IndexName, l.File)
 		}
-		if !filepath.IsLocal(filepath.FromSlash(b.File)) {
-			return fmt.Errorf("batches/index.jsonl names %q, which is outside the folder", b.File)
-		}
-		if b.Channel == "rl" {
-			for _, row := range b.RowInfo {
-				if row.IDs == "rendered" {
-					return fmt.Errorf("%s has rollouts whose ids were made from text (collator.rl.ids: rendered), and an Atropos "+
-						"group is made of what was sampled: run again without that setting", b.File)
-				}
+		b := trainBatch{file: l.File}
+		for _, row := range l.RowInfo {
+			if l.Channel == layout.RL.Name && row.IDs == "rendered" {
+				return fmt.Errorf("%s has rollouts whose ids were made from text (collator.rl.ids: rendered), and an "+
+					"Atropos group is made of what was sampled: run again without that setting", l.File)
+			}
+			if row.RL != nil {
+				b.topK = append(b.topK, row.RL.TeacherTopK)
 			}
 		}
-		if b.Split == "train" {
-			lines = append(lines, b)
+		if l.Split == "train" {
+			batches[l.Channel] = append(batches[l.Channel], b)
 		}
 		return nil
 	})
-	return lines, err
-}
-
-func ofChannel(lines []batchLine, channel string) (out []batchLine) {
-	for _, l := range lines {
-		if l.Channel == channel {
-			out = append(out, l)
-		}
-	}
-	return out
+	return batches, err
 }
 
 // batch is an open safetensors file.
@@ -224,17 +194,20 @@ type spooled struct{ group, offset, size int64 }
 
 // eachTask makes a group from all rows of one task. Batches are shuffled, so a task's rows may be anywhere: they are
 // spooled to a file and located by one fixed-width entry each, with one group in memory at a time.
-func eachTask(dir string, lines []batchLine, do func(*Group, *fault) error) error {
+func eachTask(dir string, batches []trainBatch, do func(*Group, *fault) error) error {
 	file, err := spool.New("")
 	if err != nil {
 		return err
 	}
 	defer file.Close()
 	var index []spooled
-	for _, l := range lines {
-		err := readBatch(dir, l.File, func(b *batch) error {
+	for _, l := range batches {
+		err := readBatch(dir, l.file, func(b *batch) error {
 			return b.rl(func(i int, group int64, r row) error {
-				if r.TopK = l.topK(i); r.TopK != nil && *r.TopK < 0 {
+				if i < len(l.topK) {
+					r.TopK = l.topK[i]
+				}
+				if r.TopK != nil && *r.TopK < 0 {
 					r.TeacherIDs, r.TeacherLogProbs = nil, nil // not requested, so not missed
 				}
 				text, err := json.Marshal(r)
@@ -351,11 +324,18 @@ func (b *batch) teacher(n int) (ids []int64, logs []float64, k int) {
 // entries lists which of the k entries at each of n positions are present.
 func entries(n, k int, ids []int64, logs []float64) (tokens [][]int64, logProbs [][]float64) {
 	for t := range n {
-		tokens, logProbs = append(tokens, []int64{}), append(logProbs, []float64{})
-		for j := t * k; j < (t+1)*k; j++ {
-			if ids[j] >= 0 {
-				tokens[t], logProbs[t] = append(tokens[t], ids[j]), append(logProbs[t], logs[j])
-			}
+		id, log := present(ids[t*k:(t+1)*k], logs[t*k:])
+		tokens, logProbs = append(tokens, id), append(logProbs, log)
+	}
+	return tokens, logProbs
+}
+
+// present returns the entries that have an id.
+func present(ids []int64, logs []float64) (tokens []int64, logProbs []float64) {
+	tokens, logProbs = []int64{}, []float64{}
+	for j, id := range ids {
+		if id >= 0 {
+			tokens, logProbs = append(tokens, id), append(logProbs, logs[j])
 		}
 	}
 	return tokens, logProbs
@@ -407,11 +387,7 @@ func (b *batch) sdpo(do func(*Group, *fault) error) error {
 		for t := range seq {
 			tokens[t], logs[t] = []int64{}, []float64{}
 			if p, ok := at[int64(r*cols+t)]; ok {
-				for j := p * k; j < (p+1)*k; j++ {
-					if topIDs[j] >= 0 {
-						tokens[t], logs[t] = append(tokens[t], topIDs[j]), append(logs[t], topLogs[j])
-					}
-				}
+				tokens[t], logs[t] = present(topIDs[p*k:(p+1)*k], topLogs[p*k:])
 			}
 		}
 		g := &Group{

@@ -1,11 +1,9 @@
 package customizer
 
 import (
+	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -118,15 +116,9 @@ func (a *Adapter) upload(ctx context.Context, dataset string, f file) error {
 		if err != nil {
 			return err
 		}
-		body, err = commitLFS(f, oid)
-		if err != nil {
-			return err
-		}
+		body = commitLFS(f, oid)
 	} else {
-		body, err = newInline(f, a.progress(f))
-		if err != nil {
-			return err
-		}
+		body = newInline(f, a.progress(f))
 	}
 	_, err = a.hub.Do(ctx, httpclient.Request{
 		Op: "commit " + f.remote, Method: http.MethodPost,
@@ -197,7 +189,7 @@ type action struct {
 
 // uploadLFS uploads a file over LFS and returns its object id.
 func (a *Adapter) uploadLFS(ctx context.Context, repo string, f file) (string, error) {
-	oid, err := sha256Of(f.local)
+	oid, err := durable.Sum(f.local)
 	if err != nil {
 		return "", trainers.LocalError("read "+f.local, err)
 	}
@@ -352,40 +344,22 @@ func (a *Adapter) joinParts(ctx context.Context, op, oid, href string, parts []p
 	return err
 }
 
-func sha256Of(path string) (string, error) {
-	h, err := durable.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer h.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, h); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
-}
-
 const ndjson = "application/x-ndjson"
 
-func commitHeader(f file) ([]byte, error) {
-	b, err := httpclient.JSON(map[string]any{
+func commitHeader(f file) []byte {
+	return append(must(httpclient.JSON(map[string]any{
 		"key":   "header",
 		"value": map[string]string{"summary": f.commit, "description": ""},
-	})
-	return append(b.Data, '\n'), err
+	})).Data, '\n')
 }
 
 // commitLFS returns the commit for a file that has been uploaded already.
-func commitLFS(f file, oid string) (httpclient.Body, error) {
-	head, err := commitHeader(f)
-	if err != nil {
-		return nil, err
-	}
-	line, err := httpclient.JSON(map[string]any{
+func commitLFS(f file, oid string) httpclient.Body {
+	line := must(httpclient.JSON(map[string]any{
 		"key":   "lfsFile",
 		"value": map[string]any{"path": f.remote, "algo": "sha256", "oid": oid, "size": f.size},
-	})
-	return httpclient.Bytes{ContentType: ndjson, Data: append(append(head, line.Data...), '\n')}, err
+	}))
+	return httpclient.Bytes{ContentType: ndjson, Data: append(append(commitHeader(f), line.Data...), '\n')}
 }
 
 // inline is the commit that contains its file, in base64, streamed.
@@ -396,20 +370,12 @@ type inline struct {
 	progress func(int64)
 }
 
-func newInline(f file, progress func(int64)) (*inline, error) {
-	head, err := commitHeader(f)
-	if err != nil {
-		return nil, err
-	}
-	path, err := json.Marshal(f.remote)
-	if err != nil {
-		return nil, err
-	}
+func newInline(f file, progress func(int64)) *inline {
 	return &inline{
 		file: f, progress: progress,
-		head: append(head, `{"key":"file","value":{"content":"`...),
-		tail: `","path":` + string(path) + `,"encoding":"base64"}}` + "\n",
-	}, nil
+		head: append(commitHeader(f), `{"key":"file","value":{"content":"`...),
+		tail: `","path":` + string(must(httpclient.JSON(f.remote)).Data) + `,"encoding":"base64"}}` + "\n",
+	}
 }
 
 // Type returns the content type.
@@ -426,41 +392,14 @@ func (c *inline) Open() (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
+	encoded, out := io.Pipe()
+	go func() {
+		enc := base64.NewEncoder(base64.StdEncoding, out)
+		_, err := io.Copy(enc, content)
+		out.CloseWithError(errors.Join(err, enc.Close(), content.Close())) // nil is the end
+	}()
 	return struct {
 		io.Reader
 		io.Closer
-	}{
-		io.MultiReader(strings.NewReader(string(c.head)), newBase64Reader(content), strings.NewReader(c.tail)),
-		content,
-	}, nil
-}
-
-// base64Reader encodes its input. Chunks are a multiple of three bytes, so that only the last is padded.
-type base64Reader struct {
-	src io.Reader
-	raw []byte
-	enc []byte
-	out []byte // the part of enc not returned yet
-	err error
-}
-
-func newBase64Reader(src io.Reader) *base64Reader {
-	return &base64Reader{src: src, raw: make([]byte, 3*8192), enc: make([]byte, 0, 4*8192)}
-}
-
-func (r *base64Reader) Read(p []byte) (int, error) {
-	for len(r.out) == 0 {
-		if r.err != nil {
-			return 0, r.err
-		}
-		n, err := io.ReadFull(r.src, r.raw)
-		if errors.Is(err, io.ErrUnexpectedEOF) {
-			err = io.EOF
-		}
-		r.err = err
-		r.out = base64.StdEncoding.AppendEncode(r.enc, r.raw[:n])
-	}
-	n := copy(p, r.out)
-	r.out = r.out[n:]
-	return n, nil
+	}{io.MultiReader(bytes.NewReader(c.head), encoded, strings.NewReader(c.tail)), encoded}, nil
 }

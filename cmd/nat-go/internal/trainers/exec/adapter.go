@@ -142,10 +142,8 @@ func (a *Adapter) start(dir string, b *born, argv, environ []string) (pid int, e
 		return 0, err
 	}
 	defer held.Close()
-	for err = unix.EINTR; errors.Is(err, unix.EINTR); { // a process that checks whether it is held releases it at once
-		err = unix.Flock(int(held.Fd()), unix.LOCK_EX)
-	}
-	if err != nil {
+	// A process that checks whether it is held releases it at once.
+	if err := durable.Lock(held, unix.LOCK_EX); err != nil {
 		return 0, fmt.Errorf("lock %s: %w", held.Name(), err)
 	}
 	b.Lock, b.Mark = inode(held.Name()), process.NewMark()
