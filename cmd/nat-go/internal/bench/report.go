@@ -13,13 +13,13 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// Options of Run. Zero values mean the defaults in brackets.
+// Options of Run.
 type Options struct {
 	Program string
-	Dir     string  // [in memory where possible]
-	Shape   Shape   // [Standard]
-	Rounds  int     // after one that is not counted; the median is reported [5]
-	Stream  float64 // also a run of this many GB from a pipe [none]
+	Dir     string // empty means in memory where possible
+	Shape   Shape
+	Rounds  int     // after one that is not counted; the median is reported
+	Stream  float64 // also a run of this many GB from a pipe; 0 means none
 	JSON    bool
 }
 
@@ -48,12 +48,6 @@ type Line struct {
 
 // Run measures the main job and prints a table, including NAT if it is installed.
 func Run(ctx context.Context, w io.Writer, o Options) error {
-	if o.Shape.Examples == 0 {
-		o.Shape = Standard
-	}
-	if o.Rounds == 0 {
-		o.Rounds = 5
-	}
 	r, err := measureAll(ctx, o)
 	if err != nil {
 		return err

@@ -20,6 +20,7 @@ func newBenchCmd() *cobra.Command {
 is generated. Where NAT is installed (` + bench.PythonVariable + ` can name its Python) it is measured in the same rounds.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.JSON = asJSON(cmd)
 			var err error
 			if o.Program, err = os.Executable(); err != nil {
 				return exit.Environmentf("can't find this program's own file: %w", err)
@@ -34,7 +35,6 @@ is generated. Where NAT is installed (` + bench.PythonVariable + ` can name its 
 	f.IntVar(&o.Rounds, "rounds", 5, "rounds, after one to warm up")
 	f.Float64Var(&o.Stream, "stream", 0, "also run this many GB through a pipe, to see that memory stays flat")
 	f.StringVar(&o.Dir, "dir", "", "folder to work in; default: in memory where there is a file system for it")
-	f.BoolVar(&o.JSON, "json", false, "print one JSON object")
 	cmd.AddCommand(newBenchKernelsCmd())
 	return cmd
 }
@@ -46,6 +46,7 @@ func newBenchKernelsCmd() *cobra.Command {
 		Short: "Measure the JSD kernels against what this machine can do",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.JSON = asJSON(cmd)
 			return kernelbench.Run(cmd.Context(), cmd.OutOrStdout(), o)
 		},
 	}
@@ -56,6 +57,5 @@ func newBenchKernelsCmd() *cobra.Command {
 	f.IntVar(&o.Rounds, "rounds", 7, "rounds; the median counts")
 	f.StringVar(&o.Torch, "torch", "", "Python with torch: measure torch too, eager and compiled, with its memory pool kept")
 	f.DurationVar(&o.Budget, "budget", time.Minute, "time after which no new round is started")
-	f.BoolVar(&o.JSON, "json", false, "print one JSON object")
 	return cmd
 }

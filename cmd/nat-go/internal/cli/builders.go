@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -78,7 +79,6 @@ func (f *pluginFlags) start(cmd *cobra.Command, name string) (*host.Plugin, *ins
 
 func newBuildersListCmd() *cobra.Command {
 	var flags pluginFlags
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the built-in builders, and those of the plugins that are configured or installed",
@@ -89,20 +89,15 @@ func newBuildersListCmd() *cobra.Command {
 				return err
 			}
 			list := c.Builders(cmd.Context())
-			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(list)
-			}
-			return list.Text(cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return printed(cmd, list, func(w io.Writer) error { return list.Text(w, cmd.ErrOrStderr()) })
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 
 func newBuildersDescribeCmd() *cobra.Command {
 	var flags pluginFlags
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "describe BUILDER|PLUGIN|PROGRAM",
 		Short: "Say what a builder does and what its settings are",
@@ -117,17 +112,15 @@ func newBuildersDescribeCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printed(cmd, asJSON, d, d.Text)
+			return printed(cmd, d, d.Text)
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 
 func newBuildersNewCmd() *cobra.Command {
 	var lang, dir, replace string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "new NAME --lang go|python",
 		Short: "Write a new builder plugin that builds, passes its checks and is ready to be changed",
@@ -151,7 +144,7 @@ func newBuildersNewCmd() *cobra.Command {
 			if err != nil {
 				return exit.With(exit.Usage, err)
 			}
-			if asJSON {
+			if asJSON(cmd) {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]string{"dir": out})
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s is written; %s says how to build, check and use it\n", out,
@@ -164,7 +157,6 @@ func newBuildersNewCmd() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&lang, "lang", "go", "language: "+strings.Join(plugins.Langs, ", "))
 	cmd.Flags().StringVar(&dir, "dir", ".", "folder to make the plugin's folder in")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	cmd.Flags().StringVar(&replace, "replace", "", "checkout of nat-go to build against instead of a published version")
 	return cmd
 }
@@ -196,8 +188,6 @@ task_id, messages, reward) or candidates (id, turn_id, candidate_index, prompt, 
 	cmd.Flags().StringVar(&try.Builder, "builder", "", "which of the plugin's builders")
 	cmd.Flags().StringVar(&settings, "settings", "{}", "its settings, as JSON")
 	cmd.Flags().StringVar(&try.From, "from", "", "file of examples (required)")
-	cmd.Flags().Bool("json", true, "the output is JSON lines either way")
-	_ = cmd.Flags().MarkHidden("json")
 	cmd.Flags().IntVar(&try.Most, "limit", 10, "how many to take; 0: all")
 	_ = cmd.MarkFlagRequired("from")
 	return cmd

@@ -22,7 +22,6 @@ type verifyFlags struct {
 	plugin        pluginFlags
 	only, configs []string
 	from          string
-	asJSON        bool
 }
 
 func newBuildersVerifyCmd() *cobra.Command {
@@ -38,15 +37,11 @@ func newBuildersVerifyCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			report, err := verifyPlugin(cmd, opt, flags.asJSON)
+			report, err := verifyPlugin(cmd, opt)
 			if err != nil {
 				return err
 			}
-			if flags.asJSON {
-				err = report.JSON(cmd.OutOrStdout())
-			} else {
-				err = report.Text(cmd.OutOrStdout())
-			}
+			err = printed(cmd, report, report.Text)
 			if err == nil && report.Failed > 0 {
 				err = exit.With(exit.Failed, nil)
 			}
@@ -57,7 +52,6 @@ func newBuildersVerifyCmd() *cobra.Command {
 	cmd.Flags().StringArrayVar(&flags.only, "only", nil, "run only this check (repeatable)")
 	cmd.Flags().StringArrayVar(&flags.configs, "settings", nil, "BUILDER=JSON: settings to check a builder with (repeatable)")
 	cmd.Flags().StringVar(&flags.from, "from", "", "file of examples to build from, as for builders try")
-	cmd.Flags().BoolVar(&flags.asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 
@@ -94,9 +88,9 @@ func (f *verifyFlags) options(cmd *cobra.Command, program string) (conformance.O
 }
 
 // verifyPlugin runs the checks. A terminal shows which one is being made.
-func verifyPlugin(cmd *cobra.Command, opt conformance.Options, quiet bool) (*conformance.Report, error) {
+func verifyPlugin(cmd *cobra.Command, opt conformance.Options) (*conformance.Report, error) {
 	var done func(conformance.Result)
-	if !quiet && terminal.Is(cmd.ErrOrStderr()) {
+	if !asJSON(cmd) && terminal.Is(cmd.ErrOrStderr()) {
 		done = func(r conformance.Result) {
 			fmt.Fprint(cmd.ErrOrStderr(), terminal.ClearLine()+terminal.Line(r.Name))
 		}

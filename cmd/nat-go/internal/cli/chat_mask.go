@@ -18,7 +18,7 @@ import (
 
 func newChatMaskCmd() *cobra.Command {
 	var path, source, input, now string
-	var rows, asJSON, full bool
+	var rows, full bool
 	cmd := &cobra.Command{
 		Use:   "mask --tokenizer D [--template T] --input F",
 		Short: "Show which tokens of conversations are the model's own",
@@ -52,7 +52,7 @@ straddling tokens are out.`,
 			}
 			m.Rows = rows
 			out := cmd.OutOrStdout()
-			if asJSON || !terminal.Is(out) {
+			if asJSON(cmd) || !terminal.Is(out) {
 				return answerLines(cmd, m, input)
 			}
 			look := tokenview.Look{Colour: colored(out), Width: terminal.Width(out), Full: full}
@@ -65,7 +65,6 @@ straddling tokens are out.`,
 	cmd.Flags().StringVar(&now, "now", collator.DefaultTemplateTime, "what strftime_now shows; the clock is never read")
 	cmd.Flags().BoolVar(&rows, "token-rows", false, "show token rows instead of the plain render")
 	cmd.Flags().BoolVar(&full, "full", false, "print long texts whole in the output for people")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON lines on a terminal, too")
 	_ = cmd.MarkFlagRequired("tokenizer")
 	return cmd
 }

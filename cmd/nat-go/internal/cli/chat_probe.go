@@ -14,7 +14,6 @@ import (
 
 func newChatProbeCmd() *cobra.Command {
 	var source, now, kwargs string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "probe --template T",
 		Short: "Find out what a chat template does with messages",
@@ -38,13 +37,12 @@ what it adds that no model wrote, and where a hint can be put without changing t
 			if err != nil {
 				return exit.With(exit.Usage, fmt.Errorf("%s: %w", source, err))
 			}
-			return printed(cmd, asJSON, rep, rep.WriteText)
+			return printed(cmd, rep, rep.WriteText)
 		},
 	}
 	cmd.Flags().StringVar(&source, "template", "", "chat template file, or the folder of a model")
 	cmd.Flags().StringVar(&kwargs, "kwargs", "", `template variables as a JSON object, beside bos_token "<s>" and eos_token "</s>"`)
 	cmd.Flags().StringVar(&now, "now", collator.DefaultTemplateTime, "what strftime_now shows; the clock is never read")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	_ = cmd.MarkFlagRequired("template")
 	return cmd
 }

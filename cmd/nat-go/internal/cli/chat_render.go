@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"fmt"
-	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -11,6 +9,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/internal/durable"
 )
 
 func newChatRenderCmd() *cobra.Command {
@@ -47,7 +46,6 @@ transformers' aliases of reasoning; --as-traces parses arguments that are text a
 	cmd.Flags().StringVar(&input, "input", "-", "file of JSON lines; - or /dev/stdin reads standard input")
 	cmd.Flags().StringVar(&now, "now", collator.DefaultTemplateTime, "what strftime_now shows; the clock is never read")
 	cmd.Flags().BoolVar(&normalise, "as-traces", false, "prepare messages as runs prepare traces")
-	cmd.Flags().Bool("json", true, "always on: answers are JSON lines")
 	_ = cmd.MarkFlagRequired("template")
 	return cmd
 }
@@ -65,15 +63,7 @@ func readTemplate(path string) (string, error) {
 		}
 		return text, nil
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", exit.With(exit.Usage, err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, tokenizer.MaxTemplateBytes+1))
-	if err == nil && len(b) > tokenizer.MaxTemplateBytes {
-		err = fmt.Errorf("%s: a template has at most %d bytes", path, tokenizer.MaxTemplateBytes)
-	}
+	b, err := durable.ReadFile(path, tokenizer.MaxTemplateBytes)
 	if err != nil {
 		return "", exit.With(exit.Usage, err)
 	}

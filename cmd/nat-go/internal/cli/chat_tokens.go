@@ -34,7 +34,6 @@ Reads JSON lines {"text", "add_special_tokens"} (true if absent) and writes one 
 	}
 	cmd.Flags().StringVar(&path, "tokenizer", "", "Hugging Face folder, or a tokenizer.json")
 	cmd.Flags().StringVar(&input, "input", "-", "file of JSON lines; - or /dev/stdin reads standard input")
-	cmd.Flags().Bool("json", true, "always on: answers are JSON lines")
 	_ = cmd.MarkFlagRequired("tokenizer")
 	return cmd
 }
@@ -62,7 +61,7 @@ func answerFile(cmd *cobra.Command, path string, answer func(in io.Reader, out i
 		defer f.Close()
 		in = f
 	}
-	return coded(answer(in, cmd.OutOrStdout()))
+	return exit.Default(exit.Failed, answer(in, cmd.OutOrStdout()))
 }
 
 // answerLines answers a file of requests in JSON lines.

@@ -44,6 +44,5 @@ answered gets {"error": {"code", "message", "where"}}, and the next one is read.
 			return nil
 		},
 	}
-	cmd.Flags().Bool("json", true, "always on: the heads of answers are JSON")
 	return cmd
 }

@@ -16,7 +16,7 @@ type convertFlags struct {
 	formats                       []string
 	output, promptAs, jsonColumns string
 	completion                    string
-	history, asJSON               bool
+	history                       bool
 	limits                        *dataset.Limits
 }
 
@@ -53,7 +53,7 @@ The rows go to the run's own dataset folder and are entered in its manifest, or 
 			if err != nil {
 				return err
 			}
-			err = printed(cmd, flags.asJSON, c, c.Text)
+			err = printed(cmd, c, c.Text)
 			if none := c.None(); err == nil && none != nil {
 				return exit.With(exit.Failed, none)
 			}
@@ -71,7 +71,6 @@ The rows go to the run's own dataset folder and are entered in its manifest, or 
 		"of turns (default: as in the run)")
 	f.BoolVar(&flags.history, "use-full-message-history", false,
 		"keep message prompts as messages in customizer rows; else the last message's text (default: as in the run)")
-	f.BoolVar(&flags.asJSON, "json", false, "print one JSON object")
 	flags.limits = rowLimits(cmd)
 	_ = cmd.MarkFlagRequired("format")
 	return cmd

@@ -15,7 +15,6 @@ func newDatasetMergeCmd() *cobra.Command {
 	var m finetune.Request
 	var keep string
 	var outputDirs []string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "merge RUN...",
 		Short: "Join finished runs into one: no repeats, no contradictions, one split without leaks",
@@ -52,7 +51,7 @@ later.`,
 				if last := len(m.Join) - 1; keep != "" {
 					m.Join, m.KeepSplit = m.Join[:last], m.Join[last]
 				}
-				return withRun(cmd, 0, asJSON, func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
+				return withRun(cmd, 0, func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
 					return finetune.Run(ctx, m, env)
 				})
 			})
@@ -63,7 +62,6 @@ later.`,
 	f.StringVar(&m.RunID, "run-id", "", "name of the merged run and its folder; default: made from the time")
 	f.StringVar(&m.OutputDir, "to", "", "folder for the merged run; default: beside the first run")
 	addOutputDirs(cmd, &outputDirs)
-	f.BoolVar(&asJSON, "json", false, "print one JSON object, last, on standard output")
 	return cmd
 }
 

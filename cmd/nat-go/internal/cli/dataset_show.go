@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -33,7 +32,7 @@ type showFlags struct {
 	row, reason, tokens, folder string
 	record                      uint64
 	width, site                 int
-	full, asJSON                bool
+	full                        bool
 	limits                      *dataset.Limits
 }
 
@@ -87,7 +86,6 @@ func (s *showFlags) register(cmd *cobra.Command) {
 	f.Int64Var(&s.query.Limit, "limit", 3, "at most this many; 0: all")
 	f.BoolVar(&s.full, "full", false, "print long texts whole")
 	f.IntVar(&s.width, "width", 0, "columns; 0: as many as the terminal has, else 80")
-	f.BoolVar(&s.asJSON, "json", false, "print one JSON object")
 	cmd.MarkFlagsMutuallyExclusive("tokens", "site", "row", "record")
 }
 
@@ -102,12 +100,12 @@ func (s *showFlags) showTokens(cmd *cobra.Command, path string) (given bool, err
 	switch {
 	case cmd.Flags().Changed("site"):
 		return true,
-			showTokens(out, path, s.folder, s.asJSON, look, func(t *tokenizer.Tokenizer) (*tokenview.Site, error) {
+			showTokens(cmd, path, s.folder, look, func(t *tokenizer.Tokenizer) (*tokenview.Site, error) {
 				return tokenview.ReadSite(path, s.site, t)
 			})
 	case s.tokens != "":
 		return true,
-			showTokens(out, path, s.folder, s.asJSON, look, func(t *tokenizer.Tokenizer) (*tokenview.Row, error) {
+			showTokens(cmd, path, s.folder, look, func(t *tokenizer.Tokenizer) (*tokenview.Row, error) {
 				return tokenview.ReadRow(path, s.tokens, t)
 			})
 	}
@@ -133,7 +131,7 @@ func (s *showFlags) showRecords(cmd *cobra.Command, path string) error {
 	if q.Split != "" && q.Split != rows.Train.String() && q.Split != rows.Validation.String() {
 		return exit.Usagef("--split %s: train or validation", q.Split)
 	}
-	p := newViewPrinter(cmd.OutOrStdout(), s.width, s.full, s.asJSON)
+	p := newViewPrinter(cmd.OutOrStdout(), s.width, s.full, asJSON(cmd))
 	err := showRecords(path, *s.limits, s.row, q, p.print)
 	if errors.Is(err, dataset.ErrNoFormat) && s.row == "" && !q.Dropped {
 		err = s.showInput(cmd, path, q, p.print, err)
@@ -149,7 +147,7 @@ func (s *showFlags) showRecords(cmd *cobra.Command, path string) error {
 		return err
 	case s.selects(cmd):
 		return exit.Failedf("no record matches")
-	case !s.asJSON:
+	case !p.asJSON:
 		_, err = fmt.Fprintln(p.w, "no record matches")
 	}
 	return err
@@ -166,7 +164,7 @@ const anyReason = "any"
 func showRecords(path string, limits dataset.Limits, row string, q dataset.Query, print func(show.View) error) error {
 	run, err := findRun(path)
 	if err == nil && row == "" {
-		return coded(run.Pick(q, func(r dataset.Picked) error { return print(show.Record(r)) }))
+		return exit.Default(exit.Failed, run.Pick(q, func(r dataset.Picked) error { return print(show.Record(r)) }))
 	}
 	p, err := findDataset(path, limits)
 	if err != nil {
@@ -181,9 +179,10 @@ func showRecords(path string, limits dataset.Limits, row string, q dataset.Query
 	} else {
 		q.Skip, q.Limit = 0, 1
 	}
-	return coded(p.PickRows(row, q.Skip, q.Limit, func(file string, n int64, r *rows.Row, o *dataset.Origin) error {
+	err = p.PickRows(row, q.Skip, q.Limit, func(file string, n int64, r *rows.Row, o *dataset.Origin) error {
 		return print(show.Row(file, n, r, o))
-	}))
+	})
+	return exit.Default(exit.Failed, err)
 }
 
 // showInput shows the records that a run makes of a file that isn't in a format of rows, from its first examples;
@@ -215,13 +214,6 @@ func (s *showFlags) showInput(
 
 // mostShown is how many examples of an input are read to show records of it.
 const mostShown = 10_000
-
-func coded(err error) error {
-	if err == nil {
-		return nil
-	}
-	return exit.With(exit.Failed, err)
-}
 
 // viewPrinter prints views as text, or as one JSON object.
 type viewPrinter struct {
@@ -265,7 +257,7 @@ func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.
 		return nil
 	})
 	if err != nil {
-		return coded(err)
+		return exit.Default(exit.Failed, err)
 	}
 	views := make([]show.View, len(drops))
 	missing := map[dropped][]int{} // indices in views
@@ -315,7 +307,7 @@ func (p *viewPrinter) end() error {
 func showTokens[V interface {
 	Print(w io.Writer, look tokenview.Look) error
 }](
-	w io.Writer, path, folder string, asJSON bool, look tokenview.Look, view func(*tokenizer.Tokenizer) (V, error),
+	cmd *cobra.Command, path, folder string, look tokenview.Look, view func(*tokenizer.Tokenizer) (V, error),
 ) error {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return exit.Usagef("cannot find %s", path)
@@ -334,8 +326,5 @@ func showTokens[V interface {
 	if err != nil {
 		return exit.With(exit.Failed, err)
 	}
-	if asJSON {
-		return json.NewEncoder(w).Encode(v)
-	}
-	return v.Print(w, look)
+	return printed(cmd, v, func(w io.Writer) error { return v.Print(w, look) })
 }

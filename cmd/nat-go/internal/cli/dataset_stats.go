@@ -1,8 +1,8 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -16,7 +16,6 @@ import (
 )
 
 func newDatasetStatsCmd() *cobra.Command {
-	var asJSON bool
 	var source string
 	var limits *dataset.Limits
 	cmd := &cobra.Command{
@@ -40,18 +39,16 @@ leave out: reasoning, tool calls, and conversations that it refuses.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"stats": all})
-			}
-			for _, s := range all {
-				if err := s.Text(cmd.OutOrStdout(), explain.Code); err != nil {
-					return err
+			return printed(cmd, map[string]any{"stats": all}, func(w io.Writer) error {
+				for _, s := range all {
+					if err := s.Text(w, explain.Code); err != nil {
+						return err
+					}
 				}
-			}
-			return nil
+				return nil
+			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	cmd.Flags().StringVar(&source, "template", "", "chat template file, or the folder of a model: count what it leaves out")
 	limits = rowLimits(cmd)
 	return cmd

@@ -12,7 +12,6 @@ import (
 )
 
 func newDatasetVerifyCmd() *cobra.Command {
-	var asJSON bool
 	var tokens string
 	var limits *dataset.Limits
 	cmd := &cobra.Command{
@@ -43,7 +42,7 @@ Exit code 1 if there is an error.`,
 			if err := verifyBatches(r, p.Run, tokens); err != nil {
 				return err
 			}
-			err = printed(cmd, asJSON, r, r.Text)
+			err = printed(cmd, r, r.Text)
 			if err == nil && r.Errors > 0 {
 				return exit.With(exit.Failed, nil)
 			}
@@ -51,7 +50,6 @@ Exit code 1 if there is an error.`,
 		},
 	}
 	cmd.Flags().StringVar(&tokens, "tokenizer", "", "tokenizer of the token batches; without it the one the run's config.yml names")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	limits = rowLimits(cmd)
 	return cmd
 }

@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"encoding/json"
+	"io"
 	"os/signal"
 	"strconv"
 	"time"
@@ -14,7 +14,6 @@ import (
 
 func newDoctorCmd() *cobra.Command {
 	f := doctor.Request{Load: loadTokenizer}
-	var asJSON bool
 	var row string
 	cmd := &cobra.Command{
 		Use:   "doctor TRAINER [RUN | FILE ...]",
@@ -47,11 +46,7 @@ The exit code is 0 where nothing differs, 1 where something does, 3 where the tr
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				err = json.NewEncoder(cmd.OutOrStdout()).Encode(report)
-			} else {
-				err = report.Text(cmd.OutOrStdout(), colored(cmd.OutOrStdout()))
-			}
+			err = printed(cmd, report, func(w io.Writer) error { return report.Text(w, colored(w)) })
 			if err == nil && !report.Sound() {
 				return exit.With(exit.Failed, nil) // the report says why
 			}
@@ -68,6 +63,5 @@ The exit code is 0 where nothing differs, 1 where something does, 3 where the tr
 	s.IntVar(&f.Rows, "limit", doctor.MaxRows, "look at this many rows of each file; at most 100")
 	s.StringVar(&row, "row", "", "show this row token by token: its number, from 1")
 	s.DurationVar(&f.Timeout, "timeout", 5*time.Minute, "how long the trainer may take for a file")
-	s.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }

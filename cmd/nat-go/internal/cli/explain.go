@@ -11,7 +11,7 @@ import (
 )
 
 func newExplainCmd() *cobra.Command {
-	var asJSON, all bool
+	var all bool
 	cmd := &cobra.Command{
 		Use:   "explain [CODE]",
 		Short: "Say what a drop reason or the code of a finding means and what to do about it",
@@ -31,13 +31,12 @@ with the name of a stage (source, build, gate, curate, write, config, dataset, .
 				_, err := io.WriteString(cmd.OutOrStdout(), explain.Page(pages))
 				return err
 			}
-			return printed(cmd, asJSON, map[string]any{"codes": pages}, func(w io.Writer) error {
+			return printed(cmd, map[string]any{"codes": pages}, func(w io.Writer) error {
 				_, err := io.WriteString(w, explain.Text(pages, terminal.Width(w)))
 				return err
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "print them whole, as one page in Markdown: ttc/ledger/README.md")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }

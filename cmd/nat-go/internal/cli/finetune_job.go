@@ -23,12 +23,10 @@ import (
 // jobFlags are the flags of the commands about a run's job.
 type jobFlags struct {
 	outputDirs []string
-	asJSON     bool
 }
 
 func (f *jobFlags) add(cmd *cobra.Command) {
 	addOutputDirs(cmd, &f.outputDirs)
-	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print one JSON object")
 }
 
 var defaultOutputDirs = []string{"out", ".tmp/nat/finetuning"}
@@ -73,7 +71,7 @@ func (f *jobFlags) withJob(cmd *cobra.Command, run string, do func(*jobs.Client,
 		return err
 	}
 	defer closeAdapter(c.Adapter)
-	return f.report(cmd.OutOrStdout(), dir, j, do(c, j))
+	return report(cmd, dir, j, do(c, j))
 }
 
 // jobReport is what commands about a job print with --json.
@@ -86,8 +84,9 @@ type jobReport struct {
 }
 
 // report prints the state of a job, and returns the error unchanged.
-func (f *jobFlags) report(w io.Writer, dir runfolder.Folder, j *jobs.Job, failure error) error {
-	if f.asJSON {
+func report(cmd *cobra.Command, dir runfolder.Folder, j *jobs.Job, failure error) error {
+	w := cmd.OutOrStdout()
+	if asJSON(cmd) {
 		r := jobReport{RunID: j.RunID, Status: j.State(), RunDir: string(dir), Job: j}
 		if failure != nil {
 			r.Error = failure.Error()

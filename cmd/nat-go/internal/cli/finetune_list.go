@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,17 +25,12 @@ func newFinetuneListCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if f.asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"runs": list})
-			}
 			t := &columns.Table{}
 			t.Add("RUN", "STATUS", "ADAPTER", "PHASE", "LAST HEARD", "JOB")
 			for _, e := range list {
 				t.Add(listLine(e)...)
 			}
-			out := cmd.OutOrStdout()
-			_, err = io.WriteString(out, t.Text(terminal.Width(out)))
-			return err
+			return printed(cmd, map[string]any{"runs": list}, tableText(t))
 		},
 	}
 	f.add(cmd)

@@ -11,7 +11,6 @@ import (
 func newFinetuneResumeCmd(commitBytes int64) *cobra.Command {
 	var outputDirs []string
 	var how finetune.Request
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "resume RUN",
 		Short: "Continue a run that was interrupted, or submit a data set that was not taken",
@@ -27,7 +26,7 @@ what was made before as it is; the manifest says so.`,
 			if how.Resume, err = runNamed(args[0], outputDirs); err != nil {
 				return err
 			}
-			return withRun(cmd, commitBytes, asJSON,
+			return withRun(cmd, commitBytes,
 				func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
 					return finetune.Run(ctx, how, env)
 				})
@@ -37,6 +36,5 @@ what was made before as it is; the manifest says so.`,
 	cmd.Flags().BoolVar(&how.Detach, "detach", false, "submit the job and don't wait for it")
 	cmd.Flags().StringArrayVarP(&how.Overrides, "override", "o", nil, "override a setting of the run: PATH=VALUE or PATH VALUE (repeatable)")
 	cmd.Flags().StringArrayVar(&how.Accept, "accept-changed", nil, "continue although this has changed, named as in the refusal (repeatable)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object, last, on standard output")
 	return cmd
 }

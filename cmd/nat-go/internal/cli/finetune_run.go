@@ -28,7 +28,6 @@ type runFlags struct {
 	mode    string
 	seed    int64
 	timeout int
-	asJSON  bool
 }
 
 func newFinetuneRunCmd(commitBytes int64) *cobra.Command {
@@ -55,7 +54,7 @@ A file is JSON lines, JSON, Parquet or CSV, also compressed with gzip or zstd; a
 			if cmd.Flags().Changed("seed") {
 				flags.Seed = &flags.seed
 			}
-			return withRun(cmd, commitBytes, flags.asJSON, flags.run)
+			return withRun(cmd, commitBytes, flags.run)
 		},
 	}
 	flags.register(cmd)
@@ -84,7 +83,6 @@ func (r *runFlags) register(cmd *cobra.Command) {
 	f.BoolVar(&r.DryRun, "dry-run", false, "write the data set and submit nothing")
 	f.BoolVar(&r.Detach, "detach", false, "submit the job and don't wait for it")
 	f.StringVar(&r.Metrics, "metrics", "", "write the run's counters to this file as Prometheus text")
-	f.BoolVar(&r.asJSON, "json", false, "print one JSON object, last, on standard output")
 }
 
 // requestFlags adds the flags that name the parts of a run, in one piece or in shards.
@@ -115,7 +113,7 @@ func (r *runFlags) run(ctx context.Context, env finetune.Env) (*finetune.Summary
 
 // withRun calls a run with the environment of this process, and prints how it ended.
 func withRun(
-	cmd *cobra.Command, commitBytes int64, asJSON bool,
+	cmd *cobra.Command, commitBytes int64,
 	run func(context.Context, finetune.Env) (*finetune.Summary, error),
 ) error {
 	var sum *finetune.Summary
@@ -129,7 +127,7 @@ func withRun(
 	switch {
 	case sum == nil: // run was not called
 		return err
-	case asJSON:
+	case asJSON(cmd):
 		sum.Findings = found
 		if perr := json.NewEncoder(cmd.OutOrStdout()).Encode(sum); perr != nil && err == nil {
 			err = perr

@@ -21,7 +21,7 @@ shown and the exit code is 3.`,
 			dir, j, err := f.load(args[0])
 			if err != nil || offline {
 				if j != nil {
-					return f.report(cmd.OutOrStdout(), dir, j, err)
+					return report(cmd, dir, j, err)
 				}
 				return err
 			}
@@ -30,7 +30,7 @@ shown and the exit code is 3.`,
 				defer closeAdapter(c.Adapter)
 				err = c.Refresh(cmd.Context(), j)
 			}
-			return f.report(cmd.OutOrStdout(), dir, j, err)
+			return report(cmd, dir, j, err)
 		},
 	}
 	f.add(cmd)

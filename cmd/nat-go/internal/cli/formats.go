@@ -52,7 +52,6 @@ func inputs() (out []input) {
 }
 
 func newFormatsCmd() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "formats",
 		Short: "List the formats: who reads them, what they carry, and what a trainer really trains of them",
@@ -63,7 +62,7 @@ Trainers of text rows tokenise them again; only token batches (sft, dpo, rl, sdp
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all, out := rowFormats(), cmd.OutOrStdout()
-			if asJSON {
+			if asJSON(cmd) {
 				return json.NewEncoder(out).Encode(map[string]any{
 					"formats": all, "feeds": feeds(), "recipes": recipes, "inputs": inputs(),
 				})
@@ -77,7 +76,6 @@ Trainers of text rows tokenise them again; only token batches (sft, dpo, rl, sdp
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 

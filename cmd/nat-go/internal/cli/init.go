@@ -19,7 +19,6 @@ func newInitCmd() *cobra.Command {
 	var in finetune.Inspection
 	var formats []string
 	var file string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "init PATH...",
 		Short: "Look at an input and write a small, commented configuration for it",
@@ -48,7 +47,7 @@ that works as it is: to standard output, or to the file that --write names. What
 					return err
 				}
 			}
-			if asJSON {
+			if asJSON(cmd) {
 				out := map[string]any{"config": string(text), "file": file, "report": r}
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(out)
 			}
@@ -70,7 +69,6 @@ that works as it is: to standard output, or to the file that --write names. What
 	f.StringArrayVar(&in.Builders, "builder", nil, "the builder to use (repeatable); default: the one that fits the input")
 	f.StringArrayVar(&formats, "format", nil, "row format to write (repeatable); default: the one that fits the builder")
 	f.StringVarP(&file, "write", "w", "", "write to this file, which must not exist, instead of standard output")
-	f.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"io"
 	"os"
 
@@ -14,7 +13,6 @@ import (
 
 func newInspectCmd() *cobra.Command {
 	var in finetune.Inspection
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "inspect [PATH ...]",
 		Short: "Say what a file is, what is in it and what would be made of it",
@@ -34,24 +32,25 @@ tokens, and the recorded ids. A call whose trace says otherwise is partial.`,
   nat-go inspect traces.jsonl --tokenizer ./my-model --policy my-model`,
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			if len(paths) == 0 {
-				return listLogs(cmd.OutOrStdout(), asJSON)
+				return listLogs(cmd)
 			}
 			in.From = paths
 			found, err := finetune.Inspect(cmd.Context(), in)
-			switch {
-			case err != nil:
+			if err != nil {
 				return err
-			case asJSON && len(found.Reports) == 1:
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(found.Reports[0])
-			case asJSON:
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(found)
 			}
-			for _, r := range found.Reports {
-				if err := r.Screen(cmd.OutOrStdout()); err != nil {
-					return err
+			var shown any = found
+			if len(found.Reports) == 1 {
+				shown = found.Reports[0]
+			}
+			return printed(cmd, shown, func(w io.Writer) error {
+				for _, r := range found.Reports {
+					if err := r.Screen(w); err != nil {
+						return err
+					}
 				}
-			}
-			return nil
+				return nil
+			})
 		},
 	}
 	f := cmd.Flags()
@@ -61,19 +60,15 @@ tokens, and the recorded ids. A call whose trace says otherwise is partial.`,
 	f.StringVar(&in.Model.Template, "template", "", "the model's chat template, if not the tokenizer's own")
 	cmd.MarkFlagsRequiredTogether("policy", "tokenizer")
 	f.BoolVar(&in.Quick, "quick", false, "read only a sample of each file")
-	f.BoolVar(&asJSON, "json", false, "print one JSON object; of several formats, one with the report of each")
 	return cmd
 }
 
 // listLogs lists the logs of agents in their usual places.
-func listLogs(w io.Writer, asJSON bool) error {
+func listLogs(cmd *cobra.Command) error {
 	home, err := os.UserHomeDir()
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}
 	logs := inspect.FindLogs(home, os.Getenv)
-	if asJSON {
-		return json.NewEncoder(w).Encode(map[string]any{"logs": logs})
-	}
-	return inspect.ScreenLogs(w, logs)
+	return printed(cmd, map[string]any{"logs": logs}, func(w io.Writer) error { return inspect.ScreenLogs(w, logs) })
 }

@@ -47,7 +47,6 @@ first of them by row and token, and what would explain all. At most 64 rows.`,
 	f.StringVar(&batch, "batch", "", "batch file")
 	f.StringVar(&logits, "logits", "", "safetensors file with the logits for the batch and the script's terms")
 	f.Float64Var(&tolerance, "tolerance", 1e-3, "how far two terms may be apart: relative, and absolute below 1")
-	f.Bool("json", true, "always on: the report is JSON")
 	o.register(cmd, 1)
 	_ = cmd.MarkFlagRequired("batch")
 	_ = cmd.MarkFlagRequired("logits")

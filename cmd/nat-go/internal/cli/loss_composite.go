@@ -64,7 +64,6 @@ one batch the names begin with the batch's number: 2.student_logits_grad. Metric
 	f.StringArrayVar(&batches, "batch", nil, "batch file; repeatable")
 	f.StringArrayVar(&logits, "logits", nil, "safetensors file with the logits for the batch; repeatable")
 	f.StringVar(&output, "output", "", "safetensors file to write gradients to")
-	f.Bool("json", true, "always on: metrics are JSON")
 	o.register(cmd, 0)
 	_ = cmd.MarkFlagRequired("batch")
 	_ = cmd.MarkFlagRequired("logits")

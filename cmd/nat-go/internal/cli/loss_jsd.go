@@ -63,7 +63,6 @@ the gradient with respect to student_logits of sum(w*loss)/sum(w), or with --red
 		"the entries outside --top-k: bucket, one more entry on both sides, or renormalise, left out and both sides scaled to 1")
 	f.IntVar(&q.Vocab, "vocab", 0, "leading columns that are vocabulary, where logits are padded or of different width")
 	f.StringVar(&reduction, "reduction", "mean", "what grad is the gradient of: mean, sum(w*loss)/sum(w), or sum")
-	f.Bool("json", true, "always on: totals are JSON")
 	_ = cmd.MarkFlagRequired("input")
 	return cmd
 }

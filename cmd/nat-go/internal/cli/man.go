@@ -14,7 +14,6 @@ import (
 
 // newManCmd writes the manual pages, which are generated from the same texts as --help.
 func newManCmd() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "man FOLDER",
 		Short: "Write the manual pages, one per command",
@@ -38,10 +37,9 @@ Your shell's man finds them where the folder is named man1 and the folder around
 			if err != nil {
 				return err
 			}
-			return printedLine(cmd, asJSON, map[string]any{"pages": pages}, "wrote %d manual pages to %s",
+			return printedLine(cmd, map[string]any{"pages": pages}, "wrote %d manual pages to %s",
 				len(pages), args[0])
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }

@@ -15,22 +15,31 @@ import (
 	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/internal/terminal"
+	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
 // printed prints the findings of a command: as text or, with --json, as one JSON object.
-func printed(cmd *cobra.Command, asJSON bool, v any, text func(io.Writer) error) error {
-	if asJSON {
+func printed(cmd *cobra.Command, v any, text func(io.Writer) error) error {
+	if asJSON(cmd) {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(v)
 	}
 	return text(cmd.OutOrStdout())
 }
 
 // printedLine is like printed, for a line of text.
-func printedLine(cmd *cobra.Command, asJSON bool, v any, line string, args ...any) error {
-	return printed(cmd, asJSON, v, func(w io.Writer) error {
+func printedLine(cmd *cobra.Command, v any, line string, args ...any) error {
+	return printed(cmd, v, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, line+"\n", args...)
 		return err
 	})
+}
+
+// tableText prints a table that fits the terminal.
+func tableText(t *columns.Table) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := io.WriteString(w, t.Text(terminal.Width(w)))
+		return err
+	}
 }
 
 // newLogger logs as text on a terminal, and as JSON elsewhere.

@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,7 +24,6 @@ func newPluginsCmd() *cobra.Command {
 
 func newPluginsListCmd() *cobra.Command {
 	var flags pluginFlags
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the plugins that are configured or installed, and whether they are locked; none is started",
@@ -36,23 +34,17 @@ func newPluginsListCmd() *cobra.Command {
 				return err
 			}
 			views := c.Plugins(cmd.Context())
-			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"plugins": views})
-			}
-			if len(views) == 0 {
-				fmt.Fprintln(cmd.OutOrStdout(),
-					"no plugins: none is configured, and no nat-go-builder-NAME is on PATH")
-			}
 			t := &columns.Table{}
 			for _, v := range views {
 				t.Add(terminal.Line(v.Name), v.Via, terminal.Line(v.State), terminal.Line(programOf(v)))
 			}
-			_, err = io.WriteString(cmd.OutOrStdout(), t.Text(terminal.Width(cmd.OutOrStdout())))
-			return err
+			if len(views) == 0 {
+				t.Add("no plugins: none is configured, and no nat-go-builder-NAME is on PATH")
+			}
+			return printed(cmd, map[string]any{"plugins": views}, tableText(t))
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 
@@ -66,7 +58,6 @@ func programOf(v inspect.Plugin) string {
 
 func newPluginsLockCmd() *cobra.Command {
 	var flags pluginFlags
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "lock [PLUGIN...]",
 		Short: "Write version, checksum, protocol and settings of plugins to nat-go.lock; later runs refuse any others",
@@ -97,7 +88,7 @@ files of its package. The lock file is beside the configuration; put it under ve
 			if err := c.Lock.Write(); err != nil {
 				return exit.With(exit.Environment, err)
 			}
-			if asJSON {
+			if asJSON(cmd) {
 				return json.NewEncoder(cmd.OutOrStdout()).
 					Encode(map[string]any{"file": c.Lock.Path(), "plugins": c.Lock.Plugins})
 			}
@@ -109,7 +100,6 @@ files of its package. The lock file is beside the configuration; put it under ve
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 

@@ -105,7 +105,7 @@ func newRootCmd(p Program) *cobra.Command {
 	root.Flags().BoolVar(&version, "version", false, "version for nat-go")
 	addHelp(root)
 	root.SetGlobalNormalizationFunc(kebab)
-	addVerbosity(root)
+	addPrinting(root)
 	root.AddCommand(newBenchCmd(), newChatCmd(), newCollateCmd(), newShardCmd(p.CommitBytes),
 		newSchemaCmd(builtin.Types), newValidateCmd(builtin.Types, checkPluginBlocks),
 		newFinetuneCmd(p.CommitBytes), newInitCmd(), newInspectCmd(), newFinetuneRunCmd(p.CommitBytes),

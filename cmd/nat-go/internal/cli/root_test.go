@@ -22,7 +22,7 @@ func TestEveryCommandTakesJSON(t *testing.T) {
 			return
 		}
 		n++
-		if c.Flags().Lookup("json") == nil {
+		if c.Flag("json") == nil {
 			t.Errorf("%s has no --json", c.CommandPath())
 		}
 	}

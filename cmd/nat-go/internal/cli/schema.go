@@ -40,7 +40,5 @@ and, as the first line of a configuration, for editors with a YAML language serv
 	cmd.Flags().StringVar(&draft, "draft", "2020-12", "version of JSON Schema: 2020-12, or 07 for editors")
 	cmd.Flags().BoolVar(&markdown, "markdown", false,
 		"print the page of all settings for people, configs/README.md, instead")
-	cmd.Flags().Bool("json", true, "the output is JSON either way")
-	_ = cmd.Flags().MarkHidden("json")
 	return cmd
 }

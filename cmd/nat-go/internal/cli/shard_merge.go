@@ -12,7 +12,6 @@ import (
 func newShardMergeCmd(commitBytes int64) *cobra.Command {
 	var how finetune.Request
 	var work string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "merge [PLAN]",
 		Short: "Merge the built shards into the run",
@@ -28,7 +27,6 @@ set is the same, byte for byte.`,
 			return withRun(
 				cmd,
 				commitBytes,
-				asJSON,
 				func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
 					collectOften(shardPercent, shardFloor)
 					how.Merge = planArg(args)
@@ -42,7 +40,6 @@ set is the same, byte for byte.`,
 		"divide the writing between the shards, and write nothing here")
 	f.BoolVar(&how.DryRun, "dry-run", false, "write the data set and submit nothing")
 	f.BoolVar(&how.Detach, "detach", false, "submit the job and don't wait for it")
-	f.BoolVar(&asJSON, "json", false, "print one JSON object, last, on standard output")
 	workFlag(f, &work)
 	return cmd
 }

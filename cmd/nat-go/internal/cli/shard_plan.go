@@ -18,10 +18,9 @@ import (
 // planFlags are the flags of shard plan.
 type planFlags struct {
 	finetune.Request
-	how    finetune.Division
-	mode   string
-	seed   int64
-	asJSON bool
+	how  finetune.Division
+	mode string
+	seed int64
 }
 
 func newShardPlanCmd(commitBytes int64) *cobra.Command {
@@ -55,7 +54,7 @@ built from anything else is refused.`,
 			if err != nil {
 				return err
 			}
-			return printPlanned(cmd, made, flags.asJSON)
+			return printPlanned(cmd, made)
 		},
 	}
 	flags.register(cmd)
@@ -73,7 +72,6 @@ func (p *planFlags) register(cmd *cobra.Command) {
 	f.StringVar(&p.OutputDir, "output-dir", "", "where the merge creates the run folder; default: finetuning.output_dir")
 	f.StringVar(&p.mode, "compat", "", "nat: refused, because NAT processes a collection run as a whole")
 	f.BoolVar(&p.DryRun, "dry-run", false, "have the merge write the data set and submit nothing")
-	f.BoolVar(&p.asJSON, "json", false, "print the plan as JSON")
 }
 
 // planShards makes a plan, and uploads it if it belongs in object storage.
@@ -101,9 +99,9 @@ func planShards(
 	return made, err
 }
 
-func printPlanned(cmd *cobra.Command, p *finetune.Planned, asJSON bool) error {
+func printPlanned(cmd *cobra.Command, p *finetune.Planned) error {
 	out := cmd.OutOrStdout()
-	if asJSON {
+	if asJSON(cmd) {
 		return json.NewEncoder(out).Encode(map[string]any{"folder": p.Dir, "plan": p.Plan})
 	}
 	if isQuiet(cmd) { // for scripts: PLAN=$(nat-go shard plan -q ...)

@@ -19,7 +19,6 @@ import (
 func newShardRunCmd(commitBytes int64) *cobra.Command {
 	index, stage := -1, string(shards.Build)
 	var work string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "run [PLAN] [--index I]",
 		Short: "Build one shard, or continue it",
@@ -63,7 +62,7 @@ code 143.`,
 				return c.withOriginalPath(err)
 			})
 			if sum != nil {
-				printShard(cmd, number, sum, asJSON)
+				printShard(cmd, number, sum)
 			}
 			return final(err)
 		},
@@ -71,7 +70,6 @@ code 143.`,
 	cmd.Flags().IntVar(&index, "index", -1, "number of the shard, from 0; default: as the job array says")
 	cmd.Flags().StringVar(&stage, "stage", stage, "build; group: for builders that take tasks, once all shards "+
 		"have done the first; write: after a merge that left the writing to the shards")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object, last, on standard output")
 	workFlag(cmd.Flags(), &work)
 	return cmd
 }
@@ -121,19 +119,12 @@ func shardIndex(dir shards.Folder, index int) (number int, from string, err erro
 		return 0, "", err
 	}
 	number, from, err = shards.Index(os.LookupEnv, len(plan.Shards))
-	return number, from, exitUsage(err)
+	return number, from, exit.Default(exit.Usage, err)
 }
 
-func exitUsage(err error) error {
-	if err == nil {
-		return nil
-	}
-	return exit.With(exit.Usage, err)
-}
-
-func printShard(cmd *cobra.Command, number int, s *finetune.Summary, asJSON bool) {
+func printShard(cmd *cobra.Command, number int, s *finetune.Summary) {
 	out := cmd.OutOrStdout()
-	if asJSON {
+	if asJSON(cmd) {
 		about := map[string]any{"shard": number, "status": s.Status, "counts": s.Counts, "error": s.Error}
 		if s.Share != nil {
 			about["written"] = s.Share

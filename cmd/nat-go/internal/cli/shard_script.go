@@ -36,7 +36,6 @@ type script struct {
 	out    string
 	memory string
 	leave  bool
-	asJSON bool
 }
 
 func (s *script) flags(f *pflag.FlagSet) {
@@ -45,7 +44,6 @@ func (s *script) flags(f *pflag.FlagSet) {
 	f.IntVar(&s.CPUs, "cpus", 2, "processors per process")
 	f.StringVar(&s.memory, "memory", "2GiB", "memory per process")
 	f.BoolVar(&s.leave, "leave-writing", true, "have the shards write the data set, too; false: the merge writes it")
-	f.BoolVar(&s.asJSON, "json", false, "print one JSON object")
 }
 
 // write writes the scripts that run the plan, and says how to start them.
@@ -86,7 +84,7 @@ func (s *script) write(
 	}
 	next += " " + paths[0]
 	switch {
-	case s.asJSON:
+	case asJSON(cmd):
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"files": paths, "next": next})
 	case isQuiet(cmd):
 		return nil

@@ -15,7 +15,6 @@ import (
 func newShardStatusCmd() *cobra.Command {
 	var stage string
 	var perTask int
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status [PLAN]",
 		Short: "List the shards that are not built yet, as an array expression",
@@ -35,14 +34,13 @@ nothing else is printed, as in sbatch --array=$(nat-go shard status -q PLAN).`,
 				fmt.Fprintln(cmd.OutOrStdout(), shards.Array(tasksOf(states[len(states)-1].Missing, perTask)))
 				return nil
 			}
-			return printShards(cmd, dir, plan, states, asJSON)
+			return printShards(cmd, dir, plan, states)
 		},
 	}
 	cmd.Flags().StringVar(&stage, "stage", "",
 		"build, group or write: this stage; default: all up to the first not done")
 	cmd.Flags().IntVar(&perTask, "per-task", 1,
 		"print the array tasks that are missing instead, if each builds this many shards, the first of them in task 0")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
@@ -110,11 +108,11 @@ func lookAt(ctx context.Context, c *copied, stage string) (*shards.Plan, []*shar
 	return plan, states, nil
 }
 
-func printShards(cmd *cobra.Command, dir shards.Folder, plan *shards.Plan, states []*shards.State, asJSON bool) error {
+func printShards(cmd *cobra.Command, dir shards.Folder, plan *shards.Plan, states []*shards.State) error {
 	out, last := cmd.OutOrStdout(), states[len(states)-1]
 	missing := shards.Array(last.Missing)
 	switch {
-	case asJSON:
+	case asJSON(cmd):
 		return json.NewEncoder(out).Encode(map[string]any{
 			"shards": len(plan.Shards), "stage": last.Stage, "missing": missing, "stages": states,
 		})

@@ -24,7 +24,7 @@ type checkPlugins func(cmd *cobra.Command, file string, c *config.Config) []find
 func newValidateCmd(types func() config.Types, plugins checkPlugins) *cobra.Command {
 	var file, format, compat string
 	var overrides []string
-	var noPlugins, noFiles, asJSON bool
+	var noPlugins, noFiles bool
 	cmd := &cobra.Command{
 		Use:   "validate FILE",
 		Short: "Check a configuration and report everything that is wrong with it",
@@ -42,7 +42,7 @@ Exit code 2 if there is an error, 0 if there are only warnings and notes.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			if asJSON(cmd) {
 				format = "json"
 			}
 			if !slices.Contains(findingFormats, format) {
@@ -74,7 +74,6 @@ Exit code 2 if there is an error, 0 if there are only warnings and notes.`,
 	f := cmd.Flags()
 	f.StringVar(&file, "config-file", "", "configuration to check; the same as naming it as an argument")
 	f.StringVar(&format, "report", "text", "how to print findings: "+strings.Join(findingFormats, ", "))
-	f.BoolVar(&asJSON, "json", false, "same as --report json")
 	f.StringVar(&compat, "compat", "", "nat: unknown keys of components are warnings and unset variables empty, as in NAT")
 	f.BoolVar(&noPlugins, "no-plugins", false, "execute nothing: leave the blocks of unlocked plugins unchecked")
 	f.BoolVar(&noFiles, "no-files", false, "look at no input, tokenizer or program")

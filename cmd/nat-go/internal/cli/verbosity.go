@@ -7,12 +7,18 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// addVerbosity adds to all commands the flags that say how much is reported besides the results.
-func addVerbosity(root *cobra.Command) {
+// addPrinting adds to all commands the flags that say what is printed: text or JSON, and how much besides the results.
+func addPrinting(root *cobra.Command) {
 	f := root.PersistentFlags()
 	f.BoolP("quiet", "q", false, "errors and results only: no progress, no warnings, no notes")
 	f.BoolP("verbose", "v", false, "also log what is usually not logged")
+	f.Bool("json", false, "print JSON on standard output instead of text")
 	root.MarkFlagsMutuallyExclusive("quiet", "verbose")
+}
+
+func asJSON(cmd *cobra.Command) bool {
+	on, _ := cmd.Flags().GetBool("json")
+	return on
 }
 
 func isQuiet(cmd *cobra.Command) bool {

@@ -10,17 +10,15 @@ import (
 )
 
 func newVersionCmd() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version, the commit it was built from, and Go's version",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := map[string]string{"version": finetune.Version(), "commit": commit(), "go": runtime.Version()}
-			return printedLine(cmd, asJSON, v, "nat-go %s, commit %s, %s", v["version"], v["commit"], v["go"])
+			return printedLine(cmd, v, "nat-go %s, commit %s, %s", v["version"], v["commit"], v["go"])
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
 

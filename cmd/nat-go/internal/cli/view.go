@@ -28,9 +28,9 @@ import (
 
 // viewFlags holds the flags of nat-go view.
 type viewFlags struct {
-	addr, folder, file     string
-	public, closed, asJSON bool
-	export                 view.Export
+	addr, folder, file string
+	public, closed     bool
+	export             view.Export
 }
 
 func newViewCmd() *cobra.Command {
@@ -62,7 +62,6 @@ much of the run it holds.`,
 	f.StringVar(&v.addr, "addr", "127.0.0.1:0", "`ADDRESS` to listen on; port 0: a free one")
 	f.BoolVar(&v.public, "public", false, "listen also where other machines can reach it")
 	f.BoolVar(&v.closed, "no-browser", false, "print the link only")
-	f.BoolVar(&v.asJSON, "json", false, "print the link, or what was exported, as one JSON object")
 	f.StringVar(&v.file, "export", "", "write the page with its data to this `FILE`, and serve nothing")
 	f.StringVar(&v.export.Where, "where", "",
 		"with --export: records that fit this `FILTER`, as in the page's filter box")
@@ -105,19 +104,19 @@ func (v *viewFlags) run(cmd *cobra.Command, out io.Writer, args, local []string)
 	}
 	if v.file != "" {
 		v.export.Bytes = view.ExportBytes
-		return exportView(ctx, out, run, v.file, v.export, v.asJSON)
+		return exportView(ctx, cmd, out, run, v.file, v.export)
 	}
 	shown.end()
-	return v.serve(ctx, out, run)
+	return v.serve(ctx, cmd, out, run)
 }
 
 // serve prints the link and shows the run until the context ends.
-func (v *viewFlags) serve(ctx context.Context, w io.Writer, run *view.Run) error {
+func (v *viewFlags) serve(ctx context.Context, cmd *cobra.Command, w io.Writer, run *view.Run) error {
 	s, err := view.Listen(v.addr, v.public)
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}
-	if v.asJSON {
+	if asJSON(cmd) {
 		err = json.NewEncoder(w).Encode(map[string]string{"url": s.URL()})
 	} else {
 		_, err = fmt.Fprintln(w, s.URL())
@@ -131,14 +130,13 @@ func (v *viewFlags) serve(ctx context.Context, w io.Writer, run *view.Run) error
 	if !v.closed {
 		defer openBrowser(s.URL())()
 	}
-	if err := s.Serve(ctx, run); err != nil {
-		return exit.With(exit.Environment, err)
-	}
-	return nil
+	return exit.Default(exit.Environment, s.Serve(ctx, run))
 }
 
 // exportView writes a run's page with its data to a file.
-func exportView(ctx context.Context, out io.Writer, run *view.Run, path string, e view.Export, asJSON bool) error {
+func exportView(
+	ctx context.Context, cmd *cobra.Command, out io.Writer, run *view.Run, path string, e view.Export,
+) error {
 	f, err := durable.Output(path)
 	if err != nil {
 		return exit.With(exit.Environment, err)
@@ -154,15 +152,12 @@ func exportView(ctx context.Context, out io.Writer, run *view.Run, path string, 
 	if err := f.Commit(); err != nil {
 		return exit.With(exit.Environment, err)
 	}
-	if asJSON {
+	if asJSON(cmd) {
 		err = json.NewEncoder(out).Encode(held)
 	} else {
 		_, err = fmt.Fprintf(out, "%s: %s\n", path, held)
 	}
-	if err != nil {
-		return exit.With(exit.Environment, err)
-	}
-	return nil
+	return exit.Default(exit.Environment, err)
 }
 
 // openView opens a run by its record log, or else by its rows.

@@ -2,12 +2,9 @@ package config
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -16,6 +13,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/builders/yamldoc"
+	"github.com/nat-go/nat-go/internal/durable"
 )
 
 // maxExpanded bounds what one scalar may grow to through its variables or its file.
@@ -28,7 +26,9 @@ const maxExpandedAll = 16 << 20
 // warning: a data set can be made without the credentials of a service that it isn't sent to.
 func (l *loader) expandAll() {
 	l.broken = map[string]bool{}
-	l.expandUnder(yamldoc.Lookup(l.doc.Root, "finetuning"), "/finetuning", finding.Error)
+	if f := yamldoc.Lookup(l.doc.Root, "finetuning"); f != nil {
+		l.expandUnder(f, finding.Error, "finetuning")
+	}
 	for i := 0; i+1 < len(l.doc.Root.Content); i += 2 {
 		name, section := l.doc.Root.Content[i].Value, l.doc.Root.Content[i+1]
 		switch {
@@ -39,14 +39,14 @@ func (l *loader) expandAll() {
 				if !l.selected(name, section.Content[j].Value) {
 					severity = finding.Warning
 				}
-				l.expandUnder(section.Content[j+1], yamldoc.Pointer(name, section.Content[j].Value), severity)
+				l.expandUnder(section.Content[j+1], severity, name, section.Content[j].Value)
 			}
 		default:
 			severity := finding.Error
 			if name == "eval" { // --from names an input without it
 				severity = finding.Warning
 			}
-			l.expandUnder(section, yamldoc.Pointer(name), severity)
+			l.expandUnder(section, severity, name)
 		}
 	}
 }
@@ -66,22 +66,10 @@ func (l *loader) selected(section, name string) bool {
 	return v.Value == name || slices.ContainsFunc(v.Content, func(e *yaml.Node) bool { return e.Value == name })
 }
 
-func (l *loader) expandUnder(n *yaml.Node, ptr string, severity finding.Severity) {
-	if n == nil {
-		return
-	}
-	switch n.Kind {
-	case yaml.ScalarNode:
-		l.expandScalar(n, ptr, severity)
-	case yaml.SequenceNode:
-		for i, c := range n.Content {
-			l.expandUnder(c, ptr+"/"+strconv.Itoa(i), severity)
-		}
-	case yaml.MappingNode:
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			l.expandUnder(n.Content[i+1], ptr+yamldoc.Pointer(n.Content[i].Value), severity)
-		}
-	}
+func (l *loader) expandUnder(n *yaml.Node, severity finding.Severity, path ...string) {
+	eachScalar(scalar{node: n, path: path}, func(s scalar) {
+		l.expandScalar(s.node, yamldoc.Pointer(s.path...), severity)
+	})
 }
 
 // reference matches an escaped $${, a ${NAME} or ${NAME:-default}, or a ${ that is neither.
@@ -237,18 +225,10 @@ func (l *loader) readValue(n *yaml.Node, ptr string) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(l.doc.File(n)), path)
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		fail("the file can't be read: "+reason(err), "the path is relative to the configuration file")
-		return
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxExpanded+1))
+	text, err := durable.ReadFile(path, maxExpanded)
 	switch {
 	case err != nil:
-		fail("the file can't be read: "+reason(err), "check the path")
-	case len(text) > maxExpanded:
-		fail("the file is larger than "+schema.Size(maxExpanded).String(), "shorten it")
+		fail("the file can't be read: "+reason(err), "the path is relative to the configuration file")
 	case !utf8.Valid(text):
 		fail("the file is not UTF-8 text", "save it as UTF-8")
 	case l.affords(n, ptr, len(text)):

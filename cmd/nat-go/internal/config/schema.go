@@ -109,14 +109,12 @@ func (g *schemaWriter) withReferences(v any) any {
 		return v
 	}
 	out := maps.Clone(m)
-	for _, key := range []string{"properties"} {
-		if props, ok := m[key].(object); ok {
-			p := object{}
-			for name, s := range props {
-				p[name] = g.withReferences(s)
-			}
-			out[key] = p
+	if props, ok := m["properties"].(object); ok {
+		p := object{}
+		for name, s := range props {
+			p[name] = g.withReferences(s)
 		}
+		out["properties"] = p
 	}
 	for _, key := range []string{"items", "additionalProperties"} {
 		if s, ok := m[key].(object); ok {

@@ -1,9 +1,9 @@
 package config
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -13,31 +13,35 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// scalar is a scalar in a document, with the path that leads to it.
+// scalar is a node in a document, mostly a scalar, with the path that leads to it.
 type scalar struct {
 	node  *yaml.Node
 	path  []string
 	named bool // a key above it is named like a secret, or the word before it is a flag that takes one
 }
 
-// eachScalar walks the values below a node.
-func eachScalar(n *yaml.Node, path []string, named bool, do func(scalar)) {
-	if n.Kind == yaml.ScalarNode {
-		do(scalar{n, path, named})
+// below returns the i-th node in a list, or a value in the content of a mapping.
+func (s scalar) below(i int) scalar {
+	step, named := strconv.Itoa(i), s.named
+	if of := s.node.Content; s.node.Kind == yaml.MappingNode {
+		step = of[i-1].Value
+		named = named || secret.Named(step)
+	} else if i > 0 && of[i-1].Kind == yaml.ScalarNode {
+		named = named || secret.Flag(of[i-1].Value)
+	}
+	return scalar{s.node.Content[i], append(s.path[:len(s.path):len(s.path)], step), named}
+}
+
+// eachScalar walks the values of a node.
+func eachScalar(s scalar, do func(scalar)) {
+	if s.node.Kind == yaml.ScalarNode {
+		do(s)
 		return
 	}
-	for i, child := range n.Content {
-		step, is := fmt.Sprint(i), named
-		switch {
-		case n.Kind != yaml.MappingNode:
-			is = is || i > 0 && n.Content[i-1].Kind == yaml.ScalarNode && secret.Flag(n.Content[i-1].Value)
-		case i%2 == 0:
-			continue
-		default:
-			step = n.Content[i-1].Value
-			is = is || secret.Named(step)
+	for i := range s.node.Content {
+		if s.node.Kind != yaml.MappingNode || i%2 == 1 {
+			eachScalar(s.below(i), do)
 		}
-		eachScalar(child, append(path[:len(path):len(path)], step), is, do)
 	}
 }
 
@@ -69,7 +73,7 @@ func (l *loader) gatherSecrets() {
 			}
 		}
 	}
-	eachScalar(l.doc.Root, nil, false, func(s scalar) {
+	eachScalar(scalar{node: l.doc.Root}, func(s scalar) {
 		value := s.node.Value
 		switch written, _ := l.doc.Written(s.node); {
 		case value == "":
@@ -117,7 +121,7 @@ func (l *loader) variables(written string) (values []string) {
 // clearSecrets warns about secrets that are in a file or on the command line in the clear: the run folder doesn't keep
 // them, so a resumed run needs them in a variable.
 func (l *loader) clearSecrets() {
-	eachScalar(l.doc.Root, nil, false, func(s scalar) {
+	eachScalar(scalar{node: l.doc.Root}, func(s scalar) {
 		written, _ := l.doc.Written(s.node)
 		if !holdsSecret(l.doc, l.known, s) || onlyReference.MatchString(written) || natSections[s.path[0]] {
 			return

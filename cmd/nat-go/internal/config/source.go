@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
-
-	"github.com/nat-go/nat-go/internal/secret"
 )
 
 // Source returns the merged configuration of our sections, for the copy in the run folder: bases and overrides merged,
@@ -20,7 +18,8 @@ func (c *Config) Source() ([]byte, error) {
 		if natSections[key.Value] {
 			continue
 		}
-		root.Content = append(root.Content, s.copy(key, nil, false), s.copy(value, []string{key.Value}, false))
+		root.Content = append(root.Content, s.copy(scalar{node: key}),
+			s.copy(scalar{node: value, path: []string{key.Value}}))
 	}
 	var b strings.Builder
 	if len(c.passed) > 0 {
@@ -42,15 +41,16 @@ type sourceWriter struct {
 	notes []string
 }
 
-// copy copies a node as written. path leads to it; named says that a key above it is named like a secret.
-func (s *sourceWriter) copy(n *yaml.Node, path []string, named bool) *yaml.Node {
+// copy copies a node as written.
+func (s *sourceWriter) copy(from scalar) *yaml.Node {
+	n := from.node
 	// Block style, in which a plain ${NAME} is possible: in quotes its value would be text.
 	out := &yaml.Node{Kind: n.Kind, Style: n.Style &^ yaml.FlowStyle, Tag: n.Tag, Value: n.Value}
 	if n.Kind == yaml.ScalarNode {
 		written, rewrote := s.c.doc.Written(n)
 		switch {
-		case holdsSecret(s.c.doc, s.c.known, scalar{n, path, named}):
-			out.Tag, out.Style, out.Value = "!!str", 0, s.reference(written, path)
+		case holdsSecret(s.c.doc, s.c.known, from):
+			out.Tag, out.Style, out.Value = "!!str", 0, s.reference(written, from.path)
 		case rewrote && strings.Contains(written, "${"):
 			out.Value = written
 			if n.Tag == "" {
@@ -64,17 +64,10 @@ func (s *sourceWriter) copy(n *yaml.Node, path []string, named bool) *yaml.Node 
 	}
 	for i, child := range n.Content {
 		if n.Kind == yaml.MappingNode && i%2 == 0 {
-			out.Content = append(out.Content, s.copy(child, path, false))
-			continue
+			out.Content = append(out.Content, s.copy(scalar{node: child, path: from.path}))
+		} else {
+			out.Content = append(out.Content, s.copy(from.below(i)))
 		}
-		step, sounds := fmt.Sprint(i), named
-		if n.Kind == yaml.MappingNode {
-			step = n.Content[i-1].Value
-			sounds = named || secret.Named(step)
-		} else if i > 0 && n.Content[i-1].Kind == yaml.ScalarNode {
-			sounds = named || secret.Flag(n.Content[i-1].Value)
-		}
-		out.Content = append(out.Content, s.copy(child, append(path[:len(path):len(path)], step), sounds))
 	}
 	return out
 }

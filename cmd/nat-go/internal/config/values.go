@@ -2,46 +2,20 @@ package config
 
 import (
 	"iter"
-	"strconv"
 	"strings"
-
-	"gopkg.in/yaml.v3"
 )
 
 // Values yields the values that the YAML sets in our sections, as they are used: references resolved, bases and
 // overrides merged. A path has one step per key or index, such as sources, runs, path, 0. Values may be secrets.
 func (c *Config) Values() iter.Seq2[[]string, string] {
 	return func(yield func([]string, string) bool) {
-		root := c.doc.Root
-		for i := 0; i+1 < len(root.Content); i += 2 {
-			if name := root.Content[i].Value; !natSections[name] && !values([]string{name}, root.Content[i+1], yield) {
-				return
+		more := true
+		eachScalar(scalar{node: c.doc.Root}, func(s scalar) {
+			if !natSections[s.path[0]] && s.node.ShortTag() != "!!null" { // null is as if it were absent
+				more = more && yield(s.path, s.node.Value)
 			}
-		}
+		})
 	}
-}
-
-func values(path []string, n *yaml.Node, yield func([]string, string) bool) bool {
-	switch n.Kind {
-	case yaml.ScalarNode:
-		if n.ShortTag() == "!!null" {
-			return true // as if it were absent
-		}
-		return yield(path, n.Value)
-	case yaml.SequenceNode:
-		for i, c := range n.Content {
-			if !values(append(path[:len(path):len(path)], strconv.Itoa(i)), c, yield) {
-				return false
-			}
-		}
-	case yaml.MappingNode:
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if !values(append(path[:len(path):len(path)], n.Content[i].Value), n.Content[i+1], yield) {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // idle are our paths that have no influence on a data set's bytes: where it is and how fast it is made, where it is

@@ -80,7 +80,7 @@ var errAnswered = errors.New("already answered")
 func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, error) {
 	script, rows := filepath.Join(scratch, "ask.py"), filepath.Join(scratch, "rows.jsonl")
 	question, err := json.Marshal(map[string]any{
-		"method": in.Method, "tokenizer": t.Tokenizer, "template": t.Template, "settings": t.settings(),
+		"method": in.Method, "tokenizer": t.Tokenizer, "template": t.Template, "settings": t.Settings,
 		"rows": rows, "scratch": filepath.Join(scratch, "trainer"),
 	})
 	if err != nil {
@@ -132,13 +132,6 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 			exit.Environmentf("%s ended before it had answered (%v); its last words: %s", t.Python, waited, last)
 	}
 	return a, nil
-}
-
-func (t *Trainer) settings() map[string]any {
-	if t.Settings == nil {
-		return map[string]any{}
-	}
-	return t.Settings
 }
 
 // numbered returns the rows with their numbers in an extra column, which identifies the answers: a trainer may drop
@@ -195,11 +188,7 @@ func (a *asked) row(x *answer, in *Input) error {
 	if x.Row < 0 || x.Row >= len(in.rows) || a.sides[x.Row] != nil {
 		return fmt.Errorf("no row %d, or it is there twice", x.Row)
 	}
-	names := []string{"row"}
-	if in.Method == dpo {
-		names = []string{"chosen", "rejected"}
-	}
-	for _, name := range names {
+	for _, name := range sideNames[in.Method] {
 		s, ok := x.Sides[name]
 		if !ok || len(s.IDs) != len(s.Trained) {
 			return fmt.Errorf("row %d has %d ids and %d marks on the %s side", x.Row, len(s.IDs), len(s.Trained), name)

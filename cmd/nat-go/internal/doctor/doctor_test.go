@@ -131,6 +131,9 @@ func TestTRL(t *testing.T) {
 		{"no markers", []string{toolRow}, map[string]any{"assistant_only_loss": true}, nil, 0, "TRL 1."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.settings == nil {
+				c.settings = map[string]any{}
+			}
 			tr := &Trainer{Python: py, Timeout: 5 * time.Minute, Tokenizer: model, Settings: c.settings}
 			got, _, err := compare(t.Context(), tr, cfg, input(t, c.rows...), 0)
 			if c.failure != "" {

@@ -147,7 +147,7 @@ func runInputs(dir runfolder.Folder, limit int) (out []*Input, err error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if err == nil && in.Len() > 0 {
+	if err == nil && len(in.rows) > 0 {
 		out = append(out, in)
 	}
 	if len(out) == 0 {

@@ -93,9 +93,9 @@ func collate(ctx context.Context, cfg collator.Config, in *Input, scratch string
 
 // sidesOf splits a row of a batch. roles are the roles of each side's messages.
 func sidesOf(b *batch.Row, roles [][]string) []Side {
-	names := []string{"row"}
+	names := sideNames[sft]
 	if len(b.Sides) == 2 {
-		names = []string{"chosen", "rejected"}
+		names = sideNames[dpo]
 	}
 	out := make([]Side, len(names))
 	for k := range out {

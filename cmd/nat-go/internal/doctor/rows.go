@@ -30,6 +30,9 @@ const (
 	dpo method = "dpo"
 )
 
+// sideNames are the sequences of a row.
+var sideNames = map[method][]string{sft: {"row"}, dpo: {"chosen", "rejected"}}
+
 // MaxRows is the most rows examined per input.
 const MaxRows = 100
 
@@ -333,6 +336,3 @@ func (in *Input) tokenised(s Side) error {
 	in.rows = append(in.rows, &row{number: len(in.rows), line: line, ours: []Side{s}})
 	return nil
 }
-
-// Len returns the number of rows.
-func (in *Input) Len() int { return len(in.rows) }

@@ -39,14 +39,14 @@ func formats(opt rows.Options) (all []*Carried) {
 
 // try tries a record of the group with each format that suits its kind.
 func (y *Yield) try(g *ttc.Group, rec builders.Record, opt rows.Options) error {
-	if y.Records > mostTried {
+	if y.Records > mostTried || rec.Kind() != builders.KindPreference && rec.Kind() != builders.KindDemonstration {
 		return nil
 	}
 	if y.Formats == nil {
 		y.Formats = formats(opt)
 	}
-	r, err := resolve(g, rec)
-	if err != nil || r == nil {
+	r, err := builders.ResolveRecord(g, rec)
+	if err != nil {
 		return err
 	}
 	for _, c := range y.Formats {
@@ -70,27 +70,6 @@ func (y *Yield) try(g *ttc.Group, rec builders.Record, opt rows.Options) error {
 		}
 	}
 	return nil
-}
-
-// resolve makes a pair or a demonstration self-contained; it returns nil if it is neither.
-func resolve(g *ttc.Group, rec builders.Record) (r *builders.Resolved, err error) {
-	ex := g.Examples[rec.Header().Example]
-	r = &builders.Resolved{Record: rec, Origin: &builders.Origin{Example: ex.ID, Tools: ex.Tools}}
-	switch v := rec.(type) {
-	case *builders.Preference:
-		if r.Prompt, err = builders.Resolve(g, v.Prompt); err != nil {
-			return nil, err
-		}
-		if r.Chosen, err = builders.Resolve(g, v.Chosen); err != nil {
-			return nil, err
-		}
-		r.Rejected, err = builders.Resolve(g, v.Rejected)
-	case *builders.Demonstration:
-		r.Messages, err = builders.Resolve(g, v.Messages)
-	default:
-		return nil, nil
-	}
-	return r, err
 }
 
 // dear is how many times the text of its conversations a format's rows may have, if it is to be chosen for carrying

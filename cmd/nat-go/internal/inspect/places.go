@@ -8,8 +8,9 @@ import (
 	"io/fs"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"time"
+
+	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
 // place is where a program keeps its logs.
@@ -94,19 +95,18 @@ func ScreenLogs(w io.Writer, all []Logs) error {
 		_, err := fmt.Fprintf(w, "no logs of %s: name a file or a folder\n", strings.Join(names, ", "))
 		return err
 	}
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	var problems []string
+	t := &columns.Table{}
+	var problems strings.Builder
 	for _, l := range all {
 		if l.Problem != "" {
-			problems = append(problems, fmt.Sprintf("cannot list all logs of %s: %s\n", l.Program, l.Problem))
+			fmt.Fprintf(&problems, "cannot list all logs of %s: %s\n", l.Program, l.Problem)
 		}
 		if l.Files == 0 {
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s to %s\t%s\n", l.Program, l.Dir, quantity(l.Files, "file"),
-			l.First.Format(time.DateOnly), l.Last.Format(time.DateOnly), l.Next)
+		t.Add(l.Program, l.Dir, quantity(l.Files, "file"),
+			l.First.Format(time.DateOnly)+" to "+l.Last.Format(time.DateOnly), l.Next)
 	}
-	err := t.Flush()
-	_, said := io.WriteString(w, strings.Join(problems, ""))
-	return errors.Join(err, said)
+	_, err := io.WriteString(w, t.Text(0)+problems.String())
+	return err
 }

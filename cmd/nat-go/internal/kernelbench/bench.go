@@ -1,7 +1,6 @@
 package kernelbench
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,13 +16,13 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// Options of Run. Zero values mean the defaults in brackets.
+// Options of Run.
 type Options struct {
-	Vocab   []int         // vocabulary sizes [32000, 151936]
-	MiB     int           // size of each side when larger than the caches [256]
-	Threads []int         // [1, 2]
-	Rounds  int           // interleaved rounds; the median is reported [7]
-	Budget  time.Duration // start no new round after this long, not counting compilation [60s]
+	Vocab   []int         // vocabulary sizes
+	MiB     int           // size of each side when larger than the caches
+	Threads []int         // how many at a time
+	Rounds  int           // interleaved rounds; the median is reported
+	Budget  time.Duration // start no new round after this long, not counting compilation
 	JSON    bool          // one JSON object instead of a table
 	Torch   string        // a Python with torch to measure against; empty means none
 }
@@ -78,16 +77,6 @@ type result struct {
 	CompiledForm string  `json:"torch_compiled_form,omitempty"`
 }
 
-func (o *Options) defaults() {
-	if len(o.Vocab) == 0 {
-		o.Vocab = []int{32000, 151936}
-	}
-	if len(o.Threads) == 0 {
-		o.Threads = []int{1, 2}
-	}
-	o.MiB, o.Rounds, o.Budget = cmp.Or(o.MiB, 256), cmp.Or(o.Rounds, 7), cmp.Or(o.Budget, time.Minute)
-}
-
 // kernel is one line of the table.
 type kernel struct {
 	name  string
@@ -108,7 +97,6 @@ var list = []kernel{
 
 // Run measures and prints. When ctx ends it stops early, with partial results.
 func Run(ctx context.Context, w io.Writer, o Options) error {
-	o.defaults()
 	rep, err := measure(ctx, o)
 	if err != nil {
 		return err
@@ -169,7 +157,6 @@ func optional(format string, v float64) string {
 
 // measure fills a Report.
 func measure(ctx context.Context, o Options) (*Report, error) {
-	o.defaults()
 	rep := &Report{
 		Machine: fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()),
 	}

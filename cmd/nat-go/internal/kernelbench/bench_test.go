@@ -7,11 +7,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
+
+// small returns the options of a measurement of little data.
+func small(rounds int) Options {
+	return Options{Vocab: []int{1000}, Threads: []int{1, 2}, MiB: 1, Rounds: rounds, Budget: time.Minute}
+}
 
 func TestRun(t *testing.T) {
 	var b bytes.Buffer
-	if err := Run(t.Context(), &b, Options{Vocab: []int{1000}, MiB: 1, Rounds: 2}); err != nil {
+	if err := Run(t.Context(), &b, small(2)); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"forward, KL", "gradient", "of both"} {
@@ -20,7 +26,9 @@ func TestRun(t *testing.T) {
 		}
 	}
 	b.Reset()
-	if err := Run(t.Context(), &b, Options{Vocab: []int{1000}, MiB: 1, Rounds: 1, JSON: true}); err != nil ||
+	o := small(1)
+	o.JSON = true
+	if err := Run(t.Context(), &b, o); err != nil ||
 		!strings.HasPrefix(b.String(), "{") {
 		t.Errorf("JSON: %v %s", err, b.String())
 	}
@@ -35,7 +43,8 @@ func TestTorch(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
-	o := Options{Vocab: []int{1000}, MiB: 1, Rounds: 2, Torch: python}
+	o := small(2)
+	o.Torch = python
 	if err := Run(t.Context(), &b, o); err != nil || !strings.Contains(b.String(), "eager torch 9.9") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
@@ -111,7 +120,9 @@ while read how rest; do case $how in time) echo ok 0.5;; load) [ -s "$rest" ] ||
 	if err := os.WriteFile(python, []byte(script), 0o755); err != nil { //nolint:gosec // it is run
 		t.Fatal(err)
 	}
-	rep, err := measure(t.Context(), Options{Vocab: []int{1000}, MiB: 1, Rounds: 2, Torch: python, Threads: []int{1}})
+	o := small(2)
+	o.Torch, o.Threads = python, o.Threads[:1]
+	rep, err := measure(t.Context(), o)
 	if err != nil || len(rep.Grid) != len(grid()) {
 		t.Fatalf("%d points, want %d (%v)", len(rep.Grid), len(grid()), err)
 	}

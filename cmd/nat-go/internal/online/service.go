@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
-	"iter"
 	"time"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
@@ -198,12 +197,7 @@ func begin(ctx context.Context, in io.Reader) (*Service, error) {
 	}
 }
 
-func (v *Service) limit() int64 {
-	if v.settings.RequestBytes > 0 {
-		return v.settings.RequestBytes
-	}
-	return defaultRequestBytes
-}
+func (v *Service) limit() int64 { return cmp.Or(max(0, v.settings.RequestBytes), defaultRequestBytes) }
 
 func (v *Service) ready() Ready {
 	r := Ready{Tokenizer: v.tokenizer.Fingerprint()}
@@ -273,7 +267,10 @@ func (v *Service) collate(ctx context.Context, list json.Raw, a *Answer) (*batch
 	if err != nil {
 		return nil, err
 	}
-	made, res, err := v.collator.Online(ctx, each(groups), drop)
+	made, res, err := v.collator.Online(ctx, func(yield func([]collator.Item, error) bool) {
+		for i := 0; i < len(groups) && yield(groups[i], nil); i++ {
+		}
+	}, drop)
 	var large *batch.TooLarge
 	var mixed *batch.Mixed
 	switch {
@@ -291,16 +288,6 @@ func (v *Service) collate(ctx context.Context, list json.Raw, a *Answer) (*batch
 	}
 	a.Books = books.Accounts()
 	return made, nil
-}
-
-func each(groups [][]collator.Item) iter.Seq2[[]collator.Item, error] {
-	return func(yield func([]collator.Item, error) bool) {
-		for _, g := range groups {
-			if !yield(g, nil) {
-				return
-			}
-		}
-	}
 }
 
 // build makes records from the examples, a task at a time, in the order of the tasks' first examples.

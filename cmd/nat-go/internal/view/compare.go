@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"errors"
+	"math"
 	"net/http"
 	"slices"
 )
@@ -34,24 +35,38 @@ type difference struct {
 	Second *row   `json:"second,omitempty"`
 }
 
-// compared is which records of two runs are the same.
+// compared is which records of two runs are the same, and what became of the others.
 type compared struct {
-	same               int
-	moved, changed     [][2]uint32
-	vanished, appeared []uint32
+	same  int
+	other [len(kinds)][]pair
 }
+
+// kinds are the kinds of differences, in the order in which they are listed.
+var kinds = [...]string{moved: "moved", changed: "changed", vanished: "vanished", appeared: "appeared"}
+
+const (
+	moved = iota
+	changed
+	vanished
+	appeared
+)
+
+// pair is a record's ordinals in both runs; absent if one doesn't have the record.
+type pair [2]uint32
+
+const absent = math.MaxUint32
 
 // compareRuns finds the records whose content is in both runs. Of the others, records of the same example, builder and
 // kind are matched in their order: their content has changed.
 func compareRuns(a, b *Run) *compared {
 	c := &compared{}
-	same, vanished, appeared := match(a.table, b.table, every(a.table), every(b.table),
+	same, left, right := match(a.table, b.table,
 		func(x, y *entry) int { return cmp.Compare(x.Content, y.Content) })
-	for _, pair := range same {
-		if a.decision(uint64(pair[0])) == b.decision(uint64(pair[1])) {
+	for _, p := range same {
+		if a.decision(uint64(p[0])) == b.decision(uint64(p[1])) {
 			c.same++
 		} else {
-			c.moved = append(c.moved, pair)
+			c.other[moved] = append(c.other[moved], p)
 		}
 	}
 	names := slices.Concat(a.table.Builders, b.table.Builders)
@@ -65,18 +80,18 @@ func compareRuns(a, b *Run) *compared {
 		}
 		return list
 	}
-	left, right := &table{Entries: named(a.table, vanished)}, &table{Entries: named(b.table, appeared)}
-	changed, onlyLeft, onlyRight := match(left, right, every(left), every(right), func(x, y *entry) int {
-		return cmp.Or(cmp.Compare(x.Example, y.Example), cmp.Compare(x.Chars, y.Chars), cmp.Compare(x.Kind, y.Kind))
-	})
-	for _, pair := range changed {
-		c.changed = append(c.changed, [2]uint32{vanished[pair[0]], appeared[pair[1]]})
+	matched, onlyLeft, onlyRight := match(&table{Entries: named(a.table, left)}, &table{Entries: named(b.table, right)},
+		func(x, y *entry) int {
+			return cmp.Or(cmp.Compare(x.Example, y.Example), cmp.Compare(x.Chars, y.Chars), cmp.Compare(x.Kind, y.Kind))
+		})
+	for _, p := range matched {
+		c.other[changed] = append(c.other[changed], pair{left[p[0]], right[p[1]]})
 	}
 	for _, n := range onlyLeft {
-		c.vanished = append(c.vanished, vanished[n])
+		c.other[vanished] = append(c.other[vanished], pair{left[n], absent})
 	}
 	for _, n := range onlyRight {
-		c.appeared = append(c.appeared, appeared[n])
+		c.other[appeared] = append(c.other[appeared], pair{absent, right[n]})
 	}
 	return c
 }
@@ -92,7 +107,8 @@ func every(t *table) []uint32 {
 
 // match pairs the records of two tables that compare equal, each with at most one, in order. It returns the pairs and
 // the rest, in the order of the tables.
-func match(a, b *table, inA, inB []uint32, compare func(x, y *entry) int) (pairs [][2]uint32, onlyA, onlyB []uint32) {
+func match(a, b *table, compare func(x, y *entry) int) (pairs []pair, onlyA, onlyB []uint32) {
+	inA, inB := every(a), every(b)
 	for _, side := range []struct {
 		t    *table
 		list []uint32
@@ -105,7 +121,7 @@ func match(a, b *table, inA, inB []uint32, compare func(x, y *entry) int) (pairs
 	for i < len(inA) && j < len(inB) {
 		switch order := compare(&a.Entries[inA[i]], &b.Entries[inB[j]]); {
 		case order == 0:
-			pairs = append(pairs, [2]uint32{inA[i], inB[j]})
+			pairs = append(pairs, pair{inA[i], inB[j]})
 			i, j = i+1, j+1
 		case order < 0:
 			onlyA = append(onlyA, inA[i])
@@ -118,7 +134,7 @@ func match(a, b *table, inA, inB []uint32, compare func(x, y *entry) int) (pairs
 	onlyA, onlyB = append(onlyA, inA[i:]...), append(onlyB, inB[j:]...)
 	slices.Sort(onlyA)
 	slices.Sort(onlyB)
-	slices.SortFunc(pairs, func(x, y [2]uint32) int { return cmp.Compare(x[0], y[0]) })
+	slices.SortFunc(pairs, func(x, y pair) int { return cmp.Compare(x[0], y[0]) })
 	return pairs, onlyA, onlyB
 }
 
@@ -138,20 +154,20 @@ func (r *Run) compare(req *http.Request) (answer, error) {
 	a := changes{
 		Runs:    [2]string{r.name(), r.other.name()},
 		Records: [2]int{len(r.table.Entries), len(r.other.table.Entries)}, Same: c.same,
-		Appeared: len(c.appeared), Vanished: len(c.vanished), Moved: len(c.moved),
-		Changed: len(c.changed), Histograms: overlay(r, r.other), List: []difference{},
+		Appeared: len(c.other[appeared]), Vanished: len(c.other[vanished]), Moved: len(c.other[moved]),
+		Changed: len(c.other[changed]), Histograms: overlay(r, r.other), List: []difference{},
 	}
-	err = c.each(q.Get("what"), func(what string, first, second int64) error {
+	err = c.each(q.Get("what"), func(what string, p pair) error {
 		if a.Total++; a.Total <= offset || len(a.List) >= limit {
 			return nil
 		}
 		d := difference{What: what}
 		for _, side := range []struct {
 			run *Run
-			n   int64
+			n   uint32
 			to  **row
-		}{{r, first, &d.First}, {r.other, second, &d.Second}} {
-			if side.n < 0 {
+		}{{r, p[0], &d.First}, {r.other, p[1], &d.Second}} {
+			if side.n == absent {
 				continue
 			}
 			line, err := side.run.row(uint64(side.n), side.run.verdicts())
@@ -166,36 +182,16 @@ func (r *Run) compare(req *http.Request) (answer, error) {
 	return a, err
 }
 
-// each calls f for the differences of a kind, or of all kinds if it is empty, until f fails. The ordinals are the
-// positions in either run, -1 if one doesn't have the record.
-func (c *compared) each(kind string, f func(kind string, first, second int64) error) error {
-	for _, in := range []struct {
-		name  string
-		pairs [][2]uint32
-	}{{"moved", c.moved}, {"changed", c.changed}} {
-		for _, pair := range in.pairs {
-			if kind != "" && kind != in.name {
-				break
-			}
-			if err := f(in.name, int64(pair[0]), int64(pair[1])); err != nil {
+// each calls f for the differences of a kind, or of all kinds if it is empty, until f fails.
+func (c *compared) each(kind string, f func(kind string, p pair) error) error {
+	for k, name := range kinds {
+		if kind != "" && kind != name {
+			continue
+		}
+		for _, p := range c.other[k] {
+			if err := f(name, p); err != nil {
 				return err
 			}
-		}
-	}
-	for _, n := range c.vanished {
-		if kind != "" && kind != "vanished" {
-			break
-		}
-		if err := f("vanished", int64(n), -1); err != nil {
-			return err
-		}
-	}
-	for _, n := range c.appeared {
-		if kind != "" && kind != "appeared" {
-			break
-		}
-		if err := f("appeared", -1, int64(n)); err != nil {
-			return err
 		}
 	}
 	return nil
