@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -27,67 +25,67 @@ import (
 // account closes the books, and writes the files about the run: the list of drops, NAT's progress files and, last, the
 // manifest, which says whether the run is complete.
 func (r *run) account(ctx context.Context) error {
-	seen := &r.built.seen
-	if err := r.books.close(); err != nil {
+	out, made, seen := r.out, r.out.made, &r.built.seen
+	if r.plan.join != nil { // only now its inputs are known
+		if err := r.plan.writeBegun(made.Inputs, r.tokens); err != nil {
+			return exit.Default(exit.Environment, err)
+		}
+	}
+	if err := out.books.close(); err != nil {
 		return exit.Environmentf("can't write the list of drops: %w", err)
 	}
-	if err := r.history.WriteProgress(r.plan.folder); err != nil {
+	if err := out.history.WriteProgress(r.plan.folder); err != nil {
 		return exit.Environmentf("can't write NAT's progress files: %w", err)
 	}
-	r.count()
+	out.count()
 	for _, b := range r.plan.config.Selected() {
 		if b.Type == divergence.Info().Name {
-			for _, text := range divergence.Remarks(r.books.counters[b.Name]) {
-				r.warn("%s: %s", b.Name, text)
+			for _, text := range divergence.Remarks(out.books.counters[b.Name]) {
+				out.warn("%s: %s", b.Name, text)
 			}
 		}
 		if c, ok := b.Config.(*sdpo.Config); ok {
-			for _, text := range sdpo.Remarks(c, r.books.counters[b.Name], r.books.near[b.Name]) {
-				r.warn("%s: %s", b.Name, text)
+			for _, text := range sdpo.Remarks(c, out.books.counters[b.Name], out.books.near[b.Name]) {
+				out.warn("%s: %s", b.Name, text)
 			}
 		}
 	}
-	failure := r.failure(ctx, seen)
-	r.made.Status, r.made.Warnings, r.made.Seed = runfolder.Completed, r.sum.Warnings, r.plan.rules.Split.Seed
+	failure := (&verdict{r.plan, out}).failure(ctx, seen)
+	made.Status, made.Warnings, made.Seed = runfolder.Completed, out.sum.Warnings, r.plan.rules.Split.Seed
 	if seen.Fidelity != nil {
-		r.made.Fidelity = &runfolder.Fidelity{
+		made.Fidelity = &runfolder.Fidelity{
 			Calls: seen.Fidelity, Gaps: seen.Gaps, Rising: seen.Rising, Proven: seen.Proven,
 		}
 	}
 	if failure != nil {
-		r.made.Status, r.made.Error = runfolder.Failed, r.env.hide(failure.Error())
+		made.Status, made.Error = runfolder.Failed, r.env.hide(failure.Error())
 	}
-	if err := r.knowLog(); err != nil {
+	if err := out.knowLog(r.plan.folder); err != nil {
 		return exit.With(exit.Environment, err)
 	}
-	if err := r.lock.WriteManifest(r.made, r.known); err != nil {
+	if err := r.lock.WriteManifest(made, out.known); err != nil {
 		return exit.Environmentf("can't write the manifest: %w", err)
 	}
-	r.sum.Status = r.made.Status
+	out.sum.Status = made.Status
 	r.unlock() // the data set is complete; jobs have a lock of their own
 	if failure == nil {
-		r.info("data set complete", "dataset", r.plan.folder.Dataset())
+		out.info("data set complete", "dataset", r.plan.folder.Dataset())
 	}
 	return failure
 }
 
-// knowLog records the hash of the record log, which was computed as it was written.
-func (r *run) knowLog() error {
-	dir := r.plan.folder.Records()
-	c, err := recordlog.ReadCommit(dir)
-	if err == nil && c.XXH3 != "" {
-		path := r.plan.folder.Rel(filepath.Join(dir, recordlog.LogName))
-		r.known = append(r.known, runfolder.File{Path: path, Bytes: c.Bytes, XXH3: c.XXH3})
-	}
-	return err
+// verdict judges a run whose output is written.
+type verdict struct {
+	plan *plan
+	out  *report
 }
 
 // failure says why there is no data set to train on although everything was written.
-func (r *run) failure(ctx context.Context, seen *source.Stats) error {
-	if err := r.books.Check(); err != nil {
+func (r *verdict) failure(ctx context.Context, seen *source.Stats) error {
+	if err := r.out.books.Check(); err != nil {
 		return exit.Failedf("%w: this is a defect of nat-go; the data set is in %s, don't trust its counts", err, r.plan.folder.Dataset())
 	}
-	if r.made.Counts.Kept == 0 {
+	if r.out.made.Counts.Kept == 0 {
 		return r.noData(ctx, seen)
 	}
 	if r.empty() {
@@ -98,9 +96,9 @@ func (r *run) failure(ctx context.Context, seen *source.Stats) error {
 }
 
 // refusals says what each format holds instead, in brackets.
-func (r *run) refusals() string {
+func (r *verdict) refusals() string {
 	var parts []string
-	for _, w := range r.made.Dataset {
+	for _, w := range r.out.made.Dataset {
 		if len(w.Refused) > 0 {
 			parts = append(parts, w.Format+": "+w.Refused[0].Why)
 		}
@@ -112,8 +110,8 @@ func (r *run) refusals() string {
 }
 
 // needsTokens says that hints are for token batches, if a run without a tokenizer made some.
-func (r *run) needsTokens() string {
-	if len(counted(r.made.Counters, "sites/")) == 0 || r.plan.config.Collator.Tokenizer != "" {
+func (r *verdict) needsTokens() string {
+	if len(counted(r.out.made.Counters, "sites/")) == 0 || r.plan.config.Collator.Tokenizer != "" {
 		return ""
 	}
 	again := "run it again with"
@@ -126,11 +124,11 @@ func (r *run) needsTokens() string {
 
 // noBatches says why records went into the collator and none came out, regardless of the text formats they were written
 // in.
-func (r *run) noBatches() error {
-	if r.made.Batches == nil || len(r.made.Batches.Counts) > 0 {
+func (r *verdict) noBatches() error {
+	if r.out.made.Batches == nil || len(r.out.made.Batches.Counts) > 0 {
 		return nil
 	}
-	for _, a := range r.books.Accounts() {
+	for _, a := range r.out.books.Accounts() {
 		if a.Stage != ledger.Collate || a.Unit != unitRecord || a.In == 0 {
 			continue
 		}
@@ -141,7 +139,7 @@ func (r *run) noBatches() error {
 			fmt.Fprintf(&table, "\n  %-16s %s", ledger.Quantity(a.Dropped[reason], unitRecord), reason)
 		}
 		if r.hasRows() && a.Dropped[collator.NoSampledIDs] > 0 { // a gap of the traces is not a fault of the run
-			r.warn("no token batch was made beside the rows, from %s: %s%s", ledger.Quantity(a.In, unitRecord),
+			r.out.warn("no token batch was made beside the rows, from %s: %s%s", ledger.Quantity(a.In, unitRecord),
 				strings.Join(strings.Fields(table.String()), " "), remedyOf(a.Dropped))
 			return nil
 		}
@@ -162,11 +160,11 @@ func remedyOf(dropped map[ledger.Reason]int64) string {
 }
 
 // noData says why nothing was kept, and what to do.
-func (r *run) noData(ctx context.Context, seen *source.Stats) error {
-	c := r.made.Counts
+func (r *verdict) noData(ctx context.Context, seen *source.Stats) error {
+	c, first := r.out.made.Counts, r.out.books.first
 	for _, b := range r.plan.config.Selected() {
 		d, ok := b.Config.(*dpo.Config)
-		if !ok || r.made.Source != readers.NATType || !r.plan.Compat.ExplainsEmpty() {
+		if !ok || r.out.made.Source != readers.NATType || !r.plan.Compat.ExplainsEmpty() {
 			continue
 		}
 		if why := readers.NoMatch(seen, d.StepName); why != "" {
@@ -175,16 +173,16 @@ func (r *run) noData(ctx context.Context, seen *source.Stats) error {
 	}
 	if c.Records == 0 {
 		return exit.Failedf("no trajectories collected: the builders made no record from %s%s; %s lists why%s",
-			ledger.Quantity(c.Examples, unitExample), cmp.Or(r.books.first[ledger.Build], r.books.first[ledger.Source]),
+			ledger.Quantity(c.Examples, unitExample), cmp.Or(first[ledger.Build], first[ledger.Source]),
 			r.plan.folder.Dropped(), r.remedies(ctx))
 	}
 	return exit.Failedf("no trajectories collected: nothing is left of %s%s; %s lists why",
-		ledger.Quantity(c.Records, unitRecord), cmp.Or(r.books.first[ledger.Curate], r.books.first[ledger.Gate]),
+		ledger.Quantity(c.Records, unitRecord), cmp.Or(first[ledger.Curate], first[ledger.Gate]),
 		r.plan.folder.Dropped())
 }
 
 // remedies says what would have the run's builders make something of its inputs.
-func (r *run) remedies(ctx context.Context) (text string) {
+func (r *verdict) remedies(ctx context.Context) (text string) {
 	p := r.plan
 	if len(p.From) == 0 || p.Compat == compat.NAT {
 		return ""
@@ -210,13 +208,13 @@ func (r *run) remedies(ctx context.Context) (text string) {
 }
 
 // empty reports whether nothing was written of the records that were kept: no row in any format, and no batch.
-func (r *run) empty() bool {
-	return !r.hasRows() && (r.made.Batches == nil || len(r.made.Batches.Counts) == 0)
+func (r *verdict) empty() bool {
+	return !r.hasRows() && (r.out.made.Batches == nil || len(r.out.made.Batches.Counts) == 0)
 }
 
 // hasRows reports whether a row was written in some format.
-func (r *run) hasRows() bool {
-	return slices.ContainsFunc(r.made.Dataset, func(w runfolder.Written) bool { return w.Records > 0 })
+func (r *verdict) hasRows() bool {
+	return slices.ContainsFunc(r.out.made.Dataset, func(w runfolder.Written) bool { return w.Records > 0 })
 }
 
 // unversioned is the version of a program that was built without one.

@@ -61,10 +61,10 @@ func newBooks() *books {
 	}
 }
 
-// listing returns books that hold nothing but a list of drops, for others to replay.
-func (r *run) listing(path string) (*books, error) {
+// newListing returns books that hold nothing but a list of drops, for others to replay.
+func newListing(path string, hide func(string) string) (*books, error) {
 	b := newBooks()
-	b.hide = r.env.hide
+	b.hide = hide
 	return b, b.open(path)
 }
 

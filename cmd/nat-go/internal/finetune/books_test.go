@@ -51,7 +51,7 @@ func TestReplayedDrops(t *testing.T) {
 	r := &run{}
 	for part, n := 0, 0; n < all; part++ {
 		path := filepath.Join(dir, fmt.Sprint(part))
-		listed, err := r.listing(path)
+		listed, err := newListing(path, r.env.hide)
 		if err != nil {
 			t.Fatal(err)
 		}

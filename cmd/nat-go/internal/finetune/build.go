@@ -45,19 +45,38 @@ type built struct {
 	byTask bool // its examples were grouped by task before they were built
 }
 
-// building is the state of the build stage.
-type building struct {
-	*run
+// recording is the record log as it is written, and what is counted of its groups.
+type recording struct {
+	plan     *plan
+	out      *report
+	builders []*builder
 	index    *curate.Index
 	log      *recordlog.Writer
 	frame    *recordlog.Builder // for the group being logged
-	total    int64              // bytes of all inputs; 0 means unknown
 	marked   marked
-	expected bool          // the index knows roughly how many records will come
 	at       cursor        // what is logged
 	order    *shards.Order // of the groups in the log, if others are to be inserted between them; else nil
+	scratch  []curate.Entry
+}
 
-	scratch []curate.Entry
+// newRecording starts the index of the records. It must be closed.
+func (r *run) newRecording() (*recording, error) {
+	b := &recording{plan: r.plan, out: r.out, builders: r.builders}
+	var err error
+	if b.index, err = curate.NewIndex(r.plan.indexed(), string(r.plan.folder)); err == nil {
+		r.built = &built{index: b.index}
+	}
+	return b, err
+}
+
+// building is the stage that builds records.
+type building struct {
+	*recording
+	env      Env
+	in       *inputs
+	ahead    *reader // of the first input, until it is used
+	total    int64   // bytes of all inputs; 0 means unknown
+	expected bool    // the index knows roughly how many records will come
 }
 
 // build streams the examples of every collection run through the builders into the record log. One goroutine reads and
@@ -65,11 +84,11 @@ type building struct {
 func (r *run) build(ctx context.Context) (err error) {
 	r.in.proveWith(r.plan, r.tokens)
 	defer r.started.close() // they take a while to end
-	b := &building{run: r, total: r.in.bytes()}
-	if b.index, err = curate.NewIndex(b.rules(), string(r.plan.folder)); err != nil {
+	log, err := r.newRecording()
+	if err != nil {
 		return err
 	}
-	r.built = &built{index: b.index}
+	b := &building{recording: log, env: r.env, in: r.in, ahead: r.ahead, total: r.in.bytes()}
 	if err := b.openLog(ctx); err != nil {
 		return err
 	}
@@ -89,31 +108,32 @@ func (r *run) build(ctx context.Context) (err error) {
 			}
 		}
 	}
-	r.scored()
-	r.info("records built", "examples", r.built.seen.Examples, "candidates", r.built.seen.Candidates,
-		"records", r.books.Account(ledger.Gate, unitRecord).In)
+	r.plan.scored(r.built, r.out)
+	r.out.info("records built", "examples", r.built.seen.Examples, "candidates", r.built.seen.Candidates,
+		"records", r.out.books.Account(ledger.Gate, unitRecord).In)
 	return nil
 }
 
 // built notes how far the inputs were read, once everything is in the log.
-func (b *building) built() *built {
-	b.made.Inputs, b.made.Counts.Candidates = b.at.Inputs, b.at.Seen.Candidates
+func (b *recording) built() *built {
+	b.out.made.Inputs, b.out.made.Counts.Candidates = b.at.Inputs, b.at.Seen.Candidates
 	for _, a := range b.at.Seen.Accounts() {
-		b.books.In(a.Stage, a.Unit, a.In)
+		b.out.books.In(a.Stage, a.Unit, a.In)
 		if a.Unit != unitExample { // those are counted as they arrive in the log
-			b.books.Out(a.Stage, a.Unit, a.Out)
+			b.out.books.Out(a.Stage, a.Unit, a.Out)
 		}
 	}
 	return &built{index: b.index, marked: b.marked, seen: b.at.Seen, byTask: b.at.Groups > 0}
 }
 
-func (b *building) rules() curate.Rules {
+// indexed returns the rules by which the records are decided on.
+func (p *plan) indexed() curate.Rules {
 	// What depends on the records of all shards is decided by the first merge.
-	if b.plan.shard != nil || b.plan.isDecided() {
+	if p.shard != nil || p.isDecided() {
 		return curate.Rules{}
 	}
-	rules := b.plan.rules
-	rules.Name = b.exampleOf
+	rules := p.rules
+	rules.Name = p.exampleOf
 	return rules
 }
 
@@ -149,16 +169,16 @@ func (b *building) leaveCollected() {
 	folder := b.plan.folder
 	err := b.plan.Compat.WriteTrajectories(folder.Format(dataset.Trajectories), folder.Records(), b.plan.RunID, nil)
 	if err == nil {
-		err = b.history.WriteProgress(folder)
+		err = b.out.history.WriteProgress(folder)
 	}
 	if err != nil {
-		b.warn("can't write what was collected before the failure: %v", err)
+		b.out.warn("can't write what was collected before the failure: %v", err)
 	}
 }
 
 // openLog starts the log, or continues one that a run left behind, taking over its groups. Afterwards no log is open if
 // all groups are in it already.
-func (b *building) openLog(ctx context.Context) (err error) {
+func (b *recording) openLog(ctx context.Context) (err error) {
 	dir := b.plan.folder.Records()
 	if b.plan.continuesLog() {
 		c, err := recordlog.ReadCommit(dir)
@@ -178,7 +198,7 @@ func (b *building) openLog(ctx context.Context) (err error) {
 	return nil
 }
 
-func (b *building) continueLog(ctx context.Context, c recordlog.Commit) (err error) {
+func (b *recording) continueLog(ctx context.Context, c recordlog.Commit) (err error) {
 	dir := b.plan.folder.Records()
 	if len(c.Cursor) > 0 {
 		if err := json.Unmarshal(c.Cursor, &b.at); err != nil {
@@ -199,7 +219,7 @@ func (b *building) continueLog(ctx context.Context, c recordlog.Commit) (err err
 		default:
 			b.plan.merging.divide(g, c.Bytes)
 			if err = b.take(g); err == nil {
-				b.tell(Progress{
+				b.out.tell(Progress{
 					Step: "read what was done", Done: int64(b.index.Len()), Total: int64(c.Records), Unit: unitRecord,
 				})
 			}
@@ -215,7 +235,7 @@ func (b *building) continueLog(ctx context.Context, c recordlog.Commit) (err err
 }
 
 // take adds a group of the log: its records to curation's index, the rest to the books.
-func (b *building) take(g *recordlog.Group) (err error) {
+func (b *recording) take(g *recordlog.Group) (err error) {
 	if b.scratch, err = b.index.AddGroup(b.scratch[:0], g, b.plan.gates()); err != nil {
 		return err
 	}
@@ -225,13 +245,13 @@ func (b *building) take(g *recordlog.Group) (err error) {
 }
 
 // book books the content of a group: its drops, its accounts, the builders' counters.
-func (b *building) book(g *recordlog.Group) {
+func (b *recording) book(g *recordlog.Group) {
 	for _, d := range g.Drops {
-		b.books.drop(d)
+		b.out.books.drop(d)
 	}
-	b.books.addAccounts(g.Accounts)
+	b.out.books.addAccounts(g.Accounts)
 	for _, c := range g.Counts {
-		b.books.count(c.Builder, c.Name, c.N)
+		b.out.books.count(c.Builder, c.Name, c.N)
 	}
 	for _, x := range b.builders {
 		x.know(g)
@@ -240,8 +260,8 @@ func (b *building) book(g *recordlog.Group) {
 
 // bookEntries books the gate's drops, notes the marks, and enters a group into NAT's view of the collection runs. The
 // gate's drops are listed together with curation's, in the order of the log.
-func (b *building) bookEntries(g *recordlog.Group, all []curate.Entry) {
-	b.history.Add(g)
+func (b *recording) bookEntries(g *recordlog.Group, all []curate.Entry) {
+	b.out.history.Add(g)
 	var passed int64
 	for i := range all {
 		e := &all[i]
@@ -249,13 +269,13 @@ func (b *building) bookEntries(g *recordlog.Group, all []curate.Entry) {
 			b.marked.lookUp(b.plan.marks, e.Content, e.Ordinal)
 		}
 		if reason, dropped := e.Drop.Reason(); dropped {
-			b.books.Drop(ledger.Drop{Stage: ledger.Gate, Reason: reason, Unit: unitRecord})
+			b.out.books.Drop(ledger.Drop{Stage: ledger.Gate, Reason: reason, Unit: unitRecord})
 		} else {
 			passed++
 		}
 	}
-	b.books.In(ledger.Gate, unitRecord, int64(len(all)))
-	b.books.Out(ledger.Gate, unitRecord, passed)
+	b.out.books.In(ledger.Gate, unitRecord, int64(len(all)))
+	b.out.books.Out(ledger.Gate, unitRecord, passed)
 }
 
 // expectRecords estimates, once a thirty-second of the input has been read, how many records it will yield, so that the

@@ -222,11 +222,25 @@ func (r *run) openTokens(ctx context.Context) (err error) {
 	if r.tokens, err = openTokens(ctx, r.plan); err != nil || planOf(r.plan) == nil {
 		return err
 	}
-	return r.asPlanned()
+	return r.plan.asPlanned(r.tokens)
+}
+
+// collation is the stage that makes token batches.
+type collation struct {
+	plan      *plan
+	env       Env
+	out       *report
+	tokens    *tokens
+	decisions *curate.Decisions
+	built     *built
+}
+
+func (r *run) collation() *collation {
+	return &collation{r.plan, r.env, r.out, r.tokens, r.decisions, r.built}
 }
 
 // collate makes token batches from the records that the collator has a channel for.
-func (r *run) collate(ctx context.Context) error {
+func (r *collation) collate(ctx context.Context) error {
 	t, d, built := r.tokens, r.decisions, r.built
 	if t == nil || d.Kept() == 0 {
 		return nil
@@ -241,49 +255,51 @@ func (r *run) collate(ctx context.Context) error {
 	}
 	t.takePolicy(r.plan, &built.seen, built.byTask)
 	r.advisePolicy(t, &built.seen)
-	res, err := r.batches(ctx, t, d)
+	res, err := r.batches(ctx)
 	done()
 	if err != nil {
 		return exit.Default(exit.Environment, fmt.Errorf("can't make the batches: %w", err))
 	}
-	r.books.addAccounts(res.Accounts)
+	r.out.books.addAccounts(res.Accounts)
 	if advice := res.Stats.Sizes.Advice(r.plan.config.Collator.MaxLength); advice != "" {
-		r.warn("collator.max_length is %d: %s", r.plan.config.Collator.MaxLength, advice)
+		r.out.warn("collator.max_length is %d: %s", r.plan.config.Collator.MaxLength, advice)
 	}
 	if res.Apart > 0 {
-		r.warn("collator.composer.rows example: the hints of %s are in no step, because the rollout was cut elsewhere or is in no row; they are in the batches of the channel sdpo", ledger.Quantity(int64(res.Apart), "row"))
+		r.out.warn("collator.composer.rows example: the hints of %s are in no step, because the rollout was cut elsewhere "+
+			"or is in no row; they are in the batches of the channel sdpo", ledger.Quantity(int64(res.Apart), "row"))
 	}
 	if t.template == collator.PlainTemplate {
-		r.warn("collator.tokenizer has no chat template: %s; set collator.template if the model has one", collator.PlainAdvice)
+		r.out.warn("collator.tokenizer has no chat template: %s; set collator.template if the model has one",
+			collator.PlainAdvice)
 	}
-	taught, err := r.teach(ctx, t.tokenizer, res.Counts)
+	taught, err := (&teaching{&r.plan.config.Collator, r.plan.folder, t.tokenizer, r.out}).teach(ctx, res.Counts)
 	if err != nil {
 		return err
 	}
-	written, err := dataset.WriteTokens(folder, folder.Dataset(), r.plan.formats, r.know)
+	written, err := dataset.WriteTokens(folder, folder.Dataset(), r.plan.formats, r.out.know)
 	if err != nil {
 		return exit.Environmentf("can't write the token rows: %w", err)
 	}
-	r.made.Dataset = append(r.made.Dataset, written...)
-	r.made.Batches = &runfolder.Batches{
+	r.out.made.Dataset = append(r.out.made.Dataset, written...)
+	r.out.made.Batches = &runfolder.Batches{
 		Teacher: taught, Tokenizer: t.tokenizer.Fingerprint(), TemplateTime: t.time.Format("2006-01-02T15:04:05"),
 		Counts: res.Counts, Stats: res.Stats, Steps: res.Steps, Policy: t.policy,
 	}
-	r.info("token batches written", "counts", res.Counts)
+	r.out.info("token batches written", "counts", res.Counts)
 	return nil
 }
 
 // batches writes the batches. In a merge, either the rows or the batches exist already.
-func (r *run) batches(ctx context.Context, t *tokens, d *curate.Decisions) (*collator.Result, error) {
+func (r *collation) batches(ctx context.Context) (*collator.Result, error) {
 	folder := string(r.plan.folder)
 	m := r.plan.merging
 	switch {
 	case m == nil:
-		return t.collator.Collate(ctx, r.items(t, d), folder, folder, r.books.drop)
+		return r.tokens.collator.Collate(ctx, r.items(), folder, folder, r.out.books.drop)
 	case m.cut != nil:
 		return r.joinBatches(ctx)
 	}
-	cut, rows, err := r.cutBatches(ctx, t, d, r.books.drop)
+	cut, rows, err := r.cutBatches(ctx, r.out.books.drop)
 	if err != nil {
 		return nil, err
 	}
@@ -293,12 +309,12 @@ func (r *run) batches(ctx context.Context, t *tokens, d *curate.Decisions) (*col
 }
 
 // cutBatches cuts batches from the rows that the shards made.
-func (r *run) cutBatches(
-	ctx context.Context, t *tokens, d *curate.Decisions, dropped func(ledger.Drop),
+func (r *collation) cutBatches(
+	ctx context.Context, dropped func(ledger.Drop),
 ) (*collator.Cut, *keptRows, error) {
 	m := r.plan.merging
 	rows := &keptRows{of: m}
-	cut, err := t.collator.CutKept(ctx, m.kept(ctx, d), rows.read, string(r.plan.folder), dropped)
+	cut, err := r.tokens.collator.CutKept(ctx, m.kept(ctx, r.decisions), rows.read, string(r.plan.folder), dropped)
 	if err != nil {
 		rows.close()
 	}
@@ -307,21 +323,21 @@ func (r *run) cutBatches(
 
 // items yields the records to collate, a group at a time. It includes dropped rollouts: their rewards still count when
 // others of their task are compared.
-func (r *run) items(t *tokens, d *curate.Decisions) iter.Seq2[[]collator.Item, error] {
+func (r *collation) items() iter.Seq2[[]collator.Item, error] {
 	return func(yield func([]collator.Item, error) bool) {
 		for g, err := range recordlog.Groups(r.plan.folder.Records()) {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			items := t.items(g, d)
+			items := r.tokens.items(g, r.decisions)
 			if len(items) > 0 && !yield(items, nil) {
 				return
 			}
-			r.tell(Progress{
+			r.out.tell(Progress{
 				Step:  "collate",
 				Done:  int64(g.First) + int64(len(g.Records)),
-				Total: int64(d.Len()),
+				Total: int64(r.decisions.Len()),
 				Unit:  unitRecord,
 			})
 		}

@@ -74,9 +74,9 @@ func (r *run) collect(ctx context.Context) error {
 		return nil
 	}
 	paths, err := in.collect(ctx, source.Collection{
-		Dir: r.plan.folder.Collected(), Warn: func(text string) { r.warn("%s", text) },
+		Dir: r.plan.folder.Collected(), Warn: func(text string) { r.out.warn("%s", text) },
 		Progress: func(p source.Progress) {
-			r.tell(Progress{Step: p.Step, Text: p.Text, Done: p.Done, Total: p.Total, Unit: p.Unit})
+			r.out.tell(Progress{Step: p.Step, Text: p.Text, Done: p.Done, Total: p.Total, Unit: p.Unit})
 		},
 	})
 	if err != nil && !errors.Is(err, context.Canceled) {

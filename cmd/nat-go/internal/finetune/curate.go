@@ -1,7 +1,6 @@
 package finetune
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,40 +13,44 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
+// curation is the stage that decides what becomes of records.
+type curation struct {
+	plan *plan
+	out  *report
+}
+
 // curate decides what becomes of every record in the log.
-func (r *run) curate(context.Context) error {
-	b := r.built
+func (r *curation) curate(b *built) (*curate.Decisions, error) {
 	d, err := r.decide(b)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	b.index.Close()
 	b.index = nil // free its memory
 	r.warnOfIdleMarks(b.marked)
 	if d.Warning != "" {
-		r.warn("%s", d.Warning)
+		r.out.warn("%s", d.Warning)
 	}
 	for _, w := range b.seen.Warnings() {
-		r.warn("%s", w)
+		r.out.warn("%s", w)
 	}
 	for x, n := range d.Counts() {
-		r.books.In(ledger.Curate, unitRecord, 0)
+		r.out.books.In(ledger.Curate, unitRecord, 0)
 		switch reason, dropped := x.Reason(); {
 		case !dropped:
-			r.books.In(ledger.Curate, unitRecord, n)
-			r.books.Out(ledger.Curate, unitRecord, n)
+			r.out.books.In(ledger.Curate, unitRecord, n)
+			r.out.books.Out(ledger.Curate, unitRecord, n)
 		case curate.StageOf(reason) == ledger.Curate:
-			r.books.In(ledger.Curate, unitRecord, n)
-			r.books.Drop(ledger.Drop{Stage: ledger.Curate, Reason: reason, Unit: unitRecord, Count: n})
+			r.out.books.In(ledger.Curate, unitRecord, n)
+			r.out.books.Drop(ledger.Drop{Stage: ledger.Curate, Reason: reason, Unit: unitRecord, Count: n})
 		}
 	}
-	r.decisions = d
-	r.info("records curated", "kept", d.Kept())
-	return nil
+	r.out.info("records curated", "kept", d.Kept())
+	return d, nil
 }
 
 // decide decides, or reads the decisions of an earlier merge.
-func (r *run) decide(b *built) (*curate.Decisions, error) {
+func (r *curation) decide(b *built) (*curate.Decisions, error) {
 	if m := r.plan.merging; r.plan.isDecided() {
 		return cutDecisions(m.dir, m.cut, r.plan.folder)
 	}
@@ -90,7 +93,7 @@ func (m *marked) lookUp(file *marks.File, content [16]byte, ordinal uint64) {
 }
 
 // warnOfIdleMarks reports marks that match no record.
-func (r *run) warnOfIdleMarks(m marked) {
+func (r *curation) warnOfIdleMarks(m marked) {
 	if r.plan.marks == nil {
 		return
 	}
@@ -101,12 +104,12 @@ func (r *run) warnOfIdleMarks(m marked) {
 		}
 	}
 	if len(idle) > 0 {
-		r.warn("%s of %s belong to no record of this run: %s", ledger.Quantity(int64(len(idle)), "mark"),
+		r.out.warn("%s of %s belong to no record of this run: %s", ledger.Quantity(int64(len(idle)), "mark"),
 			r.plan.config.Dataset.Marks, strings.Join(idle[:min(len(idle), 3)], ", "))
 	}
 }
 
-func (r *run) writeDecisions(d *curate.Decisions) error {
+func (r *curation) writeDecisions(d *curate.Decisions) error {
 	f, err := durable.Create(r.plan.folder.Decisions())
 	if err != nil {
 		return err
@@ -124,8 +127,8 @@ func (p *plan) gates() curate.Gates {
 }
 
 // exampleOf names the example of a record, for an error.
-func (r *run) exampleOf(ordinal uint64) string {
-	for g, err := range recordlog.Groups(r.plan.folder.Records()) {
+func (p *plan) exampleOf(ordinal uint64) string {
+	for g, err := range recordlog.Groups(p.folder.Records()) {
 		if err != nil {
 			break
 		}

@@ -27,10 +27,9 @@ import (
 )
 
 // decided returns what decides the bytes of the run, apart from its inputs and flags, which are recorded as they are.
-func (r *run) decided(t *tokens, salt string) (*runfolder.Decided, error) {
-	p := r.plan
+func (p *plan) decided(t *tokens, salt string) (*runfolder.Decided, error) {
 	d := runfolder.NewDecided(salt)
-	program, err := p.program(r.env.Self)
+	program, err := p.program()
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +73,8 @@ func (p *plan) decidedByFiles(d *runfolder.Decided) error {
 
 // program identifies this program: its version and, if it was built without one, the linker's build id, which differs
 // for different content. Its content is hashed only without such an id, because it is large.
-func (p *plan) program(self string) (string, error) {
+func (p *plan) program() (string, error) {
+	self := p.self
 	if v := Version(); v != unversioned || self == "" {
 		return v, nil
 	}
@@ -224,25 +224,24 @@ func contentSum(path string) (string, error) {
 }
 
 // sameDecisions refuses to continue a run that something else would decide now, naming the difference. Accepted
-// differences are recorded.
-func (r *run) sameDecisions(t *tokens) error {
-	p := r.plan
+// differences are recorded, and returned.
+func (p *plan) sameDecisions(t *tokens) ([]string, error) {
 	b := p.begun
 	if b.Decided == nil {
-		return exit.Environmentf("run was begun by an older nat-go, which did not record what determines its " +
+		return nil, exit.Environmentf("run was begun by an older nat-go, which did not record what determines its " +
 			"data set: make the run again")
 	}
-	now, err := r.decided(t, b.Decided.Salt)
+	now, err := p.decided(t, b.Decided.Salt)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	changed := b.Decided.Changed(now)
 	left, idle := runfolder.Accept(changed, p.Accept)
 	if len(idle) > 0 {
-		return exit.Usagef("--accept-changed %s: nothing of that name has changed since the run began", idle[0])
+		return nil, exit.Usagef("--accept-changed %s: nothing of that name has changed since the run began", idle[0])
 	}
 	if len(left) > 0 {
-		return exit.Failedf("%s changed since the run began. A data set is never made from two versions of its "+
+		return nil, exit.Failedf("%s changed since the run began. A data set is never made from two versions of its "+
 			"settings: start a new run, put %s back as it was, or continue anyway with --accept-changed %s",
 			strings.Join(left, ", "), itOrThem(left), strings.Join(left, " --accept-changed "))
 	}
@@ -253,12 +252,11 @@ func (r *run) sameDecisions(t *tokens) error {
 		}
 	}
 	slices.Sort(now.Accepted)
-	r.made.Accepted = now.Accepted
 	if len(changed) == 0 {
-		return nil
+		return now.Accepted, nil
 	}
 	b.Decided = now
-	return p.folder.WriteBegun(b)
+	return now.Accepted, p.folder.WriteBegun(b)
 }
 
 func itOrThem(names []string) string {
@@ -269,21 +267,21 @@ func itOrThem(names []string) string {
 }
 
 // checkUnchanged checks that the run is unchanged, and records the settings that it continues with.
-func (r *run) checkUnchanged(t *tokens) error {
-	if err := r.sameDecisions(t); err != nil {
-		return err
+func (p *plan) checkUnchanged(t *tokens) (accepted []string, err error) {
+	if accepted, err = p.sameDecisions(t); err == nil {
+		err = p.rewriteConfig()
 	}
-	return r.rewriteConfig()
+	return accepted, err
 }
 
 // rewriteConfig replaces the run's configuration with the one it continues with, after overrides.
-func (r *run) rewriteConfig() error {
-	if len(r.plan.Overrides) == 0 {
+func (p *plan) rewriteConfig() error {
+	if len(p.Overrides) == 0 {
 		return nil
 	}
-	text, err := r.plan.config.Source()
+	text, err := p.config.Source()
 	if err == nil {
-		err = durable.WriteFile(r.plan.folder.Config(), text)
+		err = durable.WriteFile(p.folder.Config(), text)
 	}
 	if err != nil {
 		return exit.Environmentf("can't write the run's config.yml: %w", err)

@@ -193,7 +193,7 @@ finetuning: {enabled: true, trajectory_builder: mine}
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := newRun(p, testEnv(t)).decided(nil, salt)
+		d, err := p.decided(nil, salt)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -73,7 +73,7 @@ func (b *building) feed(ctx context.Context, from cursor, items chan<- *item) er
 
 func (b *building) feedAll(ctx context.Context, from cursor, items chan<- *item) error {
 	s := b.plan.shard
-	f := feeder{building: b, items: items}
+	f := feeder{of: b, items: items}
 	var tasks *group.Index
 	switch {
 	case s.stores():
@@ -175,7 +175,7 @@ func refusal(r *group.Refusal) ledger.Drop {
 
 // feeder reads one collection run.
 type feeder struct {
-	*building
+	of     *building
 	k      int
 	items  chan<- *item
 	resume *source.Cursor // continue after this place; nil means from the start
@@ -197,7 +197,7 @@ type feeder struct {
 // the collection run if the config says so.
 func (f *feeder) collectionRun(ctx context.Context) error {
 	err := f.read(ctx)
-	whole := f.plan.Compat.WholeRuns()
+	whole := f.of.plan.Compat.WholeRuns()
 	switch {
 	case ctx.Err() != nil:
 		return cmp.Or(err, ctx.Err())
@@ -207,7 +207,7 @@ func (f *feeder) collectionRun(ctx context.Context) error {
 		if whole {
 			f.drops, f.seen = nil, source.Stats{}
 		}
-		if !f.plan.trainer.ContinueOnCollectionError {
+		if !f.of.plan.trainer.ContinueOnCollectionError {
 			return errors.Join(f.push(ctx, &item{end: true, fail: err}), errFed)
 		}
 	case whole: // even an empty one is built: NAT writes a file for it
@@ -253,7 +253,7 @@ func (f *feeder) read(ctx context.Context) error {
 		}
 		f.at = next.at
 		switch {
-		case f.plan.Compat.WholeRuns():
+		case f.of.plan.Compat.WholeRuns():
 			f.held = append(f.held, next.example)
 		case f.index != nil:
 			err = f.keep(ctx, next.example)
@@ -268,11 +268,11 @@ func (f *feeder) read(ctx context.Context) error {
 
 // reader returns the collection run's reader, reusing the one that was started ahead of time.
 func (f *feeder) reader(ctx context.Context) *reader {
-	if rd := f.ahead; rd != nil && f.k == 0 {
-		f.ahead = nil
+	if rd := f.of.ahead; rd != nil && f.k == 0 {
+		f.of.ahead = nil
 		return rd
 	}
-	return newReader(ctx, f.in, f.k, f.resume)
+	return newReader(ctx, f.of.in, f.k, f.resume)
 }
 
 // keep puts an example into the index. The source's drops before it go to the log - in a frame of its own, so that the
@@ -294,8 +294,8 @@ func (f *feeder) keep(ctx context.Context, ex *ttc.Example) error {
 // send passes a group to every builder, and announces that its results are due.
 func (f *feeder) send(ctx context.Context, g *ttc.Group) error {
 	it := &item{group: g}
-	for _, b := range f.builders { // split it before another goroutine has it
-		it.partsFor(b, f.unit())
+	for _, b := range f.of.builders { // split it before another goroutine has it
+		it.partsFor(b, f.of.unit())
 	}
 	if err := f.push(ctx, it); err != nil {
 		return err
@@ -303,8 +303,8 @@ func (f *feeder) send(ctx context.Context, g *ttc.Group) error {
 	if len(g.Examples) == 0 { // an empty collection run: nothing for a builder to do
 		return nil
 	}
-	for _, b := range f.builders {
-		for _, part := range it.partsFor(b, f.unit()) {
+	for _, b := range f.of.builders {
+		for _, part := range it.partsFor(b, f.of.unit()) {
 			if err := b.session.Send(ctx, part); err != nil {
 				return b.failed(err)
 			}

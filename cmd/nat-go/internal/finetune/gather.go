@@ -73,7 +73,7 @@ func (b *building) runEnded(it *item) error {
 	b.at.Seen.Add(&it.seen)
 	if it.fail != nil {
 		b.at.Failed = append(b.at.Failed, it.at.Run)
-		b.warn("collection run %d failed: %v; %s", it.at.Run, it.fail, b.plan.Compat.FailedRun())
+		b.out.warn("collection run %d failed: %v; %s", it.at.Run, it.fail, b.plan.Compat.FailedRun())
 	}
 	if len(it.drops) == 0 {
 		return nil
@@ -125,7 +125,7 @@ func (b *building) results(ctx context.Context, it *item) ([][]*result, error) {
 }
 
 // append adds a group's frame to the log and to the counts.
-func (b *building) append(g *ttc.Group, drops []ledger.Drop, results [][]*result) error {
+func (b *recording) append(g *ttc.Group, drops []ledger.Drop, results [][]*result) error {
 	f := b.frame
 	f.Begin(g)
 	for _, d := range drops {
@@ -166,7 +166,7 @@ func (b *building) commitWhenDue(last time.Time) (time.Time, error) {
 	return now, b.commit(false)
 }
 
-func (b *building) commit(done bool) error {
+func (b *recording) commit(done bool) error {
 	at, err := json.Marshal(b.at)
 	if err != nil {
 		return err
@@ -188,8 +188,8 @@ func (b *building) tellBuilt() {
 	if b.env.Progress == nil {
 		return
 	}
-	examples := b.books.Account(ledger.Source, unitExample).Out // In is known once everything has been read
-	b.tell(Progress{
+	examples := b.out.books.Account(ledger.Source, unitExample).Out // In is known once everything has been read
+	b.out.tell(Progress{
 		Step: "build", Done: b.bytesRead(), Total: b.total, Unit: UnitByte,
 		Detail: fmt.Sprintf("%s, %s", ledger.Quantity(examples, unitExample),
 			ledger.Quantity(int64(b.index.Len()), unitRecord)),

@@ -78,14 +78,14 @@ func (r *run) find(ctx context.Context) (err error) {
 	case p.Divide != nil:
 		err = divisible(r.in)
 	default:
-		err = r.mayPublish(ctx)
+		err = p.mayPublish(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	r.info("inputs found", "source", r.in.source.Type, "folder", string(p.folder))
-	r.sum.Warnings = append(r.sum.Warnings, p.notes...)
-	r.sum.RunDir, r.sum.DatasetDir, r.made.Source = string(p.folder), p.folder.Dataset(), r.in.source.Type
+	r.out.info("inputs found", "source", r.in.source.Type, "folder", string(p.folder))
+	r.out.sum.Warnings = append(r.out.sum.Warnings, p.notes...)
+	r.out.sum.RunDir, r.out.sum.DatasetDir, r.out.made.Source = string(p.folder), p.folder.Dataset(), r.in.source.Type
 	if p.Divide == nil && p.merging == nil {
 		r.ahead = readAhead(ctx, p, r.in)
 	}

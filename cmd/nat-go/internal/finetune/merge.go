@@ -225,8 +225,8 @@ func clearKilled(f runfolder.Folder) error {
 // openJoined begins the folder of a run that joins others.
 func (r *run) openJoined(context.Context) error {
 	p := r.plan
-	r.sum.NotStarted, r.sum.RunDir, r.sum.DatasetDir = false, string(p.folder), p.folder.Dataset()
-	r.made.Source = p.join.parts[0].manifest.Source
+	r.out.sum.NotStarted, r.out.sum.RunDir, r.out.sum.DatasetDir = false, string(p.folder), p.folder.Dataset()
+	r.out.made.Source = p.join.parts[0].manifest.Source
 	text, err := p.config.Source()
 	if err == nil {
 		err = durable.WriteFile(p.folder.Config(), text)
@@ -239,12 +239,12 @@ func (r *run) openJoined(context.Context) error {
 
 // inheritAnswers gives the merge the teachers' answers about its parts: they get only new questions. Answers are stored
 // under the hash of their question.
-func (r *run) inheritAnswers(context.Context) error {
-	if r.plan.config.Collator.Teacher == nil {
+func (p *plan) inheritAnswers(context.Context) error {
+	if p.config.Collator.Teacher == nil {
 		return nil
 	}
-	for _, p := range r.plan.join.parts {
-		from := p.folder.Teacher()
+	for _, part := range p.join.parts {
+		from := part.folder.Teacher()
 		err := filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) || err == nil && !e.Type().IsRegular() {
 				return nil
@@ -256,7 +256,7 @@ func (r *run) inheritAnswers(context.Context) error {
 			if err != nil {
 				return err
 			}
-			return copyOnce(path, filepath.Join(r.plan.folder.Teacher(), rel))
+			return copyOnce(path, filepath.Join(p.folder.Teacher(), rel))
 		})
 		if err != nil {
 			return exit.Environmentf("can't write the run folder: %w", err)
@@ -278,11 +278,10 @@ func copyOnce(from, to string) error {
 
 // joinRuns writes the log of all parts, one after another, and adds their groups to the counts.
 func (r *run) joinRuns(ctx context.Context) (err error) {
-	b := &building{run: r}
-	if b.index, err = curate.NewIndex(b.rules(), string(r.plan.folder)); err != nil {
+	b, err := r.newRecording()
+	if err != nil {
 		return exit.With(exit.Usage, err)
 	}
-	r.built = &built{index: b.index}
 	if b.log, err = recordlog.Create(r.plan.folder.Records()); err != nil {
 		return exit.Environmentf("can't start the record log: %w", err)
 	}
@@ -305,7 +304,7 @@ func (r *run) joinRuns(ctx context.Context) (err error) {
 }
 
 // appendPart appends the groups of a part. An input that an earlier part also read gets a single number.
-func (b *building) appendPart(ctx context.Context, p *part) error {
+func (b *recording) appendPart(ctx context.Context, p *part) error {
 	number := make([]int, len(p.at.Inputs))
 	base := len(b.at.Inputs)
 	for i, in := range p.at.Inputs {
@@ -344,7 +343,7 @@ func (b *building) appendPart(ctx context.Context, p *part) error {
 		if err := b.take(g); err != nil {
 			return err
 		}
-		b.tell(Progress{Step: "merge", Done: int64(b.index.Len()), Unit: unitRecord})
+		b.out.tell(Progress{Step: "merge", Done: int64(b.index.Len()), Unit: unitRecord})
 	}
 	b.at.Seen.Add(&p.at.Seen)
 	b.at.Groups += p.at.Groups
@@ -357,7 +356,7 @@ func sameContent(a, b source.Input) bool {
 }
 
 // hold gives the index the validation side that is kept.
-func (b *building) hold(ctx context.Context, keep *part) error {
+func (b *recording) hold(ctx context.Context, keep *part) error {
 	place := &dataset.Place{Run: keep.folder}
 	d, err := place.Decisions()
 	if err != nil {

@@ -13,18 +13,18 @@ import (
 
 // writeMetrics writes the run's counters to the file of --metrics, in the text format of Prometheus
 // (https://prometheus.io/docs/instrumenting/exposition_formats), as its node exporter collects from files.
-func (r *run) writeMetrics() error {
-	if r.plan.Metrics == "" {
+func (r *report) writeMetrics(path string) error {
+	if path == "" {
 		return nil
 	}
-	if err := durable.WriteOutput(r.plan.Metrics, r.prometheus()); err != nil {
+	if err := durable.WriteOutput(path, r.prometheus()); err != nil {
 		return exit.Environmentf("can't write the metrics: %w", err)
 	}
 	return nil
 }
 
-func (r *run) prometheus() []byte {
-	m := &metrics{run: r.plan.RunID}
+func (r *report) prometheus() []byte {
+	m := &metrics{run: r.made.RunID}
 	m.family("natgo_run_info", "gauge", "The run and how it ended.")
 	m.sample(1, "status", r.sum.Status)
 	m.family("natgo_in_total", "counter", "Things that entered a stage of the run.")

@@ -17,24 +17,22 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/plugins/host"
-	"github.com/nat-go/nat-go/ttc/ledger"
-	"github.com/nat-go/nat-go/ttc/source"
 )
 
 // builtinPlugin is the name of the process that serves the built-in builders: this program itself.
 const builtinPlugin = "nat-go"
 
 // openFolder creates and locks the run folder, which exists already for a resumed run.
-func (r *run) openFolder(ctx context.Context) (err error) {
+func (r *run) openFolder(context.Context) (err error) {
 	if r.plan.resume {
-		return r.checkUnchanged(r.tokens)
+		r.out.made.Accepted, err = r.plan.checkUnchanged(r.tokens)
+		return err
 	}
 	folder := r.plan.folder
-	if err := r.checkSpace(r.in); err != nil {
+	if err := r.plan.checkSpace(r.in, r.out); err != nil {
 		return err
 	}
 	command := "run"
@@ -49,39 +47,24 @@ func (r *run) openFolder(ctx context.Context) (err error) {
 		err = durable.WriteFile(folder.Config(), text)
 	}
 	if err == nil {
-		err = r.writeBegun(ctx)
+		err = r.plan.writeBegun(r.in.began, r.tokens)
 	}
 	if err != nil {
 		return exit.Default(exit.Environment, fmt.Errorf("can't write the run's config.yml: %w", err))
 	}
-	r.sum.NotStarted = false
+	r.out.sum.NotStarted = false
 	return nil
 }
 
 // listDrops starts the list of drops, with the files in folders that aren't read.
 func (r *run) listDrops(context.Context) error {
-	if err := r.books.open(r.plan.folder.Dropped()); err != nil {
+	if err := r.out.books.open(r.plan.folder.Dropped()); err != nil {
 		return exit.Environmentf("can't write the list of drops: %w", err)
 	}
 	if r.in != nil {
-		r.passOver(len(r.in.paths))
+		r.out.passOver(r.plan.PassedOver, len(r.in.paths))
 	}
 	return nil
-}
-
-// passOver reports the files in folders that aren't read, given the number of files that are.
-func (r *run) passOver(read int) {
-	passed := r.plan.PassedOver
-	if len(passed) == 0 {
-		return
-	}
-	r.warn("%s", inspect.SayPassedOver(passed, read))
-	r.books.In(ledger.Source, unitFile, int64(len(passed)))
-	for _, f := range passed {
-		r.books.drop(ledger.Drop{
-			Stage: ledger.Source, Reason: source.NotUnderstood, Unit: unitFile, Index: -1, File: f.Path, Detail: f.Why,
-		})
-	}
 }
 
 // unitFile is the unit for whole files of an input; like keys, they are counted only where they are omitted.
@@ -98,7 +81,7 @@ func (r *run) start(ctx context.Context) (err error) {
 // openBuilders opens a session with each builder that the configuration selects, in YAML order.
 func (r *run) openBuilders(ctx context.Context) error {
 	for _, block := range r.plan.config.Selected() {
-		b, err := r.openBuilder(ctx, block)
+		b, err := r.started.open(ctx, block)
 		if err != nil {
 			return err
 		}
@@ -107,25 +90,26 @@ func (r *run) openBuilders(ctx context.Context) error {
 	return nil
 }
 
-func (r *run) openBuilder(ctx context.Context, b config.Block) (*builder, error) {
+// open opens a session with a builder.
+func (ps *processes) open(ctx context.Context, b config.Block) (*builder, error) {
 	program, name := splitType(b.Type)
-	p, err := r.started.plugin(program)
+	p, err := ps.plugin(program)
 	if err != nil {
 		return nil, err
 	}
 	if program == builtinPlugin {
-		name = r.plan.Compat.Builder(name)
+		name = ps.of.Compat.Builder(name)
 	}
 	info, err := p.Builder(name)
 	if err != nil {
 		return nil,
-			r.refuse(
+			ps.refuse(
 				[]finding.Finding{
 					b.Report(finding.Finding{Code: config.CodePlugin, Severity: finding.Error, Message: err.Error()}),
 				},
 			)
 	}
-	if err := r.checkUnit(b, info); err != nil {
+	if err := ps.checkUnit(b, info); err != nil {
 		return nil, err
 	}
 	spec := b.Spec
@@ -136,12 +120,12 @@ func (r *run) openBuilder(ctx context.Context, b config.Block) (*builder, error)
 	}
 	settings, found := b.JSON(spec)
 	if finding.Failed(found) {
-		return nil, r.refuse(found)
+		return nil, ps.refuse(found)
 	}
 	session, err := p.Open(ctx, name, b.Name, settings)
 	var refused *host.ConfigError
 	if errors.As(err, &refused) {
-		return nil, r.refuse(b.Adopt(plugins.Findings(refused.Findings)))
+		return nil, ps.refuse(b.Adopt(plugins.Findings(refused.Findings)))
 	}
 	if err != nil {
 		return nil, exit.With(exit.Environment, err)
@@ -149,26 +133,26 @@ func (r *run) openBuilder(ctx context.Context, b config.Block) (*builder, error)
 	picks := slices.ContainsFunc(info.Kinds, func(k builders.Kind) bool {
 		return k == builders.KindPreference || k == builders.KindDemonstration
 	})
-	r.started.sessions = append(r.started.sessions, session)
-	return &builder{name: b.Name, unit: info.Unit, picks: picks, rules: r.plan.verdict, session: session}, nil
+	ps.sessions = append(ps.sessions, session)
+	return &builder{name: b.Name, unit: info.Unit, picks: picks, rules: ps.of.verdict, session: session}, nil
 }
 
 // checkUnit refuses builders whose unit this run can't provide: with --compat nat a collection run is one group.
-func (r *run) checkUnit(b config.Block, info host.BuilderInfo) error {
-	if r.plan.Compat.Gives(info.Unit) {
+func (ps *processes) checkUnit(b config.Block, info host.BuilderInfo) error {
+	if ps.of.Compat.Gives(info.Unit) {
 		return nil
 	}
 	f := b.Report(finding.Finding{
 		Code: config.CodeUnit, Severity: finding.Error, Message: fmt.Sprintf("the builder %s works on tasks, which --compat nat doesn't form", b.Type),
 		Fix: "run it without --compat nat",
 	})
-	return r.refuse([]finding.Finding{f})
+	return ps.refuse([]finding.Finding{f})
 }
 
 // refuse shows findings and returns the error for a configuration that has them.
-func (r *run) refuse(fs []finding.Finding) error {
-	if r.env.Findings != nil {
-		r.env.Findings(fs)
+func (ps *processes) refuse(fs []finding.Finding) error {
+	if ps.env.Findings != nil {
+		ps.env.Findings(fs)
 	}
 	return exit.Usagef("%s", finding.Count(fs))
 }
@@ -185,6 +169,8 @@ func splitType(typ string) (program, builder string) {
 // processes are the plugins of a run, each started once, and the sessions with their builders. They start while the
 // inputs are located, the tokenizer is loaded and the run folder is created; code that needs one waits for it.
 type processes struct {
+	of       *plan
+	env      Env
 	started  map[string]*process
 	sessions []*host.Session
 	cancel   context.CancelFunc
@@ -204,7 +190,7 @@ func startProcesses(ctx context.Context, p *plan, env Env) (*processes, error) {
 	if err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}
-	ps := &processes{started: map[string]*process{}}
+	ps := &processes{of: p, env: env, started: map[string]*process{}}
 	ctx, ps.cancel = context.WithCancel(ctx)
 	for _, b := range p.config.Selected() {
 		name, _ := splitType(b.Type)

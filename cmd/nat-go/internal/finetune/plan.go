@@ -42,6 +42,7 @@ type plan struct {
 	verdict *readers.ScoreRules // scores from what results say; nil if none
 	copyTo  string              // NAT's dataset_output_dir; empty means no copy
 	notes   []string
+	self    string           // path of this program
 	chosen  string           // the reading of the input and the output, where the user left them open
 	resume  bool             // continue with an existing run folder
 	lock    *runfolder.Lock  // of a folder that exists
@@ -66,7 +67,7 @@ func readPlan(ctx context.Context, req Request, env Env) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{Request: req, config: c, chosen: chosen}
+	p := &plan{Request: req, config: c, chosen: chosen, self: env.Self}
 	if p.NATConfig == "" {
 		p.NATConfig = req.ConfigFile
 	}

@@ -86,7 +86,7 @@ func (s *shard) seenByAll() (*source.Stats, error) {
 
 // advisePolicy lists the models that sampled the rollouts, if it isn't known which of them is to be trained: then no
 // rollout counts as its own.
-func (r *run) advisePolicy(t *tokens, seen *source.Stats) {
+func (r *collation) advisePolicy(t *tokens, seen *source.Stats) {
 	if t.policy != "" || !r.plan.asksForPolicy() || len(seen.Models) == 0 {
 		return
 	}
@@ -99,6 +99,6 @@ func (r *run) advisePolicy(t *tokens, seen *source.Stats) {
 			best = name
 		}
 	}
-	r.warn("the rollouts were sampled by %s, and collator.policy doesn't say which model is to be trained, so that all are "+
-		"off_policy: -o collator.policy=%s", strings.Join(of, ", "), terminal.Line(best))
+	r.out.warn("the rollouts were sampled by %s, and collator.policy doesn't say which model is to be trained, so that "+
+		"all are off_policy: -o collator.policy=%s", strings.Join(of, ", "), terminal.Line(best))
 }

@@ -37,8 +37,8 @@ func (p *plan) publishTo(dir string, env Env) error {
 }
 
 // mayPublish refuses, before anything is made, a place where the run couldn't be published.
-func (r *run) mayPublish(ctx context.Context) error {
-	if p := r.plan; p.stored != "" && !p.resume {
+func (p *plan) mayPublish(ctx context.Context) error {
+	if p.stored != "" && !p.resume {
 		return p.stored.Free(ctx)
 	}
 	return nil
@@ -46,23 +46,22 @@ func (r *run) mayPublish(ctx context.Context) error {
 
 // publish sends a complete run to object storage. Its folder on this machine is removed unless it has a job that has
 // not completed, which is followed from there.
-func (r *run) publish(ctx context.Context) error {
-	p := r.plan
+func (p *plan) publish(ctx context.Context, out *report) error {
 	if p.stored == "" || p.shard != nil || !runfolder.Has(p.folder.Manifest()) {
 		return nil
 	}
-	r.tell(Progress{Step: "publish", Text: "publish  " + string(p.stored)})
+	out.tell(Progress{Step: "publish", Text: "publish  " + string(p.stored)})
 	if err := p.stored.Publish(ctx, p.folder); err != nil {
 		return exit.Default(exit.Environment, err)
 	}
 	own, to := string(p.folder), string(p.stored)
-	r.sum.RunDir, r.sum.DatasetDir = to, objects.Join(to, p.folder.Rel(p.folder.Dataset()))
-	r.sum.Next = strings.ReplaceAll(r.sum.Next, own, to)
-	for i := range r.sum.Warnings {
-		r.sum.Warnings[i] = strings.ReplaceAll(r.sum.Warnings[i], own, to)
+	out.sum.RunDir, out.sum.DatasetDir = to, objects.Join(to, p.folder.Rel(p.folder.Dataset()))
+	out.sum.Next = strings.ReplaceAll(out.sum.Next, own, to)
+	for i := range out.sum.Warnings {
+		out.sum.Warnings[i] = strings.ReplaceAll(out.sum.Warnings[i], own, to)
 	}
-	if r.sum.Job != nil && r.sum.Status != runfolder.Completed {
-		r.warn("the job has not completed, so the run's folder stays on this machine: %s", own)
+	if out.sum.Job != nil && out.sum.Status != runfolder.Completed {
+		out.warn("the job has not completed, so the run's folder stays on this machine: %s", own)
 		return nil
 	}
 	if err := os.RemoveAll(own); err != nil {

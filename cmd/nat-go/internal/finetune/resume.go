@@ -12,33 +12,31 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// writeBegun records how the run begins; of a run that joins others, in the end, when its inputs are known.
-func (r *run) writeBegun(context.Context) error {
-	p := r.plan
+// writeBegun records how a run of these inputs begins.
+func (p *plan) writeBegun(inputs []source.Input, t *tokens) error {
 	req := p.Request
 	req.Overrides = nil // they are in config.yml
-	inputs, salt := r.made.Inputs, ""
-	if p.join != nil {
+	salt := ""
+	switch {
+	case p.join != nil:
 		req.From = nil
-	} else {
-		inputs = r.in.began
-	}
-	if p.merging != nil {
+	case p.merging != nil:
 		salt = p.merging.plan.Decided.Salt
 	}
 	text, err := json.Marshal(req)
 	if err != nil {
 		return err
 	}
-	d, err := r.decided(r.tokens, salt)
+	d, err := p.decided(t, salt)
 	if err != nil {
-		return exit.Default(exit.Environment, err)
+		return err
 	}
-	return exit.Default(exit.Environment, p.folder.WriteBegun(&runfolder.Begun{
+	return p.folder.WriteBegun(&runfolder.Begun{
 		NatGo: Version(), RunID: p.RunID, Log: recordlog.Version, Request: text, Inputs: inputs, Decided: d,
-	}))
+	})
 }
 
 // openBegun takes up a run in its folder. A complete data set is handed to the trainer, unless the interrupted run was
@@ -95,8 +93,8 @@ func requestOf(folder runfolder.Folder, b *runfolder.Begun) (req Request, err er
 // become complete by retrying.
 func (r *run) submit(ctx context.Context) error {
 	folder, m := r.plan.folder, r.plan.complete
-	r.made, r.sum.RunDir, r.sum.DatasetDir, r.sum.Status = m, string(folder), folder.Dataset(), m.Status
-	r.sum.Warnings = append(m.Warnings, "the data set was complete already; it was not made again")
+	r.out.made, r.out.sum.RunDir, r.out.sum.DatasetDir, r.out.sum.Status = m, string(folder), folder.Dataset(), m.Status
+	r.out.sum.Warnings = append(m.Warnings, "the data set was complete already; it was not made again")
 	switch {
 	case m.Counts.Kept == 0:
 		return exit.Failedf("run is over and kept nothing; %s lists why", folder.Dropped())
@@ -127,7 +125,7 @@ func (r *run) overrideComplete() error {
 			return exit.Usagef("-o %s: the data set is complete already, and stays as it is; only what comes after it can be changed", path)
 		}
 	}
-	if err := r.rewriteConfig(); err != nil {
+	if err := p.rewriteConfig(); err != nil {
 		return err
 	}
 	sum, err := p.folder.Sum(p.folder.Rel(p.folder.Config()))

@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/nat-go/nat-go/builders/dpo"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -73,17 +71,12 @@ func planned(ctx context.Context, req Request, env Env) (*Summary, error) {
 	return sum, err
 }
 
-// run is what every stage of a run needs, and what the stages pass on.
+// run is what the stages of a run work on, and what they pass on.
 type run struct {
-	plan     *plan
-	env      Env
-	books    *books
-	complete bool                // the data set was complete when the run was resumed
-	history  *compat.History     // the run as NAT reports it
-	made     *runfolder.Manifest // facts about the run so far
-	sum      *Summary
-	lock     *runfolder.Lock
-	known    []runfolder.File // files hashed as they were written
+	plan *plan
+	env  Env
+	out  *report
+	lock *runfolder.Lock
 
 	started   *processes
 	in        *inputs
@@ -95,23 +88,7 @@ type run struct {
 }
 
 func newRun(p *plan, env Env) *run {
-	b := newBooks()
-	b.hide = env.hide
-	return &run{
-		plan: p, env: env, books: b, history: compat.NewHistory(p.Compat, p.RunID, p.pairs(), env.Now), lock: p.lock,
-		made: &runfolder.Manifest{
-			NatGo:  Version(),
-			Log:    recordlog.Version,
-			RunID:  p.RunID,
-			Compat: p.Compat == compat.NAT,
-			Rows:   p.options,
-			Counts: noCounts(),
-		},
-		sum: &Summary{
-			RunID: p.RunID, Status: runfolder.Failed, Chosen: p.chosen, Counts: noCounts(), Also: p.also,
-			NotStarted: !p.resume,
-		},
-	}
+	return &run{plan: p, env: env, out: newReport(p, env), lock: p.lock}
 }
 
 // pairs returns the first builder of pairs that the configuration selects.
@@ -133,40 +110,53 @@ type stage func(context.Context) error
 
 // stages returns the stages of the run, in order.
 func (r *run) stages() []stage {
-	p := r.plan
+	p, s, m := r.plan, sharding{r}, merger{r}
 	switch {
 	case p.complete != nil:
 		return []stage{r.submit}
 	case p.Divide != nil:
 		return []stage{r.start, r.find, r.openTokens, r.openBuilders, r.divide}
 	case p.shard != nil && p.shard.stage == shards.Write:
-		return []stage{r.sealed, r.lockShard, r.sealed, r.openTokens, r.writeShard}
+		return []stage{s.sealed, s.lockShard, s.sealed, r.openTokens, s.writeShard}
 	case p.shard.stores():
 		return []stage{
-			r.sealed, r.lockShard, r.sealed, r.openTokens, r.listDrops, r.find, r.store, r.shardDone,
+			s.sealed, s.lockShard, s.sealed, r.openTokens, r.listDrops, r.find, s.store, s.shardDone,
 		}
 	case p.shard != nil:
 		return []stage{
-			r.sealed, r.lockShard, r.sealed, r.openTokens, r.listDrops, r.find, r.start, r.openBuilders, r.build,
-			r.prepareRows, r.shardDone,
+			s.sealed, s.lockShard, s.sealed, r.openTokens, r.listDrops, r.find, r.start, r.openBuilders, r.build,
+			s.prepareRows, s.shardDone,
 		}
 	case p.merging != nil && p.merging.leave && p.merging.cut != nil:
-		return []stage{r.alreadyLeft}
+		return []stage{m.alreadyLeft}
 	case p.join != nil:
 		return []stage{
-			r.mayPublish, r.openTokens, r.openJoined, r.listDrops, r.joinRuns, r.curate, r.write, r.inheritAnswers,
-			r.collate, r.writeBegun, r.account,
+			p.mayPublish, r.openTokens, r.openJoined, r.listDrops, r.joinRuns, r.curate, r.write, p.inheritAnswers,
+			r.collate, r.account,
 		}
 	}
 	records := []stage{r.openBuilders, r.collect, r.build, r.curate}
 	dataSet := []stage{r.write, r.collate, r.account, r.train}
-	if m := p.merging; m != nil {
-		if records = []stage{r.joinShards}; m.leave {
-			dataSet = []stage{r.leaveWriting}
+	if p.merging != nil {
+		if records = []stage{m.joinShards}; p.merging.leave {
+			dataSet = []stage{m.leaveWriting}
 		}
 	}
 	return slices.Concat([]stage{r.start, r.find, r.openTokens, r.openFolder, r.listDrops}, records, dataSet)
 }
+
+func (r *run) curate(context.Context) (err error) {
+	r.decisions, err = (&curation{r.plan, r.out}).curate(r.built)
+	return err
+}
+
+func (r *run) write(ctx context.Context) error {
+	return (&writing{r.plan, r.out, r.decisions}).write(ctx)
+}
+
+func (r *run) collate(ctx context.Context) error { return r.collation().collate(ctx) }
+
+func (r *run) train(ctx context.Context) error { return (&handing{r.plan, r.env, r.out}).train(ctx) }
 
 // errSealed ends a run whose output is there already.
 var errSealed = errors.New("sealed")
@@ -200,67 +190,61 @@ func (r *run) close() {
 
 // scored reports if scores supplied alongside the inputs belong to none of their examples because the keys don't match,
 // and how many scores each rule gave.
-func (r *run) scored() {
-	p := r.plan
-	if p.resume || p.shard != nil || p.merging != nil || r.built.seen.Examples == 0 {
+func (p *plan) scored(b *built, out *report) {
+	if p.resume || p.shard != nil || p.merging != nil || b.seen.Examples == 0 {
 		return
 	}
 	if p.verdict != nil {
 		given := p.verdict.Given()
 		for _, rule := range p.config.Dataset.ScoreRules {
 			if given[rule.Name] == 0 {
-				r.warn("dataset.score_rules: the rule %s decided on no example", rule.Name)
+				out.warn("dataset.score_rules: the rule %s decided on no example", rule.Name)
 			}
-			r.info("scored by a rule", "rule", rule.Name, "examples", given[rule.Name])
+			out.info("scored by a rule", "rule", rule.Name, "examples", given[rule.Name])
 		}
 	}
 	if p.scores == nil {
 		return
 	}
 	if given, _ := p.scores.Given(); given == 0 {
-		r.warn("dataset.scores: none of the %s belongs to an example that was read; dataset.scores.key names the "+
+		out.warn("dataset.scores: none of the %s belongs to an example that was read; dataset.scores.key names the "+
 			"key of the example's id there", ledger.Quantity(int64(p.scores.Len()), "score"))
 	}
-}
-
-// info logs a step of the run, with details given as alternating names and values.
-func (r *run) info(what string, fields ...any) {
-	r.env.Log.Info().Str("run", r.plan.RunID).Fields(fields).Msg(what)
 }
 
 // end does the run's work and says how it ended, as far as it got.
 func (r *run) end(ctx context.Context) (*Summary, error) {
 	err := r.work(ctx)
 	if err == nil {
-		err = r.publish(ctx)
+		err = r.plan.publish(ctx, r.out)
 	}
-	r.books.abort()
-	r.count()
+	r.out.books.abort()
+	r.out.count()
 	if err != nil {
 		err = r.explain(err)
-		r.sum.Error = r.env.hide(err.Error())
-		if r.sum.Job == nil { // otherwise the status is the job's
-			r.sum.Status = runfolder.Failed
+		r.out.sum.Error = r.env.hide(err.Error())
+		if r.out.sum.Job == nil { // otherwise the status is the job's
+			r.out.sum.Status = runfolder.Failed
 		}
 	}
 	r.unlock()
-	merr := r.writeMetrics()
+	merr := r.out.writeMetrics(r.plan.Metrics)
 	if err == nil {
-		return r.sum, merr
+		return r.out.sum, merr
 	}
 	if merr != nil {
-		r.warn("%v", merr)
+		r.out.warn("%v", merr)
 	}
-	return r.sum, err
+	return r.out.sum, err
 }
 
 // explain adds advice to an error that may end any stage.
 func (r *run) explain(err error) error {
 	again := "`nat-go " + r.plan.commandToContinue() + "` continues from here"
 	switch {
-	case errors.Is(err, context.Canceled) && r.sum.Job == nil:
+	case errors.Is(err, context.Canceled) && r.out.sum.Job == nil:
 		if r.lock != nil {
-			r.sum.Next = again
+			r.out.sum.Next = again
 		}
 		return exit.With(exit.Interrupted, errors.New("interrupted; "+r.plan.leftUndone()))
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
@@ -295,51 +279,5 @@ func (r *run) unlock() {
 	if r.lock != nil {
 		r.lock.Close()
 		r.lock = nil
-	}
-}
-
-// count updates the summary with the present counts.
-func (r *run) count() {
-	m := r.made
-	if m.Status == "" { // otherwise the books have been closed
-		c := &m.Counts
-		c.Examples = r.books.Account(ledger.Source, unitExample).In
-		c.Records = r.books.Account(ledger.Gate, unitRecord).In
-		c.Kept = r.books.Account(ledger.Curate, unitRecord).Out
-		c.Dropped = r.books.DroppedByReason()
-		m.Books, m.Counters = r.books.Accounts(), r.books.counters
-	}
-	r.sum.Counts, r.sum.Accounts, r.sum.Batches = m.Counts, m.Books, m.Batches
-	r.sum.Sites, r.sum.Labels = counted(m.Counters, "sites/"), counted(m.Counters, "labels/")
-	r.sum.Written = nil
-	for _, w := range m.Dataset {
-		for _, f := range w.Files {
-			r.sum.Written = append(r.sum.Written, writtenFile{Path: f.Path, Rows: f.Rows})
-		}
-	}
-}
-
-// counted sums what builders counted under names with a prefix, by the rest of the name: sites/CLASS/SOURCE/KIND,
-// labels/LABEL.
-func counted(counters map[string]map[string]int64, prefix string) map[string]int64 {
-	sums := map[string]int64{}
-	for _, of := range counters {
-		for name, n := range of {
-			if key, ok := strings.CutPrefix(name, prefix); ok {
-				sums[key] += n
-			}
-		}
-	}
-	return sums
-}
-
-func (r *run) warn(format string, a ...any) {
-	r.sum.Warnings = append(r.sum.Warnings, r.env.hide(fmt.Sprintf(format, a...)))
-}
-
-// tell passes on the progress of the run.
-func (r *run) tell(p Progress) {
-	if r.env.Progress != nil {
-		r.env.Progress(p)
 	}
 }

@@ -93,9 +93,12 @@ func openPlan(ctx context.Context, dir shards.Folder, env Env) (*plan, *shards.P
 	return p, of, err
 }
 
+// sharding is what a run does that is a part of another.
+type sharding struct{ run *run }
+
 // sealed ends the run if the shard has already been built and is still intact.
-func (r *run) sealed(context.Context) error {
-	s := r.plan.shard
+func (r *sharding) sealed(context.Context) error {
+	s := r.run.plan.shard
 	d, err := s.dir.ReadDone(s.plan, s.stage, s.number)
 	if err != nil {
 		return exit.With(exit.Failed, err)
@@ -103,17 +106,17 @@ func (r *run) sealed(context.Context) error {
 	if d == nil {
 		return nil
 	}
-	r.sum.Status = runfolder.Completed
-	r.sum.Warnings = append(r.sum.Warnings, AlreadyBuilt(s.stage))
+	r.run.out.sum.Status = runfolder.Completed
+	r.run.out.sum.Warnings = append(r.run.out.sum.Warnings, AlreadyBuilt(s.stage))
 	if err := r.shardIsWhole(d); err != nil {
 		return err
 	}
 	if s.stage == shards.Write {
-		x, err := readShare(r.plan.folder, d)
+		x, err := readShare(r.run.plan.folder, d)
 		if err != nil {
 			return err
 		}
-		r.sum.Share = x.summary()
+		r.run.out.sum.Share = x.summary()
 	}
 	r.bookBuilt(d)
 	return errSealed
@@ -128,20 +131,20 @@ func AlreadyBuilt(stage shards.Stage) string {
 }
 
 // bookBuilt books the counts of a shard that was built before.
-func (r *run) bookBuilt(d *shards.Done) {
-	r.books.addAccounts(d.Books)
+func (r *sharding) bookBuilt(d *shards.Done) {
+	r.run.out.books.addAccounts(d.Books)
 	for _, a := range d.Books {
 		for reason, n := range a.Dropped {
-			r.books.Drop(ledger.Drop{Stage: a.Stage, Unit: a.Unit, Reason: reason, Count: n})
+			r.run.out.books.Drop(ledger.Drop{Stage: a.Stage, Unit: a.Unit, Reason: reason, Count: n})
 		}
 	}
 }
 
 // store stores the examples of the shard's part of the inputs for the shards' groups. The work of an earlier attempt is
 // redone: it is only reading.
-func (r *run) store(ctx context.Context) (err error) {
-	s := r.plan.shard
-	if err := recordlog.Reset(r.plan.folder.Records()); err != nil {
+func (r *sharding) store(ctx context.Context) (err error) {
+	s := r.run.plan.shard
+	if err := recordlog.Reset(r.run.plan.folder.Records()); err != nil {
 		return exit.Environmentf("can't start the record log: %w", err)
 	}
 	s.spill, err = group.NewSpill(host.NewExampleCodec(), s.dir.Spill(s.number), len(s.plan.Shards))
@@ -149,7 +152,7 @@ func (r *run) store(ctx context.Context) (err error) {
 		return exit.Environmentf("can't keep the examples: %w", err)
 	}
 	defer s.spill.Abort()
-	if err := r.build(ctx); err != nil {
+	if err := r.run.build(ctx); err != nil {
 		return err
 	}
 	if err := s.spill.Close(); err != nil {
@@ -223,24 +226,24 @@ func (p *plan) openOrder(groups int64) (*shards.Order, error) {
 }
 
 // lockShard creates and locks the folder of the shard. If another process is working there, it is left to that one.
-func (r *run) lockShard(context.Context) (err error) {
-	folder := r.plan.folder
+func (r *sharding) lockShard(context.Context) (err error) {
+	folder := r.run.plan.folder
 	if err := os.MkdirAll(folder.Records(), 0o755); err != nil {
 		return exit.Environmentf("can't make the folder of the shard: %w", err)
 	}
-	if r.lock, err = folder.Lock(r.plan.commandToContinue()); err != nil {
+	if r.run.lock, err = folder.Lock(r.run.plan.commandToContinue()); err != nil {
 		return exit.With(exit.Environment, err)
 	}
-	if err := r.lock.Sweep(); err != nil {
+	if err := r.run.lock.Sweep(); err != nil {
 		return exit.Environmentf("can't clean up the folder of the shard: %w", err)
 	}
 	return nil
 }
 
 // asPlanned refuses to build with settings, plugins or programs that differ from the plan's, naming them.
-func (r *run) asPlanned() error {
-	was := planOf(r.plan).Decided
-	now, err := r.decided(r.tokens, was.Salt)
+func (p *plan) asPlanned(t *tokens) error {
+	was := planOf(p).Decided
+	now, err := p.decided(t, was.Salt)
 	if err != nil {
 		return err
 	}
@@ -264,50 +267,51 @@ func planOf(p *plan) *shards.Plan {
 }
 
 // shardDone closes the shard's books and writes, last, its manifest.
-func (r *run) shardDone(ctx context.Context) error {
-	if err := r.books.close(); err != nil {
+func (r *sharding) shardDone(ctx context.Context) error {
+	if err := r.run.out.books.close(); err != nil {
 		return exit.Environmentf("can't write the list of drops: %w", err)
 	}
-	c, err := recordlog.ReadCommit(r.plan.folder.Records())
+	c, err := recordlog.ReadCommit(r.run.plan.folder.Records())
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}
-	if err := r.knowLog(); err != nil {
+	if err := r.run.out.knowLog(r.run.plan.folder); err != nil {
 		return exit.With(exit.Environment, err)
 	}
 	return r.seal(ctx, &shards.Done{
-		Seen: r.built.seen, Groups: c.Groups, Records: c.Records, Books: r.books.Accounts(), Counters: r.books.counters,
+		Seen: r.run.built.seen, Groups: c.Groups, Records: c.Records, Books: r.run.out.books.Accounts(),
+		Counters: r.run.out.books.counters,
 	})
 }
 
 // seal writes the manifest of the shard, as the last step.
-func (r *run) seal(ctx context.Context, d *shards.Done) error {
+func (r *sharding) seal(ctx context.Context, d *shards.Done) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	s := r.plan.shard
-	files, err := r.lock.Sums(r.known)
+	s := r.run.plan.shard
+	files, err := r.run.lock.Sums(r.run.out.known)
 	if err == nil {
-		err = r.lock.Check()
+		err = r.run.lock.Check()
 	}
 	if err == nil {
 		d.NatGo, d.Plan, d.Stage, d.Shard, d.Files = Version(), s.plan.Sum, s.stage, s.number, files
-		err = shards.WriteDone(r.plan.folder, d)
+		err = shards.WriteDone(r.run.plan.folder, d)
 	}
 	if err != nil {
 		return exit.Default(exit.Environment, fmt.Errorf("can't write the manifest of the shard: %w", err))
 	}
-	r.sum.Status = runfolder.Completed
+	r.run.out.sum.Status = runfolder.Completed
 	return nil
 }
 
 // shardIsWhole refuses a shard that lost files since it was built.
-func (r *run) shardIsWhole(d *shards.Done) error {
+func (r *sharding) shardIsWhole(d *shards.Done) error {
 	for _, f := range d.Files {
-		path := filepath.Join(string(r.plan.folder), filepath.FromSlash(f.Path))
+		path := filepath.Join(string(r.run.plan.folder), filepath.FromSlash(f.Path))
 		if info, err := os.Stat(path); err != nil || info.Size() != f.Bytes {
 			return exit.Failedf("%s is not what shard %d wrote: remove %s and run the shard again", path, d.Shard,
-				r.plan.folder)
+				r.run.plan.folder)
 		}
 	}
 	return nil

@@ -133,28 +133,31 @@ func (p *plan) isDecided() bool {
 	return p.merging != nil && p.merging.cut != nil && runfolder.Has(p.folder.Decisions())
 }
 
+// merger is what a run does that is made from shards.
+type merger struct{ run *run }
+
 // joinShards joins the logs of the shards and decides; in the meantime it joins their rows.
-func (r *run) joinShards(ctx context.Context) error {
+func (r *merger) joinShards(ctx context.Context) error {
 	if err := r.joinLogs(ctx); err != nil {
 		return err
 	}
-	for _, block := range r.plan.config.Selected() {
-		r.builders = append(r.builders, &builder{name: block.Name}) // whose names are counted
+	for _, block := range r.run.plan.config.Selected() {
+		r.run.builders = append(r.run.builders, &builder{name: block.Name}) // whose names are counted
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.joinRows(ctx) })
 	g.Go(func() error {
-		if err := r.build(ctx); err != nil {
+		if err := r.run.build(ctx); err != nil {
 			return err
 		}
-		return r.curate(ctx)
+		return r.run.curate(ctx)
 	})
 	return g.Wait() // wait: both watch ctx
 }
 
 // joinLogs makes the run's log from the shards' logs, unless it exists.
-func (r *run) joinLogs(ctx context.Context) error {
-	dir := r.plan.folder.Records()
+func (r *merger) joinLogs(ctx context.Context) error {
+	dir := r.run.plan.folder.Records()
 	if c, err := recordlog.ReadCommit(dir); err == nil && c.Done {
 		return nil
 	}
@@ -163,7 +166,7 @@ func (r *run) joinLogs(ctx context.Context) error {
 		return exit.Environmentf("can't join the record logs: %w", err)
 	}
 	defer j.Close()
-	if err := r.plan.merging.join(ctx, j, r.in); err != nil {
+	if err := r.run.plan.merging.join(ctx, j, r.run.in); err != nil {
 		return notLogged("join the record logs", err)
 	}
 	return nil

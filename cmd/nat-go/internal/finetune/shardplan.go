@@ -74,11 +74,11 @@ func (r *run) divide(ctx context.Context) error {
 		}
 		tasks = tasks || b.unit == builders.UnitTask
 	}
-	decided, err := r.decided(r.tokens, "")
+	decided, err := r.plan.decided(r.tokens, "")
 	if err != nil {
 		return err
 	}
-	c := &cutter{run: r, dir: r.plan.division}
+	c := &cutter{plan: r.plan, out: r.out, in: r.in, dir: r.plan.division}
 	if err := c.cut(ctx, r.plan.Divide); err != nil {
 		return err
 	}
@@ -88,16 +88,16 @@ func (r *run) divide(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.sum.Planned = &Planned{Dir: c.dir, Notes: append(r.sum.Warnings, c.notes...), Plan: &shards.Plan{
+	r.out.sum.Planned = &Planned{Dir: c.dir, Notes: append(r.out.sum.Warnings, c.notes...), Plan: &shards.Plan{
 		Version: shards.Version, NatGo: Version(), RunID: r.plan.RunID, Request: text, Inputs: c.inputs,
 		Decided: decided, Tasks: tasks, Shards: c.shards,
 	}}
-	return r.writePlan(r.sum.Planned)
+	return r.plan.writePlan(r.out.sum.Planned)
 }
 
 // writePlan writes the configuration and, last, the plan.
-func (r *run) writePlan(out *Planned) error {
-	text, err := r.plan.config.Source()
+func (p *plan) writePlan(out *Planned) error {
+	text, err := p.config.Source()
 	if err == nil {
 		err = os.MkdirAll(string(out.Dir), 0o755)
 	}
@@ -131,7 +131,9 @@ func divisible(in *inputs) error {
 
 // cutter reads the inputs and cuts them between examples, into shards of roughly equal size.
 type cutter struct {
-	*run
+	plan   *plan
+	out    *report
+	in     *inputs
 	dir    shards.Folder
 	number int
 	total  int64 // total size of all inputs on disk
@@ -296,7 +298,7 @@ func (c *cutter) example(k int, at source.Cursor, divisible bool) error {
 			return err
 		}
 	}
-	c.tell(Progress{Step: "plan", Done: place, Total: c.total, Unit: UnitByte})
+	c.out.tell(Progress{Step: "plan", Done: place, Total: c.total, Unit: UnitByte})
 	return nil
 }
 

@@ -22,19 +22,19 @@ import (
 
 // prepareRows renders and tokenises the records of the shard, so that the merge need not: one frame for each group of
 // its log. It continues after the groups that an earlier attempt prepared.
-func (r *run) prepareRows(ctx context.Context) error {
-	t := r.tokens
+func (r *sharding) prepareRows(ctx context.Context) error {
+	t := r.run.tokens
 	if t == nil {
 		return nil
 	}
-	if s := r.plan.shard; s.stage == shards.Group {
+	if s := r.run.plan.shard; s.stage == shards.Group {
 		seen, err := s.seenByAll()
 		if err != nil {
 			return err
 		}
-		t.takePolicy(r.plan, seen, true)
+		t.takePolicy(r.run.plan, seen, true)
 	}
-	rows, before, err := shards.OpenPrepared(r.plan.folder)
+	rows, before, err := shards.OpenPrepared(r.run.plan.folder)
 	if err != nil {
 		return exit.Environmentf("can't keep the token rows: %w", err)
 	}
@@ -49,15 +49,15 @@ func (r *run) prepareRows(ctx context.Context) error {
 }
 
 // unprepared yields the records of the shard's groups after the given number of groups.
-func (r *run) unprepared(t *tokens, before uint64, records chan<- int) iter.Seq2[[]collator.Item, error] {
+func (r *sharding) unprepared(t *tokens, before uint64, records chan<- int) iter.Seq2[[]collator.Item, error] {
 	return func(yield func([]collator.Item, error) bool) {
-		c, err := recordlog.ReadCommit(r.plan.folder.Records())
+		c, err := recordlog.ReadCommit(r.run.plan.folder.Records())
 		if err != nil {
 			yield(nil, err)
 			return
 		}
 		at := uint64(0)
-		for g, err := range recordlog.Groups(r.plan.folder.Records()) {
+		for g, err := range recordlog.Groups(r.run.plan.folder.Records()) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -70,7 +70,7 @@ func (r *run) unprepared(t *tokens, before uint64, records chan<- int) iter.Seq2
 				return
 			}
 			done := int64(g.First) + int64(len(g.Records))
-			r.tell(Progress{Step: "tokenise", Done: done, Total: int64(c.Records), Unit: unitRecord})
+			r.run.out.tell(Progress{Step: "tokenise", Done: done, Total: int64(c.Records), Unit: unitRecord})
 		}
 	}
 }

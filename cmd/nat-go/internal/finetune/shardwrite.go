@@ -61,21 +61,21 @@ func readShare(f runfolder.Folder, d *shards.Done) (*share, error) {
 }
 
 // leaveWriting divides the rows among the shards.
-func (r *run) leaveWriting(ctx context.Context) error {
-	m, d, t := r.plan.merging, r.decisions, r.tokens
+func (r *merger) leaveWriting(ctx context.Context) error {
+	m, d, t := r.run.plan.merging, r.run.decisions, r.run.tokens
 	if err := m.dir.NewCut(); err != nil {
 		return exit.Environmentf("can't divide the data set: %w", err)
 	}
-	c, err := recordlog.ReadCommit(r.plan.folder.Records())
+	c, err := recordlog.ReadCommit(r.run.plan.folder.Records())
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}
 	cut := &shards.Cut{Plan: m.plan.Sum, Log: c.XXH3, Ranges: m.divided(c), Warning: d.Warning}
-	if cut.Decisions, err = runfolder.ContentSum(r.plan.folder.Decisions()); err != nil {
+	if cut.Decisions, err = runfolder.ContentSum(r.run.plan.folder.Decisions()); err != nil {
 		return exit.With(exit.Environment, err)
 	}
 	if t != nil && d.Kept() > 0 {
-		if cut.Collated, err = r.divideBatches(ctx, t, d); err != nil {
+		if cut.Collated, err = r.run.collation().divideBatches(ctx); err != nil {
 			return exit.Default(exit.Environment, fmt.Errorf("can't divide the batches: %w", err))
 		}
 	}
@@ -109,28 +109,28 @@ func (m *merging) divided(c recordlog.Commit) []recordlog.Range {
 }
 
 // alreadyLeft says that an earlier merge has divided the rows.
-func (r *run) alreadyLeft(context.Context) error {
-	r.warn("the writing is divided already; nothing was done")
+func (r *merger) alreadyLeft(context.Context) error {
+	r.run.out.warn("the writing is divided already; nothing was done")
 	r.leftToShards()
 	return nil
 }
 
 // leftToShards reports the next step.
-func (r *run) leftToShards() {
-	r.sum.Status, r.sum.RunDir = runfolder.Completed, string(r.plan.folder)
-	r.sum.Next = fmt.Sprintf("`nat-go shard run %s --stage write --index I` writes the share of a shard; then merge "+
-		"again", r.plan.merging.dir)
+func (r *merger) leftToShards() {
+	r.run.out.sum.Status, r.run.out.sum.RunDir = runfolder.Completed, string(r.run.plan.folder)
+	r.run.out.sum.Next = fmt.Sprintf("`nat-go shard run %s --stage write --index I` writes the share of a shard; then "+
+		"merge again", r.run.plan.merging.dir)
 }
 
 // divideBatches cuts the batches and divides them among the shards.
-func (r *run) divideBatches(ctx context.Context, t *tokens, d *curate.Decisions) (json.RawMessage, error) {
+func (r *collation) divideBatches(ctx context.Context) (json.RawMessage, error) {
 	m := r.plan.merging
-	drops, err := r.listing(m.dir.CutDrops())
+	drops, err := newListing(m.dir.CutDrops(), r.env.hide)
 	if err != nil {
 		return nil, err
 	}
 	defer drops.abort()
-	cut, rows, err := r.cutBatches(ctx, t, d, drops.list)
+	cut, rows, err := r.cutBatches(ctx, drops.list)
 	if err != nil {
 		return nil, err
 	}
@@ -167,8 +167,8 @@ func (p *closing) Close() error {
 }
 
 // writeShard writes the shard's share of the data set.
-func (r *run) writeShard(ctx context.Context) error {
-	s, t := r.plan.shard, r.tokens
+func (r *sharding) writeShard(ctx context.Context) error {
+	s, t := r.run.plan.shard, r.run.tokens
 	cut, err := s.dir.ReadCut(s.plan)
 	if err != nil {
 		return err
@@ -192,12 +192,12 @@ func (r *run) writeShard(ctx context.Context) error {
 	}
 	text, err := json.Marshal(made)
 	if err == nil {
-		err = durable.WriteFile(shareFile(r.plan.folder), text)
+		err = durable.WriteFile(shareFile(r.run.plan.folder), text)
 	}
 	if err != nil {
 		return exit.Environmentf("can't write the share of the shard: %w", err)
 	}
-	r.sum.Share = made.summary()
+	r.run.out.sum.Share = made.summary()
 	return r.seal(ctx, &shards.Done{})
 }
 
@@ -229,31 +229,31 @@ func cutDecisions(dir shards.Folder, cut *shards.Cut, run runfolder.Folder) (*cu
 }
 
 // writeRows writes the rows of a range of the merged log.
-func (r *run) writeRows(ctx context.Context, x recordlog.Range, d *curate.Decisions) (*dataset.Share, error) {
-	folder, s := r.plan.folder, r.plan.shard
+func (r *sharding) writeRows(ctx context.Context, x recordlog.Range, d *curate.Decisions) (*dataset.Share, error) {
+	folder, s := r.run.plan.folder, r.run.plan.shard
 	for _, dir := range []string{folder.Dataset(), folder.Batches()} { // from an attempt that was cut short
 		if err := os.RemoveAll(dir); err != nil {
 			return nil, err
 		}
 	}
-	drops, err := r.listing(shareDrops(folder))
+	drops, err := newListing(shareDrops(folder), r.run.env.hide)
 	if err != nil {
 		return nil, err
 	}
 	defer drops.abort()
-	formats := r.plan.formats
+	formats := r.run.plan.formats
 	if d.Kept() == 0 {
 		formats = nil
 	}
 	log := s.run.Records()
 	written, err := dataset.WritePart(ctx, dataset.Spec{
-		Dir: folder.Dataset(), Log: log, Decisions: d, Formats: formats, Options: r.plan.options,
+		Dir: folder.Dataset(), Log: log, Decisions: d, Formats: formats, Options: r.run.plan.options,
 		Dropped: drops.list,
-		Gates:   r.plan.gates(),
+		Gates:   r.run.plan.gates(),
 		NotKept: drops.list,
-		Ready:   r.know,
+		Ready:   r.run.out.know,
 		Progress: func(first, _ uint64) {
-			r.tell(Progress{Step: "write", Done: int64(first - x.First), Unit: unitRecord})
+			r.run.out.tell(Progress{Step: "write", Done: int64(first - x.First), Unit: unitRecord})
 		},
 	}, decidedOn(recordlog.GroupsIn(log, x), d))
 	if err != nil {
@@ -282,8 +282,8 @@ func decidedOn(
 const maxScores = 16 << 30
 
 // writeBatches writes the shard's share of the batches.
-func (r *run) writeBatches(ctx context.Context, t *tokens) (all []keyCount, err error) {
-	s, folder := r.plan.shard, r.plan.folder
+func (r *sharding) writeBatches(ctx context.Context, t *tokens) (all []keyCount, err error) {
+	s, folder := r.run.plan.shard, r.run.plan.folder
 	m, err := s.built()
 	if err != nil {
 		return nil, err
@@ -362,18 +362,18 @@ func readBuilt(f runfolder.Folder, d *shards.Done, path string) ([]byte, error) 
 }
 
 // joinRows makes the text rows from the shards' rows, if they wrote any.
-func (r *run) joinRows(ctx context.Context) (err error) {
-	m := r.plan.merging
+func (r *merger) joinRows(ctx context.Context) (err error) {
+	m := r.run.plan.merging
 	if m.cut == nil {
 		return nil
 	}
 	var all []*dataset.Share
 	var dirs []string
-	s := dataset.Spec{Dir: r.plan.folder.Dataset(), Options: r.plan.options, Ready: r.know}
+	s := dataset.Spec{Dir: r.run.plan.folder.Dataset(), Options: r.run.plan.options, Ready: r.run.out.know}
 	for i, x := range m.shares {
 		all, dirs = append(all, x.Rows), append(dirs, m.dir.Shard(shards.Write, i).Dataset())
 		if len(x.Rows.Formats) > 0 { // otherwise nothing was kept
-			s.Formats = r.plan.formats
+			s.Formats = r.run.plan.formats
 		}
 	}
 	if m.rows, err = dataset.Join(ctx, s, all, dirs); err != nil {
@@ -383,10 +383,10 @@ func (r *run) joinRows(ctx context.Context) (err error) {
 }
 
 // joinedRows books the shards' drops at writing the rows, and returns what joinRows made.
-func (r *run) joinedRows() ([]runfolder.Written, error) {
+func (r *writing) joinedRows() ([]runfolder.Written, error) {
 	m := r.plan.merging
 	for i := range m.shares {
-		if err := r.books.replay(shareDrops(m.dir.Shard(shards.Write, i))); err != nil {
+		if err := r.out.books.replay(shareDrops(m.dir.Shard(shards.Write, i))); err != nil {
 			return nil, err
 		}
 	}
@@ -394,13 +394,13 @@ func (r *run) joinedRows() ([]runfolder.Written, error) {
 }
 
 // joinBatches takes over the batches that the shards wrote.
-func (r *run) joinBatches(ctx context.Context) (*collator.Result, error) {
+func (r *collation) joinBatches(ctx context.Context) (*collator.Result, error) {
 	m, folder := r.plan.merging, r.plan.folder
 	res := new(collator.Result)
 	if err := json.Unmarshal(m.cut.Collated, res); err != nil {
 		return nil, err
 	}
-	if err := r.books.replay(m.dir.CutDrops()); err != nil {
+	if err := r.out.books.replay(m.dir.CutDrops()); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(folder.Batches(), 0o755); err != nil {
@@ -443,7 +443,7 @@ func (r *run) joinBatches(ctx context.Context) (*collator.Result, error) {
 
 // takeBatches gives the batches that a shard wrote their names in the run folder, without copying them if the file
 // system allows it.
-func (r *run) takeBatches(from runfolder.Folder, d *shards.Done) error {
+func (r *collation) takeBatches(from runfolder.Folder, d *shards.Done) error {
 	in := from.Rel(from.Batches()) + "/"
 	for _, f := range d.Files {
 		if len(f.Path) <= len(in) || f.Path[:len(in)] != in {
@@ -457,7 +457,7 @@ func (r *run) takeBatches(from runfolder.Folder, d *shards.Done) error {
 			return err
 		}
 		if r.plan.config.Collator.Teacher == nil { // otherwise it is written again
-			r.known = append(r.known, f)
+			r.out.known = append(r.out.known, f)
 		}
 	}
 	return nil

@@ -21,8 +21,7 @@ const (
 // checkSpace compares the disk's free space with the size that the data set may reach. That depends on the content of
 // the inputs, so only a disk that can't even hold a quarter of the estimate is refused; if it may be too small there is
 // a warning.
-func (r *run) checkSpace(inputs *inputs) error {
-	p := r.plan
+func (p *plan) checkSpace(inputs *inputs, out *report) error {
 	var need float64
 	for _, in := range inputs.began {
 		size := float64(in.Size)
@@ -40,7 +39,8 @@ func (r *run) checkSpace(inputs *inputs) error {
 		return exit.Environmentf("disk of %s has %s free, and the data set needs about %s: make room, "+
 			"or write elsewhere with --output-dir", dir, mebibytes(float64(free)), mebibytes(need))
 	}
-	r.warn("the disk of %s has %s free, and the data set may need %s; where that does not suffice the run stops and can be resumed", dir, mebibytes(float64(free)), mebibytes(need))
+	out.warn("the disk of %s has %s free, and the data set may need %s; where that does not suffice the run stops and "+
+		"can be resumed", dir, mebibytes(float64(free)), mebibytes(need))
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/teacher"
 	"github.com/nat-go/nat-go/collator/tokenizer"
@@ -137,44 +138,49 @@ func newMixture(
 	return teacher.NewMixture(members)
 }
 
+// teaching has a teacher add to token batches.
+type teaching struct {
+	config    *config.Collator
+	folder    runfolder.Folder
+	tokenizer *tokenizer.Tokenizer
+	out       *report
+}
+
 // teach does to the sdpo batches what `collator.teacher` asks for: adds the teacher's columns, drops hints without
 // effect and sites that differ too little, spreads weights. Dropped sites are in the books.
-func (r *run) teach(
-	ctx context.Context,
-	tok *tokenizer.Tokenizer,
-	counts map[string]batch.Count,
-) (*teacher.Report, error) {
-	c := r.plan.config.Collator.Teacher
+func (r *teaching) teach(ctx context.Context, counts map[string]batch.Count) (*teacher.Report, error) {
+	c := r.config.Teacher
 	if c == nil || !serves(c, counts) {
 		return nil, nil
 	}
-	w := teacher.Work{Dropped: func(d teacher.Drop) { r.books.drop(siteDrop(&d)) }}
-	disconnect, err := r.askServers(&w, c, tok)
+	w := teacher.Work{Dropped: func(d teacher.Drop) { r.out.books.drop(siteDrop(&d)) }}
+	disconnect, err := r.askServers(&w)
 	if err != nil {
 		return nil, err
 	}
 	defer disconnect()
-	stop, err := r.weigh(&w, c, tok)
+	stop, err := r.weigh(&w)
 	if err != nil {
 		return nil, err
 	}
 	defer stop()
-	rep, err := w.Run(ctx, r.plan.folder.Batches())
+	rep, err := w.Run(ctx, r.folder.Batches())
 	if err != nil {
 		return nil, exit.Environmentf("collator.teacher: %w", err)
 	}
 	r.warnUntaught(rep.Groups)
 	r.warnSlow(rep.Weighed)
-	r.books.In(ledger.Teacher, "site", int64(rep.Sites))
-	r.books.Out(ledger.Teacher, "site", int64(rep.Kept()))
+	r.out.books.In(ledger.Teacher, "site", int64(rep.Sites))
+	r.out.books.Out(ledger.Teacher, "site", int64(rep.Kept()))
 	return rep, nil
 }
 
 // askServers has the work ask the configured server or servers, until done is called.
-func (r *run) askServers(w *teacher.Work, c *config.Teacher, tok *tokenizer.Tokenizer) (done func(), err error) {
+func (r *teaching) askServers(w *teacher.Work) (done func(), err error) {
+	c, tok := r.config.Teacher, r.tokenizer
 	switch {
 	case len(c.Servers) > 0:
-		mixture, err := newMixture(c, tok, r.plan.config.Collator.Tokenizer, r.plan.folder.Teacher(),
+		mixture, err := newMixture(c, tok, r.config.Tokenizer, r.folder.Teacher(),
 			r.scoring("sequence"))
 		if err != nil {
 			return nil, exit.With(exit.Usage, err)
@@ -191,7 +197,7 @@ func (r *run) askServers(w *teacher.Work, c *config.Teacher, tok *tokenizer.Toke
 
 			TokenizerName: c.TokenizerName,
 		}
-		client, err := newTeacher(c, &only, tok, r.plan.config.Collator.Tokenizer, r.plan.folder.Teacher(),
+		client, err := newTeacher(c, &only, tok, r.config.Tokenizer, r.folder.Teacher(),
 			r.scoring("sequence"))
 		if err != nil {
 			return nil, exit.With(exit.Usage, err)
@@ -206,7 +212,8 @@ func (r *run) askServers(w *teacher.Work, c *config.Teacher, tok *tokenizer.Toke
 }
 
 // weigh has the work compare dumped logits, or the logits of a program that runs until done is called.
-func (r *run) weigh(w *teacher.Work, c *config.Teacher, tok *tokenizer.Tokenizer) (done func(), err error) {
+func (r *teaching) weigh(w *teacher.Work) (done func(), err error) {
+	c, tok := r.config.Teacher, r.tokenizer
 	done = func() {}
 	if c.Dumps == "" && c.Logits == nil {
 		return done, nil
@@ -227,33 +234,34 @@ func (r *run) weigh(w *teacher.Work, c *config.Teacher, tok *tokenizer.Tokenizer
 		Program:     program,
 		Command:     c.Logits.Command,
 		Fingerprint: tok.Fingerprint(),
-		Store:       r.plan.folder.Teacher(),
+		Store:       r.folder.Teacher(),
 		Settled:     r.scoring("site"),
 	}
 	return program.Close, nil
 }
 
 // warnUntaught says how many rollouts have no teacher's columns, and why.
-func (r *run) warnUntaught(g *teacher.Taught) {
+func (r *teaching) warnUntaught(g *teacher.Taught) {
 	if g == nil {
 		return
 	}
 	if g.Without > 0 {
-		r.warn("collator.teacher: %d of %d groups of rollouts go on without the teacher's columns", g.Without, g.Groups)
+		r.out.warn("collator.teacher: %d of %d groups of rollouts go on without the teacher's columns", g.Without,
+			g.Groups)
 	}
 	for _, reason := range slices.Sorted(maps.Keys(g.Failed)) {
-		r.warn("collator.teacher: %d of %d rollouts have no teacher's columns (%s): %s",
+		r.out.warn("collator.teacher: %d of %d rollouts have no teacher's columns (%s): %s",
 			g.Failed[reason], g.Rows, reason, g.Example[reason])
 	}
 }
 
 // warnSlow says how many rows of logits the kernel computed the slow way.
-func (r *run) warnSlow(w *teacher.Weighed) {
+func (r *teaching) warnSlow(w *teacher.Weighed) {
 	if w == nil {
 		return
 	}
 	if text := (kernels.Stats{Exact: int(w.Kernel.Exact), Active: int(w.Kernel.Rows)}).Slow(); text != "" {
-		r.warn("collator.teacher: %s", text)
+		r.out.warn("collator.teacher: %s", text)
 	}
 }
 
@@ -288,14 +296,14 @@ func newScorer(c *config.Teacher, tok *tokenizer.Tokenizer) (*teacher.Scorer, er
 
 // scoring reports for how many sequences or sites the teacher has been asked; the total becomes known as batches are
 // read.
-func (r *run) scoring(unit string) func() {
+func (r *teaching) scoring(unit string) func() {
 	var mu sync.Mutex
 	var done int64
 	return func() {
 		mu.Lock()
 		defer mu.Unlock()
 		done++
-		r.tell(Progress{Step: "teacher", Done: done, Unit: unit})
+		r.out.tell(Progress{Step: "teacher", Done: done, Unit: unit})
 	}
 }
 

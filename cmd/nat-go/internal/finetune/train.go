@@ -16,12 +16,19 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
 )
 
+// handing is the stage that hands the data set to a trainer.
+type handing struct {
+	plan *plan
+	env  Env
+	out  *report
+}
+
 // train hands the committed data set to the trainer, and waits for the job unless told otherwise. An unreachable
 // service doesn't undo the data set.
-func (r *run) train(ctx context.Context) error {
+func (r *handing) train(ctx context.Context) error {
 	p := r.plan
 	if p.DryRun {
-		r.sum.Next = "the data set is complete; nothing was submitted (--dry-run)"
+		r.out.sum.Next = "the data set is complete; nothing was submitted (--dry-run)"
 		return nil
 	}
 	client, err := r.client()
@@ -35,15 +42,15 @@ func (r *run) train(ctx context.Context) error {
 	if err != nil {
 		return r.unsubmitted(err)
 	}
-	r.sum.Job = job.Ref
-	r.sum.Status = string(job.State())
+	r.out.sum.Job = job.Ref
+	r.out.sum.Status = string(job.State())
 	if p.Detach || !p.trainer.WaitForCompletion {
-		r.sum.Next = "the job is running; `nat-go finetune wait " + string(p.folder) + "` waits for it"
+		r.out.sum.Next = "the job is running; `nat-go finetune wait " + string(p.folder) + "` waits for it"
 		return nil
 	}
 	err = client.Wait(ctx, job, r.env.Leave)
-	r.sum.Job = job.Ref // now with its model and its deployment
-	r.sum.Status = string(job.State())
+	r.out.sum.Job = job.Ref // now with its model and its deployment
+	r.out.sum.Status = string(job.State())
 	if job.Phase == jobs.Done {
 		if werr := r.writeFinal(job); werr != nil {
 			err = errors.Join(err, exit.Environmentf("can't write final_metrics.json: %w", werr))
@@ -56,14 +63,14 @@ func (r *run) train(ctx context.Context) error {
 const patience = time.Minute
 
 // writeFinal writes how the job ended, and enters the file in the manifest.
-func (r *run) writeFinal(job *jobs.Job) error {
+func (r *handing) writeFinal(job *jobs.Job) error {
 	folder := r.plan.folder
 	lock, err := folder.LockSoon(context.Background(), "finetune wait "+string(folder), patience)
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	if r.history.HasFinal(folder, job.Status) { // another process was waiting as well
+	if r.out.history.HasFinal(folder, job.Status) { // another process was waiting as well
 		return nil
 	}
 	if r.plan.complete != nil {
@@ -71,10 +78,10 @@ func (r *run) writeFinal(job *jobs.Job) error {
 			if err != nil {
 				return err
 			}
-			r.history.Add(g)
+			r.out.history.Add(g)
 		}
 	}
-	if err := r.history.WriteFinal(folder, job.Status, job.Ref); err != nil {
+	if err := r.out.history.WriteFinal(folder, job.Status, job.Ref); err != nil {
 		return err
 	}
 	sum, err := folder.Sum(folder.Rel(folder.FinalMetrics()))
@@ -85,25 +92,25 @@ func (r *run) writeFinal(job *jobs.Job) error {
 }
 
 // unsubmitted returns the error for a run whose data set is complete but was not accepted.
-func (r *run) unsubmitted(err error) error {
-	r.sum.Next = "the data set is complete and is in " + r.plan.folder.Dataset() + "; `nat-go finetune resume " +
+func (r *handing) unsubmitted(err error) error {
+	r.out.sum.Next = "the data set is complete and is in " + r.plan.folder.Dataset() + "; `nat-go finetune resume " +
 		string(r.plan.folder) + "` submits it"
 	return trainers.Exit(err)
 }
 
 // client opens the adapter that the data set is handed to.
-func (r *run) client() (*jobs.Client, error) {
+func (r *handing) client() (*jobs.Client, error) {
 	c, err := newClient(r.plan.folder, r.plan.adapter, trainers.Env{
 		Log: r.env.Log,
 		Progress: func(p trainers.Progress) {
-			r.tell(Progress{Step: p.What, Done: p.Done, Total: p.Total, Unit: p.Unit})
+			r.out.tell(Progress{Step: p.What, Done: p.Done, Total: p.Total, Unit: p.Unit})
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
 	c.Secrets = r.env.Secrets
-	c.Output, c.Watch = r.env.Output, func(u jobs.Update) { r.tell(Progress{Step: "train", Text: u.String()}) }
+	c.Output, c.Watch = r.env.Output, func(u jobs.Update) { r.out.tell(Progress{Step: "train", Text: u.String()}) }
 	return c, nil
 }
 
@@ -182,10 +189,10 @@ func adapterNamed(c *config.Config, name string) *config.Block {
 }
 
 // dataSet describes the data set to adapters.
-func (r *run) dataSet() trainers.DataSet {
+func (r *handing) dataSet() trainers.DataSet {
 	folder := r.plan.folder
 	d := trainers.DataSet{RunID: r.plan.RunID, RunDir: string(r.plan.folder), Formats: map[string]trainers.Format{}}
-	for _, w := range r.made.Dataset {
+	for _, w := range r.out.made.Dataset {
 		f := trainers.Format{Dir: folder.Rel(folder.Format(w.Format))}
 		for _, file := range w.Files {
 			f.Files = append(f.Files, trainers.File{
@@ -196,7 +203,7 @@ func (r *run) dataSet() trainers.DataSet {
 		}
 		d.Formats[w.Format] = f
 	}
-	if r.made.Batches != nil {
+	if r.out.made.Batches != nil {
 		d.Batches = folder.Rel(folder.Batches())
 	}
 	return d

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
@@ -20,8 +21,15 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
+// writing is the stage that writes text rows.
+type writing struct {
+	plan      *plan
+	out       *report
+	decisions *curate.Decisions
+}
+
 // write writes the data set in every requested format. A run that kept nothing has none, and says why.
-func (r *run) write(ctx context.Context) error {
+func (r *writing) write(ctx context.Context) error {
 	p, d := r.plan, r.decisions
 	if err := p.Compat.WriteTrajectories(p.folder.Format(dataset.Trajectories), p.folder.Records(), p.RunID,
 		d); err != nil {
@@ -37,29 +45,29 @@ func (r *run) write(ctx context.Context) error {
 		Decisions: d,
 		Formats:   formats,
 		Options:   p.options,
-		Dropped:   r.books.drop,
+		Dropped:   r.out.books.drop,
 		Gates:     p.gates(),
-		NotKept:   r.books.list,
+		NotKept:   r.out.books.list,
 		Progress: func(_, end uint64) {
-			r.tell(Progress{Step: "write", Done: int64(end), Total: int64(d.Len()), Unit: unitRecord})
+			r.out.tell(Progress{Step: "write", Done: int64(end), Total: int64(d.Len()), Unit: unitRecord})
 		},
-		Ready: r.know,
+		Ready: r.out.know,
 	}
 	written, err := r.writeText(ctx, spec)
 	if err != nil {
 		return exit.Environmentf("can't write the data set: %w", err)
 	}
-	r.made.Dataset = written
+	r.out.made.Dataset = written
 	r.warnOfRefused(written)
 	r.warnOfContexts(written)
 	r.warnOfReader(written)
 	for _, w := range written {
-		r.info("rows written", "format", w.Format, "records", w.Records)
-		r.books.In(ledger.Write, dataset.Unit(w.Format), kept)
-		r.books.Out(ledger.Write, dataset.Unit(w.Format), w.Records)
+		r.out.info("rows written", "format", w.Format, "records", w.Records)
+		r.out.books.In(ledger.Write, dataset.Unit(w.Format), kept)
+		r.out.books.Out(ledger.Write, dataset.Unit(w.Format), w.Records)
 		if t := w.Turns; t.Lost > 0 {
-			r.books.In(ledger.Write, dataset.TurnUnit(w.Format), t.Carried+t.Lost)
-			r.books.Out(ledger.Write, dataset.TurnUnit(w.Format), t.Carried)
+			r.out.books.In(ledger.Write, dataset.TurnUnit(w.Format), t.Carried+t.Lost)
+			r.out.books.Out(ledger.Write, dataset.TurnUnit(w.Format), t.Carried)
 		}
 	}
 	if kept > 0 && p.copyTo != "" {
@@ -69,7 +77,7 @@ func (r *run) write(ctx context.Context) error {
 }
 
 // writeText writes the text rows, unless they were joined from those written by shards.
-func (r *run) writeText(ctx context.Context, s dataset.Spec) ([]runfolder.Written, error) {
+func (r *writing) writeText(ctx context.Context, s dataset.Spec) ([]runfolder.Written, error) {
 	if m := r.plan.merging; m != nil && m.cut != nil {
 		return r.joinedRows()
 	}
@@ -77,10 +85,10 @@ func (r *run) writeText(ctx context.Context, s dataset.Spec) ([]runfolder.Writte
 }
 
 // warnOfRefused says what formats can't carry, why, and which one can.
-func (r *run) warnOfRefused(written []runfolder.Written) {
+func (r *writing) warnOfRefused(written []runfolder.Written) {
 	for _, w := range written {
 		if w.Trimmed > 0 {
-			r.warn("%s: %s after the last turn of the assistant, which train nothing, are left out", w.Format,
+			r.out.warn("%s: %s after the last turn of the assistant, which train nothing, are left out", w.Format,
 				ledger.Quantity(w.Trimmed, "message"))
 		}
 		r.warnOfTurns(w)
@@ -98,41 +106,41 @@ func (r *run) warnOfRefused(written []runfolder.Written) {
 		case w.Instead != "":
 			cure = fmt.Sprintf("%s can: `nat-go dataset convert RUN --format %[1]s`, or dataset.formats", w.Instead)
 		}
-		r.warn("%s can't carry %s of %d: %s; %s", w.Format, ledger.Quantity(w.Dropped, unitRecord), w.Dropped+w.Records,
-			strings.Join(why, "; "), cure)
+		r.out.warn("%s can't carry %s of %d: %s; %s", w.Format, ledger.Quantity(w.Dropped, unitRecord),
+			w.Dropped+w.Records, strings.Join(why, "; "), cure)
 	}
 }
 
 // warnOfContexts says which formats have trained turns in contexts that the model didn't have. Redaction is meant.
-func (r *run) warnOfContexts(written []runfolder.Written) {
+func (r *writing) warnOfContexts(written []runfolder.Written) {
 	for _, w := range written {
 		if c := w.Contexts; c != nil && slices.ContainsFunc(slices.Collect(maps.Keys(c.Changed)), func(by string) bool {
 			return by != builders.Redacted.String()
 		}) {
-			r.warn("%s: %s", w.Format, dataset.ContextsInWords(c))
+			r.out.warn("%s: %s", w.Format, dataset.ContextsInWords(c))
 		}
 	}
 }
 
 // warnOfTurns says which turns a format has no row for, and what its rows repeat.
-func (r *run) warnOfTurns(w runfolder.Written) {
+func (r *writing) warnOfTurns(w runfolder.Written) {
 	if text := dataset.TurnsLost(w); text != "" {
-		r.warn("%s", text)
+		r.out.warn("%s", text)
 	}
 	total := int64(0)
 	for _, f := range w.Files {
 		total += f.Bytes
 	}
 	if once := total - w.Turns.Repeated; w.Turns.Repeated > once { // more than twice the text
-		r.warn("%s has a row for each of %s, and repeats what comes before it: %.1f times the text of the conversations. "+
-			"dataset.completion: stretch writes one row for what isn't interrupted, for a trainer that masks what isn't the "+
-			"assistant's; formats that say what is trained (axolotl, ms_swift) repeat nothing", w.Format,
+		r.out.warn("%s has a row for each of %s, and repeats what comes before it: %.1f times the text of the "+
+			"conversations. dataset.completion: stretch writes one row for what isn't interrupted, for a trainer that masks "+
+			"what isn't the assistant's; formats that say what is trained (axolotl, ms_swift) repeat nothing", w.Format,
 			ledger.Quantity(w.Turns.Carried, "turn"), float64(total)/float64(once))
 	}
 }
 
 // warnOfReader says which JSON lines files current readers change or refuse, and what holds the same rows unchanged.
-func (r *run) warnOfReader(written []runfolder.Written) {
+func (r *writing) warnOfReader(written []runfolder.Written) {
 	for _, w := range written {
 		for _, f := range w.Files {
 			now, table := f.ReadToday(), w.Format+rows.TableSuffix
@@ -143,19 +151,13 @@ func (r *run) warnOfReader(written []runfolder.Written) {
 			if !slices.ContainsFunc(written, func(w runfolder.Written) bool { return w.Format == table }) {
 				cure = fmt.Sprintf("`nat-go dataset convert RUN --format %s` writes the same rows with their columns declared", table)
 			}
-			r.warn("%s: Hugging Face datasets reads it differently: %s; %s", f.Path, strings.Join(now, "; "), cure)
+			r.out.warn("%s: Hugging Face datasets reads it differently: %s; %s", f.Path, strings.Join(now, "; "), cure)
 		}
 	}
 }
 
-// know records the hashes of files as they were written.
-func (r *run) know(_ []runfolder.Written, files []runfolder.File) error {
-	r.known = append(r.known, files...)
-	return nil
-}
-
 // copyForNAT puts the Customizer's files where NAT puts them: <dataset_output_dir>/<run_id>/.
-func (r *run) copyForNAT() error {
+func (r *writing) copyForNAT() error {
 	to := filepath.Join(r.plan.copyTo, r.plan.RunID)
 	from := r.plan.folder.Format("customizer")
 	var names []string

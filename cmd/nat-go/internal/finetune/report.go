@@ -1,0 +1,127 @@
+package finetune
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// report is what is known of a run. Its stages tell it what they have done; the summary, the manifest, the list of
+// drops and the progress that is shown are made from that.
+type report struct {
+	env     Env
+	books   *books
+	history *compat.History     // the run as NAT reports it
+	made    *runfolder.Manifest // facts about the run so far
+	sum     *Summary
+	known   []runfolder.File // files hashed as they were written
+}
+
+func newReport(p *plan, env Env) *report {
+	b := newBooks()
+	b.hide = env.hide
+	return &report{
+		env: env, books: b, history: compat.NewHistory(p.Compat, p.RunID, p.pairs(), env.Now),
+		made: &runfolder.Manifest{
+			NatGo:  Version(),
+			Log:    recordlog.Version,
+			RunID:  p.RunID,
+			Compat: p.Compat == compat.NAT,
+			Rows:   p.options,
+			Counts: noCounts(),
+		},
+		sum: &Summary{
+			RunID: p.RunID, Status: runfolder.Failed, Chosen: p.chosen, Counts: noCounts(), Also: p.also,
+			NotStarted: !p.resume,
+		},
+	}
+}
+
+// info logs a step of the run, with details given as alternating names and values.
+func (r *report) info(what string, fields ...any) {
+	r.env.Log.Info().Str("run", r.made.RunID).Fields(fields).Msg(what)
+}
+
+func (r *report) warn(format string, a ...any) {
+	r.sum.Warnings = append(r.sum.Warnings, r.env.hide(fmt.Sprintf(format, a...)))
+}
+
+// tell passes on the progress of the run.
+func (r *report) tell(p Progress) {
+	if r.env.Progress != nil {
+		r.env.Progress(p)
+	}
+}
+
+// count updates the summary with the present counts.
+func (r *report) count() {
+	m := r.made
+	if m.Status == "" { // otherwise the books have been closed
+		c := &m.Counts
+		c.Examples = r.books.Account(ledger.Source, unitExample).In
+		c.Records = r.books.Account(ledger.Gate, unitRecord).In
+		c.Kept = r.books.Account(ledger.Curate, unitRecord).Out
+		c.Dropped = r.books.DroppedByReason()
+		m.Books, m.Counters = r.books.Accounts(), r.books.counters
+	}
+	r.sum.Counts, r.sum.Accounts, r.sum.Batches = m.Counts, m.Books, m.Batches
+	r.sum.Sites, r.sum.Labels = counted(m.Counters, "sites/"), counted(m.Counters, "labels/")
+	r.sum.Written = nil
+	for _, w := range m.Dataset {
+		for _, f := range w.Files {
+			r.sum.Written = append(r.sum.Written, writtenFile{Path: f.Path, Rows: f.Rows})
+		}
+	}
+}
+
+// counted sums what builders counted under names with a prefix, by the rest of the name: sites/CLASS/SOURCE/KIND,
+// labels/LABEL.
+func counted(counters map[string]map[string]int64, prefix string) map[string]int64 {
+	sums := map[string]int64{}
+	for _, of := range counters {
+		for name, n := range of {
+			if key, ok := strings.CutPrefix(name, prefix); ok {
+				sums[key] += n
+			}
+		}
+	}
+	return sums
+}
+
+// know records the hashes of files as they were written.
+func (r *report) know(_ []runfolder.Written, files []runfolder.File) error {
+	r.known = append(r.known, files...)
+	return nil
+}
+
+// knowLog records the hash of the record log, which was computed as it was written.
+func (r *report) knowLog(folder runfolder.Folder) error {
+	dir := folder.Records()
+	c, err := recordlog.ReadCommit(dir)
+	if err == nil && c.XXH3 != "" {
+		path := folder.Rel(filepath.Join(dir, recordlog.LogName))
+		r.known = append(r.known, runfolder.File{Path: path, Bytes: c.Bytes, XXH3: c.XXH3})
+	}
+	return err
+}
+
+// passOver reports the files in folders that aren't read, given the number of files that are.
+func (r *report) passOver(passed []inspect.PassedOver, read int) {
+	if len(passed) == 0 {
+		return
+	}
+	r.warn("%s", inspect.SayPassedOver(passed, read))
+	r.books.In(ledger.Source, unitFile, int64(len(passed)))
+	for _, f := range passed {
+		r.books.drop(ledger.Drop{
+			Stage: ledger.Source, Reason: source.NotUnderstood, Unit: unitFile, Index: -1, File: f.Path, Detail: f.Why,
+		})
+	}
+}
