@@ -60,7 +60,7 @@ type recording struct {
 }
 
 // newRecording starts the index of the records. It must be closed.
-func (r *run) newRecording() (*recording, error) {
+func newRecording(r *run) (*recording, error) {
 	b := &recording{plan: r.plan, out: r.out, builders: r.builders}
 	var err error
 	if b.index, err = curate.NewIndex(r.plan.indexed(), string(r.plan.folder)); err == nil {
@@ -84,7 +84,7 @@ type building struct {
 func (r *run) build(ctx context.Context) (err error) {
 	r.in.proveWith(r.plan, r.tokens)
 	defer r.started.close() // they take a while to end
-	log, err := r.newRecording()
+	log, err := newRecording(r)
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (r *run) build(ctx context.Context) (err error) {
 			}
 		}
 	}
-	r.plan.scored(r.built, r.out)
+	r.built.scored(r.plan, r.out)
 	r.out.info("records built", "examples", r.built.seen.Examples, "candidates", r.built.seen.Candidates,
 		"records", r.out.books.Account(ledger.Gate, unitRecord).In)
 	return nil

@@ -235,7 +235,7 @@ type collation struct {
 	built     *built
 }
 
-func (r *run) collation() *collation {
+func newCollation(r *run) *collation {
 	return &collation{r.plan, r.env, r.out, r.tokens, r.decisions, r.built}
 }
 

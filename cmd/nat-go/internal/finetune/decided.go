@@ -26,10 +26,17 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
+// decider records what decides the bytes of a run.
+type decider struct {
+	plan   *plan
+	tokens *tokens // nil without a tokenizer
+}
+
 // decided returns what decides the bytes of the run, apart from its inputs and flags, which are recorded as they are.
-func (p *plan) decided(t *tokens, salt string) (*runfolder.Decided, error) {
+func (x *decider) decided(salt string) (*runfolder.Decided, error) {
+	p, t := x.plan, x.tokens
 	d := runfolder.NewDecided(salt)
-	program, err := p.program()
+	program, err := x.program()
 	if err != nil {
 		return nil, err
 	}
@@ -50,19 +57,19 @@ func (p *plan) decided(t *tokens, salt string) (*runfolder.Decided, error) {
 		d.Add("collator.template", t.template)
 	}
 	if c := p.config.Dataset.Scores; c != nil {
-		if err := p.decidedByScores(d, c.Path); err != nil {
+		if err := x.decidedByScores(d, c.Path); err != nil {
 			return nil, err
 		}
 	}
-	if err := p.decidedByFiles(d); err != nil {
+	if err := x.decidedByFiles(d); err != nil {
 		return nil, err
 	}
-	return d, p.decidedByPlugins(d)
+	return d, x.decidedByPlugins(d)
 }
 
 // decidedByFiles adds the content of the files that settings name.
-func (p *plan) decidedByFiles(d *runfolder.Decided) error {
-	files, err := p.deciding()
+func (x *decider) decidedByFiles(d *runfolder.Decided) error {
+	files, err := x.deciding()
 	for name, path := range files {
 		if err == nil {
 			err = addFile(d, name, path)
@@ -73,7 +80,8 @@ func (p *plan) decidedByFiles(d *runfolder.Decided) error {
 
 // program identifies this program: its version and, if it was built without one, the linker's build id, which differs
 // for different content. Its content is hashed only without such an id, because it is large.
-func (p *plan) program() (string, error) {
+func (x *decider) program() (string, error) {
+	p := x.plan
 	self := p.self
 	if v := Version(); v != unversioned || self == "" {
 		return v, nil
@@ -91,7 +99,8 @@ func (p *plan) program() (string, error) {
 }
 
 // deciding returns the files whose content decides the bytes of the run, by the names of the settings that name them.
-func (p *plan) deciding() (map[string]string, error) {
+func (x *decider) deciding() (map[string]string, error) {
+	p := x.plan
 	files := map[string]string{"dataset.marks.content": p.config.Dataset.Marks}
 	if c := p.config.Collator; c.Reference != nil && c.Tokenizer != "" {
 		files["collator.reference.path"] = c.Reference.Path
@@ -152,7 +161,8 @@ func addDumps(files map[string]string, dir string) error {
 }
 
 // decidedByPlugins adds the programs that serve the builders, and the variables that are passed to them.
-func (p *plan) decidedByPlugins(d *runfolder.Decided) error {
+func (x *decider) decidedByPlugins(d *runfolder.Decided) error {
+	p := x.plan
 	for _, b := range p.config.Selected() {
 		name, _ := splitType(b.Type)
 		key := "plugins." + name + ".program"
@@ -225,13 +235,14 @@ func contentSum(path string) (string, error) {
 
 // sameDecisions refuses to continue a run that something else would decide now, naming the difference. Accepted
 // differences are recorded, and returned.
-func (p *plan) sameDecisions(t *tokens) ([]string, error) {
+func (x *decider) sameDecisions() ([]string, error) {
+	p := x.plan
 	b := p.begun
 	if b.Decided == nil {
 		return nil, exit.Environmentf("run was begun by an older nat-go, which did not record what determines its " +
 			"data set: make the run again")
 	}
-	now, err := p.decided(t, b.Decided.Salt)
+	now, err := x.decided(b.Decided.Salt)
 	if err != nil {
 		return nil, err
 	}
@@ -267,8 +278,9 @@ func itOrThem(names []string) string {
 }
 
 // checkUnchanged checks that the run is unchanged, and records the settings that it continues with.
-func (p *plan) checkUnchanged(t *tokens) (accepted []string, err error) {
-	if accepted, err = p.sameDecisions(t); err == nil {
+func (x *decider) checkUnchanged() (accepted []string, err error) {
+	p := x.plan
+	if accepted, err = x.sameDecisions(); err == nil {
 		err = p.rewriteConfig()
 	}
 	return accepted, err
@@ -290,7 +302,7 @@ func (p *plan) rewriteConfig() error {
 }
 
 // decidedByScores adds the content of the score files, in the order in which they are read.
-func (p *plan) decidedByScores(d *runfolder.Decided, patterns []string) error {
+func (x *decider) decidedByScores(d *runfolder.Decided, patterns []string) error {
 	paths, err := source.Matches(patterns)
 	if err != nil {
 		return exit.With(exit.Environment, err)

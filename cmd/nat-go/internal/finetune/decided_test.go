@@ -193,7 +193,7 @@ finetuning: {enabled: true, trajectory_builder: mine}
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := p.decided(nil, salt)
+		d, err := (&decider{plan: p}).decided(salt)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -279,8 +279,8 @@ finetuning: {enabled: true, trajectory_builder: h, output_dir: out}
 	}
 	decided := func() *runfolder.Decided {
 		d := runfolder.NewDecided("salt")
-		p := &plan{config: c}
-		if err := p.decidedByFiles(d); err != nil {
+		x := &decider{plan: &plan{config: c}}
+		if err := x.decidedByFiles(d); err != nil {
 			t.Fatal(err)
 		}
 		return d

@@ -222,11 +222,14 @@ func clearKilled(f runfolder.Folder) error {
 	return nil
 }
 
+// joiner is what a run does that joins others.
+type joiner struct{ run *run }
+
 // openJoined begins the folder of a run that joins others.
-func (r *run) openJoined(context.Context) error {
-	p := r.plan
-	r.out.sum.NotStarted, r.out.sum.RunDir, r.out.sum.DatasetDir = false, string(p.folder), p.folder.Dataset()
-	r.out.made.Source = p.join.parts[0].manifest.Source
+func (r *joiner) openJoined(context.Context) error {
+	p := r.run.plan
+	r.run.out.sum.NotStarted, r.run.out.sum.RunDir, r.run.out.sum.DatasetDir = false, string(p.folder), p.folder.Dataset()
+	r.run.out.made.Source = p.join.parts[0].manifest.Source
 	text, err := p.config.Source()
 	if err == nil {
 		err = durable.WriteFile(p.folder.Config(), text)
@@ -239,7 +242,8 @@ func (r *run) openJoined(context.Context) error {
 
 // inheritAnswers gives the merge the teachers' answers about its parts: they get only new questions. Answers are stored
 // under the hash of their question.
-func (p *plan) inheritAnswers(context.Context) error {
+func (r *joiner) inheritAnswers(context.Context) error {
+	p := r.run.plan
 	if p.config.Collator.Teacher == nil {
 		return nil
 	}
@@ -277,16 +281,16 @@ func copyOnce(from, to string) error {
 }
 
 // joinRuns writes the log of all parts, one after another, and adds their groups to the counts.
-func (r *run) joinRuns(ctx context.Context) (err error) {
-	b, err := r.newRecording()
+func (r *joiner) joinRuns(ctx context.Context) (err error) {
+	b, err := newRecording(r.run)
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}
-	if b.log, err = recordlog.Create(r.plan.folder.Records()); err != nil {
+	if b.log, err = recordlog.Create(r.run.plan.folder.Records()); err != nil {
 		return exit.Environmentf("can't start the record log: %w", err)
 	}
 	defer b.log.Close()
-	for _, p := range r.plan.join.parts {
+	for _, p := range r.run.plan.join.parts {
 		if err := b.appendPart(ctx, p); err != nil {
 			return err
 		}
@@ -294,12 +298,12 @@ func (r *run) joinRuns(ctx context.Context) (err error) {
 	if err := b.commit(true); err != nil {
 		return err
 	}
-	if keep := r.plan.join.keep; keep != nil {
+	if keep := r.run.plan.join.keep; keep != nil {
 		if err := b.hold(ctx, keep); err != nil {
 			return err
 		}
 	}
-	r.built = b.built()
+	r.run.built = b.built()
 	return nil
 }
 

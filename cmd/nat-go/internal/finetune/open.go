@@ -28,11 +28,11 @@ const builtinPlugin = "nat-go"
 // openFolder creates and locks the run folder, which exists already for a resumed run.
 func (r *run) openFolder(context.Context) (err error) {
 	if r.plan.resume {
-		r.out.made.Accepted, err = r.plan.checkUnchanged(r.tokens)
+		r.out.made.Accepted, err = (&decider{r.plan, r.tokens}).checkUnchanged()
 		return err
 	}
 	folder := r.plan.folder
-	if err := r.plan.checkSpace(r.in, r.out); err != nil {
+	if err := checkSpace(r.plan, r.in, r.out); err != nil {
 		return err
 	}
 	command := "run"

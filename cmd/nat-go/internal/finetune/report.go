@@ -28,7 +28,7 @@ func newReport(p *plan, env Env) *report {
 	b := newBooks()
 	b.hide = env.hide
 	return &report{
-		env: env, books: b, history: compat.NewHistory(p.Compat, p.RunID, p.pairs(), env.Now),
+		env: env, books: b, history: compat.NewHistory(p.Compat, p.RunID, pairsOf(p), env.Now),
 		made: &runfolder.Manifest{
 			NatGo:  Version(),
 			Log:    recordlog.Version,

@@ -30,7 +30,7 @@ func (p *plan) writeBegun(inputs []source.Input, t *tokens) error {
 	if err != nil {
 		return err
 	}
-	d, err := p.decided(t, salt)
+	d, err := (&decider{p, t}).decided(salt)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (r *run) submit(ctx context.Context) error {
 	case m.Status != runfolder.Completed:
 		return exit.Failedf("run is over and failed: %s. Nothing is trained on it; make the run again", m.Error)
 	}
-	if err := r.overrideComplete(); err != nil {
+	if err := overrideComplete(r.plan, r.lock); err != nil {
 		return err
 	}
 	r.unlock()
@@ -111,8 +111,7 @@ func (r *run) submit(ctx context.Context) error {
 
 // overrideComplete applies overrides to a run whose data set is complete: overrides that would make a different one are
 // refused.
-func (r *run) overrideComplete() error {
-	p := r.plan
+func overrideComplete(p *plan, lock *runfolder.Lock) error {
 	if len(p.Accept) > 0 {
 		return exit.Usagef("--accept-changed %s: the data set is complete already, and stays as it is", p.Accept[0])
 	}
@@ -130,7 +129,7 @@ func (r *run) overrideComplete() error {
 	}
 	sum, err := p.folder.Sum(p.folder.Rel(p.folder.Config()))
 	if err == nil {
-		err = r.lock.AddFiles(sum)
+		err = lock.AddFiles(sum)
 	}
 	if err != nil {
 		return exit.Environmentf("can't write the manifest: %w", err)

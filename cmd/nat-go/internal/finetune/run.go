@@ -91,8 +91,8 @@ func newRun(p *plan, env Env) *run {
 	return &run{plan: p, env: env, out: newReport(p, env), lock: p.lock}
 }
 
-// pairs returns the first builder of pairs that the configuration selects.
-func (p *plan) pairs() (of compat.Pairs) {
+// pairsOf returns the first builder of pairs that the configuration selects.
+func pairsOf(p *plan) (of compat.Pairs) {
 	if p.config == nil {
 		return of
 	}
@@ -110,7 +110,7 @@ type stage func(context.Context) error
 
 // stages returns the stages of the run, in order.
 func (r *run) stages() []stage {
-	p, s, m := r.plan, sharding{r}, merger{r}
+	p, s, m, j := r.plan, sharding{r}, merger{r}, joiner{r}
 	switch {
 	case p.complete != nil:
 		return []stage{r.submit}
@@ -131,7 +131,7 @@ func (r *run) stages() []stage {
 		return []stage{m.alreadyLeft}
 	case p.join != nil:
 		return []stage{
-			p.mayPublish, r.openTokens, r.openJoined, r.listDrops, r.joinRuns, r.curate, r.write, p.inheritAnswers,
+			p.mayPublish, r.openTokens, j.openJoined, r.listDrops, j.joinRuns, r.curate, r.write, j.inheritAnswers,
 			r.collate, r.account,
 		}
 	}
@@ -154,7 +154,7 @@ func (r *run) write(ctx context.Context) error {
 	return (&writing{r.plan, r.out, r.decisions}).write(ctx)
 }
 
-func (r *run) collate(ctx context.Context) error { return r.collation().collate(ctx) }
+func (r *run) collate(ctx context.Context) error { return newCollation(r).collate(ctx) }
 
 func (r *run) train(ctx context.Context) error { return (&handing{r.plan, r.env, r.out}).train(ctx) }
 
@@ -190,7 +190,7 @@ func (r *run) close() {
 
 // scored reports if scores supplied alongside the inputs belong to none of their examples because the keys don't match,
 // and how many scores each rule gave.
-func (p *plan) scored(b *built, out *report) {
+func (b *built) scored(p *plan, out *report) {
 	if p.resume || p.shard != nil || p.merging != nil || b.seen.Examples == 0 {
 		return
 	}
@@ -221,7 +221,7 @@ func (r *run) end(ctx context.Context) (*Summary, error) {
 	r.out.books.abort()
 	r.out.count()
 	if err != nil {
-		err = r.explain(err)
+		err = (&verdict{r.plan, r.out}).explain(err, r.lock != nil)
 		r.out.sum.Error = r.env.hide(err.Error())
 		if r.out.sum.Job == nil { // otherwise the status is the job's
 			r.out.sum.Status = runfolder.Failed
@@ -239,11 +239,11 @@ func (r *run) end(ctx context.Context) (*Summary, error) {
 }
 
 // explain adds advice to an error that may end any stage.
-func (r *run) explain(err error) error {
+func (r *verdict) explain(err error, locked bool) error {
 	again := "`nat-go " + r.plan.commandToContinue() + "` continues from here"
 	switch {
 	case errors.Is(err, context.Canceled) && r.out.sum.Job == nil:
-		if r.lock != nil {
+		if locked {
 			r.out.sum.Next = again
 		}
 		return exit.With(exit.Interrupted, errors.New("interrupted; "+r.plan.leftUndone()))

@@ -243,7 +243,7 @@ func (r *sharding) lockShard(context.Context) (err error) {
 // asPlanned refuses to build with settings, plugins or programs that differ from the plan's, naming them.
 func (p *plan) asPlanned(t *tokens) error {
 	was := planOf(p).Decided
-	now, err := p.decided(t, was.Salt)
+	now, err := (&decider{p, t}).decided(was.Salt)
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func (r *run) divide(ctx context.Context) error {
 		}
 		tasks = tasks || b.unit == builders.UnitTask
 	}
-	decided, err := r.plan.decided(r.tokens, "")
+	decided, err := (&decider{r.plan, r.tokens}).decided("")
 	if err != nil {
 		return err
 	}
@@ -92,12 +92,12 @@ func (r *run) divide(ctx context.Context) error {
 		Version: shards.Version, NatGo: Version(), RunID: r.plan.RunID, Request: text, Inputs: c.inputs,
 		Decided: decided, Tasks: tasks, Shards: c.shards,
 	}}
-	return r.plan.writePlan(r.out.sum.Planned)
+	return c.write(r.out.sum.Planned)
 }
 
-// writePlan writes the configuration and, last, the plan.
-func (p *plan) writePlan(out *Planned) error {
-	text, err := p.config.Source()
+// write writes the configuration and, last, the plan.
+func (c *cutter) write(out *Planned) error {
+	text, err := c.plan.config.Source()
 	if err == nil {
 		err = os.MkdirAll(string(out.Dir), 0o755)
 	}

@@ -75,7 +75,7 @@ func (r *merger) leaveWriting(ctx context.Context) error {
 		return exit.With(exit.Environment, err)
 	}
 	if t != nil && d.Kept() > 0 {
-		if cut.Collated, err = r.run.collation().divideBatches(ctx); err != nil {
+		if cut.Collated, err = newCollation(r.run).divideBatches(ctx); err != nil {
 			return exit.Default(exit.Environment, fmt.Errorf("can't divide the batches: %w", err))
 		}
 	}

@@ -21,7 +21,7 @@ const (
 // checkSpace compares the disk's free space with the size that the data set may reach. That depends on the content of
 // the inputs, so only a disk that can't even hold a quarter of the estimate is refused; if it may be too small there is
 // a warning.
-func (p *plan) checkSpace(inputs *inputs, out *report) error {
+func checkSpace(p *plan, inputs *inputs, out *report) error {
 	var need float64
 	for _, in := range inputs.began {
 		size := float64(in.Size)
