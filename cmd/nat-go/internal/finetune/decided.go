@@ -81,8 +81,7 @@ func (x *decider) decidedByFiles(d *runfolder.Decided) error {
 // program identifies this program: its version and, if it was built without one, the linker's build id, which differs
 // for different content. Its content is hashed only without such an id, because it is large.
 func (x *decider) program() (string, error) {
-	p := x.plan
-	self := p.self
+	self := x.plan.self
 	if v := Version(); v != unversioned || self == "" {
 		return v, nil
 	}

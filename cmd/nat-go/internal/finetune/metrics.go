@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // writeMetrics writes the run's counters to the file of --metrics, in the text format of Prometheus
@@ -27,14 +29,14 @@ func (r *report) prometheus() []byte {
 	m := &metrics{run: r.made.RunID}
 	m.family("natgo_run_info", "gauge", "The run and how it ended.")
 	m.sample(1, "status", r.sum.Status)
-	m.family("natgo_in_total", "counter", "Things that entered a stage of the run.")
-	for _, a := range r.sum.Accounts {
-		m.sample(a.In, "stage", string(a.Stage), "unit", a.Unit)
+	accounts := func(name, help string, count func(ledger.Account) int64) {
+		m.family(name, "counter", help)
+		for _, a := range r.sum.Accounts {
+			m.sample(count(a), "stage", string(a.Stage), "unit", a.Unit)
+		}
 	}
-	m.family("natgo_out_total", "counter", "Things that a stage of the run passed on.")
-	for _, a := range r.sum.Accounts {
-		m.sample(a.Out, "stage", string(a.Stage), "unit", a.Unit)
-	}
+	accounts("natgo_in_total", "Things that entered a stage of the run.", func(a ledger.Account) int64 { return a.In })
+	accounts("natgo_out_total", "Things that a stage of the run passed on.", func(a ledger.Account) int64 { return a.Out })
 	m.family("natgo_dropped_total", "counter", "Things that a stage of the run left out, by reason.")
 	for _, a := range r.sum.Accounts {
 		for _, reason := range slices.Sorted(maps.Keys(a.Dropped)) {
@@ -47,18 +49,16 @@ func (r *report) prometheus() []byte {
 			m.sample(r.books.counters[b][name], "builder", b, "counter", name)
 		}
 	}
-	m.family("natgo_rows_total", "counter", "Rows written to a file of the data set.")
-	for _, w := range r.made.Dataset {
-		for _, f := range w.Files {
-			m.sample(f.Rows, "format", w.Format, "file", f.Path)
+	files := func(name, help string, count func(runfolder.RowFile) int64) {
+		m.family(name, "counter", help)
+		for _, w := range r.made.Dataset {
+			for _, f := range w.Files {
+				m.sample(count(f), "format", w.Format, "file", f.Path)
+			}
 		}
 	}
-	m.family("natgo_written_bytes_total", "counter", "Bytes of a file of the data set.")
-	for _, w := range r.made.Dataset {
-		for _, f := range w.Files {
-			m.sample(f.Bytes, "format", w.Format, "file", f.Path)
-		}
-	}
+	files("natgo_rows_total", "Rows written to a file of the data set.", func(f runfolder.RowFile) int64 { return f.Rows })
+	files("natgo_written_bytes_total", "Bytes of a file of the data set.", func(f runfolder.RowFile) int64 { return f.Bytes })
 	return m.text
 }
 

@@ -49,12 +49,13 @@ func (s *share) summary() *Share {
 // readShare reads a shard's rows, according to its manifest.
 func readShare(f runfolder.Folder, d *shards.Done) (*share, error) {
 	path := shareFile(f)
-	text, err := readBuilt(f, d, path)
+	in, err := shards.OpenBuilt(f, d, path)
 	if err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}
+	defer in.Close()
 	x := new(share)
-	if err := json.Unmarshal(text, x); err != nil || x.Rows == nil {
+	if err := json.NewDecoder(in).Decode(x); err != nil || x.Rows == nil {
 		return nil, exit.With(exit.Environment, shards.Damaged(path, "it is not a share"))
 	}
 	return x, nil
@@ -351,16 +352,6 @@ func (m *merging) written() (missing []int, err error) {
 	return nil, nil
 }
 
-// readBuilt reads a small file of a shard, which must match what its manifest names.
-func readBuilt(f runfolder.Folder, d *shards.Done, path string) ([]byte, error) {
-	in, err := shards.OpenBuilt(f, d, path)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	return io.ReadAll(in)
-}
-
 // joinRows makes the text rows from the shards' rows, if they wrote any.
 func (r *merger) joinRows(ctx context.Context) (err error) {
 	m := r.run.plan.merging
@@ -453,19 +444,14 @@ func (r *collation) takeBatches(from runfolder.Folder, d *shards.Done) error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}
-		if err := linkOrCopy(old, path); err != nil {
-			return err
+		if os.Link(old, path) != nil {
+			if err := copyFile(path, old); err != nil {
+				return err
+			}
 		}
 		if r.plan.config.Collator.Teacher == nil { // otherwise it is written again
 			r.out.known = append(r.out.known, f)
 		}
 	}
 	return nil
-}
-
-func linkOrCopy(old, path string) error {
-	if os.Link(old, path) == nil {
-		return nil
-	}
-	return copyFile(path, old)
 }
