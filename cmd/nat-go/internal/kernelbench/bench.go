@@ -3,7 +3,6 @@ package kernelbench
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -24,7 +23,7 @@ type Options struct {
 	Rounds  int           // interleaved rounds; the median is reported
 	Budget  time.Duration // start no new round after this long, not counting compilation
 	JSON    bool          // one JSON object instead of a table
-	Torch   string        // a Python with torch to measure against; empty means none
+	Torch   string        // a Python with torch.compile to measure against; empty means none
 }
 
 // Report is what Run measured.
@@ -68,13 +67,6 @@ type result struct {
 	OfDRAM       float64 `json:"of_dram_floor,omitempty"`
 	OfMemory     float64 `json:"of_memory_floor"`
 	Speedup      float64 `json:"speedup,omitempty"`
-	// TorchNs is the time of eager torch with the same number of threads; OfTorch is that divided by the time from
-	// memory. CompiledNs is the time of the fastest form that torch.compile fuses, CompiledForm its name.
-	TorchNs      float64 `json:"torch_ns_per_entry,omitempty"`
-	OfTorch      float64 `json:"times_torch,omitempty"`
-	CompiledNs   float64 `json:"torch_compiled_ns_per_entry,omitempty"`
-	OfCompiled   float64 `json:"times_torch_compiled,omitempty"`
-	CompiledForm string  `json:"torch_compiled_form,omitempty"`
 }
 
 // kernel is one line of the table.
@@ -122,24 +114,15 @@ func (rep *Report) print(w io.Writer) error {
 	fmt.Fprintln(w)
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "kernel\tpath\tV\tthreads\tus/row\tns/entry cached\tfrom memory\t"+
-		"instr/16\tof FMA\tof DRAM\tof both\tspeedup\ttorch\tcompiled\t")
+		"instr/16\tof FMA\tof DRAM\tof both\tspeedup\t")
 	for _, x := range rep.Results {
-		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.1f\t%s\t%.3f\t%s\t%s\t%s\t%.0f %%\t%s\t%s\t%s\t\n", x.Kernel, x.Path,
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.1f\t%s\t%.3f\t%s\t%s\t%s\t%.0f %%\t%s\t\n", x.Kernel, x.Path,
 			x.Vocab, x.Threads, x.MicrosPerRow, optional("%.3f", x.CachedNs), x.MemoryNs,
 			optional("%.1f", x.Instructions), optional("%.0f %%", 100*x.OfFMA), optional("%.0f %%", 100*x.OfDRAM),
-			100*x.OfMemory, optional("%.2f", x.Speedup), optional("%.1fx", x.OfTorch),
-			optional("%.1fx", x.OfCompiled))
+			100*x.OfMemory, optional("%.2f", x.Speedup))
 	}
 	if err := t.Flush(); err != nil {
 		return err
-	}
-	if rep.Torch != "" {
-		fmt.Fprintf(w, "\ntorch: how many times as long eager torch %s takes, float32, its allocations kept, as many threads.", rep.Torch)
-		if rep.NotCompiled != "" {
-			fmt.Fprintf(w, "\nNot compiled: %s.", rep.NotCompiled)
-		} else {
-			fmt.Fprint(w, "\ncompiled: the same for the fastest of the forms that torch.compile fuses (--json names it).")
-		}
 	}
 	if err := rep.printGrid(w); err != nil {
 		return err
@@ -225,11 +208,6 @@ func (t *task) median() float64 {
 
 func (rep *Report) vocabulary(ctx context.Context, o Options, v int) error {
 	m := &measurement{rep: rep, o: o, v: v, data: newData(v, o.MiB), read: map[place]*task{}, fma: map[place]*task{}}
-	var err error
-	if m.peer, err = rep.peer(ctx, &m.o, v, m.add); err != nil {
-		return err
-	}
-	defer m.peer.stop()
 	for _, path := range rep.Paths {
 		for _, th := range o.Threads {
 			if err := m.plan(place{path, th}); err != nil {
@@ -255,7 +233,6 @@ type measurement struct {
 	o    Options
 	v    int
 	data *data
-	peer *peer
 
 	tasks     []*task
 	lines     []line
@@ -343,7 +320,7 @@ func (m *measurement) floors() {
 	}
 }
 
-// addLine adds a line to the report, with the machine's floor and the peer's times.
+// addLine adds a line to the report, with the machine's floor.
 func (m *measurement) addLine(l line) {
 	x := result{
 		Kernel:       l.k.name,
@@ -363,82 +340,12 @@ func (m *measurement) addLine(l line) {
 		x.OfFMA = x.Instructions / 16 * t.median() / x.CachedNs
 	}
 	x.OfMemory = max(floor, x.CachedNs) / x.MemoryNs
-	m.peer.addTimes(&x, l.k)
 	for _, y := range m.rep.Results {
 		if y.Threads == 1 && l.threads > 1 && y.Kernel == x.Kernel && y.Path == x.Path && y.Vocab == m.v {
 			x.Speedup = y.MemoryNs / x.MemoryNs
 		}
 	}
 	m.rep.Results = append(m.rep.Results, x)
-}
-
-// peerKey identifies a measurement of torch, which is made once for all paths and types.
-type peerKey struct {
-	beta     float64
-	grad     bool
-	threads  int
-	compiled bool
-}
-
-// peer is torch, if requested, and its tasks.
-type peer struct {
-	torch *torch
-	tasks map[peerKey]*task
-	forms map[peerKey]string // the fastest compiled form
-}
-
-func (rep *Report) peer(ctx context.Context, o *Options, v int, add func(int, func() error) *task) (*peer, error) {
-	p := &peer{tasks: map[peerKey]*task{}, forms: map[peerKey]string{}}
-	if o.Torch == "" {
-		return p, nil
-	}
-	var err error
-	if p.torch, err = startTorch(ctx, o.Torch, v); err != nil {
-		return nil, err
-	}
-	rep.Torch = p.torch.version
-	for _, th := range o.Threads {
-		for _, k := range list {
-			for _, compiled := range []bool{false, true} {
-				key := peerKey{k.beta, k.grad, th, compiled}
-				if compiled && rep.NotCompiled != "" || p.tasks[key] != nil {
-					continue
-				}
-				// Compiling takes minutes, so it is not part of a round.
-				form, err := p.torch.do(k, th, compiled)
-				if errors.Is(err, errNotCompiled) {
-					rep.NotCompiled = err.Error()
-					continue
-				}
-				if err != nil {
-					p.stop()
-					return nil, err
-				}
-				p.forms[key] = form
-				p.tasks[key] = add(p.torch.rows*v, func() error { _, err := p.torch.do(k, th, compiled); return err })
-			}
-		}
-	}
-	return p, nil
-}
-
-// addTimes adds torch's times to a line of the table.
-func (p *peer) addTimes(x *result, k kernel) {
-	if t := p.tasks[peerKey{k.beta, k.grad, x.Threads, false}]; t != nil {
-		x.TorchNs = t.median()
-		x.OfTorch = x.TorchNs / x.MemoryNs
-	}
-	key := peerKey{k.beta, k.grad, x.Threads, true}
-	if t := p.tasks[key]; t != nil {
-		x.CompiledNs, x.CompiledForm = t.median(), p.forms[key]
-		x.OfCompiled = x.CompiledNs / x.MemoryNs
-	}
-}
-
-func (p *peer) stop() {
-	if p.torch != nil {
-		p.torch.stop()
-	}
 }
 
 func (d *data) batch(k kernel, rows int) (*kernels.Batch, *kernels.Output) {

@@ -142,9 +142,10 @@ func (rep *Report) measureGrid(ctx context.Context, o *Options, v int) error {
 	var peer *torch
 	if o.Torch != "" && rep.NotCompiled == "" {
 		var err error
-		if peer, err = startTorchRows(ctx, o.Torch, v, rows); err != nil {
+		if peer, err = startTorch(ctx, o.Torch, v, rows); err != nil {
 			return err
 		}
+		rep.Torch = peer.version
 		defer peer.stop()
 	}
 	for _, p := range grid() {
@@ -299,8 +300,11 @@ func (rep *Report) printGrid(w io.Writer) error {
 		return err
 	}
 	if len(forward) > 0 {
-		fmt.Fprintf(w, "torch compiled takes %.1f (median) and %.1f (worst) times as long forward, %.1f and %.1f "+
-			"with gradients.\n", middle(forward), slices.Min(forward), middle(gradient), slices.Min(gradient))
+		fmt.Fprintf(w, "torch %s compiled takes %.1f (median) and %.1f (worst) times as long forward, %.1f and %.1f "+
+			"with gradients.\n", rep.Torch, middle(forward), slices.Min(forward), middle(gradient), slices.Min(gradient))
+	}
+	if rep.NotCompiled != "" {
+		fmt.Fprintf(w, "Not compiled: %s.\n", rep.NotCompiled)
 	}
 	_, err := fmt.Fprintf(w, "rows: what training meets, on %s with one thread, processor time; torch has the same arrays.\n", rep.Paths[0])
 	return err

@@ -16,25 +16,20 @@ import (
 //go:embed torch.py
 var torchScript string
 
-// torch is a Python process that computes the same losses on request, with eager torch or with the fastest of several
-// forms that torch.compile fuses, so that its rounds can be interleaved with ours. Its allocator is set to keep
+// torch is a Python process that computes the same losses on request, with the fastest of several forms that
+// torch.compile fuses, so that its rounds can be interleaved with ours. Its allocator is set to keep
 // memory: by default most of torch's time goes into page faults, which would flatter us.
 type torch struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	out     *bufio.Scanner
-	rows    int
 	version string
 }
 
-func startTorch(ctx context.Context, python string, v int) (*torch, error) {
-	return startTorchRows(ctx, python, v, max(1, 32<<20/4/v))
-}
-
-func startTorchRows(ctx context.Context, python string, v, rows int) (*torch, error) {
-	t := &torch{rows: rows}
+func startTorch(ctx context.Context, python string, v, rows int) (*torch, error) {
+	t := &torch{}
 	t.cmd = exec.CommandContext(ctx, python, "-c", torchScript, strconv.Itoa(v),
-		strconv.Itoa(t.rows)) //nolint:gosec // the user names it
+		strconv.Itoa(rows)) //nolint:gosec // the user names it
 	t.cmd.Env = append(os.Environ(), "MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=17179869184",
 		"MALLOC_TOP_PAD_=1073741824", "OMP_WAIT_POLICY=PASSIVE")
 	t.cmd.Stderr = os.Stderr
@@ -59,18 +54,6 @@ func startTorchRows(ctx context.Context, python string, v, rows int) (*torch, er
 
 // errNotCompiled means that this torch can't compile: it is too old, or there is no C++ compiler.
 var errNotCompiled = errors.New("torch.compile doesn't work here")
-
-// do computes the same as a kernel and returns the name of the form that ran.
-func (t *torch) do(k kernel, threads int, compiled bool) (form string, err error) {
-	how, what := "eager", "forward"
-	if compiled {
-		how = "compiled"
-	}
-	if k.grad {
-		what = "backward"
-	}
-	return t.ask("%s %s %g %d", how, what, k.beta, threads)
-}
 
 // seconds is the processor time of the fastest compiled form with one thread.
 func (t *torch) seconds(k kernel) (float64, error) {

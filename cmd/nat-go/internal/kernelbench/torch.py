@@ -1,9 +1,8 @@
 """torch, for `nat-go bench kernels --torch`: a generalised JSD as trainers write it, and as torch.compile fuses it best.
 
-usage: torch.py V ROWS; then a line "eager|compiled forward|backward BETA THREADS" each, answered by "ok NAME", "time
-forward|backward BETA THREADS", answered by "ok SECONDS" of a compiled form, or "load FILE", which replaces the logits, answered
-by "ok". NAME is the form that ran: the fastest of FORMS counts as compiled, found when it is first asked for. "no REASON" where torch can't
-compile. Ends with its input.
+usage: torch.py V ROWS; then a line "time forward|backward BETA THREADS" each, answered by "ok SECONDS" of the fastest of FORMS, found when
+it is first asked for, or "load FILE", which replaces the logits, answered by "ok". "no REASON" where torch can't compile. Ends with its
+input.
 """
 import sys
 import time
@@ -125,28 +124,13 @@ def seconds(run):
     return clock() - start
 
 
-def eager(what, beta):
-    if what == "forward":
-        with torch.no_grad():
-            trainer(student, teacher, beta)
-    else:
-        differentiated(trainer)(student, teacher, beta)
-    return "trainer"
-
-
-def run(how, what, beta, threads):
+def run(what, beta, threads):
     torch.set_num_threads(threads)
-    if how == "eager":
-        return eager(what, beta)
-    if how == "time":
-        run("compiled", what, beta, threads)
-        return seconds(fastest[what, beta, threads][1])
     key = what, beta, threads
     if key not in fastest:
-        fastest[key] = choose(what, beta)
-    name, form = fastest[key]
-    form()
-    return name
+        fastest[key] = choose(what, beta)[1]
+    fastest[key]()
+    return seconds(fastest[key])
 
 
 def load(path):
@@ -162,10 +146,8 @@ for line in sys.stdin:
         load(line[5:].rstrip("\n"))
         print("ok", flush=True)
         continue
-    how, what, beta, threads = line.split()
+    _, what, beta, threads = line.split()
     try:
-        print("ok", run(how, what, float(beta), int(threads)), flush=True)
+        print("ok", run(what, float(beta), int(threads)), flush=True)
     except Exception as err:
-        if how == "eager":
-            raise
         print("no", type(err).__name__, str(err).splitlines()[0] if str(err) else "", flush=True)
