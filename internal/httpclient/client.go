@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -66,9 +65,6 @@ func New(o Options) (*Client, error) {
 			"set tls.ca_file to the authority that signed the service's certificate")
 	}
 	conf, err := o.TLS.config()
-	if err == nil && u.Scheme == "https" {
-		err = CheckRoots(os.Getenv)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -84,20 +80,23 @@ func New(o Options) (*Client, error) {
 	if o.Large > 0 {
 		c.large = make(chan struct{}, o.Large)
 	}
-	c.http = &http.Client{
-		Transport: &http.Transport{
-			Proxy:                  http.ProxyFromEnvironment,
-			DialContext:            (&net.Dialer{Timeout: o.ConnectTimeout}).DialContext,
-			TLSHandshakeTimeout:    o.ConnectTimeout,
-			TLSClientConfig:        conf,
-			MaxIdleConnsPerHost:    o.Connections,
-			IdleConnTimeout:        30 * time.Second,
-			MaxResponseHeaderBytes: 256 << 10,
-			ForceAttemptHTTP2:      true,
-		},
-		CheckRedirect: checkRedirect,
-	}
+	transport := Transport(o.ConnectTimeout, o.Connections)
+	transport.TLSClientConfig = conf
+	c.http = &http.Client{Transport: transport, CheckRedirect: checkRedirect}
 	return c, nil
+}
+
+// Transport returns what opens connections: each within a time, and so many to a host are kept for later requests.
+func Transport(connect time.Duration, kept int) *http.Transport {
+	return &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: connect}).DialContext,
+		TLSHandshakeTimeout:    connect,
+		MaxIdleConnsPerHost:    kept,
+		IdleConnTimeout:        30 * time.Second,
+		MaxResponseHeaderBytes: 256 << 10,
+		ForceAttemptHTTP2:      true,
+	}
 }
 
 // Close closes idle connections.

@@ -3,7 +3,6 @@ package objects
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"sync"
@@ -46,7 +45,6 @@ func (i Info) same(other Info) bool {
 
 // Storage is all the object storage that a process can reach, with its credentials. It is safe for concurrent use.
 type Storage struct {
-	roots   func() error // why the certificates that the environment names can't be read
 	getenv  func(string) string
 	pause   time.Duration
 	silence time.Duration
@@ -61,24 +59,14 @@ type Storage struct {
 // New returns the storage that an environment gives access to. It sends no request.
 func New(getenv func(string) string) *Storage {
 	s := &Storage{
-		roots:  sync.OnceValue(func() error { return httpclient.CheckRoots(os.Getenv) }),
 		getenv: getenv, pause: firstPause, silence: mostSilence, hidden: secret.NewValues(Secrets(getenv)...),
 		services: map[string]service{}, honours: map[string]error{},
 	}
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {
 		s.hidden.AddAddress(getenv(name))
 	}
-	const connect = 10 * time.Second
-	s.http = &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            (&net.Dialer{Timeout: connect}).DialContext,
-		TLSHandshakeTimeout:    connect,
-		MaxIdleConnsPerHost:    8,
-		IdleConnTimeout:        30 * time.Second,
-		MaxResponseHeaderBytes: 256 << 10,
-		DisableCompression:     true, // objects are transferred as they are
-		ForceAttemptHTTP2:      true,
-	}
+	s.http = httpclient.Transport(10*time.Second, 8)
+	s.http.DisableCompression = true // objects are transferred as they are
 	return s
 }
 
@@ -111,9 +99,6 @@ func (s *Storage) find(path string) (service, place, error) {
 	at, err := parse(path)
 	if err != nil {
 		return nil, at, err
-	}
-	if err := s.roots(); err != nil {
-		return nil, at, &Error{Path: path, What: clean(err.Error(), s.hidden), final: true}
 	}
 	kind := at.scheme
 	switch {
