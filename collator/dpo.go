@@ -39,7 +39,7 @@ func (preferences) Rows(w *worker, it *Item) outcome {
 	}
 	row := batch.Row{Weight: 1, Meta: w.meta(it, nil, nil)}
 	row.Meta.OnPolicy = w.bothPolicies(it, sides)
-	w.describeSide(&row.Meta, pair[0], it.Record.Fidelity())
+	w.describeSide(&row.Meta, pair[0], it.Record)
 	row.Meta.Proof = nil
 	for _, s := range pair {
 		row.Sides = append(row.Sides, s.Side)

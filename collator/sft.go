@@ -60,7 +60,7 @@ func (w *worker) outcome(it *Item, m *material, rows []made, lost []cause, whole
 		r.Meta = w.meta(it, m.nodes, m.trained)
 		r.Meta.Part = i
 		out.leaves(rows[i].left)
-		w.describeSide(&r.Meta, &rows[i], it.Record.Fidelity())
+		w.describeSide(&r.Meta, &rows[i], it.Record)
 		r.Meta.Sampling = sampling(it.Record.Origin.Sampling, rows[i].sampled)
 		out.Rows = append(out.Rows, r)
 	}

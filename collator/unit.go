@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/turns"
 	"github.com/nat-go/nat-go/ttc"
@@ -402,15 +403,44 @@ func (w *worker) meta(it *Item, nodes []ttc.Node, trained []bool) batch.Meta {
 	}
 }
 
+// changes counts the turns of a row, given by their messages, whose context isn't the recorded one, by change. A row of
+// a preference has all turns of its record.
+func changes(r *builders.Resolved, messages []int) map[string]int64 {
+	if len(r.Changes) == 0 {
+		return nil
+	}
+	train, flags := builders.TrainAll, []bool(nil)
+	if d, ok := r.Record.(*builders.Demonstration); ok {
+		train, flags = d.Train, d.Trained
+	}
+	var of []int // the messages of the record's turns
+	if r.Record.Kind() == builders.KindRollout {
+		of = append(of, -1) // its prompt
+	}
+	for i, turn := range train.Turns(r.Messages.Nodes, flags) {
+		if turn {
+			of = append(of, i)
+		}
+	}
+	by := map[string]int64{}
+	for _, c := range r.Changes {
+		if r.Record.Kind() == builders.KindPreference || c.Turn < len(of) && slices.Contains(messages, of[c.Turn]) {
+			by[c.By.String()]++
+		}
+	}
+	return by
+}
+
 // describeSide fills in the part of a row's meta about its side.
-func (w *worker) describeSide(meta *batch.Meta, s *made, stated ttc.Fidelity) {
+func (w *worker) describeSide(meta *batch.Meta, s *made, of *builders.Resolved) {
 	meta.IDs = "rendered"
 	if s.sampled {
 		meta.IDs = "sampled"
 	}
 	meta.Messages = s.messages
 	meta.Open = s.open
-	meta.Fidelity = fidelity(stated, s.sampled, s.LogProbs != nil)
+	meta.Changed = changes(of, s.messages)
+	meta.Fidelity = fidelity(of.Fidelity(), s.sampled, s.LogProbs != nil)
 	meta.Args = s.args
 	meta.Proof = []batch.Proof{s.proof}
 	meta.Flags = w.flags(s)

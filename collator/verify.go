@@ -19,11 +19,12 @@ type Report struct {
 	Turns         map[string]*Turns // trained turns by channel
 }
 
-// Turns counts trained turns, and those of them that rows train in another context than their record has.
+// Turns counts trained turns, and the ones whose context isn't the recorded one by what changed it: a name of
+// builders.Changed, truncated (whole rounds before them were omitted) or hint (the teacher sees one, the student
+// doesn't).
 type Turns struct {
-	Turns     int64
-	Truncated int64 // whole rounds before them were omitted
-	Hinted    int64 // the teacher sees a hint, the student doesn't
+	Turns   int64
+	Changed map[string]int64
 }
 
 // Problem is something that is wrong.
@@ -157,17 +158,36 @@ func (v *verifier) batch(l *batch.Line) {
 func (v *verifier) turns(l *batch.Line, r *batch.Row) {
 	t := v.report.Turns[l.Channel]
 	if t == nil {
-		t = &Turns{}
+		t = &Turns{Changed: map[string]int64{}}
 		v.report.Turns[l.Channel] = t
 	}
 	n := int64(len(r.Meta.Messages))
+	if l.Channel == batch.DPO.Name { // those are the chosen side's
+		n = turnsIn(r.Meta.Proof)
+	}
 	t.Turns += n
+	for by, turns := range r.Meta.Changed {
+		t.Changed[by] += turns
+	}
 	if slices.Contains(r.Meta.Flags, "truncated") {
-		t.Truncated += n
+		t.Changed["truncated"] += n
 	}
 	if l.Channel == batch.SDPO.Name {
-		t.Hinted += n // each is the target of a site
+		t.Changed["hint"] += n // each is the target of a site
 	}
+}
+
+// turnsIn counts the turns that the sides of a row train.
+func turnsIn(sides []batch.Proof) (n int64) {
+	for _, p := range sides {
+		last := -1
+		for _, o := range p.Owners {
+			if o.Why == batch.InLoss && o.Message != last {
+				n, last = n+1, o.Message
+			}
+		}
+	}
+	return n
 }
 
 // stops counts a row's turns that end in a stop token.

@@ -135,6 +135,7 @@ func (b *Builder) candidates(g *ttc.Group, e int, out builders.Output) error {
 func (b *Builder) choose(g *ttc.Group, cs []choice, scale ttc.Scale, out builders.Output) error {
 	b.judge(cs, scale)
 	b.pick(g, cs)
+	only := scale.Graded && scale.Low == scale.High && b.cfg.MinScore == nil && b.cfg.Select != "all"
 	for _, c := range cs {
 		if c.why != "" {
 			if err := out.Drop(b.dropOf(g.Examples[c.example], c)); err != nil {
@@ -142,11 +143,29 @@ func (b *Builder) choose(g *ttc.Group, cs []choice, scale ttc.Scale, out builder
 			}
 			continue
 		}
+		if only && c.scored {
+			if err := out.Count(countedOnly, 1); err != nil {
+				return err
+			}
+		}
 		if err := b.emit(g, c, out); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// countedOnly counts what is imitated although its score, the only one of the input, doesn't say whether it is good.
+const countedOnly = "only_score"
+
+// Remarks says what somebody should know about a run, from the builder's counters.
+func Remarks(counters map[string]int64) []string {
+	n := counters[countedOnly]
+	if n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("all scores are the same, which doesn't say whether that is good or bad: imitated %s; "+
+		"min_score says from which score on, select: all that it doesn't matter", ledger.Quantity(n, "answer"))}
 }
 
 // judge sets why for every choice that can't be taken, independently of the others.

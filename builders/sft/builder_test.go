@@ -43,6 +43,16 @@ func (s *sink) Count(name string, n int64) error {
 	return nil
 }
 
+// remarks returns what Remarks says of the counts.
+func (s *sink) remarks() []string {
+	counters := map[string]int64{}
+	for _, c := range s.counts {
+		name, _, _ := strings.Cut(c, " ")
+		counters[name]++
+	}
+	return Remarks(counters)
+}
+
 func messages(n int) (ms []chat.Message) {
 	ms = append(ms, chat.Message{Role: "user", Form: chat.Text, Text: "q"})
 	for range n {
@@ -172,6 +182,9 @@ func TestFailedTask(t *testing.T) {
 			}
 			g := &ttc.Group{Examples: []*ttc.Example{rollout("a", c.reward)}, Scales: c.scales}
 			s := build(t, cfg, g)
+			if remarks := len(s.remarks()) > 0; remarks != (name == "the only score there is") {
+				t.Errorf("%s: remarks: %v", name, s.remarks())
+			}
 			if failed := s.lines[0] == "drop rollout a failed_task"; failed != c.fails || len(s.lines) != 1 {
 				t.Errorf("got %v", s.lines)
 			}

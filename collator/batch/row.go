@@ -52,25 +52,28 @@ type Row struct {
 
 // Meta describes a row apart from its tokens. Record to Flags are written to its batch's line as row_info.
 type Meta struct {
-	Record   string   `json:"record"`              // hash of the record
-	Ordinal  int64    `json:"ordinal"`             // position of the record among those collated, from 0
-	Part     int      `json:"part"`                // which row of the record, from 0
-	Run      int      `json:"run"`                 // collection run of the example
-	Example  string   `json:"example"`             // id of the example
-	Turn     string   `json:"turn,omitempty"`      // turn id within the example
-	Messages []int    `json:"messages"`            // the trained messages, as indices into the record's
-	IDs      string   `json:"ids"`                 // "sampled": as given by the source; "rendered": made from text
-	OnPolicy string   `json:"on_policy"`           // same, other, unknown
-	Fidelity string   `json:"fidelity"`            // the row's grade: ids+logprobs, ids, text, partial
-	Gaps     []string `json:"gaps,omitempty"`      // why it is not higher, as far as the source knows: no_tools, ...
-	Proven   []string `json:"proven,omitempty"`    // what of that was checked with the model's tokenizer: prompt_tokens, ids
-	Args     string   `json:"args_roundtrip"`      // exact, value (same value, other text), none (no calls)
-	Prompt   int      `json:"prompt,omitempty"`    // tokens of a preference's common prompt
-	Open     []int    `json:"open,omitempty"`      // the trained messages without a stop token, because the template writes none
-	Flags    []string `json:"flags,omitempty"`     // truncated, cut_off, no_think, prompt_cut, call_ids, no_stop_token, kept_filler, no_reference
-	Proof    []Proof  `json:"proof"`               // one per side
-	RL       *Scored  `json:"scored,omitempty"`    // rl only
-	Ref      *Ref     `json:"reference,omitempty"` // dpo only
+	Record   string   `json:"record"`           // hash of the record
+	Ordinal  int64    `json:"ordinal"`          // position of the record among those collated, from 0
+	Part     int      `json:"part"`             // which row of the record, from 0
+	Run      int      `json:"run"`              // collection run of the example
+	Example  string   `json:"example"`          // id of the example
+	Turn     string   `json:"turn,omitempty"`   // turn id within the example
+	Messages []int    `json:"messages"`         // the trained messages, as indices into the record's
+	IDs      string   `json:"ids"`              // "sampled": as given by the source; "rendered": made from text
+	OnPolicy string   `json:"on_policy"`        // same, other, unknown
+	Fidelity string   `json:"fidelity"`         // the row's grade: ids+logprobs, ids, text, partial
+	Gaps     []string `json:"gaps,omitempty"`   // why it is not higher, as far as the source knows: no_tools, ...
+	Proven   []string `json:"proven,omitempty"` // what of that was checked with the model's tokenizer: prompt_tokens, ids
+	Args     string   `json:"args_roundtrip"`   // exact, value (same value, other text), none (no calls)
+	Prompt   int      `json:"prompt,omitempty"` // tokens of a preference's common prompt
+	Open     []int    `json:"open,omitempty"`   // the trained messages without a stop token, because the template writes none
+	Flags    []string `json:"flags,omitempty"`  // truncated, cut_off, no_think, prompt_cut, call_ids, no_stop_token, kept_filler, no_reference
+	// Changed counts trained turns whose context isn't the recorded one, by change (see builders.Changed).
+	Changed map[string]int64 `json:"changed,omitempty"`
+	Proof   []Proof          `json:"proof"` // one per side
+
+	RL  *Scored `json:"scored,omitempty"`    // rl only
+	Ref *Ref    `json:"reference,omitempty"` // dpo only
 
 	Sites    []RowSite `json:"sites,omitempty"`    // sdpo only
 	Sampling *Sampling `json:"sampling,omitempty"` // of sampled ids, if the source says

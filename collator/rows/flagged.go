@@ -1,7 +1,11 @@
 package rows
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -16,14 +20,19 @@ import (
 // message_property_mappings names, and of the rest only those that jinja_template_analyzer.py finds in the template:
 // none, unless the template's loop variable is called message. Arguments and tools are texts, which it parses: as
 // objects, loaders give them each other's keys, and tokenize_prompt removes every null.
+//
+// Where reasoning is context, train_detail has the characters of the turn's text, for
+// message_field_training_detail: find_turn then looks for the text alone.
 var axolotl = Format{
 	Name:     "axolotl",
-	Consumer: "Axolotl (type: chat_template, message_field_training: train, message_property_mappings)",
+	Consumer: "Axolotl (type: chat_template, message_field_training: train, message_field_training_detail: train_detail, message_property_mappings)",
 	Shape:    `{"messages": [messages; the assistant's with "train": true or false], "tools"?: JSON text}`,
 	Carries:  []builders.Kind{builders.KindDemonstration},
 	Files:    splitFiles,
-	open:     func(e *Encoder) { e.encode, e.textArguments = each((*Encoder).axolotlRow), true },
-	read:     func(r *rowReader) *Row { return r.flagged("train", axolotlMessage, r.toolsText) },
+	open: func(e *Encoder) {
+		e.encode, e.textArguments, e.cannotMask = each((*Encoder).axolotlRow), true, axolotlCannotMask
+	},
+	read: (*rowReader).axolotl,
 	columns: func(_ builders.Kind, c columns) parquet.Group {
 		return c.andToolsText(parquet.Group{"messages": parquet.List(c.value())})
 	},
@@ -57,10 +66,56 @@ func (e *Encoder) axolotlRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	dst, err = e.flagged(append(dst, `{"messages": `...), nodes, trained, func(dst []byte, trained bool) []byte {
-		return strconv.AppendBool(append(dst, `, "train": `...), trained)
-	})
+	member := func(dst []byte, m *chat.Message, trained bool) []byte {
+		dst = strconv.AppendBool(append(dst, `, "train": `...), trained)
+		if trained && e.masked && m.Thinks() {
+			dst = strconv.AppendInt(append(dst, `, "train_detail": [{"begin_offset": 0, "end_offset": `...), lastRune(m), 10)
+			dst = append(dst, `, "train": true}]`...)
+		}
+		return dst
+	}
+	dst, err = e.flagged(append(dst, `{"messages": `...), nodes, trained, member)
 	return append(e.appendToolsText(dst, r.Origin.Tools), '}'), err
+}
+
+func lastRune(m *chat.Message) int64 { return int64(utf8.RuneCountInString(m.Text)) - 1 }
+
+// axolotlCannotMask says why Axolotl (0.19, _tokenize_single_prompt) would mask more or less than a turn's reasoning. It
+// encodes the turn's text alone and lays the tokens over the conversation's, from where the text begins in it.
+func axolotlCannotMask(m *chat.Message) string {
+	switch {
+	case len(m.ToolCalls) > 0:
+		return "Axolotl would mask the turn's calls, too"
+	case m.Thought() > 0:
+		return "it stands in the turn's text, which templates rewrite"
+	case strings.TrimSpace(m.Text) != m.Text:
+		return "the turn's text begins or ends in white space, which templates remove"
+	}
+	return ""
+}
+
+func (r *rowReader) axolotl() *Row {
+	masked := false
+	row := r.flagged("train", func(m *chat.Message) (wrong string) {
+		m.Extra = slices.DeleteFunc(m.Extra, func(x chat.Member) bool {
+			if x.Key != "train_detail" || x.Value.Kind() == json.Null {
+				return x.Key == "train_detail" // a loader filled it in
+			}
+			masked = true
+			for part := range x.Value.Elements() {
+				from, _ := part.Get("begin_offset")
+				to, _ := part.Get("end_offset")
+				begin, _ := from.Int64()
+				if end, ok := to.Int64(); !ok || begin != 0 || end != lastRune(m) {
+					wrong = "has a train_detail that is not the whole of its content"
+				}
+			}
+			return true
+		})
+		return cmp.Or(wrong, axolotlMessage(m))
+	}, r.toolsText)
+	row.MaskReasoning = masked
+	return row
 }
 
 func (e *Encoder) openAISFTRow(dst []byte, r *builders.Resolved) ([]byte, error) {
@@ -71,7 +126,7 @@ func (e *Encoder) openAISFTRow(dst []byte, r *builders.Resolved) ([]byte, error)
 	if err != nil {
 		return dst, err
 	}
-	dst, err = e.flagged(append(dst, `{"messages": `...), nodes, trained, func(dst []byte, trained bool) []byte {
+	dst, err = e.flagged(append(dst, `{"messages": `...), nodes, trained, func(dst []byte, _ *chat.Message, trained bool) []byte {
 		if trained {
 			return dst
 		}

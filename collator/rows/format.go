@@ -10,6 +10,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/turns"
+	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -251,14 +252,14 @@ type Encoder struct {
 	arena   []byte
 	back    []byte // scratch: a text read back
 
-	masksThought  bool // a trained turn's reasoning can be context
-	several       bool // a side of a pair may have several messages
-	textArguments bool // write tool call arguments as sampled, in a string; otherwise as an object
+	cannotMask    func(*chat.Message) string // why a trained turn's reasoning can't be context; empty if it can
+	several       bool                       // a side of a pair may have several messages
+	textArguments bool                       // write tool call arguments as sampled, in a string; otherwise as an object
 }
 
 // NewEncoder returns an encoder for a format.
 func NewEncoder(f Format, o Options) *Encoder {
-	e := &Encoder{Format: f, opts: o, byText: map[*byte]int32{}}
+	e := &Encoder{Format: f, opts: o, byText: map[*byte]int32{}, cannotMask: wholeTurns}
 	f.open(e)
 	return e
 }

@@ -24,9 +24,11 @@ var msSwift = Format{
 	Shape:    `{"messages": [{role, content, "loss"?: true or false}; calls as role tool_call, results as tool_response], "tools"?: JSON text}`,
 	Carries:  []builders.Kind{builders.KindDemonstration},
 	Files:    splitFiles,
-	open:     func(e *Encoder) { e.encode, e.masksThought = each((*Encoder).msSwiftRow), true },
-	read:     (*rowReader).msSwift,
-	parts:    []builders.Kind{builders.KindDemonstration},
+	open: func(e *Encoder) {
+		e.encode, e.cannotMask = each((*Encoder).msSwiftRow), func(*chat.Message) string { return "" }
+	},
+	read:  (*rowReader).msSwift,
+	parts: []builders.Kind{builders.KindDemonstration},
 
 	TakesNull: true, // messages[].loss is declared as such
 	columns: func(_ builders.Kind, c columns) parquet.Group {

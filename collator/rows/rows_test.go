@@ -185,6 +185,11 @@ var call = chat.Message{Role: "assistant", Form: chat.Null, ToolCalls: []chat.To
 func TestRows(t *testing.T) {
 	spoken, answer := call, says("tool", "x")
 	spoken.Text, spoken.Form, answer.ToolCallID = "I look.", chat.Text, "1"
+	thinking := state("t", says("user", "q"), chat.Message{
+		Role: "assistant", Form: chat.Null, Reasoning: "so", ReasoningKey: "reasoning_content",
+		ToolCalls: []chat.ToolCall{{ID: "1", Name: "f", Arguments: "{}"}},
+	}, answer)
+	thinking.Origin.Tools = []chat.Tool{{Name: "f", Raw: natjson.Raw(`{"type": "function", "function": {"name": "f"}}`)}}
 	several := messages(call, says("tool", "x"), says("assistant", "y"))
 	chatPrompt := messages(says("system", "s"), says("user", "é"))
 	withTools := preference(chatPrompt, text("c"), text("r"))
@@ -265,6 +270,13 @@ func TestRows(t *testing.T) {
 		{"verl state", verl, Options{}, state("t", says("user", "q"), call, says("tool", "x")), `{"data_source": "grpo", "prompt": [{"role": "user", "content": "q"}, {"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": {"a":1}}}]}, {"role": "tool", "content": "x"}], "ability": "agent", "reward_model": {"style": "model", "ground_truth": ""}, "extra_info": {"split": "train", "index": 7, "task": "t", "example": "t/0", "state": "{\"at\": \"turns\", \"agent_ref\": {\"name\": \"a\"}}"}}`},
 		{"nemo_gym without ids", nemoGym, Options{}, state("t", says("user", "q"), call, says("tool", "x")), `!nemo_gym rows can't carry it: the tool message has no id of its call`},
 		{"nemo_gym", nemoGym, Options{}, state("t", says("user", "q"), spoken, answer), `{"responses_create_params": {"input": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "I look."}, {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{\"a\": 1}"}, {"type": "function_call_output", "call_id": "1", "output": "x"}]}, "agent_ref": {"name":"a"}, "task": "t", "state": "{\"at\":\"turns\",\"agent_ref\":{\"name\":\"a\"}}"}`},
+		{"nemo_gym with reasoning", nemoGym, Options{}, thinking, `{"responses_create_params": {"input": [{"role": "user", "content": "q"}, ` +
+			`{"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "so"}]}, ` +
+			`{"type": "function_call", "call_id": "1", "name": "f", "arguments": "{}"}, ` +
+			`{"type": "function_call_output", "call_id": "1", "output": "x"}], ` +
+			`"tools": [{"type": "function", "name": "f", "parameters": null, "strict": null}]}, ` +
+			`"agent_ref": {"name":"a"}, "task": "t", "state": "{\"at\":\"turns\",\"agent_ref\":{\"name\":\"a\"}}"}`},
+		{"nemo_gym of another role", nemoGym, Options{}, state("t", says("critic", "q")), `!nemo_gym rows can't carry it: message 0 has the role "critic", which it doesn't know`},
 		{"nemo_gym preference", nemoGym, Options{}, withTools, `!nemo_gym rows can't carry it: it holds states only: prompts of messages without an answer`},
 		{"trl_prompts without a template", trlPrompts, Options{}, state("t", says("user", "q")), `!trl_prompts rows can't carry it: its prompts are texts made by the model's template: name the model's folder (collator.tokenizer)`},
 		{"trl_prompts", trlPrompts, Options{Render: plainTemplate(t)}, state("t", says("user", "q")), `{"prompt": "<user>q<assistant>", "task": "t", "state": "{\"at\":\"turns\",\"agent_ref\":{\"name\":\"a\"}}"}`},

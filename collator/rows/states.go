@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"strconv"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -119,12 +120,15 @@ func (e *Encoder) nemoGymRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
+	if err = e.hasRole(r.Messages.Nodes, "system", "developer", "user", "assistant", "tool"); err != nil {
+		return dst, err
+	}
 	dst = append(dst, `{"responses_create_params": {"input": [`...)
 	for i := range r.Messages.Nodes {
 		if i > 0 {
 			dst = append(dst, ", "...)
 		}
-		if dst, err = e.items(dst, &r.Messages.Nodes[i].Message); err != nil {
+		if dst, err = e.items(dst, i, asText(&r.Messages.Nodes[i].Message)); err != nil {
 			return dst, err
 		}
 	}
@@ -140,6 +144,11 @@ func (e *Encoder) nemoGymRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 		for key, value := range f.Members() {
 			dst = append(append(append(append(dst, ", "...), key...), ": "...), e.compact(nil, value)...)
 		}
+		for _, key := range []string{"parameters", "strict"} { // required; null is what they are by default
+			if _, ok := f.Get(key); !ok {
+				dst = append(append(append(dst, `, "`...), key...), `": null`...)
+			}
+		}
 		dst = append(dst, '}')
 	}
 	if len(r.Origin.Tools) > 0 {
@@ -152,11 +161,10 @@ func (e *Encoder) nemoGymRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 	return e.endState(dst, s)
 }
 
-// items appends a message as items of the Responses API.
-func (e *Encoder) items(dst []byte, m *chat.Message) ([]byte, error) {
-	m = asText(m)
-	if m.Form == chat.Parts || m.ReasoningKey != "" {
-		return dst, e.refuse("the %s message has reasoning or parts that are no text, for which it has no place", m.Role)
+// items appends a message as items of the Responses API. n numbers the item of its reasoning, which needs an id.
+func (e *Encoder) items(dst []byte, n int, m *chat.Message) ([]byte, error) {
+	if m.Form == chat.Parts {
+		return dst, e.refuse("the content of the %s message is not text", m.Role)
 	}
 	var err error
 	member := func(key, text string) {
@@ -173,15 +181,24 @@ func (e *Encoder) items(dst []byte, m *chat.Message) ([]byte, error) {
 		member(`, "output": `, m.Text)
 		return append(dst, '}'), err
 	}
+	between := func() {
+		if dst[len(dst)-1] == '}' {
+			dst = append(dst, ", "...)
+		}
+	}
+	if m.ReasoningKey != "" {
+		dst = strconv.AppendInt(append(dst, `{"type": "reasoning", "id": "rs_`...), int64(n), 10)
+		member(`", "summary": [{"type": "summary_text", "text": `, m.Reasoning)
+		dst = append(dst, "}]}"...)
+	}
 	if m.Text != "" || len(m.ToolCalls) == 0 {
+		between()
 		member(`{"role": `, m.Role)
 		member(`, "content": `, m.Text)
 		dst = append(dst, '}')
 	}
 	for i := range m.ToolCalls {
-		if i > 0 || m.Text != "" {
-			dst = append(dst, ", "...)
-		}
+		between()
 		member(`{"type": "function_call", "call_id": `, m.ToolCalls[i].ID)
 		member(`, "name": `, m.ToolCalls[i].Name)
 		member(`, "arguments": `, m.ToolCalls[i].Arguments)
@@ -209,6 +226,14 @@ func (r *rowReader) nemoGym() *Row {
 		case "function_call":
 			m.Role, m.Form = "assistant", chat.Null
 			m.ToolCalls = []chat.ToolCall{{ID: text("call_id"), Name: text("name"), Arguments: text("arguments")}}
+		case "reasoning":
+			m.Role, m.Form, m.ReasoningKey = "assistant", chat.Null, "reasoning_content"
+			summary, _ := item.Get("summary")
+			for part := range summary.Elements() {
+				v, _ := part.Get("text")
+				of, _ := v.Text()
+				m.Reasoning += of
+			}
 		default:
 			if m.Role, m.Text = text("role"), text("content"); m.Role == "" {
 				params.fail("input", "has an item without a role")

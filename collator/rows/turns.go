@@ -5,6 +5,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // Turns counts the turns of demonstrations, as a format carries them.
@@ -33,7 +34,7 @@ func (e *Encoder) demonstrated(r *builders.Resolved) (nodes []ttc.Node, trained 
 	nodes = r.Messages.Nodes
 	trained = d.Train.Turns(nodes, d.Trained)
 	last, n := -1, int64(0)
-	thinks := -1
+	e.masked = false
 	for i := range nodes {
 		if !trained[i] {
 			continue
@@ -43,16 +44,16 @@ func (e *Encoder) demonstrated(r *builders.Resolved) (nodes []ttc.Node, trained 
 			if trained[i] = nodes[i].Message.Says(); !trained[i] {
 				continue
 			}
-			if thinks < 0 {
-				thinks = i
+			e.masked = true
+			if why := e.cannotMask(asText(&nodes[i].Message)); why != "" && err == nil {
+				err = e.refuse("train_reasoning is false, and the reasoning of message %d can't be masked alone: %s", i, why)
 			}
 		}
 		last = i
 	}
-	e.turns, e.masked = Turns{Lost: n}, thinks >= 0
-	if e.masked && !e.masksThought {
-		return nil, nil, e.refuse("train_reasoning is false, and its trainer would train the reasoning of message %d "+
-			"together with the answer", thinks)
+	e.turns = Turns{Lost: n}
+	if err != nil {
+		return nil, nil, err
 	}
 	if last < 0 {
 		return nil, nil, e.refuse("none of its turns is trained")
@@ -60,6 +61,9 @@ func (e *Encoder) demonstrated(r *builders.Resolved) (nodes []ttc.Node, trained 
 	e.trimmed = len(nodes) - last - 1
 	return nodes[:last+1], trained[:last+1], nil
 }
+
+// wholeTurns is for trainers that train all of a turn or nothing of it.
+func wholeTurns(*chat.Message) string { return "its trainer trains a turn as a whole" }
 
 // carry notes that rows carry n more of the record's turns.
 func (e *Encoder) carry(n int) {
@@ -126,7 +130,7 @@ func (e *Encoder) eachTurn(
 
 // flagged appends messages of which each of the assistant's has a member that says whether it is trained.
 func (e *Encoder) flagged(
-	dst []byte, nodes []ttc.Node, trained []bool, member func(dst []byte, trained bool) []byte,
+	dst []byte, nodes []ttc.Node, trained []bool, member func(dst []byte, m *chat.Message, trained bool) []byte,
 ) ([]byte, error) {
 	var err error
 	dst = append(dst, '[')
@@ -139,7 +143,7 @@ func (e *Encoder) flagged(
 			return dst, err
 		}
 		if m.Role == "assistant" {
-			dst = append(member(dst[:len(dst)-1], trained[i]), '}')
+			dst = append(member(dst[:len(dst)-1], m, trained[i]), '}')
 		}
 		if trained[i] {
 			e.carry(1)

@@ -1,6 +1,7 @@
 package rows
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"slices"
@@ -160,6 +161,8 @@ func TestSwiftResults(t *testing.T) {
 func TestReasoningAsContext(t *testing.T) {
 	thought, inText := says("assistant", "a"), says("assistant", "<think>so</think>\n\nb")
 	thought.Reasoning, thought.ReasoningKey = "so", "reasoning_content"
+	spaced := thought
+	spaced.Text = "a\n"
 	calls := call
 	calls.Reasoning, calls.ReasoningKey = "so", "reasoning_content"
 	calls.ToolCalls = []chat.ToolCall{{ID: "1", Name: "f", Arguments: "{}", Parsed: natjson.Raw("{}")}}
@@ -189,12 +192,29 @@ func TestReasoningAsContext(t *testing.T) {
 		len(row.Prompt.Nodes[1].Message.ToolCalls) != 1 || row.Prompt.Nodes[3].Message.Text != "a" || !row.Trained[3] {
 		t.Errorf("%+v, %v", row, err)
 	}
+	once := record(says("user", "q"), thought, says("user", "r"), says("assistant", "b"))
+	got, _, err = NewEncoder(axolotl, Options{}).Append(nil, Train, once)
+	const flagged = `{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a", ` +
+		`"reasoning_content": "so", "train": true, "train_detail": [{"begin_offset": 0, "end_offset": 0, "train": true}]}, ` +
+		`{"role": "user", "content": "r"}, {"role": "assistant", "content": "b", "train": true}]}`
+	if err != nil || string(got) != flagged {
+		t.Fatalf("%v\n%s\n%s", err, got, flagged)
+	}
+	if row, err = axolotl.Read(got); err != nil || !row.MaskReasoning || !row.Trained[1] {
+		t.Errorf("%+v, %v", row, err)
+	}
+	if _, err = axolotl.Read(bytes.Replace(got, []byte(`"end_offset": 0`), []byte(`"end_offset": 1`), 1)); err == nil {
+		t.Error("a part that isn't the whole text is read")
+	}
 	for _, f := range Formats() {
 		if f.Lines() == msSwift.Name || !slices.Contains(f.Carries, builders.KindDemonstration) {
 			continue
 		}
 		enc := NewEncoder(f, Options{})
-		for _, m := range []chat.Message{thought, inText} {
+		for i, m := range []chat.Message{inText, calls, spaced, thought} {
+			if i == 3 && f.Lines() == axolotl.Name {
+				continue
+			}
 			_, _, err := enc.Append(nil, Train, record(says("user", "q"), m))
 			if err == nil || !strings.Contains(err.Error(), f.Name+" rows can't carry it: train_reasoning is false") ||
 				enc.Turns() != (Turns{Lost: 1}) {

@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// ExampleCodec stores single examples as bytes: frames of the protocol, each preceded by its length. Decoding restores
-// the example exactly. It is not safe for concurrent use.
+// ExampleCodec stores single examples as bytes: the hashes of what was recorded, which plugins don't get, and frames of
+// the protocol, each preceded by its length. Decoding restores the example exactly. It is not safe for concurrent use.
 type ExampleCodec struct {
 	w   *GroupWriter
 	dst []byte
@@ -31,6 +31,10 @@ func NewExampleCodec() *ExampleCodec {
 
 // Append appends an example.
 func (c *ExampleCodec) Append(dst []byte, ex *ttc.Example) ([]byte, error) {
+	dst = binary.BigEndian.AppendUint32(dst, uint32(len(ex.Recorded)))
+	for _, h := range ex.Recorded {
+		dst = binary.BigEndian.AppendUint64(dst, uint64(h))
+	}
 	c.dst, c.one[0] = dst, ex
 	err := c.w.Group(1, &ttc.Group{Examples: c.one[:]})
 	if err == nil {
@@ -43,6 +47,13 @@ func (c *ExampleCodec) Append(dst []byte, ex *ttc.Example) ([]byte, error) {
 // Decode returns the example in data, which it doesn't alias.
 func (c *ExampleCodec) Decode(data []byte) (*ttc.Example, error) {
 	var r GroupReader
+	var recorded []ttc.History
+	if len(data) >= 4 {
+		n := uint64(binary.BigEndian.Uint32(data))
+		for data = data[4:]; n > 0 && len(data) >= 8; n-- {
+			recorded, data = append(recorded, ttc.History(binary.BigEndian.Uint64(data))), data[8:]
+		}
+	}
 	for len(data) >= 4 {
 		n := binary.BigEndian.Uint32(data)
 		if uint64(n) > uint64(len(data)-4) {
@@ -59,6 +70,7 @@ func (c *ExampleCodec) Decode(data []byte) (*ttc.Example, error) {
 				return nil, err
 			}
 			if g != nil && len(g.Examples) == 1 && len(data) == 0 {
+				g.Examples[0].Recorded = recorded
 				return g.Examples[0], nil
 			}
 		}

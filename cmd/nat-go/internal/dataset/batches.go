@@ -22,8 +22,7 @@ import (
 // maxConfig is the largest size of a run's config.yml.
 const maxConfig = 16 << 20
 
-// batchesOf begins what Report.Contexts calls the token batches of a channel. Their contexts are compared with those of
-// their records.
+// batchesOf begins what Report.Contexts calls the token batches of a channel.
 var batchesOf = runfolder.Folder("").Batches() + "/"
 
 // HasBatches reports whether a run's folder has token batches.
@@ -68,13 +67,9 @@ func (r *Report) VerifyBatches(run runfolder.Folder, tok *tokenizer.Tokenizer) e
 	r.Batches, r.TokenRows = found.Batches, found.Rows
 	for _, channel := range slices.Sorted(maps.Keys(found.Turns)) {
 		t := found.Turns[channel]
-		of := formatContexts{Format: batchesOf + channel, Contexts: runfolder.Contexts{Turns: t.Turns}, Checked: true}
-		for by, n := range map[string]int64{"truncated": t.Truncated, "hint": t.Hinted} {
-			if n > 0 {
-				of.Change(by, n)
-			}
-		}
-		r.Contexts = append(r.Contexts, of)
+		r.Contexts = append(r.Contexts, formatContexts{
+			Format: batchesOf + channel, Contexts: runfolder.Contexts{Turns: t.Turns, Changed: t.Changed}, Checked: true,
+		})
 	}
 	folder := run.Rel(run.Batches()) + "/"
 	for _, p := range found.Problems {

@@ -61,7 +61,7 @@ func (w *formatWriter) turns(row int, m *member) []byte {
 // the rows are prompts to sample from, or they have the turns.
 func (w *formatWriter) carried(m *member) (contexts []ttc.History, changes []builders.Change) {
 	contexts, changes = m.contexts, m.record.Changes
-	if t := w.enc.Turns(); t.Lost > 0 && int(t.Carried) <= len(contexts) { // the rows end before the others
+	if t := w.enc.Turns(); t.Carried > 0 && int(t.Carried) < len(contexts) { // the rows don't have the others
 		return contexts[:t.Carried], slices.DeleteFunc(slices.Clone(changes), func(c builders.Change) bool {
 			return int64(c.Turn) >= t.Carried
 		})

@@ -34,11 +34,7 @@ func (r *Report) Text(w io.Writer) error {
 	_ = t.Flush() // into memory
 	for i := range r.Contexts {
 		c := &r.Contexts[i]
-		words := ContextsInWords(&c.Contexts)
-		if strings.HasPrefix(c.Format, batchesOf) {
-			words = strings.Replace(words, "that was recorded", "of its record", 1)
-		}
-		fmt.Fprintf(&b, "%s: %s", c.Format, words)
+		fmt.Fprintf(&b, "%s: %s", c.Format, ContextsInWords(&c.Contexts))
 		if c.Checked {
 			b.WriteString("; the rows agree")
 		}

@@ -59,18 +59,18 @@ func TurnUnit(format string) string { return format + " turn" }
 
 // TurnsLost says which turns of the records that a format carries have no row; empty if all have one.
 func TurnsLost(w runfolder.Written) string {
-	t := w.Turns
+	t := w.Contexts
 	f, _ := rows.Lookup(w.Format)
 	switch {
-	case t.Lost == 0:
+	case t == nil || t.Lost == 0:
 		return ""
 	case f.LostTurns() == rows.NotAfterUser:
 		return fmt.Sprintf("%s has rows for %s; the %d that don't answer a user have none, because TRL puts the hint into the "+
-			"last message: natgo.trl's HintTrainer takes them", w.Format, ledger.Quantity(t.Carried, "turn"), t.Lost)
+			"last message: natgo.trl's HintTrainer takes them", w.Format, ledger.Quantity(t.Turns, "turn"), t.Lost)
 	}
 	return fmt.Sprintf("%s has rows for %s; the %d after a turn that is context only have none, because its trainers train "+
 		"every turn: formats trl, axolotl, ms_swift and openai_sft carry them, and so do token batches", w.Format,
-		ledger.Quantity(t.Carried, "turn"), t.Lost)
+		ledger.Quantity(t.Turns, "turn"), t.Lost)
 }
 
 // Write writes the kept records in every text row format, in the order of the log. Files appear completely or not at
@@ -235,10 +235,9 @@ type formatWriter struct {
 
 // tally counts what is written of a format.
 type tally struct {
-	Records int64      `json:"records"`
-	Dropped int64      `json:"dropped"`
-	Trimmed int64      `json:"trimmed"`
-	Turns   rows.Turns `json:"turns"`
+	Records int64 `json:"records"`
+	Dropped int64 `json:"dropped"`
+	Trimmed int64 `json:"trimmed"`
 	// Contents of the kept records, by kind, if there are tables to declare.
 	Contents [8]rows.Contents   `json:"contents"`
 	Of       runfolder.Contexts `json:"of"`
@@ -249,7 +248,6 @@ func (t *tally) add(part *tally) {
 	t.Records += part.Records
 	t.Dropped += part.Dropped
 	t.Trimmed += part.Trimmed
-	t.Turns.Add(part.Turns)
 	t.Of.Add(&part.Of)
 }
 
@@ -355,7 +353,7 @@ func (w *formatWriter) settle(ms []member, err error) error {
 
 // settleTurns records what became of the turns of a demonstration.
 func (w *formatWriter) settleTurns(r *builders.Resolved, turns rows.Turns) {
-	w.Turns.Add(turns)
+	w.Of.Lost, w.Of.Repeated = w.Of.Lost+turns.Lost, w.Of.Repeated+turns.Repeated
 	if turns.Lost == 0 {
 		return
 	}
@@ -476,7 +474,7 @@ func (w *formatWriter) open(kind builders.Kind, s rows.Split) (*rowFile, error) 
 // finish ends the files; see placeFiles.
 func (w *formatWriter) finish() (runfolder.Written, []runfolder.File, error) {
 	out := runfolder.Written{
-		Format: w.enc.Name, Records: w.Records, Dropped: w.Dropped, Trimmed: w.Trimmed, Turns: w.Turns,
+		Format: w.enc.Name, Records: w.Records, Dropped: w.Dropped, Trimmed: w.Trimmed,
 	}
 	if w.Of.Turns > 0 {
 		out.Contexts = &w.Of

@@ -12,6 +12,7 @@ import (
 	"github.com/nat-go/nat-go/builders/divergence"
 	"github.com/nat-go/nat-go/builders/dpo"
 	"github.com/nat-go/nat-go/builders/sdpo"
+	"github.com/nat-go/nat-go/builders/sft"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
@@ -39,15 +40,18 @@ func (r *run) account(ctx context.Context) error {
 	}
 	out.count()
 	for _, b := range r.plan.config.Selected() {
-		if b.Type == divergence.Info().Name {
-			for _, text := range divergence.Remarks(out.books.counters[b.Name]) {
-				out.warn("%s: %s", b.Name, text)
-			}
+		var remarks []string
+		counters := out.books.counters[b.Name]
+		switch c := b.Config.(type) {
+		case *divergence.Config:
+			remarks = divergence.Remarks(counters)
+		case *sdpo.Config:
+			remarks = sdpo.Remarks(c, counters, out.books.near[b.Name])
+		case *sft.Config:
+			remarks = sft.Remarks(counters)
 		}
-		if c, ok := b.Config.(*sdpo.Config); ok {
-			for _, text := range sdpo.Remarks(c, out.books.counters[b.Name], out.books.near[b.Name]) {
-				out.warn("%s: %s", b.Name, text)
-			}
+		for _, text := range remarks {
+			out.warn("%s: %s", b.Name, text)
 		}
 	}
 	failure := (&verdict{r.plan, out}).failure(ctx, seen)

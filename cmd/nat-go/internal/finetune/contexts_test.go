@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
@@ -178,26 +179,43 @@ func TestChangesOfBatchesAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tok.Close()
+	recorded, mail := filepath.Join(example, "traces.jsonl"), filepath.Join(t.TempDir(), "trajectory.json")
+	if err := os.WriteFile(mail, []byte(`{"schema_version": "ATIF-v1.4", "session_id": "s", "agent": {"name": "a",
+		"version": "1"}, "steps": [{"step_id": 1, "source": "user", "message": "Mail jane.doe@acme.org."},
+		{"step_id": 2, "source": "agent", "message": "Mailed."}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
-		builder string
-		length  int
-		want    runfolder.Contexts
+		builder, from string
+		length        int
+		want          runfolder.Contexts
 	}{
-		"as recorded": {"sft", 4096, runfolder.Contexts{Turns: 6}},
-		"truncated":   {"sft", 350, runfolder.Contexts{Turns: 4, Changed: map[string]int64{"truncated": 4}}},
-		"hints":       {"sdpo", 4096, runfolder.Contexts{Turns: 4, Changed: map[string]int64{"hint": 4}}},
+		"as recorded": {"sft_traj_builder", recorded, 4096, runfolder.Contexts{Turns: 6}},
+		"truncated": {"sft_traj_builder", recorded, 350, runfolder.Contexts{
+			Turns: 4, Changed: map[string]int64{"truncated": 4},
+		}},
+		"hints": {"sdpo_traj_builder", recorded, 4096, runfolder.Contexts{
+			Turns: 4, Changed: map[string]int64{"hint": 4},
+		}},
+		"removed": {"sft_traj_builder, failed_calls: remove", recorded, 4096, runfolder.Contexts{
+			Turns: 6, Changed: map[string]int64{"remove": 3},
+		}},
+		"redacted": {"sft_traj_builder", mail, 4096, runfolder.Contexts{
+			Turns: 1, Changed: map[string]int64{"redaction": 1},
+		}},
+		"pairs": {"divergence_traj_builder", recorded, 4096, runfolder.Contexts{Turns: 16}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := t.TempDir()
 			config := filepath.Join(out, "c.yml")
-			text := fmt.Sprintf("trajectory_builders: {b: {_type: %s_traj_builder}}\n"+
+			text := fmt.Sprintf("trajectory_builders: {b: {_type: %s}}\n"+
 				"collator: {tokenizer: %q, max_length: %d}\nfinetuning: {enabled: true, trajectory_builder: b}\n",
 				c.builder, filepath.Join(example, "tokenizer"), c.length)
 			if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			sum, err := Run(t.Context(), Request{
-				From: []string{filepath.Join(example, "traces.jsonl")}, ConfigFile: config, OutputDir: out,
+				From: []string{c.from}, ConfigFile: config, OutputDir: out,
 			}, testEnv(t))
 			if err != nil {
 				t.Fatal(err)
@@ -206,7 +224,7 @@ func TestChangesOfBatchesAreCounted(t *testing.T) {
 			if err := r.VerifyBatches(runfolder.Folder(sum.RunDir), tok); err != nil {
 				t.Fatal(err)
 			}
-			if len(r.Contexts) != 1 || !cmp.Equal(r.Contexts[0].Contexts, c.want) {
+			if len(r.Contexts) != 1 || !cmp.Equal(r.Contexts[0].Contexts, c.want, cmpopts.EquateEmpty()) {
 				t.Errorf("got %+v, want %+v", r.Contexts, c.want)
 			}
 		})

@@ -65,9 +65,9 @@ func (r *writing) write(ctx context.Context) error {
 		r.out.info("rows written", "format", w.Format, "records", w.Records)
 		r.out.books.In(ledger.Write, dataset.Unit(w.Format), kept)
 		r.out.books.Out(ledger.Write, dataset.Unit(w.Format), w.Records)
-		if t := w.Turns; t.Lost > 0 {
-			r.out.books.In(ledger.Write, dataset.TurnUnit(w.Format), t.Carried+t.Lost)
-			r.out.books.Out(ledger.Write, dataset.TurnUnit(w.Format), t.Carried)
+		if t := w.Contexts; t != nil && t.Lost > 0 {
+			r.out.books.In(ledger.Write, dataset.TurnUnit(w.Format), t.Turns+t.Lost)
+			r.out.books.Out(ledger.Write, dataset.TurnUnit(w.Format), t.Turns)
 		}
 	}
 	if kept > 0 && p.copyTo != "" {
@@ -127,15 +127,18 @@ func (r *writing) warnOfTurns(w runfolder.Written) {
 	if text := dataset.TurnsLost(w); text != "" {
 		r.out.warn("%s", text)
 	}
-	total := int64(0)
+	if w.Contexts == nil {
+		return
+	}
+	total, repeated := int64(0), w.Contexts.Repeated
 	for _, f := range w.Files {
 		total += f.Bytes
 	}
-	if once := total - w.Turns.Repeated; w.Turns.Repeated > once { // more than twice the text
-		r.out.warn("%s has a row for each of %s, and repeats what comes before it: %.1f times the text of the "+
-			"conversations. dataset.completion: stretch writes one row for what isn't interrupted, for a trainer that masks "+
-			"what isn't the assistant's; formats that say what is trained (axolotl, ms_swift) repeat nothing", w.Format,
-			ledger.Quantity(w.Turns.Carried, "turn"), float64(total)/float64(once))
+	if once := total - repeated; repeated > once { // more than twice the text
+		r.out.warn("%s has a row for each of %s, and repeats what comes before it: %.1f times the text of the conversations. "+
+			"dataset.completion: stretch writes one row for what isn't interrupted, for a trainer that masks what isn't the "+
+			"assistant's; formats that say what is trained (axolotl, ms_swift) repeat nothing", w.Format,
+			ledger.Quantity(w.Contexts.Turns, "turn"), float64(total)/float64(once))
 	}
 }
 

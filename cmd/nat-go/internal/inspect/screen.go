@@ -236,5 +236,9 @@ func (r *Report) scores(line func(name, format string, a ...any)) {
 	if r.Unscored > 0 && r.Scored > 0 {
 		of = fmt.Sprintf("; %d conversations have none", r.Unscored)
 	}
+	if low := *r.LowScore; low == *r.HighScore && low != 0 && low != 1 {
+		line("scores", "all are %g, which doesn't say whether that is good or bad%s", low, of)
+		return
+	}
 	line("scores", "from %g to %g, %s%s", *r.LowScore, *r.HighScore, better, of)
 }

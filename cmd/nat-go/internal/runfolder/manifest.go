@@ -104,16 +104,17 @@ type Written struct {
 	Instead string    `json:"instead,omitempty"` // a format that can carry those, or most of them
 	Trimmed int64     `json:"trimmed,omitempty"` // messages after a record's last turn, which train nothing, omitted
 
-	Turns    rows.Turns    `json:"turns,omitzero"`     // of demonstrations that it carries
-	Contexts *Contexts     `json:"contexts,omitempty"` // of the turns that its records train
+	Contexts *Contexts     `json:"contexts,omitempty"` // of the turns that its rows train
 	Rows     *rows.Options `json:"rows,omitempty"`     // how it was written, if not as the manifest says of all formats
 }
 
 // Contexts counts the trained turns, and the turns whose context isn't as recorded, by change: redaction, remove,
 // call_ids, unknown, format, worded.
 type Contexts struct {
-	Turns   int64            `json:"turns"`
-	Changed map[string]int64 `json:"changed,omitempty"`
+	Turns    int64            `json:"turns"`
+	Lost     int64            `json:"lost,omitempty"`     // turns without a row, of records that have one
+	Repeated int64            `json:"repeated,omitempty"` // bytes of rows that repeat what another row of the record has
+	Changed  map[string]int64 `json:"changed,omitempty"`
 }
 
 // Add adds other counts.
@@ -121,7 +122,7 @@ func (c *Contexts) Add(more *Contexts) {
 	if more == nil {
 		return
 	}
-	c.Turns += more.Turns
+	c.Turns, c.Lost, c.Repeated = c.Turns+more.Turns, c.Lost+more.Lost, c.Repeated+more.Repeated
 	for by, n := range more.Changed {
 		c.Change(by, n)
 	}

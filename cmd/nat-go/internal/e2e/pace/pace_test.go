@@ -88,6 +88,7 @@ func jobs(t *testing.T, dir string) []job {
 			"-o", "trajectory_builders.dpo.ttc_step_name=dpo_candidate_move"),
 		run("pairs", answers, "--builder", "dpo"),
 		run("sites", traces, "--builder", "sdpo", "-o", "collator.tokenizer="+tokenizer),
+		run("sft", traces, "--builder", "sft"),
 		run("tokens", traces, "--builder", "sft", "-o", "collator.tokenizer="+tokenizer),
 		{"render", dir, []string{
 			"chat", "render", "--template", filepath.Join(tokenizer, "chat_template.jinja"),
