@@ -28,11 +28,8 @@ type tileArgs struct {
 	nls, nlt float32 // -log2 sum 2^(k(x-r))
 	hk, hd   float32 // D = (t'-s')*hk + hd
 	clip     float32 // largest entry, in log2 units
-	fold     float32 // the D from which U is the teacher's rate
-	limit    float32 // the largest |D| of a pass for rates
-	pivot    float32 // what U lacks
-	qk, gk   float32 // out = q*(qk + ql) + g*gk
-	ql       float32
+	limit    float32 // the largest |x| of a pass for rates
+	qk, gk   float32 // out = (g + q*qk) * gk
 
 	sum     float64 // results
 	sumG    float64

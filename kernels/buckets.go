@@ -103,11 +103,10 @@ func (q *bucketJob) split(w *worker, row int, next nextRow, res *rowResult, s *s
 	slices.Sort(w.skips)
 	t.a, t.b = slices.Grow(t.a[:0], n+1)[:n], slices.Grow(t.b[:0], n+1)[:n]
 	t.bregman = q.opt.Clip != ClipElement
-	var keep []float32
 	var restT float64
 	if q.teacher != nil {
 		var of split
-		if !w.split(q.teacher, row, q.opt.Temperature, next.t, nil, t.b, &of) {
+		if !w.split(q.teacher, row, q.opt.Temperature, next.t, false, t.b, &of) {
 			return false
 		}
 		restT, res.exact = of.rest, of.exact != nil
@@ -120,10 +119,7 @@ func (q *bucketJob) split(w *worker, row int, next nextRow, res *rowResult, s *s
 		res.massClamped = mass < 0 && q.rest == RestBucket
 		restT = math.Log(max(0, mass))
 	}
-	if wantG && q.rest == RestBucket {
-		keep, _ = w.keep(q.student.Cols)
-	}
-	ok := w.split(q.student, row, q.opt.Temperature, next.s, keep, t.a, s)
+	ok := w.split(q.student, row, q.opt.Temperature, next.s, wantG && q.rest == RestBucket, t.a, s)
 	w.skips = w.skips[:0]
 	res.lseZ, res.exact = s.lse, res.exact || s.exact != nil
 	return ok && q.complete(t, s.rest, restT)
@@ -156,10 +152,10 @@ func (q *bucketJob) complete(t *bucketTerms, restZ, restT float64) bool {
 // average out over so few.
 const fewEntries = 512
 
-// split computes the log-probabilities of the bucket's ids, which are skipped, into lp. keep, if not nil, receives the
-// exponentials of the rest. It fails if the row lacks a softmax.
+// split computes the log-probabilities of the bucket's ids, which are skipped, into lp. With keep, the exponentials of
+// the rest are kept. It fails if the row lacks a softmax.
 func (w *worker) split(
-	m *Matrix, row int, tau float64, next unsafe.Pointer, keep []float32, lp []float64, s *split,
+	m *Matrix, row int, tau float64, next unsafe.Pointer, keep bool, lp []float64, s *split,
 ) bool {
 	p, ids := m.row(row), w.bucket.ids
 	path := w.path
@@ -172,11 +168,12 @@ func (w *worker) split(
 		if w.a.wide == nil {
 			w.a.wide = new([2][tile]float32)
 		}
-		if keep == nil {
-			keep, _ = w.keep(m.Cols)
-		}
-	case keep != nil:
+		keep = true // the tile always stores
+	case keep:
 		first = path.keep[m.DType]
+	}
+	if keep {
+		w.keep(m.Cols)
 	}
 	top, ok := math.Inf(-1), tau > 1e-6 && tau < 1e6
 	for i, id := range ids {
@@ -186,7 +183,7 @@ func (w *worker) split(
 	}
 	rest := norm{}
 	if ok {
-		rest = w.normaliser(p, m.DType, m.Cols, next, first, keep)
+		rest = w.normaliser(0, p, m.DType, m.Cols, next, first, keep)
 	}
 	if !rest.ok {
 		return w.splitExactly(m, row, tau, lp, s)
@@ -252,8 +249,7 @@ func (q *bucketJob) buckets(w *worker, res *rowResult, s *split, grad []float32,
 			grad[i] = float32((math.Exp(y-t.restZ)*rest - math.Exp(y)*sum) * scale)
 		}
 	default:
-		w.setFactors(0, (g[len(g)-1]-math.Exp(t.restZ)*sum)*scale/s.total)
-		w.scaleKept(grad)
+		w.scaleKept(grad, (g[len(g)-1]-math.Exp(t.restZ)*sum)*scale/s.total)
 	}
 	if flat {
 		return

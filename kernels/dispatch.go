@@ -22,11 +22,12 @@ type tileSet struct {
 	keep     [3]tileFunc
 	grad     [3]tileFunc // jsd and g = raw gradient, sumG its sum, clipped
 	evenGrad [3]tileFunc // grad without clip for beta 1/2, or nil
-	// g = raw gradient without clips of entries, sumG its sum, sum the teacher's, both over the sides' own normalisers;
-	// max = largest |D|; rateEven for beta 1/2; or nil
-	rate, rateEven [3]tileFunc
-	finish         tileFunc // out = q*(qk + ql) + g*gk, with q from kept
-	stream         tileFunc // finish bypassing the caches, to a 64-byte boundary, or nil
+	// g = raw gradient without clips of entries, for a beta inside (0,1), sumG its sum, sum the teacher's, both over the
+	// sides' own normalisers; or nil
+	rate   [3]tileFunc
+	rates  *rateTable
+	finish tileFunc // out = (g + q*qk) * gk, with q from kept
+	stream tileFunc // finish bypassing the caches, to a 64-byte boundary, or nil
 
 	// keep for forward passes, which may store bfloat16 pairs apart, and second passes that use the stored values; or
 	// nil
@@ -38,16 +39,17 @@ type tileSet struct {
 
 	// one pass over both sides, with refs -nls and -nlt: sum klLift 2^yt, sumG 2^ys, kl, klAbs; or nil
 	kl [3]tileFunc
+	// kl for a gradient: the student's exponentials in kept and, where it is s, those of t in keptT; where it is t, 2^yt
+	// (yt-ys); both of t lifted
+	klForward, klReverse [3]tileFunc
 
 	tab     func(*table) unsafe.Pointer
-	tabH    float64 // unit of D in tab, in log2 of odds; 0 means the table's own
-	evenTab func(*table) unsafe.Pointer
-	evenH   float64 // unit of |D| in the even table, in log2 of odds
+	tabH    float64                     // unit of D in tab, in log2 of odds; 0 means the table's own
+	evenTab func(*table) unsafe.Pointer // of even or of keptEven
+	evenH   float64                     // unit of |D| in the even table, in log2 of odds
 
-	gradTab     func(*table) unsafe.Pointer
-	gradH       float64                     // 0 means the table's own
-	evenGradTab func(*table) unsafe.Pointer // or of keptEven
-	evenGradH   float64
+	gradTab func(*table) unsafe.Pointer
+	gradH   float64 // 0 means the table's own
 }
 
 // call is where a goroutine inside the kernels can be preempted: its prologue checks the stack bound, which a loop over

@@ -12,31 +12,7 @@ func assemblyPaths() []*tileSet {
 	var out []*tileSet
 	// x/sys/cpu checks that the system saves the wide registers. GODEBUG=cpu.avx512f=off clears only that flag.
 	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL {
-		out = append(out, &tileSet{
-			name:     "avx512",
-			max:      [3]tileFunc{maxF32AVX512, maxBF16AVX512, maxF16AVX512},
-			sum:      [3]tileFunc{sumF32AVX512, sumBF16AVX512, sumF16AVX512},
-			jsd:      [3]tileFunc{jsdF32AVX512, jsdBF16AVX512, jsdF16AVX512},
-			even:     [3]tileFunc{jsdEvenF32AVX512, jsdEvenBF16AVX512, jsdEvenF16AVX512},
-			keep:     [3]tileFunc{keepF32AVX512, keepOrderedBF16AVX512, keepF16AVX512},
-			grad:     [3]tileFunc{gradF32AVX512, gradBF16AVX512, gradF16AVX512},
-			rate:     [3]tileFunc{rateF32AVX512, rateBF16AVX512, rateF16AVX512},
-			rateEven: [3]tileFunc{rateEvenF32AVX512, rateEvenBF16AVX512, rateEvenF16AVX512},
-			finish:   finishAVX512,
-			stream:   streamAVX512,
-			kl:       [3]tileFunc{klF32AVX512, klBF16AVX512, klF16AVX512},
-			tab:      func(t *table) unsafe.Pointer { return unsafe.Pointer(t.rows) },
-			evenTab:  func(t *table) unsafe.Pointer { return unsafe.Pointer(t.even.wide) },
-			evenH:    1,
-
-			keepAny:     [3]tileFunc{keepF32AVX512, keepBF16AVX512, keepF16AVX512},
-			keptJSD:     [3]tileFunc{jsdKeptF32AVX512, jsdKeptBF16AVX512, jsdKeptF16AVX512},
-			keptEven:    [3]tileFunc{jsdKeptEvenF32AVX512, jsdKeptEvenBF16AVX512, jsdKeptEvenF16AVX512},
-			gradTab:     func(t *table) unsafe.Pointer { return unsafe.Pointer(t.graded) },
-			gradH:       gradedH,
-			evenGradTab: func(t *table) unsafe.Pointer { return unsafe.Pointer(t.even.geometric) },
-			evenGradH:   geometricH,
-		})
+		out = append(out, avx512())
 	}
 	// F16C came with AVX, before AVX2; every processor with AVX2 has it.
 	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
@@ -49,17 +25,46 @@ func assemblyPaths() []*tileSet {
 			keep:     [3]tileFunc{keepF32AVX2, keepBF16AVX2, keepF16AVX2},
 			grad:     [3]tileFunc{gradF32AVX2, gradBF16AVX2, gradF16AVX2},
 			evenGrad: [3]tileFunc{gradEvenF32AVX2, gradEvenBF16AVX2, gradEvenF16AVX2},
+			rate:     [3]tileFunc{rateF32AVX2, rateBF16AVX2, rateF16AVX2},
+			rates:    narrowRates,
 			finish:   finishAVX2,
 			tab:      func(t *table) unsafe.Pointer { return unsafe.Pointer(t.signed) },
 			tabH:     signedH,
 			evenTab:  func(t *table) unsafe.Pointer { return unsafe.Pointer(t.even.narrow) },
 			evenH:    narrowH,
 
-			gradTab:     func(t *table) unsafe.Pointer { return unsafe.Pointer(t.signed) },
-			gradH:       signedH,
-			evenGradTab: func(t *table) unsafe.Pointer { return unsafe.Pointer(t.even.narrow) },
-			evenGradH:   narrowH,
+			gradTab: func(t *table) unsafe.Pointer { return unsafe.Pointer(t.signed) },
+			gradH:   signedH,
 		})
 	}
 	return out
+}
+
+func avx512() *tileSet {
+	return &tileSet{
+		name:   "avx512",
+		max:    [3]tileFunc{maxF32AVX512, maxBF16AVX512, maxF16AVX512},
+		sum:    [3]tileFunc{sumF32AVX512, sumBF16AVX512, sumF16AVX512},
+		jsd:    [3]tileFunc{jsdF32AVX512, jsdBF16AVX512, jsdF16AVX512},
+		keep:   [3]tileFunc{keepF32AVX512, keepOrderedBF16AVX512, keepF16AVX512},
+		grad:   [3]tileFunc{gradF32AVX512, gradBF16AVX512, gradF16AVX512},
+		rate:   [3]tileFunc{rateF32AVX512, rateBF16AVX512, rateF16AVX512},
+		rates:  wideRates,
+		finish: finishAVX512,
+		stream: streamAVX512,
+		kl:     [3]tileFunc{klF32AVX512, klBF16AVX512, klF16AVX512},
+
+		klForward: [3]tileFunc{klForwardF32AVX512, klForwardBF16AVX512, klForwardF16AVX512},
+		klReverse: [3]tileFunc{klReverseF32AVX512, klReverseBF16AVX512, klReverseF16AVX512},
+
+		tab: func(t *table) unsafe.Pointer { return unsafe.Pointer(t.rows) },
+
+		keepAny:  [3]tileFunc{keepF32AVX512, keepBF16AVX512, keepF16AVX512},
+		keptJSD:  [3]tileFunc{jsdKeptF32AVX512, jsdKeptBF16AVX512, jsdKeptF16AVX512},
+		keptEven: [3]tileFunc{jsdKeptEvenF32AVX512, jsdKeptEvenBF16AVX512, jsdKeptEvenF16AVX512},
+		gradTab:  func(t *table) unsafe.Pointer { return unsafe.Pointer(t.graded) },
+		gradH:    gradedH,
+		evenTab:  func(t *table) unsafe.Pointer { return unsafe.Pointer(t.even.geometric) },
+		evenH:    geometricH,
+	}
 }

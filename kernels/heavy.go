@@ -33,18 +33,19 @@ func (r *row) setApart(share float64) (rest others) {
 		m := tileAt(i, r.n)
 		top := r.largestKept(i, m)
 		if top >= least {
-			top, w.sums[at] = r.pick(i, m, least)
+			top = r.pick(i, m, least)
+			w.sums[0][at], w.sums[1][at] = sum(w.kept[0][i:i+m]), sum(w.kept[1][i:i+m])
 		}
-		rest.sum += w.sums[at]
+		rest.sum += w.sums[0][at]
+		rest.teacher += w.sums[1][at]
 		rest.largest = max(rest.largest, float64(top))
 		i += m
 	}
-	rest.teacher = r.zt.total - r.apart
 	return rest
 }
 
-// pick is setApart for the m entries from entry i on. It returns the largest that is left, and the sum.
-func (r *row) pick(i, m int, least float32) (top float32, sum float64) {
+// pick is setApart for the m entries from entry i on. It returns the largest that is left.
+func (r *row) pick(i, m int, least float32) (top float32) {
 	s, t := r.w.kept[0][i:i+m], r.w.kept[1][i:i+m]
 	for from := 0; from < m; from += block { // m is whole blocks
 		largest := r.largestKept(i+from, block)
@@ -53,7 +54,6 @@ func (r *row) pick(i, m int, least float32) (top float32, sum float64) {
 				if x >= least && x > 0 { // what pads the row is 0, and least may be
 					at += from
 					r.w.heavy = append(r.w.heavy, r.exactly(i+at))
-					r.apart += float64(t[at])
 					s[at], t[at] = 0, 0
 				}
 			}
@@ -61,13 +61,18 @@ func (r *row) pick(i, m int, least float32) (top float32, sum float64) {
 		}
 		top = max(top, largest)
 	}
-	var sums [8]float64 // chains of additions that don't wait for each other
-	for at := 0; at < m; at += 8 {
-		for c, x := range (*[8]float32)(s[at:]) {
-			sums[c] += float64(x)
+	return top
+}
+
+// sum adds whole blocks in chains that don't wait for each other.
+func sum(x []float32) float64 {
+	var sums [8]float64
+	for at := 0; at < len(x); at += 8 {
+		for c, y := range (*[8]float32)(x[at:]) {
+			sums[c] += float64(y)
 		}
 	}
-	return top, (sums[0] + sums[1] + sums[2] + sums[3]) + (sums[4] + sums[5] + sums[6] + sums[7])
+	return (sums[0] + sums[1] + sums[2] + sums[3]) + (sums[4] + sums[5] + sums[6] + sums[7])
 }
 
 // largestKept is the largest of the student's n kept exponentials from entry i on.
@@ -102,76 +107,67 @@ type light struct {
 // lights does the second pass. It fails if a tile diverges.
 func (r *row) lights(rest others) (l light, ok bool) {
 	p := &r.p
+	if p.kind == klPass {
+		l = r.read
+		l.grad = rest.teacher * l.unit
+		for i := range r.w.heavy {
+			l.loss -= r.w.heavy[i].l
+		}
+		return l, true
+	}
 	sums, ok := r.secondPass(true)
 	if p.kind != ratePass {
 		unit := math.Ln2 * p.fix
 		return light{loss: sums.loss * unit, grad: sums.grad * unit, clipped: sums.clipped, unit: unit}, ok
 	}
-	student, teacher := weights(r.j.opt.Beta)
-	student, teacher = student*math.Ln2*p.h, teacher*math.Ln2*p.h
-	q, t := rest.sum/r.zs.total, rest.teacher/r.zt.total
-	l = light{unit: student / r.zs.total, pivot: student * p.pivot}
+	return r.rated(sums, rest.sum, rest.teacher), ok
+}
+
+// rated turns the sums of a ratePass over entries that hold so much of both sides' totals into nats.
+func (r *row) rated(sums secondSums, student, teacher float64) light {
+	p, beta := &r.p, r.j.opt.Beta
+	unit := math.Ln2 * p.h * (1 - beta)
+	l := light{unit: unit / r.zs.total, pivot: unit * p.pivot}
 	l.grad = sums.grad * l.unit
-	l.loss = l.grad + l.pivot*q + teacher/r.zt.total*sums.loss
-	if p.end { // elsewhere the loss doesn't depend on what all D lack
-		l.loss += p.off * (teacher*t - student*q)
-		l.loss += (student - teacher) / (math.Ln2 * p.h) * (t - q) // as heavy entries have it
-	}
-	if p.teacherWeighs { // the gradient is q - p
-		l.grad, l.unit, l.pivot = -t, -1/r.zt.total, 1
-	}
-	return l, ok
+	l.loss = l.grad + l.pivot*student/r.zs.total
+	l.loss += math.Ln2 * p.h * beta * (sums.loss + (p.bend+p.pivot)*teacher) / r.zt.total
+	return l
 }
 
 // turn makes raw gradients small where the student's rate is about u, in units of the table.
 func (r *row) turn(u float64) {
-	u = float64(float32(u))
-	r.p.pivot, r.w.a.pivot = u, float32(u)
-	r.j.table.rate.less(u, r.w.rates)
+	r.p.pivot = u
+	r.w.path.rates.plus(r.p.natural()-u-sharedRate(math.Abs(r.p.bend)), r.w.rates[:])
 	r.w.a.tab = unsafe.Pointer(r.w.rates)
 }
 
-// turns looks at a row's first tile: if the student's rates are nearer to their limit than to 0, they are taken from
-// their mean there, and the tile is to be repeated.
-func (r *row) turns() bool {
-	p := &r.p
-	if p.kind != ratePass || p.end || p.pivot != 0 || !(r.w.sums[0] > 0) {
+// changes looks at a row's first tile, which is to be repeated if it shows that another pass is better: where the
+// student's rates are nearer to their limit than to 0, they are taken from their mean there; where the sides are nearly
+// equal, a ratePass isn't accurate.
+func (r *row) changes() bool {
+	p, a := &r.p, &r.w.a
+	student, teacher := r.w.sums[0][0], r.w.sums[1][0]
+	if p.kind != ratePass || p.pivot != p.natural() || !(student > 0) {
 		return false
 	}
-	mean := r.w.a.sumG / r.w.sums[0]
-	if !(mean > studentRate(math.Inf(-1), r.j.opt.Beta)/p.h/2) {
+	if mean := a.sumG/student + p.pivot; mean > -math.Log2(1-r.j.opt.Beta)/p.h/2 {
+		r.turn(mean)
+		return true
+	}
+	share := student / r.zs.total
+	loss := r.rated(secondSums{loss: a.sum, grad: a.sumG}, student, teacher).loss / share
+	if !r.isRough(loss, loss) {
 		return false
 	}
-	r.turn(mean)
+	r.choose(entryPass)
 	return true
 }
 
-// roughLoss reports whether a ratePass may be off by more than 1e-6 of the loss: its errors are of the first order in
-// D, which cancels.
-func (r *row) roughLoss(l *light, loss float64) bool {
-	switch {
-	case r.p.kind != ratePass:
-		return false
-	case r.p.end:
-		return !(loss >= 0.05) // even the first order of D must cancel
-	}
-	return !(1e-7*math.Sqrt(math.Abs(l.loss)) <= 1e-6*loss)
-}
-
-// lossAgain computes the loss of a row whose sides are nearly equal, in place of a ratePass's result.
-func (r *row) lossAgain(res *rowResult) (ok bool) {
-	was, tab := r.p, r.w.a.tab
-	r.choose(againPass)
-	sums, ok := r.secondPass(false)
-	res.loss = sums.loss * math.Ln2 * r.p.fix
-	if r.p.kept {
-		for i := range r.w.heavy {
-			res.loss += r.w.heavy[i].l
-		}
-	}
-	r.choose(was.kind)
-	r.p, r.w.a.tab = was, tab
-	return ok
+// isRough reports whether a ratePass may be off by more than 1e-6 of the loss: its errors are of the first order in D,
+// which cancels. lights is the loss of the entries that aren't heavy.
+func (r *row) isRough(lights, loss float64) bool {
+	beta := r.j.opt.Beta
+	return r.p.kind == ratePass && !(2e-7*math.Sqrt(beta*(1-beta)*math.Abs(lights)) <= 1e-6*loss)
 }
 
 // gradient does the second pass and the third, as often as it takes to find all entries that are too heavy for the
@@ -194,12 +190,9 @@ func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 		for i := range w.heavy {
 			tmp.add(&w.heavy[i])
 		}
-		if r.roughLoss(&l, tmp.loss) {
-			if r.p.end {
-				r.choose(entryPass)
-				continue
-			}
-			ok = r.lossAgain(&tmp) && ok
+		if r.isRough(l.loss, tmp.loss) {
+			r.choose(entryPass)
+			continue
 		}
 		if !ok || !(tmp.loss < maxLoss) {
 			return false
@@ -220,6 +213,9 @@ func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 			}
 			break
 		}
+		if r.p.kind == klPass {
+			return false
+		}
 		if !r.turnsAgain() {
 			share = min(rest.largest/r.zs.total/2, 2*top/gone*rest.largest/r.zs.total)
 		}
@@ -234,13 +230,14 @@ func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 // have lost precision, in units of the loss.
 func (r *row) fold(l *light, rest others, out []float32, unit float64) (top, gone float64) {
 	w := r.w
-	pivot, all := w.fold(l, rest.sum/r.zs.total, r.p.teacherWeighs)
+	turned := r.p.kind == ratePass && r.p.pivot != r.p.natural()
+	pivot, all := w.fold(l, rest.sum/r.zs.total, !turned)
 	raw := w.raw
-	if r.p.kind == ratePass && r.p.teacherWeighs {
+	if r.p.kind == klPass {
 		raw = w.kept[1]
 	}
 	r.mean = all + pivot
-	w.setFactors(unit*l.unit, -(r.mean-l.pivot)*unit/r.zs.total)
+	w.setFactors(unit*l.unit, -(r.mean-l.pivot)/(r.zs.total*l.unit))
 	top = w.thirdPass(raw, out)
 	for i := range w.heavy {
 		h := &w.heavy[i]
@@ -249,8 +246,13 @@ func (r *row) fold(l *light, rest others, out []float32, unit float64) (top, gon
 		top = max(top, math.Abs(v))
 	}
 	gone = math.Abs(r.mean - l.pivot)
-	if r.p.pivot != 0 {
-		gone += 0.002 // U is off by up to 1e-9 near its limit
+	switch natural := r.p.natural(); {
+	case turned:
+		// U is off by up to 1e-9 near its limit, and x by what rounding takes of the bend.
+		beta := r.j.opt.Beta
+		gone += 0.002 + 0.05*math.Abs(bend(beta))*beta*(1-beta)
+	case r.p.kind == ratePass && natural > 0: // only rounding, since it is the same in all rates
+		gone = math.Abs(r.mean) + l.pivot/4
 	}
 	return top, gone * rest.largest / r.zs.total
 }
@@ -258,16 +260,8 @@ func (r *row) fold(l *light, rest others, out []float32, unit float64) (top, gon
 // turnsAgain makes a ratePass more accurate where the gradient cancels, if it can.
 func (r *row) turnsAgain() bool {
 	p := &r.p
-	switch {
-	case p.kind != ratePass:
-		return false
-	case p.end:
-		r.choose(entryPass)
-		return true
-	}
-	student, _ := weights(r.j.opt.Beta)
-	u := r.mean / (student * math.Ln2 * p.h)
-	if math.Abs(u-p.pivot) < 0.01*math.Abs(u) {
+	u := r.mean / (math.Ln2 * p.h * (1 - r.j.opt.Beta))
+	if p.kind != ratePass || math.Abs(u-p.pivot) < 0.01*math.Abs(u) {
 		return false
 	}
 	r.turn(u)
@@ -302,7 +296,7 @@ func (w *worker) fold(l *light, q float64, own bool) (pivot, all float64) {
 		}
 	}
 	switch {
-	case heaviest >= 0 && (own || l.pivot == 0 || w.heavy[heaviest].q > 0.5):
+	case heaviest >= 0 && (own || w.heavy[heaviest].q > 0.5):
 		pivot = w.heavy[heaviest].g / w.heavy[heaviest].q
 	case !own:
 		pivot, heaviest = l.pivot, -1

@@ -211,12 +211,12 @@ func (w *worker) logProb(
 	a.k = float32(math.Log2E / tau)
 	a.dk = float64(a.k)
 	w.skips = append(w.skips[:0], int32(y))
-	sum, keep := w.path.sum[d], []float32(nil)
+	sum := w.path.sum[d]
 	if grad != nil {
 		sum = w.path.keep[d]
-		keep, _ = w.keep(n)
+		w.keep(n)
 	}
-	rest := w.normaliser(p, d, n, next, sum, keep)
+	rest := w.normaliser(0, p, d, n, next, sum, grad != nil)
 	w.skips = w.skips[:0]
 	x := load(p, d, y)
 	if !rest.ok || math.IsInf(x, 0) || math.IsNaN(x) || math.Abs(a.dk*x) > maxNormaliser || tau < 1e-6 || tau > 1e6 {
@@ -228,17 +228,17 @@ func (w *worker) logProb(
 	}
 	// q is the kept exponential over the total, out = -q*scale/T; the target's own entry is 1-q without cancelling.
 	l := a.dk*x - tok*math.Log2E
-	w.setFactors(0, -scale/tau*math.Exp2(a.dref-l))
-	w.scaleKept(grad)
+	w.scaleKept(grad, -scale/tau*math.Exp2(a.dref-l))
 	grad[y] = float32(-math.Expm1(tok) * scale / tau)
 	return tok, false
 }
 
-// scaleKept is a third pass without a raw gradient: out = q*(qk + ql).
-func (w *worker) scaleKept(out []float32) {
+// scaleKept is a third pass without a raw gradient: out = q*by.
+func (w *worker) scaleKept(out []float32, by float64) {
 	if w.zero == nil {
 		w.zero = make([]float32, tile)
 	}
+	w.setFactors(by, 1)
 	w.thirdPass(w.zero, out)
 }
 

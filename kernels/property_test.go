@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -456,6 +457,9 @@ func TestTableFit(t *testing.T) {
 	}
 }
 
+// interpreted ends the name of a path whose assembly is interpreted.
+const interpreted = ", interpreted"
+
 // TestZeroAllocations checks calls with and without gradient, on one and two workers.
 func TestZeroAllocations(t *testing.T) {
 	const rows, v = 6, 2000
@@ -465,6 +469,9 @@ func TestZeroAllocations(t *testing.T) {
 	}
 	b := &Batch{Student: F32Matrix(z, rows, v), Teacher: F32Matrix(w, rows, v)}
 	forPaths(t, func(t *testing.T, path string) {
+		if strings.HasSuffix(path, interpreted) {
+			t.Skip("the interpreter allocates")
+		}
 		for _, workers := range []int{1, 2} {
 			j, _ := NewJSD(Options{Beta: 0.5, Temperature: 1, Workers: workers, Path: path})
 			out := &Output{RowLoss: make([]float64, rows), Grad: make([]float32, rows*v)}
@@ -572,19 +579,31 @@ func ExampleJSD() {
 	// Output: loss 0.02203, gradient [-0.0161 0.0378 -0.0257 0.0039]
 }
 
-// TestRateFold checks that segments of the rates' table begin where the tiles begin to read U as the teacher's rate.
-func TestRateFold(t *testing.T) {
-	for _, beta := range []float64{1e-4, 0.004, 0.02, 0.1, 0.4999, 0.5001, 0.9, 0.98, 0.9999} {
-		table, from := newRateTable(beta), fold(beta)
-		below := math.Nextafter32(from, negInf)
-		beyond := []float32{math.Nextafter32(below, negInf), math.Nextafter32(from, -negInf)}
-		for _, d := range append(beyond, below, from, -20, -1e-9, 0, 20) {
-			slot := int(math.Float32bits(1+min(float32(math.Abs(float64(d))), 14.999))>>21) & 15
-			if math.Signbit(float64(d)) {
-				slot += 16
-			}
-			if got := table.teacher[slot]; got != (from <= d) {
-				t.Errorf("beta %g: the segment of D = %v has the teacher's rate: %v, but U is that from %v", beta, d, got, from)
+// TestRates measures the tables of rates against their definition, for every beta that they serve.
+func TestRates(t *testing.T) {
+	for width, tab := range map[int]*rateTable{8: narrowRates, segments: wideRates} {
+		rows := make([]float32, len(tab.rows))
+		for _, beta := range []float64{steepEnd, 0.02, 0.1, 0.5, 0.9, 1 - steepEnd} {
+			tab.plus(max(0, -bend(beta))/geometricH-sharedRate(math.Abs(bend(beta))/geometricH), rows)
+			for d := -60.0; d < 60; d += 0.0137 {
+				x := (d - bend(beta)) / geometricH
+				size := min(math.Abs(x), 14.999)
+				slot := int(math.Float32bits(float32(1+size))>>map[int]int{8: 22, segments: 20}[width]) & (width - 1)
+				u := 0.0
+				for at := len(rows) - width; at > 0; at -= width {
+					u = u*(size-float64(rows[slot])) + float64(rows[at+slot])
+				}
+				student, teacher := (u-max(x, 0))*geometricH, (u+min(x, 0))*geometricH+bend(beta)
+				for _, c := range []struct {
+					name      string
+					got, want float64
+				}{
+					{"student", student, rate(d, beta) / (1 - beta)}, {"teacher", teacher, rate(-d, 1-beta) / beta},
+				} {
+					if e := math.Abs(c.got - c.want); e > 1e-6*math.Abs(c.want)+2e-7*math.Abs(bend(beta)) {
+						t.Fatalf("beta %g: the %s's rate at D = %g is %g, want %g", beta, c.name, d, c.got, c.want)
+					}
+				}
 			}
 		}
 	}

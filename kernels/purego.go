@@ -193,7 +193,7 @@ func pureFinish(a *tileArgs) {
 		unsafe.Slice((*float32)(a.kept), a.n)
 	qk, gk, top := a.dqk, a.dgk, 0.0
 	for i, q := range kept {
-		v := float64(q)*qk + float64(g[i])*gk
+		v := (float64(g[i]) + float64(q)*qk) * gk
 		out[i] = float32(v)
 		if m := math.Abs(v); m > top {
 			top = m

@@ -13,21 +13,21 @@ type worker struct {
 	padS   [block]float32 // a row's tail, padded with -Inf; half types use its first half
 	padT   [block]float32
 	padOut [block]float32
-	raw    []float32                          // a row's raw gradient
-	kept   [2][]float32                       // both sides' exponentials, on a 64-byte boundary
-	sums   []float64                          // the last first pass's sum of each tile
-	row    row                                // the row under way, here so that it isn't allocated
-	heavy  []heavy                            // a gradient's entries that are computed in float64
-	rates  *[rateDegree + 2][segments]float32 // the table of a row's rates
-	skips  []int32                            // entries that normaliser skips, in ascending order
-	bucket bucketRow                          // a sparse row's scratch
+	raw    []float32                             // a row's raw gradient
+	kept   [2][]float32                          // both sides' exponentials, on a 64-byte boundary
+	sums   [2][]float64                          // the last first passes' sums of each tile, as kept
+	row    row                                   // the row under way, here so that it isn't allocated
+	heavy  []heavy                               // a gradient's entries that are computed in float64
+	rates  *[segments * (rateDegree + 2)]float32 // the table of a row's ratePass
+	skips  []int32                               // entries that normaliser skips, in ascending order
+	bucket bucketRow                             // a sparse row's scratch
 	copied *[tile]float32
 	zero   []float32 // a tile's
 	next   func()    // the goroutine's body, stored so that starting it allocates nothing
 }
 
 func newWorker(p *tileSet) *worker {
-	w := &worker{path: p, rates: alignedRows[[rateDegree + 2][segments]float32]()}
+	w := &worker{path: p, rates: alignedRows[[segments * (rateDegree + 2)]float32]()}
 	w.a.odds = unsafe.Pointer(alignedRows[[block]float32]())
 	if p.float64s {
 		w.a.wide = new([2][tile]float32)
@@ -43,14 +43,13 @@ func (w *worker) reserve(n int) {
 }
 
 // keep makes room for both sides' exponentials for n entries and padded tails.
-func (w *worker) keep(n int) (s, t []float32) {
+func (w *worker) keep(n int) {
 	if len(w.kept[0]) < n+block {
 		for i := range w.kept {
 			b := make([]float32, n+block+15)
 			w.kept[i] = b[-(uintptr(unsafe.Pointer(&b[0]))/4)&15:]
 		}
 	}
-	return w.kept[0], w.kept[1]
 }
 
 // release drops references to the caller's memory.
@@ -136,11 +135,14 @@ type norm struct {
 // maxNormaliser is the largest normaliser, in log2 units, whose rows float32 resolves well enough.
 const maxNormaliser = 4096
 
-// normaliser does the first pass with a tile of the path. If keep is not nil, the exponentials are stored there.
-func (w *worker) normaliser(p unsafe.Pointer, d DType, n int, next unsafe.Pointer, sum tileFunc, keep []float32) norm {
+// normaliser does the first pass of a side, 0 for the student, with a tile of the path. With keep, which w.keep
+// precedes, the exponentials are stored.
+func (w *worker) normaliser(
+	side int, p unsafe.Pointer, d DType, n int, next unsafe.Pointer, sum tileFunc, keep bool,
+) norm {
 	a, size := &w.a, d.Size()
 	full := n &^ (block - 1)
-	f := firstPass{w: w, d: d, p: p, n: n}
+	f := firstPass{w: w, side: side, d: d, p: p, n: n}
 	if !f.start() {
 		return norm{}
 	}
@@ -149,15 +151,15 @@ func (w *worker) normaliser(p unsafe.Pointer, d DType, n int, next unsafe.Pointe
 		if next != nil && i < full {
 			a.pfs, a.step = unsafe.Add(next, full*size*3/4+i*size/4), 64
 		}
-		if keep != nil {
-			a.kept = unsafe.Pointer(&keep[i])
+		if keep {
+			a.kept = unsafe.Pointer(&w.kept[side][i])
 		}
 		m := tileAt(i, n)
 		a.s, a.n = f.tile(i, m), m
 		call(sum, a)
 		if a.sum < 1.2e18 {
 			f.total += a.sum
-			w.sums = append(w.sums, a.sum)
+			w.sums[side] = append(w.sums[side], a.sum)
 			i += m
 			continue
 		}
@@ -189,6 +191,7 @@ func (w *worker) without(p unsafe.Pointer, d DType, i, n int) unsafe.Pointer {
 // firstPass sums a row's 2^(k*x - k*ref).
 type firstPass struct {
 	w      *worker
+	side   int
 	d      DType
 	p      unsafe.Pointer
 	n      int
@@ -247,17 +250,19 @@ func (f *firstPass) setReference() bool {
 	a := &f.w.a
 	a.ref = float32(a.dk * float64(f.ref))
 	a.dref = float64(a.ref)
-	f.total, f.w.sums = 0, f.w.sums[:0]
+	f.total, f.w.sums[f.side] = 0, f.w.sums[f.side][:0]
 	return math.Abs(float64(f.ref))*a.dk < maxNormaliser
 }
 
 func (f *firstPass) norm() norm {
-	a := &f.w.a
-	s := math.Log2(f.total)
-	l := a.dref + s
-	return norm{
-		ref: f.ref, sum: a.dref - a.dk*float64(f.ref) + s, l: l, ok: math.Abs(l) < maxNormaliser, total: f.total,
-	}
+	return f.w.a.norm(f.ref, f.w.a.ref, f.total)
+}
+
+// norm is the norm of a row whose 2^(kx - scaled) add up to total; scaled is k*ref, rounded.
+func (a *tileArgs) norm(ref, scaled float32, total float64) norm {
+	s, by := math.Log2(total), float64(scaled)
+	l := by + s
+	return norm{ref: ref, sum: by - a.dk*float64(ref) + s, l: l, ok: math.Abs(l) < maxNormaliser, total: total}
 }
 
 // alike is how much the sums of two rows, relative to their references, may differ, in log2 units, if one row may be
@@ -313,11 +318,9 @@ func (j *JSD) jsdRow(
 	}
 	a.k = float32(math.Log2E / o.Temperature)
 	a.dk = float64(a.k)
-	if j.end && grad == nil && path.kl[d] != nil && !o.clipsElements() {
-		// If the sides differ, reading the row once is enough.
-		res, ok := w.onePassKL(s, t, d, n, next, o.Beta)
-		if ok {
-			o.clipToken(&res)
+	if j.end && path.kl[d] != nil && !o.clipsElements() {
+		w.row = row{j: j, w: w, s: s, t: t, d: d, n: n, next: next}
+		if res, ok := w.row.end(grad, scale); ok {
 			return res
 		}
 	}
@@ -357,12 +360,31 @@ type row struct {
 	d      DType
 	n      int
 	next   nextRow
-	apart  float64 // the sum of the heavy entries' kept exponentials on the teacher's side
 	mean   float64 // the sum of the free derivatives
+	read   light   // what one reading shows of a gradient at an end of beta
 }
 
 // choose decides on the second pass that comes next.
-func (r *row) choose(k passKind) { r.p = r.j.plan(r.w, r.zs, r.zt, r.d, k) }
+func (r *row) choose(k passKind) {
+	r.p = r.j.plan(r.w, r.zs, r.zt, r.d, k)
+	if k == ratePass {
+		r.turn(r.p.natural())
+	}
+}
+
+// end computes a row of beta 0 or 1. If the sides differ clearly, reading them once is enough; else ok is false.
+func (r *row) end(grad []float32, scale float64) (res rowResult, ok bool) {
+	res, ok = r.onePassKL(grad != nil)
+	switch {
+	case !ok:
+	case grad == nil:
+		r.j.opt.clipToken(&res)
+	default:
+		r.p = plan{kind: klPass, teacherWeighs: r.j.opt.Beta == 0}
+		ok = r.gradient(&res, grad, scale)
+	}
+	return res, ok
+}
 
 // maxLoss is the largest loss that is left to float32.
 const maxLoss = 1e4
@@ -382,20 +404,18 @@ func (r *row) forward(clips bool) (loss float64, clipped int, ok bool) {
 func (j *JSD) firstPasses(
 	w *worker, s, t unsafe.Pointer, d DType, n int, next nextRow, wantG bool,
 ) (zs, zt norm) {
-	var keepS, keepT []float32
-	first := w.path.sum[d]
+	first, keep := w.path.sum[d], wantG || w.path.keepAny[d] != nil && !j.end
 	switch {
 	case wantG:
 		first = w.path.keep[d]
-	case w.path.keepAny[d] != nil && !j.end:
+	case keep:
 		first = w.path.keepAny[d]
 	}
-	if wantG || w.path.keepAny[d] != nil && !j.end {
-		keepS, keepT = w.keep(n)
+	if keep {
+		w.keep(n)
 	}
-	// The student's comes last: its tiles' sums are needed again.
-	if zt = w.normaliser(t, d, n, next.t, first, keepT); zt.ok {
-		zs = w.normaliser(s, d, n, next.s, first, keepS)
+	if zt = w.normaliser(1, t, d, n, next.t, first, keep); zt.ok {
+		zs = w.normaliser(0, s, d, n, next.s, first, keep)
 	}
 	return zs, zt
 }
@@ -405,15 +425,15 @@ type passKind uint8
 
 const (
 	lossPass  passKind = iota
-	againPass          // the loss, after a pass for the gradient
 	entryPass          // the loss and the gradient of each entry, which it may clip
-	ratePass           // the gradient, and a loss that cancels where the sides are nearly equal
+	ratePass           // the gradient and the loss, which cancel where the sides are nearly equal
+	klPass             // none: the first pass is enough
 )
 
 // passOf is the kind of a row's first second pass.
 func (j *JSD) passOf(path *tileSet, d DType, grad bool) passKind {
 	switch {
-	case j.opt.clipsElements() || grad && path.rate[d] == nil:
+	case j.opt.clipsElements() || grad && (path.rate[d] == nil || min(j.opt.Beta, 1-j.opt.Beta) < steepEnd):
 		return entryPass
 	case grad:
 		return ratePass
@@ -430,35 +450,37 @@ type plan struct {
 	kept bool    // whether it uses the exponentials of the first pass
 	// end is set if beta is 0, where the teacher's side weighs the log-odds, or 1, where the student's does.
 	end, teacherWeighs bool
-	pivot              float64 // the amount that a ratePass takes from U, in units of h
-	off                float64 // what its D lack, in units of h
+	pivot              float64 // the amount that a ratePass takes from the student's rates, in units of h
+	bend               float64 // what its x lack of D, in units of h
 }
+
+// natural is the amount that a ratePass takes from the student's rates so that what it looks up is 0 where the sides
+// are equal: the rates of the side that weighs more are the accurate ones.
+func (p *plan) natural() float64 { return max(0, -p.bend) }
 
 // tiles chooses the pass and its table.
 func (p *plan) tiles(path *tileSet, d DType, t *table, even bool) unsafe.Pointer {
 	f, h, tab := path.jsd[d], path.tabH, path.tab
 	switch {
-	case p.kind == ratePass && even:
-		f, h, tab = path.rateEven[d], geometricH, nil
 	case p.kind == ratePass:
-		f, h, tab = path.rate[d], gradedH, nil
+		f, h, tab = path.rate[d], geometricH, nil // choose sets the table
 	case p.kind == entryPass && even && path.evenGrad[d] != nil:
-		f, h, tab = path.evenGrad[d], path.evenGradH, path.evenGradTab
+		f, h, tab = path.evenGrad[d], path.evenH, path.evenTab
 	case p.kind == entryPass:
 		f, h, tab = path.grad[d], path.gradH, path.gradTab
 	case p.kept && even:
-		f, h, tab = path.keptEven[d], path.evenGradH, path.evenGradTab
-	case even:
-		f, h, tab = path.even[d], path.evenH, path.evenTab
+		f, h, tab = path.keptEven[d], path.evenH, path.evenTab
 	case p.kept:
 		f = path.keptJSD[d]
+	case even && path.even[d] != nil:
+		f, h, tab = path.even[d], path.evenH, path.evenTab
 	}
 	p.f, p.h = f, h
 	if h == 0 {
 		p.h = t.h
 	}
 	if tab == nil {
-		return unsafe.Pointer(t.rate.rows)
+		return nil
 	}
 	return tab(t)
 }
@@ -467,12 +489,9 @@ func (p *plan) tiles(path *tileSet, d DType, t *table, even bool) unsafe.Pointer
 func (j *JSD) plan(w *worker, zs, zt norm, d DType, kind passKind) plan {
 	o, a, path := &j.opt, &w.a, w.path
 	rs, rt := w.reference(zs, zt)
-	even := j.table.symmetric && !o.clipsElements() && path.even[d] != nil
+	even := j.table.symmetric && !o.clipsElements()
 	p := plan{kind: kind, end: j.end, teacherWeighs: o.Beta == 0}
-	p.kept = kind > againPass || path.keepAny[d] != nil && !j.end && rs == rt
-	if kind == againPass && d == BFloat16 {
-		p.kept = false // the tiles that use the stored values for the loss alone want it in another order
-	}
+	p.kept = kind != lossPass || path.keepAny[d] != nil && !j.end && rs == rt
 	a.table = j.table
 	a.tab = p.tiles(path, d, j.table, even)
 	k := a.dk
@@ -486,13 +505,12 @@ func (j *JSD) plan(w *worker, zs, zt norm, d DType, kind passKind) plan {
 	a.hk = float32(a.dhk)
 	a.dhd = (ls - lt) / p.h
 	hd := (ls - lt) / k * float64(a.hk)
-	a.hd = float32(hd)
-	p.off = hd - float64(a.hd)
-	a.fold, a.limit = fold(o.Beta), limitD/float32(p.h)
-	if j.end {
-		a.limit = 1e30
+	if kind == ratePass {
+		p.bend = bend(o.Beta) / p.h
+		hd -= p.bend
+		a.limit = float32(limitD/p.h + math.Abs(p.bend))
 	}
-	a.pivot = 0
+	a.hd = float32(hd)
 	a.teacher = 0
 	if p.teacherWeighs {
 		a.teacher = 1<<32 - 1
@@ -547,57 +565,87 @@ func (w *worker) diverges(d DType, teacherWeighs bool) bool {
 
 // onePassKL is KL(teacher||student) for beta 0 and KL(student||teacher) for beta 1, as the mean log-odds minus the
 // difference of the normalisers. That cancels if the sides are nearly equal: ok is false unless the result is a fair
-// part of the terms it is the difference of, or infinite. The first tile identifies most such rows.
-func (w *worker) onePassKL(s, t unsafe.Pointer, d DType, n int, next nextRow, beta float64) (res rowResult, ok bool) {
-	if beta == 1 {
-		s, t, next = t, s, nextRow{next.t, next.s}
-	}
-	a, size := &w.a, d.Size()
-	full := n &^ (block - 1)
+// part of the terms it is the difference of, or infinite. With wantG it keeps what a gradient needs.
+func (r *row) onePassKL(wantG bool) (res rowResult, ok bool) {
+	a, reverse, full := &r.w.a, r.j.opt.Beta == 1, r.n&^(block-1)
 	if full == 0 {
 		return res, false
 	}
-	ref := func(p unsafe.Pointer) float32 {
-		a.s, a.n = p, min(full, 2*block)
-		call(w.path.max[d], a)
-		return -float32(a.dk * float64(a.max))
+	k := klPair{s: r.s, t: r.t, next: r.next, reverse: reverse}
+	if reverse {
+		k.s, k.t, k.next = r.t, r.s, nextRow{r.next.t, r.next.s}
 	}
-	a.nls = ref(s)
-	a.nlt = ref(t)
+	top := func(p unsafe.Pointer) float32 {
+		a.s, a.n = p, min(full, 2*block)
+		call(r.w.path.max[r.d], a)
+		return a.max
+	}
+	refS, refT := top(k.s), top(k.t)
+	a.nls, a.nlt = -float32(a.dk*float64(refS)), -float32(a.dk*float64(refT))
 	if !(math.Abs(float64(a.nls)) < maxNormaliser && math.Abs(float64(a.nlt)) < maxNormaliser) {
 		return res, false
 	}
-	var sums klSums
-	for i := 0; i < full; i += tile {
-		a.n = min(tile, full-i)
-		a.s, a.t = unsafe.Add(s, i*size), unsafe.Add(t, i*size)
-		a.pfs, a.pft, a.step = s, t, 0
-		if next.s != nil {
-			a.pfs, a.pft, a.step = unsafe.Add(next.s, i*size), unsafe.Add(next.t, i*size), 64
-		}
-		if !w.addKL(d, &sums) || (i == 0 && !sums.isSignificant()) {
-			return res, false
-		}
-	}
-	if full < n {
-		a.n = block
-		a.s = padTail(&w.padS, unsafe.Add(s, full*size), d, n-full)
-		a.t = padTail(&w.padT, unsafe.Add(t, full*size), d, n-full)
-		a.pfs, a.pft, a.step = s, t, 0
-		if !w.addKL(d, &sums) {
-			return res, false
-		}
-	}
-	if !sums.isSignificant() || !(sums.p >= 1) || !(sums.q >= 1) {
+	sums, ok := r.readBoth(&k, wantG)
+	if !ok || !sums.isSignificant() || !(sums.p >= 1) || !(sums.q >= 1) {
 		return res, false
 	}
-	lp, lq := math.Log2(sums.p), math.Log2(sums.q)
-	res.loss = (sums.mean/sums.p - (lp - lq)) * math.Ln2
-	res.lseZ, res.lseT = (lq-float64(a.nls))*math.Ln2, (lp-float64(a.nlt))*math.Ln2
-	if beta == 1 {
-		res.lseZ, res.lseT = res.lseT, res.lseZ
+	apart := math.Log2(sums.p) - math.Log2(sums.q)
+	res.loss = (sums.mean/sums.p - apart) * math.Ln2
+	r.zs, r.zt = a.norm(refS, -a.nls, sums.q), a.norm(refT, -a.nlt, sums.p)
+	r.zt.total *= klLift
+	r.read = light{loss: res.loss, unit: -1 / r.zt.total, pivot: 1} // G = q - p
+	if reverse {
+		r.zs, r.zt = r.zt, r.zs
+		r.read.unit, r.read.pivot = math.Ln2/r.zs.total, -math.Ln2*apart
 	}
-	return res, res.loss < 1e4
+	res.lseZ, res.lseT = r.zs.l*math.Ln2, r.zt.l*math.Ln2
+	return res, res.loss < maxLoss
+}
+
+// klPair is a row's sides as the tiles of kl read them: t weighs the log-odds. In reverse it is the student.
+type klPair struct {
+	s, t    unsafe.Pointer
+	next    nextRow
+	reverse bool
+}
+
+// readBoth runs a tile of kl over both sides. It fails if the sums overflow, or if the first tile identifies sides that
+// are nearly equal.
+func (r *row) readBoth(k *klPair, wantG bool) (sums klSums, ok bool) {
+	w, a, d, n, size := r.w, &r.w.a, r.d, r.n, r.d.Size()
+	f := w.path.kl[d]
+	if wantG {
+		f = w.path.klForward[d]
+		if k.reverse {
+			f = w.path.klReverse[d]
+		}
+		w.keep(n)
+		w.sums[0], w.sums[1] = w.sums[0][:0], w.sums[1][:0]
+	}
+	for i := 0; i < n; {
+		m := tileAt(i, n)
+		a.n, a.s, a.t = m, from(&w.padS, k.s, d, n, i), from(&w.padT, k.t, d, n, i)
+		a.pfs, a.pft, a.step = k.s, k.t, 0
+		if k.next.s != nil && i < n&^(block-1) {
+			a.pfs, a.pft, a.step = unsafe.Add(k.next.s, i*size), unsafe.Add(k.next.t, i*size), 64
+		}
+		if wantG {
+			a.kept, a.keptT = unsafe.Pointer(&w.kept[0][i]), unsafe.Pointer(&w.kept[1][i])
+		}
+		call(f, a)
+		if !sums.add(a) || (i == 0 && !sums.isSignificant()) {
+			return sums, false
+		}
+		switch {
+		case !wantG:
+		case k.reverse:
+			w.sums[0], w.sums[1] = append(w.sums[0], a.sum), append(w.sums[1], a.kl)
+		default:
+			w.sums[0], w.sums[1] = append(w.sums[0], a.sumG), append(w.sums[1], a.sum)
+		}
+		i += m
+	}
+	return sums, true
 }
 
 // klSums are sums over a row of 2^yt, 2^ys, 2^yt(yt-ys) and its magnitude.
@@ -610,10 +658,8 @@ func (k *klSums) isSignificant() bool {
 	return kl >= share*(k.magnitude/k.p) && kl >= 0.05
 }
 
-// addKL adds the tile that w.a describes, and reports whether its sums are far from overflowing.
-func (w *worker) addKL(d DType, k *klSums) bool {
-	a := &w.a
-	call(w.path.kl[d], a)
+// add adds a tile, and reports whether its sums are far from overflowing.
+func (k *klSums) add(a *tileArgs) bool {
 	tileP := a.sum / klLift // exact
 	k.p, k.q = k.p+tileP, k.q+a.sumG
 	k.mean, k.magnitude = k.mean+a.kl/klLift, k.magnitude+a.klAbs/klLift
@@ -645,7 +691,7 @@ func (r *row) secondPass(wantG bool) (sums secondSums, ok bool) {
 			a.kept, a.keptT = unsafe.Pointer(&w.kept[0][i]), unsafe.Pointer(&w.kept[1][i])
 		}
 		call(p.f, a)
-		if i == 0 && r.turns() {
+		if i == 0 && r.changes() {
 			continue
 		}
 		if p.end && float64(a.max)*p.h > steep && w.diverges(d, p.teacherWeighs) {
@@ -664,21 +710,15 @@ func (r *row) secondPass(wantG bool) (sums secondSums, ok bool) {
 // streamFrom is the row length from which gradients bypass the caches when written.
 const streamFrom = 16384
 
-// setFactors sets the factors by which a third pass multiplies the raw gradient and the student's kept exponentials.
-// The two products cancel, so what rounding the one factor changes is made up for by the other, which is in two parts.
+// setFactors sets the factors of a third pass. Rounding gk changes all entries alike.
 func (w *worker) setFactors(gk, qk float64) {
 	a := &w.a
-	a.gk = float32(gk)
 	a.dgk, a.dqk = gk, qk
-	if a.gk != 0 {
-		qk *= float64(a.gk) / gk
-	}
-	a.qk = float32(qk)
-	a.ql = float32(qk - float64(a.qk))
+	a.gk, a.qk = float32(gk), float32(qk)
 }
 
-// thirdPass folds raw, the raw gradient, through the softmax: out = q*qk + g*gk, with the student's kept exponentials.
-// It returns the size of the largest entry.
+// thirdPass folds raw, the raw gradient, through the softmax: out = (g + q*qk) * gk, with the student's kept
+// exponentials. It returns the size of the largest entry.
 func (w *worker) thirdPass(raw []float32, out []float32) float64 {
 	a, n := &w.a, len(out)
 	top, finish := float32(0), w.path.finish

@@ -14,9 +14,6 @@ func sumF32AVX512(a *tileArgs)
 func keepF32AVX512(a *tileArgs)
 
 //go:noescape
-func jsdEvenF32AVX512(a *tileArgs)
-
-//go:noescape
 func jsdF32AVX512(a *tileArgs)
 
 //go:noescape
@@ -29,13 +26,16 @@ func jsdKeptEvenF32AVX512(a *tileArgs)
 func gradF32AVX512(a *tileArgs)
 
 //go:noescape
-func rateEvenF32AVX512(a *tileArgs)
-
-//go:noescape
 func rateF32AVX512(a *tileArgs)
 
 //go:noescape
 func klF32AVX512(a *tileArgs)
+
+//go:noescape
+func klForwardF32AVX512(a *tileArgs)
+
+//go:noescape
+func klReverseF32AVX512(a *tileArgs)
 
 //go:noescape
 func maxBF16AVX512(a *tileArgs)
@@ -45,9 +45,6 @@ func sumBF16AVX512(a *tileArgs)
 
 //go:noescape
 func keepBF16AVX512(a *tileArgs)
-
-//go:noescape
-func jsdEvenBF16AVX512(a *tileArgs)
 
 //go:noescape
 func jsdBF16AVX512(a *tileArgs)
@@ -62,13 +59,16 @@ func jsdKeptEvenBF16AVX512(a *tileArgs)
 func gradBF16AVX512(a *tileArgs)
 
 //go:noescape
-func rateEvenBF16AVX512(a *tileArgs)
-
-//go:noescape
 func rateBF16AVX512(a *tileArgs)
 
 //go:noescape
 func klBF16AVX512(a *tileArgs)
+
+//go:noescape
+func klForwardBF16AVX512(a *tileArgs)
+
+//go:noescape
+func klReverseBF16AVX512(a *tileArgs)
 
 //go:noescape
 func maxF16AVX512(a *tileArgs)
@@ -78,9 +78,6 @@ func sumF16AVX512(a *tileArgs)
 
 //go:noescape
 func keepF16AVX512(a *tileArgs)
-
-//go:noescape
-func jsdEvenF16AVX512(a *tileArgs)
 
 //go:noescape
 func jsdF16AVX512(a *tileArgs)
@@ -95,13 +92,16 @@ func jsdKeptEvenF16AVX512(a *tileArgs)
 func gradF16AVX512(a *tileArgs)
 
 //go:noescape
-func rateEvenF16AVX512(a *tileArgs)
-
-//go:noescape
 func rateF16AVX512(a *tileArgs)
 
 //go:noescape
 func klF16AVX512(a *tileArgs)
+
+//go:noescape
+func klForwardF16AVX512(a *tileArgs)
+
+//go:noescape
+func klReverseF16AVX512(a *tileArgs)
 
 //go:noescape
 func keepOrderedBF16AVX512(a *tileArgs)
@@ -134,6 +134,9 @@ func jsdF32AVX2(a *tileArgs)
 func gradF32AVX2(a *tileArgs)
 
 //go:noescape
+func rateF32AVX2(a *tileArgs)
+
+//go:noescape
 func maxBF16AVX2(a *tileArgs)
 
 //go:noescape
@@ -155,6 +158,9 @@ func jsdBF16AVX2(a *tileArgs)
 func gradBF16AVX2(a *tileArgs)
 
 //go:noescape
+func rateBF16AVX2(a *tileArgs)
+
+//go:noescape
 func maxF16AVX2(a *tileArgs)
 
 //go:noescape
@@ -174,6 +180,9 @@ func jsdF16AVX2(a *tileArgs)
 
 //go:noescape
 func gradF16AVX2(a *tileArgs)
+
+//go:noescape
+func rateF16AVX2(a *tileArgs)
 
 //go:noescape
 func finishAVX2(a *tileArgs)

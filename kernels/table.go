@@ -1,6 +1,9 @@
 package kernels
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
 // segments is the number of pieces of a table, degree the degree of each piece.
 const (
@@ -194,127 +197,55 @@ type table struct {
 	// D is in units of gradedH.
 	graded *[2*(gradedDegree+1) + 1][segments]float32
 	even   *evenTable
-	// rate is U, from which tiles compute both sides' rates; see fold. It is by |D| and in units of geometricH if
-	// symmetric, else in the segments and units of graded.
-	rate rateTable
 }
 
-// rateTable holds rows of width segments: the centres, then the coefficients of each degree. A multiple of the
-// student's probability may be taken from all raw gradients by taking it from its rates, so the constants are kept in
-// float64.
+// sharedRate is U(x) = 1 - log2(1 + 2^-x), in units of geometricH. With x, the log-odds less bend(beta), the student's
+// rate is U(|x|) - max(x, 0) and the teacher's U(|x|) + min(x, 0), each less a constant.
+func sharedRate(x float64) float64 {
+	return -math.Log1p(math.Expm1(-x*geometricH*math.Ln2)/2) / math.Ln2 / geometricH
+}
+
+// rateTable is sharedRate for tiles, the same for every beta inside (0,1): a row of segments' centres, then one for the
+// coefficients of each degree. A multiple of the student's probability may be taken from all raw gradients by taking it
+// from its rates, so the constants are in float64, too.
 type rateTable struct {
-	width    int
-	rows     *[rateDegree + 2][segments]float32
-	constant [segments]float64
-	teacher  [segments]bool // whether U is the teacher's rate
+	rows     []float32
+	constant []float64
 }
 
-// less is the table whose student's rates are less by pivot, written into to.
-func (t *rateTable) less(pivot float64, to *[rateDegree + 2][segments]float32) {
-	*to = *t.rows
-	for i, c := range t.constant[:t.width] {
-		if t.teacher[i] {
-			continue
-		}
-		at := t.width + i
-		to[at/segments][at%segments] = float32(c - pivot)
-	}
-}
-
-// weights is what multiplies both sides' rates, -log2 of the mixture over the side's probability. At the ends of beta,
-// where the mixture is one of the sides, the other's rate is what counts.
-func weights(beta float64) (student, teacher float64) {
-	switch beta {
-	case 0:
-		return 0, 1
-	case 1:
-		return 1, 0
-	}
-	return 1 - beta, beta
-}
-
-// foldEdge is the edge of a rateTable's segment about where the rates of a beta bend.
-func foldEdge(beta float64) float64 {
-	bend, i := math.Abs(math.Log2(beta/(1-beta)))/gradedH, 4
-	for i < 14 && geometricEdge(i+1) <= bend {
-		i++
-	}
-	return geometricEdge(i)
-}
-
-// fold is the D, in units of a rateTable, from which U is the teacher's rate; below it is the student's. Before the
-// bend U is the lesser of the two, which a difference would lose; beyond it is the larger side's, which is bounded.
-func fold(beta float64) float32 {
-	switch beta {
-	case 0:
-		return math.MaxFloat32
-	case 1:
-		return -math.MaxFloat32
-	case 0.5:
-		return 0
-	}
-	edge := float32(foldEdge(beta))
-	from := edge
-	for below := edge; 1+below == 1+edge; below = math.Nextafter32(below, 0) {
-		from = below // 1+|D| is rounded, so the segment begins here
-	}
-	if beta > 0.5 {
-		return math.Nextafter32(-from, 0)
-	}
-	return from
-}
-
-// limitD is the largest |D| that counts, in log2 units: beyond it the lesser side weighs nothing.
-const limitD = 40
-
-// studentRate is the student's rate at odds of d2; the teacher's is studentRate(-d2, 1-beta).
-func studentRate(d2, beta float64) float64 {
-	student, _ := weights(beta)
-	return rate(d2, beta) / student
-}
-
-func newRateTable(beta float64) rateTable {
-	t := rateTable{width: segments, rows: alignedRows[[rateDegree + 2][segments]float32]()}
-	signs, h, deg := []float64{-1, 1}, float64(gradedH), rateDegree
-	if beta == 0.5 {
-		t.width, signs, h, deg = 16, signs[:1], geometricH, evenRateDegree
-	}
-	if beta == 0 || beta == 1 {
-		return t // U is 0
-	}
-	for _, sign := range signs {
-		for i := range 16 {
-			lo, hi := geometricEdge(i), geometricEdge(i+1)
-			teacher := beta != 0.5 && sign*lo >= float64(fold(beta)) && (sign > 0 || lo < foldEdge(beta))
-			u := func(d float64) float64 { return studentRate(sign*d*h, beta) / h } // it is added to D
-			if teacher {
-				u = func(d float64) float64 { return studentRate(-sign*d*h, 1-beta) / h }
-			}
-			p := fitRate(u, lo, hi, deg)
-			if i == 15 {
-				p = flatPiece(u, 1e9, false) // the value of a masked side
-				p.centre = lo
-			}
-			slot, side := geometricSlot(lo), 1.0
-			if t.width == segments && sign < 0 {
-				slot, side = slot+16, -1
-			}
-			t.rows[0][slot], t.constant[slot], t.teacher[slot] = float32(side*p.centre), p.c[0], teacher
-			odd := 1.0
-			for j := range deg + 1 {
-				at := (1+j)*t.width + slot
-				t.rows[at/segments][at%segments] = float32(odd * p.c[j])
-				odd *= side
-			}
+// rates makes a table of 8 or 32 segments, which are chosen by the exponent and the first fraction bits of 1+x.
+func rates(width, degree int) *rateTable {
+	t := &rateTable{rows: make([]float32, width*(degree+2)), constant: make([]float64, width)}
+	for i := range width {
+		lo := octaveEdge(i, width/4)
+		p := fitRate(sharedRate, lo, octaveEdge(i+1, width/4), degree)
+		slot := int(math.Float32bits(float32(1+lo))>>(25-bits.Len(uint(width/2)))) & (width - 1)
+		t.rows[slot], t.constant[slot] = float32(p.centre), p.c[0]
+		for j := range degree + 1 {
+			t.rows[(1+j)*width+slot] = float32(p.c[j])
 		}
 	}
 	return t
 }
 
+var wideRates, narrowRates = rates(segments, rateDegree), rates(8, narrowRateDegree)
+
+// plus is the table of U + c, written into to.
+func (t *rateTable) plus(c float64, to []float32) {
+	copy(to, t.rows)
+	for i, u := range t.constant {
+		to[len(t.constant)+i] = float32(u + c)
+	}
+}
+
+// bend is the D where both sides have the same share of the mixture, in log2 units.
+func bend(beta float64) float64 { return math.Log2((1 - beta) / beta) }
+
+// limitD is the largest |D| that counts, in log2 units: beyond it the lesser side weighs nothing.
+const limitD = 40
+
 // evenTable is psi_1/2 over |D|. rate is not even: r(D) = r(|D|) - D/2 for D > 0, where the table holds r for D < 0.
 type evenTable struct {
-	// wide has 32 segments of one log2 unit, expanded about their left edges; wide[i] holds degree i.
-	wide *[evenDegree + 1][segments]float32
 	// geometric has 16 segments, chosen by the exponent and two fraction bits of 1+|D2|/2: geometric[0] holds the
 	// centres in units of D2/2, geometric[1+i] the coefficients of degree i. psi is accurate to within 4e-7 of its own
 	// value.
@@ -325,18 +256,17 @@ type evenTable struct {
 }
 
 const (
-	evenDegree      = 6
-	geometricDegree = 5
-	narrowDegree    = 8
-	signedDegree    = 8
-	gradedDegree    = 7
-	geometricH      = 2
-	narrowH         = 4
-	signedH         = 3 // beyond 15 of them, 45 log2 units of odds, psi equals its limit
-	gradedH         = 2.5
-	rateDegree      = 7
-	evenRateDegree  = 6
-	packedRate      = 12 // where a segment's rate is in packed
+	geometricDegree  = 5
+	narrowDegree     = 8
+	signedDegree     = 8
+	gradedDegree     = 7
+	geometricH       = 2
+	narrowH          = 4
+	signedH          = 3 // beyond 15 of them, 45 log2 units of odds, psi equals its limit
+	gradedH          = 2.5
+	rateDegree       = 5  // of 32 segments
+	narrowRateDegree = 8  // of 8
+	packedRate       = 12 // where a segment's rate is in packed
 )
 
 // narrowEdges are where the segments found by slot begin.
@@ -345,9 +275,12 @@ var narrowEdges = [9]float64{0, 0.5, 1, 2, 3, 5, 7, 11, 15}
 // slot returns the segment that begins at |D| = edge: the exponent and first fraction bit of 1+|D|.
 func slot(edge float64) int { return int(math.Float32bits(float32(1+edge))>>22) & 7 }
 
+// octaveEdge is where segment i begins if there are n for each exponent of 1+|D|.
+func octaveEdge(i, n int) float64 { return math.Ldexp(1+float64(i%n)/float64(n), i/n) - 1 }
+
 // geometricEdge is where segment i of 16 begins, and geometricSlot its place: the exponent and two fraction bits of
 // 1+|D|.
-func geometricEdge(i int) float64 { return math.Ldexp(1+float64(i%4)/4, i/4) - 1 }
+func geometricEdge(i int) float64 { return octaveEdge(i, 4) }
 
 func geometricSlot(edge float64) int { return int(math.Float32bits(float32(1+edge))>>21) & 15 }
 
@@ -390,7 +323,6 @@ func newTable(beta float64) *table {
 	}
 	t.signed = newSignedTable(beta)
 	t.graded = newGradedTable(beta)
-	t.rate = newRateTable(beta)
 	if t.symmetric {
 		t.even = newEvenTable()
 	}
@@ -410,26 +342,10 @@ func place(row func(i int) *float32, psi, rate piece, n int, sign float64) {
 
 func newEvenTable() *evenTable {
 	e := &evenTable{
-		wide:      alignedRows[[evenDegree + 1][segments]float32](),
 		narrow:    alignedRows[[2*(narrowDegree+1) + 1][8]float32](),
 		geometric: alignedRows[[geometricDegree + 2][16]float32](),
 	}
-	f, slope, _ := scaled(0.5, 1)
-	for n := range segments {
-		lo := float64(n)
-		p := fitPiece(f, slope, lo, lo+1, evenDegree)
-		if n == segments-1 {
-			p = flatPiece(f, lo, false)
-		}
-		c := p.c
-		if p.centre != lo {
-			c = recentre(p.c, lo-p.centre)
-		}
-		for j := range e.wide {
-			e.wide[j][n] = float32(c[j])
-		}
-	}
-	f, slope, _ = scaled(0.5, geometricH)
+	f, slope, _ := scaled(0.5, geometricH)
 	for i := range 16 {
 		lo, hi := geometricEdge(i), geometricEdge(i+1)
 		at, p := geometricSlot(lo), fitPiece(f, slope, lo, hi, geometricDegree)
@@ -492,21 +408,4 @@ func newGradedTable(beta float64) *[2*(gradedDegree+1) + 1][segments]float32 {
 		}
 	}
 	return t
-}
-
-// recentre rewrites sum c[i] x^i in powers of x-by.
-func recentre(c [degree + 1]float64, by float64) [degree + 1]float64 {
-	var q [degree + 1]float64
-	for j := degree; j >= 0; j-- {
-		var r [degree + 1]float64
-		for i := range r {
-			r[i] = q[i] * by
-			if i > 0 {
-				r[i] += q[i-1]
-			}
-		}
-		r[0] += c[j]
-		q = r
-	}
-	return q
 }

@@ -17,18 +17,17 @@ DATA one512<>+36(SB)/4, $0x4d64a4c7
 DATA one512<>+40(SB)/4, $0x4c135e71
 DATA one512<>+44(SB)/4, $0x4af5d578
 DATA one512<>+48(SB)/4, $0x4b400000
-DATA one512<>+52(SB)/4, $0x41ffeb85
-DATA one512<>+56(SB)/4, $0x417fd70a
-DATA one512<>+60(SB)/4, $0x7149f2ca
-DATA one512<>+64(SB)/4, $0xf149f2ca
-DATA one512<>+68(SB)/4, $0x00000001
-DATA one512<>+72(SB)/4, $0x00000010
-DATA one512<>+76(SB)/4, $0x3f800000
-DATA one512<>+80(SB)/4, $0x416ffbe7
-DATA one512<>+84(SB)/4, $0x80000000
-DATA one512<>+88(SB)/4, $0xffff0000
-DATA one512<>+92(SB)/4, $0x7fffffff
-GLOBL one512<>(SB), RODATA|NOPTR, $96
+DATA one512<>+52(SB)/4, $0x417fd70a
+DATA one512<>+56(SB)/4, $0x7149f2ca
+DATA one512<>+60(SB)/4, $0xf149f2ca
+DATA one512<>+64(SB)/4, $0x00000001
+DATA one512<>+68(SB)/4, $0x00000010
+DATA one512<>+72(SB)/4, $0x3f800000
+DATA one512<>+76(SB)/4, $0x416ffbe7
+DATA one512<>+80(SB)/4, $0x80000000
+DATA one512<>+84(SB)/4, $0xffff0000
+DATA one512<>+88(SB)/4, $0x7fffffff
+GLOBL one512<>(SB), RODATA|NOPTR, $92
 
 // func maxF32AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL
@@ -70,7 +69,7 @@ next:
 	VPERMILPS     $0xb1, X0, X1
 	VMAXPS        X1, X0, X0
 	VMOVAPS       X0, X0
-	VMOVSS        X0, 184(R9)
+	VMOVSS        X0, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -215,7 +214,7 @@ loop:
 	VPERMILPD        $0x01, X24, X0
 	VADDSD           X0, X24, X24
 	VMOVAPD          X24, X0
-	VMOVSD           X0, 160(R9)
+	VMOVSD           X0, 144(R9)
 	VZEROUPPER
 	RET
 
@@ -369,254 +368,7 @@ loop:
 	VPERMILPD        $0x01, X24, X0
 	VADDSD           X0, X24, X24
 	VMOVAPD          X24, X0
-	VMOVSD           X0, 160(R9)
-	VZEROUPPER
-	RET
-
-// func jsdEvenF32AVX512(a *tileArgs)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
-TEXT ·jsdEvenF32AVX512(SB), NOSPLIT, $0-8
-	MOVQ    a+0(FP), R9
-	MOVQ    (R9), DI
-	MOVQ    8(R9), SI
-	MOVQ    16(R9), BX
-	MOVQ    56(R9), CX
-	MOVQ    64(R9), R8
-	MOVQ    72(R9), R10
-	MOVQ    80(R9), R11
-	MOVQ    88(R9), DX
-	XORQ    AX, AX
-	VPXORD  Z28, Z28, Z28
-	VPXORD  Z30, Z30, Z30
-	PCALIGN $0x40
-
-loop:
-	VMOVUPS          (DI)(AX*4), Z0
-	VMOVUPS          64(DI)(AX*4), Z1
-	VMOVUPS          128(DI)(AX*4), Z2
-	VMOVUPS          192(DI)(AX*4), Z3
-	VMOVUPS          (SI)(AX*4), Z4
-	VMOVUPS          64(SI)(AX*4), Z5
-	VMOVUPS          128(SI)(AX*4), Z6
-	VMOVUPS          192(SI)(AX*4), Z7
-	PREFETCHT1       (R10)
-	ADDQ             DX, R10
-	PREFETCHT1       (R11)
-	ADDQ             DX, R11
-	PREFETCHT1       (R10)
-	ADDQ             DX, R10
-	PREFETCHT1       (R11)
-	ADDQ             DX, R11
-	PREFETCHT1       (R10)
-	ADDQ             DX, R10
-	PREFETCHT1       (R11)
-	ADDQ             DX, R11
-	VBROADCASTSS     104(R9), Z24
-	VBROADCASTSS     108(R9), Z25
-	VSUBPS           Z24, Z0, Z0
-	VSUBPS           Z24, Z1, Z1
-	VSUBPS           Z24, Z2, Z2
-	VSUBPS           Z24, Z3, Z3
-	VSUBPS           Z25, Z4, Z4
-	VSUBPS           Z25, Z5, Z5
-	VSUBPS           Z25, Z6, Z6
-	VSUBPS           Z25, Z7, Z7
-	VBROADCASTSS     120(R9), Z24
-	VBROADCASTSS     124(R9), Z25
-	VSUBPS           Z0, Z4, Z8
-	VSUBPS           Z1, Z5, Z9
-	VSUBPS           Z2, Z6, Z10
-	VSUBPS           Z3, Z7, Z11
-	VFMADD213PS      Z25, Z24, Z8
-	VFMADD213PS      Z25, Z24, Z9
-	VFMADD213PS      Z25, Z24, Z10
-	VFMADD213PS      Z25, Z24, Z11
-	VBROADCASTSS     96(R9), Z24
-	VFMADD213PS.BCST 112(R9), Z24, Z0
-	VFMADD213PS.BCST 112(R9), Z24, Z1
-	VFMADD213PS.BCST 112(R9), Z24, Z2
-	VFMADD213PS.BCST 112(R9), Z24, Z3
-	VFMADD213PS.BCST 116(R9), Z24, Z4
-	VFMADD213PS.BCST 116(R9), Z24, Z5
-	VFMADD213PS.BCST 116(R9), Z24, Z6
-	VFMADD213PS.BCST 116(R9), Z24, Z7
-	VMAXPS           Z4, Z0, Z0
-	VMAXPS           Z5, Z1, Z1
-	VMAXPS           Z6, Z2, Z2
-	VMAXPS           Z7, Z3, Z3
-	VBROADCASTSS     one512<>+48(SB), Z25
-	VBROADCASTSS     one512<>+52(SB), Z24
-	VRANGEPS         $0x0a, Z24, Z8, Z8
-	VRANGEPS         $0x0a, Z24, Z9, Z9
-	VRANGEPS         $0x0a, Z24, Z10, Z10
-	VRANGEPS         $0x0a, Z24, Z11, Z11
-	VADDPS.RD_SAE    Z25, Z8, Z4
-	VADDPS.RD_SAE    Z25, Z9, Z5
-	VADDPS.RD_SAE    Z25, Z10, Z6
-	VADDPS.RD_SAE    Z25, Z11, Z7
-	VREDUCEPS        $0x09, Z8, Z8
-	VREDUCEPS        $0x09, Z9, Z9
-	VREDUCEPS        $0x09, Z10, Z10
-	VREDUCEPS        $0x09, Z11, Z11
-	VREDUCEPS        $0x09, Z0, Z12
-	VREDUCEPS        $0x09, Z1, Z13
-	VREDUCEPS        $0x09, Z2, Z14
-	VREDUCEPS        $0x09, Z3, Z15
-	VBROADCASTSS     one512<>+20(SB), Z24
-	VBROADCASTSS     one512<>+16(SB), Z25
-	VMOVAPS          Z24, Z16
-	VMOVAPS          Z24, Z17
-	VMOVAPS          Z24, Z18
-	VMOVAPS          Z24, Z19
-	VFMADD213PS      Z25, Z12, Z16
-	VFMADD213PS      Z25, Z13, Z17
-	VFMADD213PS      Z25, Z14, Z18
-	VFMADD213PS      Z25, Z15, Z19
-	VFMADD213PS.BCST one512<>+12(SB), Z12, Z16
-	VFMADD213PS.BCST one512<>+12(SB), Z13, Z17
-	VFMADD213PS.BCST one512<>+12(SB), Z14, Z18
-	VFMADD213PS.BCST one512<>+12(SB), Z15, Z19
-	VFMADD213PS.BCST one512<>+8(SB), Z12, Z16
-	VFMADD213PS.BCST one512<>+8(SB), Z13, Z17
-	VFMADD213PS.BCST one512<>+8(SB), Z14, Z18
-	VFMADD213PS.BCST one512<>+8(SB), Z15, Z19
-	VFMADD213PS.BCST one512<>+4(SB), Z12, Z16
-	VFMADD213PS.BCST one512<>+4(SB), Z13, Z17
-	VFMADD213PS.BCST one512<>+4(SB), Z14, Z18
-	VFMADD213PS.BCST one512<>+4(SB), Z15, Z19
-	VFMADD213PS.BCST one512<>+0(SB), Z12, Z16
-	VFMADD213PS.BCST one512<>+0(SB), Z13, Z17
-	VFMADD213PS.BCST one512<>+0(SB), Z14, Z18
-	VFMADD213PS.BCST one512<>+0(SB), Z15, Z19
-	VSCALEFPS        Z0, Z16, Z16
-	VSCALEFPS        Z1, Z17, Z17
-	VSCALEFPS        Z2, Z18, Z18
-	VSCALEFPS        Z3, Z19, Z19
-	VMOVAPS          768(R8), Z24
-	VMOVAPS          832(R8), Z25
-	VMOVAPS          Z24, Z20
-	VPERMT2PS        Z25, Z4, Z20
-	VMOVAPS          Z24, Z21
-	VPERMT2PS        Z25, Z5, Z21
-	VMOVAPS          Z24, Z22
-	VPERMT2PS        Z25, Z6, Z22
-	VMOVAPS          Z24, Z23
-	VPERMT2PS        Z25, Z7, Z23
-	VMOVAPS          640(R8), Z24
-	VMOVAPS          704(R8), Z25
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z4, Z26
-	VFMADD213PS      Z26, Z8, Z20
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z5, Z27
-	VFMADD213PS      Z27, Z9, Z21
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z6, Z26
-	VFMADD213PS      Z26, Z10, Z22
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z7, Z27
-	VFMADD213PS      Z27, Z11, Z23
-	VMOVAPS          512(R8), Z24
-	VMOVAPS          576(R8), Z25
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z4, Z26
-	VFMADD213PS      Z26, Z8, Z20
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z5, Z27
-	VFMADD213PS      Z27, Z9, Z21
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z6, Z26
-	VFMADD213PS      Z26, Z10, Z22
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z7, Z27
-	VFMADD213PS      Z27, Z11, Z23
-	VMOVAPS          384(R8), Z24
-	VMOVAPS          448(R8), Z25
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z4, Z26
-	VFMADD213PS      Z26, Z8, Z20
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z5, Z27
-	VFMADD213PS      Z27, Z9, Z21
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z6, Z26
-	VFMADD213PS      Z26, Z10, Z22
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z7, Z27
-	VFMADD213PS      Z27, Z11, Z23
-	VMOVAPS          256(R8), Z24
-	VMOVAPS          320(R8), Z25
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z4, Z26
-	VFMADD213PS      Z26, Z8, Z20
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z5, Z27
-	VFMADD213PS      Z27, Z9, Z21
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z6, Z26
-	VFMADD213PS      Z26, Z10, Z22
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z7, Z27
-	VFMADD213PS      Z27, Z11, Z23
-	VMOVAPS          128(R8), Z24
-	VMOVAPS          192(R8), Z25
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z4, Z26
-	VFMADD213PS      Z26, Z8, Z20
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z5, Z27
-	VFMADD213PS      Z27, Z9, Z21
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z6, Z26
-	VFMADD213PS      Z26, Z10, Z22
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z7, Z27
-	VFMADD213PS      Z27, Z11, Z23
-	VMOVAPS          (R8), Z24
-	VMOVAPS          64(R8), Z25
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z4, Z26
-	VFMADD213PS      Z26, Z8, Z20
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z5, Z27
-	VFMADD213PS      Z27, Z9, Z21
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z6, Z26
-	VFMADD213PS      Z26, Z10, Z22
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z7, Z27
-	VFMADD213PS      Z27, Z11, Z23
-	VMULPS           Z16, Z20, Z26
-	VFMADD231PS      Z17, Z21, Z26
-	VFMADD231PS      Z18, Z22, Z26
-	VFMADD231PS      Z19, Z23, Z26
-	VEXTRACTF32X8    $0x01, Z26, Y24
-	VADDPS           Y24, Y26, Y26
-	VCVTPS2PD        Y26, Z26
-	VADDPD           Z26, Z28, Z28
-	ADDQ             $0x40, AX
-	CMPQ             AX, CX
-	JLT              loop
-	VPXORD           Z0, Z0, Z0
-	VADDPD           Z0, Z28, Z28
-	VEXTRACTF64X4    $0x01, Z28, Y1
-	VADDPD           Y1, Y28, Y28
-	VEXTRACTF64X2    $0x01, Y28, X1
-	VADDPD           X1, X28, X28
-	VPERMILPD        $0x01, X28, X1
-	VADDSD           X1, X28, X28
-	VMOVAPD          X28, X0
-	VMOVSD           X0, 160(R9)
-	VEXTRACTF32X8    $0x01, Z30, Y1
-	VMAXPS           Y1, Y30, Y30
-	VEXTRACTF32X4    $0x01, Y30, X1
-	VMAXPS           X1, X30, X30
-	VPERMILPS        $0x4e, X30, X1
-	VMAXPS           X1, X30, X30
-	VPERMILPS        $0xb1, X30, X1
-	VMAXPS           X1, X30, X30
-	VMOVAPS          X30, X0
-	VMOVSS           X0, 184(R9)
+	VMOVSD           X0, 144(R9)
 	VZEROUPPER
 	RET
 
@@ -696,12 +448,12 @@ loop:
 	VRANGEPS         $0x0b, Z9, Z30, Z30
 	VRANGEPS         $0x0b, Z10, Z30, Z30
 	VRANGEPS         $0x0b, Z11, Z30, Z30
-	VBROADCASTSS     one512<>+60(SB), Z24
+	VBROADCASTSS     one512<>+56(SB), Z24
 	VRANGEPS         $0x02, Z24, Z8, Z8
 	VRANGEPS         $0x02, Z24, Z9, Z9
 	VRANGEPS         $0x02, Z24, Z10, Z10
 	VRANGEPS         $0x02, Z24, Z11, Z11
-	VBROADCASTSS     one512<>+56(SB), Z24
+	VBROADCASTSS     one512<>+52(SB), Z24
 	VRANGEPS         $0x02, Z24, Z8, Z4
 	VRANGEPS         $0x02, Z24, Z9, Z5
 	VRANGEPS         $0x02, Z24, Z10, Z6
@@ -900,7 +652,7 @@ loop:
 	VPERMILPD        $0x01, X28, X1
 	VADDSD           X1, X28, X28
 	VMOVAPD          X28, X0
-	VMOVSD           X0, 160(R9)
+	VMOVSD           X0, 144(R9)
 	VEXTRACTF32X8    $0x01, Z30, Y1
 	VMAXPS           Y1, Y30, Y30
 	VEXTRACTF32X4    $0x01, Y30, X1
@@ -910,7 +662,7 @@ loop:
 	VPERMILPS        $0xb1, X30, X1
 	VMAXPS           X1, X30, X30
 	VMOVAPS          X30, X0
-	VMOVSS           X0, 184(R9)
+	VMOVSS           X0, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -965,12 +717,12 @@ loop:
 	VRANGEPS      $0x0b, Z9, Z30, Z30
 	VRANGEPS      $0x0b, Z10, Z30, Z30
 	VRANGEPS      $0x0b, Z11, Z30, Z30
-	VBROADCASTSS  one512<>+60(SB), Z24
+	VBROADCASTSS  one512<>+56(SB), Z24
 	VRANGEPS      $0x02, Z24, Z8, Z8
 	VRANGEPS      $0x02, Z24, Z9, Z9
 	VRANGEPS      $0x02, Z24, Z10, Z10
 	VRANGEPS      $0x02, Z24, Z11, Z11
-	VBROADCASTSS  one512<>+56(SB), Z24
+	VBROADCASTSS  one512<>+52(SB), Z24
 	VRANGEPS      $0x02, Z24, Z8, Z4
 	VRANGEPS      $0x02, Z24, Z9, Z5
 	VRANGEPS      $0x02, Z24, Z10, Z6
@@ -1115,7 +867,7 @@ loop:
 	VMOVAPS       Z24, Z27
 	VPERMT2PS     Z25, Z7, Z27
 	VFMADD213PS   Z27, Z11, Z23
-	VBROADCASTSS  192(R9), Z24
+	VBROADCASTSS  176(R9), Z24
 	VMULPS        (R12)(AX*4), Z24, Z16
 	VMULPS        64(R12)(AX*4), Z24, Z17
 	VMULPS        128(R12)(AX*4), Z24, Z18
@@ -1144,7 +896,7 @@ loop:
 	VPERMILPD     $0x01, X28, X1
 	VADDSD        X1, X28, X28
 	VMOVAPD       X28, X0
-	VMOVSD        X0, 160(R9)
+	VMOVSD        X0, 144(R9)
 	VEXTRACTF32X8 $0x01, Z30, Y1
 	VMAXPS        Y1, Y30, Y30
 	VEXTRACTF32X4 $0x01, Y30, X1
@@ -1154,7 +906,7 @@ loop:
 	VPERMILPS     $0xb1, X30, X1
 	VMAXPS        X1, X30, X30
 	VMOVAPS       X30, X0
-	VMOVSS        X0, 184(R9)
+	VMOVSS        X0, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -1174,8 +926,8 @@ TEXT ·jsdKeptEvenF32AVX512(SB), NOSPLIT, $0-8
 	MOVQ             32(R9), R12
 	MOVQ             40(R9), R13
 	VBROADCASTSS     120(R9), Z24
-	VBROADCASTSS     one512<>+80(SB), Z25
-	VBROADCASTSS     192(R9), Z26
+	VBROADCASTSS     one512<>+76(SB), Z25
+	VBROADCASTSS     176(R9), Z26
 	VPXORD           Z27, Z27, Z27
 	XORQ             BX, BX
 	VMOVUPS          (SI)(AX*4), Z0
@@ -1194,10 +946,10 @@ TEXT ·jsdKeptEvenF32AVX512(SB), NOSPLIT, $0-8
 	VRANGEPS         $0x0a, Z25, Z1, Z1
 	VRANGEPS         $0x0a, Z25, Z2, Z2
 	VRANGEPS         $0x0a, Z25, Z3, Z3
-	VADDPS.BCST      one512<>+76(SB), Z0, Z4
-	VADDPS.BCST      one512<>+76(SB), Z1, Z5
-	VADDPS.BCST      one512<>+76(SB), Z2, Z6
-	VADDPS.BCST      one512<>+76(SB), Z3, Z7
+	VADDPS.BCST      one512<>+72(SB), Z0, Z4
+	VADDPS.BCST      one512<>+72(SB), Z1, Z5
+	VADDPS.BCST      one512<>+72(SB), Z2, Z6
+	VADDPS.BCST      one512<>+72(SB), Z3, Z7
 	VPSRLD           $0x15, Z4, Z4
 	VPSRLD           $0x15, Z5, Z5
 	VPSRLD           $0x15, Z6, Z6
@@ -1296,19 +1048,19 @@ loop:
 	VRANGEPS         $0x0a, Z25, Z15, Z15
 	VPERMPS          Z28, Z6, Z30
 	VFMADD213PS      Z30, Z2, Z10
-	VADDPS.BCST      one512<>+76(SB), Z12, Z16
+	VADDPS.BCST      one512<>+72(SB), Z12, Z16
 	VPERMPS          Z28, Z7, Z30
 	VFMADD213PS      Z30, Z3, Z11
 	VMOVAPS          64(R8), Z28
-	VADDPS.BCST      one512<>+76(SB), Z13, Z17
+	VADDPS.BCST      one512<>+72(SB), Z13, Z17
 	VPERMPS          Z28, Z4, Z30
 	VFMADD213PS      Z30, Z0, Z8
 	VPERMPS          Z28, Z5, Z30
 	VFMADD213PS      Z30, Z1, Z9
-	VADDPS.BCST      one512<>+76(SB), Z14, Z18
+	VADDPS.BCST      one512<>+72(SB), Z14, Z18
 	VPERMPS          Z28, Z6, Z30
 	VFMADD213PS      Z30, Z2, Z10
-	VADDPS.BCST      one512<>+76(SB), Z15, Z19
+	VADDPS.BCST      one512<>+72(SB), Z15, Z19
 	VPERMPS          Z28, Z7, Z30
 	VFMADD213PS      Z30, Z3, Z11
 	VMULPS           (R12)(AX*4), Z26, Z4
@@ -1395,19 +1147,19 @@ loop:
 	VRANGEPS         $0x0a, Z25, Z3, Z3
 	VPERMPS          Z28, Z18, Z30
 	VFMADD213PS      Z30, Z14, Z22
-	VADDPS.BCST      one512<>+76(SB), Z0, Z4
+	VADDPS.BCST      one512<>+72(SB), Z0, Z4
 	VPERMPS          Z28, Z19, Z30
 	VFMADD213PS      Z30, Z15, Z23
 	VMOVAPS          64(R8), Z28
-	VADDPS.BCST      one512<>+76(SB), Z1, Z5
+	VADDPS.BCST      one512<>+72(SB), Z1, Z5
 	VPERMPS          Z28, Z16, Z30
 	VFMADD213PS      Z30, Z12, Z20
 	VPERMPS          Z28, Z17, Z30
 	VFMADD213PS      Z30, Z13, Z21
-	VADDPS.BCST      one512<>+76(SB), Z2, Z6
+	VADDPS.BCST      one512<>+72(SB), Z2, Z6
 	VPERMPS          Z28, Z18, Z30
 	VFMADD213PS      Z30, Z14, Z22
-	VADDPS.BCST      one512<>+76(SB), Z3, Z7
+	VADDPS.BCST      one512<>+72(SB), Z3, Z7
 	VPERMPS          Z28, Z19, Z30
 	VFMADD213PS      Z30, Z15, Z23
 	VMULPS           256(R12)(AX*4), Z26, Z16
@@ -1451,10 +1203,10 @@ loop:
 	VPERMILPD        $0x01, X27, X1
 	VADDSD           X1, X27, X27
 	VMOVAPD          X27, X0
-	VMOVSD           X0, 160(R9)
+	VMOVSD           X0, 144(R9)
 	VPXORD           Z0, Z0, Z0
 	VMOVAPS          X0, X0
-	VMOVSS           X0, 184(R9)
+	VMOVSS           X0, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -1477,7 +1229,7 @@ TEXT ·gradF32AVX512(SB), NOSPLIT, $0-8
 	VPXORD  Z31, Z31, Z31
 	MOVQ    32(R9), R12
 	MOVQ    40(R9), R13
-	MOVL    188(R9), R14
+	MOVL    172(R9), R14
 	KMOVW   R14, K7
 	PCALIGN $0x40
 
@@ -1524,32 +1276,32 @@ loop:
 	VRANGEPS        $0x0b, Z9, Z30, Z30
 	VRANGEPS        $0x0b, Z10, Z30, Z30
 	VRANGEPS        $0x0b, Z11, Z30, Z30
-	VBROADCASTSS    one512<>+60(SB), Z24
+	VBROADCASTSS    one512<>+56(SB), Z24
 	VRANGEPS        $0x02, Z24, Z8, Z8
 	VRANGEPS        $0x02, Z24, Z9, Z9
 	VRANGEPS        $0x02, Z24, Z10, Z10
 	VRANGEPS        $0x02, Z24, Z11, Z11
-	VBROADCASTSS    one512<>+80(SB), Z24
+	VBROADCASTSS    one512<>+76(SB), Z24
 	VRANGEPS        $0x0a, Z24, Z8, Z4
 	VRANGEPS        $0x0a, Z24, Z9, Z5
 	VRANGEPS        $0x0a, Z24, Z10, Z6
 	VRANGEPS        $0x0a, Z24, Z11, Z7
-	VADDPS.BCST     one512<>+76(SB), Z4, Z4
-	VADDPS.BCST     one512<>+76(SB), Z5, Z5
-	VADDPS.BCST     one512<>+76(SB), Z6, Z6
-	VADDPS.BCST     one512<>+76(SB), Z7, Z7
+	VADDPS.BCST     one512<>+72(SB), Z4, Z4
+	VADDPS.BCST     one512<>+72(SB), Z5, Z5
+	VADDPS.BCST     one512<>+72(SB), Z6, Z6
+	VADDPS.BCST     one512<>+72(SB), Z7, Z7
 	VPSRLD          $0x15, Z4, Z4
 	VPSRLD          $0x15, Z5, Z5
 	VPSRLD          $0x15, Z6, Z6
 	VPSRLD          $0x15, Z7, Z7
 	VPSRLD          $0x1b, Z8, Z26
-	VPTERNLOGD.BCST $0xd8, one512<>+72(SB), Z26, Z4
+	VPTERNLOGD.BCST $0xd8, one512<>+68(SB), Z26, Z4
 	VPSRLD          $0x1b, Z9, Z27
-	VPTERNLOGD.BCST $0xd8, one512<>+72(SB), Z27, Z5
+	VPTERNLOGD.BCST $0xd8, one512<>+68(SB), Z27, Z5
 	VPSRLD          $0x1b, Z10, Z26
-	VPTERNLOGD.BCST $0xd8, one512<>+72(SB), Z26, Z6
+	VPTERNLOGD.BCST $0xd8, one512<>+68(SB), Z26, Z6
 	VPSRLD          $0x1b, Z11, Z27
-	VPTERNLOGD.BCST $0xd8, one512<>+72(SB), Z27, Z7
+	VPTERNLOGD.BCST $0xd8, one512<>+68(SB), Z27, Z7
 	VMOVAPS         (R8), Z24
 	VMOVAPS         64(R8), Z25
 	VMOVAPS         Z24, Z26
@@ -1780,7 +1532,7 @@ loop:
 	VMOVAPS         Z24, Z27
 	VPERMT2PS       Z25, Z7, Z27
 	VFMADD213PS     Z27, Z11, Z15
-	VBROADCASTSS    192(R9), Z24
+	VBROADCASTSS    176(R9), Z24
 	VMULPS          (R12)(AX*4), Z24, Z4
 	VMULPS          64(R12)(AX*4), Z24, Z5
 	VMULPS          128(R12)(AX*4), Z24, Z6
@@ -1814,10 +1566,10 @@ loop:
 	VPXORD          Z13, Z13, K2, Z13
 	VPXORD          Z14, Z14, K3, Z14
 	VPXORD          Z15, Z15, K4, Z15
-	VPADDD.BCST     one512<>+68(SB), Z31, K1, Z31
-	VPADDD.BCST     one512<>+68(SB), Z31, K2, Z31
-	VPADDD.BCST     one512<>+68(SB), Z31, K3, Z31
-	VPADDD.BCST     one512<>+68(SB), Z31, K4, Z31
+	VPADDD.BCST     one512<>+64(SB), Z31, K1, Z31
+	VPADDD.BCST     one512<>+64(SB), Z31, K2, Z31
+	VPADDD.BCST     one512<>+64(SB), Z31, K3, Z31
+	VPADDD.BCST     one512<>+64(SB), Z31, K4, Z31
 	VADDPS          Z21, Z20, Z20
 	VADDPS          Z23, Z22, Z22
 	VADDPS          Z13, Z12, Z26
@@ -1853,7 +1605,7 @@ loop:
 	VADDSD          X1, X31, X31
 	VMOVAPD         X31, X0
 	VCVTTSD2SIQ     X0, AX
-	MOVQ            AX, 176(R9)
+	MOVQ            AX, 160(R9)
 	VPXORD          Z0, Z0, Z0
 	VADDPD          Z0, Z29, Z29
 	VEXTRACTF64X4   $0x01, Z29, Y1
@@ -1863,7 +1615,7 @@ loop:
 	VPERMILPD       $0x01, X29, X1
 	VADDSD          X1, X29, X29
 	VMOVAPD         X29, X0
-	VMOVSD          X0, 168(R9)
+	VMOVSD          X0, 152(R9)
 	VPXORD          Z0, Z0, Z0
 	VADDPD          Z0, Z28, Z28
 	VEXTRACTF64X4   $0x01, Z28, Y1
@@ -1873,7 +1625,7 @@ loop:
 	VPERMILPD       $0x01, X28, X1
 	VADDSD          X1, X28, X28
 	VMOVAPD         X28, X0
-	VMOVSD          X0, 160(R9)
+	VMOVSD          X0, 144(R9)
 	VEXTRACTF32X8   $0x01, Z30, Y1
 	VMAXPS          Y1, Y30, Y30
 	VEXTRACTF32X4   $0x01, Y30, X1
@@ -1883,474 +1635,7 @@ loop:
 	VPERMILPS       $0xb1, X30, X1
 	VMAXPS          X1, X30, X30
 	VMOVAPS         X30, X0
-	VMOVSS          X0, 184(R9)
-	VZEROUPPER
-	RET
-
-// func rateEvenF32AVX512(a *tileArgs)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, CMOV, MMX+
-TEXT ·rateEvenF32AVX512(SB), NOSPLIT, $0-8
-	MOVQ             a+0(FP), R9
-	MOVQ             (R9), DI
-	MOVQ             8(R9), SI
-	MOVQ             16(R9), BX
-	MOVQ             56(R9), CX
-	MOVQ             64(R9), R8
-	MOVQ             72(R9), R10
-	MOVQ             80(R9), R11
-	MOVQ             88(R9), DX
-	XORQ             AX, AX
-	MOVQ             32(R9), R12
-	MOVQ             40(R9), R13
-	MOVQ             48(R9), R15
-	VBROADCASTSS     120(R9), Z30
-	VBROADCASTSS     132(R9), Z31
-	VPXORD           Z27, Z27, Z27
-	VPXORD           Z28, Z28, Z28
-	VPXORD           Z29, Z29, Z29
-	XORQ             CX, CX
-	VMOVUPS          (SI)(AX*4), Z8
-	VMOVUPS          64(SI)(AX*4), Z9
-	VMOVUPS          128(SI)(AX*4), Z10
-	VMOVUPS          192(SI)(AX*4), Z11
-	VMOVUPS          (DI)(AX*4), Z0
-	VMOVUPS          64(DI)(AX*4), Z1
-	VMOVUPS          128(DI)(AX*4), Z2
-	VMOVUPS          192(DI)(AX*4), Z3
-	VSUBPS.BCST      108(R9), Z8, Z8
-	VSUBPS.BCST      108(R9), Z9, Z9
-	VSUBPS.BCST      108(R9), Z10, Z10
-	VSUBPS.BCST      108(R9), Z11, Z11
-	VSUBPS.BCST      104(R9), Z0, Z0
-	VSUBPS.BCST      104(R9), Z1, Z1
-	VSUBPS.BCST      104(R9), Z2, Z2
-	VSUBPS.BCST      104(R9), Z3, Z3
-	VSUBPS           Z0, Z8, Z0
-	VSUBPS           Z1, Z9, Z1
-	VSUBPS           Z2, Z10, Z2
-	VSUBPS           Z3, Z11, Z3
-	VFMADD213PS.BCST 124(R9), Z30, Z0
-	VFMADD213PS.BCST 124(R9), Z30, Z1
-	VFMADD213PS.BCST 124(R9), Z30, Z2
-	VFMADD213PS.BCST 124(R9), Z30, Z3
-	VRANGEPS.BCST    $0x02, 136(R9), Z0, Z0
-	VRANGEPS.BCST    $0x02, 136(R9), Z1, Z1
-	VRANGEPS.BCST    $0x02, 136(R9), Z2, Z2
-	VRANGEPS.BCST    $0x02, 136(R9), Z3, Z3
-	VMOVUPS          Z0, (R15)
-	VMOVUPS          Z1, 64(R15)
-	VMOVUPS          Z2, 128(R15)
-	VMOVUPS          Z3, 192(R15)
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z0, Z0
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z1, Z1
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z2, Z2
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z3, Z3
-	VADDPS.BCST      one512<>+76(SB), Z0, Z4
-	VADDPS.BCST      one512<>+76(SB), Z1, Z5
-	VADDPS.BCST      one512<>+76(SB), Z2, Z6
-	VADDPS.BCST      one512<>+76(SB), Z3, Z7
-	VPSRLD           $0x15, Z4, Z4
-	VPSRLD           $0x15, Z5, Z5
-	VPSRLD           $0x15, Z6, Z6
-	VPSRLD           $0x15, Z7, Z7
-	VPERMPS          (R8), Z4, Z26
-	VSUBPS           Z26, Z0, Z0
-	VPERMPS          (R8), Z5, Z26
-	VSUBPS           Z26, Z1, Z1
-	VPERMPS          (R8), Z6, Z26
-	VSUBPS           Z26, Z2, Z2
-	VPERMPS          (R8), Z7, Z26
-	VSUBPS           Z26, Z3, Z3
-	PCALIGN          $0x40
-
-loop:
-	PREFETCHT1       (R10)
-	ADDQ             DX, R10
-	PREFETCHT1       (R11)
-	ADDQ             DX, R11
-	PREFETCHT1       (R10)
-	ADDQ             DX, R10
-	PREFETCHT1       (R11)
-	ADDQ             DX, R11
-	PREFETCHT1       (R10)
-	ADDQ             DX, R10
-	PREFETCHT1       (R11)
-	ADDQ             DX, R11
-	PREFETCHT1       (R10)
-	ADDQ             DX, R10
-	PREFETCHT1       (R11)
-	ADDQ             DX, R11
-	PREFETCHT1       (R10)
-	ADDQ             DX, R10
-	PREFETCHT1       (R11)
-	ADDQ             DX, R11
-	PREFETCHT1       (R10)
-	ADDQ             DX, R10
-	PREFETCHT1       (R11)
-	ADDQ             DX, R11
-	LEAQ             128(AX), R14
-	CMPQ             R14, 56(R9)
-	CMOVQGE          CX, R14
-	VMOVAPS          448(R8), Z24
-	VPERMPS          Z24, Z4, Z8
-	VMOVUPS          256(SI)(AX*4), Z20
-	VMOVUPS          320(SI)(AX*4), Z21
-	VPERMPS          Z24, Z5, Z9
-	VMOVUPS          384(SI)(AX*4), Z22
-	VMOVUPS          448(SI)(AX*4), Z23
-	VPERMPS          Z24, Z6, Z10
-	VPERMPS          Z24, Z7, Z11
-	VMOVUPS          256(DI)(AX*4), Z12
-	VMOVUPS          320(DI)(AX*4), Z13
-	VMOVAPS          384(R8), Z24
-	VMOVUPS          384(DI)(AX*4), Z14
-	VMOVUPS          448(DI)(AX*4), Z15
-	VPERMPS          Z24, Z4, Z26
-	VFMADD213PS      Z26, Z0, Z8
-	VPERMPS          Z24, Z5, Z26
-	VFMADD213PS      Z26, Z1, Z9
-	VSUBPS.BCST      108(R9), Z20, Z20
-	VPERMPS          Z24, Z6, Z26
-	VFMADD213PS      Z26, Z2, Z10
-	VSUBPS.BCST      108(R9), Z21, Z21
-	VPERMPS          Z24, Z7, Z26
-	VFMADD213PS      Z26, Z3, Z11
-	VMOVAPS          320(R8), Z24
-	VSUBPS.BCST      108(R9), Z22, Z22
-	VPERMPS          Z24, Z4, Z26
-	VFMADD213PS      Z26, Z0, Z8
-	VSUBPS.BCST      108(R9), Z23, Z23
-	VPERMPS          Z24, Z5, Z26
-	VFMADD213PS      Z26, Z1, Z9
-	VPERMPS          Z24, Z6, Z26
-	VFMADD213PS      Z26, Z2, Z10
-	VSUBPS.BCST      104(R9), Z12, Z12
-	VPERMPS          Z24, Z7, Z26
-	VFMADD213PS      Z26, Z3, Z11
-	VSUBPS.BCST      104(R9), Z13, Z13
-	VMOVAPS          256(R8), Z24
-	VSUBPS.BCST      104(R9), Z14, Z14
-	VPERMPS          Z24, Z4, Z26
-	VFMADD213PS      Z26, Z0, Z8
-	VPERMPS          Z24, Z5, Z26
-	VFMADD213PS      Z26, Z1, Z9
-	VSUBPS.BCST      104(R9), Z15, Z15
-	VPERMPS          Z24, Z6, Z26
-	VFMADD213PS      Z26, Z2, Z10
-	VSUBPS           Z12, Z20, Z12
-	VPERMPS          Z24, Z7, Z26
-	VFMADD213PS      Z26, Z3, Z11
-	VMOVAPS          192(R8), Z24
-	VSUBPS           Z13, Z21, Z13
-	VPERMPS          Z24, Z4, Z26
-	VFMADD213PS      Z26, Z0, Z8
-	VSUBPS           Z14, Z22, Z14
-	VPERMPS          Z24, Z5, Z26
-	VFMADD213PS      Z26, Z1, Z9
-	VPERMPS          Z24, Z6, Z26
-	VFMADD213PS      Z26, Z2, Z10
-	VSUBPS           Z15, Z23, Z15
-	VPERMPS          Z24, Z7, Z26
-	VFMADD213PS      Z26, Z3, Z11
-	VFMADD213PS.BCST 124(R9), Z30, Z12
-	VMOVAPS          128(R8), Z24
-	VPERMPS          Z24, Z4, Z26
-	VFMADD213PS      Z26, Z0, Z8
-	VFMADD213PS.BCST 124(R9), Z30, Z13
-	VPERMPS          Z24, Z5, Z26
-	VFMADD213PS      Z26, Z1, Z9
-	VFMADD213PS.BCST 124(R9), Z30, Z14
-	VPERMPS          Z24, Z6, Z26
-	VFMADD213PS      Z26, Z2, Z10
-	VPERMPS          Z24, Z7, Z26
-	VFMADD213PS      Z26, Z3, Z11
-	VFMADD213PS.BCST 124(R9), Z30, Z15
-	VMOVAPS          64(R8), Z24
-	VRANGEPS.BCST    $0x02, 136(R9), Z12, Z12
-	VPERMPS          Z24, Z4, Z26
-	VFMADD213PS      Z26, Z0, Z8
-	VRANGEPS.BCST    $0x02, 136(R9), Z13, Z13
-	VPERMPS          Z24, Z5, Z26
-	VFMADD213PS      Z26, Z1, Z9
-	VPERMPS          Z24, Z6, Z26
-	VFMADD213PS      Z26, Z2, Z10
-	VRANGEPS.BCST    $0x02, 136(R9), Z14, Z14
-	VPERMPS          Z24, Z7, Z26
-	VFMADD213PS      Z26, Z3, Z11
-	VRANGEPS.BCST    $0x02, 136(R9), Z15, Z15
-	VCMPPS           $0x12, (R15), Z31, K1
-	VCMPPS           $0x12, 64(R15), Z31, K2
-	VMOVUPS          Z12, 256(R15)
-	VCMPPS           $0x12, 128(R15), Z31, K3
-	VMOVUPS          Z13, 320(R15)
-	VCMPPS           $0x12, 192(R15), Z31, K4
-	VMOVUPS          (R15), Z26
-	VADDPS.BCST      140(R9), Z8, Z4
-	VMOVAPS          Z8, Z0
-	VSUBPS           Z26, Z8, K1, Z0
-	KNOTW            K1, K5
-	VADDPS           Z26, Z4, K5, Z4
-	VMOVUPS          Z14, 384(R15)
-	VMOVUPS          64(R15), Z26
-	VADDPS.BCST      140(R9), Z9, Z5
-	VMOVAPS          Z9, Z1
-	VSUBPS           Z26, Z9, K2, Z1
-	KNOTW            K2, K6
-	VADDPS           Z26, Z5, K6, Z5
-	VMOVUPS          Z15, 448(R15)
-	VMOVUPS          128(R15), Z26
-	VADDPS.BCST      140(R9), Z10, Z6
-	VMOVAPS          Z10, Z2
-	VSUBPS           Z26, Z10, K3, Z2
-	KNOTW            K3, K5
-	VADDPS           Z26, Z6, K5, Z6
-	VMOVUPS          192(R15), Z26
-	VADDPS.BCST      140(R9), Z11, Z7
-	VMOVAPS          Z11, Z3
-	VSUBPS           Z26, Z11, K4, Z3
-	KNOTW            K4, K6
-	VADDPS           Z26, Z7, K6, Z7
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z12, Z12
-	VMULPS           (R12)(AX*4), Z0, Z0
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z13, Z13
-	VMULPS           64(R12)(AX*4), Z1, Z1
-	VMULPS           128(R12)(AX*4), Z2, Z2
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z14, Z14
-	VMULPS           192(R12)(AX*4), Z3, Z3
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z15, Z15
-	VMULPS           (R13)(AX*4), Z4, Z8
-	VADDPS.BCST      one512<>+76(SB), Z12, Z16
-	VFMADD231PS      64(R13)(AX*4), Z5, Z8
-	VFMADD231PS      128(R13)(AX*4), Z6, Z8
-	VADDPS.BCST      one512<>+76(SB), Z13, Z17
-	VFMADD231PS      192(R13)(AX*4), Z7, Z8
-	VADDPS.BCST      one512<>+76(SB), Z14, Z18
-	VMOVUPS          Z0, (BX)(AX*4)
-	VMOVUPS          Z1, 64(BX)(AX*4)
-	VADDPS.BCST      one512<>+76(SB), Z15, Z19
-	VMOVUPS          Z2, 128(BX)(AX*4)
-	VPSRLD           $0x15, Z16, Z16
-	VMOVUPS          Z3, 192(BX)(AX*4)
-	VEXTRACTF32X8    $0x01, Z8, Y9
-	VADDPS           Y9, Y8, Y8
-	VCVTPS2PD        Y8, Z8
-	VADDPD           Z8, Z28, Z28
-	VPSRLD           $0x15, Z17, Z17
-	VADDPS           Z1, Z0, Z0
-	VPSRLD           $0x15, Z18, Z18
-	VADDPS           Z3, Z2, Z2
-	VADDPS           Z2, Z0, Z0
-	VPSRLD           $0x15, Z19, Z19
-	VEXTRACTF32X8    $0x01, Z0, Y10
-	VPERMPS          (R8), Z16, Z26
-	VSUBPS           Z26, Z12, Z12
-	VCVTPS2PD        Y0, Z11
-	VCVTPS2PD        Y10, Z10
-	VPERMPS          (R8), Z17, Z26
-	VSUBPS           Z26, Z13, Z13
-	VADDPD           Z10, Z29, Z29
-	VPERMPS          (R8), Z18, Z26
-	VSUBPS           Z26, Z14, Z14
-	VADDPD           Z11, Z29, Z29
-	VPERMPS          (R8), Z19, Z26
-	VSUBPS           Z26, Z15, Z15
-	VMOVAPS          448(R8), Z24
-	VPERMPS          Z24, Z16, Z20
-	VMOVUPS          (SI)(R14*4), Z8
-	VMOVUPS          64(SI)(R14*4), Z9
-	VPERMPS          Z24, Z17, Z21
-	VMOVUPS          128(SI)(R14*4), Z10
-	VMOVUPS          192(SI)(R14*4), Z11
-	VPERMPS          Z24, Z18, Z22
-	VPERMPS          Z24, Z19, Z23
-	VMOVUPS          (DI)(R14*4), Z0
-	VMOVUPS          64(DI)(R14*4), Z1
-	VMOVAPS          384(R8), Z24
-	VMOVUPS          128(DI)(R14*4), Z2
-	VMOVUPS          192(DI)(R14*4), Z3
-	VPERMPS          Z24, Z16, Z26
-	VFMADD213PS      Z26, Z12, Z20
-	VPERMPS          Z24, Z17, Z26
-	VFMADD213PS      Z26, Z13, Z21
-	VSUBPS.BCST      108(R9), Z8, Z8
-	VPERMPS          Z24, Z18, Z26
-	VFMADD213PS      Z26, Z14, Z22
-	VSUBPS.BCST      108(R9), Z9, Z9
-	VPERMPS          Z24, Z19, Z26
-	VFMADD213PS      Z26, Z15, Z23
-	VMOVAPS          320(R8), Z24
-	VSUBPS.BCST      108(R9), Z10, Z10
-	VPERMPS          Z24, Z16, Z26
-	VFMADD213PS      Z26, Z12, Z20
-	VSUBPS.BCST      108(R9), Z11, Z11
-	VPERMPS          Z24, Z17, Z26
-	VFMADD213PS      Z26, Z13, Z21
-	VPERMPS          Z24, Z18, Z26
-	VFMADD213PS      Z26, Z14, Z22
-	VSUBPS.BCST      104(R9), Z0, Z0
-	VPERMPS          Z24, Z19, Z26
-	VFMADD213PS      Z26, Z15, Z23
-	VSUBPS.BCST      104(R9), Z1, Z1
-	VMOVAPS          256(R8), Z24
-	VSUBPS.BCST      104(R9), Z2, Z2
-	VPERMPS          Z24, Z16, Z26
-	VFMADD213PS      Z26, Z12, Z20
-	VPERMPS          Z24, Z17, Z26
-	VFMADD213PS      Z26, Z13, Z21
-	VSUBPS.BCST      104(R9), Z3, Z3
-	VPERMPS          Z24, Z18, Z26
-	VFMADD213PS      Z26, Z14, Z22
-	VSUBPS           Z0, Z8, Z0
-	VPERMPS          Z24, Z19, Z26
-	VFMADD213PS      Z26, Z15, Z23
-	VMOVAPS          192(R8), Z24
-	VSUBPS           Z1, Z9, Z1
-	VPERMPS          Z24, Z16, Z26
-	VFMADD213PS      Z26, Z12, Z20
-	VSUBPS           Z2, Z10, Z2
-	VPERMPS          Z24, Z17, Z26
-	VFMADD213PS      Z26, Z13, Z21
-	VPERMPS          Z24, Z18, Z26
-	VFMADD213PS      Z26, Z14, Z22
-	VSUBPS           Z3, Z11, Z3
-	VPERMPS          Z24, Z19, Z26
-	VFMADD213PS      Z26, Z15, Z23
-	VFMADD213PS.BCST 124(R9), Z30, Z0
-	VMOVAPS          128(R8), Z24
-	VPERMPS          Z24, Z16, Z26
-	VFMADD213PS      Z26, Z12, Z20
-	VFMADD213PS.BCST 124(R9), Z30, Z1
-	VPERMPS          Z24, Z17, Z26
-	VFMADD213PS      Z26, Z13, Z21
-	VFMADD213PS.BCST 124(R9), Z30, Z2
-	VPERMPS          Z24, Z18, Z26
-	VFMADD213PS      Z26, Z14, Z22
-	VPERMPS          Z24, Z19, Z26
-	VFMADD213PS      Z26, Z15, Z23
-	VFMADD213PS.BCST 124(R9), Z30, Z3
-	VMOVAPS          64(R8), Z24
-	VRANGEPS.BCST    $0x02, 136(R9), Z0, Z0
-	VPERMPS          Z24, Z16, Z26
-	VFMADD213PS      Z26, Z12, Z20
-	VRANGEPS.BCST    $0x02, 136(R9), Z1, Z1
-	VPERMPS          Z24, Z17, Z26
-	VFMADD213PS      Z26, Z13, Z21
-	VPERMPS          Z24, Z18, Z26
-	VFMADD213PS      Z26, Z14, Z22
-	VRANGEPS.BCST    $0x02, 136(R9), Z2, Z2
-	VPERMPS          Z24, Z19, Z26
-	VFMADD213PS      Z26, Z15, Z23
-	VRANGEPS.BCST    $0x02, 136(R9), Z3, Z3
-	VCMPPS           $0x12, 256(R15), Z31, K1
-	VCMPPS           $0x12, 320(R15), Z31, K2
-	VMOVUPS          Z0, (R15)
-	VCMPPS           $0x12, 384(R15), Z31, K3
-	VMOVUPS          Z1, 64(R15)
-	VCMPPS           $0x12, 448(R15), Z31, K4
-	VMOVUPS          256(R15), Z26
-	VADDPS.BCST      140(R9), Z20, Z16
-	VMOVAPS          Z20, Z12
-	VSUBPS           Z26, Z20, K1, Z12
-	KNOTW            K1, K5
-	VADDPS           Z26, Z16, K5, Z16
-	VMOVUPS          Z2, 128(R15)
-	VMOVUPS          320(R15), Z26
-	VADDPS.BCST      140(R9), Z21, Z17
-	VMOVAPS          Z21, Z13
-	VSUBPS           Z26, Z21, K2, Z13
-	KNOTW            K2, K6
-	VADDPS           Z26, Z17, K6, Z17
-	VMOVUPS          Z3, 192(R15)
-	VMOVUPS          384(R15), Z26
-	VADDPS.BCST      140(R9), Z22, Z18
-	VMOVAPS          Z22, Z14
-	VSUBPS           Z26, Z22, K3, Z14
-	KNOTW            K3, K5
-	VADDPS           Z26, Z18, K5, Z18
-	VMOVUPS          448(R15), Z26
-	VADDPS.BCST      140(R9), Z23, Z19
-	VMOVAPS          Z23, Z15
-	VSUBPS           Z26, Z23, K4, Z15
-	KNOTW            K4, K6
-	VADDPS           Z26, Z19, K6, Z19
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z0, Z0
-	VMULPS           256(R12)(AX*4), Z12, Z12
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z1, Z1
-	VMULPS           320(R12)(AX*4), Z13, Z13
-	VMULPS           384(R12)(AX*4), Z14, Z14
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z2, Z2
-	VMULPS           448(R12)(AX*4), Z15, Z15
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z3, Z3
-	VMULPS           256(R13)(AX*4), Z16, Z20
-	VADDPS.BCST      one512<>+76(SB), Z0, Z4
-	VFMADD231PS      320(R13)(AX*4), Z17, Z20
-	VFMADD231PS      384(R13)(AX*4), Z18, Z20
-	VADDPS.BCST      one512<>+76(SB), Z1, Z5
-	VFMADD231PS      448(R13)(AX*4), Z19, Z20
-	VADDPS.BCST      one512<>+76(SB), Z2, Z6
-	VMOVUPS          Z12, 256(BX)(AX*4)
-	VMOVUPS          Z13, 320(BX)(AX*4)
-	VADDPS.BCST      one512<>+76(SB), Z3, Z7
-	VMOVUPS          Z14, 384(BX)(AX*4)
-	VPSRLD           $0x15, Z4, Z4
-	VMOVUPS          Z15, 448(BX)(AX*4)
-	VEXTRACTF32X8    $0x01, Z20, Y21
-	VADDPS           Y21, Y20, Y20
-	VCVTPS2PD        Y20, Z20
-	VADDPD           Z20, Z28, Z28
-	VPSRLD           $0x15, Z5, Z5
-	VADDPS           Z13, Z12, Z12
-	VPSRLD           $0x15, Z6, Z6
-	VADDPS           Z15, Z14, Z14
-	VADDPS           Z14, Z12, Z12
-	VPSRLD           $0x15, Z7, Z7
-	VEXTRACTF32X8    $0x01, Z12, Y22
-	VPERMPS          (R8), Z4, Z26
-	VSUBPS           Z26, Z0, Z0
-	VCVTPS2PD        Y12, Z23
-	VCVTPS2PD        Y22, Z22
-	VPERMPS          (R8), Z5, Z26
-	VSUBPS           Z26, Z1, Z1
-	VADDPD           Z22, Z29, Z29
-	VPERMPS          (R8), Z6, Z26
-	VSUBPS           Z26, Z2, Z2
-	VADDPD           Z23, Z29, Z29
-	VPERMPS          (R8), Z7, Z26
-	VSUBPS           Z26, Z3, Z3
-	ADDQ             $0x80, AX
-	CMPQ             AX, 56(R9)
-	JLT              loop
-	MOVQ             CX, 176(R9)
-	VPXORD           Z0, Z0, Z0
-	VADDPD           Z0, Z29, Z29
-	VEXTRACTF64X4    $0x01, Z29, Y1
-	VADDPD           Y1, Y29, Y29
-	VEXTRACTF64X2    $0x01, Y29, X1
-	VADDPD           X1, X29, X29
-	VPERMILPD        $0x01, X29, X1
-	VADDSD           X1, X29, X29
-	VMOVAPD          X29, X0
-	VMOVSD           X0, 168(R9)
-	VPXORD           Z0, Z0, Z0
-	VADDPD           Z0, Z28, Z28
-	VEXTRACTF64X4    $0x01, Z28, Y1
-	VADDPD           Y1, Y28, Y28
-	VEXTRACTF64X2    $0x01, Y28, X1
-	VADDPD           X1, X28, X28
-	VPERMILPD        $0x01, X28, X1
-	VADDSD           X1, X28, X28
-	VMOVAPD          X28, X0
-	VMOVSD           X0, 160(R9)
-	VEXTRACTF32X8    $0x01, Z27, Y1
-	VMAXPS           Y1, Y27, Y27
-	VEXTRACTF32X4    $0x01, Y27, X1
-	VMAXPS           X1, X27, X27
-	VPERMILPS        $0x4e, X27, X1
-	VMAXPS           X1, X27, X27
-	VPERMILPS        $0xb1, X27, X1
-	VMAXPS           X1, X27, X27
-	VMOVAPS          X27, X0
-	VMOVSS           X0, 184(R9)
+	VMOVSS          X0, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -2370,11 +1655,9 @@ TEXT ·rateF32AVX512(SB), NOSPLIT, $0-8
 	MOVQ             32(R9), R12
 	MOVQ             40(R9), R13
 	MOVQ             48(R9), R15
-	VBROADCASTSS     120(R9), Z30
-	VBROADCASTSS     132(R9), Z31
-	VPXORD           Z27, Z27, Z27
-	VPXORD           Z28, Z28, Z28
+	VBROADCASTSS     120(R9), Z31
 	VPXORD           Z29, Z29, Z29
+	VPXORD           Z30, Z30, Z30
 	XORQ             CX, CX
 	VMOVUPS          (SI)(AX*4), Z8
 	VMOVUPS          64(SI)(AX*4), Z9
@@ -2396,54 +1679,42 @@ TEXT ·rateF32AVX512(SB), NOSPLIT, $0-8
 	VSUBPS           Z1, Z9, Z1
 	VSUBPS           Z2, Z10, Z2
 	VSUBPS           Z3, Z11, Z3
-	VFMADD213PS.BCST 124(R9), Z30, Z0
-	VFMADD213PS.BCST 124(R9), Z30, Z1
-	VFMADD213PS.BCST 124(R9), Z30, Z2
-	VFMADD213PS.BCST 124(R9), Z30, Z3
-	VRANGEPS         $0x0b, Z0, Z27, Z27
-	VRANGEPS         $0x0b, Z1, Z27, Z27
-	VRANGEPS         $0x0b, Z2, Z27, Z27
-	VRANGEPS         $0x0b, Z3, Z27, Z27
-	VRANGEPS.BCST    $0x02, 136(R9), Z0, Z0
-	VRANGEPS.BCST    $0x02, 136(R9), Z1, Z1
-	VRANGEPS.BCST    $0x02, 136(R9), Z2, Z2
-	VRANGEPS.BCST    $0x02, 136(R9), Z3, Z3
+	VFMADD213PS.BCST 124(R9), Z31, Z0
+	VFMADD213PS.BCST 124(R9), Z31, Z1
+	VFMADD213PS.BCST 124(R9), Z31, Z2
+	VFMADD213PS.BCST 124(R9), Z31, Z3
+	VRANGEPS.BCST    $0x02, 132(R9), Z0, Z0
+	VRANGEPS.BCST    $0x02, 132(R9), Z1, Z1
+	VRANGEPS.BCST    $0x02, 132(R9), Z2, Z2
+	VRANGEPS.BCST    $0x02, 132(R9), Z3, Z3
 	VMOVUPS          Z0, (R15)
 	VMOVUPS          Z1, 64(R15)
 	VMOVUPS          Z2, 128(R15)
 	VMOVUPS          Z3, 192(R15)
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z0, Z4
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z1, Z5
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z2, Z6
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z3, Z7
-	VADDPS.BCST      one512<>+76(SB), Z4, Z4
-	VADDPS.BCST      one512<>+76(SB), Z5, Z5
-	VADDPS.BCST      one512<>+76(SB), Z6, Z6
-	VADDPS.BCST      one512<>+76(SB), Z7, Z7
-	VPSRLD           $0x15, Z4, Z4
-	VPSRLD           $0x15, Z5, Z5
-	VPSRLD           $0x15, Z6, Z6
-	VPSRLD           $0x15, Z7, Z7
-	VPSRLD           $0x1b, Z0, Z8
-	VPSRLD           $0x1b, Z1, Z9
-	VPSRLD           $0x1b, Z2, Z10
-	VPSRLD           $0x1b, Z3, Z11
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z8, Z4
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z9, Z5
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z10, Z6
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z11, Z7
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z4, Z26
-	VSUBPS           Z26, Z0, Z0
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z5, Z26
-	VSUBPS           Z26, Z1, Z1
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z6, Z26
-	VSUBPS           Z26, Z2, Z2
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z7, Z26
-	VSUBPS           Z26, Z3, Z3
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z0, Z0
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z1, Z1
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z2, Z2
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z3, Z3
+	VADDPS.BCST      one512<>+72(SB), Z0, Z4
+	VADDPS.BCST      one512<>+72(SB), Z1, Z5
+	VADDPS.BCST      one512<>+72(SB), Z2, Z6
+	VADDPS.BCST      one512<>+72(SB), Z3, Z7
+	VPSRLD           $0x14, Z4, Z4
+	VPSRLD           $0x14, Z5, Z5
+	VPSRLD           $0x14, Z6, Z6
+	VPSRLD           $0x14, Z7, Z7
+	VMOVAPS          (R8), Z8
+	VPERMT2PS        64(R8), Z4, Z8
+	VSUBPS           Z8, Z0, Z0
+	VMOVAPS          (R8), Z9
+	VPERMT2PS        64(R8), Z5, Z9
+	VSUBPS           Z9, Z1, Z1
+	VMOVAPS          (R8), Z10
+	VPERMT2PS        64(R8), Z6, Z10
+	VSUBPS           Z10, Z2, Z2
+	VMOVAPS          (R8), Z11
+	VPERMT2PS        64(R8), Z7, Z11
+	VSUBPS           Z11, Z3, Z3
 	PCALIGN          $0x40
 
 loop:
@@ -2474,8 +1745,8 @@ loop:
 	LEAQ             128(AX), R14
 	CMPQ             R14, 56(R9)
 	CMOVQGE          CX, R14
-	VMOVAPS          1024(R8), Z24
-	VMOVAPS          1088(R8), Z25
+	VMOVAPS          768(R8), Z24
+	VMOVAPS          832(R8), Z25
 	VMOVAPS          Z24, Z8
 	VPERMT2PS        Z25, Z4, Z8
 	VMOVUPS          256(SI)(AX*4), Z20
@@ -2492,8 +1763,8 @@ loop:
 	VPERMT2PS        Z25, Z7, Z11
 	VMOVUPS          384(DI)(AX*4), Z14
 	VMOVUPS          448(DI)(AX*4), Z15
-	VMOVAPS          896(R8), Z24
-	VMOVAPS          960(R8), Z25
+	VMOVAPS          640(R8), Z24
+	VMOVAPS          704(R8), Z25
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z4, Z26
 	VFMADD213PS      Z26, Z0, Z8
@@ -2510,8 +1781,8 @@ loop:
 	VPERMT2PS        Z25, Z7, Z26
 	VFMADD213PS      Z26, Z3, Z11
 	VSUBPS.BCST      108(R9), Z23, Z23
-	VMOVAPS          768(R8), Z24
-	VMOVAPS          832(R8), Z25
+	VMOVAPS          512(R8), Z24
+	VMOVAPS          576(R8), Z25
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z4, Z26
 	VFMADD213PS      Z26, Z0, Z8
@@ -2528,12 +1799,12 @@ loop:
 	VPERMT2PS        Z25, Z7, Z26
 	VFMADD213PS      Z26, Z3, Z11
 	VSUBPS.BCST      104(R9), Z15, Z15
-	VMOVAPS          640(R8), Z24
-	VMOVAPS          704(R8), Z25
+	VMOVAPS          384(R8), Z24
+	VMOVAPS          448(R8), Z25
+	VSUBPS           Z12, Z20, Z12
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z4, Z26
 	VFMADD213PS      Z26, Z0, Z8
-	VSUBPS           Z12, Z20, Z12
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z5, Z26
 	VFMADD213PS      Z26, Z1, Z9
@@ -2546,168 +1817,112 @@ loop:
 	VPERMT2PS        Z25, Z7, Z26
 	VFMADD213PS      Z26, Z3, Z11
 	VSUBPS           Z15, Z23, Z15
-	VMOVAPS          512(R8), Z24
-	VMOVAPS          576(R8), Z25
-	VFMADD213PS.BCST 124(R9), Z30, Z12
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z4, Z26
-	VFMADD213PS      Z26, Z0, Z8
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z5, Z26
-	VFMADD213PS      Z26, Z1, Z9
-	VFMADD213PS.BCST 124(R9), Z30, Z13
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z6, Z26
-	VFMADD213PS      Z26, Z2, Z10
-	VFMADD213PS.BCST 124(R9), Z30, Z14
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z7, Z26
-	VFMADD213PS      Z26, Z3, Z11
-	VFMADD213PS.BCST 124(R9), Z30, Z15
-	VMOVAPS          384(R8), Z24
-	VMOVAPS          448(R8), Z25
-	VRANGEPS         $0x0b, Z12, Z27, Z27
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z4, Z26
-	VFMADD213PS      Z26, Z0, Z8
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z5, Z26
-	VFMADD213PS      Z26, Z1, Z9
-	VRANGEPS         $0x0b, Z13, Z27, Z27
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z6, Z26
-	VFMADD213PS      Z26, Z2, Z10
-	VRANGEPS         $0x0b, Z14, Z27, Z27
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z7, Z26
-	VFMADD213PS      Z26, Z3, Z11
-	VRANGEPS         $0x0b, Z15, Z27, Z27
 	VMOVAPS          256(R8), Z24
 	VMOVAPS          320(R8), Z25
-	VRANGEPS.BCST    $0x02, 136(R9), Z12, Z12
+	VFMADD213PS.BCST 124(R9), Z31, Z12
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z4, Z26
 	VFMADD213PS      Z26, Z0, Z8
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z5, Z26
 	VFMADD213PS      Z26, Z1, Z9
-	VRANGEPS.BCST    $0x02, 136(R9), Z13, Z13
+	VFMADD213PS.BCST 124(R9), Z31, Z13
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z6, Z26
 	VFMADD213PS      Z26, Z2, Z10
-	VRANGEPS.BCST    $0x02, 136(R9), Z14, Z14
+	VFMADD213PS.BCST 124(R9), Z31, Z14
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z7, Z26
 	VFMADD213PS      Z26, Z3, Z11
-	VRANGEPS.BCST    $0x02, 136(R9), Z15, Z15
+	VFMADD213PS.BCST 124(R9), Z31, Z15
 	VMOVAPS          128(R8), Z24
 	VMOVAPS          192(R8), Z25
-	VMOVUPS          Z12, 256(R15)
+	VRANGEPS.BCST    $0x02, 132(R9), Z12, Z12
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z4, Z26
 	VFMADD213PS      Z26, Z0, Z8
-	VMOVUPS          Z13, 320(R15)
+	VRANGEPS.BCST    $0x02, 132(R9), Z13, Z13
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z5, Z26
 	VFMADD213PS      Z26, Z1, Z9
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z6, Z26
 	VFMADD213PS      Z26, Z2, Z10
-	VMOVUPS          Z14, 384(R15)
+	VRANGEPS.BCST    $0x02, 132(R9), Z14, Z14
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z7, Z26
 	VFMADD213PS      Z26, Z3, Z11
+	VRANGEPS.BCST    $0x02, 132(R9), Z15, Z15
+	VPXORD           Z26, Z26, Z26
+	VMOVUPS          Z12, 256(R15)
+	VCMPPS           $0x12, (R15), Z26, K1
+	VMOVUPS          Z13, 320(R15)
+	VCMPPS           $0x12, 64(R15), Z26, K2
+	VCMPPS           $0x12, 128(R15), Z26, K3
+	VMOVUPS          Z14, 384(R15)
+	VCMPPS           $0x12, 192(R15), Z26, K4
 	VMOVUPS          Z15, 448(R15)
-	VCMPPS           $0x12, (R15), Z31, K1
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z12, Z16
-	VCMPPS           $0x12, 64(R15), Z31, K2
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z13, Z17
-	VCMPPS           $0x12, 128(R15), Z31, K3
-	VCMPPS           $0x12, 192(R15), Z31, K4
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z14, Z18
-	VMOVUPS          (R15), Z26
-	VADDPS.BCST      140(R9), Z26, Z26
-	VMOVAPS          Z8, Z4
 	VMOVAPS          Z8, Z0
-	VSUBPS           Z26, Z8, K1, Z0
+	VSUBPS           (R15), Z8, K1, Z0
+	VMOVAPS          Z8, Z4
 	KNOTW            K1, K5
-	VADDPS           Z26, Z4, K5, Z4
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z15, Z19
-	VMOVUPS          64(R15), Z26
-	VADDPS.BCST      140(R9), Z26, Z26
-	VMOVAPS          Z9, Z5
+	VADDPS           (R15), Z8, K5, Z4
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z12, Z12
 	VMOVAPS          Z9, Z1
-	VSUBPS           Z26, Z9, K2, Z1
+	VSUBPS           64(R15), Z9, K2, Z1
+	VMOVAPS          Z9, Z5
 	KNOTW            K2, K6
-	VADDPS           Z26, Z5, K6, Z5
-	VADDPS.BCST      one512<>+76(SB), Z16, Z16
-	VMOVUPS          128(R15), Z26
-	VADDPS.BCST      140(R9), Z26, Z26
-	VMOVAPS          Z10, Z6
+	VADDPS           64(R15), Z9, K6, Z5
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z13, Z13
 	VMOVAPS          Z10, Z2
-	VSUBPS           Z26, Z10, K3, Z2
+	VSUBPS           128(R15), Z10, K3, Z2
+	VMOVAPS          Z10, Z6
 	KNOTW            K3, K5
-	VADDPS           Z26, Z6, K5, Z6
-	VADDPS.BCST      one512<>+76(SB), Z17, Z17
-	VMOVUPS          192(R15), Z26
-	VADDPS.BCST      140(R9), Z26, Z26
-	VMOVAPS          Z11, Z7
+	VADDPS           128(R15), Z10, K5, Z6
 	VMOVAPS          Z11, Z3
-	VSUBPS           Z26, Z11, K4, Z3
+	VSUBPS           192(R15), Z11, K4, Z3
+	VMOVAPS          Z11, Z7
 	KNOTW            K4, K6
-	VADDPS           Z26, Z7, K6, Z7
+	VADDPS           192(R15), Z11, K6, Z7
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z14, Z14
 	VMULPS           (R12)(AX*4), Z0, Z0
-	VADDPS.BCST      one512<>+76(SB), Z18, Z18
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z15, Z15
 	VMULPS           64(R12)(AX*4), Z1, Z1
-	VADDPS.BCST      one512<>+76(SB), Z19, Z19
+	VADDPS.BCST      one512<>+72(SB), Z12, Z16
 	VMULPS           128(R12)(AX*4), Z2, Z2
-	VPSRLD           $0x15, Z16, Z16
+	VADDPS.BCST      one512<>+72(SB), Z13, Z17
 	VMULPS           192(R12)(AX*4), Z3, Z3
-	VPSRLD           $0x15, Z17, Z17
-	VMULPS           (R13)(AX*4), Z4, Z8
-	VPSRLD           $0x15, Z18, Z18
-	VFMADD231PS      64(R13)(AX*4), Z5, Z8
-	VFMADD231PS      128(R13)(AX*4), Z6, Z8
-	VPSRLD           $0x15, Z19, Z19
-	VFMADD231PS      192(R13)(AX*4), Z7, Z8
-	VPSRLD           $0x1b, Z12, Z20
+	VADDPS.BCST      one512<>+72(SB), Z14, Z18
 	VMOVUPS          Z0, (BX)(AX*4)
-	VPSRLD           $0x1b, Z13, Z21
 	VMOVUPS          Z1, 64(BX)(AX*4)
-	VPSRLD           $0x1b, Z14, Z22
+	VADDPS.BCST      one512<>+72(SB), Z15, Z19
 	VMOVUPS          Z2, 128(BX)(AX*4)
+	VPSRLD           $0x14, Z16, Z16
 	VMOVUPS          Z3, 192(BX)(AX*4)
-	VPSRLD           $0x1b, Z15, Z23
-	VEXTRACTF32X8    $0x01, Z8, Y9
-	VADDPS           Y9, Y8, Y8
-	VCVTPS2PD        Y8, Z8
-	VADDPD           Z8, Z28, Z28
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z20, Z16
+	VPSRLD           $0x14, Z17, Z17
+	VMULPS           (R13)(AX*4), Z4, Z27
+	VPSRLD           $0x14, Z18, Z18
+	VFMADD231PS      64(R13)(AX*4), Z5, Z27
+	VFMADD231PS      128(R13)(AX*4), Z6, Z27
+	VPSRLD           $0x14, Z19, Z19
+	VFMADD231PS      192(R13)(AX*4), Z7, Z27
+	VMOVAPS          (R8), Z20
+	VPERMT2PS        64(R8), Z16, Z20
+	VSUBPS           Z20, Z12, Z12
 	VADDPS           Z1, Z0, Z0
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z21, Z17
+	VMOVAPS          (R8), Z21
+	VPERMT2PS        64(R8), Z17, Z21
+	VSUBPS           Z21, Z13, Z13
 	VADDPS           Z3, Z2, Z2
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z22, Z18
-	VADDPS           Z2, Z0, Z0
-	VEXTRACTF32X8    $0x01, Z0, Y10
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z23, Z19
-	VCVTPS2PD        Y0, Z11
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z16, Z26
-	VSUBPS           Z26, Z12, Z12
-	VCVTPS2PD        Y10, Z10
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z17, Z26
-	VSUBPS           Z26, Z13, Z13
-	VADDPD           Z10, Z29, Z29
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z18, Z26
-	VSUBPS           Z26, Z14, Z14
-	VADDPD           Z11, Z29, Z29
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z19, Z26
-	VSUBPS           Z26, Z15, Z15
-	VMOVAPS          1024(R8), Z24
-	VMOVAPS          1088(R8), Z25
+	VMOVAPS          (R8), Z22
+	VPERMT2PS        64(R8), Z18, Z22
+	VSUBPS           Z22, Z14, Z14
+	VADDPS           Z2, Z0, Z28
+	VMOVAPS          (R8), Z23
+	VPERMT2PS        64(R8), Z19, Z23
+	VSUBPS           Z23, Z15, Z15
+	VMOVAPS          768(R8), Z24
+	VMOVAPS          832(R8), Z25
 	VMOVAPS          Z24, Z20
 	VPERMT2PS        Z25, Z16, Z20
 	VMOVUPS          (SI)(R14*4), Z8
@@ -2722,10 +1937,10 @@ loop:
 	VMOVUPS          64(DI)(R14*4), Z1
 	VMOVAPS          Z24, Z23
 	VPERMT2PS        Z25, Z19, Z23
+	VMOVAPS          640(R8), Z24
+	VMOVAPS          704(R8), Z25
 	VMOVUPS          128(DI)(R14*4), Z2
 	VMOVUPS          192(DI)(R14*4), Z3
-	VMOVAPS          896(R8), Z24
-	VMOVAPS          960(R8), Z25
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z16, Z26
 	VFMADD213PS      Z26, Z12, Z20
@@ -2737,13 +1952,13 @@ loop:
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z18, Z26
 	VFMADD213PS      Z26, Z14, Z22
-	VSUBPS.BCST      108(R9), Z10, Z10
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z19, Z26
 	VFMADD213PS      Z26, Z15, Z23
+	VSUBPS.BCST      108(R9), Z10, Z10
+	VMOVAPS          512(R8), Z24
+	VMOVAPS          576(R8), Z25
 	VSUBPS.BCST      108(R9), Z11, Z11
-	VMOVAPS          768(R8), Z24
-	VMOVAPS          832(R8), Z25
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z16, Z26
 	VFMADD213PS      Z26, Z12, Z20
@@ -2755,13 +1970,13 @@ loop:
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z18, Z26
 	VFMADD213PS      Z26, Z14, Z22
-	VSUBPS.BCST      104(R9), Z2, Z2
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z19, Z26
 	VFMADD213PS      Z26, Z15, Z23
+	VSUBPS.BCST      104(R9), Z2, Z2
+	VMOVAPS          384(R8), Z24
+	VMOVAPS          448(R8), Z25
 	VSUBPS.BCST      104(R9), Z3, Z3
-	VMOVAPS          640(R8), Z24
-	VMOVAPS          704(R8), Z25
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z16, Z26
 	VFMADD213PS      Z26, Z12, Z20
@@ -2769,179 +1984,142 @@ loop:
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z17, Z26
 	VFMADD213PS      Z26, Z13, Z21
+	VMOVAPS          Z24, Z26
+	VPERMT2PS        Z25, Z18, Z26
+	VFMADD213PS      Z26, Z14, Z22
 	VSUBPS           Z1, Z9, Z1
 	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z18, Z26
-	VFMADD213PS      Z26, Z14, Z22
+	VPERMT2PS        Z25, Z19, Z26
+	VFMADD213PS      Z26, Z15, Z23
 	VSUBPS           Z2, Z10, Z2
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z19, Z26
-	VFMADD213PS      Z26, Z15, Z23
-	VSUBPS           Z3, Z11, Z3
-	VMOVAPS          512(R8), Z24
-	VMOVAPS          576(R8), Z25
-	VFMADD213PS.BCST 124(R9), Z30, Z0
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z16, Z26
-	VFMADD213PS      Z26, Z12, Z20
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z17, Z26
-	VFMADD213PS      Z26, Z13, Z21
-	VFMADD213PS.BCST 124(R9), Z30, Z1
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z18, Z26
-	VFMADD213PS      Z26, Z14, Z22
-	VFMADD213PS.BCST 124(R9), Z30, Z2
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z19, Z26
-	VFMADD213PS      Z26, Z15, Z23
-	VFMADD213PS.BCST 124(R9), Z30, Z3
-	VMOVAPS          384(R8), Z24
-	VMOVAPS          448(R8), Z25
-	VRANGEPS         $0x0b, Z0, Z27, Z27
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z16, Z26
-	VFMADD213PS      Z26, Z12, Z20
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z17, Z26
-	VFMADD213PS      Z26, Z13, Z21
-	VRANGEPS         $0x0b, Z1, Z27, Z27
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z18, Z26
-	VFMADD213PS      Z26, Z14, Z22
-	VRANGEPS         $0x0b, Z2, Z27, Z27
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z19, Z26
-	VFMADD213PS      Z26, Z15, Z23
-	VRANGEPS         $0x0b, Z3, Z27, Z27
 	VMOVAPS          256(R8), Z24
 	VMOVAPS          320(R8), Z25
-	VRANGEPS.BCST    $0x02, 136(R9), Z0, Z0
+	VSUBPS           Z3, Z11, Z3
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z16, Z26
 	VFMADD213PS      Z26, Z12, Z20
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z17, Z26
 	VFMADD213PS      Z26, Z13, Z21
-	VRANGEPS.BCST    $0x02, 136(R9), Z1, Z1
+	VFMADD213PS.BCST 124(R9), Z31, Z0
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z18, Z26
 	VFMADD213PS      Z26, Z14, Z22
-	VRANGEPS.BCST    $0x02, 136(R9), Z2, Z2
+	VFMADD213PS.BCST 124(R9), Z31, Z1
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z19, Z26
 	VFMADD213PS      Z26, Z15, Z23
-	VRANGEPS.BCST    $0x02, 136(R9), Z3, Z3
+	VFMADD213PS.BCST 124(R9), Z31, Z2
 	VMOVAPS          128(R8), Z24
 	VMOVAPS          192(R8), Z25
-	VMOVUPS          Z0, (R15)
+	VFMADD213PS.BCST 124(R9), Z31, Z3
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z16, Z26
 	VFMADD213PS      Z26, Z12, Z20
-	VMOVUPS          Z1, 64(R15)
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z17, Z26
 	VFMADD213PS      Z26, Z13, Z21
+	VRANGEPS.BCST    $0x02, 132(R9), Z0, Z0
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z18, Z26
 	VFMADD213PS      Z26, Z14, Z22
-	VMOVUPS          Z2, 128(R15)
+	VRANGEPS.BCST    $0x02, 132(R9), Z1, Z1
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z19, Z26
 	VFMADD213PS      Z26, Z15, Z23
-	VMOVUPS          Z3, 192(R15)
-	VCMPPS           $0x12, 256(R15), Z31, K1
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z0, Z4
-	VCMPPS           $0x12, 320(R15), Z31, K2
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z1, Z5
-	VCMPPS           $0x12, 384(R15), Z31, K3
-	VCMPPS           $0x12, 448(R15), Z31, K4
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z2, Z6
-	VMOVUPS          256(R15), Z26
-	VADDPS.BCST      140(R9), Z26, Z26
-	VMOVAPS          Z20, Z16
+	VRANGEPS.BCST    $0x02, 132(R9), Z2, Z2
+	VPXORD           Z26, Z26, Z26
+	VCMPPS           $0x12, 256(R15), Z26, K1
+	VRANGEPS.BCST    $0x02, 132(R9), Z3, Z3
+	VCMPPS           $0x12, 320(R15), Z26, K2
+	VMOVUPS          Z0, (R15)
+	VCMPPS           $0x12, 384(R15), Z26, K3
+	VMOVUPS          Z1, 64(R15)
+	VCMPPS           $0x12, 448(R15), Z26, K4
+	VMOVUPS          Z2, 128(R15)
 	VMOVAPS          Z20, Z12
-	VSUBPS           Z26, Z20, K1, Z12
+	VSUBPS           256(R15), Z20, K1, Z12
+	VMOVAPS          Z20, Z16
 	KNOTW            K1, K5
-	VADDPS           Z26, Z16, K5, Z16
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z3, Z7
-	VMOVUPS          320(R15), Z26
-	VADDPS.BCST      140(R9), Z26, Z26
-	VMOVAPS          Z21, Z17
+	VADDPS           256(R15), Z20, K5, Z16
 	VMOVAPS          Z21, Z13
-	VSUBPS           Z26, Z21, K2, Z13
+	VSUBPS           320(R15), Z21, K2, Z13
+	VMOVAPS          Z21, Z17
 	KNOTW            K2, K6
-	VADDPS           Z26, Z17, K6, Z17
-	VADDPS.BCST      one512<>+76(SB), Z4, Z4
-	VMOVUPS          384(R15), Z26
-	VADDPS.BCST      140(R9), Z26, Z26
-	VMOVAPS          Z22, Z18
+	VADDPS           320(R15), Z21, K6, Z17
+	VMOVUPS          Z3, 192(R15)
 	VMOVAPS          Z22, Z14
-	VSUBPS           Z26, Z22, K3, Z14
+	VSUBPS           384(R15), Z22, K3, Z14
+	VMOVAPS          Z22, Z18
 	KNOTW            K3, K5
-	VADDPS           Z26, Z18, K5, Z18
-	VADDPS.BCST      one512<>+76(SB), Z5, Z5
-	VMOVUPS          448(R15), Z26
-	VADDPS.BCST      140(R9), Z26, Z26
-	VMOVAPS          Z23, Z19
+	VADDPS           384(R15), Z22, K5, Z18
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z0, Z0
 	VMOVAPS          Z23, Z15
-	VSUBPS           Z26, Z23, K4, Z15
+	VSUBPS           448(R15), Z23, K4, Z15
+	VMOVAPS          Z23, Z19
 	KNOTW            K4, K6
-	VADDPS           Z26, Z19, K6, Z19
+	VADDPS           448(R15), Z23, K6, Z19
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z1, Z1
 	VMULPS           256(R12)(AX*4), Z12, Z12
-	VADDPS.BCST      one512<>+76(SB), Z6, Z6
 	VMULPS           320(R12)(AX*4), Z13, Z13
-	VADDPS.BCST      one512<>+76(SB), Z7, Z7
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z2, Z2
 	VMULPS           384(R12)(AX*4), Z14, Z14
-	VPSRLD           $0x15, Z4, Z4
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z3, Z3
 	VMULPS           448(R12)(AX*4), Z15, Z15
-	VPSRLD           $0x15, Z5, Z5
-	VMULPS           256(R13)(AX*4), Z16, Z20
-	VPSRLD           $0x15, Z6, Z6
-	VFMADD231PS      320(R13)(AX*4), Z17, Z20
-	VFMADD231PS      384(R13)(AX*4), Z18, Z20
-	VPSRLD           $0x15, Z7, Z7
-	VFMADD231PS      448(R13)(AX*4), Z19, Z20
-	VPSRLD           $0x1b, Z0, Z8
+	VADDPS.BCST      one512<>+72(SB), Z0, Z4
 	VMOVUPS          Z12, 256(BX)(AX*4)
-	VPSRLD           $0x1b, Z1, Z9
 	VMOVUPS          Z13, 320(BX)(AX*4)
-	VPSRLD           $0x1b, Z2, Z10
+	VADDPS.BCST      one512<>+72(SB), Z1, Z5
 	VMOVUPS          Z14, 384(BX)(AX*4)
+	VADDPS.BCST      one512<>+72(SB), Z2, Z6
 	VMOVUPS          Z15, 448(BX)(AX*4)
-	VPSRLD           $0x1b, Z3, Z11
-	VEXTRACTF32X8    $0x01, Z20, Y21
-	VADDPS           Y21, Y20, Y20
-	VCVTPS2PD        Y20, Z20
-	VADDPD           Z20, Z28, Z28
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z8, Z4
+	VADDPS.BCST      one512<>+72(SB), Z3, Z7
+	VFMADD231PS      256(R13)(AX*4), Z16, Z27
+	VPSRLD           $0x14, Z4, Z4
+	VFMADD231PS      320(R13)(AX*4), Z17, Z27
+	VFMADD231PS      384(R13)(AX*4), Z18, Z27
+	VPSRLD           $0x14, Z5, Z5
+	VFMADD231PS      448(R13)(AX*4), Z19, Z27
+	VPSRLD           $0x14, Z6, Z6
 	VADDPS           Z13, Z12, Z12
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z9, Z5
+	VPSRLD           $0x14, Z7, Z7
 	VADDPS           Z15, Z14, Z14
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z10, Z6
 	VADDPS           Z14, Z12, Z12
+	VMOVAPS          (R8), Z8
+	VPERMT2PS        64(R8), Z4, Z8
+	VSUBPS           Z8, Z0, Z0
+	VADDPS           Z12, Z28, Z12
+	VMOVAPS          (R8), Z9
+	VPERMT2PS        64(R8), Z5, Z9
+	VSUBPS           Z9, Z1, Z1
+	VEXTRACTF32X8    $0x01, Z27, Y21
+	VADDPS           Y21, Y27, Y27
+	VCVTPS2PD        Y27, Z27
+	VADDPD           Z27, Z29, Z29
+	VMOVAPS          (R8), Z10
+	VPERMT2PS        64(R8), Z6, Z10
+	VSUBPS           Z10, Z2, Z2
 	VEXTRACTF32X8    $0x01, Z12, Y22
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z11, Z7
-	VCVTPS2PD        Y12, Z23
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z4, Z26
-	VSUBPS           Z26, Z0, Z0
-	VCVTPS2PD        Y22, Z22
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z5, Z26
-	VSUBPS           Z26, Z1, Z1
-	VADDPD           Z22, Z29, Z29
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z6, Z26
-	VSUBPS           Z26, Z2, Z2
-	VADDPD           Z23, Z29, Z29
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z7, Z26
-	VSUBPS           Z26, Z3, Z3
+	VADDPS           Y22, Y12, Y12
+	VCVTPS2PD        Y12, Z12
+	VADDPD           Z12, Z30, Z30
+	VMOVAPS          (R8), Z11
+	VPERMT2PS        64(R8), Z7, Z11
+	VSUBPS           Z11, Z3, Z3
 	ADDQ             $0x80, AX
 	CMPQ             AX, 56(R9)
 	JLT              loop
-	MOVQ             CX, 176(R9)
+	MOVQ             CX, 160(R9)
+	VPXORD           Z0, Z0, Z0
+	VADDPD           Z0, Z30, Z30
+	VEXTRACTF64X4    $0x01, Z30, Y1
+	VADDPD           Y1, Y30, Y30
+	VEXTRACTF64X2    $0x01, Y30, X1
+	VADDPD           X1, X30, X30
+	VPERMILPD        $0x01, X30, X1
+	VADDSD           X1, X30, X30
+	VMOVAPD          X30, X0
+	VMOVSD           X0, 152(R9)
 	VPXORD           Z0, Z0, Z0
 	VADDPD           Z0, Z29, Z29
 	VEXTRACTF64X4    $0x01, Z29, Y1
@@ -2951,27 +2129,7 @@ loop:
 	VPERMILPD        $0x01, X29, X1
 	VADDSD           X1, X29, X29
 	VMOVAPD          X29, X0
-	VMOVSD           X0, 168(R9)
-	VPXORD           Z0, Z0, Z0
-	VADDPD           Z0, Z28, Z28
-	VEXTRACTF64X4    $0x01, Z28, Y1
-	VADDPD           Y1, Y28, Y28
-	VEXTRACTF64X2    $0x01, Y28, X1
-	VADDPD           X1, X28, X28
-	VPERMILPD        $0x01, X28, X1
-	VADDSD           X1, X28, X28
-	VMOVAPD          X28, X0
-	VMOVSD           X0, 160(R9)
-	VEXTRACTF32X8    $0x01, Z27, Y1
-	VMAXPS           Y1, Y27, Y27
-	VEXTRACTF32X4    $0x01, Y27, X1
-	VMAXPS           X1, X27, X27
-	VPERMILPS        $0x4e, X27, X1
-	VMAXPS           X1, X27, X27
-	VPERMILPS        $0xb1, X27, X1
-	VMAXPS           X1, X27, X27
-	VMOVAPS          X27, X0
-	VMOVSS           X0, 184(R9)
+	VMOVSD           X0, 144(R9)
 	VZEROUPPER
 	RET
 
@@ -2988,6 +2146,8 @@ TEXT ·klF32AVX512(SB), NOSPLIT, $0-8
 	MOVQ         80(R9), R11
 	MOVQ         88(R9), DX
 	XORQ         AX, AX
+	MOVQ         32(R9), R12
+	MOVQ         40(R9), R13
 	VPXORD       Z24, Z24, Z24
 	VPXORD       Z25, Z25, Z25
 	VPXORD       Z26, Z26, Z26
@@ -2997,7 +2157,7 @@ TEXT ·klF32AVX512(SB), NOSPLIT, $0-8
 	VBROADCASTSS one512<>+16(SB), Z21
 	VBROADCASTSS one512<>+44(SB), Z28
 	VBROADCASTSS one512<>+40(SB), Z29
-	VBROADCASTSS one512<>+64(SB), Z23
+	VBROADCASTSS one512<>+60(SB), Z23
 	PCALIGN      $0x40
 
 loop:
@@ -3117,10 +2277,10 @@ loop:
 	VMULPS           Z13, Z17, Z17
 	VMULPS           Z14, Z18, Z18
 	VMULPS           Z15, Z19, Z19
-	VPANDD.BCST      one512<>+92(SB), Z16, Z8
-	VPANDD.BCST      one512<>+92(SB), Z17, Z9
-	VPANDD.BCST      one512<>+92(SB), Z18, Z10
-	VPANDD.BCST      one512<>+92(SB), Z19, Z11
+	VPANDD.BCST      one512<>+88(SB), Z16, Z8
+	VPANDD.BCST      one512<>+88(SB), Z17, Z9
+	VPANDD.BCST      one512<>+88(SB), Z18, Z10
+	VPANDD.BCST      one512<>+88(SB), Z19, Z11
 	VADDPS           Z13, Z12, Z12
 	VADDPS           Z15, Z14, Z14
 	VADDPS           Z14, Z12, Z12
@@ -3157,7 +2317,7 @@ loop:
 	VPERMILPD        $0x01, X24, X2
 	VADDSD           X2, X24, X24
 	VMOVAPD          X24, X0
-	VMOVSD           X0, 160(R9)
+	VMOVSD           X0, 144(R9)
 	VPXORD           Z1, Z1, Z1
 	VADDPD           Z1, Z25, Z25
 	VEXTRACTF64X4    $0x01, Z25, Y2
@@ -3167,7 +2327,7 @@ loop:
 	VPERMILPD        $0x01, X25, X2
 	VADDSD           X2, X25, X25
 	VMOVAPD          X25, X0
-	VMOVSD           X0, 168(R9)
+	VMOVSD           X0, 152(R9)
 	VPXORD           Z1, Z1, Z1
 	VADDPD           Z1, Z26, Z26
 	VEXTRACTF64X4    $0x01, Z26, Y2
@@ -3177,7 +2337,7 @@ loop:
 	VPERMILPD        $0x01, X26, X2
 	VADDSD           X2, X26, X26
 	VMOVAPD          X26, X0
-	VMOVSD           X0, 200(R9)
+	VMOVSD           X0, 184(R9)
 	VPXORD           Z1, Z1, Z1
 	VADDPD           Z1, Z27, Z27
 	VEXTRACTF64X4    $0x01, Z27, Y2
@@ -3187,7 +2347,459 @@ loop:
 	VPERMILPD        $0x01, X27, X2
 	VADDSD           X2, X27, X27
 	VMOVAPD          X27, X0
-	VMOVSD           X0, 208(R9)
+	VMOVSD           X0, 192(R9)
+	VZEROUPPER
+	RET
+
+// func klForwardF32AVX512(a *tileArgs)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
+TEXT ·klForwardF32AVX512(SB), NOSPLIT, $0-8
+	MOVQ         a+0(FP), R9
+	MOVQ         (R9), DI
+	MOVQ         8(R9), SI
+	MOVQ         16(R9), BX
+	MOVQ         56(R9), CX
+	MOVQ         64(R9), R8
+	MOVQ         72(R9), R10
+	MOVQ         80(R9), R11
+	MOVQ         88(R9), DX
+	XORQ         AX, AX
+	MOVQ         32(R9), R12
+	MOVQ         40(R9), R13
+	VPXORD       Z24, Z24, Z24
+	VPXORD       Z25, Z25, Z25
+	VPXORD       Z26, Z26, Z26
+	VPXORD       Z27, Z27, Z27
+	VBROADCASTSS 96(R9), Z22
+	VBROADCASTSS one512<>+20(SB), Z20
+	VBROADCASTSS one512<>+16(SB), Z21
+	VBROADCASTSS one512<>+44(SB), Z28
+	VBROADCASTSS one512<>+40(SB), Z29
+	VBROADCASTSS one512<>+60(SB), Z23
+	PCALIGN      $0x40
+
+loop:
+	VMOVUPS          (DI)(AX*4), Z0
+	VMOVUPS          64(DI)(AX*4), Z1
+	VMOVUPS          128(DI)(AX*4), Z2
+	VMOVUPS          192(DI)(AX*4), Z3
+	VMOVUPS          (SI)(AX*4), Z4
+	VMOVUPS          64(SI)(AX*4), Z5
+	VMOVUPS          128(SI)(AX*4), Z6
+	VMOVUPS          192(SI)(AX*4), Z7
+	PREFETCHT1       (R10)
+	ADDQ             DX, R10
+	PREFETCHT1       (R11)
+	ADDQ             DX, R11
+	PREFETCHT1       (R10)
+	ADDQ             DX, R10
+	PREFETCHT1       (R11)
+	ADDQ             DX, R11
+	PREFETCHT1       (R10)
+	ADDQ             DX, R10
+	PREFETCHT1       (R11)
+	ADDQ             DX, R11
+	PREFETCHT1       (R10)
+	ADDQ             DX, R10
+	PREFETCHT1       (R11)
+	ADDQ             DX, R11
+	VFMADD213PS.BCST 112(R9), Z22, Z0
+	VFMADD213PS.BCST 112(R9), Z22, Z1
+	VFMADD213PS.BCST 112(R9), Z22, Z2
+	VFMADD213PS.BCST 112(R9), Z22, Z3
+	VFMADD213PS.BCST 116(R9), Z22, Z4
+	VFMADD213PS.BCST 116(R9), Z22, Z5
+	VFMADD213PS.BCST 116(R9), Z22, Z6
+	VFMADD213PS.BCST 116(R9), Z22, Z7
+	VSUBPS           Z0, Z4, Z16
+	VSUBPS           Z1, Z5, Z17
+	VSUBPS           Z2, Z6, Z18
+	VSUBPS           Z3, Z7, Z19
+	VMAXPS           Z23, Z16, Z16
+	VMAXPS           Z23, Z17, Z17
+	VMAXPS           Z23, Z18, Z18
+	VMAXPS           Z23, Z19, Z19
+	VREDUCEPS        $0x09, Z0, Z8
+	VREDUCEPS        $0x09, Z1, Z9
+	VREDUCEPS        $0x09, Z2, Z10
+	VREDUCEPS        $0x09, Z3, Z11
+	VMOVAPS          Z20, Z12
+	VMOVAPS          Z20, Z13
+	VMOVAPS          Z20, Z14
+	VMOVAPS          Z20, Z15
+	VFMADD213PS      Z21, Z8, Z12
+	VFMADD213PS      Z21, Z9, Z13
+	VFMADD213PS      Z21, Z10, Z14
+	VFMADD213PS      Z21, Z11, Z15
+	VFMADD213PS.BCST one512<>+12(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+12(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+12(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+12(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+8(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+8(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+8(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+8(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+4(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+4(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+4(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+4(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+0(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+0(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+0(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+0(SB), Z11, Z15
+	VSCALEFPS        Z0, Z12, Z12
+	VSCALEFPS        Z1, Z13, Z13
+	VSCALEFPS        Z2, Z14, Z14
+	VSCALEFPS        Z3, Z15, Z15
+	VMOVUPS          Z12, (R12)(AX*4)
+	VMOVUPS          Z13, 64(R12)(AX*4)
+	VMOVUPS          Z14, 128(R12)(AX*4)
+	VMOVUPS          Z15, 192(R12)(AX*4)
+	VADDPS           Z13, Z12, Z12
+	VADDPS           Z15, Z14, Z14
+	VADDPS           Z14, Z12, Z12
+	VEXTRACTF32X8    $0x01, Z12, Y13
+	VCVTPS2PD        Y12, Z12
+	VCVTPS2PD        Y13, Z13
+	VADDPD           Z12, Z25, Z25
+	VADDPD           Z13, Z25, Z25
+	VREDUCEPS        $0x09, Z4, Z8
+	VREDUCEPS        $0x09, Z5, Z9
+	VREDUCEPS        $0x09, Z6, Z10
+	VREDUCEPS        $0x09, Z7, Z11
+	VMOVAPS          Z28, Z12
+	VMOVAPS          Z28, Z13
+	VMOVAPS          Z28, Z14
+	VMOVAPS          Z28, Z15
+	VFMADD213PS      Z29, Z8, Z12
+	VFMADD213PS      Z29, Z9, Z13
+	VFMADD213PS      Z29, Z10, Z14
+	VFMADD213PS      Z29, Z11, Z15
+	VFMADD213PS.BCST one512<>+36(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+36(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+36(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+36(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+32(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+32(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+32(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+32(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+28(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+28(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+28(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+28(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+24(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+24(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+24(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+24(SB), Z11, Z15
+	VSCALEFPS        Z4, Z12, Z12
+	VSCALEFPS        Z5, Z13, Z13
+	VSCALEFPS        Z6, Z14, Z14
+	VSCALEFPS        Z7, Z15, Z15
+	VMULPS           Z12, Z16, Z16
+	VMULPS           Z13, Z17, Z17
+	VMULPS           Z14, Z18, Z18
+	VMULPS           Z15, Z19, Z19
+	VMOVUPS          Z12, (R13)(AX*4)
+	VMOVUPS          Z13, 64(R13)(AX*4)
+	VMOVUPS          Z14, 128(R13)(AX*4)
+	VMOVUPS          Z15, 192(R13)(AX*4)
+	VPANDD.BCST      one512<>+88(SB), Z16, Z8
+	VPANDD.BCST      one512<>+88(SB), Z17, Z9
+	VPANDD.BCST      one512<>+88(SB), Z18, Z10
+	VPANDD.BCST      one512<>+88(SB), Z19, Z11
+	VADDPS           Z13, Z12, Z12
+	VADDPS           Z15, Z14, Z14
+	VADDPS           Z14, Z12, Z12
+	VEXTRACTF32X8    $0x01, Z12, Y13
+	VCVTPS2PD        Y12, Z12
+	VCVTPS2PD        Y13, Z13
+	VADDPD           Z12, Z24, Z24
+	VADDPD           Z13, Z24, Z24
+	VADDPS           Z17, Z16, Z16
+	VADDPS           Z19, Z18, Z18
+	VADDPS           Z18, Z16, Z16
+	VEXTRACTF32X8    $0x01, Z16, Y17
+	VCVTPS2PD        Y16, Z16
+	VCVTPS2PD        Y17, Z17
+	VADDPD           Z16, Z26, Z26
+	VADDPD           Z17, Z26, Z26
+	VADDPS           Z9, Z8, Z8
+	VADDPS           Z11, Z10, Z10
+	VADDPS           Z10, Z8, Z8
+	VEXTRACTF32X8    $0x01, Z8, Y9
+	VCVTPS2PD        Y8, Z8
+	VCVTPS2PD        Y9, Z9
+	VADDPD           Z8, Z27, Z27
+	VADDPD           Z9, Z27, Z27
+	ADDQ             $0x40, AX
+	CMPQ             AX, CX
+	JLT              loop
+	VPXORD           Z1, Z1, Z1
+	VADDPD           Z1, Z24, Z24
+	VEXTRACTF64X4    $0x01, Z24, Y2
+	VADDPD           Y2, Y24, Y24
+	VEXTRACTF64X2    $0x01, Y24, X2
+	VADDPD           X2, X24, X24
+	VPERMILPD        $0x01, X24, X2
+	VADDSD           X2, X24, X24
+	VMOVAPD          X24, X0
+	VMOVSD           X0, 144(R9)
+	VPXORD           Z1, Z1, Z1
+	VADDPD           Z1, Z25, Z25
+	VEXTRACTF64X4    $0x01, Z25, Y2
+	VADDPD           Y2, Y25, Y25
+	VEXTRACTF64X2    $0x01, Y25, X2
+	VADDPD           X2, X25, X25
+	VPERMILPD        $0x01, X25, X2
+	VADDSD           X2, X25, X25
+	VMOVAPD          X25, X0
+	VMOVSD           X0, 152(R9)
+	VPXORD           Z1, Z1, Z1
+	VADDPD           Z1, Z26, Z26
+	VEXTRACTF64X4    $0x01, Z26, Y2
+	VADDPD           Y2, Y26, Y26
+	VEXTRACTF64X2    $0x01, Y26, X2
+	VADDPD           X2, X26, X26
+	VPERMILPD        $0x01, X26, X2
+	VADDSD           X2, X26, X26
+	VMOVAPD          X26, X0
+	VMOVSD           X0, 184(R9)
+	VPXORD           Z1, Z1, Z1
+	VADDPD           Z1, Z27, Z27
+	VEXTRACTF64X4    $0x01, Z27, Y2
+	VADDPD           Y2, Y27, Y27
+	VEXTRACTF64X2    $0x01, Y27, X2
+	VADDPD           X2, X27, X27
+	VPERMILPD        $0x01, X27, X2
+	VADDSD           X2, X27, X27
+	VMOVAPD          X27, X0
+	VMOVSD           X0, 192(R9)
+	VZEROUPPER
+	RET
+
+// func klReverseF32AVX512(a *tileArgs)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
+TEXT ·klReverseF32AVX512(SB), NOSPLIT, $0-8
+	MOVQ         a+0(FP), R9
+	MOVQ         (R9), DI
+	MOVQ         8(R9), SI
+	MOVQ         16(R9), BX
+	MOVQ         56(R9), CX
+	MOVQ         64(R9), R8
+	MOVQ         72(R9), R10
+	MOVQ         80(R9), R11
+	MOVQ         88(R9), DX
+	XORQ         AX, AX
+	MOVQ         32(R9), R12
+	MOVQ         40(R9), R13
+	VPXORD       Z24, Z24, Z24
+	VPXORD       Z25, Z25, Z25
+	VPXORD       Z26, Z26, Z26
+	VPXORD       Z27, Z27, Z27
+	VBROADCASTSS 96(R9), Z22
+	VBROADCASTSS one512<>+20(SB), Z20
+	VBROADCASTSS one512<>+16(SB), Z21
+	VBROADCASTSS one512<>+44(SB), Z28
+	VBROADCASTSS one512<>+40(SB), Z29
+	VBROADCASTSS one512<>+60(SB), Z23
+	PCALIGN      $0x40
+
+loop:
+	VMOVUPS          (DI)(AX*4), Z0
+	VMOVUPS          64(DI)(AX*4), Z1
+	VMOVUPS          128(DI)(AX*4), Z2
+	VMOVUPS          192(DI)(AX*4), Z3
+	VMOVUPS          (SI)(AX*4), Z4
+	VMOVUPS          64(SI)(AX*4), Z5
+	VMOVUPS          128(SI)(AX*4), Z6
+	VMOVUPS          192(SI)(AX*4), Z7
+	PREFETCHT1       (R10)
+	ADDQ             DX, R10
+	PREFETCHT1       (R11)
+	ADDQ             DX, R11
+	PREFETCHT1       (R10)
+	ADDQ             DX, R10
+	PREFETCHT1       (R11)
+	ADDQ             DX, R11
+	PREFETCHT1       (R10)
+	ADDQ             DX, R10
+	PREFETCHT1       (R11)
+	ADDQ             DX, R11
+	PREFETCHT1       (R10)
+	ADDQ             DX, R10
+	PREFETCHT1       (R11)
+	ADDQ             DX, R11
+	VFMADD213PS.BCST 112(R9), Z22, Z0
+	VFMADD213PS.BCST 112(R9), Z22, Z1
+	VFMADD213PS.BCST 112(R9), Z22, Z2
+	VFMADD213PS.BCST 112(R9), Z22, Z3
+	VFMADD213PS.BCST 116(R9), Z22, Z4
+	VFMADD213PS.BCST 116(R9), Z22, Z5
+	VFMADD213PS.BCST 116(R9), Z22, Z6
+	VFMADD213PS.BCST 116(R9), Z22, Z7
+	VSUBPS           Z0, Z4, Z16
+	VSUBPS           Z1, Z5, Z17
+	VSUBPS           Z2, Z6, Z18
+	VSUBPS           Z3, Z7, Z19
+	VMAXPS           Z23, Z16, Z16
+	VMAXPS           Z23, Z17, Z17
+	VMAXPS           Z23, Z18, Z18
+	VMAXPS           Z23, Z19, Z19
+	VREDUCEPS        $0x09, Z0, Z8
+	VREDUCEPS        $0x09, Z1, Z9
+	VREDUCEPS        $0x09, Z2, Z10
+	VREDUCEPS        $0x09, Z3, Z11
+	VMOVAPS          Z20, Z12
+	VMOVAPS          Z20, Z13
+	VMOVAPS          Z20, Z14
+	VMOVAPS          Z20, Z15
+	VFMADD213PS      Z21, Z8, Z12
+	VFMADD213PS      Z21, Z9, Z13
+	VFMADD213PS      Z21, Z10, Z14
+	VFMADD213PS      Z21, Z11, Z15
+	VFMADD213PS.BCST one512<>+12(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+12(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+12(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+12(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+8(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+8(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+8(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+8(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+4(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+4(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+4(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+4(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+0(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+0(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+0(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+0(SB), Z11, Z15
+	VSCALEFPS        Z0, Z12, Z12
+	VSCALEFPS        Z1, Z13, Z13
+	VSCALEFPS        Z2, Z14, Z14
+	VSCALEFPS        Z3, Z15, Z15
+	VADDPS           Z13, Z12, Z12
+	VADDPS           Z15, Z14, Z14
+	VADDPS           Z14, Z12, Z12
+	VEXTRACTF32X8    $0x01, Z12, Y13
+	VCVTPS2PD        Y12, Z12
+	VCVTPS2PD        Y13, Z13
+	VADDPD           Z12, Z25, Z25
+	VADDPD           Z13, Z25, Z25
+	VREDUCEPS        $0x09, Z4, Z8
+	VREDUCEPS        $0x09, Z5, Z9
+	VREDUCEPS        $0x09, Z6, Z10
+	VREDUCEPS        $0x09, Z7, Z11
+	VMOVAPS          Z28, Z12
+	VMOVAPS          Z28, Z13
+	VMOVAPS          Z28, Z14
+	VMOVAPS          Z28, Z15
+	VFMADD213PS      Z29, Z8, Z12
+	VFMADD213PS      Z29, Z9, Z13
+	VFMADD213PS      Z29, Z10, Z14
+	VFMADD213PS      Z29, Z11, Z15
+	VFMADD213PS.BCST one512<>+36(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+36(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+36(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+36(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+32(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+32(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+32(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+32(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+28(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+28(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+28(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+28(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+24(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+24(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+24(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+24(SB), Z11, Z15
+	VSCALEFPS        Z4, Z12, Z12
+	VSCALEFPS        Z5, Z13, Z13
+	VSCALEFPS        Z6, Z14, Z14
+	VSCALEFPS        Z7, Z15, Z15
+	VMULPS           Z12, Z16, Z16
+	VMULPS           Z13, Z17, Z17
+	VMULPS           Z14, Z18, Z18
+	VMULPS           Z15, Z19, Z19
+	VMOVUPS          Z12, (R12)(AX*4)
+	VMOVUPS          Z13, 64(R12)(AX*4)
+	VMOVUPS          Z14, 128(R12)(AX*4)
+	VMOVUPS          Z15, 192(R12)(AX*4)
+	VMOVUPS          Z16, (R13)(AX*4)
+	VMOVUPS          Z17, 64(R13)(AX*4)
+	VMOVUPS          Z18, 128(R13)(AX*4)
+	VMOVUPS          Z19, 192(R13)(AX*4)
+	VPANDD.BCST      one512<>+88(SB), Z16, Z8
+	VPANDD.BCST      one512<>+88(SB), Z17, Z9
+	VPANDD.BCST      one512<>+88(SB), Z18, Z10
+	VPANDD.BCST      one512<>+88(SB), Z19, Z11
+	VADDPS           Z13, Z12, Z12
+	VADDPS           Z15, Z14, Z14
+	VADDPS           Z14, Z12, Z12
+	VEXTRACTF32X8    $0x01, Z12, Y13
+	VCVTPS2PD        Y12, Z12
+	VCVTPS2PD        Y13, Z13
+	VADDPD           Z12, Z24, Z24
+	VADDPD           Z13, Z24, Z24
+	VADDPS           Z17, Z16, Z16
+	VADDPS           Z19, Z18, Z18
+	VADDPS           Z18, Z16, Z16
+	VEXTRACTF32X8    $0x01, Z16, Y17
+	VCVTPS2PD        Y16, Z16
+	VCVTPS2PD        Y17, Z17
+	VADDPD           Z16, Z26, Z26
+	VADDPD           Z17, Z26, Z26
+	VADDPS           Z9, Z8, Z8
+	VADDPS           Z11, Z10, Z10
+	VADDPS           Z10, Z8, Z8
+	VEXTRACTF32X8    $0x01, Z8, Y9
+	VCVTPS2PD        Y8, Z8
+	VCVTPS2PD        Y9, Z9
+	VADDPD           Z8, Z27, Z27
+	VADDPD           Z9, Z27, Z27
+	ADDQ             $0x40, AX
+	CMPQ             AX, CX
+	JLT              loop
+	VPXORD           Z1, Z1, Z1
+	VADDPD           Z1, Z24, Z24
+	VEXTRACTF64X4    $0x01, Z24, Y2
+	VADDPD           Y2, Y24, Y24
+	VEXTRACTF64X2    $0x01, Y24, X2
+	VADDPD           X2, X24, X24
+	VPERMILPD        $0x01, X24, X2
+	VADDSD           X2, X24, X24
+	VMOVAPD          X24, X0
+	VMOVSD           X0, 144(R9)
+	VPXORD           Z1, Z1, Z1
+	VADDPD           Z1, Z25, Z25
+	VEXTRACTF64X4    $0x01, Z25, Y2
+	VADDPD           Y2, Y25, Y25
+	VEXTRACTF64X2    $0x01, Y25, X2
+	VADDPD           X2, X25, X25
+	VPERMILPD        $0x01, X25, X2
+	VADDSD           X2, X25, X25
+	VMOVAPD          X25, X0
+	VMOVSD           X0, 152(R9)
+	VPXORD           Z1, Z1, Z1
+	VADDPD           Z1, Z26, Z26
+	VEXTRACTF64X4    $0x01, Z26, Y2
+	VADDPD           Y2, Y26, Y26
+	VEXTRACTF64X2    $0x01, Y26, X2
+	VADDPD           X2, X26, X26
+	VPERMILPD        $0x01, X26, X2
+	VADDSD           X2, X26, X26
+	VMOVAPD          X26, X0
+	VMOVSD           X0, 184(R9)
+	VPXORD           Z1, Z1, Z1
+	VADDPD           Z1, Z27, Z27
+	VEXTRACTF64X4    $0x01, Z27, Y2
+	VADDPD           Y2, Y27, Y27
+	VEXTRACTF64X2    $0x01, Y27, X2
+	VADDPD           X2, X27, X27
+	VPERMILPD        $0x01, X27, X2
+	VADDSD           X2, X27, X27
+	VMOVAPD          X27, X0
+	VMOVSD           X0, 192(R9)
 	VZEROUPPER
 	RET
 
@@ -3200,20 +2812,20 @@ TEXT ·maxBF16AVX512(SB), NOSPLIT, $0-8
 	XORQ        AX, AX
 	VMOVDQU32   (DI)(AX*2), Z1
 	VPSLLD      $0x10, Z1, Z0
-	VPANDD.BCST one512<>+88(SB), Z1, Z1
+	VPANDD.BCST one512<>+84(SB), Z1, Z1
 	VMOVDQU32   64(DI)(AX*2), Z3
 	VPSLLD      $0x10, Z3, Z2
-	VPANDD.BCST one512<>+88(SB), Z3, Z3
+	VPANDD.BCST one512<>+84(SB), Z3, Z3
 	JMP         next
 	PCALIGN $0x40
 
 loop:
 	VMOVDQU32   (DI)(AX*2), Z5
 	VPSLLD      $0x10, Z5, Z4
-	VPANDD.BCST one512<>+88(SB), Z5, Z5
+	VPANDD.BCST one512<>+84(SB), Z5, Z5
 	VMOVDQU32   64(DI)(AX*2), Z7
 	VPSLLD      $0x10, Z7, Z6
-	VPANDD.BCST one512<>+88(SB), Z7, Z7
+	VPANDD.BCST one512<>+84(SB), Z7, Z7
 	VMAXPS      Z4, Z0, Z0
 	VMAXPS      Z5, Z1, Z1
 	VMAXPS      Z6, Z2, Z2
@@ -3235,7 +2847,7 @@ next:
 	VPERMILPS     $0xb1, X0, X1
 	VMAXPS        X1, X0, X0
 	VMOVAPS       X0, X0
-	VMOVSS        X0, 184(R9)
+	VMOVSS        X0, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -3257,10 +2869,10 @@ TEXT ·sumBF16AVX512(SB), NOSPLIT, $0-8
 	XORQ         R13, R13
 	VMOVDQU32    (DI)(AX*2), Z1
 	VPSLLD       $0x10, Z1, Z0
-	VPANDD.BCST  one512<>+88(SB), Z1, Z1
+	VPANDD.BCST  one512<>+84(SB), Z1, Z1
 	VMOVDQU32    64(DI)(AX*2), Z3
 	VPSLLD       $0x10, Z3, Z2
-	VPANDD.BCST  one512<>+88(SB), Z3, Z3
+	VPANDD.BCST  one512<>+84(SB), Z3, Z3
 	VFMSUB213PS  Z29, Z28, Z0
 	VFMSUB213PS  Z29, Z28, Z1
 	VFMSUB213PS  Z29, Z28, Z2
@@ -3283,14 +2895,14 @@ loop:
 	VFMADD213PS      Z31, Z5, Z9
 	VMOVDQU32        128(DI)(AX*2), Z13
 	VPSLLD           $0x10, Z13, Z12
-	VPANDD.BCST      one512<>+88(SB), Z13, Z13
+	VPANDD.BCST      one512<>+84(SB), Z13, Z13
 	VMOVAPS          Z30, Z10
 	VFMADD213PS      Z31, Z6, Z10
 	VMOVAPS          Z30, Z11
 	VFMADD213PS      Z31, Z7, Z11
 	VMOVDQU32        192(DI)(AX*2), Z15
 	VPSLLD           $0x10, Z15, Z14
-	VPANDD.BCST      one512<>+88(SB), Z15, Z15
+	VPANDD.BCST      one512<>+84(SB), Z15, Z15
 	VFMADD213PS.BCST one512<>+12(SB), Z4, Z8
 	VFMADD213PS.BCST one512<>+12(SB), Z5, Z9
 	VFMSUB213PS      Z29, Z28, Z12
@@ -3338,11 +2950,11 @@ loop:
 	VFMADD213PS.BCST one512<>+8(SB), Z17, Z21
 	VMOVDQU32        (DI)(R12*2), Z1
 	VPSLLD           $0x10, Z1, Z0
-	VPANDD.BCST      one512<>+88(SB), Z1, Z1
+	VPANDD.BCST      one512<>+84(SB), Z1, Z1
 	VFMADD213PS.BCST one512<>+8(SB), Z18, Z22
 	VMOVDQU32        64(DI)(R12*2), Z3
 	VPSLLD           $0x10, Z3, Z2
-	VPANDD.BCST      one512<>+88(SB), Z3, Z3
+	VPANDD.BCST      one512<>+84(SB), Z3, Z3
 	VFMADD213PS.BCST one512<>+8(SB), Z19, Z23
 	VFMSUB213PS      Z29, Z28, Z0
 	VFMADD213PS.BCST one512<>+4(SB), Z16, Z20
@@ -3384,7 +2996,7 @@ loop:
 	VPERMILPD        $0x01, X24, X0
 	VADDSD           X0, X24, X24
 	VMOVAPD          X24, X0
-	VMOVSD           X0, 160(R9)
+	VMOVSD           X0, 144(R9)
 	VZEROUPPER
 	RET
 
@@ -3407,10 +3019,10 @@ TEXT ·keepBF16AVX512(SB), NOSPLIT, $0-8
 	XORQ         R13, R13
 	VMOVDQU32    (DI)(AX*2), Z1
 	VPSLLD       $0x10, Z1, Z0
-	VPANDD.BCST  one512<>+88(SB), Z1, Z1
+	VPANDD.BCST  one512<>+84(SB), Z1, Z1
 	VMOVDQU32    64(DI)(AX*2), Z3
 	VPSLLD       $0x10, Z3, Z2
-	VPANDD.BCST  one512<>+88(SB), Z3, Z3
+	VPANDD.BCST  one512<>+84(SB), Z3, Z3
 	VFMSUB213PS  Z29, Z28, Z0
 	VFMSUB213PS  Z29, Z28, Z1
 	VFMSUB213PS  Z29, Z28, Z2
@@ -3433,14 +3045,14 @@ loop:
 	VFMADD213PS      Z31, Z5, Z9
 	VMOVDQU32        128(DI)(AX*2), Z13
 	VPSLLD           $0x10, Z13, Z12
-	VPANDD.BCST      one512<>+88(SB), Z13, Z13
+	VPANDD.BCST      one512<>+84(SB), Z13, Z13
 	VMOVAPS          Z30, Z10
 	VFMADD213PS      Z31, Z6, Z10
 	VMOVAPS          Z30, Z11
 	VFMADD213PS      Z31, Z7, Z11
 	VMOVDQU32        192(DI)(AX*2), Z15
 	VPSLLD           $0x10, Z15, Z14
-	VPANDD.BCST      one512<>+88(SB), Z15, Z15
+	VPANDD.BCST      one512<>+84(SB), Z15, Z15
 	VFMADD213PS.BCST one512<>+12(SB), Z4, Z8
 	VFMADD213PS.BCST one512<>+12(SB), Z5, Z9
 	VFMSUB213PS      Z29, Z28, Z12
@@ -3492,11 +3104,11 @@ loop:
 	VFMADD213PS.BCST one512<>+8(SB), Z17, Z21
 	VMOVDQU32        (DI)(R12*2), Z1
 	VPSLLD           $0x10, Z1, Z0
-	VPANDD.BCST      one512<>+88(SB), Z1, Z1
+	VPANDD.BCST      one512<>+84(SB), Z1, Z1
 	VFMADD213PS.BCST one512<>+8(SB), Z18, Z22
 	VMOVDQU32        64(DI)(R12*2), Z3
 	VPSLLD           $0x10, Z3, Z2
-	VPANDD.BCST      one512<>+88(SB), Z3, Z3
+	VPANDD.BCST      one512<>+84(SB), Z3, Z3
 	VFMADD213PS.BCST one512<>+8(SB), Z19, Z23
 	VFMSUB213PS      Z29, Z28, Z0
 	VFMADD213PS.BCST one512<>+4(SB), Z16, Z20
@@ -3542,254 +3154,7 @@ loop:
 	VPERMILPD        $0x01, X24, X0
 	VADDSD           X0, X24, X24
 	VMOVAPD          X24, X0
-	VMOVSD           X0, 160(R9)
-	VZEROUPPER
-	RET
-
-// func jsdEvenBF16AVX512(a *tileArgs)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
-TEXT ·jsdEvenBF16AVX512(SB), NOSPLIT, $0-8
-	MOVQ    a+0(FP), R9
-	MOVQ    (R9), DI
-	MOVQ    8(R9), SI
-	MOVQ    16(R9), BX
-	MOVQ    56(R9), CX
-	MOVQ    64(R9), R8
-	MOVQ    72(R9), R10
-	MOVQ    80(R9), R11
-	MOVQ    88(R9), DX
-	XORQ    AX, AX
-	VPXORD  Z28, Z28, Z28
-	VPXORD  Z30, Z30, Z30
-	PCALIGN $0x40
-
-loop:
-	VMOVDQU32        (DI)(AX*2), Z1
-	VPSLLD           $0x10, Z1, Z0
-	VPANDD.BCST      one512<>+88(SB), Z1, Z1
-	VMOVDQU32        64(DI)(AX*2), Z3
-	VPSLLD           $0x10, Z3, Z2
-	VPANDD.BCST      one512<>+88(SB), Z3, Z3
-	VMOVDQU32        (SI)(AX*2), Z5
-	VPSLLD           $0x10, Z5, Z4
-	VPANDD.BCST      one512<>+88(SB), Z5, Z5
-	VMOVDQU32        64(SI)(AX*2), Z7
-	VPSLLD           $0x10, Z7, Z6
-	VPANDD.BCST      one512<>+88(SB), Z7, Z7
-	PREFETCHT1       (R10)
-	ADDQ             DX, R10
-	PREFETCHT1       (R11)
-	ADDQ             DX, R11
-	PREFETCHT1       (R10)
-	ADDQ             DX, R10
-	PREFETCHT1       (R11)
-	ADDQ             DX, R11
-	VBROADCASTSS     104(R9), Z24
-	VBROADCASTSS     108(R9), Z25
-	VSUBPS           Z24, Z0, Z0
-	VSUBPS           Z24, Z1, Z1
-	VSUBPS           Z24, Z2, Z2
-	VSUBPS           Z24, Z3, Z3
-	VSUBPS           Z25, Z4, Z4
-	VSUBPS           Z25, Z5, Z5
-	VSUBPS           Z25, Z6, Z6
-	VSUBPS           Z25, Z7, Z7
-	VBROADCASTSS     120(R9), Z24
-	VBROADCASTSS     124(R9), Z25
-	VSUBPS           Z0, Z4, Z8
-	VSUBPS           Z1, Z5, Z9
-	VSUBPS           Z2, Z6, Z10
-	VSUBPS           Z3, Z7, Z11
-	VFMADD213PS      Z25, Z24, Z8
-	VFMADD213PS      Z25, Z24, Z9
-	VFMADD213PS      Z25, Z24, Z10
-	VFMADD213PS      Z25, Z24, Z11
-	VBROADCASTSS     96(R9), Z24
-	VFMADD213PS.BCST 112(R9), Z24, Z0
-	VFMADD213PS.BCST 112(R9), Z24, Z1
-	VFMADD213PS.BCST 112(R9), Z24, Z2
-	VFMADD213PS.BCST 112(R9), Z24, Z3
-	VFMADD213PS.BCST 116(R9), Z24, Z4
-	VFMADD213PS.BCST 116(R9), Z24, Z5
-	VFMADD213PS.BCST 116(R9), Z24, Z6
-	VFMADD213PS.BCST 116(R9), Z24, Z7
-	VMAXPS           Z4, Z0, Z0
-	VMAXPS           Z5, Z1, Z1
-	VMAXPS           Z6, Z2, Z2
-	VMAXPS           Z7, Z3, Z3
-	VBROADCASTSS     one512<>+48(SB), Z25
-	VBROADCASTSS     one512<>+52(SB), Z24
-	VRANGEPS         $0x0a, Z24, Z8, Z8
-	VRANGEPS         $0x0a, Z24, Z9, Z9
-	VRANGEPS         $0x0a, Z24, Z10, Z10
-	VRANGEPS         $0x0a, Z24, Z11, Z11
-	VADDPS.RD_SAE    Z25, Z8, Z4
-	VADDPS.RD_SAE    Z25, Z9, Z5
-	VADDPS.RD_SAE    Z25, Z10, Z6
-	VADDPS.RD_SAE    Z25, Z11, Z7
-	VREDUCEPS        $0x09, Z8, Z8
-	VREDUCEPS        $0x09, Z9, Z9
-	VREDUCEPS        $0x09, Z10, Z10
-	VREDUCEPS        $0x09, Z11, Z11
-	VREDUCEPS        $0x09, Z0, Z12
-	VREDUCEPS        $0x09, Z1, Z13
-	VREDUCEPS        $0x09, Z2, Z14
-	VREDUCEPS        $0x09, Z3, Z15
-	VBROADCASTSS     one512<>+20(SB), Z24
-	VBROADCASTSS     one512<>+16(SB), Z25
-	VMOVAPS          Z24, Z16
-	VMOVAPS          Z24, Z17
-	VMOVAPS          Z24, Z18
-	VMOVAPS          Z24, Z19
-	VFMADD213PS      Z25, Z12, Z16
-	VFMADD213PS      Z25, Z13, Z17
-	VFMADD213PS      Z25, Z14, Z18
-	VFMADD213PS      Z25, Z15, Z19
-	VFMADD213PS.BCST one512<>+12(SB), Z12, Z16
-	VFMADD213PS.BCST one512<>+12(SB), Z13, Z17
-	VFMADD213PS.BCST one512<>+12(SB), Z14, Z18
-	VFMADD213PS.BCST one512<>+12(SB), Z15, Z19
-	VFMADD213PS.BCST one512<>+8(SB), Z12, Z16
-	VFMADD213PS.BCST one512<>+8(SB), Z13, Z17
-	VFMADD213PS.BCST one512<>+8(SB), Z14, Z18
-	VFMADD213PS.BCST one512<>+8(SB), Z15, Z19
-	VFMADD213PS.BCST one512<>+4(SB), Z12, Z16
-	VFMADD213PS.BCST one512<>+4(SB), Z13, Z17
-	VFMADD213PS.BCST one512<>+4(SB), Z14, Z18
-	VFMADD213PS.BCST one512<>+4(SB), Z15, Z19
-	VFMADD213PS.BCST one512<>+0(SB), Z12, Z16
-	VFMADD213PS.BCST one512<>+0(SB), Z13, Z17
-	VFMADD213PS.BCST one512<>+0(SB), Z14, Z18
-	VFMADD213PS.BCST one512<>+0(SB), Z15, Z19
-	VSCALEFPS        Z0, Z16, Z16
-	VSCALEFPS        Z1, Z17, Z17
-	VSCALEFPS        Z2, Z18, Z18
-	VSCALEFPS        Z3, Z19, Z19
-	VMOVAPS          768(R8), Z24
-	VMOVAPS          832(R8), Z25
-	VMOVAPS          Z24, Z20
-	VPERMT2PS        Z25, Z4, Z20
-	VMOVAPS          Z24, Z21
-	VPERMT2PS        Z25, Z5, Z21
-	VMOVAPS          Z24, Z22
-	VPERMT2PS        Z25, Z6, Z22
-	VMOVAPS          Z24, Z23
-	VPERMT2PS        Z25, Z7, Z23
-	VMOVAPS          640(R8), Z24
-	VMOVAPS          704(R8), Z25
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z4, Z26
-	VFMADD213PS      Z26, Z8, Z20
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z5, Z27
-	VFMADD213PS      Z27, Z9, Z21
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z6, Z26
-	VFMADD213PS      Z26, Z10, Z22
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z7, Z27
-	VFMADD213PS      Z27, Z11, Z23
-	VMOVAPS          512(R8), Z24
-	VMOVAPS          576(R8), Z25
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z4, Z26
-	VFMADD213PS      Z26, Z8, Z20
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z5, Z27
-	VFMADD213PS      Z27, Z9, Z21
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z6, Z26
-	VFMADD213PS      Z26, Z10, Z22
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z7, Z27
-	VFMADD213PS      Z27, Z11, Z23
-	VMOVAPS          384(R8), Z24
-	VMOVAPS          448(R8), Z25
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z4, Z26
-	VFMADD213PS      Z26, Z8, Z20
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z5, Z27
-	VFMADD213PS      Z27, Z9, Z21
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z6, Z26
-	VFMADD213PS      Z26, Z10, Z22
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z7, Z27
-	VFMADD213PS      Z27, Z11, Z23
-	VMOVAPS          256(R8), Z24
-	VMOVAPS          320(R8), Z25
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z4, Z26
-	VFMADD213PS      Z26, Z8, Z20
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z5, Z27
-	VFMADD213PS      Z27, Z9, Z21
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z6, Z26
-	VFMADD213PS      Z26, Z10, Z22
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z7, Z27
-	VFMADD213PS      Z27, Z11, Z23
-	VMOVAPS          128(R8), Z24
-	VMOVAPS          192(R8), Z25
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z4, Z26
-	VFMADD213PS      Z26, Z8, Z20
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z5, Z27
-	VFMADD213PS      Z27, Z9, Z21
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z6, Z26
-	VFMADD213PS      Z26, Z10, Z22
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z7, Z27
-	VFMADD213PS      Z27, Z11, Z23
-	VMOVAPS          (R8), Z24
-	VMOVAPS          64(R8), Z25
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z4, Z26
-	VFMADD213PS      Z26, Z8, Z20
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z5, Z27
-	VFMADD213PS      Z27, Z9, Z21
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z6, Z26
-	VFMADD213PS      Z26, Z10, Z22
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z7, Z27
-	VFMADD213PS      Z27, Z11, Z23
-	VMULPS           Z16, Z20, Z26
-	VFMADD231PS      Z17, Z21, Z26
-	VFMADD231PS      Z18, Z22, Z26
-	VFMADD231PS      Z19, Z23, Z26
-	VEXTRACTF32X8    $0x01, Z26, Y24
-	VADDPS           Y24, Y26, Y26
-	VCVTPS2PD        Y26, Z26
-	VADDPD           Z26, Z28, Z28
-	ADDQ             $0x40, AX
-	CMPQ             AX, CX
-	JLT              loop
-	VPXORD           Z0, Z0, Z0
-	VADDPD           Z0, Z28, Z28
-	VEXTRACTF64X4    $0x01, Z28, Y1
-	VADDPD           Y1, Y28, Y28
-	VEXTRACTF64X2    $0x01, Y28, X1
-	VADDPD           X1, X28, X28
-	VPERMILPD        $0x01, X28, X1
-	VADDSD           X1, X28, X28
-	VMOVAPD          X28, X0
-	VMOVSD           X0, 160(R9)
-	VEXTRACTF32X8    $0x01, Z30, Y1
-	VMAXPS           Y1, Y30, Y30
-	VEXTRACTF32X4    $0x01, Y30, X1
-	VMAXPS           X1, X30, X30
-	VPERMILPS        $0x4e, X30, X1
-	VMAXPS           X1, X30, X30
-	VPERMILPS        $0xb1, X30, X1
-	VMAXPS           X1, X30, X30
-	VMOVAPS          X30, X0
-	VMOVSS           X0, 184(R9)
+	VMOVSD           X0, 144(R9)
 	VZEROUPPER
 	RET
 
@@ -3813,16 +3178,16 @@ TEXT ·jsdBF16AVX512(SB), NOSPLIT, $0-8
 loop:
 	VMOVDQU32        (DI)(AX*2), Z1
 	VPSLLD           $0x10, Z1, Z0
-	VPANDD.BCST      one512<>+88(SB), Z1, Z1
+	VPANDD.BCST      one512<>+84(SB), Z1, Z1
 	VMOVDQU32        64(DI)(AX*2), Z3
 	VPSLLD           $0x10, Z3, Z2
-	VPANDD.BCST      one512<>+88(SB), Z3, Z3
+	VPANDD.BCST      one512<>+84(SB), Z3, Z3
 	VMOVDQU32        (SI)(AX*2), Z5
 	VPSLLD           $0x10, Z5, Z4
-	VPANDD.BCST      one512<>+88(SB), Z5, Z5
+	VPANDD.BCST      one512<>+84(SB), Z5, Z5
 	VMOVDQU32        64(SI)(AX*2), Z7
 	VPSLLD           $0x10, Z7, Z6
-	VPANDD.BCST      one512<>+88(SB), Z7, Z7
+	VPANDD.BCST      one512<>+84(SB), Z7, Z7
 	PREFETCHT1       (R10)
 	ADDQ             DX, R10
 	PREFETCHT1       (R11)
@@ -3869,12 +3234,12 @@ loop:
 	VRANGEPS         $0x0b, Z9, Z30, Z30
 	VRANGEPS         $0x0b, Z10, Z30, Z30
 	VRANGEPS         $0x0b, Z11, Z30, Z30
-	VBROADCASTSS     one512<>+60(SB), Z24
+	VBROADCASTSS     one512<>+56(SB), Z24
 	VRANGEPS         $0x02, Z24, Z8, Z8
 	VRANGEPS         $0x02, Z24, Z9, Z9
 	VRANGEPS         $0x02, Z24, Z10, Z10
 	VRANGEPS         $0x02, Z24, Z11, Z11
-	VBROADCASTSS     one512<>+56(SB), Z24
+	VBROADCASTSS     one512<>+52(SB), Z24
 	VRANGEPS         $0x02, Z24, Z8, Z4
 	VRANGEPS         $0x02, Z24, Z9, Z5
 	VRANGEPS         $0x02, Z24, Z10, Z6
@@ -4073,7 +3438,7 @@ loop:
 	VPERMILPD        $0x01, X28, X1
 	VADDSD           X1, X28, X28
 	VMOVAPD          X28, X0
-	VMOVSD           X0, 160(R9)
+	VMOVSD           X0, 144(R9)
 	VEXTRACTF32X8    $0x01, Z30, Y1
 	VMAXPS           Y1, Y30, Y30
 	VEXTRACTF32X4    $0x01, Y30, X1
@@ -4083,7 +3448,7 @@ loop:
 	VPERMILPS        $0xb1, X30, X1
 	VMAXPS           X1, X30, X30
 	VMOVAPS          X30, X0
-	VMOVSS           X0, 184(R9)
+	VMOVSS           X0, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -4109,16 +3474,16 @@ TEXT ·jsdKeptBF16AVX512(SB), NOSPLIT, $0-8
 loop:
 	VMOVDQU32     (DI)(AX*2), Z1
 	VPSLLD        $0x10, Z1, Z0
-	VPANDD.BCST   one512<>+88(SB), Z1, Z1
+	VPANDD.BCST   one512<>+84(SB), Z1, Z1
 	VMOVDQU32     64(DI)(AX*2), Z3
 	VPSLLD        $0x10, Z3, Z2
-	VPANDD.BCST   one512<>+88(SB), Z3, Z3
+	VPANDD.BCST   one512<>+84(SB), Z3, Z3
 	VMOVDQU32     (SI)(AX*2), Z9
 	VPSLLD        $0x10, Z9, Z8
-	VPANDD.BCST   one512<>+88(SB), Z9, Z9
+	VPANDD.BCST   one512<>+84(SB), Z9, Z9
 	VMOVDQU32     64(SI)(AX*2), Z11
 	VPSLLD        $0x10, Z11, Z10
-	VPANDD.BCST   one512<>+88(SB), Z11, Z11
+	VPANDD.BCST   one512<>+84(SB), Z11, Z11
 	VSUBPS        Z0, Z8, Z8
 	VSUBPS        Z1, Z9, Z9
 	VSUBPS        Z2, Z10, Z10
@@ -4142,12 +3507,12 @@ loop:
 	VRANGEPS      $0x0b, Z9, Z30, Z30
 	VRANGEPS      $0x0b, Z10, Z30, Z30
 	VRANGEPS      $0x0b, Z11, Z30, Z30
-	VBROADCASTSS  one512<>+60(SB), Z24
+	VBROADCASTSS  one512<>+56(SB), Z24
 	VRANGEPS      $0x02, Z24, Z8, Z8
 	VRANGEPS      $0x02, Z24, Z9, Z9
 	VRANGEPS      $0x02, Z24, Z10, Z10
 	VRANGEPS      $0x02, Z24, Z11, Z11
-	VBROADCASTSS  one512<>+56(SB), Z24
+	VBROADCASTSS  one512<>+52(SB), Z24
 	VRANGEPS      $0x02, Z24, Z8, Z4
 	VRANGEPS      $0x02, Z24, Z9, Z5
 	VRANGEPS      $0x02, Z24, Z10, Z6
@@ -4292,7 +3657,7 @@ loop:
 	VMOVAPS       Z24, Z27
 	VPERMT2PS     Z25, Z7, Z27
 	VFMADD213PS   Z27, Z11, Z23
-	VBROADCASTSS  192(R9), Z24
+	VBROADCASTSS  176(R9), Z24
 	VMULPS        (R12)(AX*4), Z24, Z16
 	VMULPS        64(R12)(AX*4), Z24, Z17
 	VMULPS        128(R12)(AX*4), Z24, Z18
@@ -4321,7 +3686,7 @@ loop:
 	VPERMILPD     $0x01, X28, X1
 	VADDSD        X1, X28, X28
 	VMOVAPD       X28, X0
-	VMOVSD        X0, 160(R9)
+	VMOVSD        X0, 144(R9)
 	VEXTRACTF32X8 $0x01, Z30, Y1
 	VMAXPS        Y1, Y30, Y30
 	VEXTRACTF32X4 $0x01, Y30, X1
@@ -4331,7 +3696,7 @@ loop:
 	VPERMILPS     $0xb1, X30, X1
 	VMAXPS        X1, X30, X30
 	VMOVAPS       X30, X0
-	VMOVSS        X0, 184(R9)
+	VMOVSS        X0, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -4351,22 +3716,22 @@ TEXT ·jsdKeptEvenBF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ             32(R9), R12
 	MOVQ             40(R9), R13
 	VBROADCASTSS     120(R9), Z24
-	VBROADCASTSS     one512<>+80(SB), Z25
-	VBROADCASTSS     192(R9), Z26
+	VBROADCASTSS     one512<>+76(SB), Z25
+	VBROADCASTSS     176(R9), Z26
 	VPXORD           Z27, Z27, Z27
 	XORQ             BX, BX
 	VMOVDQU32        (DI)(AX*2), Z9
 	VPSLLD           $0x10, Z9, Z8
-	VPANDD.BCST      one512<>+88(SB), Z9, Z9
+	VPANDD.BCST      one512<>+84(SB), Z9, Z9
 	VMOVDQU32        64(DI)(AX*2), Z11
 	VPSLLD           $0x10, Z11, Z10
-	VPANDD.BCST      one512<>+88(SB), Z11, Z11
+	VPANDD.BCST      one512<>+84(SB), Z11, Z11
 	VMOVDQU32        (SI)(AX*2), Z1
 	VPSLLD           $0x10, Z1, Z0
-	VPANDD.BCST      one512<>+88(SB), Z1, Z1
+	VPANDD.BCST      one512<>+84(SB), Z1, Z1
 	VMOVDQU32        64(SI)(AX*2), Z3
 	VPSLLD           $0x10, Z3, Z2
-	VPANDD.BCST      one512<>+88(SB), Z3, Z3
+	VPANDD.BCST      one512<>+84(SB), Z3, Z3
 	VSUBPS           Z8, Z0, Z0
 	VSUBPS           Z9, Z1, Z1
 	VSUBPS           Z10, Z2, Z2
@@ -4379,10 +3744,10 @@ TEXT ·jsdKeptEvenBF16AVX512(SB), NOSPLIT, $0-8
 	VRANGEPS         $0x0a, Z25, Z1, Z1
 	VRANGEPS         $0x0a, Z25, Z2, Z2
 	VRANGEPS         $0x0a, Z25, Z3, Z3
-	VADDPS.BCST      one512<>+76(SB), Z0, Z4
-	VADDPS.BCST      one512<>+76(SB), Z1, Z5
-	VADDPS.BCST      one512<>+76(SB), Z2, Z6
-	VADDPS.BCST      one512<>+76(SB), Z3, Z7
+	VADDPS.BCST      one512<>+72(SB), Z0, Z4
+	VADDPS.BCST      one512<>+72(SB), Z1, Z5
+	VADDPS.BCST      one512<>+72(SB), Z2, Z6
+	VADDPS.BCST      one512<>+72(SB), Z3, Z7
 	VPSRLD           $0x15, Z4, Z4
 	VPSRLD           $0x15, Z5, Z5
 	VPSRLD           $0x15, Z6, Z6
@@ -4422,20 +3787,20 @@ loop:
 	VPERMPS          Z28, Z4, Z8
 	VMOVDQU32        128(DI)(AX*2), Z21
 	VPSLLD           $0x10, Z21, Z20
-	VPANDD.BCST      one512<>+88(SB), Z21, Z21
+	VPANDD.BCST      one512<>+84(SB), Z21, Z21
 	VPERMPS          Z28, Z5, Z9
 	VMOVDQU32        192(DI)(AX*2), Z23
 	VPSLLD           $0x10, Z23, Z22
-	VPANDD.BCST      one512<>+88(SB), Z23, Z23
+	VPANDD.BCST      one512<>+84(SB), Z23, Z23
 	VPERMPS          Z28, Z6, Z10
 	VPERMPS          Z28, Z7, Z11
 	VMOVDQU32        128(SI)(AX*2), Z13
 	VPSLLD           $0x10, Z13, Z12
-	VPANDD.BCST      one512<>+88(SB), Z13, Z13
+	VPANDD.BCST      one512<>+84(SB), Z13, Z13
 	VMOVAPS          320(R8), Z28
 	VMOVDQU32        192(SI)(AX*2), Z15
 	VPSLLD           $0x10, Z15, Z14
-	VPANDD.BCST      one512<>+88(SB), Z15, Z15
+	VPANDD.BCST      one512<>+84(SB), Z15, Z15
 	VPERMPS          Z28, Z4, Z30
 	VFMADD213PS      Z30, Z0, Z8
 	VPERMPS          Z28, Z5, Z30
@@ -4484,18 +3849,18 @@ loop:
 	VPERMPS          Z28, Z7, Z30
 	VFMADD213PS      Z30, Z3, Z11
 	VMOVAPS          64(R8), Z28
-	VADDPS.BCST      one512<>+76(SB), Z12, Z16
+	VADDPS.BCST      one512<>+72(SB), Z12, Z16
 	VPERMPS          Z28, Z4, Z30
 	VFMADD213PS      Z30, Z0, Z8
-	VADDPS.BCST      one512<>+76(SB), Z13, Z17
+	VADDPS.BCST      one512<>+72(SB), Z13, Z17
 	VPERMPS          Z28, Z5, Z30
 	VFMADD213PS      Z30, Z1, Z9
 	VPERMPS          Z28, Z6, Z30
 	VFMADD213PS      Z30, Z2, Z10
-	VADDPS.BCST      one512<>+76(SB), Z14, Z18
+	VADDPS.BCST      one512<>+72(SB), Z14, Z18
 	VPERMPS          Z28, Z7, Z30
 	VFMADD213PS      Z30, Z3, Z11
-	VADDPS.BCST      one512<>+76(SB), Z15, Z19
+	VADDPS.BCST      one512<>+72(SB), Z15, Z19
 	VMULPS           (R12)(AX*4), Z26, Z4
 	VMULPS           64(R12)(AX*4), Z26, Z5
 	VPSRLD           $0x15, Z16, Z16
@@ -4529,20 +3894,20 @@ loop:
 	VPERMPS          Z28, Z16, Z20
 	VMOVDQU32        (DI)(R14*2), Z9
 	VPSLLD           $0x10, Z9, Z8
-	VPANDD.BCST      one512<>+88(SB), Z9, Z9
+	VPANDD.BCST      one512<>+84(SB), Z9, Z9
 	VPERMPS          Z28, Z17, Z21
 	VMOVDQU32        64(DI)(R14*2), Z11
 	VPSLLD           $0x10, Z11, Z10
-	VPANDD.BCST      one512<>+88(SB), Z11, Z11
+	VPANDD.BCST      one512<>+84(SB), Z11, Z11
 	VPERMPS          Z28, Z18, Z22
 	VPERMPS          Z28, Z19, Z23
 	VMOVDQU32        (SI)(R14*2), Z1
 	VPSLLD           $0x10, Z1, Z0
-	VPANDD.BCST      one512<>+88(SB), Z1, Z1
+	VPANDD.BCST      one512<>+84(SB), Z1, Z1
 	VMOVAPS          320(R8), Z28
 	VMOVDQU32        64(SI)(R14*2), Z3
 	VPSLLD           $0x10, Z3, Z2
-	VPANDD.BCST      one512<>+88(SB), Z3, Z3
+	VPANDD.BCST      one512<>+84(SB), Z3, Z3
 	VPERMPS          Z28, Z16, Z30
 	VFMADD213PS      Z30, Z12, Z20
 	VPERMPS          Z28, Z17, Z30
@@ -4591,18 +3956,18 @@ loop:
 	VPERMPS          Z28, Z19, Z30
 	VFMADD213PS      Z30, Z15, Z23
 	VMOVAPS          64(R8), Z28
-	VADDPS.BCST      one512<>+76(SB), Z0, Z4
+	VADDPS.BCST      one512<>+72(SB), Z0, Z4
 	VPERMPS          Z28, Z16, Z30
 	VFMADD213PS      Z30, Z12, Z20
-	VADDPS.BCST      one512<>+76(SB), Z1, Z5
+	VADDPS.BCST      one512<>+72(SB), Z1, Z5
 	VPERMPS          Z28, Z17, Z30
 	VFMADD213PS      Z30, Z13, Z21
 	VPERMPS          Z28, Z18, Z30
 	VFMADD213PS      Z30, Z14, Z22
-	VADDPS.BCST      one512<>+76(SB), Z2, Z6
+	VADDPS.BCST      one512<>+72(SB), Z2, Z6
 	VPERMPS          Z28, Z19, Z30
 	VFMADD213PS      Z30, Z15, Z23
-	VADDPS.BCST      one512<>+76(SB), Z3, Z7
+	VADDPS.BCST      one512<>+72(SB), Z3, Z7
 	VMULPS           256(R12)(AX*4), Z26, Z16
 	VMULPS           320(R12)(AX*4), Z26, Z17
 	VPSRLD           $0x15, Z4, Z4
@@ -4644,10 +4009,10 @@ loop:
 	VPERMILPD        $0x01, X27, X1
 	VADDSD           X1, X27, X27
 	VMOVAPD          X27, X0
-	VMOVSD           X0, 160(R9)
+	VMOVSD           X0, 144(R9)
 	VPXORD           Z0, Z0, Z0
 	VMOVAPS          X0, X0
-	VMOVSS           X0, 184(R9)
+	VMOVSS           X0, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -4670,7 +4035,7 @@ TEXT ·gradBF16AVX512(SB), NOSPLIT, $0-8
 	VPXORD  Z31, Z31, Z31
 	MOVQ    32(R9), R12
 	MOVQ    40(R9), R13
-	MOVL    188(R9), R14
+	MOVL    172(R9), R14
 	KMOVW   R14, K7
 	PCALIGN $0x40
 
@@ -4721,32 +4086,32 @@ loop:
 	VRANGEPS        $0x0b, Z9, Z30, Z30
 	VRANGEPS        $0x0b, Z10, Z30, Z30
 	VRANGEPS        $0x0b, Z11, Z30, Z30
-	VBROADCASTSS    one512<>+60(SB), Z24
+	VBROADCASTSS    one512<>+56(SB), Z24
 	VRANGEPS        $0x02, Z24, Z8, Z8
 	VRANGEPS        $0x02, Z24, Z9, Z9
 	VRANGEPS        $0x02, Z24, Z10, Z10
 	VRANGEPS        $0x02, Z24, Z11, Z11
-	VBROADCASTSS    one512<>+80(SB), Z24
+	VBROADCASTSS    one512<>+76(SB), Z24
 	VRANGEPS        $0x0a, Z24, Z8, Z4
 	VRANGEPS        $0x0a, Z24, Z9, Z5
 	VRANGEPS        $0x0a, Z24, Z10, Z6
 	VRANGEPS        $0x0a, Z24, Z11, Z7
-	VADDPS.BCST     one512<>+76(SB), Z4, Z4
-	VADDPS.BCST     one512<>+76(SB), Z5, Z5
-	VADDPS.BCST     one512<>+76(SB), Z6, Z6
-	VADDPS.BCST     one512<>+76(SB), Z7, Z7
+	VADDPS.BCST     one512<>+72(SB), Z4, Z4
+	VADDPS.BCST     one512<>+72(SB), Z5, Z5
+	VADDPS.BCST     one512<>+72(SB), Z6, Z6
+	VADDPS.BCST     one512<>+72(SB), Z7, Z7
 	VPSRLD          $0x15, Z4, Z4
 	VPSRLD          $0x15, Z5, Z5
 	VPSRLD          $0x15, Z6, Z6
 	VPSRLD          $0x15, Z7, Z7
 	VPSRLD          $0x1b, Z8, Z26
-	VPTERNLOGD.BCST $0xd8, one512<>+72(SB), Z26, Z4
+	VPTERNLOGD.BCST $0xd8, one512<>+68(SB), Z26, Z4
 	VPSRLD          $0x1b, Z9, Z27
-	VPTERNLOGD.BCST $0xd8, one512<>+72(SB), Z27, Z5
+	VPTERNLOGD.BCST $0xd8, one512<>+68(SB), Z27, Z5
 	VPSRLD          $0x1b, Z10, Z26
-	VPTERNLOGD.BCST $0xd8, one512<>+72(SB), Z26, Z6
+	VPTERNLOGD.BCST $0xd8, one512<>+68(SB), Z26, Z6
 	VPSRLD          $0x1b, Z11, Z27
-	VPTERNLOGD.BCST $0xd8, one512<>+72(SB), Z27, Z7
+	VPTERNLOGD.BCST $0xd8, one512<>+68(SB), Z27, Z7
 	VMOVAPS         (R8), Z24
 	VMOVAPS         64(R8), Z25
 	VMOVAPS         Z24, Z26
@@ -4977,7 +4342,7 @@ loop:
 	VMOVAPS         Z24, Z27
 	VPERMT2PS       Z25, Z7, Z27
 	VFMADD213PS     Z27, Z11, Z15
-	VBROADCASTSS    192(R9), Z24
+	VBROADCASTSS    176(R9), Z24
 	VMULPS          (R12)(AX*4), Z24, Z4
 	VMULPS          64(R12)(AX*4), Z24, Z5
 	VMULPS          128(R12)(AX*4), Z24, Z6
@@ -5011,10 +4376,10 @@ loop:
 	VPXORD          Z13, Z13, K2, Z13
 	VPXORD          Z14, Z14, K3, Z14
 	VPXORD          Z15, Z15, K4, Z15
-	VPADDD.BCST     one512<>+68(SB), Z31, K1, Z31
-	VPADDD.BCST     one512<>+68(SB), Z31, K2, Z31
-	VPADDD.BCST     one512<>+68(SB), Z31, K3, Z31
-	VPADDD.BCST     one512<>+68(SB), Z31, K4, Z31
+	VPADDD.BCST     one512<>+64(SB), Z31, K1, Z31
+	VPADDD.BCST     one512<>+64(SB), Z31, K2, Z31
+	VPADDD.BCST     one512<>+64(SB), Z31, K3, Z31
+	VPADDD.BCST     one512<>+64(SB), Z31, K4, Z31
 	VADDPS          Z21, Z20, Z20
 	VADDPS          Z23, Z22, Z22
 	VADDPS          Z13, Z12, Z26
@@ -5050,7 +4415,7 @@ loop:
 	VADDSD          X1, X31, X31
 	VMOVAPD         X31, X0
 	VCVTTSD2SIQ     X0, AX
-	MOVQ            AX, 176(R9)
+	MOVQ            AX, 160(R9)
 	VPXORD          Z0, Z0, Z0
 	VADDPD          Z0, Z29, Z29
 	VEXTRACTF64X4   $0x01, Z29, Y1
@@ -5060,7 +4425,7 @@ loop:
 	VPERMILPD       $0x01, X29, X1
 	VADDSD          X1, X29, X29
 	VMOVAPD         X29, X0
-	VMOVSD          X0, 168(R9)
+	VMOVSD          X0, 152(R9)
 	VPXORD          Z0, Z0, Z0
 	VADDPD          Z0, Z28, Z28
 	VEXTRACTF64X4   $0x01, Z28, Y1
@@ -5070,7 +4435,7 @@ loop:
 	VPERMILPD       $0x01, X28, X1
 	VADDSD          X1, X28, X28
 	VMOVAPD         X28, X0
-	VMOVSD          X0, 160(R9)
+	VMOVSD          X0, 144(R9)
 	VEXTRACTF32X8   $0x01, Z30, Y1
 	VMAXPS          Y1, Y30, Y30
 	VEXTRACTF32X4   $0x01, Y30, X1
@@ -5080,490 +4445,7 @@ loop:
 	VPERMILPS       $0xb1, X30, X1
 	VMAXPS          X1, X30, X30
 	VMOVAPS         X30, X0
-	VMOVSS          X0, 184(R9)
-	VZEROUPPER
-	RET
-
-// func rateEvenBF16AVX512(a *tileArgs)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, CMOV, MMX+
-TEXT ·rateEvenBF16AVX512(SB), NOSPLIT, $0-8
-	MOVQ             a+0(FP), R9
-	MOVQ             (R9), DI
-	MOVQ             8(R9), SI
-	MOVQ             16(R9), BX
-	MOVQ             56(R9), CX
-	MOVQ             64(R9), R8
-	MOVQ             72(R9), R10
-	MOVQ             80(R9), R11
-	MOVQ             88(R9), DX
-	XORQ             AX, AX
-	MOVQ             32(R9), R12
-	MOVQ             40(R9), R13
-	MOVQ             48(R9), R15
-	VBROADCASTSS     120(R9), Z30
-	VBROADCASTSS     132(R9), Z31
-	VPXORD           Z27, Z27, Z27
-	VPXORD           Z28, Z28, Z28
-	VPXORD           Z29, Z29, Z29
-	XORQ             CX, CX
-	VPMOVZXWD        (SI)(AX*2), Z8
-	VPMOVZXWD        32(SI)(AX*2), Z9
-	VPSLLD           $0x10, Z8, Z8
-	VPSLLD           $0x10, Z9, Z9
-	VPMOVZXWD        64(SI)(AX*2), Z10
-	VPMOVZXWD        96(SI)(AX*2), Z11
-	VPSLLD           $0x10, Z10, Z10
-	VPSLLD           $0x10, Z11, Z11
-	VPMOVZXWD        (DI)(AX*2), Z0
-	VPMOVZXWD        32(DI)(AX*2), Z1
-	VPSLLD           $0x10, Z0, Z0
-	VPSLLD           $0x10, Z1, Z1
-	VPMOVZXWD        64(DI)(AX*2), Z2
-	VPMOVZXWD        96(DI)(AX*2), Z3
-	VPSLLD           $0x10, Z2, Z2
-	VPSLLD           $0x10, Z3, Z3
-	VSUBPS.BCST      108(R9), Z8, Z8
-	VSUBPS.BCST      108(R9), Z9, Z9
-	VSUBPS.BCST      108(R9), Z10, Z10
-	VSUBPS.BCST      108(R9), Z11, Z11
-	VSUBPS.BCST      104(R9), Z0, Z0
-	VSUBPS.BCST      104(R9), Z1, Z1
-	VSUBPS.BCST      104(R9), Z2, Z2
-	VSUBPS.BCST      104(R9), Z3, Z3
-	VSUBPS           Z0, Z8, Z0
-	VSUBPS           Z1, Z9, Z1
-	VSUBPS           Z2, Z10, Z2
-	VSUBPS           Z3, Z11, Z3
-	VFMADD213PS.BCST 124(R9), Z30, Z0
-	VFMADD213PS.BCST 124(R9), Z30, Z1
-	VFMADD213PS.BCST 124(R9), Z30, Z2
-	VFMADD213PS.BCST 124(R9), Z30, Z3
-	VRANGEPS.BCST    $0x02, 136(R9), Z0, Z0
-	VRANGEPS.BCST    $0x02, 136(R9), Z1, Z1
-	VRANGEPS.BCST    $0x02, 136(R9), Z2, Z2
-	VRANGEPS.BCST    $0x02, 136(R9), Z3, Z3
-	VMOVUPS          Z0, (R15)
-	VMOVUPS          Z1, 64(R15)
-	VMOVUPS          Z2, 128(R15)
-	VMOVUPS          Z3, 192(R15)
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z0, Z0
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z1, Z1
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z2, Z2
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z3, Z3
-	VADDPS.BCST      one512<>+76(SB), Z0, Z4
-	VADDPS.BCST      one512<>+76(SB), Z1, Z5
-	VADDPS.BCST      one512<>+76(SB), Z2, Z6
-	VADDPS.BCST      one512<>+76(SB), Z3, Z7
-	VPSRLD           $0x15, Z4, Z4
-	VPSRLD           $0x15, Z5, Z5
-	VPSRLD           $0x15, Z6, Z6
-	VPSRLD           $0x15, Z7, Z7
-	VPERMPS          (R8), Z4, Z26
-	VSUBPS           Z26, Z0, Z0
-	VPERMPS          (R8), Z5, Z26
-	VSUBPS           Z26, Z1, Z1
-	VPERMPS          (R8), Z6, Z26
-	VSUBPS           Z26, Z2, Z2
-	VPERMPS          (R8), Z7, Z26
-	VSUBPS           Z26, Z3, Z3
-	PCALIGN          $0x40
-
-loop:
-	PREFETCHT1       (R10)
-	ADDQ             DX, R10
-	PREFETCHT1       (R11)
-	ADDQ             DX, R11
-	PREFETCHT1       (R10)
-	ADDQ             DX, R10
-	PREFETCHT1       (R11)
-	ADDQ             DX, R11
-	PREFETCHT1       (R10)
-	ADDQ             DX, R10
-	PREFETCHT1       (R11)
-	ADDQ             DX, R11
-	PREFETCHT1       (R10)
-	ADDQ             DX, R10
-	PREFETCHT1       (R11)
-	ADDQ             DX, R11
-	LEAQ             128(AX), R14
-	CMPQ             R14, 56(R9)
-	CMOVQGE          CX, R14
-	VMOVAPS          448(R8), Z24
-	VPERMPS          Z24, Z4, Z8
-	VPMOVZXWD        128(SI)(AX*2), Z20
-	VPMOVZXWD        160(SI)(AX*2), Z21
-	VPSLLD           $0x10, Z20, Z20
-	VPSLLD           $0x10, Z21, Z21
-	VPERMPS          Z24, Z5, Z9
-	VPMOVZXWD        192(SI)(AX*2), Z22
-	VPMOVZXWD        224(SI)(AX*2), Z23
-	VPSLLD           $0x10, Z22, Z22
-	VPSLLD           $0x10, Z23, Z23
-	VPERMPS          Z24, Z6, Z10
-	VPERMPS          Z24, Z7, Z11
-	VPMOVZXWD        128(DI)(AX*2), Z12
-	VPMOVZXWD        160(DI)(AX*2), Z13
-	VPSLLD           $0x10, Z12, Z12
-	VPSLLD           $0x10, Z13, Z13
-	VMOVAPS          384(R8), Z24
-	VPMOVZXWD        192(DI)(AX*2), Z14
-	VPMOVZXWD        224(DI)(AX*2), Z15
-	VPSLLD           $0x10, Z14, Z14
-	VPSLLD           $0x10, Z15, Z15
-	VPERMPS          Z24, Z4, Z26
-	VFMADD213PS      Z26, Z0, Z8
-	VPERMPS          Z24, Z5, Z26
-	VFMADD213PS      Z26, Z1, Z9
-	VSUBPS.BCST      108(R9), Z20, Z20
-	VPERMPS          Z24, Z6, Z26
-	VFMADD213PS      Z26, Z2, Z10
-	VSUBPS.BCST      108(R9), Z21, Z21
-	VPERMPS          Z24, Z7, Z26
-	VFMADD213PS      Z26, Z3, Z11
-	VMOVAPS          320(R8), Z24
-	VSUBPS.BCST      108(R9), Z22, Z22
-	VPERMPS          Z24, Z4, Z26
-	VFMADD213PS      Z26, Z0, Z8
-	VSUBPS.BCST      108(R9), Z23, Z23
-	VPERMPS          Z24, Z5, Z26
-	VFMADD213PS      Z26, Z1, Z9
-	VPERMPS          Z24, Z6, Z26
-	VFMADD213PS      Z26, Z2, Z10
-	VSUBPS.BCST      104(R9), Z12, Z12
-	VPERMPS          Z24, Z7, Z26
-	VFMADD213PS      Z26, Z3, Z11
-	VSUBPS.BCST      104(R9), Z13, Z13
-	VMOVAPS          256(R8), Z24
-	VSUBPS.BCST      104(R9), Z14, Z14
-	VPERMPS          Z24, Z4, Z26
-	VFMADD213PS      Z26, Z0, Z8
-	VPERMPS          Z24, Z5, Z26
-	VFMADD213PS      Z26, Z1, Z9
-	VSUBPS.BCST      104(R9), Z15, Z15
-	VPERMPS          Z24, Z6, Z26
-	VFMADD213PS      Z26, Z2, Z10
-	VSUBPS           Z12, Z20, Z12
-	VPERMPS          Z24, Z7, Z26
-	VFMADD213PS      Z26, Z3, Z11
-	VMOVAPS          192(R8), Z24
-	VSUBPS           Z13, Z21, Z13
-	VPERMPS          Z24, Z4, Z26
-	VFMADD213PS      Z26, Z0, Z8
-	VSUBPS           Z14, Z22, Z14
-	VPERMPS          Z24, Z5, Z26
-	VFMADD213PS      Z26, Z1, Z9
-	VPERMPS          Z24, Z6, Z26
-	VFMADD213PS      Z26, Z2, Z10
-	VSUBPS           Z15, Z23, Z15
-	VPERMPS          Z24, Z7, Z26
-	VFMADD213PS      Z26, Z3, Z11
-	VFMADD213PS.BCST 124(R9), Z30, Z12
-	VMOVAPS          128(R8), Z24
-	VPERMPS          Z24, Z4, Z26
-	VFMADD213PS      Z26, Z0, Z8
-	VFMADD213PS.BCST 124(R9), Z30, Z13
-	VPERMPS          Z24, Z5, Z26
-	VFMADD213PS      Z26, Z1, Z9
-	VFMADD213PS.BCST 124(R9), Z30, Z14
-	VPERMPS          Z24, Z6, Z26
-	VFMADD213PS      Z26, Z2, Z10
-	VPERMPS          Z24, Z7, Z26
-	VFMADD213PS      Z26, Z3, Z11
-	VFMADD213PS.BCST 124(R9), Z30, Z15
-	VMOVAPS          64(R8), Z24
-	VRANGEPS.BCST    $0x02, 136(R9), Z12, Z12
-	VPERMPS          Z24, Z4, Z26
-	VFMADD213PS      Z26, Z0, Z8
-	VRANGEPS.BCST    $0x02, 136(R9), Z13, Z13
-	VPERMPS          Z24, Z5, Z26
-	VFMADD213PS      Z26, Z1, Z9
-	VPERMPS          Z24, Z6, Z26
-	VFMADD213PS      Z26, Z2, Z10
-	VRANGEPS.BCST    $0x02, 136(R9), Z14, Z14
-	VPERMPS          Z24, Z7, Z26
-	VFMADD213PS      Z26, Z3, Z11
-	VRANGEPS.BCST    $0x02, 136(R9), Z15, Z15
-	VCMPPS           $0x12, (R15), Z31, K1
-	VCMPPS           $0x12, 64(R15), Z31, K2
-	VMOVUPS          Z12, 256(R15)
-	VCMPPS           $0x12, 128(R15), Z31, K3
-	VMOVUPS          Z13, 320(R15)
-	VCMPPS           $0x12, 192(R15), Z31, K4
-	VMOVUPS          (R15), Z26
-	VADDPS.BCST      140(R9), Z8, Z4
-	VMOVAPS          Z8, Z0
-	VSUBPS           Z26, Z8, K1, Z0
-	KNOTW            K1, K5
-	VADDPS           Z26, Z4, K5, Z4
-	VMOVUPS          Z14, 384(R15)
-	VMOVUPS          64(R15), Z26
-	VADDPS.BCST      140(R9), Z9, Z5
-	VMOVAPS          Z9, Z1
-	VSUBPS           Z26, Z9, K2, Z1
-	KNOTW            K2, K6
-	VADDPS           Z26, Z5, K6, Z5
-	VMOVUPS          Z15, 448(R15)
-	VMOVUPS          128(R15), Z26
-	VADDPS.BCST      140(R9), Z10, Z6
-	VMOVAPS          Z10, Z2
-	VSUBPS           Z26, Z10, K3, Z2
-	KNOTW            K3, K5
-	VADDPS           Z26, Z6, K5, Z6
-	VMOVUPS          192(R15), Z26
-	VADDPS.BCST      140(R9), Z11, Z7
-	VMOVAPS          Z11, Z3
-	VSUBPS           Z26, Z11, K4, Z3
-	KNOTW            K4, K6
-	VADDPS           Z26, Z7, K6, Z7
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z12, Z12
-	VMULPS           (R12)(AX*4), Z0, Z0
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z13, Z13
-	VMULPS           64(R12)(AX*4), Z1, Z1
-	VMULPS           128(R12)(AX*4), Z2, Z2
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z14, Z14
-	VMULPS           192(R12)(AX*4), Z3, Z3
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z15, Z15
-	VMULPS           (R13)(AX*4), Z4, Z8
-	VADDPS.BCST      one512<>+76(SB), Z12, Z16
-	VFMADD231PS      64(R13)(AX*4), Z5, Z8
-	VFMADD231PS      128(R13)(AX*4), Z6, Z8
-	VADDPS.BCST      one512<>+76(SB), Z13, Z17
-	VFMADD231PS      192(R13)(AX*4), Z7, Z8
-	VADDPS.BCST      one512<>+76(SB), Z14, Z18
-	VMOVUPS          Z0, (BX)(AX*4)
-	VMOVUPS          Z1, 64(BX)(AX*4)
-	VADDPS.BCST      one512<>+76(SB), Z15, Z19
-	VMOVUPS          Z2, 128(BX)(AX*4)
-	VPSRLD           $0x15, Z16, Z16
-	VMOVUPS          Z3, 192(BX)(AX*4)
-	VEXTRACTF32X8    $0x01, Z8, Y9
-	VADDPS           Y9, Y8, Y8
-	VCVTPS2PD        Y8, Z8
-	VADDPD           Z8, Z28, Z28
-	VPSRLD           $0x15, Z17, Z17
-	VADDPS           Z1, Z0, Z0
-	VPSRLD           $0x15, Z18, Z18
-	VADDPS           Z3, Z2, Z2
-	VADDPS           Z2, Z0, Z0
-	VPSRLD           $0x15, Z19, Z19
-	VEXTRACTF32X8    $0x01, Z0, Y10
-	VPERMPS          (R8), Z16, Z26
-	VSUBPS           Z26, Z12, Z12
-	VCVTPS2PD        Y0, Z11
-	VCVTPS2PD        Y10, Z10
-	VPERMPS          (R8), Z17, Z26
-	VSUBPS           Z26, Z13, Z13
-	VADDPD           Z10, Z29, Z29
-	VPERMPS          (R8), Z18, Z26
-	VSUBPS           Z26, Z14, Z14
-	VADDPD           Z11, Z29, Z29
-	VPERMPS          (R8), Z19, Z26
-	VSUBPS           Z26, Z15, Z15
-	VMOVAPS          448(R8), Z24
-	VPERMPS          Z24, Z16, Z20
-	VPMOVZXWD        (SI)(R14*2), Z8
-	VPMOVZXWD        32(SI)(R14*2), Z9
-	VPSLLD           $0x10, Z8, Z8
-	VPSLLD           $0x10, Z9, Z9
-	VPERMPS          Z24, Z17, Z21
-	VPMOVZXWD        64(SI)(R14*2), Z10
-	VPMOVZXWD        96(SI)(R14*2), Z11
-	VPSLLD           $0x10, Z10, Z10
-	VPSLLD           $0x10, Z11, Z11
-	VPERMPS          Z24, Z18, Z22
-	VPERMPS          Z24, Z19, Z23
-	VPMOVZXWD        (DI)(R14*2), Z0
-	VPMOVZXWD        32(DI)(R14*2), Z1
-	VPSLLD           $0x10, Z0, Z0
-	VPSLLD           $0x10, Z1, Z1
-	VMOVAPS          384(R8), Z24
-	VPMOVZXWD        64(DI)(R14*2), Z2
-	VPMOVZXWD        96(DI)(R14*2), Z3
-	VPSLLD           $0x10, Z2, Z2
-	VPSLLD           $0x10, Z3, Z3
-	VPERMPS          Z24, Z16, Z26
-	VFMADD213PS      Z26, Z12, Z20
-	VPERMPS          Z24, Z17, Z26
-	VFMADD213PS      Z26, Z13, Z21
-	VSUBPS.BCST      108(R9), Z8, Z8
-	VPERMPS          Z24, Z18, Z26
-	VFMADD213PS      Z26, Z14, Z22
-	VSUBPS.BCST      108(R9), Z9, Z9
-	VPERMPS          Z24, Z19, Z26
-	VFMADD213PS      Z26, Z15, Z23
-	VMOVAPS          320(R8), Z24
-	VSUBPS.BCST      108(R9), Z10, Z10
-	VPERMPS          Z24, Z16, Z26
-	VFMADD213PS      Z26, Z12, Z20
-	VSUBPS.BCST      108(R9), Z11, Z11
-	VPERMPS          Z24, Z17, Z26
-	VFMADD213PS      Z26, Z13, Z21
-	VPERMPS          Z24, Z18, Z26
-	VFMADD213PS      Z26, Z14, Z22
-	VSUBPS.BCST      104(R9), Z0, Z0
-	VPERMPS          Z24, Z19, Z26
-	VFMADD213PS      Z26, Z15, Z23
-	VSUBPS.BCST      104(R9), Z1, Z1
-	VMOVAPS          256(R8), Z24
-	VSUBPS.BCST      104(R9), Z2, Z2
-	VPERMPS          Z24, Z16, Z26
-	VFMADD213PS      Z26, Z12, Z20
-	VPERMPS          Z24, Z17, Z26
-	VFMADD213PS      Z26, Z13, Z21
-	VSUBPS.BCST      104(R9), Z3, Z3
-	VPERMPS          Z24, Z18, Z26
-	VFMADD213PS      Z26, Z14, Z22
-	VSUBPS           Z0, Z8, Z0
-	VPERMPS          Z24, Z19, Z26
-	VFMADD213PS      Z26, Z15, Z23
-	VMOVAPS          192(R8), Z24
-	VSUBPS           Z1, Z9, Z1
-	VPERMPS          Z24, Z16, Z26
-	VFMADD213PS      Z26, Z12, Z20
-	VSUBPS           Z2, Z10, Z2
-	VPERMPS          Z24, Z17, Z26
-	VFMADD213PS      Z26, Z13, Z21
-	VPERMPS          Z24, Z18, Z26
-	VFMADD213PS      Z26, Z14, Z22
-	VSUBPS           Z3, Z11, Z3
-	VPERMPS          Z24, Z19, Z26
-	VFMADD213PS      Z26, Z15, Z23
-	VFMADD213PS.BCST 124(R9), Z30, Z0
-	VMOVAPS          128(R8), Z24
-	VPERMPS          Z24, Z16, Z26
-	VFMADD213PS      Z26, Z12, Z20
-	VFMADD213PS.BCST 124(R9), Z30, Z1
-	VPERMPS          Z24, Z17, Z26
-	VFMADD213PS      Z26, Z13, Z21
-	VFMADD213PS.BCST 124(R9), Z30, Z2
-	VPERMPS          Z24, Z18, Z26
-	VFMADD213PS      Z26, Z14, Z22
-	VPERMPS          Z24, Z19, Z26
-	VFMADD213PS      Z26, Z15, Z23
-	VFMADD213PS.BCST 124(R9), Z30, Z3
-	VMOVAPS          64(R8), Z24
-	VRANGEPS.BCST    $0x02, 136(R9), Z0, Z0
-	VPERMPS          Z24, Z16, Z26
-	VFMADD213PS      Z26, Z12, Z20
-	VRANGEPS.BCST    $0x02, 136(R9), Z1, Z1
-	VPERMPS          Z24, Z17, Z26
-	VFMADD213PS      Z26, Z13, Z21
-	VPERMPS          Z24, Z18, Z26
-	VFMADD213PS      Z26, Z14, Z22
-	VRANGEPS.BCST    $0x02, 136(R9), Z2, Z2
-	VPERMPS          Z24, Z19, Z26
-	VFMADD213PS      Z26, Z15, Z23
-	VRANGEPS.BCST    $0x02, 136(R9), Z3, Z3
-	VCMPPS           $0x12, 256(R15), Z31, K1
-	VCMPPS           $0x12, 320(R15), Z31, K2
-	VMOVUPS          Z0, (R15)
-	VCMPPS           $0x12, 384(R15), Z31, K3
-	VMOVUPS          Z1, 64(R15)
-	VCMPPS           $0x12, 448(R15), Z31, K4
-	VMOVUPS          256(R15), Z26
-	VADDPS.BCST      140(R9), Z20, Z16
-	VMOVAPS          Z20, Z12
-	VSUBPS           Z26, Z20, K1, Z12
-	KNOTW            K1, K5
-	VADDPS           Z26, Z16, K5, Z16
-	VMOVUPS          Z2, 128(R15)
-	VMOVUPS          320(R15), Z26
-	VADDPS.BCST      140(R9), Z21, Z17
-	VMOVAPS          Z21, Z13
-	VSUBPS           Z26, Z21, K2, Z13
-	KNOTW            K2, K6
-	VADDPS           Z26, Z17, K6, Z17
-	VMOVUPS          Z3, 192(R15)
-	VMOVUPS          384(R15), Z26
-	VADDPS.BCST      140(R9), Z22, Z18
-	VMOVAPS          Z22, Z14
-	VSUBPS           Z26, Z22, K3, Z14
-	KNOTW            K3, K5
-	VADDPS           Z26, Z18, K5, Z18
-	VMOVUPS          448(R15), Z26
-	VADDPS.BCST      140(R9), Z23, Z19
-	VMOVAPS          Z23, Z15
-	VSUBPS           Z26, Z23, K4, Z15
-	KNOTW            K4, K6
-	VADDPS           Z26, Z19, K6, Z19
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z0, Z0
-	VMULPS           256(R12)(AX*4), Z12, Z12
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z1, Z1
-	VMULPS           320(R12)(AX*4), Z13, Z13
-	VMULPS           384(R12)(AX*4), Z14, Z14
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z2, Z2
-	VMULPS           448(R12)(AX*4), Z15, Z15
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z3, Z3
-	VMULPS           256(R13)(AX*4), Z16, Z20
-	VADDPS.BCST      one512<>+76(SB), Z0, Z4
-	VFMADD231PS      320(R13)(AX*4), Z17, Z20
-	VFMADD231PS      384(R13)(AX*4), Z18, Z20
-	VADDPS.BCST      one512<>+76(SB), Z1, Z5
-	VFMADD231PS      448(R13)(AX*4), Z19, Z20
-	VADDPS.BCST      one512<>+76(SB), Z2, Z6
-	VMOVUPS          Z12, 256(BX)(AX*4)
-	VMOVUPS          Z13, 320(BX)(AX*4)
-	VADDPS.BCST      one512<>+76(SB), Z3, Z7
-	VMOVUPS          Z14, 384(BX)(AX*4)
-	VPSRLD           $0x15, Z4, Z4
-	VMOVUPS          Z15, 448(BX)(AX*4)
-	VEXTRACTF32X8    $0x01, Z20, Y21
-	VADDPS           Y21, Y20, Y20
-	VCVTPS2PD        Y20, Z20
-	VADDPD           Z20, Z28, Z28
-	VPSRLD           $0x15, Z5, Z5
-	VADDPS           Z13, Z12, Z12
-	VPSRLD           $0x15, Z6, Z6
-	VADDPS           Z15, Z14, Z14
-	VADDPS           Z14, Z12, Z12
-	VPSRLD           $0x15, Z7, Z7
-	VEXTRACTF32X8    $0x01, Z12, Y22
-	VPERMPS          (R8), Z4, Z26
-	VSUBPS           Z26, Z0, Z0
-	VCVTPS2PD        Y12, Z23
-	VCVTPS2PD        Y22, Z22
-	VPERMPS          (R8), Z5, Z26
-	VSUBPS           Z26, Z1, Z1
-	VADDPD           Z22, Z29, Z29
-	VPERMPS          (R8), Z6, Z26
-	VSUBPS           Z26, Z2, Z2
-	VADDPD           Z23, Z29, Z29
-	VPERMPS          (R8), Z7, Z26
-	VSUBPS           Z26, Z3, Z3
-	ADDQ             $0x80, AX
-	CMPQ             AX, 56(R9)
-	JLT              loop
-	MOVQ             CX, 176(R9)
-	VPXORD           Z0, Z0, Z0
-	VADDPD           Z0, Z29, Z29
-	VEXTRACTF64X4    $0x01, Z29, Y1
-	VADDPD           Y1, Y29, Y29
-	VEXTRACTF64X2    $0x01, Y29, X1
-	VADDPD           X1, X29, X29
-	VPERMILPD        $0x01, X29, X1
-	VADDSD           X1, X29, X29
-	VMOVAPD          X29, X0
-	VMOVSD           X0, 168(R9)
-	VPXORD           Z0, Z0, Z0
-	VADDPD           Z0, Z28, Z28
-	VEXTRACTF64X4    $0x01, Z28, Y1
-	VADDPD           Y1, Y28, Y28
-	VEXTRACTF64X2    $0x01, Y28, X1
-	VADDPD           X1, X28, X28
-	VPERMILPD        $0x01, X28, X1
-	VADDSD           X1, X28, X28
-	VMOVAPD          X28, X0
-	VMOVSD           X0, 160(R9)
-	VEXTRACTF32X8    $0x01, Z27, Y1
-	VMAXPS           Y1, Y27, Y27
-	VEXTRACTF32X4    $0x01, Y27, X1
-	VMAXPS           X1, X27, X27
-	VPERMILPS        $0x4e, X27, X1
-	VMAXPS           X1, X27, X27
-	VPERMILPS        $0xb1, X27, X1
-	VMAXPS           X1, X27, X27
-	VMOVAPS          X27, X0
-	VMOVSS           X0, 184(R9)
+	VMOVSS          X0, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -5583,11 +4465,9 @@ TEXT ·rateBF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ             32(R9), R12
 	MOVQ             40(R9), R13
 	MOVQ             48(R9), R15
-	VBROADCASTSS     120(R9), Z30
-	VBROADCASTSS     132(R9), Z31
-	VPXORD           Z27, Z27, Z27
-	VPXORD           Z28, Z28, Z28
+	VBROADCASTSS     120(R9), Z31
 	VPXORD           Z29, Z29, Z29
+	VPXORD           Z30, Z30, Z30
 	XORQ             CX, CX
 	VPMOVZXWD        (SI)(AX*2), Z8
 	VPMOVZXWD        32(SI)(AX*2), Z9
@@ -5617,54 +4497,42 @@ TEXT ·rateBF16AVX512(SB), NOSPLIT, $0-8
 	VSUBPS           Z1, Z9, Z1
 	VSUBPS           Z2, Z10, Z2
 	VSUBPS           Z3, Z11, Z3
-	VFMADD213PS.BCST 124(R9), Z30, Z0
-	VFMADD213PS.BCST 124(R9), Z30, Z1
-	VFMADD213PS.BCST 124(R9), Z30, Z2
-	VFMADD213PS.BCST 124(R9), Z30, Z3
-	VRANGEPS         $0x0b, Z0, Z27, Z27
-	VRANGEPS         $0x0b, Z1, Z27, Z27
-	VRANGEPS         $0x0b, Z2, Z27, Z27
-	VRANGEPS         $0x0b, Z3, Z27, Z27
-	VRANGEPS.BCST    $0x02, 136(R9), Z0, Z0
-	VRANGEPS.BCST    $0x02, 136(R9), Z1, Z1
-	VRANGEPS.BCST    $0x02, 136(R9), Z2, Z2
-	VRANGEPS.BCST    $0x02, 136(R9), Z3, Z3
+	VFMADD213PS.BCST 124(R9), Z31, Z0
+	VFMADD213PS.BCST 124(R9), Z31, Z1
+	VFMADD213PS.BCST 124(R9), Z31, Z2
+	VFMADD213PS.BCST 124(R9), Z31, Z3
+	VRANGEPS.BCST    $0x02, 132(R9), Z0, Z0
+	VRANGEPS.BCST    $0x02, 132(R9), Z1, Z1
+	VRANGEPS.BCST    $0x02, 132(R9), Z2, Z2
+	VRANGEPS.BCST    $0x02, 132(R9), Z3, Z3
 	VMOVUPS          Z0, (R15)
 	VMOVUPS          Z1, 64(R15)
 	VMOVUPS          Z2, 128(R15)
 	VMOVUPS          Z3, 192(R15)
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z0, Z4
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z1, Z5
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z2, Z6
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z3, Z7
-	VADDPS.BCST      one512<>+76(SB), Z4, Z4
-	VADDPS.BCST      one512<>+76(SB), Z5, Z5
-	VADDPS.BCST      one512<>+76(SB), Z6, Z6
-	VADDPS.BCST      one512<>+76(SB), Z7, Z7
-	VPSRLD           $0x15, Z4, Z4
-	VPSRLD           $0x15, Z5, Z5
-	VPSRLD           $0x15, Z6, Z6
-	VPSRLD           $0x15, Z7, Z7
-	VPSRLD           $0x1b, Z0, Z8
-	VPSRLD           $0x1b, Z1, Z9
-	VPSRLD           $0x1b, Z2, Z10
-	VPSRLD           $0x1b, Z3, Z11
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z8, Z4
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z9, Z5
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z10, Z6
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z11, Z7
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z4, Z26
-	VSUBPS           Z26, Z0, Z0
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z5, Z26
-	VSUBPS           Z26, Z1, Z1
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z6, Z26
-	VSUBPS           Z26, Z2, Z2
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z7, Z26
-	VSUBPS           Z26, Z3, Z3
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z0, Z0
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z1, Z1
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z2, Z2
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z3, Z3
+	VADDPS.BCST      one512<>+72(SB), Z0, Z4
+	VADDPS.BCST      one512<>+72(SB), Z1, Z5
+	VADDPS.BCST      one512<>+72(SB), Z2, Z6
+	VADDPS.BCST      one512<>+72(SB), Z3, Z7
+	VPSRLD           $0x14, Z4, Z4
+	VPSRLD           $0x14, Z5, Z5
+	VPSRLD           $0x14, Z6, Z6
+	VPSRLD           $0x14, Z7, Z7
+	VMOVAPS          (R8), Z8
+	VPERMT2PS        64(R8), Z4, Z8
+	VSUBPS           Z8, Z0, Z0
+	VMOVAPS          (R8), Z9
+	VPERMT2PS        64(R8), Z5, Z9
+	VSUBPS           Z9, Z1, Z1
+	VMOVAPS          (R8), Z10
+	VPERMT2PS        64(R8), Z6, Z10
+	VSUBPS           Z10, Z2, Z2
+	VMOVAPS          (R8), Z11
+	VPERMT2PS        64(R8), Z7, Z11
+	VSUBPS           Z11, Z3, Z3
 	PCALIGN          $0x40
 
 loop:
@@ -5687,8 +4555,8 @@ loop:
 	LEAQ             128(AX), R14
 	CMPQ             R14, 56(R9)
 	CMOVQGE          CX, R14
-	VMOVAPS          1024(R8), Z24
-	VMOVAPS          1088(R8), Z25
+	VMOVAPS          768(R8), Z24
+	VMOVAPS          832(R8), Z25
 	VMOVAPS          Z24, Z8
 	VPERMT2PS        Z25, Z4, Z8
 	VPMOVZXWD        128(SI)(AX*2), Z20
@@ -5713,8 +4581,8 @@ loop:
 	VPMOVZXWD        224(DI)(AX*2), Z15
 	VPSLLD           $0x10, Z14, Z14
 	VPSLLD           $0x10, Z15, Z15
-	VMOVAPS          896(R8), Z24
-	VMOVAPS          960(R8), Z25
+	VMOVAPS          640(R8), Z24
+	VMOVAPS          704(R8), Z25
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z4, Z26
 	VFMADD213PS      Z26, Z0, Z8
@@ -5731,8 +4599,8 @@ loop:
 	VPERMT2PS        Z25, Z7, Z26
 	VFMADD213PS      Z26, Z3, Z11
 	VSUBPS.BCST      108(R9), Z23, Z23
-	VMOVAPS          768(R8), Z24
-	VMOVAPS          832(R8), Z25
+	VMOVAPS          512(R8), Z24
+	VMOVAPS          576(R8), Z25
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z4, Z26
 	VFMADD213PS      Z26, Z0, Z8
@@ -5749,12 +4617,12 @@ loop:
 	VPERMT2PS        Z25, Z7, Z26
 	VFMADD213PS      Z26, Z3, Z11
 	VSUBPS.BCST      104(R9), Z15, Z15
-	VMOVAPS          640(R8), Z24
-	VMOVAPS          704(R8), Z25
+	VMOVAPS          384(R8), Z24
+	VMOVAPS          448(R8), Z25
+	VSUBPS           Z12, Z20, Z12
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z4, Z26
 	VFMADD213PS      Z26, Z0, Z8
-	VSUBPS           Z12, Z20, Z12
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z5, Z26
 	VFMADD213PS      Z26, Z1, Z9
@@ -5767,168 +4635,112 @@ loop:
 	VPERMT2PS        Z25, Z7, Z26
 	VFMADD213PS      Z26, Z3, Z11
 	VSUBPS           Z15, Z23, Z15
-	VMOVAPS          512(R8), Z24
-	VMOVAPS          576(R8), Z25
-	VFMADD213PS.BCST 124(R9), Z30, Z12
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z4, Z26
-	VFMADD213PS      Z26, Z0, Z8
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z5, Z26
-	VFMADD213PS      Z26, Z1, Z9
-	VFMADD213PS.BCST 124(R9), Z30, Z13
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z6, Z26
-	VFMADD213PS      Z26, Z2, Z10
-	VFMADD213PS.BCST 124(R9), Z30, Z14
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z7, Z26
-	VFMADD213PS      Z26, Z3, Z11
-	VFMADD213PS.BCST 124(R9), Z30, Z15
-	VMOVAPS          384(R8), Z24
-	VMOVAPS          448(R8), Z25
-	VRANGEPS         $0x0b, Z12, Z27, Z27
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z4, Z26
-	VFMADD213PS      Z26, Z0, Z8
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z5, Z26
-	VFMADD213PS      Z26, Z1, Z9
-	VRANGEPS         $0x0b, Z13, Z27, Z27
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z6, Z26
-	VFMADD213PS      Z26, Z2, Z10
-	VRANGEPS         $0x0b, Z14, Z27, Z27
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z7, Z26
-	VFMADD213PS      Z26, Z3, Z11
-	VRANGEPS         $0x0b, Z15, Z27, Z27
 	VMOVAPS          256(R8), Z24
 	VMOVAPS          320(R8), Z25
-	VRANGEPS.BCST    $0x02, 136(R9), Z12, Z12
+	VFMADD213PS.BCST 124(R9), Z31, Z12
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z4, Z26
 	VFMADD213PS      Z26, Z0, Z8
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z5, Z26
 	VFMADD213PS      Z26, Z1, Z9
-	VRANGEPS.BCST    $0x02, 136(R9), Z13, Z13
+	VFMADD213PS.BCST 124(R9), Z31, Z13
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z6, Z26
 	VFMADD213PS      Z26, Z2, Z10
-	VRANGEPS.BCST    $0x02, 136(R9), Z14, Z14
+	VFMADD213PS.BCST 124(R9), Z31, Z14
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z7, Z26
 	VFMADD213PS      Z26, Z3, Z11
-	VRANGEPS.BCST    $0x02, 136(R9), Z15, Z15
+	VFMADD213PS.BCST 124(R9), Z31, Z15
 	VMOVAPS          128(R8), Z24
 	VMOVAPS          192(R8), Z25
-	VMOVUPS          Z12, 256(R15)
+	VRANGEPS.BCST    $0x02, 132(R9), Z12, Z12
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z4, Z26
 	VFMADD213PS      Z26, Z0, Z8
-	VMOVUPS          Z13, 320(R15)
+	VRANGEPS.BCST    $0x02, 132(R9), Z13, Z13
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z5, Z26
 	VFMADD213PS      Z26, Z1, Z9
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z6, Z26
 	VFMADD213PS      Z26, Z2, Z10
-	VMOVUPS          Z14, 384(R15)
+	VRANGEPS.BCST    $0x02, 132(R9), Z14, Z14
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z7, Z26
 	VFMADD213PS      Z26, Z3, Z11
+	VRANGEPS.BCST    $0x02, 132(R9), Z15, Z15
+	VPXORD           Z26, Z26, Z26
+	VMOVUPS          Z12, 256(R15)
+	VCMPPS           $0x12, (R15), Z26, K1
+	VMOVUPS          Z13, 320(R15)
+	VCMPPS           $0x12, 64(R15), Z26, K2
+	VCMPPS           $0x12, 128(R15), Z26, K3
+	VMOVUPS          Z14, 384(R15)
+	VCMPPS           $0x12, 192(R15), Z26, K4
 	VMOVUPS          Z15, 448(R15)
-	VCMPPS           $0x12, (R15), Z31, K1
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z12, Z16
-	VCMPPS           $0x12, 64(R15), Z31, K2
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z13, Z17
-	VCMPPS           $0x12, 128(R15), Z31, K3
-	VCMPPS           $0x12, 192(R15), Z31, K4
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z14, Z18
-	VMOVUPS          (R15), Z26
-	VADDPS.BCST      140(R9), Z26, Z26
-	VMOVAPS          Z8, Z4
 	VMOVAPS          Z8, Z0
-	VSUBPS           Z26, Z8, K1, Z0
+	VSUBPS           (R15), Z8, K1, Z0
+	VMOVAPS          Z8, Z4
 	KNOTW            K1, K5
-	VADDPS           Z26, Z4, K5, Z4
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z15, Z19
-	VMOVUPS          64(R15), Z26
-	VADDPS.BCST      140(R9), Z26, Z26
-	VMOVAPS          Z9, Z5
+	VADDPS           (R15), Z8, K5, Z4
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z12, Z12
 	VMOVAPS          Z9, Z1
-	VSUBPS           Z26, Z9, K2, Z1
+	VSUBPS           64(R15), Z9, K2, Z1
+	VMOVAPS          Z9, Z5
 	KNOTW            K2, K6
-	VADDPS           Z26, Z5, K6, Z5
-	VADDPS.BCST      one512<>+76(SB), Z16, Z16
-	VMOVUPS          128(R15), Z26
-	VADDPS.BCST      140(R9), Z26, Z26
-	VMOVAPS          Z10, Z6
+	VADDPS           64(R15), Z9, K6, Z5
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z13, Z13
 	VMOVAPS          Z10, Z2
-	VSUBPS           Z26, Z10, K3, Z2
+	VSUBPS           128(R15), Z10, K3, Z2
+	VMOVAPS          Z10, Z6
 	KNOTW            K3, K5
-	VADDPS           Z26, Z6, K5, Z6
-	VADDPS.BCST      one512<>+76(SB), Z17, Z17
-	VMOVUPS          192(R15), Z26
-	VADDPS.BCST      140(R9), Z26, Z26
-	VMOVAPS          Z11, Z7
+	VADDPS           128(R15), Z10, K5, Z6
 	VMOVAPS          Z11, Z3
-	VSUBPS           Z26, Z11, K4, Z3
+	VSUBPS           192(R15), Z11, K4, Z3
+	VMOVAPS          Z11, Z7
 	KNOTW            K4, K6
-	VADDPS           Z26, Z7, K6, Z7
+	VADDPS           192(R15), Z11, K6, Z7
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z14, Z14
 	VMULPS           (R12)(AX*4), Z0, Z0
-	VADDPS.BCST      one512<>+76(SB), Z18, Z18
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z15, Z15
 	VMULPS           64(R12)(AX*4), Z1, Z1
-	VADDPS.BCST      one512<>+76(SB), Z19, Z19
+	VADDPS.BCST      one512<>+72(SB), Z12, Z16
 	VMULPS           128(R12)(AX*4), Z2, Z2
-	VPSRLD           $0x15, Z16, Z16
+	VADDPS.BCST      one512<>+72(SB), Z13, Z17
 	VMULPS           192(R12)(AX*4), Z3, Z3
-	VPSRLD           $0x15, Z17, Z17
-	VMULPS           (R13)(AX*4), Z4, Z8
-	VPSRLD           $0x15, Z18, Z18
-	VFMADD231PS      64(R13)(AX*4), Z5, Z8
-	VFMADD231PS      128(R13)(AX*4), Z6, Z8
-	VPSRLD           $0x15, Z19, Z19
-	VFMADD231PS      192(R13)(AX*4), Z7, Z8
-	VPSRLD           $0x1b, Z12, Z20
+	VADDPS.BCST      one512<>+72(SB), Z14, Z18
 	VMOVUPS          Z0, (BX)(AX*4)
-	VPSRLD           $0x1b, Z13, Z21
 	VMOVUPS          Z1, 64(BX)(AX*4)
-	VPSRLD           $0x1b, Z14, Z22
+	VADDPS.BCST      one512<>+72(SB), Z15, Z19
 	VMOVUPS          Z2, 128(BX)(AX*4)
+	VPSRLD           $0x14, Z16, Z16
 	VMOVUPS          Z3, 192(BX)(AX*4)
-	VPSRLD           $0x1b, Z15, Z23
-	VEXTRACTF32X8    $0x01, Z8, Y9
-	VADDPS           Y9, Y8, Y8
-	VCVTPS2PD        Y8, Z8
-	VADDPD           Z8, Z28, Z28
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z20, Z16
+	VPSRLD           $0x14, Z17, Z17
+	VMULPS           (R13)(AX*4), Z4, Z27
+	VPSRLD           $0x14, Z18, Z18
+	VFMADD231PS      64(R13)(AX*4), Z5, Z27
+	VFMADD231PS      128(R13)(AX*4), Z6, Z27
+	VPSRLD           $0x14, Z19, Z19
+	VFMADD231PS      192(R13)(AX*4), Z7, Z27
+	VMOVAPS          (R8), Z20
+	VPERMT2PS        64(R8), Z16, Z20
+	VSUBPS           Z20, Z12, Z12
 	VADDPS           Z1, Z0, Z0
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z21, Z17
+	VMOVAPS          (R8), Z21
+	VPERMT2PS        64(R8), Z17, Z21
+	VSUBPS           Z21, Z13, Z13
 	VADDPS           Z3, Z2, Z2
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z22, Z18
-	VADDPS           Z2, Z0, Z0
-	VEXTRACTF32X8    $0x01, Z0, Y10
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z23, Z19
-	VCVTPS2PD        Y0, Z11
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z16, Z26
-	VSUBPS           Z26, Z12, Z12
-	VCVTPS2PD        Y10, Z10
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z17, Z26
-	VSUBPS           Z26, Z13, Z13
-	VADDPD           Z10, Z29, Z29
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z18, Z26
-	VSUBPS           Z26, Z14, Z14
-	VADDPD           Z11, Z29, Z29
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z19, Z26
-	VSUBPS           Z26, Z15, Z15
-	VMOVAPS          1024(R8), Z24
-	VMOVAPS          1088(R8), Z25
+	VMOVAPS          (R8), Z22
+	VPERMT2PS        64(R8), Z18, Z22
+	VSUBPS           Z22, Z14, Z14
+	VADDPS           Z2, Z0, Z28
+	VMOVAPS          (R8), Z23
+	VPERMT2PS        64(R8), Z19, Z23
+	VSUBPS           Z23, Z15, Z15
+	VMOVAPS          768(R8), Z24
+	VMOVAPS          832(R8), Z25
 	VMOVAPS          Z24, Z20
 	VPERMT2PS        Z25, Z16, Z20
 	VPMOVZXWD        (SI)(R14*2), Z8
@@ -5949,12 +4761,12 @@ loop:
 	VPSLLD           $0x10, Z1, Z1
 	VMOVAPS          Z24, Z23
 	VPERMT2PS        Z25, Z19, Z23
+	VMOVAPS          640(R8), Z24
+	VMOVAPS          704(R8), Z25
 	VPMOVZXWD        64(DI)(R14*2), Z2
 	VPMOVZXWD        96(DI)(R14*2), Z3
 	VPSLLD           $0x10, Z2, Z2
 	VPSLLD           $0x10, Z3, Z3
-	VMOVAPS          896(R8), Z24
-	VMOVAPS          960(R8), Z25
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z16, Z26
 	VFMADD213PS      Z26, Z12, Z20
@@ -5966,13 +4778,13 @@ loop:
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z18, Z26
 	VFMADD213PS      Z26, Z14, Z22
-	VSUBPS.BCST      108(R9), Z10, Z10
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z19, Z26
 	VFMADD213PS      Z26, Z15, Z23
+	VSUBPS.BCST      108(R9), Z10, Z10
+	VMOVAPS          512(R8), Z24
+	VMOVAPS          576(R8), Z25
 	VSUBPS.BCST      108(R9), Z11, Z11
-	VMOVAPS          768(R8), Z24
-	VMOVAPS          832(R8), Z25
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z16, Z26
 	VFMADD213PS      Z26, Z12, Z20
@@ -5984,13 +4796,13 @@ loop:
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z18, Z26
 	VFMADD213PS      Z26, Z14, Z22
-	VSUBPS.BCST      104(R9), Z2, Z2
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z19, Z26
 	VFMADD213PS      Z26, Z15, Z23
+	VSUBPS.BCST      104(R9), Z2, Z2
+	VMOVAPS          384(R8), Z24
+	VMOVAPS          448(R8), Z25
 	VSUBPS.BCST      104(R9), Z3, Z3
-	VMOVAPS          640(R8), Z24
-	VMOVAPS          704(R8), Z25
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z16, Z26
 	VFMADD213PS      Z26, Z12, Z20
@@ -5998,179 +4810,142 @@ loop:
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z17, Z26
 	VFMADD213PS      Z26, Z13, Z21
+	VMOVAPS          Z24, Z26
+	VPERMT2PS        Z25, Z18, Z26
+	VFMADD213PS      Z26, Z14, Z22
 	VSUBPS           Z1, Z9, Z1
 	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z18, Z26
-	VFMADD213PS      Z26, Z14, Z22
+	VPERMT2PS        Z25, Z19, Z26
+	VFMADD213PS      Z26, Z15, Z23
 	VSUBPS           Z2, Z10, Z2
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z19, Z26
-	VFMADD213PS      Z26, Z15, Z23
-	VSUBPS           Z3, Z11, Z3
-	VMOVAPS          512(R8), Z24
-	VMOVAPS          576(R8), Z25
-	VFMADD213PS.BCST 124(R9), Z30, Z0
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z16, Z26
-	VFMADD213PS      Z26, Z12, Z20
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z17, Z26
-	VFMADD213PS      Z26, Z13, Z21
-	VFMADD213PS.BCST 124(R9), Z30, Z1
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z18, Z26
-	VFMADD213PS      Z26, Z14, Z22
-	VFMADD213PS.BCST 124(R9), Z30, Z2
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z19, Z26
-	VFMADD213PS      Z26, Z15, Z23
-	VFMADD213PS.BCST 124(R9), Z30, Z3
-	VMOVAPS          384(R8), Z24
-	VMOVAPS          448(R8), Z25
-	VRANGEPS         $0x0b, Z0, Z27, Z27
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z16, Z26
-	VFMADD213PS      Z26, Z12, Z20
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z17, Z26
-	VFMADD213PS      Z26, Z13, Z21
-	VRANGEPS         $0x0b, Z1, Z27, Z27
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z18, Z26
-	VFMADD213PS      Z26, Z14, Z22
-	VRANGEPS         $0x0b, Z2, Z27, Z27
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z19, Z26
-	VFMADD213PS      Z26, Z15, Z23
-	VRANGEPS         $0x0b, Z3, Z27, Z27
 	VMOVAPS          256(R8), Z24
 	VMOVAPS          320(R8), Z25
-	VRANGEPS.BCST    $0x02, 136(R9), Z0, Z0
+	VSUBPS           Z3, Z11, Z3
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z16, Z26
 	VFMADD213PS      Z26, Z12, Z20
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z17, Z26
 	VFMADD213PS      Z26, Z13, Z21
-	VRANGEPS.BCST    $0x02, 136(R9), Z1, Z1
+	VFMADD213PS.BCST 124(R9), Z31, Z0
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z18, Z26
 	VFMADD213PS      Z26, Z14, Z22
-	VRANGEPS.BCST    $0x02, 136(R9), Z2, Z2
+	VFMADD213PS.BCST 124(R9), Z31, Z1
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z19, Z26
 	VFMADD213PS      Z26, Z15, Z23
-	VRANGEPS.BCST    $0x02, 136(R9), Z3, Z3
+	VFMADD213PS.BCST 124(R9), Z31, Z2
 	VMOVAPS          128(R8), Z24
 	VMOVAPS          192(R8), Z25
-	VMOVUPS          Z0, (R15)
+	VFMADD213PS.BCST 124(R9), Z31, Z3
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z16, Z26
 	VFMADD213PS      Z26, Z12, Z20
-	VMOVUPS          Z1, 64(R15)
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z17, Z26
 	VFMADD213PS      Z26, Z13, Z21
+	VRANGEPS.BCST    $0x02, 132(R9), Z0, Z0
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z18, Z26
 	VFMADD213PS      Z26, Z14, Z22
-	VMOVUPS          Z2, 128(R15)
+	VRANGEPS.BCST    $0x02, 132(R9), Z1, Z1
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z19, Z26
 	VFMADD213PS      Z26, Z15, Z23
-	VMOVUPS          Z3, 192(R15)
-	VCMPPS           $0x12, 256(R15), Z31, K1
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z0, Z4
-	VCMPPS           $0x12, 320(R15), Z31, K2
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z1, Z5
-	VCMPPS           $0x12, 384(R15), Z31, K3
-	VCMPPS           $0x12, 448(R15), Z31, K4
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z2, Z6
-	VMOVUPS          256(R15), Z26
-	VADDPS.BCST      140(R9), Z26, Z26
-	VMOVAPS          Z20, Z16
+	VRANGEPS.BCST    $0x02, 132(R9), Z2, Z2
+	VPXORD           Z26, Z26, Z26
+	VCMPPS           $0x12, 256(R15), Z26, K1
+	VRANGEPS.BCST    $0x02, 132(R9), Z3, Z3
+	VCMPPS           $0x12, 320(R15), Z26, K2
+	VMOVUPS          Z0, (R15)
+	VCMPPS           $0x12, 384(R15), Z26, K3
+	VMOVUPS          Z1, 64(R15)
+	VCMPPS           $0x12, 448(R15), Z26, K4
+	VMOVUPS          Z2, 128(R15)
 	VMOVAPS          Z20, Z12
-	VSUBPS           Z26, Z20, K1, Z12
+	VSUBPS           256(R15), Z20, K1, Z12
+	VMOVAPS          Z20, Z16
 	KNOTW            K1, K5
-	VADDPS           Z26, Z16, K5, Z16
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z3, Z7
-	VMOVUPS          320(R15), Z26
-	VADDPS.BCST      140(R9), Z26, Z26
-	VMOVAPS          Z21, Z17
+	VADDPS           256(R15), Z20, K5, Z16
 	VMOVAPS          Z21, Z13
-	VSUBPS           Z26, Z21, K2, Z13
+	VSUBPS           320(R15), Z21, K2, Z13
+	VMOVAPS          Z21, Z17
 	KNOTW            K2, K6
-	VADDPS           Z26, Z17, K6, Z17
-	VADDPS.BCST      one512<>+76(SB), Z4, Z4
-	VMOVUPS          384(R15), Z26
-	VADDPS.BCST      140(R9), Z26, Z26
-	VMOVAPS          Z22, Z18
+	VADDPS           320(R15), Z21, K6, Z17
+	VMOVUPS          Z3, 192(R15)
 	VMOVAPS          Z22, Z14
-	VSUBPS           Z26, Z22, K3, Z14
+	VSUBPS           384(R15), Z22, K3, Z14
+	VMOVAPS          Z22, Z18
 	KNOTW            K3, K5
-	VADDPS           Z26, Z18, K5, Z18
-	VADDPS.BCST      one512<>+76(SB), Z5, Z5
-	VMOVUPS          448(R15), Z26
-	VADDPS.BCST      140(R9), Z26, Z26
-	VMOVAPS          Z23, Z19
+	VADDPS           384(R15), Z22, K5, Z18
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z0, Z0
 	VMOVAPS          Z23, Z15
-	VSUBPS           Z26, Z23, K4, Z15
+	VSUBPS           448(R15), Z23, K4, Z15
+	VMOVAPS          Z23, Z19
 	KNOTW            K4, K6
-	VADDPS           Z26, Z19, K6, Z19
+	VADDPS           448(R15), Z23, K6, Z19
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z1, Z1
 	VMULPS           256(R12)(AX*4), Z12, Z12
-	VADDPS.BCST      one512<>+76(SB), Z6, Z6
 	VMULPS           320(R12)(AX*4), Z13, Z13
-	VADDPS.BCST      one512<>+76(SB), Z7, Z7
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z2, Z2
 	VMULPS           384(R12)(AX*4), Z14, Z14
-	VPSRLD           $0x15, Z4, Z4
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z3, Z3
 	VMULPS           448(R12)(AX*4), Z15, Z15
-	VPSRLD           $0x15, Z5, Z5
-	VMULPS           256(R13)(AX*4), Z16, Z20
-	VPSRLD           $0x15, Z6, Z6
-	VFMADD231PS      320(R13)(AX*4), Z17, Z20
-	VFMADD231PS      384(R13)(AX*4), Z18, Z20
-	VPSRLD           $0x15, Z7, Z7
-	VFMADD231PS      448(R13)(AX*4), Z19, Z20
-	VPSRLD           $0x1b, Z0, Z8
+	VADDPS.BCST      one512<>+72(SB), Z0, Z4
 	VMOVUPS          Z12, 256(BX)(AX*4)
-	VPSRLD           $0x1b, Z1, Z9
 	VMOVUPS          Z13, 320(BX)(AX*4)
-	VPSRLD           $0x1b, Z2, Z10
+	VADDPS.BCST      one512<>+72(SB), Z1, Z5
 	VMOVUPS          Z14, 384(BX)(AX*4)
+	VADDPS.BCST      one512<>+72(SB), Z2, Z6
 	VMOVUPS          Z15, 448(BX)(AX*4)
-	VPSRLD           $0x1b, Z3, Z11
-	VEXTRACTF32X8    $0x01, Z20, Y21
-	VADDPS           Y21, Y20, Y20
-	VCVTPS2PD        Y20, Z20
-	VADDPD           Z20, Z28, Z28
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z8, Z4
+	VADDPS.BCST      one512<>+72(SB), Z3, Z7
+	VFMADD231PS      256(R13)(AX*4), Z16, Z27
+	VPSRLD           $0x14, Z4, Z4
+	VFMADD231PS      320(R13)(AX*4), Z17, Z27
+	VFMADD231PS      384(R13)(AX*4), Z18, Z27
+	VPSRLD           $0x14, Z5, Z5
+	VFMADD231PS      448(R13)(AX*4), Z19, Z27
+	VPSRLD           $0x14, Z6, Z6
 	VADDPS           Z13, Z12, Z12
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z9, Z5
+	VPSRLD           $0x14, Z7, Z7
 	VADDPS           Z15, Z14, Z14
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z10, Z6
 	VADDPS           Z14, Z12, Z12
+	VMOVAPS          (R8), Z8
+	VPERMT2PS        64(R8), Z4, Z8
+	VSUBPS           Z8, Z0, Z0
+	VADDPS           Z12, Z28, Z12
+	VMOVAPS          (R8), Z9
+	VPERMT2PS        64(R8), Z5, Z9
+	VSUBPS           Z9, Z1, Z1
+	VEXTRACTF32X8    $0x01, Z27, Y21
+	VADDPS           Y21, Y27, Y27
+	VCVTPS2PD        Y27, Z27
+	VADDPD           Z27, Z29, Z29
+	VMOVAPS          (R8), Z10
+	VPERMT2PS        64(R8), Z6, Z10
+	VSUBPS           Z10, Z2, Z2
 	VEXTRACTF32X8    $0x01, Z12, Y22
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z11, Z7
-	VCVTPS2PD        Y12, Z23
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z4, Z26
-	VSUBPS           Z26, Z0, Z0
-	VCVTPS2PD        Y22, Z22
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z5, Z26
-	VSUBPS           Z26, Z1, Z1
-	VADDPD           Z22, Z29, Z29
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z6, Z26
-	VSUBPS           Z26, Z2, Z2
-	VADDPD           Z23, Z29, Z29
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z7, Z26
-	VSUBPS           Z26, Z3, Z3
+	VADDPS           Y22, Y12, Y12
+	VCVTPS2PD        Y12, Z12
+	VADDPD           Z12, Z30, Z30
+	VMOVAPS          (R8), Z11
+	VPERMT2PS        64(R8), Z7, Z11
+	VSUBPS           Z11, Z3, Z3
 	ADDQ             $0x80, AX
 	CMPQ             AX, 56(R9)
 	JLT              loop
-	MOVQ             CX, 176(R9)
+	MOVQ             CX, 160(R9)
+	VPXORD           Z0, Z0, Z0
+	VADDPD           Z0, Z30, Z30
+	VEXTRACTF64X4    $0x01, Z30, Y1
+	VADDPD           Y1, Y30, Y30
+	VEXTRACTF64X2    $0x01, Y30, X1
+	VADDPD           X1, X30, X30
+	VPERMILPD        $0x01, X30, X1
+	VADDSD           X1, X30, X30
+	VMOVAPD          X30, X0
+	VMOVSD           X0, 152(R9)
 	VPXORD           Z0, Z0, Z0
 	VADDPD           Z0, Z29, Z29
 	VEXTRACTF64X4    $0x01, Z29, Y1
@@ -6180,27 +4955,7 @@ loop:
 	VPERMILPD        $0x01, X29, X1
 	VADDSD           X1, X29, X29
 	VMOVAPD          X29, X0
-	VMOVSD           X0, 168(R9)
-	VPXORD           Z0, Z0, Z0
-	VADDPD           Z0, Z28, Z28
-	VEXTRACTF64X4    $0x01, Z28, Y1
-	VADDPD           Y1, Y28, Y28
-	VEXTRACTF64X2    $0x01, Y28, X1
-	VADDPD           X1, X28, X28
-	VPERMILPD        $0x01, X28, X1
-	VADDSD           X1, X28, X28
-	VMOVAPD          X28, X0
-	VMOVSD           X0, 160(R9)
-	VEXTRACTF32X8    $0x01, Z27, Y1
-	VMAXPS           Y1, Y27, Y27
-	VEXTRACTF32X4    $0x01, Y27, X1
-	VMAXPS           X1, X27, X27
-	VPERMILPS        $0x4e, X27, X1
-	VMAXPS           X1, X27, X27
-	VPERMILPS        $0xb1, X27, X1
-	VMAXPS           X1, X27, X27
-	VMOVAPS          X27, X0
-	VMOVSS           X0, 184(R9)
+	VMOVSD           X0, 144(R9)
 	VZEROUPPER
 	RET
 
@@ -6217,6 +4972,8 @@ TEXT ·klBF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ         80(R9), R11
 	MOVQ         88(R9), DX
 	XORQ         AX, AX
+	MOVQ         32(R9), R12
+	MOVQ         40(R9), R13
 	VPXORD       Z24, Z24, Z24
 	VPXORD       Z25, Z25, Z25
 	VPXORD       Z26, Z26, Z26
@@ -6226,22 +4983,22 @@ TEXT ·klBF16AVX512(SB), NOSPLIT, $0-8
 	VBROADCASTSS one512<>+16(SB), Z21
 	VBROADCASTSS one512<>+44(SB), Z28
 	VBROADCASTSS one512<>+40(SB), Z29
-	VBROADCASTSS one512<>+64(SB), Z23
+	VBROADCASTSS one512<>+60(SB), Z23
 	PCALIGN      $0x40
 
 loop:
 	VMOVDQU32        (DI)(AX*2), Z1
 	VPSLLD           $0x10, Z1, Z0
-	VPANDD.BCST      one512<>+88(SB), Z1, Z1
+	VPANDD.BCST      one512<>+84(SB), Z1, Z1
 	VMOVDQU32        64(DI)(AX*2), Z3
 	VPSLLD           $0x10, Z3, Z2
-	VPANDD.BCST      one512<>+88(SB), Z3, Z3
+	VPANDD.BCST      one512<>+84(SB), Z3, Z3
 	VMOVDQU32        (SI)(AX*2), Z5
 	VPSLLD           $0x10, Z5, Z4
-	VPANDD.BCST      one512<>+88(SB), Z5, Z5
+	VPANDD.BCST      one512<>+84(SB), Z5, Z5
 	VMOVDQU32        64(SI)(AX*2), Z7
 	VPSLLD           $0x10, Z7, Z6
-	VPANDD.BCST      one512<>+88(SB), Z7, Z7
+	VPANDD.BCST      one512<>+84(SB), Z7, Z7
 	PREFETCHT1       (R10)
 	ADDQ             DX, R10
 	PREFETCHT1       (R11)
@@ -6342,10 +5099,10 @@ loop:
 	VMULPS           Z13, Z17, Z17
 	VMULPS           Z14, Z18, Z18
 	VMULPS           Z15, Z19, Z19
-	VPANDD.BCST      one512<>+92(SB), Z16, Z8
-	VPANDD.BCST      one512<>+92(SB), Z17, Z9
-	VPANDD.BCST      one512<>+92(SB), Z18, Z10
-	VPANDD.BCST      one512<>+92(SB), Z19, Z11
+	VPANDD.BCST      one512<>+88(SB), Z16, Z8
+	VPANDD.BCST      one512<>+88(SB), Z17, Z9
+	VPANDD.BCST      one512<>+88(SB), Z18, Z10
+	VPANDD.BCST      one512<>+88(SB), Z19, Z11
 	VADDPS           Z13, Z12, Z12
 	VADDPS           Z15, Z14, Z14
 	VADDPS           Z14, Z12, Z12
@@ -6382,7 +5139,7 @@ loop:
 	VPERMILPD        $0x01, X24, X2
 	VADDSD           X2, X24, X24
 	VMOVAPD          X24, X0
-	VMOVSD           X0, 160(R9)
+	VMOVSD           X0, 144(R9)
 	VPXORD           Z1, Z1, Z1
 	VADDPD           Z1, Z25, Z25
 	VEXTRACTF64X4    $0x01, Z25, Y2
@@ -6392,7 +5149,7 @@ loop:
 	VPERMILPD        $0x01, X25, X2
 	VADDSD           X2, X25, X25
 	VMOVAPD          X25, X0
-	VMOVSD           X0, 168(R9)
+	VMOVSD           X0, 152(R9)
 	VPXORD           Z1, Z1, Z1
 	VADDPD           Z1, Z26, Z26
 	VEXTRACTF64X4    $0x01, Z26, Y2
@@ -6402,7 +5159,7 @@ loop:
 	VPERMILPD        $0x01, X26, X2
 	VADDSD           X2, X26, X26
 	VMOVAPD          X26, X0
-	VMOVSD           X0, 200(R9)
+	VMOVSD           X0, 184(R9)
 	VPXORD           Z1, Z1, Z1
 	VADDPD           Z1, Z27, Z27
 	VEXTRACTF64X4    $0x01, Z27, Y2
@@ -6412,7 +5169,459 @@ loop:
 	VPERMILPD        $0x01, X27, X2
 	VADDSD           X2, X27, X27
 	VMOVAPD          X27, X0
-	VMOVSD           X0, 208(R9)
+	VMOVSD           X0, 192(R9)
+	VZEROUPPER
+	RET
+
+// func klForwardBF16AVX512(a *tileArgs)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
+TEXT ·klForwardBF16AVX512(SB), NOSPLIT, $0-8
+	MOVQ         a+0(FP), R9
+	MOVQ         (R9), DI
+	MOVQ         8(R9), SI
+	MOVQ         16(R9), BX
+	MOVQ         56(R9), CX
+	MOVQ         64(R9), R8
+	MOVQ         72(R9), R10
+	MOVQ         80(R9), R11
+	MOVQ         88(R9), DX
+	XORQ         AX, AX
+	MOVQ         32(R9), R12
+	MOVQ         40(R9), R13
+	VPXORD       Z24, Z24, Z24
+	VPXORD       Z25, Z25, Z25
+	VPXORD       Z26, Z26, Z26
+	VPXORD       Z27, Z27, Z27
+	VBROADCASTSS 96(R9), Z22
+	VBROADCASTSS one512<>+20(SB), Z20
+	VBROADCASTSS one512<>+16(SB), Z21
+	VBROADCASTSS one512<>+44(SB), Z28
+	VBROADCASTSS one512<>+40(SB), Z29
+	VBROADCASTSS one512<>+60(SB), Z23
+	PCALIGN      $0x40
+
+loop:
+	VPMOVZXWD        (DI)(AX*2), Z0
+	VPMOVZXWD        32(DI)(AX*2), Z1
+	VPMOVZXWD        64(DI)(AX*2), Z2
+	VPMOVZXWD        96(DI)(AX*2), Z3
+	VPSLLD           $0x10, Z0, Z0
+	VPSLLD           $0x10, Z1, Z1
+	VPSLLD           $0x10, Z2, Z2
+	VPSLLD           $0x10, Z3, Z3
+	VPMOVZXWD        (SI)(AX*2), Z4
+	VPMOVZXWD        32(SI)(AX*2), Z5
+	VPMOVZXWD        64(SI)(AX*2), Z6
+	VPMOVZXWD        96(SI)(AX*2), Z7
+	VPSLLD           $0x10, Z4, Z4
+	VPSLLD           $0x10, Z5, Z5
+	VPSLLD           $0x10, Z6, Z6
+	VPSLLD           $0x10, Z7, Z7
+	PREFETCHT1       (R10)
+	ADDQ             DX, R10
+	PREFETCHT1       (R11)
+	ADDQ             DX, R11
+	PREFETCHT1       (R10)
+	ADDQ             DX, R10
+	PREFETCHT1       (R11)
+	ADDQ             DX, R11
+	VFMADD213PS.BCST 112(R9), Z22, Z0
+	VFMADD213PS.BCST 112(R9), Z22, Z1
+	VFMADD213PS.BCST 112(R9), Z22, Z2
+	VFMADD213PS.BCST 112(R9), Z22, Z3
+	VFMADD213PS.BCST 116(R9), Z22, Z4
+	VFMADD213PS.BCST 116(R9), Z22, Z5
+	VFMADD213PS.BCST 116(R9), Z22, Z6
+	VFMADD213PS.BCST 116(R9), Z22, Z7
+	VSUBPS           Z0, Z4, Z16
+	VSUBPS           Z1, Z5, Z17
+	VSUBPS           Z2, Z6, Z18
+	VSUBPS           Z3, Z7, Z19
+	VMAXPS           Z23, Z16, Z16
+	VMAXPS           Z23, Z17, Z17
+	VMAXPS           Z23, Z18, Z18
+	VMAXPS           Z23, Z19, Z19
+	VREDUCEPS        $0x09, Z0, Z8
+	VREDUCEPS        $0x09, Z1, Z9
+	VREDUCEPS        $0x09, Z2, Z10
+	VREDUCEPS        $0x09, Z3, Z11
+	VMOVAPS          Z20, Z12
+	VMOVAPS          Z20, Z13
+	VMOVAPS          Z20, Z14
+	VMOVAPS          Z20, Z15
+	VFMADD213PS      Z21, Z8, Z12
+	VFMADD213PS      Z21, Z9, Z13
+	VFMADD213PS      Z21, Z10, Z14
+	VFMADD213PS      Z21, Z11, Z15
+	VFMADD213PS.BCST one512<>+12(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+12(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+12(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+12(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+8(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+8(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+8(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+8(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+4(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+4(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+4(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+4(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+0(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+0(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+0(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+0(SB), Z11, Z15
+	VSCALEFPS        Z0, Z12, Z12
+	VSCALEFPS        Z1, Z13, Z13
+	VSCALEFPS        Z2, Z14, Z14
+	VSCALEFPS        Z3, Z15, Z15
+	VMOVUPS          Z12, (R12)(AX*4)
+	VMOVUPS          Z13, 64(R12)(AX*4)
+	VMOVUPS          Z14, 128(R12)(AX*4)
+	VMOVUPS          Z15, 192(R12)(AX*4)
+	VADDPS           Z13, Z12, Z12
+	VADDPS           Z15, Z14, Z14
+	VADDPS           Z14, Z12, Z12
+	VEXTRACTF32X8    $0x01, Z12, Y13
+	VCVTPS2PD        Y12, Z12
+	VCVTPS2PD        Y13, Z13
+	VADDPD           Z12, Z25, Z25
+	VADDPD           Z13, Z25, Z25
+	VREDUCEPS        $0x09, Z4, Z8
+	VREDUCEPS        $0x09, Z5, Z9
+	VREDUCEPS        $0x09, Z6, Z10
+	VREDUCEPS        $0x09, Z7, Z11
+	VMOVAPS          Z28, Z12
+	VMOVAPS          Z28, Z13
+	VMOVAPS          Z28, Z14
+	VMOVAPS          Z28, Z15
+	VFMADD213PS      Z29, Z8, Z12
+	VFMADD213PS      Z29, Z9, Z13
+	VFMADD213PS      Z29, Z10, Z14
+	VFMADD213PS      Z29, Z11, Z15
+	VFMADD213PS.BCST one512<>+36(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+36(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+36(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+36(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+32(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+32(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+32(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+32(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+28(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+28(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+28(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+28(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+24(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+24(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+24(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+24(SB), Z11, Z15
+	VSCALEFPS        Z4, Z12, Z12
+	VSCALEFPS        Z5, Z13, Z13
+	VSCALEFPS        Z6, Z14, Z14
+	VSCALEFPS        Z7, Z15, Z15
+	VMULPS           Z12, Z16, Z16
+	VMULPS           Z13, Z17, Z17
+	VMULPS           Z14, Z18, Z18
+	VMULPS           Z15, Z19, Z19
+	VMOVUPS          Z12, (R13)(AX*4)
+	VMOVUPS          Z13, 64(R13)(AX*4)
+	VMOVUPS          Z14, 128(R13)(AX*4)
+	VMOVUPS          Z15, 192(R13)(AX*4)
+	VPANDD.BCST      one512<>+88(SB), Z16, Z8
+	VPANDD.BCST      one512<>+88(SB), Z17, Z9
+	VPANDD.BCST      one512<>+88(SB), Z18, Z10
+	VPANDD.BCST      one512<>+88(SB), Z19, Z11
+	VADDPS           Z13, Z12, Z12
+	VADDPS           Z15, Z14, Z14
+	VADDPS           Z14, Z12, Z12
+	VEXTRACTF32X8    $0x01, Z12, Y13
+	VCVTPS2PD        Y12, Z12
+	VCVTPS2PD        Y13, Z13
+	VADDPD           Z12, Z24, Z24
+	VADDPD           Z13, Z24, Z24
+	VADDPS           Z17, Z16, Z16
+	VADDPS           Z19, Z18, Z18
+	VADDPS           Z18, Z16, Z16
+	VEXTRACTF32X8    $0x01, Z16, Y17
+	VCVTPS2PD        Y16, Z16
+	VCVTPS2PD        Y17, Z17
+	VADDPD           Z16, Z26, Z26
+	VADDPD           Z17, Z26, Z26
+	VADDPS           Z9, Z8, Z8
+	VADDPS           Z11, Z10, Z10
+	VADDPS           Z10, Z8, Z8
+	VEXTRACTF32X8    $0x01, Z8, Y9
+	VCVTPS2PD        Y8, Z8
+	VCVTPS2PD        Y9, Z9
+	VADDPD           Z8, Z27, Z27
+	VADDPD           Z9, Z27, Z27
+	ADDQ             $0x40, AX
+	CMPQ             AX, CX
+	JLT              loop
+	VPXORD           Z1, Z1, Z1
+	VADDPD           Z1, Z24, Z24
+	VEXTRACTF64X4    $0x01, Z24, Y2
+	VADDPD           Y2, Y24, Y24
+	VEXTRACTF64X2    $0x01, Y24, X2
+	VADDPD           X2, X24, X24
+	VPERMILPD        $0x01, X24, X2
+	VADDSD           X2, X24, X24
+	VMOVAPD          X24, X0
+	VMOVSD           X0, 144(R9)
+	VPXORD           Z1, Z1, Z1
+	VADDPD           Z1, Z25, Z25
+	VEXTRACTF64X4    $0x01, Z25, Y2
+	VADDPD           Y2, Y25, Y25
+	VEXTRACTF64X2    $0x01, Y25, X2
+	VADDPD           X2, X25, X25
+	VPERMILPD        $0x01, X25, X2
+	VADDSD           X2, X25, X25
+	VMOVAPD          X25, X0
+	VMOVSD           X0, 152(R9)
+	VPXORD           Z1, Z1, Z1
+	VADDPD           Z1, Z26, Z26
+	VEXTRACTF64X4    $0x01, Z26, Y2
+	VADDPD           Y2, Y26, Y26
+	VEXTRACTF64X2    $0x01, Y26, X2
+	VADDPD           X2, X26, X26
+	VPERMILPD        $0x01, X26, X2
+	VADDSD           X2, X26, X26
+	VMOVAPD          X26, X0
+	VMOVSD           X0, 184(R9)
+	VPXORD           Z1, Z1, Z1
+	VADDPD           Z1, Z27, Z27
+	VEXTRACTF64X4    $0x01, Z27, Y2
+	VADDPD           Y2, Y27, Y27
+	VEXTRACTF64X2    $0x01, Y27, X2
+	VADDPD           X2, X27, X27
+	VPERMILPD        $0x01, X27, X2
+	VADDSD           X2, X27, X27
+	VMOVAPD          X27, X0
+	VMOVSD           X0, 192(R9)
+	VZEROUPPER
+	RET
+
+// func klReverseBF16AVX512(a *tileArgs)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
+TEXT ·klReverseBF16AVX512(SB), NOSPLIT, $0-8
+	MOVQ         a+0(FP), R9
+	MOVQ         (R9), DI
+	MOVQ         8(R9), SI
+	MOVQ         16(R9), BX
+	MOVQ         56(R9), CX
+	MOVQ         64(R9), R8
+	MOVQ         72(R9), R10
+	MOVQ         80(R9), R11
+	MOVQ         88(R9), DX
+	XORQ         AX, AX
+	MOVQ         32(R9), R12
+	MOVQ         40(R9), R13
+	VPXORD       Z24, Z24, Z24
+	VPXORD       Z25, Z25, Z25
+	VPXORD       Z26, Z26, Z26
+	VPXORD       Z27, Z27, Z27
+	VBROADCASTSS 96(R9), Z22
+	VBROADCASTSS one512<>+20(SB), Z20
+	VBROADCASTSS one512<>+16(SB), Z21
+	VBROADCASTSS one512<>+44(SB), Z28
+	VBROADCASTSS one512<>+40(SB), Z29
+	VBROADCASTSS one512<>+60(SB), Z23
+	PCALIGN      $0x40
+
+loop:
+	VPMOVZXWD        (DI)(AX*2), Z0
+	VPMOVZXWD        32(DI)(AX*2), Z1
+	VPMOVZXWD        64(DI)(AX*2), Z2
+	VPMOVZXWD        96(DI)(AX*2), Z3
+	VPSLLD           $0x10, Z0, Z0
+	VPSLLD           $0x10, Z1, Z1
+	VPSLLD           $0x10, Z2, Z2
+	VPSLLD           $0x10, Z3, Z3
+	VPMOVZXWD        (SI)(AX*2), Z4
+	VPMOVZXWD        32(SI)(AX*2), Z5
+	VPMOVZXWD        64(SI)(AX*2), Z6
+	VPMOVZXWD        96(SI)(AX*2), Z7
+	VPSLLD           $0x10, Z4, Z4
+	VPSLLD           $0x10, Z5, Z5
+	VPSLLD           $0x10, Z6, Z6
+	VPSLLD           $0x10, Z7, Z7
+	PREFETCHT1       (R10)
+	ADDQ             DX, R10
+	PREFETCHT1       (R11)
+	ADDQ             DX, R11
+	PREFETCHT1       (R10)
+	ADDQ             DX, R10
+	PREFETCHT1       (R11)
+	ADDQ             DX, R11
+	VFMADD213PS.BCST 112(R9), Z22, Z0
+	VFMADD213PS.BCST 112(R9), Z22, Z1
+	VFMADD213PS.BCST 112(R9), Z22, Z2
+	VFMADD213PS.BCST 112(R9), Z22, Z3
+	VFMADD213PS.BCST 116(R9), Z22, Z4
+	VFMADD213PS.BCST 116(R9), Z22, Z5
+	VFMADD213PS.BCST 116(R9), Z22, Z6
+	VFMADD213PS.BCST 116(R9), Z22, Z7
+	VSUBPS           Z0, Z4, Z16
+	VSUBPS           Z1, Z5, Z17
+	VSUBPS           Z2, Z6, Z18
+	VSUBPS           Z3, Z7, Z19
+	VMAXPS           Z23, Z16, Z16
+	VMAXPS           Z23, Z17, Z17
+	VMAXPS           Z23, Z18, Z18
+	VMAXPS           Z23, Z19, Z19
+	VREDUCEPS        $0x09, Z0, Z8
+	VREDUCEPS        $0x09, Z1, Z9
+	VREDUCEPS        $0x09, Z2, Z10
+	VREDUCEPS        $0x09, Z3, Z11
+	VMOVAPS          Z20, Z12
+	VMOVAPS          Z20, Z13
+	VMOVAPS          Z20, Z14
+	VMOVAPS          Z20, Z15
+	VFMADD213PS      Z21, Z8, Z12
+	VFMADD213PS      Z21, Z9, Z13
+	VFMADD213PS      Z21, Z10, Z14
+	VFMADD213PS      Z21, Z11, Z15
+	VFMADD213PS.BCST one512<>+12(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+12(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+12(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+12(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+8(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+8(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+8(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+8(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+4(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+4(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+4(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+4(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+0(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+0(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+0(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+0(SB), Z11, Z15
+	VSCALEFPS        Z0, Z12, Z12
+	VSCALEFPS        Z1, Z13, Z13
+	VSCALEFPS        Z2, Z14, Z14
+	VSCALEFPS        Z3, Z15, Z15
+	VADDPS           Z13, Z12, Z12
+	VADDPS           Z15, Z14, Z14
+	VADDPS           Z14, Z12, Z12
+	VEXTRACTF32X8    $0x01, Z12, Y13
+	VCVTPS2PD        Y12, Z12
+	VCVTPS2PD        Y13, Z13
+	VADDPD           Z12, Z25, Z25
+	VADDPD           Z13, Z25, Z25
+	VREDUCEPS        $0x09, Z4, Z8
+	VREDUCEPS        $0x09, Z5, Z9
+	VREDUCEPS        $0x09, Z6, Z10
+	VREDUCEPS        $0x09, Z7, Z11
+	VMOVAPS          Z28, Z12
+	VMOVAPS          Z28, Z13
+	VMOVAPS          Z28, Z14
+	VMOVAPS          Z28, Z15
+	VFMADD213PS      Z29, Z8, Z12
+	VFMADD213PS      Z29, Z9, Z13
+	VFMADD213PS      Z29, Z10, Z14
+	VFMADD213PS      Z29, Z11, Z15
+	VFMADD213PS.BCST one512<>+36(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+36(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+36(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+36(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+32(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+32(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+32(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+32(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+28(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+28(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+28(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+28(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+24(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+24(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+24(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+24(SB), Z11, Z15
+	VSCALEFPS        Z4, Z12, Z12
+	VSCALEFPS        Z5, Z13, Z13
+	VSCALEFPS        Z6, Z14, Z14
+	VSCALEFPS        Z7, Z15, Z15
+	VMULPS           Z12, Z16, Z16
+	VMULPS           Z13, Z17, Z17
+	VMULPS           Z14, Z18, Z18
+	VMULPS           Z15, Z19, Z19
+	VMOVUPS          Z12, (R12)(AX*4)
+	VMOVUPS          Z13, 64(R12)(AX*4)
+	VMOVUPS          Z14, 128(R12)(AX*4)
+	VMOVUPS          Z15, 192(R12)(AX*4)
+	VMOVUPS          Z16, (R13)(AX*4)
+	VMOVUPS          Z17, 64(R13)(AX*4)
+	VMOVUPS          Z18, 128(R13)(AX*4)
+	VMOVUPS          Z19, 192(R13)(AX*4)
+	VPANDD.BCST      one512<>+88(SB), Z16, Z8
+	VPANDD.BCST      one512<>+88(SB), Z17, Z9
+	VPANDD.BCST      one512<>+88(SB), Z18, Z10
+	VPANDD.BCST      one512<>+88(SB), Z19, Z11
+	VADDPS           Z13, Z12, Z12
+	VADDPS           Z15, Z14, Z14
+	VADDPS           Z14, Z12, Z12
+	VEXTRACTF32X8    $0x01, Z12, Y13
+	VCVTPS2PD        Y12, Z12
+	VCVTPS2PD        Y13, Z13
+	VADDPD           Z12, Z24, Z24
+	VADDPD           Z13, Z24, Z24
+	VADDPS           Z17, Z16, Z16
+	VADDPS           Z19, Z18, Z18
+	VADDPS           Z18, Z16, Z16
+	VEXTRACTF32X8    $0x01, Z16, Y17
+	VCVTPS2PD        Y16, Z16
+	VCVTPS2PD        Y17, Z17
+	VADDPD           Z16, Z26, Z26
+	VADDPD           Z17, Z26, Z26
+	VADDPS           Z9, Z8, Z8
+	VADDPS           Z11, Z10, Z10
+	VADDPS           Z10, Z8, Z8
+	VEXTRACTF32X8    $0x01, Z8, Y9
+	VCVTPS2PD        Y8, Z8
+	VCVTPS2PD        Y9, Z9
+	VADDPD           Z8, Z27, Z27
+	VADDPD           Z9, Z27, Z27
+	ADDQ             $0x40, AX
+	CMPQ             AX, CX
+	JLT              loop
+	VPXORD           Z1, Z1, Z1
+	VADDPD           Z1, Z24, Z24
+	VEXTRACTF64X4    $0x01, Z24, Y2
+	VADDPD           Y2, Y24, Y24
+	VEXTRACTF64X2    $0x01, Y24, X2
+	VADDPD           X2, X24, X24
+	VPERMILPD        $0x01, X24, X2
+	VADDSD           X2, X24, X24
+	VMOVAPD          X24, X0
+	VMOVSD           X0, 144(R9)
+	VPXORD           Z1, Z1, Z1
+	VADDPD           Z1, Z25, Z25
+	VEXTRACTF64X4    $0x01, Z25, Y2
+	VADDPD           Y2, Y25, Y25
+	VEXTRACTF64X2    $0x01, Y25, X2
+	VADDPD           X2, X25, X25
+	VPERMILPD        $0x01, X25, X2
+	VADDSD           X2, X25, X25
+	VMOVAPD          X25, X0
+	VMOVSD           X0, 152(R9)
+	VPXORD           Z1, Z1, Z1
+	VADDPD           Z1, Z26, Z26
+	VEXTRACTF64X4    $0x01, Z26, Y2
+	VADDPD           Y2, Y26, Y26
+	VEXTRACTF64X2    $0x01, Y26, X2
+	VADDPD           X2, X26, X26
+	VPERMILPD        $0x01, X26, X2
+	VADDSD           X2, X26, X26
+	VMOVAPD          X26, X0
+	VMOVSD           X0, 184(R9)
+	VPXORD           Z1, Z1, Z1
+	VADDPD           Z1, Z27, Z27
+	VEXTRACTF64X4    $0x01, Z27, Y2
+	VADDPD           Y2, Y27, Y27
+	VEXTRACTF64X2    $0x01, Y27, X2
+	VADDPD           X2, X27, X27
+	VPERMILPD        $0x01, X27, X2
+	VADDSD           X2, X27, X27
+	VMOVAPD          X27, X0
+	VMOVSD           X0, 192(R9)
 	VZEROUPPER
 	RET
 
@@ -6456,7 +5665,7 @@ next:
 	VPERMILPS     $0xb1, X0, X1
 	VMAXPS        X1, X0, X0
 	VMOVAPS       X0, X0
-	VMOVSS        X0, 184(R9)
+	VMOVSS        X0, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -6599,7 +5808,7 @@ loop:
 	VPERMILPD        $0x01, X24, X0
 	VADDSD           X0, X24, X24
 	VMOVAPD          X24, X0
-	VMOVSD           X0, 160(R9)
+	VMOVSD           X0, 144(R9)
 	VZEROUPPER
 	RET
 
@@ -6751,250 +5960,7 @@ loop:
 	VPERMILPD        $0x01, X24, X0
 	VADDSD           X0, X24, X24
 	VMOVAPD          X24, X0
-	VMOVSD           X0, 160(R9)
-	VZEROUPPER
-	RET
-
-// func jsdEvenF16AVX512(a *tileArgs)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
-TEXT ·jsdEvenF16AVX512(SB), NOSPLIT, $0-8
-	MOVQ    a+0(FP), R9
-	MOVQ    (R9), DI
-	MOVQ    8(R9), SI
-	MOVQ    16(R9), BX
-	MOVQ    56(R9), CX
-	MOVQ    64(R9), R8
-	MOVQ    72(R9), R10
-	MOVQ    80(R9), R11
-	MOVQ    88(R9), DX
-	XORQ    AX, AX
-	VPXORD  Z28, Z28, Z28
-	VPXORD  Z30, Z30, Z30
-	PCALIGN $0x40
-
-loop:
-	VCVTPH2PS        (DI)(AX*2), Z0
-	VCVTPH2PS        32(DI)(AX*2), Z1
-	VCVTPH2PS        64(DI)(AX*2), Z2
-	VCVTPH2PS        96(DI)(AX*2), Z3
-	VCVTPH2PS        (SI)(AX*2), Z4
-	VCVTPH2PS        32(SI)(AX*2), Z5
-	VCVTPH2PS        64(SI)(AX*2), Z6
-	VCVTPH2PS        96(SI)(AX*2), Z7
-	PREFETCHT1       (R10)
-	ADDQ             DX, R10
-	PREFETCHT1       (R11)
-	ADDQ             DX, R11
-	PREFETCHT1       (R10)
-	ADDQ             DX, R10
-	PREFETCHT1       (R11)
-	ADDQ             DX, R11
-	VBROADCASTSS     104(R9), Z24
-	VBROADCASTSS     108(R9), Z25
-	VSUBPS           Z24, Z0, Z0
-	VSUBPS           Z24, Z1, Z1
-	VSUBPS           Z24, Z2, Z2
-	VSUBPS           Z24, Z3, Z3
-	VSUBPS           Z25, Z4, Z4
-	VSUBPS           Z25, Z5, Z5
-	VSUBPS           Z25, Z6, Z6
-	VSUBPS           Z25, Z7, Z7
-	VBROADCASTSS     120(R9), Z24
-	VBROADCASTSS     124(R9), Z25
-	VSUBPS           Z0, Z4, Z8
-	VSUBPS           Z1, Z5, Z9
-	VSUBPS           Z2, Z6, Z10
-	VSUBPS           Z3, Z7, Z11
-	VFMADD213PS      Z25, Z24, Z8
-	VFMADD213PS      Z25, Z24, Z9
-	VFMADD213PS      Z25, Z24, Z10
-	VFMADD213PS      Z25, Z24, Z11
-	VBROADCASTSS     96(R9), Z24
-	VFMADD213PS.BCST 112(R9), Z24, Z0
-	VFMADD213PS.BCST 112(R9), Z24, Z1
-	VFMADD213PS.BCST 112(R9), Z24, Z2
-	VFMADD213PS.BCST 112(R9), Z24, Z3
-	VFMADD213PS.BCST 116(R9), Z24, Z4
-	VFMADD213PS.BCST 116(R9), Z24, Z5
-	VFMADD213PS.BCST 116(R9), Z24, Z6
-	VFMADD213PS.BCST 116(R9), Z24, Z7
-	VMAXPS           Z4, Z0, Z0
-	VMAXPS           Z5, Z1, Z1
-	VMAXPS           Z6, Z2, Z2
-	VMAXPS           Z7, Z3, Z3
-	VBROADCASTSS     one512<>+48(SB), Z25
-	VBROADCASTSS     one512<>+52(SB), Z24
-	VRANGEPS         $0x0a, Z24, Z8, Z8
-	VRANGEPS         $0x0a, Z24, Z9, Z9
-	VRANGEPS         $0x0a, Z24, Z10, Z10
-	VRANGEPS         $0x0a, Z24, Z11, Z11
-	VADDPS.RD_SAE    Z25, Z8, Z4
-	VADDPS.RD_SAE    Z25, Z9, Z5
-	VADDPS.RD_SAE    Z25, Z10, Z6
-	VADDPS.RD_SAE    Z25, Z11, Z7
-	VREDUCEPS        $0x09, Z8, Z8
-	VREDUCEPS        $0x09, Z9, Z9
-	VREDUCEPS        $0x09, Z10, Z10
-	VREDUCEPS        $0x09, Z11, Z11
-	VREDUCEPS        $0x09, Z0, Z12
-	VREDUCEPS        $0x09, Z1, Z13
-	VREDUCEPS        $0x09, Z2, Z14
-	VREDUCEPS        $0x09, Z3, Z15
-	VBROADCASTSS     one512<>+20(SB), Z24
-	VBROADCASTSS     one512<>+16(SB), Z25
-	VMOVAPS          Z24, Z16
-	VMOVAPS          Z24, Z17
-	VMOVAPS          Z24, Z18
-	VMOVAPS          Z24, Z19
-	VFMADD213PS      Z25, Z12, Z16
-	VFMADD213PS      Z25, Z13, Z17
-	VFMADD213PS      Z25, Z14, Z18
-	VFMADD213PS      Z25, Z15, Z19
-	VFMADD213PS.BCST one512<>+12(SB), Z12, Z16
-	VFMADD213PS.BCST one512<>+12(SB), Z13, Z17
-	VFMADD213PS.BCST one512<>+12(SB), Z14, Z18
-	VFMADD213PS.BCST one512<>+12(SB), Z15, Z19
-	VFMADD213PS.BCST one512<>+8(SB), Z12, Z16
-	VFMADD213PS.BCST one512<>+8(SB), Z13, Z17
-	VFMADD213PS.BCST one512<>+8(SB), Z14, Z18
-	VFMADD213PS.BCST one512<>+8(SB), Z15, Z19
-	VFMADD213PS.BCST one512<>+4(SB), Z12, Z16
-	VFMADD213PS.BCST one512<>+4(SB), Z13, Z17
-	VFMADD213PS.BCST one512<>+4(SB), Z14, Z18
-	VFMADD213PS.BCST one512<>+4(SB), Z15, Z19
-	VFMADD213PS.BCST one512<>+0(SB), Z12, Z16
-	VFMADD213PS.BCST one512<>+0(SB), Z13, Z17
-	VFMADD213PS.BCST one512<>+0(SB), Z14, Z18
-	VFMADD213PS.BCST one512<>+0(SB), Z15, Z19
-	VSCALEFPS        Z0, Z16, Z16
-	VSCALEFPS        Z1, Z17, Z17
-	VSCALEFPS        Z2, Z18, Z18
-	VSCALEFPS        Z3, Z19, Z19
-	VMOVAPS          768(R8), Z24
-	VMOVAPS          832(R8), Z25
-	VMOVAPS          Z24, Z20
-	VPERMT2PS        Z25, Z4, Z20
-	VMOVAPS          Z24, Z21
-	VPERMT2PS        Z25, Z5, Z21
-	VMOVAPS          Z24, Z22
-	VPERMT2PS        Z25, Z6, Z22
-	VMOVAPS          Z24, Z23
-	VPERMT2PS        Z25, Z7, Z23
-	VMOVAPS          640(R8), Z24
-	VMOVAPS          704(R8), Z25
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z4, Z26
-	VFMADD213PS      Z26, Z8, Z20
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z5, Z27
-	VFMADD213PS      Z27, Z9, Z21
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z6, Z26
-	VFMADD213PS      Z26, Z10, Z22
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z7, Z27
-	VFMADD213PS      Z27, Z11, Z23
-	VMOVAPS          512(R8), Z24
-	VMOVAPS          576(R8), Z25
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z4, Z26
-	VFMADD213PS      Z26, Z8, Z20
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z5, Z27
-	VFMADD213PS      Z27, Z9, Z21
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z6, Z26
-	VFMADD213PS      Z26, Z10, Z22
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z7, Z27
-	VFMADD213PS      Z27, Z11, Z23
-	VMOVAPS          384(R8), Z24
-	VMOVAPS          448(R8), Z25
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z4, Z26
-	VFMADD213PS      Z26, Z8, Z20
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z5, Z27
-	VFMADD213PS      Z27, Z9, Z21
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z6, Z26
-	VFMADD213PS      Z26, Z10, Z22
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z7, Z27
-	VFMADD213PS      Z27, Z11, Z23
-	VMOVAPS          256(R8), Z24
-	VMOVAPS          320(R8), Z25
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z4, Z26
-	VFMADD213PS      Z26, Z8, Z20
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z5, Z27
-	VFMADD213PS      Z27, Z9, Z21
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z6, Z26
-	VFMADD213PS      Z26, Z10, Z22
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z7, Z27
-	VFMADD213PS      Z27, Z11, Z23
-	VMOVAPS          128(R8), Z24
-	VMOVAPS          192(R8), Z25
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z4, Z26
-	VFMADD213PS      Z26, Z8, Z20
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z5, Z27
-	VFMADD213PS      Z27, Z9, Z21
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z6, Z26
-	VFMADD213PS      Z26, Z10, Z22
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z7, Z27
-	VFMADD213PS      Z27, Z11, Z23
-	VMOVAPS          (R8), Z24
-	VMOVAPS          64(R8), Z25
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z4, Z26
-	VFMADD213PS      Z26, Z8, Z20
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z5, Z27
-	VFMADD213PS      Z27, Z9, Z21
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z6, Z26
-	VFMADD213PS      Z26, Z10, Z22
-	VMOVAPS          Z24, Z27
-	VPERMT2PS        Z25, Z7, Z27
-	VFMADD213PS      Z27, Z11, Z23
-	VMULPS           Z16, Z20, Z26
-	VFMADD231PS      Z17, Z21, Z26
-	VFMADD231PS      Z18, Z22, Z26
-	VFMADD231PS      Z19, Z23, Z26
-	VEXTRACTF32X8    $0x01, Z26, Y24
-	VADDPS           Y24, Y26, Y26
-	VCVTPS2PD        Y26, Z26
-	VADDPD           Z26, Z28, Z28
-	ADDQ             $0x40, AX
-	CMPQ             AX, CX
-	JLT              loop
-	VPXORD           Z0, Z0, Z0
-	VADDPD           Z0, Z28, Z28
-	VEXTRACTF64X4    $0x01, Z28, Y1
-	VADDPD           Y1, Y28, Y28
-	VEXTRACTF64X2    $0x01, Y28, X1
-	VADDPD           X1, X28, X28
-	VPERMILPD        $0x01, X28, X1
-	VADDSD           X1, X28, X28
-	VMOVAPD          X28, X0
-	VMOVSD           X0, 160(R9)
-	VEXTRACTF32X8    $0x01, Z30, Y1
-	VMAXPS           Y1, Y30, Y30
-	VEXTRACTF32X4    $0x01, Y30, X1
-	VMAXPS           X1, X30, X30
-	VPERMILPS        $0x4e, X30, X1
-	VMAXPS           X1, X30, X30
-	VPERMILPS        $0xb1, X30, X1
-	VMAXPS           X1, X30, X30
-	VMOVAPS          X30, X0
-	VMOVSS           X0, 184(R9)
+	VMOVSD           X0, 144(R9)
 	VZEROUPPER
 	RET
 
@@ -7070,12 +6036,12 @@ loop:
 	VRANGEPS         $0x0b, Z9, Z30, Z30
 	VRANGEPS         $0x0b, Z10, Z30, Z30
 	VRANGEPS         $0x0b, Z11, Z30, Z30
-	VBROADCASTSS     one512<>+60(SB), Z24
+	VBROADCASTSS     one512<>+56(SB), Z24
 	VRANGEPS         $0x02, Z24, Z8, Z8
 	VRANGEPS         $0x02, Z24, Z9, Z9
 	VRANGEPS         $0x02, Z24, Z10, Z10
 	VRANGEPS         $0x02, Z24, Z11, Z11
-	VBROADCASTSS     one512<>+56(SB), Z24
+	VBROADCASTSS     one512<>+52(SB), Z24
 	VRANGEPS         $0x02, Z24, Z8, Z4
 	VRANGEPS         $0x02, Z24, Z9, Z5
 	VRANGEPS         $0x02, Z24, Z10, Z6
@@ -7274,7 +6240,7 @@ loop:
 	VPERMILPD        $0x01, X28, X1
 	VADDSD           X1, X28, X28
 	VMOVAPD          X28, X0
-	VMOVSD           X0, 160(R9)
+	VMOVSD           X0, 144(R9)
 	VEXTRACTF32X8    $0x01, Z30, Y1
 	VMAXPS           Y1, Y30, Y30
 	VEXTRACTF32X4    $0x01, Y30, X1
@@ -7284,7 +6250,7 @@ loop:
 	VPERMILPS        $0xb1, X30, X1
 	VMAXPS           X1, X30, X30
 	VMOVAPS          X30, X0
-	VMOVSS           X0, 184(R9)
+	VMOVSS           X0, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -7339,12 +6305,12 @@ loop:
 	VRANGEPS      $0x0b, Z9, Z30, Z30
 	VRANGEPS      $0x0b, Z10, Z30, Z30
 	VRANGEPS      $0x0b, Z11, Z30, Z30
-	VBROADCASTSS  one512<>+60(SB), Z24
+	VBROADCASTSS  one512<>+56(SB), Z24
 	VRANGEPS      $0x02, Z24, Z8, Z8
 	VRANGEPS      $0x02, Z24, Z9, Z9
 	VRANGEPS      $0x02, Z24, Z10, Z10
 	VRANGEPS      $0x02, Z24, Z11, Z11
-	VBROADCASTSS  one512<>+56(SB), Z24
+	VBROADCASTSS  one512<>+52(SB), Z24
 	VRANGEPS      $0x02, Z24, Z8, Z4
 	VRANGEPS      $0x02, Z24, Z9, Z5
 	VRANGEPS      $0x02, Z24, Z10, Z6
@@ -7489,7 +6455,7 @@ loop:
 	VMOVAPS       Z24, Z27
 	VPERMT2PS     Z25, Z7, Z27
 	VFMADD213PS   Z27, Z11, Z23
-	VBROADCASTSS  192(R9), Z24
+	VBROADCASTSS  176(R9), Z24
 	VMULPS        (R12)(AX*4), Z24, Z16
 	VMULPS        64(R12)(AX*4), Z24, Z17
 	VMULPS        128(R12)(AX*4), Z24, Z18
@@ -7518,7 +6484,7 @@ loop:
 	VPERMILPD     $0x01, X28, X1
 	VADDSD        X1, X28, X28
 	VMOVAPD       X28, X0
-	VMOVSD        X0, 160(R9)
+	VMOVSD        X0, 144(R9)
 	VEXTRACTF32X8 $0x01, Z30, Y1
 	VMAXPS        Y1, Y30, Y30
 	VEXTRACTF32X4 $0x01, Y30, X1
@@ -7528,7 +6494,7 @@ loop:
 	VPERMILPS     $0xb1, X30, X1
 	VMAXPS        X1, X30, X30
 	VMOVAPS       X30, X0
-	VMOVSS        X0, 184(R9)
+	VMOVSS        X0, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -7548,8 +6514,8 @@ TEXT ·jsdKeptEvenF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ             32(R9), R12
 	MOVQ             40(R9), R13
 	VBROADCASTSS     120(R9), Z24
-	VBROADCASTSS     one512<>+80(SB), Z25
-	VBROADCASTSS     192(R9), Z26
+	VBROADCASTSS     one512<>+76(SB), Z25
+	VBROADCASTSS     176(R9), Z26
 	VPXORD           Z27, Z27, Z27
 	XORQ             BX, BX
 	VCVTPH2PS        (DI)(AX*2), Z8
@@ -7572,10 +6538,10 @@ TEXT ·jsdKeptEvenF16AVX512(SB), NOSPLIT, $0-8
 	VRANGEPS         $0x0a, Z25, Z1, Z1
 	VRANGEPS         $0x0a, Z25, Z2, Z2
 	VRANGEPS         $0x0a, Z25, Z3, Z3
-	VADDPS.BCST      one512<>+76(SB), Z0, Z4
-	VADDPS.BCST      one512<>+76(SB), Z1, Z5
-	VADDPS.BCST      one512<>+76(SB), Z2, Z6
-	VADDPS.BCST      one512<>+76(SB), Z3, Z7
+	VADDPS.BCST      one512<>+72(SB), Z0, Z4
+	VADDPS.BCST      one512<>+72(SB), Z1, Z5
+	VADDPS.BCST      one512<>+72(SB), Z2, Z6
+	VADDPS.BCST      one512<>+72(SB), Z3, Z7
 	VPSRLD           $0x15, Z4, Z4
 	VPSRLD           $0x15, Z5, Z5
 	VPSRLD           $0x15, Z6, Z6
@@ -7673,18 +6639,18 @@ loop:
 	VPERMPS          Z28, Z7, Z30
 	VFMADD213PS      Z30, Z3, Z11
 	VMOVAPS          64(R8), Z28
-	VADDPS.BCST      one512<>+76(SB), Z12, Z16
+	VADDPS.BCST      one512<>+72(SB), Z12, Z16
 	VPERMPS          Z28, Z4, Z30
 	VFMADD213PS      Z30, Z0, Z8
-	VADDPS.BCST      one512<>+76(SB), Z13, Z17
+	VADDPS.BCST      one512<>+72(SB), Z13, Z17
 	VPERMPS          Z28, Z5, Z30
 	VFMADD213PS      Z30, Z1, Z9
 	VPERMPS          Z28, Z6, Z30
 	VFMADD213PS      Z30, Z2, Z10
-	VADDPS.BCST      one512<>+76(SB), Z14, Z18
+	VADDPS.BCST      one512<>+72(SB), Z14, Z18
 	VPERMPS          Z28, Z7, Z30
 	VFMADD213PS      Z30, Z3, Z11
-	VADDPS.BCST      one512<>+76(SB), Z15, Z19
+	VADDPS.BCST      one512<>+72(SB), Z15, Z19
 	VMULPS           (R12)(AX*4), Z26, Z4
 	VMULPS           64(R12)(AX*4), Z26, Z5
 	VPSRLD           $0x15, Z16, Z16
@@ -7776,18 +6742,18 @@ loop:
 	VPERMPS          Z28, Z19, Z30
 	VFMADD213PS      Z30, Z15, Z23
 	VMOVAPS          64(R8), Z28
-	VADDPS.BCST      one512<>+76(SB), Z0, Z4
+	VADDPS.BCST      one512<>+72(SB), Z0, Z4
 	VPERMPS          Z28, Z16, Z30
 	VFMADD213PS      Z30, Z12, Z20
-	VADDPS.BCST      one512<>+76(SB), Z1, Z5
+	VADDPS.BCST      one512<>+72(SB), Z1, Z5
 	VPERMPS          Z28, Z17, Z30
 	VFMADD213PS      Z30, Z13, Z21
 	VPERMPS          Z28, Z18, Z30
 	VFMADD213PS      Z30, Z14, Z22
-	VADDPS.BCST      one512<>+76(SB), Z2, Z6
+	VADDPS.BCST      one512<>+72(SB), Z2, Z6
 	VPERMPS          Z28, Z19, Z30
 	VFMADD213PS      Z30, Z15, Z23
-	VADDPS.BCST      one512<>+76(SB), Z3, Z7
+	VADDPS.BCST      one512<>+72(SB), Z3, Z7
 	VMULPS           256(R12)(AX*4), Z26, Z16
 	VMULPS           320(R12)(AX*4), Z26, Z17
 	VPSRLD           $0x15, Z4, Z4
@@ -7829,10 +6795,10 @@ loop:
 	VPERMILPD        $0x01, X27, X1
 	VADDSD           X1, X27, X27
 	VMOVAPD          X27, X0
-	VMOVSD           X0, 160(R9)
+	VMOVSD           X0, 144(R9)
 	VPXORD           Z0, Z0, Z0
 	VMOVAPS          X0, X0
-	VMOVSS           X0, 184(R9)
+	VMOVSS           X0, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -7855,7 +6821,7 @@ TEXT ·gradF16AVX512(SB), NOSPLIT, $0-8
 	VPXORD  Z31, Z31, Z31
 	MOVQ    32(R9), R12
 	MOVQ    40(R9), R13
-	MOVL    188(R9), R14
+	MOVL    172(R9), R14
 	KMOVW   R14, K7
 	PCALIGN $0x40
 
@@ -7898,32 +6864,32 @@ loop:
 	VRANGEPS        $0x0b, Z9, Z30, Z30
 	VRANGEPS        $0x0b, Z10, Z30, Z30
 	VRANGEPS        $0x0b, Z11, Z30, Z30
-	VBROADCASTSS    one512<>+60(SB), Z24
+	VBROADCASTSS    one512<>+56(SB), Z24
 	VRANGEPS        $0x02, Z24, Z8, Z8
 	VRANGEPS        $0x02, Z24, Z9, Z9
 	VRANGEPS        $0x02, Z24, Z10, Z10
 	VRANGEPS        $0x02, Z24, Z11, Z11
-	VBROADCASTSS    one512<>+80(SB), Z24
+	VBROADCASTSS    one512<>+76(SB), Z24
 	VRANGEPS        $0x0a, Z24, Z8, Z4
 	VRANGEPS        $0x0a, Z24, Z9, Z5
 	VRANGEPS        $0x0a, Z24, Z10, Z6
 	VRANGEPS        $0x0a, Z24, Z11, Z7
-	VADDPS.BCST     one512<>+76(SB), Z4, Z4
-	VADDPS.BCST     one512<>+76(SB), Z5, Z5
-	VADDPS.BCST     one512<>+76(SB), Z6, Z6
-	VADDPS.BCST     one512<>+76(SB), Z7, Z7
+	VADDPS.BCST     one512<>+72(SB), Z4, Z4
+	VADDPS.BCST     one512<>+72(SB), Z5, Z5
+	VADDPS.BCST     one512<>+72(SB), Z6, Z6
+	VADDPS.BCST     one512<>+72(SB), Z7, Z7
 	VPSRLD          $0x15, Z4, Z4
 	VPSRLD          $0x15, Z5, Z5
 	VPSRLD          $0x15, Z6, Z6
 	VPSRLD          $0x15, Z7, Z7
 	VPSRLD          $0x1b, Z8, Z26
-	VPTERNLOGD.BCST $0xd8, one512<>+72(SB), Z26, Z4
+	VPTERNLOGD.BCST $0xd8, one512<>+68(SB), Z26, Z4
 	VPSRLD          $0x1b, Z9, Z27
-	VPTERNLOGD.BCST $0xd8, one512<>+72(SB), Z27, Z5
+	VPTERNLOGD.BCST $0xd8, one512<>+68(SB), Z27, Z5
 	VPSRLD          $0x1b, Z10, Z26
-	VPTERNLOGD.BCST $0xd8, one512<>+72(SB), Z26, Z6
+	VPTERNLOGD.BCST $0xd8, one512<>+68(SB), Z26, Z6
 	VPSRLD          $0x1b, Z11, Z27
-	VPTERNLOGD.BCST $0xd8, one512<>+72(SB), Z27, Z7
+	VPTERNLOGD.BCST $0xd8, one512<>+68(SB), Z27, Z7
 	VMOVAPS         (R8), Z24
 	VMOVAPS         64(R8), Z25
 	VMOVAPS         Z24, Z26
@@ -8154,7 +7120,7 @@ loop:
 	VMOVAPS         Z24, Z27
 	VPERMT2PS       Z25, Z7, Z27
 	VFMADD213PS     Z27, Z11, Z15
-	VBROADCASTSS    192(R9), Z24
+	VBROADCASTSS    176(R9), Z24
 	VMULPS          (R12)(AX*4), Z24, Z4
 	VMULPS          64(R12)(AX*4), Z24, Z5
 	VMULPS          128(R12)(AX*4), Z24, Z6
@@ -8188,10 +7154,10 @@ loop:
 	VPXORD          Z13, Z13, K2, Z13
 	VPXORD          Z14, Z14, K3, Z14
 	VPXORD          Z15, Z15, K4, Z15
-	VPADDD.BCST     one512<>+68(SB), Z31, K1, Z31
-	VPADDD.BCST     one512<>+68(SB), Z31, K2, Z31
-	VPADDD.BCST     one512<>+68(SB), Z31, K3, Z31
-	VPADDD.BCST     one512<>+68(SB), Z31, K4, Z31
+	VPADDD.BCST     one512<>+64(SB), Z31, K1, Z31
+	VPADDD.BCST     one512<>+64(SB), Z31, K2, Z31
+	VPADDD.BCST     one512<>+64(SB), Z31, K3, Z31
+	VPADDD.BCST     one512<>+64(SB), Z31, K4, Z31
 	VADDPS          Z21, Z20, Z20
 	VADDPS          Z23, Z22, Z22
 	VADDPS          Z13, Z12, Z26
@@ -8227,7 +7193,7 @@ loop:
 	VADDSD          X1, X31, X31
 	VMOVAPD         X31, X0
 	VCVTTSD2SIQ     X0, AX
-	MOVQ            AX, 176(R9)
+	MOVQ            AX, 160(R9)
 	VPXORD          Z0, Z0, Z0
 	VADDPD          Z0, Z29, Z29
 	VEXTRACTF64X4   $0x01, Z29, Y1
@@ -8237,7 +7203,7 @@ loop:
 	VPERMILPD       $0x01, X29, X1
 	VADDSD          X1, X29, X29
 	VMOVAPD         X29, X0
-	VMOVSD          X0, 168(R9)
+	VMOVSD          X0, 152(R9)
 	VPXORD          Z0, Z0, Z0
 	VADDPD          Z0, Z28, Z28
 	VEXTRACTF64X4   $0x01, Z28, Y1
@@ -8247,7 +7213,7 @@ loop:
 	VPERMILPD       $0x01, X28, X1
 	VADDSD          X1, X28, X28
 	VMOVAPD         X28, X0
-	VMOVSD          X0, 160(R9)
+	VMOVSD          X0, 144(R9)
 	VEXTRACTF32X8   $0x01, Z30, Y1
 	VMAXPS          Y1, Y30, Y30
 	VEXTRACTF32X4   $0x01, Y30, X1
@@ -8257,466 +7223,7 @@ loop:
 	VPERMILPS       $0xb1, X30, X1
 	VMAXPS          X1, X30, X30
 	VMOVAPS         X30, X0
-	VMOVSS          X0, 184(R9)
-	VZEROUPPER
-	RET
-
-// func rateEvenF16AVX512(a *tileArgs)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, CMOV, MMX+
-TEXT ·rateEvenF16AVX512(SB), NOSPLIT, $0-8
-	MOVQ             a+0(FP), R9
-	MOVQ             (R9), DI
-	MOVQ             8(R9), SI
-	MOVQ             16(R9), BX
-	MOVQ             56(R9), CX
-	MOVQ             64(R9), R8
-	MOVQ             72(R9), R10
-	MOVQ             80(R9), R11
-	MOVQ             88(R9), DX
-	XORQ             AX, AX
-	MOVQ             32(R9), R12
-	MOVQ             40(R9), R13
-	MOVQ             48(R9), R15
-	VBROADCASTSS     120(R9), Z30
-	VBROADCASTSS     132(R9), Z31
-	VPXORD           Z27, Z27, Z27
-	VPXORD           Z28, Z28, Z28
-	VPXORD           Z29, Z29, Z29
-	XORQ             CX, CX
-	VCVTPH2PS        (SI)(AX*2), Z8
-	VCVTPH2PS        32(SI)(AX*2), Z9
-	VCVTPH2PS        64(SI)(AX*2), Z10
-	VCVTPH2PS        96(SI)(AX*2), Z11
-	VCVTPH2PS        (DI)(AX*2), Z0
-	VCVTPH2PS        32(DI)(AX*2), Z1
-	VCVTPH2PS        64(DI)(AX*2), Z2
-	VCVTPH2PS        96(DI)(AX*2), Z3
-	VSUBPS.BCST      108(R9), Z8, Z8
-	VSUBPS.BCST      108(R9), Z9, Z9
-	VSUBPS.BCST      108(R9), Z10, Z10
-	VSUBPS.BCST      108(R9), Z11, Z11
-	VSUBPS.BCST      104(R9), Z0, Z0
-	VSUBPS.BCST      104(R9), Z1, Z1
-	VSUBPS.BCST      104(R9), Z2, Z2
-	VSUBPS.BCST      104(R9), Z3, Z3
-	VSUBPS           Z0, Z8, Z0
-	VSUBPS           Z1, Z9, Z1
-	VSUBPS           Z2, Z10, Z2
-	VSUBPS           Z3, Z11, Z3
-	VFMADD213PS.BCST 124(R9), Z30, Z0
-	VFMADD213PS.BCST 124(R9), Z30, Z1
-	VFMADD213PS.BCST 124(R9), Z30, Z2
-	VFMADD213PS.BCST 124(R9), Z30, Z3
-	VRANGEPS.BCST    $0x02, 136(R9), Z0, Z0
-	VRANGEPS.BCST    $0x02, 136(R9), Z1, Z1
-	VRANGEPS.BCST    $0x02, 136(R9), Z2, Z2
-	VRANGEPS.BCST    $0x02, 136(R9), Z3, Z3
-	VMOVUPS          Z0, (R15)
-	VMOVUPS          Z1, 64(R15)
-	VMOVUPS          Z2, 128(R15)
-	VMOVUPS          Z3, 192(R15)
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z0, Z0
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z1, Z1
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z2, Z2
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z3, Z3
-	VADDPS.BCST      one512<>+76(SB), Z0, Z4
-	VADDPS.BCST      one512<>+76(SB), Z1, Z5
-	VADDPS.BCST      one512<>+76(SB), Z2, Z6
-	VADDPS.BCST      one512<>+76(SB), Z3, Z7
-	VPSRLD           $0x15, Z4, Z4
-	VPSRLD           $0x15, Z5, Z5
-	VPSRLD           $0x15, Z6, Z6
-	VPSRLD           $0x15, Z7, Z7
-	VPERMPS          (R8), Z4, Z26
-	VSUBPS           Z26, Z0, Z0
-	VPERMPS          (R8), Z5, Z26
-	VSUBPS           Z26, Z1, Z1
-	VPERMPS          (R8), Z6, Z26
-	VSUBPS           Z26, Z2, Z2
-	VPERMPS          (R8), Z7, Z26
-	VSUBPS           Z26, Z3, Z3
-	PCALIGN          $0x40
-
-loop:
-	PREFETCHT1       (R10)
-	ADDQ             DX, R10
-	PREFETCHT1       (R11)
-	ADDQ             DX, R11
-	PREFETCHT1       (R10)
-	ADDQ             DX, R10
-	PREFETCHT1       (R11)
-	ADDQ             DX, R11
-	PREFETCHT1       (R10)
-	ADDQ             DX, R10
-	PREFETCHT1       (R11)
-	ADDQ             DX, R11
-	PREFETCHT1       (R10)
-	ADDQ             DX, R10
-	PREFETCHT1       (R11)
-	ADDQ             DX, R11
-	LEAQ             128(AX), R14
-	CMPQ             R14, 56(R9)
-	CMOVQGE          CX, R14
-	VMOVAPS          448(R8), Z24
-	VPERMPS          Z24, Z4, Z8
-	VCVTPH2PS        128(SI)(AX*2), Z20
-	VCVTPH2PS        160(SI)(AX*2), Z21
-	VPERMPS          Z24, Z5, Z9
-	VCVTPH2PS        192(SI)(AX*2), Z22
-	VCVTPH2PS        224(SI)(AX*2), Z23
-	VPERMPS          Z24, Z6, Z10
-	VPERMPS          Z24, Z7, Z11
-	VCVTPH2PS        128(DI)(AX*2), Z12
-	VCVTPH2PS        160(DI)(AX*2), Z13
-	VMOVAPS          384(R8), Z24
-	VCVTPH2PS        192(DI)(AX*2), Z14
-	VCVTPH2PS        224(DI)(AX*2), Z15
-	VPERMPS          Z24, Z4, Z26
-	VFMADD213PS      Z26, Z0, Z8
-	VPERMPS          Z24, Z5, Z26
-	VFMADD213PS      Z26, Z1, Z9
-	VSUBPS.BCST      108(R9), Z20, Z20
-	VPERMPS          Z24, Z6, Z26
-	VFMADD213PS      Z26, Z2, Z10
-	VSUBPS.BCST      108(R9), Z21, Z21
-	VPERMPS          Z24, Z7, Z26
-	VFMADD213PS      Z26, Z3, Z11
-	VMOVAPS          320(R8), Z24
-	VSUBPS.BCST      108(R9), Z22, Z22
-	VPERMPS          Z24, Z4, Z26
-	VFMADD213PS      Z26, Z0, Z8
-	VSUBPS.BCST      108(R9), Z23, Z23
-	VPERMPS          Z24, Z5, Z26
-	VFMADD213PS      Z26, Z1, Z9
-	VPERMPS          Z24, Z6, Z26
-	VFMADD213PS      Z26, Z2, Z10
-	VSUBPS.BCST      104(R9), Z12, Z12
-	VPERMPS          Z24, Z7, Z26
-	VFMADD213PS      Z26, Z3, Z11
-	VSUBPS.BCST      104(R9), Z13, Z13
-	VMOVAPS          256(R8), Z24
-	VSUBPS.BCST      104(R9), Z14, Z14
-	VPERMPS          Z24, Z4, Z26
-	VFMADD213PS      Z26, Z0, Z8
-	VPERMPS          Z24, Z5, Z26
-	VFMADD213PS      Z26, Z1, Z9
-	VSUBPS.BCST      104(R9), Z15, Z15
-	VPERMPS          Z24, Z6, Z26
-	VFMADD213PS      Z26, Z2, Z10
-	VSUBPS           Z12, Z20, Z12
-	VPERMPS          Z24, Z7, Z26
-	VFMADD213PS      Z26, Z3, Z11
-	VMOVAPS          192(R8), Z24
-	VSUBPS           Z13, Z21, Z13
-	VPERMPS          Z24, Z4, Z26
-	VFMADD213PS      Z26, Z0, Z8
-	VSUBPS           Z14, Z22, Z14
-	VPERMPS          Z24, Z5, Z26
-	VFMADD213PS      Z26, Z1, Z9
-	VPERMPS          Z24, Z6, Z26
-	VFMADD213PS      Z26, Z2, Z10
-	VSUBPS           Z15, Z23, Z15
-	VPERMPS          Z24, Z7, Z26
-	VFMADD213PS      Z26, Z3, Z11
-	VFMADD213PS.BCST 124(R9), Z30, Z12
-	VMOVAPS          128(R8), Z24
-	VPERMPS          Z24, Z4, Z26
-	VFMADD213PS      Z26, Z0, Z8
-	VFMADD213PS.BCST 124(R9), Z30, Z13
-	VPERMPS          Z24, Z5, Z26
-	VFMADD213PS      Z26, Z1, Z9
-	VFMADD213PS.BCST 124(R9), Z30, Z14
-	VPERMPS          Z24, Z6, Z26
-	VFMADD213PS      Z26, Z2, Z10
-	VPERMPS          Z24, Z7, Z26
-	VFMADD213PS      Z26, Z3, Z11
-	VFMADD213PS.BCST 124(R9), Z30, Z15
-	VMOVAPS          64(R8), Z24
-	VRANGEPS.BCST    $0x02, 136(R9), Z12, Z12
-	VPERMPS          Z24, Z4, Z26
-	VFMADD213PS      Z26, Z0, Z8
-	VRANGEPS.BCST    $0x02, 136(R9), Z13, Z13
-	VPERMPS          Z24, Z5, Z26
-	VFMADD213PS      Z26, Z1, Z9
-	VPERMPS          Z24, Z6, Z26
-	VFMADD213PS      Z26, Z2, Z10
-	VRANGEPS.BCST    $0x02, 136(R9), Z14, Z14
-	VPERMPS          Z24, Z7, Z26
-	VFMADD213PS      Z26, Z3, Z11
-	VRANGEPS.BCST    $0x02, 136(R9), Z15, Z15
-	VCMPPS           $0x12, (R15), Z31, K1
-	VCMPPS           $0x12, 64(R15), Z31, K2
-	VMOVUPS          Z12, 256(R15)
-	VCMPPS           $0x12, 128(R15), Z31, K3
-	VMOVUPS          Z13, 320(R15)
-	VCMPPS           $0x12, 192(R15), Z31, K4
-	VMOVUPS          (R15), Z26
-	VADDPS.BCST      140(R9), Z8, Z4
-	VMOVAPS          Z8, Z0
-	VSUBPS           Z26, Z8, K1, Z0
-	KNOTW            K1, K5
-	VADDPS           Z26, Z4, K5, Z4
-	VMOVUPS          Z14, 384(R15)
-	VMOVUPS          64(R15), Z26
-	VADDPS.BCST      140(R9), Z9, Z5
-	VMOVAPS          Z9, Z1
-	VSUBPS           Z26, Z9, K2, Z1
-	KNOTW            K2, K6
-	VADDPS           Z26, Z5, K6, Z5
-	VMOVUPS          Z15, 448(R15)
-	VMOVUPS          128(R15), Z26
-	VADDPS.BCST      140(R9), Z10, Z6
-	VMOVAPS          Z10, Z2
-	VSUBPS           Z26, Z10, K3, Z2
-	KNOTW            K3, K5
-	VADDPS           Z26, Z6, K5, Z6
-	VMOVUPS          192(R15), Z26
-	VADDPS.BCST      140(R9), Z11, Z7
-	VMOVAPS          Z11, Z3
-	VSUBPS           Z26, Z11, K4, Z3
-	KNOTW            K4, K6
-	VADDPS           Z26, Z7, K6, Z7
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z12, Z12
-	VMULPS           (R12)(AX*4), Z0, Z0
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z13, Z13
-	VMULPS           64(R12)(AX*4), Z1, Z1
-	VMULPS           128(R12)(AX*4), Z2, Z2
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z14, Z14
-	VMULPS           192(R12)(AX*4), Z3, Z3
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z15, Z15
-	VMULPS           (R13)(AX*4), Z4, Z8
-	VADDPS.BCST      one512<>+76(SB), Z12, Z16
-	VFMADD231PS      64(R13)(AX*4), Z5, Z8
-	VFMADD231PS      128(R13)(AX*4), Z6, Z8
-	VADDPS.BCST      one512<>+76(SB), Z13, Z17
-	VFMADD231PS      192(R13)(AX*4), Z7, Z8
-	VADDPS.BCST      one512<>+76(SB), Z14, Z18
-	VMOVUPS          Z0, (BX)(AX*4)
-	VMOVUPS          Z1, 64(BX)(AX*4)
-	VADDPS.BCST      one512<>+76(SB), Z15, Z19
-	VMOVUPS          Z2, 128(BX)(AX*4)
-	VPSRLD           $0x15, Z16, Z16
-	VMOVUPS          Z3, 192(BX)(AX*4)
-	VEXTRACTF32X8    $0x01, Z8, Y9
-	VADDPS           Y9, Y8, Y8
-	VCVTPS2PD        Y8, Z8
-	VADDPD           Z8, Z28, Z28
-	VPSRLD           $0x15, Z17, Z17
-	VADDPS           Z1, Z0, Z0
-	VPSRLD           $0x15, Z18, Z18
-	VADDPS           Z3, Z2, Z2
-	VADDPS           Z2, Z0, Z0
-	VPSRLD           $0x15, Z19, Z19
-	VEXTRACTF32X8    $0x01, Z0, Y10
-	VPERMPS          (R8), Z16, Z26
-	VSUBPS           Z26, Z12, Z12
-	VCVTPS2PD        Y0, Z11
-	VCVTPS2PD        Y10, Z10
-	VPERMPS          (R8), Z17, Z26
-	VSUBPS           Z26, Z13, Z13
-	VADDPD           Z10, Z29, Z29
-	VPERMPS          (R8), Z18, Z26
-	VSUBPS           Z26, Z14, Z14
-	VADDPD           Z11, Z29, Z29
-	VPERMPS          (R8), Z19, Z26
-	VSUBPS           Z26, Z15, Z15
-	VMOVAPS          448(R8), Z24
-	VPERMPS          Z24, Z16, Z20
-	VCVTPH2PS        (SI)(R14*2), Z8
-	VCVTPH2PS        32(SI)(R14*2), Z9
-	VPERMPS          Z24, Z17, Z21
-	VCVTPH2PS        64(SI)(R14*2), Z10
-	VCVTPH2PS        96(SI)(R14*2), Z11
-	VPERMPS          Z24, Z18, Z22
-	VPERMPS          Z24, Z19, Z23
-	VCVTPH2PS        (DI)(R14*2), Z0
-	VCVTPH2PS        32(DI)(R14*2), Z1
-	VMOVAPS          384(R8), Z24
-	VCVTPH2PS        64(DI)(R14*2), Z2
-	VCVTPH2PS        96(DI)(R14*2), Z3
-	VPERMPS          Z24, Z16, Z26
-	VFMADD213PS      Z26, Z12, Z20
-	VPERMPS          Z24, Z17, Z26
-	VFMADD213PS      Z26, Z13, Z21
-	VSUBPS.BCST      108(R9), Z8, Z8
-	VPERMPS          Z24, Z18, Z26
-	VFMADD213PS      Z26, Z14, Z22
-	VSUBPS.BCST      108(R9), Z9, Z9
-	VPERMPS          Z24, Z19, Z26
-	VFMADD213PS      Z26, Z15, Z23
-	VMOVAPS          320(R8), Z24
-	VSUBPS.BCST      108(R9), Z10, Z10
-	VPERMPS          Z24, Z16, Z26
-	VFMADD213PS      Z26, Z12, Z20
-	VSUBPS.BCST      108(R9), Z11, Z11
-	VPERMPS          Z24, Z17, Z26
-	VFMADD213PS      Z26, Z13, Z21
-	VPERMPS          Z24, Z18, Z26
-	VFMADD213PS      Z26, Z14, Z22
-	VSUBPS.BCST      104(R9), Z0, Z0
-	VPERMPS          Z24, Z19, Z26
-	VFMADD213PS      Z26, Z15, Z23
-	VSUBPS.BCST      104(R9), Z1, Z1
-	VMOVAPS          256(R8), Z24
-	VSUBPS.BCST      104(R9), Z2, Z2
-	VPERMPS          Z24, Z16, Z26
-	VFMADD213PS      Z26, Z12, Z20
-	VPERMPS          Z24, Z17, Z26
-	VFMADD213PS      Z26, Z13, Z21
-	VSUBPS.BCST      104(R9), Z3, Z3
-	VPERMPS          Z24, Z18, Z26
-	VFMADD213PS      Z26, Z14, Z22
-	VSUBPS           Z0, Z8, Z0
-	VPERMPS          Z24, Z19, Z26
-	VFMADD213PS      Z26, Z15, Z23
-	VMOVAPS          192(R8), Z24
-	VSUBPS           Z1, Z9, Z1
-	VPERMPS          Z24, Z16, Z26
-	VFMADD213PS      Z26, Z12, Z20
-	VSUBPS           Z2, Z10, Z2
-	VPERMPS          Z24, Z17, Z26
-	VFMADD213PS      Z26, Z13, Z21
-	VPERMPS          Z24, Z18, Z26
-	VFMADD213PS      Z26, Z14, Z22
-	VSUBPS           Z3, Z11, Z3
-	VPERMPS          Z24, Z19, Z26
-	VFMADD213PS      Z26, Z15, Z23
-	VFMADD213PS.BCST 124(R9), Z30, Z0
-	VMOVAPS          128(R8), Z24
-	VPERMPS          Z24, Z16, Z26
-	VFMADD213PS      Z26, Z12, Z20
-	VFMADD213PS.BCST 124(R9), Z30, Z1
-	VPERMPS          Z24, Z17, Z26
-	VFMADD213PS      Z26, Z13, Z21
-	VFMADD213PS.BCST 124(R9), Z30, Z2
-	VPERMPS          Z24, Z18, Z26
-	VFMADD213PS      Z26, Z14, Z22
-	VPERMPS          Z24, Z19, Z26
-	VFMADD213PS      Z26, Z15, Z23
-	VFMADD213PS.BCST 124(R9), Z30, Z3
-	VMOVAPS          64(R8), Z24
-	VRANGEPS.BCST    $0x02, 136(R9), Z0, Z0
-	VPERMPS          Z24, Z16, Z26
-	VFMADD213PS      Z26, Z12, Z20
-	VRANGEPS.BCST    $0x02, 136(R9), Z1, Z1
-	VPERMPS          Z24, Z17, Z26
-	VFMADD213PS      Z26, Z13, Z21
-	VPERMPS          Z24, Z18, Z26
-	VFMADD213PS      Z26, Z14, Z22
-	VRANGEPS.BCST    $0x02, 136(R9), Z2, Z2
-	VPERMPS          Z24, Z19, Z26
-	VFMADD213PS      Z26, Z15, Z23
-	VRANGEPS.BCST    $0x02, 136(R9), Z3, Z3
-	VCMPPS           $0x12, 256(R15), Z31, K1
-	VCMPPS           $0x12, 320(R15), Z31, K2
-	VMOVUPS          Z0, (R15)
-	VCMPPS           $0x12, 384(R15), Z31, K3
-	VMOVUPS          Z1, 64(R15)
-	VCMPPS           $0x12, 448(R15), Z31, K4
-	VMOVUPS          256(R15), Z26
-	VADDPS.BCST      140(R9), Z20, Z16
-	VMOVAPS          Z20, Z12
-	VSUBPS           Z26, Z20, K1, Z12
-	KNOTW            K1, K5
-	VADDPS           Z26, Z16, K5, Z16
-	VMOVUPS          Z2, 128(R15)
-	VMOVUPS          320(R15), Z26
-	VADDPS.BCST      140(R9), Z21, Z17
-	VMOVAPS          Z21, Z13
-	VSUBPS           Z26, Z21, K2, Z13
-	KNOTW            K2, K6
-	VADDPS           Z26, Z17, K6, Z17
-	VMOVUPS          Z3, 192(R15)
-	VMOVUPS          384(R15), Z26
-	VADDPS.BCST      140(R9), Z22, Z18
-	VMOVAPS          Z22, Z14
-	VSUBPS           Z26, Z22, K3, Z14
-	KNOTW            K3, K5
-	VADDPS           Z26, Z18, K5, Z18
-	VMOVUPS          448(R15), Z26
-	VADDPS.BCST      140(R9), Z23, Z19
-	VMOVAPS          Z23, Z15
-	VSUBPS           Z26, Z23, K4, Z15
-	KNOTW            K4, K6
-	VADDPS           Z26, Z19, K6, Z19
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z0, Z0
-	VMULPS           256(R12)(AX*4), Z12, Z12
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z1, Z1
-	VMULPS           320(R12)(AX*4), Z13, Z13
-	VMULPS           384(R12)(AX*4), Z14, Z14
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z2, Z2
-	VMULPS           448(R12)(AX*4), Z15, Z15
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z3, Z3
-	VMULPS           256(R13)(AX*4), Z16, Z20
-	VADDPS.BCST      one512<>+76(SB), Z0, Z4
-	VFMADD231PS      320(R13)(AX*4), Z17, Z20
-	VFMADD231PS      384(R13)(AX*4), Z18, Z20
-	VADDPS.BCST      one512<>+76(SB), Z1, Z5
-	VFMADD231PS      448(R13)(AX*4), Z19, Z20
-	VADDPS.BCST      one512<>+76(SB), Z2, Z6
-	VMOVUPS          Z12, 256(BX)(AX*4)
-	VMOVUPS          Z13, 320(BX)(AX*4)
-	VADDPS.BCST      one512<>+76(SB), Z3, Z7
-	VMOVUPS          Z14, 384(BX)(AX*4)
-	VPSRLD           $0x15, Z4, Z4
-	VMOVUPS          Z15, 448(BX)(AX*4)
-	VEXTRACTF32X8    $0x01, Z20, Y21
-	VADDPS           Y21, Y20, Y20
-	VCVTPS2PD        Y20, Z20
-	VADDPD           Z20, Z28, Z28
-	VPSRLD           $0x15, Z5, Z5
-	VADDPS           Z13, Z12, Z12
-	VPSRLD           $0x15, Z6, Z6
-	VADDPS           Z15, Z14, Z14
-	VADDPS           Z14, Z12, Z12
-	VPSRLD           $0x15, Z7, Z7
-	VEXTRACTF32X8    $0x01, Z12, Y22
-	VPERMPS          (R8), Z4, Z26
-	VSUBPS           Z26, Z0, Z0
-	VCVTPS2PD        Y12, Z23
-	VCVTPS2PD        Y22, Z22
-	VPERMPS          (R8), Z5, Z26
-	VSUBPS           Z26, Z1, Z1
-	VADDPD           Z22, Z29, Z29
-	VPERMPS          (R8), Z6, Z26
-	VSUBPS           Z26, Z2, Z2
-	VADDPD           Z23, Z29, Z29
-	VPERMPS          (R8), Z7, Z26
-	VSUBPS           Z26, Z3, Z3
-	ADDQ             $0x80, AX
-	CMPQ             AX, 56(R9)
-	JLT              loop
-	MOVQ             CX, 176(R9)
-	VPXORD           Z0, Z0, Z0
-	VADDPD           Z0, Z29, Z29
-	VEXTRACTF64X4    $0x01, Z29, Y1
-	VADDPD           Y1, Y29, Y29
-	VEXTRACTF64X2    $0x01, Y29, X1
-	VADDPD           X1, X29, X29
-	VPERMILPD        $0x01, X29, X1
-	VADDSD           X1, X29, X29
-	VMOVAPD          X29, X0
-	VMOVSD           X0, 168(R9)
-	VPXORD           Z0, Z0, Z0
-	VADDPD           Z0, Z28, Z28
-	VEXTRACTF64X4    $0x01, Z28, Y1
-	VADDPD           Y1, Y28, Y28
-	VEXTRACTF64X2    $0x01, Y28, X1
-	VADDPD           X1, X28, X28
-	VPERMILPD        $0x01, X28, X1
-	VADDSD           X1, X28, X28
-	VMOVAPD          X28, X0
-	VMOVSD           X0, 160(R9)
-	VEXTRACTF32X8    $0x01, Z27, Y1
-	VMAXPS           Y1, Y27, Y27
-	VEXTRACTF32X4    $0x01, Y27, X1
-	VMAXPS           X1, X27, X27
-	VPERMILPS        $0x4e, X27, X1
-	VMAXPS           X1, X27, X27
-	VPERMILPS        $0xb1, X27, X1
-	VMAXPS           X1, X27, X27
-	VMOVAPS          X27, X0
-	VMOVSS           X0, 184(R9)
+	VMOVSS          X0, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -8736,11 +7243,9 @@ TEXT ·rateF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ             32(R9), R12
 	MOVQ             40(R9), R13
 	MOVQ             48(R9), R15
-	VBROADCASTSS     120(R9), Z30
-	VBROADCASTSS     132(R9), Z31
-	VPXORD           Z27, Z27, Z27
-	VPXORD           Z28, Z28, Z28
+	VBROADCASTSS     120(R9), Z31
 	VPXORD           Z29, Z29, Z29
+	VPXORD           Z30, Z30, Z30
 	XORQ             CX, CX
 	VCVTPH2PS        (SI)(AX*2), Z8
 	VCVTPH2PS        32(SI)(AX*2), Z9
@@ -8762,54 +7267,42 @@ TEXT ·rateF16AVX512(SB), NOSPLIT, $0-8
 	VSUBPS           Z1, Z9, Z1
 	VSUBPS           Z2, Z10, Z2
 	VSUBPS           Z3, Z11, Z3
-	VFMADD213PS.BCST 124(R9), Z30, Z0
-	VFMADD213PS.BCST 124(R9), Z30, Z1
-	VFMADD213PS.BCST 124(R9), Z30, Z2
-	VFMADD213PS.BCST 124(R9), Z30, Z3
-	VRANGEPS         $0x0b, Z0, Z27, Z27
-	VRANGEPS         $0x0b, Z1, Z27, Z27
-	VRANGEPS         $0x0b, Z2, Z27, Z27
-	VRANGEPS         $0x0b, Z3, Z27, Z27
-	VRANGEPS.BCST    $0x02, 136(R9), Z0, Z0
-	VRANGEPS.BCST    $0x02, 136(R9), Z1, Z1
-	VRANGEPS.BCST    $0x02, 136(R9), Z2, Z2
-	VRANGEPS.BCST    $0x02, 136(R9), Z3, Z3
+	VFMADD213PS.BCST 124(R9), Z31, Z0
+	VFMADD213PS.BCST 124(R9), Z31, Z1
+	VFMADD213PS.BCST 124(R9), Z31, Z2
+	VFMADD213PS.BCST 124(R9), Z31, Z3
+	VRANGEPS.BCST    $0x02, 132(R9), Z0, Z0
+	VRANGEPS.BCST    $0x02, 132(R9), Z1, Z1
+	VRANGEPS.BCST    $0x02, 132(R9), Z2, Z2
+	VRANGEPS.BCST    $0x02, 132(R9), Z3, Z3
 	VMOVUPS          Z0, (R15)
 	VMOVUPS          Z1, 64(R15)
 	VMOVUPS          Z2, 128(R15)
 	VMOVUPS          Z3, 192(R15)
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z0, Z4
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z1, Z5
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z2, Z6
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z3, Z7
-	VADDPS.BCST      one512<>+76(SB), Z4, Z4
-	VADDPS.BCST      one512<>+76(SB), Z5, Z5
-	VADDPS.BCST      one512<>+76(SB), Z6, Z6
-	VADDPS.BCST      one512<>+76(SB), Z7, Z7
-	VPSRLD           $0x15, Z4, Z4
-	VPSRLD           $0x15, Z5, Z5
-	VPSRLD           $0x15, Z6, Z6
-	VPSRLD           $0x15, Z7, Z7
-	VPSRLD           $0x1b, Z0, Z8
-	VPSRLD           $0x1b, Z1, Z9
-	VPSRLD           $0x1b, Z2, Z10
-	VPSRLD           $0x1b, Z3, Z11
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z8, Z4
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z9, Z5
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z10, Z6
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z11, Z7
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z4, Z26
-	VSUBPS           Z26, Z0, Z0
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z5, Z26
-	VSUBPS           Z26, Z1, Z1
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z6, Z26
-	VSUBPS           Z26, Z2, Z2
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z7, Z26
-	VSUBPS           Z26, Z3, Z3
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z0, Z0
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z1, Z1
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z2, Z2
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z3, Z3
+	VADDPS.BCST      one512<>+72(SB), Z0, Z4
+	VADDPS.BCST      one512<>+72(SB), Z1, Z5
+	VADDPS.BCST      one512<>+72(SB), Z2, Z6
+	VADDPS.BCST      one512<>+72(SB), Z3, Z7
+	VPSRLD           $0x14, Z4, Z4
+	VPSRLD           $0x14, Z5, Z5
+	VPSRLD           $0x14, Z6, Z6
+	VPSRLD           $0x14, Z7, Z7
+	VMOVAPS          (R8), Z8
+	VPERMT2PS        64(R8), Z4, Z8
+	VSUBPS           Z8, Z0, Z0
+	VMOVAPS          (R8), Z9
+	VPERMT2PS        64(R8), Z5, Z9
+	VSUBPS           Z9, Z1, Z1
+	VMOVAPS          (R8), Z10
+	VPERMT2PS        64(R8), Z6, Z10
+	VSUBPS           Z10, Z2, Z2
+	VMOVAPS          (R8), Z11
+	VPERMT2PS        64(R8), Z7, Z11
+	VSUBPS           Z11, Z3, Z3
 	PCALIGN          $0x40
 
 loop:
@@ -8832,8 +7325,8 @@ loop:
 	LEAQ             128(AX), R14
 	CMPQ             R14, 56(R9)
 	CMOVQGE          CX, R14
-	VMOVAPS          1024(R8), Z24
-	VMOVAPS          1088(R8), Z25
+	VMOVAPS          768(R8), Z24
+	VMOVAPS          832(R8), Z25
 	VMOVAPS          Z24, Z8
 	VPERMT2PS        Z25, Z4, Z8
 	VCVTPH2PS        128(SI)(AX*2), Z20
@@ -8850,8 +7343,8 @@ loop:
 	VPERMT2PS        Z25, Z7, Z11
 	VCVTPH2PS        192(DI)(AX*2), Z14
 	VCVTPH2PS        224(DI)(AX*2), Z15
-	VMOVAPS          896(R8), Z24
-	VMOVAPS          960(R8), Z25
+	VMOVAPS          640(R8), Z24
+	VMOVAPS          704(R8), Z25
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z4, Z26
 	VFMADD213PS      Z26, Z0, Z8
@@ -8868,8 +7361,8 @@ loop:
 	VPERMT2PS        Z25, Z7, Z26
 	VFMADD213PS      Z26, Z3, Z11
 	VSUBPS.BCST      108(R9), Z23, Z23
-	VMOVAPS          768(R8), Z24
-	VMOVAPS          832(R8), Z25
+	VMOVAPS          512(R8), Z24
+	VMOVAPS          576(R8), Z25
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z4, Z26
 	VFMADD213PS      Z26, Z0, Z8
@@ -8886,12 +7379,12 @@ loop:
 	VPERMT2PS        Z25, Z7, Z26
 	VFMADD213PS      Z26, Z3, Z11
 	VSUBPS.BCST      104(R9), Z15, Z15
-	VMOVAPS          640(R8), Z24
-	VMOVAPS          704(R8), Z25
+	VMOVAPS          384(R8), Z24
+	VMOVAPS          448(R8), Z25
+	VSUBPS           Z12, Z20, Z12
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z4, Z26
 	VFMADD213PS      Z26, Z0, Z8
-	VSUBPS           Z12, Z20, Z12
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z5, Z26
 	VFMADD213PS      Z26, Z1, Z9
@@ -8904,168 +7397,112 @@ loop:
 	VPERMT2PS        Z25, Z7, Z26
 	VFMADD213PS      Z26, Z3, Z11
 	VSUBPS           Z15, Z23, Z15
-	VMOVAPS          512(R8), Z24
-	VMOVAPS          576(R8), Z25
-	VFMADD213PS.BCST 124(R9), Z30, Z12
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z4, Z26
-	VFMADD213PS      Z26, Z0, Z8
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z5, Z26
-	VFMADD213PS      Z26, Z1, Z9
-	VFMADD213PS.BCST 124(R9), Z30, Z13
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z6, Z26
-	VFMADD213PS      Z26, Z2, Z10
-	VFMADD213PS.BCST 124(R9), Z30, Z14
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z7, Z26
-	VFMADD213PS      Z26, Z3, Z11
-	VFMADD213PS.BCST 124(R9), Z30, Z15
-	VMOVAPS          384(R8), Z24
-	VMOVAPS          448(R8), Z25
-	VRANGEPS         $0x0b, Z12, Z27, Z27
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z4, Z26
-	VFMADD213PS      Z26, Z0, Z8
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z5, Z26
-	VFMADD213PS      Z26, Z1, Z9
-	VRANGEPS         $0x0b, Z13, Z27, Z27
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z6, Z26
-	VFMADD213PS      Z26, Z2, Z10
-	VRANGEPS         $0x0b, Z14, Z27, Z27
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z7, Z26
-	VFMADD213PS      Z26, Z3, Z11
-	VRANGEPS         $0x0b, Z15, Z27, Z27
 	VMOVAPS          256(R8), Z24
 	VMOVAPS          320(R8), Z25
-	VRANGEPS.BCST    $0x02, 136(R9), Z12, Z12
+	VFMADD213PS.BCST 124(R9), Z31, Z12
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z4, Z26
 	VFMADD213PS      Z26, Z0, Z8
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z5, Z26
 	VFMADD213PS      Z26, Z1, Z9
-	VRANGEPS.BCST    $0x02, 136(R9), Z13, Z13
+	VFMADD213PS.BCST 124(R9), Z31, Z13
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z6, Z26
 	VFMADD213PS      Z26, Z2, Z10
-	VRANGEPS.BCST    $0x02, 136(R9), Z14, Z14
+	VFMADD213PS.BCST 124(R9), Z31, Z14
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z7, Z26
 	VFMADD213PS      Z26, Z3, Z11
-	VRANGEPS.BCST    $0x02, 136(R9), Z15, Z15
+	VFMADD213PS.BCST 124(R9), Z31, Z15
 	VMOVAPS          128(R8), Z24
 	VMOVAPS          192(R8), Z25
-	VMOVUPS          Z12, 256(R15)
+	VRANGEPS.BCST    $0x02, 132(R9), Z12, Z12
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z4, Z26
 	VFMADD213PS      Z26, Z0, Z8
-	VMOVUPS          Z13, 320(R15)
+	VRANGEPS.BCST    $0x02, 132(R9), Z13, Z13
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z5, Z26
 	VFMADD213PS      Z26, Z1, Z9
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z6, Z26
 	VFMADD213PS      Z26, Z2, Z10
-	VMOVUPS          Z14, 384(R15)
+	VRANGEPS.BCST    $0x02, 132(R9), Z14, Z14
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z7, Z26
 	VFMADD213PS      Z26, Z3, Z11
+	VRANGEPS.BCST    $0x02, 132(R9), Z15, Z15
+	VPXORD           Z26, Z26, Z26
+	VMOVUPS          Z12, 256(R15)
+	VCMPPS           $0x12, (R15), Z26, K1
+	VMOVUPS          Z13, 320(R15)
+	VCMPPS           $0x12, 64(R15), Z26, K2
+	VCMPPS           $0x12, 128(R15), Z26, K3
+	VMOVUPS          Z14, 384(R15)
+	VCMPPS           $0x12, 192(R15), Z26, K4
 	VMOVUPS          Z15, 448(R15)
-	VCMPPS           $0x12, (R15), Z31, K1
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z12, Z16
-	VCMPPS           $0x12, 64(R15), Z31, K2
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z13, Z17
-	VCMPPS           $0x12, 128(R15), Z31, K3
-	VCMPPS           $0x12, 192(R15), Z31, K4
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z14, Z18
-	VMOVUPS          (R15), Z26
-	VADDPS.BCST      140(R9), Z26, Z26
-	VMOVAPS          Z8, Z4
 	VMOVAPS          Z8, Z0
-	VSUBPS           Z26, Z8, K1, Z0
+	VSUBPS           (R15), Z8, K1, Z0
+	VMOVAPS          Z8, Z4
 	KNOTW            K1, K5
-	VADDPS           Z26, Z4, K5, Z4
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z15, Z19
-	VMOVUPS          64(R15), Z26
-	VADDPS.BCST      140(R9), Z26, Z26
-	VMOVAPS          Z9, Z5
+	VADDPS           (R15), Z8, K5, Z4
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z12, Z12
 	VMOVAPS          Z9, Z1
-	VSUBPS           Z26, Z9, K2, Z1
+	VSUBPS           64(R15), Z9, K2, Z1
+	VMOVAPS          Z9, Z5
 	KNOTW            K2, K6
-	VADDPS           Z26, Z5, K6, Z5
-	VADDPS.BCST      one512<>+76(SB), Z16, Z16
-	VMOVUPS          128(R15), Z26
-	VADDPS.BCST      140(R9), Z26, Z26
-	VMOVAPS          Z10, Z6
+	VADDPS           64(R15), Z9, K6, Z5
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z13, Z13
 	VMOVAPS          Z10, Z2
-	VSUBPS           Z26, Z10, K3, Z2
+	VSUBPS           128(R15), Z10, K3, Z2
+	VMOVAPS          Z10, Z6
 	KNOTW            K3, K5
-	VADDPS           Z26, Z6, K5, Z6
-	VADDPS.BCST      one512<>+76(SB), Z17, Z17
-	VMOVUPS          192(R15), Z26
-	VADDPS.BCST      140(R9), Z26, Z26
-	VMOVAPS          Z11, Z7
+	VADDPS           128(R15), Z10, K5, Z6
 	VMOVAPS          Z11, Z3
-	VSUBPS           Z26, Z11, K4, Z3
+	VSUBPS           192(R15), Z11, K4, Z3
+	VMOVAPS          Z11, Z7
 	KNOTW            K4, K6
-	VADDPS           Z26, Z7, K6, Z7
+	VADDPS           192(R15), Z11, K6, Z7
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z14, Z14
 	VMULPS           (R12)(AX*4), Z0, Z0
-	VADDPS.BCST      one512<>+76(SB), Z18, Z18
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z15, Z15
 	VMULPS           64(R12)(AX*4), Z1, Z1
-	VADDPS.BCST      one512<>+76(SB), Z19, Z19
+	VADDPS.BCST      one512<>+72(SB), Z12, Z16
 	VMULPS           128(R12)(AX*4), Z2, Z2
-	VPSRLD           $0x15, Z16, Z16
+	VADDPS.BCST      one512<>+72(SB), Z13, Z17
 	VMULPS           192(R12)(AX*4), Z3, Z3
-	VPSRLD           $0x15, Z17, Z17
-	VMULPS           (R13)(AX*4), Z4, Z8
-	VPSRLD           $0x15, Z18, Z18
-	VFMADD231PS      64(R13)(AX*4), Z5, Z8
-	VFMADD231PS      128(R13)(AX*4), Z6, Z8
-	VPSRLD           $0x15, Z19, Z19
-	VFMADD231PS      192(R13)(AX*4), Z7, Z8
-	VPSRLD           $0x1b, Z12, Z20
+	VADDPS.BCST      one512<>+72(SB), Z14, Z18
 	VMOVUPS          Z0, (BX)(AX*4)
-	VPSRLD           $0x1b, Z13, Z21
 	VMOVUPS          Z1, 64(BX)(AX*4)
-	VPSRLD           $0x1b, Z14, Z22
+	VADDPS.BCST      one512<>+72(SB), Z15, Z19
 	VMOVUPS          Z2, 128(BX)(AX*4)
+	VPSRLD           $0x14, Z16, Z16
 	VMOVUPS          Z3, 192(BX)(AX*4)
-	VPSRLD           $0x1b, Z15, Z23
-	VEXTRACTF32X8    $0x01, Z8, Y9
-	VADDPS           Y9, Y8, Y8
-	VCVTPS2PD        Y8, Z8
-	VADDPD           Z8, Z28, Z28
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z20, Z16
+	VPSRLD           $0x14, Z17, Z17
+	VMULPS           (R13)(AX*4), Z4, Z27
+	VPSRLD           $0x14, Z18, Z18
+	VFMADD231PS      64(R13)(AX*4), Z5, Z27
+	VFMADD231PS      128(R13)(AX*4), Z6, Z27
+	VPSRLD           $0x14, Z19, Z19
+	VFMADD231PS      192(R13)(AX*4), Z7, Z27
+	VMOVAPS          (R8), Z20
+	VPERMT2PS        64(R8), Z16, Z20
+	VSUBPS           Z20, Z12, Z12
 	VADDPS           Z1, Z0, Z0
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z21, Z17
+	VMOVAPS          (R8), Z21
+	VPERMT2PS        64(R8), Z17, Z21
+	VSUBPS           Z21, Z13, Z13
 	VADDPS           Z3, Z2, Z2
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z22, Z18
-	VADDPS           Z2, Z0, Z0
-	VEXTRACTF32X8    $0x01, Z0, Y10
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z23, Z19
-	VCVTPS2PD        Y0, Z11
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z16, Z26
-	VSUBPS           Z26, Z12, Z12
-	VCVTPS2PD        Y10, Z10
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z17, Z26
-	VSUBPS           Z26, Z13, Z13
-	VADDPD           Z10, Z29, Z29
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z18, Z26
-	VSUBPS           Z26, Z14, Z14
-	VADDPD           Z11, Z29, Z29
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z19, Z26
-	VSUBPS           Z26, Z15, Z15
-	VMOVAPS          1024(R8), Z24
-	VMOVAPS          1088(R8), Z25
+	VMOVAPS          (R8), Z22
+	VPERMT2PS        64(R8), Z18, Z22
+	VSUBPS           Z22, Z14, Z14
+	VADDPS           Z2, Z0, Z28
+	VMOVAPS          (R8), Z23
+	VPERMT2PS        64(R8), Z19, Z23
+	VSUBPS           Z23, Z15, Z15
+	VMOVAPS          768(R8), Z24
+	VMOVAPS          832(R8), Z25
 	VMOVAPS          Z24, Z20
 	VPERMT2PS        Z25, Z16, Z20
 	VCVTPH2PS        (SI)(R14*2), Z8
@@ -9080,10 +7517,10 @@ loop:
 	VCVTPH2PS        32(DI)(R14*2), Z1
 	VMOVAPS          Z24, Z23
 	VPERMT2PS        Z25, Z19, Z23
+	VMOVAPS          640(R8), Z24
+	VMOVAPS          704(R8), Z25
 	VCVTPH2PS        64(DI)(R14*2), Z2
 	VCVTPH2PS        96(DI)(R14*2), Z3
-	VMOVAPS          896(R8), Z24
-	VMOVAPS          960(R8), Z25
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z16, Z26
 	VFMADD213PS      Z26, Z12, Z20
@@ -9095,13 +7532,13 @@ loop:
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z18, Z26
 	VFMADD213PS      Z26, Z14, Z22
-	VSUBPS.BCST      108(R9), Z10, Z10
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z19, Z26
 	VFMADD213PS      Z26, Z15, Z23
+	VSUBPS.BCST      108(R9), Z10, Z10
+	VMOVAPS          512(R8), Z24
+	VMOVAPS          576(R8), Z25
 	VSUBPS.BCST      108(R9), Z11, Z11
-	VMOVAPS          768(R8), Z24
-	VMOVAPS          832(R8), Z25
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z16, Z26
 	VFMADD213PS      Z26, Z12, Z20
@@ -9113,13 +7550,13 @@ loop:
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z18, Z26
 	VFMADD213PS      Z26, Z14, Z22
-	VSUBPS.BCST      104(R9), Z2, Z2
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z19, Z26
 	VFMADD213PS      Z26, Z15, Z23
+	VSUBPS.BCST      104(R9), Z2, Z2
+	VMOVAPS          384(R8), Z24
+	VMOVAPS          448(R8), Z25
 	VSUBPS.BCST      104(R9), Z3, Z3
-	VMOVAPS          640(R8), Z24
-	VMOVAPS          704(R8), Z25
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z16, Z26
 	VFMADD213PS      Z26, Z12, Z20
@@ -9127,179 +7564,142 @@ loop:
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z17, Z26
 	VFMADD213PS      Z26, Z13, Z21
+	VMOVAPS          Z24, Z26
+	VPERMT2PS        Z25, Z18, Z26
+	VFMADD213PS      Z26, Z14, Z22
 	VSUBPS           Z1, Z9, Z1
 	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z18, Z26
-	VFMADD213PS      Z26, Z14, Z22
+	VPERMT2PS        Z25, Z19, Z26
+	VFMADD213PS      Z26, Z15, Z23
 	VSUBPS           Z2, Z10, Z2
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z19, Z26
-	VFMADD213PS      Z26, Z15, Z23
-	VSUBPS           Z3, Z11, Z3
-	VMOVAPS          512(R8), Z24
-	VMOVAPS          576(R8), Z25
-	VFMADD213PS.BCST 124(R9), Z30, Z0
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z16, Z26
-	VFMADD213PS      Z26, Z12, Z20
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z17, Z26
-	VFMADD213PS      Z26, Z13, Z21
-	VFMADD213PS.BCST 124(R9), Z30, Z1
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z18, Z26
-	VFMADD213PS      Z26, Z14, Z22
-	VFMADD213PS.BCST 124(R9), Z30, Z2
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z19, Z26
-	VFMADD213PS      Z26, Z15, Z23
-	VFMADD213PS.BCST 124(R9), Z30, Z3
-	VMOVAPS          384(R8), Z24
-	VMOVAPS          448(R8), Z25
-	VRANGEPS         $0x0b, Z0, Z27, Z27
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z16, Z26
-	VFMADD213PS      Z26, Z12, Z20
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z17, Z26
-	VFMADD213PS      Z26, Z13, Z21
-	VRANGEPS         $0x0b, Z1, Z27, Z27
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z18, Z26
-	VFMADD213PS      Z26, Z14, Z22
-	VRANGEPS         $0x0b, Z2, Z27, Z27
-	VMOVAPS          Z24, Z26
-	VPERMT2PS        Z25, Z19, Z26
-	VFMADD213PS      Z26, Z15, Z23
-	VRANGEPS         $0x0b, Z3, Z27, Z27
 	VMOVAPS          256(R8), Z24
 	VMOVAPS          320(R8), Z25
-	VRANGEPS.BCST    $0x02, 136(R9), Z0, Z0
+	VSUBPS           Z3, Z11, Z3
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z16, Z26
 	VFMADD213PS      Z26, Z12, Z20
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z17, Z26
 	VFMADD213PS      Z26, Z13, Z21
-	VRANGEPS.BCST    $0x02, 136(R9), Z1, Z1
+	VFMADD213PS.BCST 124(R9), Z31, Z0
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z18, Z26
 	VFMADD213PS      Z26, Z14, Z22
-	VRANGEPS.BCST    $0x02, 136(R9), Z2, Z2
+	VFMADD213PS.BCST 124(R9), Z31, Z1
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z19, Z26
 	VFMADD213PS      Z26, Z15, Z23
-	VRANGEPS.BCST    $0x02, 136(R9), Z3, Z3
+	VFMADD213PS.BCST 124(R9), Z31, Z2
 	VMOVAPS          128(R8), Z24
 	VMOVAPS          192(R8), Z25
-	VMOVUPS          Z0, (R15)
+	VFMADD213PS.BCST 124(R9), Z31, Z3
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z16, Z26
 	VFMADD213PS      Z26, Z12, Z20
-	VMOVUPS          Z1, 64(R15)
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z17, Z26
 	VFMADD213PS      Z26, Z13, Z21
+	VRANGEPS.BCST    $0x02, 132(R9), Z0, Z0
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z18, Z26
 	VFMADD213PS      Z26, Z14, Z22
-	VMOVUPS          Z2, 128(R15)
+	VRANGEPS.BCST    $0x02, 132(R9), Z1, Z1
 	VMOVAPS          Z24, Z26
 	VPERMT2PS        Z25, Z19, Z26
 	VFMADD213PS      Z26, Z15, Z23
-	VMOVUPS          Z3, 192(R15)
-	VCMPPS           $0x12, 256(R15), Z31, K1
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z0, Z4
-	VCMPPS           $0x12, 320(R15), Z31, K2
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z1, Z5
-	VCMPPS           $0x12, 384(R15), Z31, K3
-	VCMPPS           $0x12, 448(R15), Z31, K4
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z2, Z6
-	VMOVUPS          256(R15), Z26
-	VADDPS.BCST      140(R9), Z26, Z26
-	VMOVAPS          Z20, Z16
+	VRANGEPS.BCST    $0x02, 132(R9), Z2, Z2
+	VPXORD           Z26, Z26, Z26
+	VCMPPS           $0x12, 256(R15), Z26, K1
+	VRANGEPS.BCST    $0x02, 132(R9), Z3, Z3
+	VCMPPS           $0x12, 320(R15), Z26, K2
+	VMOVUPS          Z0, (R15)
+	VCMPPS           $0x12, 384(R15), Z26, K3
+	VMOVUPS          Z1, 64(R15)
+	VCMPPS           $0x12, 448(R15), Z26, K4
+	VMOVUPS          Z2, 128(R15)
 	VMOVAPS          Z20, Z12
-	VSUBPS           Z26, Z20, K1, Z12
+	VSUBPS           256(R15), Z20, K1, Z12
+	VMOVAPS          Z20, Z16
 	KNOTW            K1, K5
-	VADDPS           Z26, Z16, K5, Z16
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z3, Z7
-	VMOVUPS          320(R15), Z26
-	VADDPS.BCST      140(R9), Z26, Z26
-	VMOVAPS          Z21, Z17
+	VADDPS           256(R15), Z20, K5, Z16
 	VMOVAPS          Z21, Z13
-	VSUBPS           Z26, Z21, K2, Z13
+	VSUBPS           320(R15), Z21, K2, Z13
+	VMOVAPS          Z21, Z17
 	KNOTW            K2, K6
-	VADDPS           Z26, Z17, K6, Z17
-	VADDPS.BCST      one512<>+76(SB), Z4, Z4
-	VMOVUPS          384(R15), Z26
-	VADDPS.BCST      140(R9), Z26, Z26
-	VMOVAPS          Z22, Z18
+	VADDPS           320(R15), Z21, K6, Z17
+	VMOVUPS          Z3, 192(R15)
 	VMOVAPS          Z22, Z14
-	VSUBPS           Z26, Z22, K3, Z14
+	VSUBPS           384(R15), Z22, K3, Z14
+	VMOVAPS          Z22, Z18
 	KNOTW            K3, K5
-	VADDPS           Z26, Z18, K5, Z18
-	VADDPS.BCST      one512<>+76(SB), Z5, Z5
-	VMOVUPS          448(R15), Z26
-	VADDPS.BCST      140(R9), Z26, Z26
-	VMOVAPS          Z23, Z19
+	VADDPS           384(R15), Z22, K5, Z18
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z0, Z0
 	VMOVAPS          Z23, Z15
-	VSUBPS           Z26, Z23, K4, Z15
+	VSUBPS           448(R15), Z23, K4, Z15
+	VMOVAPS          Z23, Z19
 	KNOTW            K4, K6
-	VADDPS           Z26, Z19, K6, Z19
+	VADDPS           448(R15), Z23, K6, Z19
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z1, Z1
 	VMULPS           256(R12)(AX*4), Z12, Z12
-	VADDPS.BCST      one512<>+76(SB), Z6, Z6
 	VMULPS           320(R12)(AX*4), Z13, Z13
-	VADDPS.BCST      one512<>+76(SB), Z7, Z7
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z2, Z2
 	VMULPS           384(R12)(AX*4), Z14, Z14
-	VPSRLD           $0x15, Z4, Z4
+	VRANGEPS.BCST    $0x0a, one512<>+76(SB), Z3, Z3
 	VMULPS           448(R12)(AX*4), Z15, Z15
-	VPSRLD           $0x15, Z5, Z5
-	VMULPS           256(R13)(AX*4), Z16, Z20
-	VPSRLD           $0x15, Z6, Z6
-	VFMADD231PS      320(R13)(AX*4), Z17, Z20
-	VFMADD231PS      384(R13)(AX*4), Z18, Z20
-	VPSRLD           $0x15, Z7, Z7
-	VFMADD231PS      448(R13)(AX*4), Z19, Z20
-	VPSRLD           $0x1b, Z0, Z8
+	VADDPS.BCST      one512<>+72(SB), Z0, Z4
 	VMOVUPS          Z12, 256(BX)(AX*4)
-	VPSRLD           $0x1b, Z1, Z9
 	VMOVUPS          Z13, 320(BX)(AX*4)
-	VPSRLD           $0x1b, Z2, Z10
+	VADDPS.BCST      one512<>+72(SB), Z1, Z5
 	VMOVUPS          Z14, 384(BX)(AX*4)
+	VADDPS.BCST      one512<>+72(SB), Z2, Z6
 	VMOVUPS          Z15, 448(BX)(AX*4)
-	VPSRLD           $0x1b, Z3, Z11
-	VEXTRACTF32X8    $0x01, Z20, Y21
-	VADDPS           Y21, Y20, Y20
-	VCVTPS2PD        Y20, Z20
-	VADDPD           Z20, Z28, Z28
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z8, Z4
+	VADDPS.BCST      one512<>+72(SB), Z3, Z7
+	VFMADD231PS      256(R13)(AX*4), Z16, Z27
+	VPSRLD           $0x14, Z4, Z4
+	VFMADD231PS      320(R13)(AX*4), Z17, Z27
+	VFMADD231PS      384(R13)(AX*4), Z18, Z27
+	VPSRLD           $0x14, Z5, Z5
+	VFMADD231PS      448(R13)(AX*4), Z19, Z27
+	VPSRLD           $0x14, Z6, Z6
 	VADDPS           Z13, Z12, Z12
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z9, Z5
+	VPSRLD           $0x14, Z7, Z7
 	VADDPS           Z15, Z14, Z14
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z10, Z6
 	VADDPS           Z14, Z12, Z12
+	VMOVAPS          (R8), Z8
+	VPERMT2PS        64(R8), Z4, Z8
+	VSUBPS           Z8, Z0, Z0
+	VADDPS           Z12, Z28, Z12
+	VMOVAPS          (R8), Z9
+	VPERMT2PS        64(R8), Z5, Z9
+	VSUBPS           Z9, Z1, Z1
+	VEXTRACTF32X8    $0x01, Z27, Y21
+	VADDPS           Y21, Y27, Y27
+	VCVTPS2PD        Y27, Z27
+	VADDPD           Z27, Z29, Z29
+	VMOVAPS          (R8), Z10
+	VPERMT2PS        64(R8), Z6, Z10
+	VSUBPS           Z10, Z2, Z2
 	VEXTRACTF32X8    $0x01, Z12, Y22
-	VPTERNLOGD.BCST  $0xd8, one512<>+72(SB), Z11, Z7
-	VCVTPS2PD        Y12, Z23
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z4, Z26
-	VSUBPS           Z26, Z0, Z0
-	VCVTPS2PD        Y22, Z22
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z5, Z26
-	VSUBPS           Z26, Z1, Z1
-	VADDPD           Z22, Z29, Z29
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z6, Z26
-	VSUBPS           Z26, Z2, Z2
-	VADDPD           Z23, Z29, Z29
-	VMOVAPS          (R8), Z26
-	VPERMT2PS        64(R8), Z7, Z26
-	VSUBPS           Z26, Z3, Z3
+	VADDPS           Y22, Y12, Y12
+	VCVTPS2PD        Y12, Z12
+	VADDPD           Z12, Z30, Z30
+	VMOVAPS          (R8), Z11
+	VPERMT2PS        64(R8), Z7, Z11
+	VSUBPS           Z11, Z3, Z3
 	ADDQ             $0x80, AX
 	CMPQ             AX, 56(R9)
 	JLT              loop
-	MOVQ             CX, 176(R9)
+	MOVQ             CX, 160(R9)
+	VPXORD           Z0, Z0, Z0
+	VADDPD           Z0, Z30, Z30
+	VEXTRACTF64X4    $0x01, Z30, Y1
+	VADDPD           Y1, Y30, Y30
+	VEXTRACTF64X2    $0x01, Y30, X1
+	VADDPD           X1, X30, X30
+	VPERMILPD        $0x01, X30, X1
+	VADDSD           X1, X30, X30
+	VMOVAPD          X30, X0
+	VMOVSD           X0, 152(R9)
 	VPXORD           Z0, Z0, Z0
 	VADDPD           Z0, Z29, Z29
 	VEXTRACTF64X4    $0x01, Z29, Y1
@@ -9309,27 +7709,7 @@ loop:
 	VPERMILPD        $0x01, X29, X1
 	VADDSD           X1, X29, X29
 	VMOVAPD          X29, X0
-	VMOVSD           X0, 168(R9)
-	VPXORD           Z0, Z0, Z0
-	VADDPD           Z0, Z28, Z28
-	VEXTRACTF64X4    $0x01, Z28, Y1
-	VADDPD           Y1, Y28, Y28
-	VEXTRACTF64X2    $0x01, Y28, X1
-	VADDPD           X1, X28, X28
-	VPERMILPD        $0x01, X28, X1
-	VADDSD           X1, X28, X28
-	VMOVAPD          X28, X0
-	VMOVSD           X0, 160(R9)
-	VEXTRACTF32X8    $0x01, Z27, Y1
-	VMAXPS           Y1, Y27, Y27
-	VEXTRACTF32X4    $0x01, Y27, X1
-	VMAXPS           X1, X27, X27
-	VPERMILPS        $0x4e, X27, X1
-	VMAXPS           X1, X27, X27
-	VPERMILPS        $0xb1, X27, X1
-	VMAXPS           X1, X27, X27
-	VMOVAPS          X27, X0
-	VMOVSS           X0, 184(R9)
+	VMOVSD           X0, 144(R9)
 	VZEROUPPER
 	RET
 
@@ -9346,6 +7726,8 @@ TEXT ·klF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ         80(R9), R11
 	MOVQ         88(R9), DX
 	XORQ         AX, AX
+	MOVQ         32(R9), R12
+	MOVQ         40(R9), R13
 	VPXORD       Z24, Z24, Z24
 	VPXORD       Z25, Z25, Z25
 	VPXORD       Z26, Z26, Z26
@@ -9355,7 +7737,7 @@ TEXT ·klF16AVX512(SB), NOSPLIT, $0-8
 	VBROADCASTSS one512<>+16(SB), Z21
 	VBROADCASTSS one512<>+44(SB), Z28
 	VBROADCASTSS one512<>+40(SB), Z29
-	VBROADCASTSS one512<>+64(SB), Z23
+	VBROADCASTSS one512<>+60(SB), Z23
 	PCALIGN      $0x40
 
 loop:
@@ -9467,10 +7849,10 @@ loop:
 	VMULPS           Z13, Z17, Z17
 	VMULPS           Z14, Z18, Z18
 	VMULPS           Z15, Z19, Z19
-	VPANDD.BCST      one512<>+92(SB), Z16, Z8
-	VPANDD.BCST      one512<>+92(SB), Z17, Z9
-	VPANDD.BCST      one512<>+92(SB), Z18, Z10
-	VPANDD.BCST      one512<>+92(SB), Z19, Z11
+	VPANDD.BCST      one512<>+88(SB), Z16, Z8
+	VPANDD.BCST      one512<>+88(SB), Z17, Z9
+	VPANDD.BCST      one512<>+88(SB), Z18, Z10
+	VPANDD.BCST      one512<>+88(SB), Z19, Z11
 	VADDPS           Z13, Z12, Z12
 	VADDPS           Z15, Z14, Z14
 	VADDPS           Z14, Z12, Z12
@@ -9507,7 +7889,7 @@ loop:
 	VPERMILPD        $0x01, X24, X2
 	VADDSD           X2, X24, X24
 	VMOVAPD          X24, X0
-	VMOVSD           X0, 160(R9)
+	VMOVSD           X0, 144(R9)
 	VPXORD           Z1, Z1, Z1
 	VADDPD           Z1, Z25, Z25
 	VEXTRACTF64X4    $0x01, Z25, Y2
@@ -9517,7 +7899,7 @@ loop:
 	VPERMILPD        $0x01, X25, X2
 	VADDSD           X2, X25, X25
 	VMOVAPD          X25, X0
-	VMOVSD           X0, 168(R9)
+	VMOVSD           X0, 152(R9)
 	VPXORD           Z1, Z1, Z1
 	VADDPD           Z1, Z26, Z26
 	VEXTRACTF64X4    $0x01, Z26, Y2
@@ -9527,7 +7909,7 @@ loop:
 	VPERMILPD        $0x01, X26, X2
 	VADDSD           X2, X26, X26
 	VMOVAPD          X26, X0
-	VMOVSD           X0, 200(R9)
+	VMOVSD           X0, 184(R9)
 	VPXORD           Z1, Z1, Z1
 	VADDPD           Z1, Z27, Z27
 	VEXTRACTF64X4    $0x01, Z27, Y2
@@ -9537,7 +7919,443 @@ loop:
 	VPERMILPD        $0x01, X27, X2
 	VADDSD           X2, X27, X27
 	VMOVAPD          X27, X0
-	VMOVSD           X0, 208(R9)
+	VMOVSD           X0, 192(R9)
+	VZEROUPPER
+	RET
+
+// func klForwardF16AVX512(a *tileArgs)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
+TEXT ·klForwardF16AVX512(SB), NOSPLIT, $0-8
+	MOVQ         a+0(FP), R9
+	MOVQ         (R9), DI
+	MOVQ         8(R9), SI
+	MOVQ         16(R9), BX
+	MOVQ         56(R9), CX
+	MOVQ         64(R9), R8
+	MOVQ         72(R9), R10
+	MOVQ         80(R9), R11
+	MOVQ         88(R9), DX
+	XORQ         AX, AX
+	MOVQ         32(R9), R12
+	MOVQ         40(R9), R13
+	VPXORD       Z24, Z24, Z24
+	VPXORD       Z25, Z25, Z25
+	VPXORD       Z26, Z26, Z26
+	VPXORD       Z27, Z27, Z27
+	VBROADCASTSS 96(R9), Z22
+	VBROADCASTSS one512<>+20(SB), Z20
+	VBROADCASTSS one512<>+16(SB), Z21
+	VBROADCASTSS one512<>+44(SB), Z28
+	VBROADCASTSS one512<>+40(SB), Z29
+	VBROADCASTSS one512<>+60(SB), Z23
+	PCALIGN      $0x40
+
+loop:
+	VCVTPH2PS        (DI)(AX*2), Z0
+	VCVTPH2PS        32(DI)(AX*2), Z1
+	VCVTPH2PS        64(DI)(AX*2), Z2
+	VCVTPH2PS        96(DI)(AX*2), Z3
+	VCVTPH2PS        (SI)(AX*2), Z4
+	VCVTPH2PS        32(SI)(AX*2), Z5
+	VCVTPH2PS        64(SI)(AX*2), Z6
+	VCVTPH2PS        96(SI)(AX*2), Z7
+	PREFETCHT1       (R10)
+	ADDQ             DX, R10
+	PREFETCHT1       (R11)
+	ADDQ             DX, R11
+	PREFETCHT1       (R10)
+	ADDQ             DX, R10
+	PREFETCHT1       (R11)
+	ADDQ             DX, R11
+	VFMADD213PS.BCST 112(R9), Z22, Z0
+	VFMADD213PS.BCST 112(R9), Z22, Z1
+	VFMADD213PS.BCST 112(R9), Z22, Z2
+	VFMADD213PS.BCST 112(R9), Z22, Z3
+	VFMADD213PS.BCST 116(R9), Z22, Z4
+	VFMADD213PS.BCST 116(R9), Z22, Z5
+	VFMADD213PS.BCST 116(R9), Z22, Z6
+	VFMADD213PS.BCST 116(R9), Z22, Z7
+	VSUBPS           Z0, Z4, Z16
+	VSUBPS           Z1, Z5, Z17
+	VSUBPS           Z2, Z6, Z18
+	VSUBPS           Z3, Z7, Z19
+	VMAXPS           Z23, Z16, Z16
+	VMAXPS           Z23, Z17, Z17
+	VMAXPS           Z23, Z18, Z18
+	VMAXPS           Z23, Z19, Z19
+	VREDUCEPS        $0x09, Z0, Z8
+	VREDUCEPS        $0x09, Z1, Z9
+	VREDUCEPS        $0x09, Z2, Z10
+	VREDUCEPS        $0x09, Z3, Z11
+	VMOVAPS          Z20, Z12
+	VMOVAPS          Z20, Z13
+	VMOVAPS          Z20, Z14
+	VMOVAPS          Z20, Z15
+	VFMADD213PS      Z21, Z8, Z12
+	VFMADD213PS      Z21, Z9, Z13
+	VFMADD213PS      Z21, Z10, Z14
+	VFMADD213PS      Z21, Z11, Z15
+	VFMADD213PS.BCST one512<>+12(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+12(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+12(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+12(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+8(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+8(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+8(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+8(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+4(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+4(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+4(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+4(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+0(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+0(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+0(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+0(SB), Z11, Z15
+	VSCALEFPS        Z0, Z12, Z12
+	VSCALEFPS        Z1, Z13, Z13
+	VSCALEFPS        Z2, Z14, Z14
+	VSCALEFPS        Z3, Z15, Z15
+	VMOVUPS          Z12, (R12)(AX*4)
+	VMOVUPS          Z13, 64(R12)(AX*4)
+	VMOVUPS          Z14, 128(R12)(AX*4)
+	VMOVUPS          Z15, 192(R12)(AX*4)
+	VADDPS           Z13, Z12, Z12
+	VADDPS           Z15, Z14, Z14
+	VADDPS           Z14, Z12, Z12
+	VEXTRACTF32X8    $0x01, Z12, Y13
+	VCVTPS2PD        Y12, Z12
+	VCVTPS2PD        Y13, Z13
+	VADDPD           Z12, Z25, Z25
+	VADDPD           Z13, Z25, Z25
+	VREDUCEPS        $0x09, Z4, Z8
+	VREDUCEPS        $0x09, Z5, Z9
+	VREDUCEPS        $0x09, Z6, Z10
+	VREDUCEPS        $0x09, Z7, Z11
+	VMOVAPS          Z28, Z12
+	VMOVAPS          Z28, Z13
+	VMOVAPS          Z28, Z14
+	VMOVAPS          Z28, Z15
+	VFMADD213PS      Z29, Z8, Z12
+	VFMADD213PS      Z29, Z9, Z13
+	VFMADD213PS      Z29, Z10, Z14
+	VFMADD213PS      Z29, Z11, Z15
+	VFMADD213PS.BCST one512<>+36(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+36(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+36(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+36(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+32(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+32(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+32(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+32(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+28(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+28(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+28(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+28(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+24(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+24(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+24(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+24(SB), Z11, Z15
+	VSCALEFPS        Z4, Z12, Z12
+	VSCALEFPS        Z5, Z13, Z13
+	VSCALEFPS        Z6, Z14, Z14
+	VSCALEFPS        Z7, Z15, Z15
+	VMULPS           Z12, Z16, Z16
+	VMULPS           Z13, Z17, Z17
+	VMULPS           Z14, Z18, Z18
+	VMULPS           Z15, Z19, Z19
+	VMOVUPS          Z12, (R13)(AX*4)
+	VMOVUPS          Z13, 64(R13)(AX*4)
+	VMOVUPS          Z14, 128(R13)(AX*4)
+	VMOVUPS          Z15, 192(R13)(AX*4)
+	VPANDD.BCST      one512<>+88(SB), Z16, Z8
+	VPANDD.BCST      one512<>+88(SB), Z17, Z9
+	VPANDD.BCST      one512<>+88(SB), Z18, Z10
+	VPANDD.BCST      one512<>+88(SB), Z19, Z11
+	VADDPS           Z13, Z12, Z12
+	VADDPS           Z15, Z14, Z14
+	VADDPS           Z14, Z12, Z12
+	VEXTRACTF32X8    $0x01, Z12, Y13
+	VCVTPS2PD        Y12, Z12
+	VCVTPS2PD        Y13, Z13
+	VADDPD           Z12, Z24, Z24
+	VADDPD           Z13, Z24, Z24
+	VADDPS           Z17, Z16, Z16
+	VADDPS           Z19, Z18, Z18
+	VADDPS           Z18, Z16, Z16
+	VEXTRACTF32X8    $0x01, Z16, Y17
+	VCVTPS2PD        Y16, Z16
+	VCVTPS2PD        Y17, Z17
+	VADDPD           Z16, Z26, Z26
+	VADDPD           Z17, Z26, Z26
+	VADDPS           Z9, Z8, Z8
+	VADDPS           Z11, Z10, Z10
+	VADDPS           Z10, Z8, Z8
+	VEXTRACTF32X8    $0x01, Z8, Y9
+	VCVTPS2PD        Y8, Z8
+	VCVTPS2PD        Y9, Z9
+	VADDPD           Z8, Z27, Z27
+	VADDPD           Z9, Z27, Z27
+	ADDQ             $0x40, AX
+	CMPQ             AX, CX
+	JLT              loop
+	VPXORD           Z1, Z1, Z1
+	VADDPD           Z1, Z24, Z24
+	VEXTRACTF64X4    $0x01, Z24, Y2
+	VADDPD           Y2, Y24, Y24
+	VEXTRACTF64X2    $0x01, Y24, X2
+	VADDPD           X2, X24, X24
+	VPERMILPD        $0x01, X24, X2
+	VADDSD           X2, X24, X24
+	VMOVAPD          X24, X0
+	VMOVSD           X0, 144(R9)
+	VPXORD           Z1, Z1, Z1
+	VADDPD           Z1, Z25, Z25
+	VEXTRACTF64X4    $0x01, Z25, Y2
+	VADDPD           Y2, Y25, Y25
+	VEXTRACTF64X2    $0x01, Y25, X2
+	VADDPD           X2, X25, X25
+	VPERMILPD        $0x01, X25, X2
+	VADDSD           X2, X25, X25
+	VMOVAPD          X25, X0
+	VMOVSD           X0, 152(R9)
+	VPXORD           Z1, Z1, Z1
+	VADDPD           Z1, Z26, Z26
+	VEXTRACTF64X4    $0x01, Z26, Y2
+	VADDPD           Y2, Y26, Y26
+	VEXTRACTF64X2    $0x01, Y26, X2
+	VADDPD           X2, X26, X26
+	VPERMILPD        $0x01, X26, X2
+	VADDSD           X2, X26, X26
+	VMOVAPD          X26, X0
+	VMOVSD           X0, 184(R9)
+	VPXORD           Z1, Z1, Z1
+	VADDPD           Z1, Z27, Z27
+	VEXTRACTF64X4    $0x01, Z27, Y2
+	VADDPD           Y2, Y27, Y27
+	VEXTRACTF64X2    $0x01, Y27, X2
+	VADDPD           X2, X27, X27
+	VPERMILPD        $0x01, X27, X2
+	VADDSD           X2, X27, X27
+	VMOVAPD          X27, X0
+	VMOVSD           X0, 192(R9)
+	VZEROUPPER
+	RET
+
+// func klReverseF16AVX512(a *tileArgs)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
+TEXT ·klReverseF16AVX512(SB), NOSPLIT, $0-8
+	MOVQ         a+0(FP), R9
+	MOVQ         (R9), DI
+	MOVQ         8(R9), SI
+	MOVQ         16(R9), BX
+	MOVQ         56(R9), CX
+	MOVQ         64(R9), R8
+	MOVQ         72(R9), R10
+	MOVQ         80(R9), R11
+	MOVQ         88(R9), DX
+	XORQ         AX, AX
+	MOVQ         32(R9), R12
+	MOVQ         40(R9), R13
+	VPXORD       Z24, Z24, Z24
+	VPXORD       Z25, Z25, Z25
+	VPXORD       Z26, Z26, Z26
+	VPXORD       Z27, Z27, Z27
+	VBROADCASTSS 96(R9), Z22
+	VBROADCASTSS one512<>+20(SB), Z20
+	VBROADCASTSS one512<>+16(SB), Z21
+	VBROADCASTSS one512<>+44(SB), Z28
+	VBROADCASTSS one512<>+40(SB), Z29
+	VBROADCASTSS one512<>+60(SB), Z23
+	PCALIGN      $0x40
+
+loop:
+	VCVTPH2PS        (DI)(AX*2), Z0
+	VCVTPH2PS        32(DI)(AX*2), Z1
+	VCVTPH2PS        64(DI)(AX*2), Z2
+	VCVTPH2PS        96(DI)(AX*2), Z3
+	VCVTPH2PS        (SI)(AX*2), Z4
+	VCVTPH2PS        32(SI)(AX*2), Z5
+	VCVTPH2PS        64(SI)(AX*2), Z6
+	VCVTPH2PS        96(SI)(AX*2), Z7
+	PREFETCHT1       (R10)
+	ADDQ             DX, R10
+	PREFETCHT1       (R11)
+	ADDQ             DX, R11
+	PREFETCHT1       (R10)
+	ADDQ             DX, R10
+	PREFETCHT1       (R11)
+	ADDQ             DX, R11
+	VFMADD213PS.BCST 112(R9), Z22, Z0
+	VFMADD213PS.BCST 112(R9), Z22, Z1
+	VFMADD213PS.BCST 112(R9), Z22, Z2
+	VFMADD213PS.BCST 112(R9), Z22, Z3
+	VFMADD213PS.BCST 116(R9), Z22, Z4
+	VFMADD213PS.BCST 116(R9), Z22, Z5
+	VFMADD213PS.BCST 116(R9), Z22, Z6
+	VFMADD213PS.BCST 116(R9), Z22, Z7
+	VSUBPS           Z0, Z4, Z16
+	VSUBPS           Z1, Z5, Z17
+	VSUBPS           Z2, Z6, Z18
+	VSUBPS           Z3, Z7, Z19
+	VMAXPS           Z23, Z16, Z16
+	VMAXPS           Z23, Z17, Z17
+	VMAXPS           Z23, Z18, Z18
+	VMAXPS           Z23, Z19, Z19
+	VREDUCEPS        $0x09, Z0, Z8
+	VREDUCEPS        $0x09, Z1, Z9
+	VREDUCEPS        $0x09, Z2, Z10
+	VREDUCEPS        $0x09, Z3, Z11
+	VMOVAPS          Z20, Z12
+	VMOVAPS          Z20, Z13
+	VMOVAPS          Z20, Z14
+	VMOVAPS          Z20, Z15
+	VFMADD213PS      Z21, Z8, Z12
+	VFMADD213PS      Z21, Z9, Z13
+	VFMADD213PS      Z21, Z10, Z14
+	VFMADD213PS      Z21, Z11, Z15
+	VFMADD213PS.BCST one512<>+12(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+12(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+12(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+12(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+8(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+8(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+8(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+8(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+4(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+4(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+4(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+4(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+0(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+0(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+0(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+0(SB), Z11, Z15
+	VSCALEFPS        Z0, Z12, Z12
+	VSCALEFPS        Z1, Z13, Z13
+	VSCALEFPS        Z2, Z14, Z14
+	VSCALEFPS        Z3, Z15, Z15
+	VADDPS           Z13, Z12, Z12
+	VADDPS           Z15, Z14, Z14
+	VADDPS           Z14, Z12, Z12
+	VEXTRACTF32X8    $0x01, Z12, Y13
+	VCVTPS2PD        Y12, Z12
+	VCVTPS2PD        Y13, Z13
+	VADDPD           Z12, Z25, Z25
+	VADDPD           Z13, Z25, Z25
+	VREDUCEPS        $0x09, Z4, Z8
+	VREDUCEPS        $0x09, Z5, Z9
+	VREDUCEPS        $0x09, Z6, Z10
+	VREDUCEPS        $0x09, Z7, Z11
+	VMOVAPS          Z28, Z12
+	VMOVAPS          Z28, Z13
+	VMOVAPS          Z28, Z14
+	VMOVAPS          Z28, Z15
+	VFMADD213PS      Z29, Z8, Z12
+	VFMADD213PS      Z29, Z9, Z13
+	VFMADD213PS      Z29, Z10, Z14
+	VFMADD213PS      Z29, Z11, Z15
+	VFMADD213PS.BCST one512<>+36(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+36(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+36(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+36(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+32(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+32(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+32(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+32(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+28(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+28(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+28(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+28(SB), Z11, Z15
+	VFMADD213PS.BCST one512<>+24(SB), Z8, Z12
+	VFMADD213PS.BCST one512<>+24(SB), Z9, Z13
+	VFMADD213PS.BCST one512<>+24(SB), Z10, Z14
+	VFMADD213PS.BCST one512<>+24(SB), Z11, Z15
+	VSCALEFPS        Z4, Z12, Z12
+	VSCALEFPS        Z5, Z13, Z13
+	VSCALEFPS        Z6, Z14, Z14
+	VSCALEFPS        Z7, Z15, Z15
+	VMULPS           Z12, Z16, Z16
+	VMULPS           Z13, Z17, Z17
+	VMULPS           Z14, Z18, Z18
+	VMULPS           Z15, Z19, Z19
+	VMOVUPS          Z12, (R12)(AX*4)
+	VMOVUPS          Z13, 64(R12)(AX*4)
+	VMOVUPS          Z14, 128(R12)(AX*4)
+	VMOVUPS          Z15, 192(R12)(AX*4)
+	VMOVUPS          Z16, (R13)(AX*4)
+	VMOVUPS          Z17, 64(R13)(AX*4)
+	VMOVUPS          Z18, 128(R13)(AX*4)
+	VMOVUPS          Z19, 192(R13)(AX*4)
+	VPANDD.BCST      one512<>+88(SB), Z16, Z8
+	VPANDD.BCST      one512<>+88(SB), Z17, Z9
+	VPANDD.BCST      one512<>+88(SB), Z18, Z10
+	VPANDD.BCST      one512<>+88(SB), Z19, Z11
+	VADDPS           Z13, Z12, Z12
+	VADDPS           Z15, Z14, Z14
+	VADDPS           Z14, Z12, Z12
+	VEXTRACTF32X8    $0x01, Z12, Y13
+	VCVTPS2PD        Y12, Z12
+	VCVTPS2PD        Y13, Z13
+	VADDPD           Z12, Z24, Z24
+	VADDPD           Z13, Z24, Z24
+	VADDPS           Z17, Z16, Z16
+	VADDPS           Z19, Z18, Z18
+	VADDPS           Z18, Z16, Z16
+	VEXTRACTF32X8    $0x01, Z16, Y17
+	VCVTPS2PD        Y16, Z16
+	VCVTPS2PD        Y17, Z17
+	VADDPD           Z16, Z26, Z26
+	VADDPD           Z17, Z26, Z26
+	VADDPS           Z9, Z8, Z8
+	VADDPS           Z11, Z10, Z10
+	VADDPS           Z10, Z8, Z8
+	VEXTRACTF32X8    $0x01, Z8, Y9
+	VCVTPS2PD        Y8, Z8
+	VCVTPS2PD        Y9, Z9
+	VADDPD           Z8, Z27, Z27
+	VADDPD           Z9, Z27, Z27
+	ADDQ             $0x40, AX
+	CMPQ             AX, CX
+	JLT              loop
+	VPXORD           Z1, Z1, Z1
+	VADDPD           Z1, Z24, Z24
+	VEXTRACTF64X4    $0x01, Z24, Y2
+	VADDPD           Y2, Y24, Y24
+	VEXTRACTF64X2    $0x01, Y24, X2
+	VADDPD           X2, X24, X24
+	VPERMILPD        $0x01, X24, X2
+	VADDSD           X2, X24, X24
+	VMOVAPD          X24, X0
+	VMOVSD           X0, 144(R9)
+	VPXORD           Z1, Z1, Z1
+	VADDPD           Z1, Z25, Z25
+	VEXTRACTF64X4    $0x01, Z25, Y2
+	VADDPD           Y2, Y25, Y25
+	VEXTRACTF64X2    $0x01, Y25, X2
+	VADDPD           X2, X25, X25
+	VPERMILPD        $0x01, X25, X2
+	VADDSD           X2, X25, X25
+	VMOVAPD          X25, X0
+	VMOVSD           X0, 152(R9)
+	VPXORD           Z1, Z1, Z1
+	VADDPD           Z1, Z26, Z26
+	VEXTRACTF64X4    $0x01, Z26, Y2
+	VADDPD           Y2, Y26, Y26
+	VEXTRACTF64X2    $0x01, Y26, X2
+	VADDPD           X2, X26, X26
+	VPERMILPD        $0x01, X26, X2
+	VADDSD           X2, X26, X26
+	VMOVAPD          X26, X0
+	VMOVSD           X0, 184(R9)
+	VPXORD           Z1, Z1, Z1
+	VADDPD           Z1, Z27, Z27
+	VEXTRACTF64X4    $0x01, Z27, Y2
+	VADDPD           Y2, Y27, Y27
+	VEXTRACTF64X2    $0x01, Y27, X2
+	VADDPD           X2, X27, X27
+	VPERMILPD        $0x01, X27, X2
+	VADDSD           X2, X27, X27
+	VMOVAPD          X27, X0
+	VMOVSD           X0, 192(R9)
 	VZEROUPPER
 	RET
 
@@ -9701,7 +8519,7 @@ loop:
 	VPERMILPD        $0x01, X24, X0
 	VADDSD           X0, X24, X24
 	VMOVAPD          X24, X0
-	VMOVSD           X0, 160(R9)
+	VMOVSD           X0, 144(R9)
 	VZEROUPPER
 	RET
 
@@ -9714,29 +8532,24 @@ TEXT ·finishAVX512(SB), NOSPLIT, $0-8
 	MOVQ         24(R9), BX
 	MOVQ         56(R9), CX
 	XORQ         AX, AX
-	VBROADCASTSS 152(R9), Z18
-	VBROADCASTSS 144(R9), Z19
-	VBROADCASTSS 148(R9), Z20
+	VBROADCASTSS 136(R9), Z19
+	VBROADCASTSS 140(R9), Z20
 	VPXORD       Z21, Z21, Z21
 	PCALIGN      $0x40
 
 loop:
-	VMULPS        (SI)(AX*4), Z20, Z0
-	VMULPS        64(SI)(AX*4), Z20, Z1
-	VMULPS        128(SI)(AX*4), Z20, Z2
-	VMULPS        192(SI)(AX*4), Z20, Z3
-	VMOVUPS       (DI)(AX*4), Z4
-	VMOVUPS       64(DI)(AX*4), Z5
-	VMOVUPS       128(DI)(AX*4), Z6
-	VMOVUPS       192(DI)(AX*4), Z7
-	VFMADD231PS   Z4, Z19, Z0
-	VFMADD231PS   Z5, Z19, Z1
-	VFMADD231PS   Z6, Z19, Z2
-	VFMADD231PS   Z7, Z19, Z3
-	VFMADD231PS   Z4, Z18, Z0
-	VFMADD231PS   Z5, Z18, Z1
-	VFMADD231PS   Z6, Z18, Z2
-	VFMADD231PS   Z7, Z18, Z3
+	VMOVUPS       (SI)(AX*4), Z0
+	VMOVUPS       64(SI)(AX*4), Z1
+	VMOVUPS       128(SI)(AX*4), Z2
+	VMOVUPS       192(SI)(AX*4), Z3
+	VFMADD231PS   (DI)(AX*4), Z19, Z0
+	VFMADD231PS   64(DI)(AX*4), Z19, Z1
+	VFMADD231PS   128(DI)(AX*4), Z19, Z2
+	VFMADD231PS   192(DI)(AX*4), Z19, Z3
+	VMULPS        Z0, Z20, Z0
+	VMULPS        Z1, Z20, Z1
+	VMULPS        Z2, Z20, Z2
+	VMULPS        Z3, Z20, Z3
 	VRANGEPS      $0x0b, Z0, Z21, Z21
 	VRANGEPS      $0x0b, Z1, Z21, Z21
 	VRANGEPS      $0x0b, Z2, Z21, Z21
@@ -9757,7 +8570,7 @@ loop:
 	VPERMILPS     $0xb1, X21, X1
 	VMAXPS        X1, X21, X21
 	VMOVAPS       X21, X0
-	VMOVSS        X0, 184(R9)
+	VMOVSS        X0, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -9770,29 +8583,24 @@ TEXT ·streamAVX512(SB), NOSPLIT, $0-8
 	MOVQ         24(R9), BX
 	MOVQ         56(R9), CX
 	XORQ         AX, AX
-	VBROADCASTSS 152(R9), Z18
-	VBROADCASTSS 144(R9), Z19
-	VBROADCASTSS 148(R9), Z20
+	VBROADCASTSS 136(R9), Z19
+	VBROADCASTSS 140(R9), Z20
 	VPXORD       Z21, Z21, Z21
 	PCALIGN      $0x40
 
 loop:
-	VMULPS        (SI)(AX*4), Z20, Z0
-	VMULPS        64(SI)(AX*4), Z20, Z1
-	VMULPS        128(SI)(AX*4), Z20, Z2
-	VMULPS        192(SI)(AX*4), Z20, Z3
-	VMOVUPS       (DI)(AX*4), Z4
-	VMOVUPS       64(DI)(AX*4), Z5
-	VMOVUPS       128(DI)(AX*4), Z6
-	VMOVUPS       192(DI)(AX*4), Z7
-	VFMADD231PS   Z4, Z19, Z0
-	VFMADD231PS   Z5, Z19, Z1
-	VFMADD231PS   Z6, Z19, Z2
-	VFMADD231PS   Z7, Z19, Z3
-	VFMADD231PS   Z4, Z18, Z0
-	VFMADD231PS   Z5, Z18, Z1
-	VFMADD231PS   Z6, Z18, Z2
-	VFMADD231PS   Z7, Z18, Z3
+	VMOVUPS       (SI)(AX*4), Z0
+	VMOVUPS       64(SI)(AX*4), Z1
+	VMOVUPS       128(SI)(AX*4), Z2
+	VMOVUPS       192(SI)(AX*4), Z3
+	VFMADD231PS   (DI)(AX*4), Z19, Z0
+	VFMADD231PS   64(DI)(AX*4), Z19, Z1
+	VFMADD231PS   128(DI)(AX*4), Z19, Z2
+	VFMADD231PS   192(DI)(AX*4), Z19, Z3
+	VMULPS        Z0, Z20, Z0
+	VMULPS        Z1, Z20, Z1
+	VMULPS        Z2, Z20, Z2
+	VMULPS        Z3, Z20, Z3
 	VRANGEPS      $0x0b, Z0, Z21, Z21
 	VRANGEPS      $0x0b, Z1, Z21, Z21
 	VRANGEPS      $0x0b, Z2, Z21, Z21
@@ -9814,7 +8622,7 @@ loop:
 	VPERMILPS     $0xb1, X21, X1
 	VMAXPS        X1, X21, X21
 	VMOVAPS       X21, X0
-	VMOVSS        X0, 184(R9)
+	VMOVSS        X0, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -10001,7 +8809,7 @@ next:
 	VMAXPS       X1, X0, X0
 	VPERMILPS    $0xb1, X0, X1
 	VMAXPS       X1, X0, X0
-	VMOVSS       X0, 184(R9)
+	VMOVSS       X0, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -10176,7 +8984,7 @@ loop:
 	VADDPD       X13, X12, X12
 	VPERMILPD    $0x01, X12, X13
 	VADDSD       X13, X12, X12
-	VMOVSD       X12, 160(R9)
+	VMOVSD       X12, 144(R9)
 	VZEROUPPER
 	RET
 
@@ -10363,7 +9171,7 @@ loop:
 	VADDPD       X13, X12, X12
 	VPERMILPD    $0x01, X12, X13
 	VADDSD       X13, X12, X12
-	VMOVSD       X12, 160(R9)
+	VMOVSD       X12, 144(R9)
 	VZEROUPPER
 	RET
 
@@ -10603,14 +9411,14 @@ loop:
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 160(R9)
+	VMOVSD       X14, 144(R9)
 	VEXTRACTF128 $0x01, Y13, X1
 	VMAXPS       X1, X13, X13
 	VPERMILPS    $0x4e, X13, X1
 	VMAXPS       X1, X13, X13
 	VPERMILPS    $0xb1, X13, X1
 	VMAXPS       X1, X13, X13
-	VMOVSS       X13, 184(R9)
+	VMOVSS       X13, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -10749,7 +9557,7 @@ loop:
 	VFMADD213PS  Y10, Y0, Y8
 	VPERMPS      320(R8), Y5, Y10
 	VFMADD213PS  Y10, Y1, Y9
-	VBROADCASTSS 192(R9), Y10
+	VBROADCASTSS 176(R9), Y10
 	VMULPS       (R14)(AX*4), Y10, Y0
 	VMAXPS       (R15)(AX*4), Y0, Y4
 	VMULPS       32(R14)(AX*4), Y10, Y1
@@ -10879,7 +9687,7 @@ loop:
 	VFMADD213PS  Y10, Y0, Y8
 	VPERMPS      320(R8), Y5, Y10
 	VFMADD213PS  Y10, Y1, Y9
-	VBROADCASTSS 192(R9), Y10
+	VBROADCASTSS 176(R9), Y10
 	VMULPS       64(R14)(AX*4), Y10, Y0
 	VMAXPS       64(R15)(AX*4), Y0, Y4
 	VMULPS       96(R14)(AX*4), Y10, Y1
@@ -10907,24 +9715,24 @@ loop:
 	ADDQ         $0x20, AX
 	CMPQ         AX, CX
 	JLT          loop
-	MOVQ         R12, 176(R9)
+	MOVQ         R12, 160(R9)
 	VEXTRACTF128 $0x01, Y14, X1
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 168(R9)
+	VMOVSD       X14, 152(R9)
 	VEXTRACTF128 $0x01, Y13, X1
 	VADDPD       X1, X13, X13
 	VPERMILPD    $0x01, X13, X1
 	VADDSD       X1, X13, X13
-	VMOVSD       X13, 160(R9)
+	VMOVSD       X13, 144(R9)
 	VEXTRACTF128 $0x01, Y12, X1
 	VMAXPS       X1, X12, X12
 	VPERMILPS    $0x4e, X12, X1
 	VMAXPS       X1, X12, X12
 	VPERMILPS    $0xb1, X12, X1
 	VMAXPS       X1, X12, X12
-	VMOVSS       X12, 184(R9)
+	VMOVSS       X12, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -11260,14 +10068,14 @@ loop:
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 160(R9)
+	VMOVSD       X14, 144(R9)
 	VEXTRACTF128 $0x01, Y13, X1
 	VMAXPS       X1, X13, X13
 	VPERMILPS    $0x4e, X13, X1
 	VMAXPS       X1, X13, X13
 	VPERMILPS    $0xb1, X13, X1
 	VMAXPS       X1, X13, X13
-	VMOVSS       X13, 184(R9)
+	VMOVSS       X13, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -11485,12 +10293,12 @@ loop:
 	VPERMPS      672(R8), Y5, Y11
 	VBLENDVPS    Y5, Y11, Y10, Y10
 	VFMADD213PS  Y10, Y1, Y9
-	VBROADCASTSS 192(R9), Y10
+	VBROADCASTSS 176(R9), Y10
 	VMULPS       (R14)(AX*4), Y10, Y0
 	VMAXPS       (R15)(AX*4), Y0, Y4
 	VMULPS       32(R14)(AX*4), Y10, Y1
 	VMAXPS       32(R15)(AX*4), Y1, Y5
-	VBROADCASTSS 188(R9), Y10
+	VBROADCASTSS 172(R9), Y10
 	VBLENDVPS    Y10, Y4, Y0, Y0
 	VBLENDVPS    Y10, Y5, Y1, Y1
 	VMULPS       Y0, Y8, Y8
@@ -11708,12 +10516,12 @@ loop:
 	VPERMPS      672(R8), Y5, Y11
 	VBLENDVPS    Y5, Y11, Y10, Y10
 	VFMADD213PS  Y10, Y1, Y9
-	VBROADCASTSS 192(R9), Y10
+	VBROADCASTSS 176(R9), Y10
 	VMULPS       64(R14)(AX*4), Y10, Y0
 	VMAXPS       64(R15)(AX*4), Y0, Y4
 	VMULPS       96(R14)(AX*4), Y10, Y1
 	VMAXPS       96(R15)(AX*4), Y1, Y5
-	VBROADCASTSS 188(R9), Y10
+	VBROADCASTSS 172(R9), Y10
 	VBLENDVPS    Y10, Y4, Y0, Y0
 	VBLENDVPS    Y10, Y5, Y1, Y1
 	VMULPS       Y0, Y8, Y8
@@ -11750,24 +10558,247 @@ loop:
 	ADDQ         $0x20, AX
 	CMPQ         AX, CX
 	JLT          loop
-	MOVQ         R12, 176(R9)
+	MOVQ         R12, 160(R9)
 	VEXTRACTF128 $0x01, Y14, X1
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 168(R9)
+	VMOVSD       X14, 152(R9)
 	VEXTRACTF128 $0x01, Y13, X1
 	VADDPD       X1, X13, X13
 	VPERMILPD    $0x01, X13, X1
 	VADDSD       X1, X13, X13
-	VMOVSD       X13, 160(R9)
+	VMOVSD       X13, 144(R9)
 	VEXTRACTF128 $0x01, Y12, X1
 	VMAXPS       X1, X12, X12
 	VPERMILPS    $0x4e, X12, X1
 	VMAXPS       X1, X12, X12
 	VPERMILPS    $0xb1, X12, X1
 	VMAXPS       X1, X12, X12
-	VMOVSS       X12, 184(R9)
+	VMOVSS       X12, 168(R9)
+	VZEROUPPER
+	RET
+
+// func rateF32AVX2(a *tileArgs)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·rateF32AVX2(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), R9
+	MOVQ    (R9), DI
+	MOVQ    8(R9), SI
+	MOVQ    16(R9), BX
+	MOVQ    56(R9), CX
+	MOVQ    64(R9), R8
+	MOVQ    72(R9), R10
+	MOVQ    80(R9), R11
+	MOVQ    88(R9), DX
+	XORQ    AX, AX
+	VXORPS  Y14, Y14, Y14
+	VXORPS  Y15, Y15, Y15
+	MOVQ    32(R9), R12
+	MOVQ    40(R9), R13
+	MOVQ    48(R9), R15
+	PCALIGN $0x40
+
+loop:
+	PREFETCHT1   (R10)
+	ADDQ         DX, R10
+	PREFETCHT1   (R11)
+	ADDQ         DX, R11
+	PREFETCHT1   (R10)
+	ADDQ         DX, R10
+	PREFETCHT1   (R11)
+	ADDQ         DX, R11
+	VMOVUPS      (SI)(AX*4), Y8
+	VMOVUPS      32(SI)(AX*4), Y9
+	VMOVUPS      64(SI)(AX*4), Y10
+	VMOVUPS      96(SI)(AX*4), Y11
+	VMOVUPS      (DI)(AX*4), Y0
+	VMOVUPS      32(DI)(AX*4), Y1
+	VMOVUPS      64(DI)(AX*4), Y2
+	VMOVUPS      96(DI)(AX*4), Y3
+	VBROADCASTSS 108(R9), Y12
+	VBROADCASTSS 104(R9), Y13
+	VSUBPS       Y12, Y8, Y8
+	VSUBPS       Y13, Y0, Y0
+	VSUBPS       Y0, Y8, Y0
+	VSUBPS       Y12, Y9, Y9
+	VSUBPS       Y13, Y1, Y1
+	VSUBPS       Y1, Y9, Y1
+	VSUBPS       Y12, Y10, Y10
+	VSUBPS       Y13, Y2, Y2
+	VSUBPS       Y2, Y10, Y2
+	VSUBPS       Y12, Y11, Y11
+	VSUBPS       Y13, Y3, Y3
+	VSUBPS       Y3, Y11, Y3
+	VBROADCASTSS 120(R9), Y12
+	VBROADCASTSS 124(R9), Y13
+	VFMADD213PS  Y13, Y12, Y0
+	VFMADD213PS  Y13, Y12, Y1
+	VFMADD213PS  Y13, Y12, Y2
+	VFMADD213PS  Y13, Y12, Y3
+	VBROADCASTSS 132(R9), Y12
+	VXORPS       each256<>+544(SB), Y12, Y13
+	VMINPS       Y12, Y0, Y0
+	VMAXPS       Y13, Y0, Y0
+	VMOVUPS      Y0, (R15)
+	VANDPS       each256<>+320(SB), Y0, Y0
+	VMINPS       each256<>+352(SB), Y0, Y0
+	VADDPS       each256<>+384(SB), Y0, Y4
+	VPSRLD       $0x16, Y4, Y4
+	VMINPS       Y12, Y1, Y1
+	VMAXPS       Y13, Y1, Y1
+	VMOVUPS      Y1, 32(R15)
+	VANDPS       each256<>+320(SB), Y1, Y1
+	VMINPS       each256<>+352(SB), Y1, Y1
+	VADDPS       each256<>+384(SB), Y1, Y5
+	VPSRLD       $0x16, Y5, Y5
+	VMINPS       Y12, Y2, Y2
+	VMAXPS       Y13, Y2, Y2
+	VMOVUPS      Y2, 64(R15)
+	VANDPS       each256<>+320(SB), Y2, Y2
+	VMINPS       each256<>+352(SB), Y2, Y2
+	VADDPS       each256<>+384(SB), Y2, Y6
+	VPSRLD       $0x16, Y6, Y6
+	VMINPS       Y12, Y3, Y3
+	VMAXPS       Y13, Y3, Y3
+	VMOVUPS      Y3, 96(R15)
+	VANDPS       each256<>+320(SB), Y3, Y3
+	VMINPS       each256<>+352(SB), Y3, Y3
+	VADDPS       each256<>+384(SB), Y3, Y7
+	VPSRLD       $0x16, Y7, Y7
+	VPERMPS      (R8), Y4, Y12
+	VSUBPS       Y12, Y0, Y0
+	VPERMPS      (R8), Y5, Y12
+	VSUBPS       Y12, Y1, Y1
+	VPERMPS      (R8), Y6, Y12
+	VSUBPS       Y12, Y2, Y2
+	VPERMPS      (R8), Y7, Y12
+	VSUBPS       Y12, Y3, Y3
+	VPERMPS      288(R8), Y4, Y8
+	VPERMPS      288(R8), Y5, Y9
+	VPERMPS      288(R8), Y6, Y10
+	VPERMPS      288(R8), Y7, Y11
+	VPERMPS      256(R8), Y4, Y12
+	VFMADD213PS  Y12, Y0, Y8
+	VPERMPS      256(R8), Y5, Y12
+	VFMADD213PS  Y12, Y1, Y9
+	VPERMPS      256(R8), Y6, Y12
+	VFMADD213PS  Y12, Y2, Y10
+	VPERMPS      256(R8), Y7, Y12
+	VFMADD213PS  Y12, Y3, Y11
+	VPERMPS      224(R8), Y4, Y12
+	VFMADD213PS  Y12, Y0, Y8
+	VPERMPS      224(R8), Y5, Y12
+	VFMADD213PS  Y12, Y1, Y9
+	VPERMPS      224(R8), Y6, Y12
+	VFMADD213PS  Y12, Y2, Y10
+	VPERMPS      224(R8), Y7, Y12
+	VFMADD213PS  Y12, Y3, Y11
+	VPERMPS      192(R8), Y4, Y12
+	VFMADD213PS  Y12, Y0, Y8
+	VPERMPS      192(R8), Y5, Y12
+	VFMADD213PS  Y12, Y1, Y9
+	VPERMPS      192(R8), Y6, Y12
+	VFMADD213PS  Y12, Y2, Y10
+	VPERMPS      192(R8), Y7, Y12
+	VFMADD213PS  Y12, Y3, Y11
+	VPERMPS      160(R8), Y4, Y12
+	VFMADD213PS  Y12, Y0, Y8
+	VPERMPS      160(R8), Y5, Y12
+	VFMADD213PS  Y12, Y1, Y9
+	VPERMPS      160(R8), Y6, Y12
+	VFMADD213PS  Y12, Y2, Y10
+	VPERMPS      160(R8), Y7, Y12
+	VFMADD213PS  Y12, Y3, Y11
+	VPERMPS      128(R8), Y4, Y12
+	VFMADD213PS  Y12, Y0, Y8
+	VPERMPS      128(R8), Y5, Y12
+	VFMADD213PS  Y12, Y1, Y9
+	VPERMPS      128(R8), Y6, Y12
+	VFMADD213PS  Y12, Y2, Y10
+	VPERMPS      128(R8), Y7, Y12
+	VFMADD213PS  Y12, Y3, Y11
+	VPERMPS      96(R8), Y4, Y12
+	VFMADD213PS  Y12, Y0, Y8
+	VPERMPS      96(R8), Y5, Y12
+	VFMADD213PS  Y12, Y1, Y9
+	VPERMPS      96(R8), Y6, Y12
+	VFMADD213PS  Y12, Y2, Y10
+	VPERMPS      96(R8), Y7, Y12
+	VFMADD213PS  Y12, Y3, Y11
+	VPERMPS      64(R8), Y4, Y12
+	VFMADD213PS  Y12, Y0, Y8
+	VPERMPS      64(R8), Y5, Y12
+	VFMADD213PS  Y12, Y1, Y9
+	VPERMPS      64(R8), Y6, Y12
+	VFMADD213PS  Y12, Y2, Y10
+	VPERMPS      64(R8), Y7, Y12
+	VFMADD213PS  Y12, Y3, Y11
+	VPERMPS      32(R8), Y4, Y12
+	VFMADD213PS  Y12, Y0, Y8
+	VPERMPS      32(R8), Y5, Y12
+	VFMADD213PS  Y12, Y1, Y9
+	VPERMPS      32(R8), Y6, Y12
+	VFMADD213PS  Y12, Y2, Y10
+	VPERMPS      32(R8), Y7, Y12
+	VFMADD213PS  Y12, Y3, Y11
+	VXORPS       Y13, Y13, Y13
+	VMAXPS       (R15), Y13, Y12
+	VSUBPS       Y12, Y8, Y4
+	VMINPS       (R15), Y13, Y12
+	VADDPS       Y12, Y8, Y8
+	VMAXPS       32(R15), Y13, Y12
+	VSUBPS       Y12, Y9, Y5
+	VMINPS       32(R15), Y13, Y12
+	VADDPS       Y12, Y9, Y9
+	VMAXPS       64(R15), Y13, Y12
+	VSUBPS       Y12, Y10, Y6
+	VMINPS       64(R15), Y13, Y12
+	VADDPS       Y12, Y10, Y10
+	VMAXPS       96(R15), Y13, Y12
+	VSUBPS       Y12, Y11, Y7
+	VMINPS       96(R15), Y13, Y12
+	VADDPS       Y12, Y11, Y11
+	VMULPS       (R12)(AX*4), Y4, Y4
+	VMOVUPS      Y4, (BX)(AX*4)
+	VMULPS       32(R12)(AX*4), Y5, Y5
+	VMOVUPS      Y5, 32(BX)(AX*4)
+	VMULPS       64(R12)(AX*4), Y6, Y6
+	VMOVUPS      Y6, 64(BX)(AX*4)
+	VMULPS       96(R12)(AX*4), Y7, Y7
+	VMOVUPS      Y7, 96(BX)(AX*4)
+	VMULPS       (R13)(AX*4), Y8, Y12
+	VFMADD231PS  32(R13)(AX*4), Y9, Y12
+	VFMADD231PS  64(R13)(AX*4), Y10, Y12
+	VFMADD231PS  96(R13)(AX*4), Y11, Y12
+	VEXTRACTF128 $0x01, Y12, X13
+	VCVTPS2PD    X12, Y12
+	VCVTPS2PD    X13, Y13
+	VADDPD       Y12, Y14, Y14
+	VADDPD       Y13, Y14, Y14
+	VADDPS       Y5, Y4, Y4
+	VADDPS       Y7, Y6, Y6
+	VADDPS       Y6, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X5
+	VCVTPS2PD    X4, Y4
+	VCVTPS2PD    X5, Y5
+	VADDPD       Y4, Y15, Y15
+	VADDPD       Y5, Y15, Y15
+	ADDQ         $0x20, AX
+	CMPQ         AX, CX
+	JLT          loop
+	XORQ         R14, R14
+	MOVQ         R14, 160(R9)
+	VEXTRACTF128 $0x01, Y15, X1
+	VADDPD       X1, X15, X15
+	VPERMILPD    $0x01, X15, X1
+	VADDSD       X1, X15, X15
+	VMOVSD       X15, 152(R9)
+	VEXTRACTF128 $0x01, Y14, X1
+	VADDPD       X1, X14, X14
+	VPERMILPD    $0x01, X14, X1
+	VADDSD       X1, X14, X14
+	VMOVSD       X14, 144(R9)
 	VZEROUPPER
 	RET
 
@@ -11812,7 +10843,7 @@ next:
 	VMAXPS       X1, X0, X0
 	VPERMILPS    $0xb1, X0, X1
 	VMAXPS       X1, X0, X0
-	VMOVSS       X0, 184(R9)
+	VMOVSS       X0, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -11991,7 +11022,7 @@ loop:
 	VADDPD       X13, X12, X12
 	VPERMILPD    $0x01, X12, X13
 	VADDSD       X13, X12, X12
-	VMOVSD       X12, 160(R9)
+	VMOVSD       X12, 144(R9)
 	VZEROUPPER
 	RET
 
@@ -12186,7 +11217,7 @@ loop:
 	VADDPD       X13, X12, X12
 	VPERMILPD    $0x01, X12, X13
 	VADDSD       X13, X12, X12
-	VMOVSD       X12, 160(R9)
+	VMOVSD       X12, 144(R9)
 	VZEROUPPER
 	RET
 
@@ -12426,14 +11457,14 @@ loop:
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 160(R9)
+	VMOVSD       X14, 144(R9)
 	VEXTRACTF128 $0x01, Y13, X1
 	VMAXPS       X1, X13, X13
 	VPERMILPS    $0x4e, X13, X1
 	VMAXPS       X1, X13, X13
 	VPERMILPS    $0xb1, X13, X1
 	VMAXPS       X1, X13, X13
-	VMOVSS       X13, 184(R9)
+	VMOVSS       X13, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -12572,7 +11603,7 @@ loop:
 	VFMADD213PS  Y10, Y0, Y8
 	VPERMPS      320(R8), Y5, Y10
 	VFMADD213PS  Y10, Y1, Y9
-	VBROADCASTSS 192(R9), Y10
+	VBROADCASTSS 176(R9), Y10
 	VMULPS       (R14)(AX*4), Y10, Y0
 	VMAXPS       (R15)(AX*4), Y0, Y4
 	VMULPS       32(R14)(AX*4), Y10, Y1
@@ -12706,7 +11737,7 @@ loop:
 	VFMADD213PS  Y10, Y0, Y8
 	VPERMPS      320(R8), Y5, Y10
 	VFMADD213PS  Y10, Y1, Y9
-	VBROADCASTSS 192(R9), Y10
+	VBROADCASTSS 176(R9), Y10
 	VMULPS       64(R14)(AX*4), Y10, Y0
 	VMAXPS       64(R15)(AX*4), Y0, Y4
 	VMULPS       96(R14)(AX*4), Y10, Y1
@@ -12734,24 +11765,24 @@ loop:
 	ADDQ         $0x20, AX
 	CMPQ         AX, CX
 	JLT          loop
-	MOVQ         R12, 176(R9)
+	MOVQ         R12, 160(R9)
 	VEXTRACTF128 $0x01, Y14, X1
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 168(R9)
+	VMOVSD       X14, 152(R9)
 	VEXTRACTF128 $0x01, Y13, X1
 	VADDPD       X1, X13, X13
 	VPERMILPD    $0x01, X13, X1
 	VADDSD       X1, X13, X13
-	VMOVSD       X13, 160(R9)
+	VMOVSD       X13, 144(R9)
 	VEXTRACTF128 $0x01, Y12, X1
 	VMAXPS       X1, X12, X12
 	VPERMILPS    $0x4e, X12, X1
 	VMAXPS       X1, X12, X12
 	VPERMILPS    $0xb1, X12, X1
 	VMAXPS       X1, X12, X12
-	VMOVSS       X12, 184(R9)
+	VMOVSS       X12, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -13087,14 +12118,14 @@ loop:
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 160(R9)
+	VMOVSD       X14, 144(R9)
 	VEXTRACTF128 $0x01, Y13, X1
 	VMAXPS       X1, X13, X13
 	VPERMILPS    $0x4e, X13, X1
 	VMAXPS       X1, X13, X13
 	VPERMILPS    $0xb1, X13, X1
 	VMAXPS       X1, X13, X13
-	VMOVSS       X13, 184(R9)
+	VMOVSS       X13, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -13312,12 +12343,12 @@ loop:
 	VPERMPS      672(R8), Y5, Y11
 	VBLENDVPS    Y5, Y11, Y10, Y10
 	VFMADD213PS  Y10, Y1, Y9
-	VBROADCASTSS 192(R9), Y10
+	VBROADCASTSS 176(R9), Y10
 	VMULPS       (R14)(AX*4), Y10, Y0
 	VMAXPS       (R15)(AX*4), Y0, Y4
 	VMULPS       32(R14)(AX*4), Y10, Y1
 	VMAXPS       32(R15)(AX*4), Y1, Y5
-	VBROADCASTSS 188(R9), Y10
+	VBROADCASTSS 172(R9), Y10
 	VBLENDVPS    Y10, Y4, Y0, Y0
 	VBLENDVPS    Y10, Y5, Y1, Y1
 	VMULPS       Y0, Y8, Y8
@@ -13539,12 +12570,12 @@ loop:
 	VPERMPS      672(R8), Y5, Y11
 	VBLENDVPS    Y5, Y11, Y10, Y10
 	VFMADD213PS  Y10, Y1, Y9
-	VBROADCASTSS 192(R9), Y10
+	VBROADCASTSS 176(R9), Y10
 	VMULPS       64(R14)(AX*4), Y10, Y0
 	VMAXPS       64(R15)(AX*4), Y0, Y4
 	VMULPS       96(R14)(AX*4), Y10, Y1
 	VMAXPS       96(R15)(AX*4), Y1, Y5
-	VBROADCASTSS 188(R9), Y10
+	VBROADCASTSS 172(R9), Y10
 	VBLENDVPS    Y10, Y4, Y0, Y0
 	VBLENDVPS    Y10, Y5, Y1, Y1
 	VMULPS       Y0, Y8, Y8
@@ -13581,24 +12612,251 @@ loop:
 	ADDQ         $0x20, AX
 	CMPQ         AX, CX
 	JLT          loop
-	MOVQ         R12, 176(R9)
+	MOVQ         R12, 160(R9)
 	VEXTRACTF128 $0x01, Y14, X1
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 168(R9)
+	VMOVSD       X14, 152(R9)
 	VEXTRACTF128 $0x01, Y13, X1
 	VADDPD       X1, X13, X13
 	VPERMILPD    $0x01, X13, X1
 	VADDSD       X1, X13, X13
-	VMOVSD       X13, 160(R9)
+	VMOVSD       X13, 144(R9)
 	VEXTRACTF128 $0x01, Y12, X1
 	VMAXPS       X1, X12, X12
 	VPERMILPS    $0x4e, X12, X1
 	VMAXPS       X1, X12, X12
 	VPERMILPS    $0xb1, X12, X1
 	VMAXPS       X1, X12, X12
-	VMOVSS       X12, 184(R9)
+	VMOVSS       X12, 168(R9)
+	VZEROUPPER
+	RET
+
+// func rateBF16AVX2(a *tileArgs)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·rateBF16AVX2(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), R9
+	MOVQ    (R9), DI
+	MOVQ    8(R9), SI
+	MOVQ    16(R9), BX
+	MOVQ    56(R9), CX
+	MOVQ    64(R9), R8
+	MOVQ    72(R9), R10
+	MOVQ    80(R9), R11
+	MOVQ    88(R9), DX
+	XORQ    AX, AX
+	VXORPS  Y14, Y14, Y14
+	VXORPS  Y15, Y15, Y15
+	MOVQ    32(R9), R12
+	MOVQ    40(R9), R13
+	MOVQ    48(R9), R15
+	PCALIGN $0x40
+
+loop:
+	PREFETCHT1   (R10)
+	ADDQ         DX, R10
+	PREFETCHT1   (R11)
+	ADDQ         DX, R11
+	VPMOVZXWD    (SI)(AX*2), Y8
+	VPMOVZXWD    16(SI)(AX*2), Y9
+	VPMOVZXWD    32(SI)(AX*2), Y10
+	VPMOVZXWD    48(SI)(AX*2), Y11
+	VPSLLD       $0x10, Y8, Y8
+	VPSLLD       $0x10, Y9, Y9
+	VPSLLD       $0x10, Y10, Y10
+	VPSLLD       $0x10, Y11, Y11
+	VPMOVZXWD    (DI)(AX*2), Y0
+	VPMOVZXWD    16(DI)(AX*2), Y1
+	VPMOVZXWD    32(DI)(AX*2), Y2
+	VPMOVZXWD    48(DI)(AX*2), Y3
+	VPSLLD       $0x10, Y0, Y0
+	VPSLLD       $0x10, Y1, Y1
+	VPSLLD       $0x10, Y2, Y2
+	VPSLLD       $0x10, Y3, Y3
+	VBROADCASTSS 108(R9), Y12
+	VBROADCASTSS 104(R9), Y13
+	VSUBPS       Y12, Y8, Y8
+	VSUBPS       Y13, Y0, Y0
+	VSUBPS       Y0, Y8, Y0
+	VSUBPS       Y12, Y9, Y9
+	VSUBPS       Y13, Y1, Y1
+	VSUBPS       Y1, Y9, Y1
+	VSUBPS       Y12, Y10, Y10
+	VSUBPS       Y13, Y2, Y2
+	VSUBPS       Y2, Y10, Y2
+	VSUBPS       Y12, Y11, Y11
+	VSUBPS       Y13, Y3, Y3
+	VSUBPS       Y3, Y11, Y3
+	VBROADCASTSS 120(R9), Y12
+	VBROADCASTSS 124(R9), Y13
+	VFMADD213PS  Y13, Y12, Y0
+	VFMADD213PS  Y13, Y12, Y1
+	VFMADD213PS  Y13, Y12, Y2
+	VFMADD213PS  Y13, Y12, Y3
+	VBROADCASTSS 132(R9), Y12
+	VXORPS       each256<>+544(SB), Y12, Y13
+	VMINPS       Y12, Y0, Y0
+	VMAXPS       Y13, Y0, Y0
+	VMOVUPS      Y0, (R15)
+	VANDPS       each256<>+320(SB), Y0, Y0
+	VMINPS       each256<>+352(SB), Y0, Y0
+	VADDPS       each256<>+384(SB), Y0, Y4
+	VPSRLD       $0x16, Y4, Y4
+	VMINPS       Y12, Y1, Y1
+	VMAXPS       Y13, Y1, Y1
+	VMOVUPS      Y1, 32(R15)
+	VANDPS       each256<>+320(SB), Y1, Y1
+	VMINPS       each256<>+352(SB), Y1, Y1
+	VADDPS       each256<>+384(SB), Y1, Y5
+	VPSRLD       $0x16, Y5, Y5
+	VMINPS       Y12, Y2, Y2
+	VMAXPS       Y13, Y2, Y2
+	VMOVUPS      Y2, 64(R15)
+	VANDPS       each256<>+320(SB), Y2, Y2
+	VMINPS       each256<>+352(SB), Y2, Y2
+	VADDPS       each256<>+384(SB), Y2, Y6
+	VPSRLD       $0x16, Y6, Y6
+	VMINPS       Y12, Y3, Y3
+	VMAXPS       Y13, Y3, Y3
+	VMOVUPS      Y3, 96(R15)
+	VANDPS       each256<>+320(SB), Y3, Y3
+	VMINPS       each256<>+352(SB), Y3, Y3
+	VADDPS       each256<>+384(SB), Y3, Y7
+	VPSRLD       $0x16, Y7, Y7
+	VPERMPS      (R8), Y4, Y12
+	VSUBPS       Y12, Y0, Y0
+	VPERMPS      (R8), Y5, Y12
+	VSUBPS       Y12, Y1, Y1
+	VPERMPS      (R8), Y6, Y12
+	VSUBPS       Y12, Y2, Y2
+	VPERMPS      (R8), Y7, Y12
+	VSUBPS       Y12, Y3, Y3
+	VPERMPS      288(R8), Y4, Y8
+	VPERMPS      288(R8), Y5, Y9
+	VPERMPS      288(R8), Y6, Y10
+	VPERMPS      288(R8), Y7, Y11
+	VPERMPS      256(R8), Y4, Y12
+	VFMADD213PS  Y12, Y0, Y8
+	VPERMPS      256(R8), Y5, Y12
+	VFMADD213PS  Y12, Y1, Y9
+	VPERMPS      256(R8), Y6, Y12
+	VFMADD213PS  Y12, Y2, Y10
+	VPERMPS      256(R8), Y7, Y12
+	VFMADD213PS  Y12, Y3, Y11
+	VPERMPS      224(R8), Y4, Y12
+	VFMADD213PS  Y12, Y0, Y8
+	VPERMPS      224(R8), Y5, Y12
+	VFMADD213PS  Y12, Y1, Y9
+	VPERMPS      224(R8), Y6, Y12
+	VFMADD213PS  Y12, Y2, Y10
+	VPERMPS      224(R8), Y7, Y12
+	VFMADD213PS  Y12, Y3, Y11
+	VPERMPS      192(R8), Y4, Y12
+	VFMADD213PS  Y12, Y0, Y8
+	VPERMPS      192(R8), Y5, Y12
+	VFMADD213PS  Y12, Y1, Y9
+	VPERMPS      192(R8), Y6, Y12
+	VFMADD213PS  Y12, Y2, Y10
+	VPERMPS      192(R8), Y7, Y12
+	VFMADD213PS  Y12, Y3, Y11
+	VPERMPS      160(R8), Y4, Y12
+	VFMADD213PS  Y12, Y0, Y8
+	VPERMPS      160(R8), Y5, Y12
+	VFMADD213PS  Y12, Y1, Y9
+	VPERMPS      160(R8), Y6, Y12
+	VFMADD213PS  Y12, Y2, Y10
+	VPERMPS      160(R8), Y7, Y12
+	VFMADD213PS  Y12, Y3, Y11
+	VPERMPS      128(R8), Y4, Y12
+	VFMADD213PS  Y12, Y0, Y8
+	VPERMPS      128(R8), Y5, Y12
+	VFMADD213PS  Y12, Y1, Y9
+	VPERMPS      128(R8), Y6, Y12
+	VFMADD213PS  Y12, Y2, Y10
+	VPERMPS      128(R8), Y7, Y12
+	VFMADD213PS  Y12, Y3, Y11
+	VPERMPS      96(R8), Y4, Y12
+	VFMADD213PS  Y12, Y0, Y8
+	VPERMPS      96(R8), Y5, Y12
+	VFMADD213PS  Y12, Y1, Y9
+	VPERMPS      96(R8), Y6, Y12
+	VFMADD213PS  Y12, Y2, Y10
+	VPERMPS      96(R8), Y7, Y12
+	VFMADD213PS  Y12, Y3, Y11
+	VPERMPS      64(R8), Y4, Y12
+	VFMADD213PS  Y12, Y0, Y8
+	VPERMPS      64(R8), Y5, Y12
+	VFMADD213PS  Y12, Y1, Y9
+	VPERMPS      64(R8), Y6, Y12
+	VFMADD213PS  Y12, Y2, Y10
+	VPERMPS      64(R8), Y7, Y12
+	VFMADD213PS  Y12, Y3, Y11
+	VPERMPS      32(R8), Y4, Y12
+	VFMADD213PS  Y12, Y0, Y8
+	VPERMPS      32(R8), Y5, Y12
+	VFMADD213PS  Y12, Y1, Y9
+	VPERMPS      32(R8), Y6, Y12
+	VFMADD213PS  Y12, Y2, Y10
+	VPERMPS      32(R8), Y7, Y12
+	VFMADD213PS  Y12, Y3, Y11
+	VXORPS       Y13, Y13, Y13
+	VMAXPS       (R15), Y13, Y12
+	VSUBPS       Y12, Y8, Y4
+	VMINPS       (R15), Y13, Y12
+	VADDPS       Y12, Y8, Y8
+	VMAXPS       32(R15), Y13, Y12
+	VSUBPS       Y12, Y9, Y5
+	VMINPS       32(R15), Y13, Y12
+	VADDPS       Y12, Y9, Y9
+	VMAXPS       64(R15), Y13, Y12
+	VSUBPS       Y12, Y10, Y6
+	VMINPS       64(R15), Y13, Y12
+	VADDPS       Y12, Y10, Y10
+	VMAXPS       96(R15), Y13, Y12
+	VSUBPS       Y12, Y11, Y7
+	VMINPS       96(R15), Y13, Y12
+	VADDPS       Y12, Y11, Y11
+	VMULPS       (R12)(AX*4), Y4, Y4
+	VMOVUPS      Y4, (BX)(AX*4)
+	VMULPS       32(R12)(AX*4), Y5, Y5
+	VMOVUPS      Y5, 32(BX)(AX*4)
+	VMULPS       64(R12)(AX*4), Y6, Y6
+	VMOVUPS      Y6, 64(BX)(AX*4)
+	VMULPS       96(R12)(AX*4), Y7, Y7
+	VMOVUPS      Y7, 96(BX)(AX*4)
+	VMULPS       (R13)(AX*4), Y8, Y12
+	VFMADD231PS  32(R13)(AX*4), Y9, Y12
+	VFMADD231PS  64(R13)(AX*4), Y10, Y12
+	VFMADD231PS  96(R13)(AX*4), Y11, Y12
+	VEXTRACTF128 $0x01, Y12, X13
+	VCVTPS2PD    X12, Y12
+	VCVTPS2PD    X13, Y13
+	VADDPD       Y12, Y14, Y14
+	VADDPD       Y13, Y14, Y14
+	VADDPS       Y5, Y4, Y4
+	VADDPS       Y7, Y6, Y6
+	VADDPS       Y6, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X5
+	VCVTPS2PD    X4, Y4
+	VCVTPS2PD    X5, Y5
+	VADDPD       Y4, Y15, Y15
+	VADDPD       Y5, Y15, Y15
+	ADDQ         $0x20, AX
+	CMPQ         AX, CX
+	JLT          loop
+	XORQ         R14, R14
+	MOVQ         R14, 160(R9)
+	VEXTRACTF128 $0x01, Y15, X1
+	VADDPD       X1, X15, X15
+	VPERMILPD    $0x01, X15, X1
+	VADDSD       X1, X15, X15
+	VMOVSD       X15, 152(R9)
+	VEXTRACTF128 $0x01, Y14, X1
+	VADDPD       X1, X14, X14
+	VPERMILPD    $0x01, X14, X1
+	VADDSD       X1, X14, X14
+	VMOVSD       X14, 144(R9)
 	VZEROUPPER
 	RET
 
@@ -13639,7 +12897,7 @@ next:
 	VMAXPS       X1, X0, X0
 	VPERMILPS    $0xb1, X0, X1
 	VMAXPS       X1, X0, X0
-	VMOVSS       X0, 184(R9)
+	VMOVSS       X0, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -13814,7 +13072,7 @@ loop:
 	VADDPD       X13, X12, X12
 	VPERMILPD    $0x01, X12, X13
 	VADDSD       X13, X12, X12
-	VMOVSD       X12, 160(R9)
+	VMOVSD       X12, 144(R9)
 	VZEROUPPER
 	RET
 
@@ -14001,7 +13259,7 @@ loop:
 	VADDPD       X13, X12, X12
 	VPERMILPD    $0x01, X12, X13
 	VADDSD       X13, X12, X12
-	VMOVSD       X12, 160(R9)
+	VMOVSD       X12, 144(R9)
 	VZEROUPPER
 	RET
 
@@ -14237,14 +13495,14 @@ loop:
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 160(R9)
+	VMOVSD       X14, 144(R9)
 	VEXTRACTF128 $0x01, Y13, X1
 	VMAXPS       X1, X13, X13
 	VPERMILPS    $0x4e, X13, X1
 	VMAXPS       X1, X13, X13
 	VPERMILPS    $0xb1, X13, X1
 	VMAXPS       X1, X13, X13
-	VMOVSS       X13, 184(R9)
+	VMOVSS       X13, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -14379,7 +13637,7 @@ loop:
 	VFMADD213PS  Y10, Y0, Y8
 	VPERMPS      320(R8), Y5, Y10
 	VFMADD213PS  Y10, Y1, Y9
-	VBROADCASTSS 192(R9), Y10
+	VBROADCASTSS 176(R9), Y10
 	VMULPS       (R14)(AX*4), Y10, Y0
 	VMAXPS       (R15)(AX*4), Y0, Y4
 	VMULPS       32(R14)(AX*4), Y10, Y1
@@ -14509,7 +13767,7 @@ loop:
 	VFMADD213PS  Y10, Y0, Y8
 	VPERMPS      320(R8), Y5, Y10
 	VFMADD213PS  Y10, Y1, Y9
-	VBROADCASTSS 192(R9), Y10
+	VBROADCASTSS 176(R9), Y10
 	VMULPS       64(R14)(AX*4), Y10, Y0
 	VMAXPS       64(R15)(AX*4), Y0, Y4
 	VMULPS       96(R14)(AX*4), Y10, Y1
@@ -14537,24 +13795,24 @@ loop:
 	ADDQ         $0x20, AX
 	CMPQ         AX, CX
 	JLT          loop
-	MOVQ         R12, 176(R9)
+	MOVQ         R12, 160(R9)
 	VEXTRACTF128 $0x01, Y14, X1
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 168(R9)
+	VMOVSD       X14, 152(R9)
 	VEXTRACTF128 $0x01, Y13, X1
 	VADDPD       X1, X13, X13
 	VPERMILPD    $0x01, X13, X1
 	VADDSD       X1, X13, X13
-	VMOVSD       X13, 160(R9)
+	VMOVSD       X13, 144(R9)
 	VEXTRACTF128 $0x01, Y12, X1
 	VMAXPS       X1, X12, X12
 	VPERMILPS    $0x4e, X12, X1
 	VMAXPS       X1, X12, X12
 	VPERMILPS    $0xb1, X12, X1
 	VMAXPS       X1, X12, X12
-	VMOVSS       X12, 184(R9)
+	VMOVSS       X12, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -14886,14 +14144,14 @@ loop:
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 160(R9)
+	VMOVSD       X14, 144(R9)
 	VEXTRACTF128 $0x01, Y13, X1
 	VMAXPS       X1, X13, X13
 	VPERMILPS    $0x4e, X13, X1
 	VMAXPS       X1, X13, X13
 	VPERMILPS    $0xb1, X13, X1
 	VMAXPS       X1, X13, X13
-	VMOVSS       X13, 184(R9)
+	VMOVSS       X13, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -15107,12 +14365,12 @@ loop:
 	VPERMPS      672(R8), Y5, Y11
 	VBLENDVPS    Y5, Y11, Y10, Y10
 	VFMADD213PS  Y10, Y1, Y9
-	VBROADCASTSS 192(R9), Y10
+	VBROADCASTSS 176(R9), Y10
 	VMULPS       (R14)(AX*4), Y10, Y0
 	VMAXPS       (R15)(AX*4), Y0, Y4
 	VMULPS       32(R14)(AX*4), Y10, Y1
 	VMAXPS       32(R15)(AX*4), Y1, Y5
-	VBROADCASTSS 188(R9), Y10
+	VBROADCASTSS 172(R9), Y10
 	VBLENDVPS    Y10, Y4, Y0, Y0
 	VBLENDVPS    Y10, Y5, Y1, Y1
 	VMULPS       Y0, Y8, Y8
@@ -15330,12 +14588,12 @@ loop:
 	VPERMPS      672(R8), Y5, Y11
 	VBLENDVPS    Y5, Y11, Y10, Y10
 	VFMADD213PS  Y10, Y1, Y9
-	VBROADCASTSS 192(R9), Y10
+	VBROADCASTSS 176(R9), Y10
 	VMULPS       64(R14)(AX*4), Y10, Y0
 	VMAXPS       64(R15)(AX*4), Y0, Y4
 	VMULPS       96(R14)(AX*4), Y10, Y1
 	VMAXPS       96(R15)(AX*4), Y1, Y5
-	VBROADCASTSS 188(R9), Y10
+	VBROADCASTSS 172(R9), Y10
 	VBLENDVPS    Y10, Y4, Y0, Y0
 	VBLENDVPS    Y10, Y5, Y1, Y1
 	VMULPS       Y0, Y8, Y8
@@ -15372,24 +14630,243 @@ loop:
 	ADDQ         $0x20, AX
 	CMPQ         AX, CX
 	JLT          loop
-	MOVQ         R12, 176(R9)
+	MOVQ         R12, 160(R9)
 	VEXTRACTF128 $0x01, Y14, X1
 	VADDPD       X1, X14, X14
 	VPERMILPD    $0x01, X14, X1
 	VADDSD       X1, X14, X14
-	VMOVSD       X14, 168(R9)
+	VMOVSD       X14, 152(R9)
 	VEXTRACTF128 $0x01, Y13, X1
 	VADDPD       X1, X13, X13
 	VPERMILPD    $0x01, X13, X1
 	VADDSD       X1, X13, X13
-	VMOVSD       X13, 160(R9)
+	VMOVSD       X13, 144(R9)
 	VEXTRACTF128 $0x01, Y12, X1
 	VMAXPS       X1, X12, X12
 	VPERMILPS    $0x4e, X12, X1
 	VMAXPS       X1, X12, X12
 	VPERMILPS    $0xb1, X12, X1
 	VMAXPS       X1, X12, X12
-	VMOVSS       X12, 184(R9)
+	VMOVSS       X12, 168(R9)
+	VZEROUPPER
+	RET
+
+// func rateF16AVX2(a *tileArgs)
+// Requires: AVX, AVX2, F16C, FMA3, MMX+
+TEXT ·rateF16AVX2(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), R9
+	MOVQ    (R9), DI
+	MOVQ    8(R9), SI
+	MOVQ    16(R9), BX
+	MOVQ    56(R9), CX
+	MOVQ    64(R9), R8
+	MOVQ    72(R9), R10
+	MOVQ    80(R9), R11
+	MOVQ    88(R9), DX
+	XORQ    AX, AX
+	VXORPS  Y14, Y14, Y14
+	VXORPS  Y15, Y15, Y15
+	MOVQ    32(R9), R12
+	MOVQ    40(R9), R13
+	MOVQ    48(R9), R15
+	PCALIGN $0x40
+
+loop:
+	PREFETCHT1   (R10)
+	ADDQ         DX, R10
+	PREFETCHT1   (R11)
+	ADDQ         DX, R11
+	VCVTPH2PS    (SI)(AX*2), Y8
+	VCVTPH2PS    16(SI)(AX*2), Y9
+	VCVTPH2PS    32(SI)(AX*2), Y10
+	VCVTPH2PS    48(SI)(AX*2), Y11
+	VCVTPH2PS    (DI)(AX*2), Y0
+	VCVTPH2PS    16(DI)(AX*2), Y1
+	VCVTPH2PS    32(DI)(AX*2), Y2
+	VCVTPH2PS    48(DI)(AX*2), Y3
+	VBROADCASTSS 108(R9), Y12
+	VBROADCASTSS 104(R9), Y13
+	VSUBPS       Y12, Y8, Y8
+	VSUBPS       Y13, Y0, Y0
+	VSUBPS       Y0, Y8, Y0
+	VSUBPS       Y12, Y9, Y9
+	VSUBPS       Y13, Y1, Y1
+	VSUBPS       Y1, Y9, Y1
+	VSUBPS       Y12, Y10, Y10
+	VSUBPS       Y13, Y2, Y2
+	VSUBPS       Y2, Y10, Y2
+	VSUBPS       Y12, Y11, Y11
+	VSUBPS       Y13, Y3, Y3
+	VSUBPS       Y3, Y11, Y3
+	VBROADCASTSS 120(R9), Y12
+	VBROADCASTSS 124(R9), Y13
+	VFMADD213PS  Y13, Y12, Y0
+	VFMADD213PS  Y13, Y12, Y1
+	VFMADD213PS  Y13, Y12, Y2
+	VFMADD213PS  Y13, Y12, Y3
+	VBROADCASTSS 132(R9), Y12
+	VXORPS       each256<>+544(SB), Y12, Y13
+	VMINPS       Y12, Y0, Y0
+	VMAXPS       Y13, Y0, Y0
+	VMOVUPS      Y0, (R15)
+	VANDPS       each256<>+320(SB), Y0, Y0
+	VMINPS       each256<>+352(SB), Y0, Y0
+	VADDPS       each256<>+384(SB), Y0, Y4
+	VPSRLD       $0x16, Y4, Y4
+	VMINPS       Y12, Y1, Y1
+	VMAXPS       Y13, Y1, Y1
+	VMOVUPS      Y1, 32(R15)
+	VANDPS       each256<>+320(SB), Y1, Y1
+	VMINPS       each256<>+352(SB), Y1, Y1
+	VADDPS       each256<>+384(SB), Y1, Y5
+	VPSRLD       $0x16, Y5, Y5
+	VMINPS       Y12, Y2, Y2
+	VMAXPS       Y13, Y2, Y2
+	VMOVUPS      Y2, 64(R15)
+	VANDPS       each256<>+320(SB), Y2, Y2
+	VMINPS       each256<>+352(SB), Y2, Y2
+	VADDPS       each256<>+384(SB), Y2, Y6
+	VPSRLD       $0x16, Y6, Y6
+	VMINPS       Y12, Y3, Y3
+	VMAXPS       Y13, Y3, Y3
+	VMOVUPS      Y3, 96(R15)
+	VANDPS       each256<>+320(SB), Y3, Y3
+	VMINPS       each256<>+352(SB), Y3, Y3
+	VADDPS       each256<>+384(SB), Y3, Y7
+	VPSRLD       $0x16, Y7, Y7
+	VPERMPS      (R8), Y4, Y12
+	VSUBPS       Y12, Y0, Y0
+	VPERMPS      (R8), Y5, Y12
+	VSUBPS       Y12, Y1, Y1
+	VPERMPS      (R8), Y6, Y12
+	VSUBPS       Y12, Y2, Y2
+	VPERMPS      (R8), Y7, Y12
+	VSUBPS       Y12, Y3, Y3
+	VPERMPS      288(R8), Y4, Y8
+	VPERMPS      288(R8), Y5, Y9
+	VPERMPS      288(R8), Y6, Y10
+	VPERMPS      288(R8), Y7, Y11
+	VPERMPS      256(R8), Y4, Y12
+	VFMADD213PS  Y12, Y0, Y8
+	VPERMPS      256(R8), Y5, Y12
+	VFMADD213PS  Y12, Y1, Y9
+	VPERMPS      256(R8), Y6, Y12
+	VFMADD213PS  Y12, Y2, Y10
+	VPERMPS      256(R8), Y7, Y12
+	VFMADD213PS  Y12, Y3, Y11
+	VPERMPS      224(R8), Y4, Y12
+	VFMADD213PS  Y12, Y0, Y8
+	VPERMPS      224(R8), Y5, Y12
+	VFMADD213PS  Y12, Y1, Y9
+	VPERMPS      224(R8), Y6, Y12
+	VFMADD213PS  Y12, Y2, Y10
+	VPERMPS      224(R8), Y7, Y12
+	VFMADD213PS  Y12, Y3, Y11
+	VPERMPS      192(R8), Y4, Y12
+	VFMADD213PS  Y12, Y0, Y8
+	VPERMPS      192(R8), Y5, Y12
+	VFMADD213PS  Y12, Y1, Y9
+	VPERMPS      192(R8), Y6, Y12
+	VFMADD213PS  Y12, Y2, Y10
+	VPERMPS      192(R8), Y7, Y12
+	VFMADD213PS  Y12, Y3, Y11
+	VPERMPS      160(R8), Y4, Y12
+	VFMADD213PS  Y12, Y0, Y8
+	VPERMPS      160(R8), Y5, Y12
+	VFMADD213PS  Y12, Y1, Y9
+	VPERMPS      160(R8), Y6, Y12
+	VFMADD213PS  Y12, Y2, Y10
+	VPERMPS      160(R8), Y7, Y12
+	VFMADD213PS  Y12, Y3, Y11
+	VPERMPS      128(R8), Y4, Y12
+	VFMADD213PS  Y12, Y0, Y8
+	VPERMPS      128(R8), Y5, Y12
+	VFMADD213PS  Y12, Y1, Y9
+	VPERMPS      128(R8), Y6, Y12
+	VFMADD213PS  Y12, Y2, Y10
+	VPERMPS      128(R8), Y7, Y12
+	VFMADD213PS  Y12, Y3, Y11
+	VPERMPS      96(R8), Y4, Y12
+	VFMADD213PS  Y12, Y0, Y8
+	VPERMPS      96(R8), Y5, Y12
+	VFMADD213PS  Y12, Y1, Y9
+	VPERMPS      96(R8), Y6, Y12
+	VFMADD213PS  Y12, Y2, Y10
+	VPERMPS      96(R8), Y7, Y12
+	VFMADD213PS  Y12, Y3, Y11
+	VPERMPS      64(R8), Y4, Y12
+	VFMADD213PS  Y12, Y0, Y8
+	VPERMPS      64(R8), Y5, Y12
+	VFMADD213PS  Y12, Y1, Y9
+	VPERMPS      64(R8), Y6, Y12
+	VFMADD213PS  Y12, Y2, Y10
+	VPERMPS      64(R8), Y7, Y12
+	VFMADD213PS  Y12, Y3, Y11
+	VPERMPS      32(R8), Y4, Y12
+	VFMADD213PS  Y12, Y0, Y8
+	VPERMPS      32(R8), Y5, Y12
+	VFMADD213PS  Y12, Y1, Y9
+	VPERMPS      32(R8), Y6, Y12
+	VFMADD213PS  Y12, Y2, Y10
+	VPERMPS      32(R8), Y7, Y12
+	VFMADD213PS  Y12, Y3, Y11
+	VXORPS       Y13, Y13, Y13
+	VMAXPS       (R15), Y13, Y12
+	VSUBPS       Y12, Y8, Y4
+	VMINPS       (R15), Y13, Y12
+	VADDPS       Y12, Y8, Y8
+	VMAXPS       32(R15), Y13, Y12
+	VSUBPS       Y12, Y9, Y5
+	VMINPS       32(R15), Y13, Y12
+	VADDPS       Y12, Y9, Y9
+	VMAXPS       64(R15), Y13, Y12
+	VSUBPS       Y12, Y10, Y6
+	VMINPS       64(R15), Y13, Y12
+	VADDPS       Y12, Y10, Y10
+	VMAXPS       96(R15), Y13, Y12
+	VSUBPS       Y12, Y11, Y7
+	VMINPS       96(R15), Y13, Y12
+	VADDPS       Y12, Y11, Y11
+	VMULPS       (R12)(AX*4), Y4, Y4
+	VMOVUPS      Y4, (BX)(AX*4)
+	VMULPS       32(R12)(AX*4), Y5, Y5
+	VMOVUPS      Y5, 32(BX)(AX*4)
+	VMULPS       64(R12)(AX*4), Y6, Y6
+	VMOVUPS      Y6, 64(BX)(AX*4)
+	VMULPS       96(R12)(AX*4), Y7, Y7
+	VMOVUPS      Y7, 96(BX)(AX*4)
+	VMULPS       (R13)(AX*4), Y8, Y12
+	VFMADD231PS  32(R13)(AX*4), Y9, Y12
+	VFMADD231PS  64(R13)(AX*4), Y10, Y12
+	VFMADD231PS  96(R13)(AX*4), Y11, Y12
+	VEXTRACTF128 $0x01, Y12, X13
+	VCVTPS2PD    X12, Y12
+	VCVTPS2PD    X13, Y13
+	VADDPD       Y12, Y14, Y14
+	VADDPD       Y13, Y14, Y14
+	VADDPS       Y5, Y4, Y4
+	VADDPS       Y7, Y6, Y6
+	VADDPS       Y6, Y4, Y4
+	VEXTRACTF128 $0x01, Y4, X5
+	VCVTPS2PD    X4, Y4
+	VCVTPS2PD    X5, Y5
+	VADDPD       Y4, Y15, Y15
+	VADDPD       Y5, Y15, Y15
+	ADDQ         $0x20, AX
+	CMPQ         AX, CX
+	JLT          loop
+	XORQ         R14, R14
+	MOVQ         R14, 160(R9)
+	VEXTRACTF128 $0x01, Y15, X1
+	VADDPD       X1, X15, X15
+	VPERMILPD    $0x01, X15, X1
+	VADDSD       X1, X15, X15
+	VMOVSD       X15, 152(R9)
+	VEXTRACTF128 $0x01, Y14, X1
+	VADDPD       X1, X14, X14
+	VPERMILPD    $0x01, X14, X1
+	VADDSD       X1, X14, X14
+	VMOVSD       X14, 144(R9)
 	VZEROUPPER
 	RET
 
@@ -15402,29 +14879,24 @@ TEXT ·finishAVX2(SB), NOSPLIT, $0-8
 	MOVQ         24(R9), BX
 	MOVQ         56(R9), CX
 	XORQ         AX, AX
-	VBROADCASTSS 152(R9), Y10
-	VBROADCASTSS 144(R9), Y11
-	VBROADCASTSS 148(R9), Y12
+	VBROADCASTSS 136(R9), Y11
+	VBROADCASTSS 140(R9), Y12
 	VXORPS       Y13, Y13, Y13
 	PCALIGN      $0x40
 
 loop:
-	VMULPS       (SI)(AX*4), Y12, Y0
-	VMULPS       32(SI)(AX*4), Y12, Y1
-	VMULPS       64(SI)(AX*4), Y12, Y2
-	VMULPS       96(SI)(AX*4), Y12, Y3
-	VMOVUPS      (DI)(AX*4), Y4
-	VMOVUPS      32(DI)(AX*4), Y5
-	VMOVUPS      64(DI)(AX*4), Y6
-	VMOVUPS      96(DI)(AX*4), Y7
-	VFMADD231PS  Y4, Y11, Y0
-	VFMADD231PS  Y5, Y11, Y1
-	VFMADD231PS  Y6, Y11, Y2
-	VFMADD231PS  Y7, Y11, Y3
-	VFMADD231PS  Y4, Y10, Y0
-	VFMADD231PS  Y5, Y10, Y1
-	VFMADD231PS  Y6, Y10, Y2
-	VFMADD231PS  Y7, Y10, Y3
+	VMOVUPS      (SI)(AX*4), Y0
+	VMOVUPS      32(SI)(AX*4), Y1
+	VMOVUPS      64(SI)(AX*4), Y2
+	VMOVUPS      96(SI)(AX*4), Y3
+	VFMADD231PS  (DI)(AX*4), Y11, Y0
+	VFMADD231PS  32(DI)(AX*4), Y11, Y1
+	VFMADD231PS  64(DI)(AX*4), Y11, Y2
+	VFMADD231PS  96(DI)(AX*4), Y11, Y3
+	VMULPS       Y0, Y12, Y0
+	VMULPS       Y1, Y12, Y1
+	VMULPS       Y2, Y12, Y2
+	VMULPS       Y3, Y12, Y3
 	VMOVUPS      Y0, (BX)(AX*4)
 	VMOVUPS      Y1, 32(BX)(AX*4)
 	VMOVUPS      Y2, 64(BX)(AX*4)
@@ -15446,6 +14918,6 @@ loop:
 	VMAXPS       X1, X13, X13
 	VPERMILPS    $0xb1, X13, X1
 	VMAXPS       X1, X13, X13
-	VMOVSS       X13, 184(R9)
+	VMOVSS       X13, 168(R9)
 	VZEROUPPER
 	RET

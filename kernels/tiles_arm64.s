@@ -79,7 +79,7 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x6e30fa10 // fmaxv s16, v16.4s
-	FMOVS F16, 184(R0)
+	FMOVS F16, 168(R0)
 	RET
 
 // func sumF32NEON(a *tileArgs)
@@ -130,7 +130,7 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 160(R0)
+	FMOVD F23, 144(R0)
 	RET
 
 // func keepF32NEON(a *tileArgs)
@@ -183,7 +183,7 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 160(R0)
+	FMOVD F23, 144(R0)
 	RET
 
 // func jsdF32NEON(a *tileArgs)
@@ -311,9 +311,9 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 160(R0)
+	FMOVD F23, 144(R0)
 	WORD $0x6e30fb39 // fmaxv s25, v25.4s
-	FMOVS F25, 184(R0)
+	FMOVS F25, 168(R0)
 	RET
 
 // func gradF32NEON(a *tileArgs)
@@ -445,11 +445,11 @@ loop:
 	VFMLA V14.S4, V1.S4, V0.S4
 	VLD1.P 16(R10), [V27.S4]
 	VLD1.P 16(R12), [V28.S4]
-	ADD $192, R0, R9
+	ADD $176, R0, R9
 	VLD1R (R9), [V29.S4]
 	WORD $0x6e3ddf7b // fmul v27.4s, v27.4s, v29.4s
 	WORD $0x4e3bf79c // fmax v28.4s, v28.4s, v27.4s
-	ADD $188, R0, R9
+	ADD $172, R0, R9
 	VLD1R (R9), [V31.S4]
 	VBSL V27.B16, V28.B16, V31.B16
 	WORD $0x6e20dfff // fmul v31.4s, v31.4s, v0.4s
@@ -472,14 +472,14 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 160(R0)
+	FMOVD F23, 144(R0)
 	WORD $0x6e30fb39 // fmaxv s25, v25.4s
-	FMOVS F25, 184(R0)
+	FMOVS F25, 168(R0)
 	WORD $0x7e70db18 // faddp d24, v24.2d
-	FMOVD F24, 168(R0)
+	FMOVD F24, 152(R0)
 	VADDV V26.S4, V26
 	VMOV V26.S[0], R7
-	MOVD R7, 176(R0)
+	MOVD R7, 160(R0)
 	RET
 
 // func maxBF16NEON(a *tileArgs)
@@ -496,7 +496,7 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x6e30fa10 // fmaxv s16, v16.4s
-	FMOVS F16, 184(R0)
+	FMOVS F16, 168(R0)
 	RET
 
 // func sumBF16NEON(a *tileArgs)
@@ -548,7 +548,7 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 160(R0)
+	FMOVD F23, 144(R0)
 	RET
 
 // func keepBF16NEON(a *tileArgs)
@@ -602,7 +602,7 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 160(R0)
+	FMOVD F23, 144(R0)
 	RET
 
 // func jsdBF16NEON(a *tileArgs)
@@ -732,9 +732,9 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 160(R0)
+	FMOVD F23, 144(R0)
 	WORD $0x6e30fb39 // fmaxv s25, v25.4s
-	FMOVS F25, 184(R0)
+	FMOVS F25, 168(R0)
 	RET
 
 // func gradBF16NEON(a *tileArgs)
@@ -868,11 +868,11 @@ loop:
 	VFMLA V14.S4, V1.S4, V0.S4
 	VLD1.P 16(R10), [V27.S4]
 	VLD1.P 16(R12), [V28.S4]
-	ADD $192, R0, R9
+	ADD $176, R0, R9
 	VLD1R (R9), [V29.S4]
 	WORD $0x6e3ddf7b // fmul v27.4s, v27.4s, v29.4s
 	WORD $0x4e3bf79c // fmax v28.4s, v28.4s, v27.4s
-	ADD $188, R0, R9
+	ADD $172, R0, R9
 	VLD1R (R9), [V31.S4]
 	VBSL V27.B16, V28.B16, V31.B16
 	WORD $0x6e20dfff // fmul v31.4s, v31.4s, v0.4s
@@ -895,14 +895,14 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 160(R0)
+	FMOVD F23, 144(R0)
 	WORD $0x6e30fb39 // fmaxv s25, v25.4s
-	FMOVS F25, 184(R0)
+	FMOVS F25, 168(R0)
 	WORD $0x7e70db18 // faddp d24, v24.2d
-	FMOVD F24, 168(R0)
+	FMOVD F24, 152(R0)
 	VADDV V26.S4, V26
 	VMOV V26.S[0], R7
-	MOVD R7, 176(R0)
+	MOVD R7, 160(R0)
 	RET
 
 // func maxF16NEON(a *tileArgs)
@@ -919,7 +919,7 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x6e30fa10 // fmaxv s16, v16.4s
-	FMOVS F16, 184(R0)
+	FMOVS F16, 168(R0)
 	RET
 
 // func sumF16NEON(a *tileArgs)
@@ -971,7 +971,7 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 160(R0)
+	FMOVD F23, 144(R0)
 	RET
 
 // func keepF16NEON(a *tileArgs)
@@ -1025,7 +1025,7 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 160(R0)
+	FMOVD F23, 144(R0)
 	RET
 
 // func jsdF16NEON(a *tileArgs)
@@ -1155,9 +1155,9 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 160(R0)
+	FMOVD F23, 144(R0)
 	WORD $0x6e30fb39 // fmaxv s25, v25.4s
-	FMOVS F25, 184(R0)
+	FMOVS F25, 168(R0)
 	RET
 
 // func gradF16NEON(a *tileArgs)
@@ -1291,11 +1291,11 @@ loop:
 	VFMLA V14.S4, V1.S4, V0.S4
 	VLD1.P 16(R10), [V27.S4]
 	VLD1.P 16(R12), [V28.S4]
-	ADD $192, R0, R9
+	ADD $176, R0, R9
 	VLD1R (R9), [V29.S4]
 	WORD $0x6e3ddf7b // fmul v27.4s, v27.4s, v29.4s
 	WORD $0x4e3bf79c // fmax v28.4s, v28.4s, v27.4s
-	ADD $188, R0, R9
+	ADD $172, R0, R9
 	VLD1R (R9), [V31.S4]
 	VBSL V27.B16, V28.B16, V31.B16
 	WORD $0x6e20dfff // fmul v31.4s, v31.4s, v0.4s
@@ -1318,14 +1318,14 @@ loop:
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x7e70daf7 // faddp d23, v23.2d
-	FMOVD F23, 160(R0)
+	FMOVD F23, 144(R0)
 	WORD $0x6e30fb39 // fmaxv s25, v25.4s
-	FMOVS F25, 184(R0)
+	FMOVS F25, 168(R0)
 	WORD $0x7e70db18 // faddp d24, v24.2d
-	FMOVD F24, 168(R0)
+	FMOVD F24, 152(R0)
 	VADDV V26.S4, V26
 	VMOV V26.S[0], R7
-	MOVD R7, 176(R0)
+	MOVD R7, 160(R0)
 	RET
 
 // func finishNEON(a *tileArgs)
@@ -1337,24 +1337,21 @@ TEXT ·finishNEON(SB), NOSPLIT, $0-8
 	MOVD 32(R0), R1
 	MOVD 16(R0), R2
 	MOVD 24(R0), R3
-	ADD $152, R0, R9
-	VLD1R (R9), [V18.S4]
-	ADD $144, R0, R9
+	ADD $136, R0, R9
 	VLD1R (R9), [V19.S4]
-	ADD $148, R0, R9
+	ADD $140, R0, R9
 	VLD1R (R9), [V20.S4]
 	VEOR V24.B16, V24.B16, V24.B16
 loop:
 	VLD1.P 16(R1), [V0.S4]
 	VLD1.P 16(R2), [V4.S4]
-	WORD $0x6e34dc84 // fmul v4.4s, v4.4s, v20.4s
 	VFMLA V19.S4, V0.S4, V4.S4
-	VFMLA V18.S4, V0.S4, V4.S4
+	WORD $0x6e34dc84 // fmul v4.4s, v4.4s, v20.4s
 	WORD $0x4ea0f885 // fabs v5.4s, v4.4s
 	WORD $0x4e25f718 // fmax v24.4s, v24.4s, v5.4s
 	VST1.P [V4.S4], 16(R3)
 	SUBS $4, R4, R4
 	BGT loop
 	WORD $0x6e30fb18 // fmaxv s24, v24.4s
-	FMOVS F24, 184(R0)
+	FMOVS F24, 168(R0)
 	RET

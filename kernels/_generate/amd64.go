@@ -27,14 +27,14 @@ func amd64Tiles(own numbers) *ir.File {
 		g.max512(d)
 		g.sum512(d, false, false)
 		g.sum512(d, true, false)
-		g.jsd512(d, kind{even: true})
-		g.jsd512(d, kind{})
-		g.jsd512(d, kind{kept: true})
+		g.jsd512(d, false)
+		g.jsd512(d, true)
 		g.jsdGeometric512(d)
 		g.grad512(d)
-		g.rate512(d, true)
-		g.rate512(d, false)
-		g.kl512(d)
+		g.rate512(d)
+		for _, gradient := range []string{"", "Forward", "Reverse"} {
+			g.kl512(d, gradient)
+		}
 	}
 	g.sum512(bf16, true, true)
 	g.finish512(false)
@@ -48,6 +48,7 @@ func amd64Tiles(own numbers) *ir.File {
 			g.jsd256(d, even)
 			g.grad256(d, even)
 		}
+		g.rate256(d)
 	}
 	g.finish256()
 	return compile(g.Context)

@@ -392,22 +392,20 @@ func (n *neon) jsdGradient(psi, rate int) {
 	n.accumulate(jsdAccG, 31, 27)
 }
 
-// finish computes out = q*(qk + ql) + g*gk, where q was stored by the first pass.
+// finish computes out = (g + q*qk) * gk, where q was stored by the first pass.
 func (n *neon) finish() {
 	n.begin("finish")
 	n.line("MOVD %d(R0), R1", n.offset("kept"))
 	n.line("MOVD %d(R0), R2", n.offset("g"))
 	n.line("MOVD %d(R0), R3", n.offset("out"))
-	for i, field := range []string{"ql", "qk", "gk"} {
-		n.broadcast(18+i, field)
-	}
+	n.broadcast(19, "qk")
+	n.broadcast(20, "gk")
 	n.zero(24)
 	n.loop(func() {
 		n.load(f32, 0, "R1")
 		n.load(f32, 4, "R2")
-		n.op("fmul", 4, 4, 20)
 		n.op("fmla", 4, 0, 19)
-		n.op("fmla", 4, 0, 18)
+		n.op("fmul", 4, 4, 20)
 		n.unary("fabs", 5, 4)
 		n.op("fmax", 24, 24, 5)
 		n.line("VST1.P [V4.S4], 16(R3)")

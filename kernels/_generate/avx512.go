@@ -16,7 +16,6 @@ func (g *generator) wideConstants() {
 		c.add(fmt.Sprint("lifted e", i), bits(v*float64(g.klLift)))
 	}
 	c.add("magic", bits(1.5*(1<<23)))
-	c.add("evenLimit", bits(31.99))
 	c.add("limit", bits(15.99))
 	c.add("far", bits(1e30))
 	c.add("-far", bits(-1e30))
@@ -151,7 +150,6 @@ func (g *generator) max512(d dtype) {
 // four chains.
 type second512 struct {
 	*generator
-	kind
 	d dtype
 	p pointers
 	// Four vectors each. student becomes the larger side's log2 probability; teacher the index of the segment; odds the
@@ -162,10 +160,10 @@ type second512 struct {
 	acc, far                                      VecPhysical
 }
 
-func (g *generator) jsd512(d dtype, k kind) {
-	g.text("AVX512", k.name()+d.name)
+func (g *generator) jsd512(d dtype, kept bool) {
+	g.text("AVX512", kind{kept: kept}.name()+d.name)
 	q := second512{
-		generator: g, kind: k, d: d, p: g.loadPointers(),
+		generator: g, d: d, p: g.loadPointers(),
 		student: zmm[0:4], teacher: zmm[4:8], odds: zmm[8:12],
 		fraction: zmm[12:16], larger: zmm[16:20], psi: zmm[20:24],
 		lo: Z24, hi: Z25, tmp: zmm[26:28],
@@ -173,26 +171,20 @@ func (g *generator) jsd512(d dtype, k kind) {
 	}
 	g.zero512(q.acc, q.far)
 	ks, kt := R12, R13
-	if k.kept {
+	if kept {
 		g.MOVQ(g.arg("kept"), ks)
 		g.MOVQ(g.arg("keptT"), kt)
 	}
 	g.align()
 	g.Label("loop")
-	if k.kept {
+	if kept {
 		q.keptOdds()
-	} else {
-		q.logProbabilities()
-	}
-	if k.even {
-		q.evenSegment()
-	} else {
 		q.segment()
-	}
-	if k.kept {
 		q.polynomial()
 		q.keptLarger(ks, kt)
 	} else {
+		q.logProbabilities()
+		q.segment()
 		g.exp2_512(q.student, q.fraction, q.larger, q.lo, q.hi)
 		q.polynomial()
 	}
@@ -278,21 +270,7 @@ func (g *second512) keptLarger(ks, kt Register) {
 	}
 }
 
-// evenSegment finds the segment of |D| and the argument within it. The segment is left in the low bits of teacher.
-func (g *second512) evenSegment() {
-	g.VBROADCASTSS(g.wide.mem("evenLimit"), g.lo)
-	for _, d := range g.odds {
-		g.VRANGEPS(Imm(0xa), g.lo, d, d) // |D| up to the limit; NaN becomes the limit
-	}
-	for j, d := range g.odds {
-		g.VADDPS_RD_SAE(g.hi, d, g.teacher[j])
-	}
-	for _, d := range g.odds {
-		g.VREDUCEPS(Imm(9), d, d) // |D| - floor
-	}
-}
-
-// segment is evenSegment for the general table, by D, with the argument relative to the segment's centre and no limit.
+// segment finds the segment of D and the argument within it. The segment is left in the low bits of teacher.
 func (g *second512) segment() {
 	for _, d := range g.odds {
 		g.VRANGEPS(Imm(0xb), d, g.far, g.far) // largest |D|, ignoring NaN
@@ -329,16 +307,12 @@ func (g *second512) lookup(j int, dst VecPhysical) {
 
 // polynomial evaluates psi.
 func (g *second512) polynomial() {
-	top, first := g.degree, 1
-	if g.even {
-		top, first = g.evenDegree, 0
-	}
-	g.row(first + top)
+	g.row(1 + g.degree)
 	for j, psi := range g.psi {
 		g.lookup(j, psi)
 	}
-	for r := top - 1; r >= 0; r-- {
-		g.row(first + r)
+	for r := g.degree; r >= 1; r-- {
+		g.row(r)
 		for j, psi := range g.psi {
 			c := g.tmp[j%2]
 			g.lookup(j, c)
@@ -358,7 +332,7 @@ func (g *second512) addEntries() {
 	g.widen512(sum, g.acc, g.lo)
 }
 
-// finish512 computes out = q*(qk + ql) + g*gk, where q was stored by the first pass. The streaming version bypasses the
+// finish512 computes out = (g + q*qk) * gk, where q was stored by the first pass. The streaming version bypasses the
 // caches, up to a 64-byte boundary: otherwise a large gradient would be read before it is written.
 func (g *generator) finish512(stream bool) {
 	name := "finish"
@@ -373,9 +347,7 @@ func (g *generator) finish512(stream bool) {
 	g.MOVQ(g.arg("n"), n)
 	g.XORQ(i, i)
 	G := zmm[0:4]
-	Q := zmm[4:8]
-	ql, qk, gk, top := Z18, Z19, Z20, Z21
-	g.VBROADCASTSS(g.arg("ql"), ql)
+	qk, gk, top := Z19, Z20, Z21
 	g.VBROADCASTSS(g.arg("qk"), qk)
 	g.VBROADCASTSS(g.arg("gk"), gk)
 	g.zero512(top)
@@ -383,16 +355,13 @@ func (g *generator) finish512(stream bool) {
 	g.align()
 	g.Label("loop")
 	for j := range G {
-		g.VMULPS(at(raw, j), gk, G[j])
-	}
-	for j := range Q {
-		g.VMOVUPS(at(kept, j), Q[j])
+		g.VMOVUPS(at(raw, j), G[j])
 	}
 	for j := range G {
-		g.VFMADD231PS(Q[j], qk, G[j])
+		g.VFMADD231PS(at(kept, j), qk, G[j])
 	}
 	for j := range G {
-		g.VFMADD231PS(Q[j], ql, G[j])
+		g.VMULPS(G[j], gk, G[j])
 	}
 	for j := range G {
 		g.VRANGEPS(Imm(0xb), G[j], top, top)
@@ -421,12 +390,20 @@ func (g *generator) store512(v VecPhysical, to Mem, stream bool) {
 	}
 }
 
-// kl512 is the one-pass Kullback-Leibler divergence: both normalisers and the weighted log-odds in one reading. Weights
-// are lifted, so that one which float32 would round to 0 counts where the log-odds are huge. Infinite log-odds make the
-// sum infinite or NaN.
-func (g *generator) kl512(d dtype) {
-	g.text("AVX512", "kl"+d.name)
-	p := g.loadPointers()
+// kl512 is the one-pass Kullback-Leibler divergence of t from s: both normalisers and the weighted log-odds in one
+// reading. Weights are lifted, so that one which float32 would round to 0 counts where the log-odds are huge. Infinite
+// log-odds make the sum infinite or NaN. A gradient keeps the student's exponentials, and what its entries are q less a
+// multiple of or, if the student is t, the raw gradient.
+func (g *generator) kl512(d dtype, gradient string) {
+	g.text("AVX512", "kl"+gradient+d.name)
+	p, ks, kt := g.loadPointers(), R12, R13
+	g.MOVQ(g.arg("kept"), ks)
+	g.MOVQ(g.arg("keptT"), kt)
+	keep := func(v []VecPhysical, base Register) {
+		for j := range v {
+			g.VMOVUPS(v[j], Mem{Base: base, Index: p.i, Scale: 4, Disp: 64 * j})
+		}
+	}
 	S, T, F, P, E := zmm[0:4], zmm[4:8], zmm[8:12], zmm[12:16], zmm[16:20]
 	e5, e4, k, lowest, lifted5, lifted4 := Z20, Z21, Z22, Z23, Z28, Z29
 	sums := []VecPhysical{Z24, Z25, Z26, Z27} // 2^yt, 2^ys, kl, klAbs in float64
@@ -435,34 +412,26 @@ func (g *generator) kl512(d dtype) {
 	g.leading512("", e5, e4)
 	g.leading512("lifted ", lifted5, lifted4)
 	g.VBROADCASTSS(g.wide.mem("-far"), lowest)
-	lines := 2
-	if d == f32 {
-		lines = 4
-	}
 	g.align()
 	g.Label("loop")
-	g.load(wide, d, p.s, p.i, 0, S, false)
-	g.load(wide, d, p.t, p.i, 0, T, false)
-	g.prefetch(lines, p.step, p.pfs, p.pft)
-	for j := range S {
-		g.VFMADD213PS_BCST(g.arg("nls"), k, S[j])
-	}
-	for j := range S {
-		g.VFMADD213PS_BCST(g.arg("nlt"), k, T[j])
-	}
-	for j := range S {
-		g.VSUBPS(S[j], T[j], E[j])
-	}
-	for j := range S {
-		g.VMAXPS(lowest, E[j], E[j]) // masked: -Inf, or NaN on both sides, whose weight is 0, becomes finite
-	}
+	g.klOdds(d, p, S, T, E, k, lowest, gradient != "")
 	g.fractions512(S, F)
 	g.powers512("", S, F, P, e5, e4)
+	if gradient == "Forward" {
+		keep(P, ks)
+	}
 	g.addFour(P, sums[1])
 	g.fractions512(T, F)
 	g.powers512("lifted ", T, F, P, lifted5, lifted4)
 	for j := range S {
 		g.VMULPS(P[j], E[j], E[j])
+	}
+	switch gradient {
+	case "Forward":
+		keep(P, kt)
+	case "Reverse":
+		keep(P, ks)
+		keep(E, kt)
 	}
 	for j := range S {
 		g.VPANDD_BCST(g.wide.mem("abs"), E[j], F[j])
@@ -479,6 +448,29 @@ func (g *generator) kl512(d dtype) {
 	}
 	g.VZEROUPPER()
 	g.RET()
+}
+
+// klOdds loads both sides into S and T, scales them, and leaves their distance in E.
+func (g *generator) klOdds(d dtype, p pointers, S, T, E []VecPhysical, k, lowest VecPhysical, order bool) {
+	g.load(wide, d, p.s, p.i, 0, S, order)
+	g.load(wide, d, p.t, p.i, 0, T, order)
+	lines := 2
+	if d == f32 {
+		lines = 4
+	}
+	g.prefetch(lines, p.step, p.pfs, p.pft)
+	for j := range S {
+		g.VFMADD213PS_BCST(g.arg("nls"), k, S[j])
+	}
+	for j := range S {
+		g.VFMADD213PS_BCST(g.arg("nlt"), k, T[j])
+	}
+	for j := range S {
+		g.VSUBPS(S[j], T[j], E[j])
+	}
+	for j := range S {
+		g.VMAXPS(lowest, E[j], E[j]) // masked: -Inf, or NaN on both sides, whose weight is 0, becomes finite
+	}
 }
 
 // addFour adds four vectors pairwise, and their sum to a float64 accumulator.

@@ -185,7 +185,7 @@ func (g *grad256) add(entry int) {
 	}
 }
 
-// finish256 computes out = q*(qk + ql) + g*gk, where q was stored by the first pass.
+// finish256 computes out = (g + q*qk) * gk, where q was stored by the first pass.
 func (g *generator) finish256() {
 	g.text("AVX2", "finish")
 	kept, raw, out, n, i := RDI, RSI, RBX, RCX, RAX
@@ -195,9 +195,7 @@ func (g *generator) finish256() {
 	g.MOVQ(g.arg("n"), n)
 	g.XORQ(i, i)
 	G := ymm[0:4]
-	Q := ymm[4:8]
-	ql, qk, gk, top := Y10, Y11, Y12, Y13
-	g.VBROADCASTSS(g.arg("ql"), ql)
+	qk, gk, top := Y11, Y12, Y13
 	g.VBROADCASTSS(g.arg("qk"), qk)
 	g.VBROADCASTSS(g.arg("gk"), gk)
 	g.VXORPS(top, top, top)
@@ -205,16 +203,13 @@ func (g *generator) finish256() {
 	g.align()
 	g.Label("loop")
 	for j := range G {
-		g.VMULPS(at(raw, j), gk, G[j])
-	}
-	for j := range Q {
-		g.VMOVUPS(at(kept, j), Q[j])
+		g.VMOVUPS(at(raw, j), G[j])
 	}
 	for j := range G {
-		g.VFMADD231PS(Q[j], qk, G[j])
+		g.VFMADD231PS(at(kept, j), qk, G[j])
 	}
 	for j := range G {
-		g.VFMADD231PS(Q[j], ql, G[j])
+		g.VMULPS(G[j], gk, G[j])
 	}
 	for j := range G {
 		g.VMOVUPS(G[j], at(out, j))

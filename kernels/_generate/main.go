@@ -36,15 +36,12 @@ var (
 
 // kind names a second-pass tile: psi_1/2 or the general table, with or without gradient, and whether a forward pass uses
 // the exponentials that the first pass kept; a gradient always does.
-type kind struct{ even, grad, kept, rate bool }
+type kind struct{ even, grad, kept bool }
 
 func (k kind) name() string {
 	n := "jsd"
 	if k.grad {
 		n = "grad"
-	}
-	if k.rate {
-		n = "rate"
 	}
 	if k.kept {
 		n += "Kept"
@@ -69,8 +66,8 @@ var (
 
 // numbers holds constants of package kernels: the degrees of the table polynomials, and klLift.
 type numbers struct {
-	degree, evenDegree, geometricDegree, narrowDegree, signedDegree, gradedDegree, packedRate, klLift int
-	rateDegree, evenRateDegree                                                                        int
+	degree, geometricDegree, narrowDegree, signedDegree, gradedDegree, packedRate, klLift int
+	rateDegree, narrowRateDegree                                                          int
 }
 
 func main() {
@@ -110,8 +107,8 @@ func readNumbers() numbers {
 		return int(n)
 	}
 	return numbers{
-		of("degree"), of("evenDegree"), of("geometricDegree"), of("narrowDegree"), of("signedDegree"), of("gradedDegree"),
-		of("packedRate"), of("klLift"), of("rateDegree"), of("evenRateDegree"),
+		of("degree"), of("geometricDegree"), of("narrowDegree"), of("signedDegree"), of("gradedDegree"),
+		of("packedRate"), of("klLift"), of("rateDegree"), of("narrowRateDegree"),
 	}
 }
 

@@ -83,12 +83,8 @@ func writeInstructions(file string, tiles *ir.File) {
 			return 2*per16(first+d, p.first) + per16(second+d, entries)
 		}
 		forward := func(d, f string, entries float64) float64 { return sides(d, first, f, entries) }
-		gradient := func(f string, entries float64) float64 {
-			return sides("F32", "keep", f, entries) + per16("finish", p.finish)
-		}
-		grad, gradEven := "grad", "gradEven"
-		if p.path == "avx512" {
-			grad, gradEven = "rate", "rateEven"
+		gradient := func(f string) float64 {
+			return sides("F32", "keep", f, even) + per16("finish", p.finish)
 		}
 		kl := forward("F32", "jsd", p.second)
 		if p.path == "avx512" {
@@ -103,8 +99,8 @@ func writeInstructions(file string, tiles *ir.File) {
 			{"forward, bfloat16", forward("BF16", "jsd"+kept+"Even", even)},
 			{"forward, beta 0.3", forward("F32", "jsd"+kept, p.second)},
 			{"forward, KL", kl},
-			{"gradient", gradient(gradEven, even)},
-			{"gradient, beta 0.3", gradient(grad, even)},
+			{"gradient", gradient("rate")},
+			{"gradient, beta 0.3", gradient("rate")},
 		} {
 			fmt.Fprintf(&b, "\t\t%q: %.1f,\n", k.name, k.n)
 		}
