@@ -106,12 +106,14 @@ pace: lib ## compare time and memory with another build, in turns: OLD=path/to/n
 	$(WITH_LIB) NATGO_PACE_OLD=$(abspath $(OLD)) $(GO) test -tags $(TAGS) -count 1 -v -timeout 30m -run TestPace ./cmd/nat-go/internal/e2e/pace
 
 ORACLE = $(NATGO_CONFORMANCE)/chat
+referee: TOKENIZER ?= $(ORACLE)/tokens/tokenizers/qwen2_5.json
 referee: lib ## measure which stack trains which tokens and write the page; ROLLOUTS, TOOLS, TOKENIZER: files
 	.ci/trl-environment .cache/trl
 	$(WITH_LIB) $(GO) build -tags $(TAGS) -o $(CACHE)/referee/nat-go ./cmd/nat-go
-	NATGO=$(CACHE)/referee/nat-go .cache/trl/bin/python examples/referee/referee.py --planted \
+	NATGO=$(CACHE)/referee/nat-go .cache/trl/bin/python examples/referee/referee.py \
 		--traces $(or $(ROLLOUTS),$(ORACLE)/traces/gpt-4o-airline-dev.json) --tools $(or $(TOOLS),$(ORACLE)/traces/tools.json) \
-		--tokenizer $(or $(TOKENIZER),$(ORACLE)/tokens/tokenizers/qwen2_5.json)
+		--tokenizer $(TOKENIZER)
+	.cache/trl/bin/python examples/referee/museum.py .cache/referee $(TOKENIZER)
 
 fuzz: lib ## run every fuzzer for FUZZTIME
 	@$(WITH_LIB) sh .ci/fuzz $(FUZZTIME)

@@ -10,27 +10,16 @@ import collections
 import difflib
 import functools
 import json
+import pathlib
 import re
 
 import jinja2
 import jinja2.ext
 import jinja2.sandbox
 import tokenizers
+import yaml
 
-# The templates: file, stop tokens, switches of the generation prompt (either is what the model would be given).
-TEMPLATES = {
-    "chatml": {"file": "axolotl/axolotl/utils/chat_templates/templates/chatml.jinja", "text": True},
-    "qwen2.5": {"file": "Qwen-Qwen2.5-7B-Instruct.jinja"},
-    "qwen3": {"file": "Qwen-Qwen3-0.6B.jinja", "switches": [{"enable_thinking": False}, {}]},
-    "llama3.1": {"file": "meta-llama-Llama-3.1-8B-Instruct.jinja", "stops": ["<|eot_id|>", "<|eom_id|>"],
-                 "header": "<|start_header_id|>assistant<|end_header_id|>\n\n"},
-    "hermes": {"file": "NousResearch-Hermes-3-Llama-3.1-8B-tool_use.jinja"},
-    "lfm2.5": {"file": "LFM2.5-8B-A1B.jinja"},
-}
-for _of in TEMPLATES.values():
-    _of.setdefault("stops", ["<|im_end|>"])
-    _of.setdefault("switches", [{}])
-    _of.setdefault("header", "<|im_start|>assistant\n")
+TEMPLATES = yaml.safe_load(pathlib.Path(__file__).with_name("referee.yml").read_text())["templates"]
 
 
 class Generation(jinja2.ext.Extension):
@@ -156,7 +145,6 @@ def matches(a, b, special):
     mid_a, mid_b = a[head:len(a) - tail], b[head:len(b) - tail]
     if mid_a and mid_b:
         parts_a, parts_b = _parts(mid_a, special), _parts(mid_b, special)
-        i = j = head
         place = lambda parts, at: [at + sum(map(len, parts[:k])) for k in range(len(parts) + 1)]
         at_a, at_b = place(parts_a, head), place(parts_b, head)
         for op, i1, i2, j1, j2 in difflib.SequenceMatcher(None, parts_a, parts_b, autojunk=False).get_opcodes():

@@ -1,5 +1,6 @@
 """Checks the judge itself with rows that are right by construction, and with one error in each."""
 
+import itertools
 import random
 
 
@@ -18,35 +19,23 @@ def plant(row, start, first, kind, dice):
     ids, mask = list(row["ids"]), list(row["mask"])
     at = dice.randrange(start, len(ids))
     before = dice.randrange(first // 2, first - 4)
-    if kind == 0:
-        mask[before] = 1
-        return ids, mask, "unwritten"
-    if kind == 1:
-        mask[at] = 0
-        return ids, mask, "untrained"
-    if kind == 2:
-        mask[-1] = 0
-        return ids, mask, "stopless"
-    if kind == 3:
+    if kind < 3:
+        mask[(before, at, -1)[kind]] = int(kind == 0)
+    elif kind == 3:
         ids[before] = (ids[before] + 1) % 1000
-        return ids, mask, "ids"
-    del ids[before], mask[before]
-    return ids, mask, "ids"
+    else:
+        del ids[before], mask[before]
+    return ids, mask, ("unwritten", "untrained", "stopless", "ids", "ids")[kind]
 
 
 def found(the, count=100):
     """Plants errors, one a row; returns how many the judge finds, of how many, and its errors in the rows without."""
-    dice, rows = random.Random(46), []
-    for row in truth_rows(the):
-        rows.append(row)
-        if len(rows) == 4 * count:
-            break
+    dice, rows = random.Random(46), list(itertools.islice(truth_rows(the), 4 * count))
     dice.shuffle(rows)
     hit = wrong = 0
     for n, (row, start, first) in enumerate(rows[:count]):
         clean, _ = the.judge([row], set(range(len(the.truths))) - {row["rollout"]})
-        one = lambda got: {k: got.get(k, 0) for k in ("ids", "unwritten", "stopless")}
-        wrong += any(one(clean)[k] for k in ("ids", "unwritten"))
+        wrong += any(clean.get(k) for k in ("ids", "unwritten"))
         ids, mask, key = plant(row, start, first, n % 5, dice)
         got, _ = the.judge([row | {"ids": ids, "mask": mask}], set(range(len(the.truths))) - {row["rollout"]})
         hit += got.get(key, 0) > clean.get(key, 0)

@@ -13,6 +13,8 @@ import subprocess
 import sys
 import traceback
 
+import yaml
+
 os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", WANDB_DISABLED="true", UNSLOTH_IS_PRESENT="1",
                   HF_DATASETS_DISABLE_PROGRESS_BARS="1", USE_HF="1")
 
@@ -43,11 +45,6 @@ class Work:
             for ids, mask, upto in made:
                 yield r, upto or len(row["messages"]), [int(t) for t in ids], [int(m) for m in mask]
 
-    def list(self, name, rows):
-        file = self.folder / "rows" / f"{name}.json"
-        file.write_text("".join(json.dumps(r) + "\n" for r in rows))
-        return str(file)
-
 
 def labels(row):
     return row["input_ids"], [x != -100 for x in row["labels"]], None
@@ -66,18 +63,14 @@ def stock(work, refused):
     return lambda: work.each(make, refused)
 
 
-def tiny():
-    from transformers import Qwen2Config, Qwen2ForCausalLM
-    return Qwen2ForCausalLM(Qwen2Config(vocab_size=152000, hidden_size=8, intermediate_size=8, num_hidden_layers=1,
-                                        num_attention_heads=1, num_key_value_heads=1, max_position_embeddings=1 << 16))
-
-
 def trl_batches(work, data):
     """The rows of a data set as SFTTrainer's collator gives them to the model."""
+    from transformers import AutoConfig, AutoModelForCausalLM
     from trl import SFTConfig, SFTTrainer
+    model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(work.model))
     args = SFTConfig(output_dir=str(work.folder / "out"), assistant_only_loss="labels" not in data.column_names,
                      max_length=None, report_to=[], use_cpu=True, bf16=False, gradient_checkpointing=False)
-    trainer = SFTTrainer(tiny(), args, train_dataset=data, processing_class=work.tokenizer())
+    trainer = SFTTrainer(model, args, train_dataset=data, processing_class=work.tokenizer())
     for row in trainer.train_dataset:
         yield labels({k: v[0].tolist() for k, v in trainer.data_collator([row]).items()})
 
@@ -85,9 +78,7 @@ def trl_batches(work, data):
 def trl(work, refused):
     """SFTTrainer with assistant_only_loss; TRL replaces templates that it knows by ones with generation tags."""
     from datasets import Dataset
-
-    def run(rows):
-        return trl_batches(work, Dataset.from_list(rows, on_mixed_types="use_json"))
+    run = lambda rows: trl_batches(work, Dataset.from_list(rows, on_mixed_types="use_json"))
     try:
         next(run(work.rows[:1]))
     except ValueError as error:
@@ -131,46 +122,6 @@ def axolotl_natgo(work, refused):
                   for f in ("train.jsonl", "rows.jsonl"))
     return lambda: ((int(row["example"][1:]), None, *labels(strategy.tokenize_prompt(text))[:2])
                     for text, row in zip(texts, ids, strict=True))
-
-
-def renderers(work, refused):
-    """build_training_sample with the renderer of the template's family; DefaultRenderer for the others."""
-    from renderers import base, configs
-    names = {"qwen3": lambda: configs.Qwen3RendererConfig(), "llama3.1": configs.Llama3RendererConfig}
-    renderer = base.create_renderer(work.tokenizer(), names.get(work.template, configs.DefaultRendererConfig)())
-
-    def make(row):
-        sample = base.build_training_sample(renderer, row["messages"], tools=row.get("tools"),
-                                            role_to_mask=lambda m: m["role"] == "assistant")
-        yield sample.token_ids, sample.loss_mask, None
-    return lambda: work.each(make, refused)
-
-
-def tinker(work, refused):
-    """build_supervised_examples over all assistant messages: rows per turn where the renderer says it takes them."""
-    from tinker_cookbook import renderers as cookbook
-    from tinker_cookbook.renderers.base import ToolCall, TrainOnWhat
-    names = {"qwen3": "qwen3_disable_thinking", "llama3.1": "llama3"}
-    if work.template not in names:
-        raise Unclaimed("no renderer of its own for this template")
-    renderer = cookbook.get_renderer(names[work.template], work.tokenizer())
-
-    def make(row):
-        messages = renderer.create_conversation_prefix_with_tools(
-            [t["function"] for t in row["tools"]], row["messages"][0]["content"])
-        shift = len(messages) - 1
-        for m in row["messages"][1:]:
-            m = dict(m)
-            if "tool_calls" in m:
-                m["tool_calls"] = [ToolCall(id=c["id"], function=ToolCall.FunctionBody(
-                    name=c["function"]["name"], arguments=json.dumps(c["function"]["arguments"], ensure_ascii=False)))
-                    for c in m["tool_calls"]]
-            messages.append(m)
-        examples = renderer.build_supervised_examples(messages, TrainOnWhat.ALL_ASSISTANT_MESSAGES)
-        ends = [i + 1 for i, m in enumerate(messages) if m["role"] == "assistant"]
-        for (ids, weights), end in zip(examples, ends[-len(examples):]):
-            yield ids.to_ints(), [w > 0 for w in weights.tolist()], end - shift
-    return lambda: work.each(make, refused)
 
 
 def swift(work, refused):
@@ -218,8 +169,10 @@ def unsloth(work, refused):
 def nat_go(work, form):
     """Runs nat-go over the conversations; returns the folder of its rows."""
     config = work.folder / "rows" / f"natgo-{form}-{work.template}.yml"
-    file = work.list(f"natgo-{form}-{work.template}-in", work.rows)
-    config.write_text(NATGO % (file, work.model, form, form, work.folder / "out"))
+    traces = config.with_suffix(".json")
+    traces.write_text("".join(json.dumps(r) + "\n" for r in work.rows))
+    text = yaml.safe_load(pathlib.Path(__file__).with_name("referee.yml").read_text())["natgo"]
+    config.write_text(text % {"traces": traces, "model": work.model, "form": form, "out": work.folder / "out"})
     done = subprocess.run([os.environ["NATGO"], "run", "-q", "--config-file", config], check=True, text=True,
                           stdout=subprocess.PIPE)
     return pathlib.Path(done.stdout.strip()) / "dataset" / form
@@ -235,15 +188,7 @@ def natgo(work, refused):
     return run
 
 
-NATGO = """sources: {traces: {_type: traces, path: "%s"}}
-trajectory_builders: {all: {_type: sft_traj_builder, failed_calls: train}}
-collator: {tokenizer: "%s", max_length: 32768}
-dataset: {formats: [%s], split: {validation: 0}}
-trainers: {t: {_type: nemo_customizer_trainer}}
-trainer_adapters: {none: {_type: exec_trainer_adapter, command: ["true"], format: %s}}
-finetuning: {enabled: true, trajectory_builder: all, trainer: t, trainer_adapter: none, output_dir: "%s"}
-"""
-PACKAGES = {"stock": "transformers", "swift": "ms-swift", "tinker": "tinker-cookbook"}
+PACKAGES = {"stock": "transformers", "swift": "ms-swift"}
 
 
 def one(stack, work):

@@ -17,7 +17,7 @@ var pages = []string{
 	"README.md", "examples/README.md", "examples/shard/README.md", "examples/shard/slurm.md",
 	"examples/shard/k8s.md", "examples/shard/ray.md", "configs/README.md", "builders/README.md",
 	"plugins/README.md", "collator/README.md",
-	"kernels/README.md",
+	"kernels/README.md", "examples/referee/README.md", "examples/referee/MUSEUM.md",
 }
 
 // TestPages runs what the pages show as a reader would: the commands of a page in order, in one shell that starts in
