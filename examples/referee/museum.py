@@ -105,7 +105,7 @@ def main(work, tokenizer, only=None):
     for case in museum["exhibits"]:
         if only == case["name"]:
             return print(json.dumps(one(case, museum["templates"][case["template"]], tokenizer)))
-        out.append(f"## [{case['name']}]({case['link']})\n\n*{case['version']}*\n\n{case['wrong']}\n")
+        out.append(f"## [{case['name']}]({case['link']})\n\nVersion: `{case['version']}`.\n\n{case['wrong']}\n")
         out.append("What is right:\n\n" + "\n".join(map(block, case["rows"])))
         if "package" in case and not only:
             referee.install(work, case["package"])
