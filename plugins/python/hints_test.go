@@ -17,7 +17,8 @@ import (
 )
 
 // TestTRLHints runs tests/trl/test_hints.py: HintTrainer on runs of examples/hints, with hints and with null hints, and
-// on the error sites of the airline rollouts if they are there, and rows of unequal weight through the other trainers.
+// on the error sites of the airline rollouts if they are there, and rows of unequal weight through the other trainers;
+// and tests/trl/test_wrong_input.py, in which all of natgo.trl is given what it can't use.
 func TestTRLHints(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED: training takes a minute; run without -short")
@@ -58,6 +59,7 @@ func TestTRLHints(t *testing.T) {
 		finetune(t, natGo, airlineFolder(t), filepath.Join(work, "airline"))
 	})
 	say("-m", "unittest", "-v", "tests/trl/test_hints.py")
+	say("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/trl/test_wrong_input.py")
 }
 
 // finetune copies a folder with a configuration and makes a run of it, which it moves to the given place.

@@ -56,18 +56,29 @@ func TestSwiftTextRows(t *testing.T) {
 		"tests/trl/test_flagged_rows.py::test_ms_swift", 9, examples)
 }
 
-// TestTRLPrivileged: TRL's SDFT and SDPO train on rows of hints, and give their teacher the ids that are meant.
+// TestTRLPrivileged: TRL's SDFT and SDPO train on rows of hints, and give their teacher the ids that are meant: for the
+// four failures of examples/hints that answer a user, and for those of the airline rollouts, of several thousand tokens.
 func TestTRLPrivileged(t *testing.T) {
-	python := pythontest.TRL(t)
-	model, out := filepath.Join(t.TempDir(), "model"), t.TempDir()
-	copyModel(t, pythontest.TinyModel(t, "../.."), model, "../../examples/hints/tokenizer/chat_template.jinja")
-	finetune(t, program(t), "../../examples/hints", filepath.Join(out, "r"), "-o", "dataset.formats=[privileged]",
-		"-o", "finetuning.trajectory_builder=[hints]")
-	cmd := exec.Command(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/trl/test_privileged.py")
-	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=.", "HF_HUB_OFFLINE=1", "HF_HOME="+t.TempDir(),
-		"TRL_EXPERIMENTAL_SILENCE=1", "NATGO_TEST_PRIVILEGED="+filepath.Join(out, "r"), "NATGO_TEST_MODEL="+model)
-	if said, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, said)
+	python, natGo := pythontest.TRL(t), program(t)
+	for name, folder := range map[string]func(*testing.T) (string, string){
+		"examples": func(*testing.T) (string, string) { return "../../examples/hints", "4" },
+		"airline":  func(t *testing.T) (string, string) { return airlineFolder(t), "24" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			from, rows := folder(t)
+			run := filepath.Join(t.TempDir(), "r")
+			finetune(t, natGo, from, run, "-o", "dataset.formats=[privileged]", "-o", "finetuning.trajectory_builder=[hints]",
+				"-o", "collator.tokenizer=tokenizer", "-o", "collator.max_length=65536")
+			cmd := exec.Command(python, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", "tests/trl/test_privileged.py")
+			cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=.", "HF_HUB_OFFLINE=1",
+				"HF_HOME="+t.TempDir(), "TRL_EXPERIMENTAL_SILENCE=1", "OMP_NUM_THREADS=1", "NATGO_TEST_PRIVILEGED="+run,
+				"NATGO_TEST_FROM="+from, "NATGO_TEST_ROWS="+rows)
+			said, err := cmd.CombinedOutput()
+			t.Logf("%s", said)
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 }
 

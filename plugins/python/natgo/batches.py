@@ -5,7 +5,7 @@ import json
 import os
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union, overload
 
-from natgo.errors import BatchError, TamperedError
+from natgo.errors import BatchError, MissingTensorError, TamperedError
 from natgo.runfiles import numbered_lines, open_file, parse
 from natgo.tensorfile import as_torch, map_tensors
 
@@ -28,7 +28,10 @@ class Batch(Mapping[str, Any]):
         """The batch's line of `batches/index.jsonl`: rows, tokens, sites, proofs."""
 
     def __getitem__(self, name: str) -> Any:
-        return self._tensors[name]
+        try:
+            return self._tensors[name]
+        except KeyError:
+            raise MissingTensorError(f"{self.line.get('file', 'the batch')}: has no tensor {name!r}; it has {', '.join(self._tensors)}") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._tensors)
@@ -142,6 +145,13 @@ class BatchSet(Sequence[Batch]):
             digest.update(json.dumps([line["file"], line.get("proof", {}).get("sha256")]).encode())
         return digest.hexdigest()
 
+    def changes(self) -> str:
+        """Identifies the files as they are, where they need not be those that the index was written for; otherwise empty."""
+        if self._verify:
+            return ""
+        seen = [os.stat(os.path.join(self._root, self._lines[at]["file"])) for at in self._order]
+        return hashlib.sha256(repr([(stat.st_size, stat.st_mtime_ns) for stat in seen]).encode()).hexdigest()[:16]
+
     def __getstate__(self) -> Dict[str, Any]:
         return {**self.__dict__, "_verified": {}}
 
@@ -236,9 +246,7 @@ def load(
         raise ValueError(f"channel {channel!r} is not one of {', '.join(CHANNELS)}")
     if split not in _SPLITS:
         raise ValueError(f"split {split!r} is not one of {', '.join(_SPLITS)}")
-    root = os.fspath(run)
-    if not os.path.exists(os.path.join(root, "index.jsonl")):
-        root = os.path.join(root, "batches")
+    root = folder(run)
     lines, sum = _index(root)
     if channel is None:
         channel = _only_channel(root, lines)
@@ -251,6 +259,12 @@ def load(
             if any(row.get("ids") == "rendered" for row in line.get("row_info") or []):
                 raise BatchError(f"{root}: {line['file']}: has rollouts whose ids were made from text, not sampled (rendered=True loads them anyway)")
     return BatchSet(root, _Lines(root, channel, split, sum, chosen), range(len(chosen)), torch, verify).epoch(epoch)
+
+
+def folder(run: Path) -> str:
+    """The folder with the batches of a run; run may be that folder."""
+    root = os.fspath(run)
+    return root if os.path.exists(os.path.join(root, "index.jsonl")) else os.path.join(root, "batches")
 
 
 def _chosen(lines: List[Dict[str, Any]], channel: str, split: str) -> List[Dict[str, Any]]:

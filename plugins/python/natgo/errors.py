@@ -21,6 +21,12 @@ class BatchError(NatgoError):
     """A batch file or the index is missing, damaged or in another format; the message names the file and the place."""
 
 
+class MissingTensorError(BatchError, KeyError):
+    """A batch has no such tensor; the message names those that it has."""
+
+    __str__ = Exception.__str__  # KeyError's quotes the message
+
+
 class RowsError(NatgoError):
     """A run has no such rows, or they are damaged; the message names the file and the place."""
 

@@ -2,7 +2,10 @@
 
 TestTeachers runs them where axolotl and tinker are; elsewhere those that need one are skipped."""
 
+import os
+import pathlib
 import random
+import re
 
 import pytest
 
@@ -174,3 +177,21 @@ def test_the_rows_of_hints_say_it():
     row = next(rows._hint_rows([batch], (*rows.STORED, *rows.SPREAD)))
     assert len(row["pair_teacher_entropy"]) == len(row["pair_teacher_rest_mass"]) == len(row["pair_pos"])
     assert (row["pair_teacher_rest_mass"] >= 0).all() and set(rows.SPREAD) <= set(row)
+
+
+def test_the_snippet_runs(tmp_path, monkeypatch):
+    """README.md's, on a run whose teacher answered: its data sets are read back as axolotl and Tinker would read them."""
+    tinker, datasets = pytest.importorskip("tinker"), pytest.importorskip("datasets")
+    if "NATGO_TEST_TAUGHT" not in os.environ:
+        pytest.skip("TestTeachers makes the run")
+    page = (pathlib.Path(__file__).parents[1] / "README.md").read_text()
+    (code,) = [b for b in re.findall(r"```python\n(.*?)```", page, re.S) if "teachers" in b]
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "first").symlink_to(os.environ["NATGO_TEST_TAUGHT"])
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(code, names)
+    prepared = datasets.load_from_disk("prepared")
+    assert set(prepared.column_names) == {"input_ids", "attention_mask", "labels", "target_token_ids", "target_logprobs", "target_mask"}
+    assert len(prepared) > 0 and all(any(map(any, mask)) for mask in prepared["target_mask"])
+    assert names["data"] and all(isinstance(datum, tinker.Datum) and datum.loss_fn_inputs["weights"].to_numpy().any() for datum in names["data"])

@@ -5,7 +5,6 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
-from natgo.errors import BatchError
 from natgo.trl.rows import REFERENCE, SIDES, STORED, WEIGHT
 
 
@@ -32,8 +31,6 @@ class _Collator:
             ids[row, : len(sequence)] = torch.as_tensor(sequence)
             here[row, : len(sequence)] = 1
             trained[row, : len(sequence)] = torch.as_tensor(mask, dtype=torch.int64)
-        if self.vocabulary and int(ids.max()) >= self.vocabulary:
-            raise BatchError(f"a row has the id {int(ids.max())}, but the model has only {self.vocabulary} embeddings: the run was made for another model")
         return {prefix + "input_ids": ids, prefix + "attention_mask": here, prefix + "completion_mask": trained}
 
 

@@ -4,13 +4,13 @@ import warnings
 from dataclasses import dataclass, field
 from typing import Any, Dict, Iterable, List, Optional, Sequence
 
-from natgo.errors import missing
+from natgo.errors import BatchError, missing
 from natgo.trl.hint_trainer import UpdateTeacher
 from natgo.trl.losses import LOSSES, TERMS, Objective, ShapeMismatch, has_reference, row_weights, units
-from natgo.trl.microbatch import Batch, select, split, trained, without_cut_off
+from natgo.trl.microbatch import SIDES, Batch, select, split, trained, without_cut_off
 from natgo.trl.scoring import AtPositions, Teacher, frozen
 from natgo.trl.divergence import at_least_float32
-from natgo.trl.trees import at_nodes, check, limit
+from natgo.trl.trees import at_nodes, check, finite, limit
 from natgo.tree import Row, Tree, pack as packed
 
 try:
@@ -75,7 +75,11 @@ class CompositeTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL has no types
         self.tree: Optional[Tree] = None  # of the rows whose loss TRL computes
         if args.loss_type not in ("dapo", "cispo") or args.beta:
             raise ValueError("CompositeTrainer: loss_type must be dapo or cispo, whose mean is over the step's tokens, and beta 0: the run has no reference")
+        if isinstance(model, str):
+            raise ValueError(f"CompositeTrainer: expected a model, got {model!r}: load it with AutoModelForCausalLM.from_pretrained")
         batches = list(batches)  # of a generator, as microbatch.read is
+        if not all(isinstance(b, Batch) for b in batches):
+            raise ValueError("CompositeTrainer: expected batches of natgo.trl.microbatch, as microbatch.read(run) makes them")
         if args.mask_truncated_completions:
             batches = [without_cut_off(b) for b in batches]
         if teacher == "stored":
@@ -85,7 +89,12 @@ class CompositeTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL has no types
         self.pools = {c: [m for m in pool if float(units(m, self.objective)) > 0] for c, pool in pools.items()}
         self.pools = {c: pool for c, pool in self.pools.items() if pool}
         if not self.pools:
-            raise ValueError("nothing to train on: no batch of a channel with a weight above 0")
+            there = ", ".join(sorted({b.channel for b in batches})) or "no channel"
+            raise ValueError(f"nothing to train on: no batch of a channel with a weight above 0 has a row with one; there are batches of {there}")
+        known = model.get_input_embeddings().weight.shape[0]
+        last = max(int(m.t[side + "input_ids"].max()) for c, pool in self.pools.items() for m in pool for side in SIDES[c])
+        if last >= known:
+            raise BatchError(f"a row has the id {last}, but the model has only {known} embeddings: the run was made for another model")
         args.temperature = sampled_at(self.pools.get("rl", []))
         args.steps_per_generation = args.gradient_accumulation_steps
         self.scored = AtPositions(model)
@@ -126,7 +135,7 @@ class CompositeTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL has no types
                 terms[channel] = self._in_trees(model, b, whole) if self.tree_tokens else super().compute_loss(model, as_trl(b, whole))
             else:
                 terms[channel] = self._beside(channel, b) / whole
-        total = sum(self.objective.weight(c) * loss for c, loss in terms.items())
+        total = finite(self, sum(self.objective.weight(c) * loss for c, loss in terms.items()))
         # What is logged is a mean over micro-batches, and the terms are parts of a sum.
         parts = self.current_gradient_accumulation_steps if self.whole else 1
         logged = {"loss/total": total, **{TERMS[c]: loss for c, loss in terms.items()}}

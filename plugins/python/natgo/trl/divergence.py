@@ -1,5 +1,6 @@
 """The divergence of a student's predictions from a teacher's, exact where both are nearly equal."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Optional, Tuple, Union
 
@@ -18,6 +19,14 @@ class Divergence:
     normalize: bool = False  # divide by beta (1-beta): continuous at both ends
     clip: float = 0.0  # above 0: the upper limit of a position's loss, before it is normalised
     top_k: int = 0  # above 0: compare the student's best, and everything else as one more entry
+
+    def __post_init__(self) -> None:
+        for name, value, good, want in (
+            ("beta", self.beta, 0 <= self.beta <= 1, "from 0 to 1"), ("temperature", self.temperature, 0 < self.temperature < math.inf, "above 0"),
+            ("clip", self.clip, self.clip >= 0, "of at least 0"), ("top_k", self.top_k, self.top_k >= 0, "of at least 0"),
+        ):
+            if not good:
+                raise ValueError(f"the divergence's {name} is {value}: expected a number {want}")
 
 
 class TopK(NamedTuple):
@@ -79,6 +88,7 @@ class JSD(torch.autograd.Function):  # type: ignore[misc]  # torch may be missin
 
     @staticmethod
     def forward(ctx: Any, student: torch.Tensor, teacher: torch.Tensor, beta: float, temperature: float, normalize: bool, clip: float) -> torch.Tensor:
+        Divergence(beta, temperature, normalize, clip)
         made = kernel.jsd(student, teacher, beta, temperature, normalize, clip, ctx.needs_input_grad[0])
         loss, grad = in_torch(student, teacher, beta, temperature, normalize, clip) if made is None else made
         ctx.save_for_backward(None if grad is None else grad.to(student.dtype))

@@ -2,7 +2,7 @@
 
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
-from natgo.errors import missing
+from natgo.errors import BatchError, missing
 from natgo.trl.collators import AnswerCollator, PairCollator, Weighing
 from natgo.tree import Row, pack as packed
 from natgo.trl.rows import IGNORED, REFERENCE, SIDES, WEIGHT
@@ -10,6 +10,7 @@ from natgo.trl.trees import NOT_IN_TREES, InTrees, Part, at_nodes, check, limit,
 
 try:
     import datasets
+    import pyarrow.compute as pc
     import torch
     import trl
 except ModuleNotFoundError as err:
@@ -29,24 +30,40 @@ def refuse(trainer: str, args: Any, given: Dict[str, Any], options: Dict[str, st
 _OWN_COLLATOR = "natgo's own collator makes the masks"
 
 
-def _columns(data: Any, needed: Sequence[str], made_by: str) -> None:
-    missing = [name for name in needed if name not in (data.column_names or ())]
-    if missing:
-        raise ValueError(f"the data set has no column {missing[0]!r}: make it with natgo.trl.{made_by}")
+def has_columns(data: Any, needed: Sequence[str], made_by: str) -> None:
+    """Raises an error unless data has the columns that a function of natgo.trl makes."""
+    lacking = [name for name in needed if name not in (data.column_names or ())]
+    if lacking:
+        raise ValueError(f"the data set has no column {lacking[0]!r}: make it with natgo.trl.{made_by}")
+
+
+def _highest(data: Any, column: str, of: Any) -> int:
+    """The highest of a number that `of` takes from an Arrow column; 0 for rows that are made as they are read."""
+    parts = data.with_format("arrow").iter(1000) if isinstance(data, datasets.Dataset) else ()
+    return max((pc.max(of(part[column])).as_py() or 0 for part in parts), default=0)
 
 
 def fits(data: Any, columns: Sequence[str], limit: Optional[int], name: str = "max_length") -> None:
     """Raises an error if a row is longer than the trainer's limit: cutting it would change its loss."""
-    if not limit or not isinstance(data, datasets.Dataset):
-        return
-    for part in data.with_format("arrow").iter(1000):
-        for column in columns:
-            longest = max(len(x) for x in part[column])
-            if longest > limit:
-                raise ValueError(
-                    f"a row has {longest} tokens, and {name} is {limit}: rows are not cut here. "
-                    f"Set {name}={'None' if name == 'max_length' else longest}, or collator.max_length in the run's configuration"
-                )
+    longest = max(_highest(data, column, pc.list_value_length) for column in columns) if limit else 0
+    if limit and longest > limit:
+        raise ValueError(
+            f"a row has {longest} tokens, and {name} is {limit}: rows are not cut here. "
+            f"Set {name}={'None' if name == 'max_length' else longest}, or collator.max_length in the run's configuration"
+        )
+
+
+def embeddings(trainer: Any, columns: Sequence[str]) -> int:
+    """The number of a model's embeddings; an error if a row of its trainer has an id without one, before training starts."""
+    known = int(trainer.model.get_input_embeddings().weight.shape[0])  # 0 where parameters are sharded
+    for data in data_sets(trainer.train_dataset, trainer.eval_dataset):
+        last = max(_highest(data, column, lambda x: pc.list_flatten(x, recursive=True)) for column in columns)
+        if known and last >= known:
+            raise BatchError(
+                f"a row has the id {last}, but the model has only {known} embeddings: the run was made for another model. "
+                "Train that one, or make the run with this model's folder as collator.tokenizer"
+            )
+    return known
 
 
 def pad_id(processing_class: Any) -> int:
@@ -101,7 +118,12 @@ class _Weighted:
 
 
 def data_sets(*given: Any) -> List[Any]:
-    return [one for data in given if data is not None for one in (data.values() if isinstance(data, dict) else [data])]
+    """The data sets that a trainer is given, of which there may be several to evaluate on."""
+    sets = [one for data in given if data is not None for one in (data.values() if isinstance(data, dict) else [data])]
+    for one in sets:
+        if not hasattr(one, "column_names"):
+            raise ValueError(f"expected a datasets.Dataset of rows, got {type(one).__name__}: make it of a run with natgo.trl's functions, as in hints(run)")
+    return sets
 
 
 class DPOTrainer(_Weighted, trl.DPOTrainer):  # type: ignore[misc]  # TRL has no types
@@ -126,7 +148,7 @@ class DPOTrainer(_Weighted, trl.DPOTrainer):  # type: ignore[misc]  # TRL has no
                 )
         collator = PairCollator(pad_id(more.get("processing_class")), args.pad_to_multiple_of)
         super().__init__(model, ref_model, args, data_collator=collator, **more)
-        collator.vocabulary = self.model.get_input_embeddings().weight.shape[0]
+        collator.vocabulary = embeddings(self, [f"{side}_input_ids" for side in SIDES])
         if self.weigh() and {"aot", "aot_unpaired"} & set(self.loss_types):
             raise ValueError("natgo's DPOTrainer: loss_type aot compares the rows of a batch: it can't be used with rows of unequal weight")
 
@@ -137,7 +159,7 @@ class DPOTrainer(_Weighted, trl.DPOTrainer):  # type: ignore[misc]  # TRL has no
 
     def _prepare_dataset(self, dataset: Any, processing_class: Any, args: Any, dataset_name: str) -> Any:
         ids = [f"{side}_input_ids" for side in SIDES]
-        _columns(dataset, [*ids, *(f"{side}_mask" for side in SIDES)], "pairs")
+        has_columns(dataset, [*ids, *(f"{side}_mask" for side in SIDES)], "pairs")
         fits(dataset, ids, args.max_length)
         return dataset
 
@@ -163,13 +185,13 @@ class KTOTrainer(_Weighted, trl.KTOTrainer):  # type: ignore[misc]  # TRL has no
         if mismatched:
             options["precompute_ref_log_probs"] = f"the mismatched answers of loss_type={args.loss_type!r} are made batch by batch"
         refuse("KTOTrainer", args, more, options)
-        data = more.get("train_dataset")
-        if data is not None and "ref_logps" in (data.column_names or ()) and not args.precompute_ref_log_probs:
+        sets = data_sets(more.get("train_dataset"), more.get("eval_dataset"))
+        if any("ref_logps" in (one.column_names or ()) for one in sets) and not args.precompute_ref_log_probs:
             raise ValueError("the rows have reference log-probs, which are used only with precompute_ref_log_probs=True: make the rows without reference=True")
         collator = AnswerCollator(pad_id(more.get("processing_class")), args.pad_to_multiple_of)
         collator.mismatched = mismatched
         super().__init__(model, ref_model, args, data_collator=collator, **more)
-        collator.vocabulary = self.model.get_input_embeddings().weight.shape[0]
+        collator.vocabulary = embeddings(self, ["input_ids"])
         self.weigh()
 
     def compute_loss(self, model: Any, inputs: Dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None) -> Any:
@@ -187,7 +209,7 @@ class KTOTrainer(_Weighted, trl.KTOTrainer):  # type: ignore[misc]  # TRL has no
             self.desirable_weight, self.undesirable_weight = own
 
     def _prepare_dataset(self, dataset: Any, processing_class: Any, args: Any, dataset_name: str) -> Any:
-        _columns(dataset, ["input_ids", "mask", "label"], "answers or natgo.trl.rollouts")
+        has_columns(dataset, ["input_ids", "mask", "label"], "answers or natgo.trl.rollouts")
         fits(dataset, ["input_ids"], args.max_length)
         return dataset
 
@@ -220,7 +242,7 @@ class SFTTrainer(InTrees, _Weighted, trl.SFTTrainer):  # type: ignore[misc]  # T
         args = args or trl.SFTConfig(max_length=None)
         weighted = False
         for one in data_sets(more.get("train_dataset"), more.get("eval_dataset")):
-            _columns(one, ["input_ids", "labels"], "demonstrations")
+            has_columns(one, ["input_ids", "labels"], "demonstrations")
             fits(one, ["input_ids"], args.max_length)
             fits(one, ["input_ids"], self.tree_tokens, "tree_tokens")
             weighted = weighted or WEIGHT in one.column_names
@@ -228,6 +250,7 @@ class SFTTrainer(InTrees, _Weighted, trl.SFTTrainer):  # type: ignore[misc]  # T
             raise ValueError("natgo's SFTTrainer: padding_free can't be used with rows of unequal weight: it makes one row of them")
         args.dataset_kwargs = {**(args.dataset_kwargs or {}), "skip_prepare_dataset": True}
         super().__init__(model, args, **more)
+        embeddings(self, ["input_ids"])
         if self.weigh():
             self.data_collator = Weighing(self.data_collator)  # type: ignore[has-type]
         if self.tree_tokens:

@@ -3,16 +3,16 @@
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
-from natgo.errors import BatchError, missing
+from natgo.errors import missing
 from natgo.tree import Row, pack as packed
 from natgo.trl.collators import HintCollator
 from natgo.trl.divergence import divergence
-from natgo.trl.exact import data_sets, fits, pad_id, refuse
+from natgo.trl.exact import data_sets, embeddings, fits, has_columns, pad_id, refuse
 from natgo.trl.losses import Objective, sdpo_loss, units
 from natgo.trl.microbatch import Batch
 from natgo.trl.rows import HINTS, STORED
 from natgo.trl.scoring import TEACHERS, AtPositions, Teacher
-from natgo.trl.trees import NOT_IN_TREES, InTrees, Part, at_nodes, check, limit, whole_step
+from natgo.trl.trees import NOT_IN_TREES, InTrees, Part, at_nodes, check, finite, limit, whole_step
 
 try:
     import torch
@@ -83,16 +83,13 @@ class HintTrainer(InTrees, trl.SFTTrainer):  # type: ignore[misc]  # TRL has no 
             raise ValueError(f"teacher_model goes with teacher='frozen', not {args.teacher!r}")
         needed = [*HINTS, *(STORED if args.teacher == "stored" else ())]
         for one in data_sets(more.get("train_dataset"), more.get("eval_dataset")):
-            lacking = [name for name in needed if name not in one.column_names]
-            if lacking:
-                how = "stored=True" if lacking[0] in STORED else ""
-                raise ValueError(f"the data set has no column {lacking[0]!r}: make it with natgo.trl.hints({how})")
+            has_columns(one, needed, f"hints({'stored=True' if args.teacher == 'stored' else ''})")
             fits(one, ["student_input_ids"], args.max_length)
         args.dataset_kwargs = {**(args.dataset_kwargs or {}), "skip_prepare_dataset": True}
         collator = HintCollator(pad_id(more.get("processing_class")), args.pad_to_multiple_of)
-        super().__init__(model, args, data_collator=collator, **more)
-        collator.vocabulary = self.model.get_input_embeddings().weight.shape[0]
         self.objective = args.objective()
+        super().__init__(model, args, data_collator=collator, **more)
+        collator.vocabulary = embeddings(self, ["student_input_ids", "teacher_input_ids"])
         self.loss_is_scaled_for_ga, self.model_accepts_loss_kwargs = True, True  # by the step's weights
         if self.tree_tokens:
             check(self.model)
@@ -167,9 +164,7 @@ class HintTrainer(InTrees, trl.SFTTrainer):  # type: ignore[misc]  # TRL has no 
         if weight > 0:
             mode["jsd"].append(float(loss.detach()) / weight)
             mode["target_logp"].append(float(parts["target_logp"]) / weight)
-        loss = loss / (total or 1.0)
-        if not torch.isfinite(loss):
-            raise BatchError("the loss is not finite: stopped before it reached the weights")
+        loss = finite(self, loss / (total or 1.0))
         return (loss, {}) if return_outputs else loss
 
     def prediction_step(self, model: Any, inputs: Any, prediction_loss_only: bool, ignore_keys: Optional[List[str]] = None) -> Tuple[Any, None, None]:

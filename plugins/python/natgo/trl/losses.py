@@ -40,6 +40,9 @@ class Objective:
     max_tokens: int = 1024
     reference: str = ""  # fingerprint that ref_ columns must have to be used
 
+    def __post_init__(self) -> None:
+        self.divergence()  # raises an error if a setting of its is wrong
+
     def highest(self) -> float:
         return self.clip_epsilon if self.clip_epsilon_high is None else self.clip_epsilon_high
 

@@ -16,7 +16,7 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tu
 
 import torch
 
-from natgo.batches import BatchSet, Path, _index
+from natgo.batches import BatchSet, Path, _index, folder
 from natgo.errors import BatchError
 from natgo.tensorfile import as_torch, read_tensors
 
@@ -37,8 +37,9 @@ class Batch(NamedTuple):
 
 
 def read(root: Path, channel: Optional[str] = None, split: Optional[str] = None) -> Iterator[Batch]:
-    """Yields the batches of a folder in order, checked."""
-    lines, _ = _index(os.fspath(root))
+    """Yields the batches of a run folder, or of a `batches` folder, in order, checked."""
+    root = folder(root)
+    lines, _ = _index(root)
     for line in lines:
         if split not in (None, line["split"]):
             continue
@@ -46,7 +47,7 @@ def read(root: Path, channel: Optional[str] = None, split: Optional[str] = None)
         if line["channel"] not in SIDES:
             raise BatchError(f"{where}: unknown channel {line['channel']!r}")
         verify = bool(line.get("proof", {}).get("sha256"))
-        tensors = dict(BatchSet(os.fspath(root), [line], range(1), torch=True, verify=verify)[0])
+        tensors = dict(BatchSet(root, [line], range(1), torch=True, verify=verify)[0])
         if line.get("layout") == "composer":
             tensors = from_composer(line, tensors, where)
         ignored = line.get("ignore_index", IGNORED)
@@ -194,14 +195,14 @@ def idle(channel: str) -> Batch:
 
 def steps(root: Path, split: Optional[str] = None) -> Iterator[Dict[str, Batch]]:
     """Yields the step files of a folder (`collator.composer.files: step`), each as its batches by channel, checked."""
-    folder = pathlib.Path(root)
+    place = pathlib.Path(root)
     lines = {line["file"]: line for line in _index(os.fspath(root))[0]}
-    for text in (folder / "steps.jsonl").read_text("utf-8").splitlines():
+    for text in (place / "steps.jsonl").read_text("utf-8").splitlines():
         step = json.loads(text)
         if split not in (None, step["split"]):
             continue
-        path = (folder / step["file"]).resolve()
-        require(folder.resolve() in path.parents, step["file"], "leads out of the folder")
+        path = (place / step["file"]).resolve()
+        require(place.resolve() in path.parents, step["file"], "leads out of the folder")
         data = path.read_bytes()
         require(hashlib.sha256(data).hexdigest() == step["sha256"], step["file"], "is not the file the list was written for")
         tensors = {n: as_torch(x) for n, x in read_tensors(str(path), bytearray(data)).items()}

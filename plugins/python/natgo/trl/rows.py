@@ -91,6 +91,8 @@ def _batches(run: Path, channel: str, split: str, reference: bool, weights: str,
 def _unequal(batches: BatchSet, weights: str) -> Tuple[str, ...]:
     """The column of weights, if there are unequal ones to use."""
     seen = {float(w) for batch in batches for w in batch["row_weight"]} if weights == "use" else ()
+    if seen == {0.0}:
+        raise BatchError("every row has weight 0, so that nothing is trained: weigh some of them higher, or train all alike with weights='ignore'")
     return (WEIGHT,) if len(seen) > 1 else ()
 
 
@@ -98,13 +100,16 @@ def _dataset(
     rows: Any, batches: BatchSet, features: Dict[str, Any], numbers: Sequence[str], labels: Optional[Dict[Any, bool]] = None
 ) -> "datasets.Dataset":
     features = {**{name: datasets.Value("float32") for name in numbers}, **features}
-    key = f"{batches.fingerprint()[:32]}-{rows.__name__}-{'-'.join(numbers)}"
+    key = f"{batches.fingerprint()[:32]}{batches.changes()}-{rows.__name__}-{'-'.join(numbers)}"
     given: Dict[str, Any] = {"batches": batches, "numbers": tuple(numbers)}
     if labels is not None:
         given["labels"] = labels
         key += "-" + hashlib.sha256(repr(sorted(labels.items())).encode()).hexdigest()[:16]
     # Rows made from the same batches before come from the cache of datasets, which would take a list for shards.
-    return datasets.Dataset.from_generator(rows, features=datasets.Features(features), gen_kwargs=given, fingerprint=key)
+    try:
+        return datasets.Dataset.from_generator(rows, features=datasets.Features(features), gen_kwargs=given, fingerprint=key)
+    except datasets.exceptions.DatasetGenerationError as err:
+        raise err.__cause__ if isinstance(err.__cause__, BatchError) else err from None
 
 
 def _sequences(batch: Batch, side: str) -> Iterator[Tuple[Any, Any]]:
@@ -213,6 +218,8 @@ def hints(run: Path, split: str = "train", *, stored: bool = False, verify: bool
             raise BatchError(f"{where}: has no stored teacher: set collator.teacher.endpoint, or omit stored=True")
         if stored and float(batch.get("pair_teacher_temperature", [1.0])[0]) != 1:
             raise BatchError(f"{where}: its teacher's log-probs are not at temperature 1")
+    if not any((batch["pair_weight"] > 0).any() for batch in batches):
+        raise BatchError(f"{run}: no hint's pair has a weight above 0, so that nothing is trained: change collator.weight or the weights of the hints' rows")
     ints, floats = datasets.List(datasets.Value("int32")), datasets.List(datasets.Value("float32"))
     features = {"student_input_ids": ints, "teacher_input_ids": datasets.List(ints), "pair_weight": floats, **{name: ints for name in _PAIR.values()}}
     if stored:

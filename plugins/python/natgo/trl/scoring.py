@@ -23,6 +23,8 @@ class AtPositions(nn.Module):  # type: ignore[misc]  # torch may be missing
 
     def forward(self, ids: Any, mask: Any, positions: Any, row: Any, at: Any) -> Any:
         head = getattr(self.model, "module", self.model).get_output_embeddings()
+        if head is None:
+            raise TypeError(f"{type(self.model).__name__} has no head that predicts tokens: load it with AutoModelForCausalLM.from_pretrained")
         gather = head.register_forward_pre_hook(lambda _, args: (args[0][row, at][None], *args[1:]))
         try:
             logits = self.model(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=False).logits
@@ -64,6 +66,8 @@ class Teacher:
     def __init__(self, student: Any, kind: str = "frozen", decay: float = 0.95, start: Optional[Any] = None):
         if kind not in TEACHERS:
             raise ValueError(f"teacher {kind!r} is not one of {', '.join(TEACHERS)}")
+        if not 0 <= decay <= 1:
+            raise ValueError(f"ema_decay is {decay}: expected a number from 0 to 1")
         self.student, self.kind, self.decay = student, kind, decay
         self.adapter = None
         if kind == "frozen" and start is None:

@@ -5,6 +5,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import torch
 
 from natgo import tree
+from natgo.errors import BatchError
 from natgo.trl.divergence import at_least_float32
 from natgo.trl.scoring import AtPositions
 
@@ -47,6 +48,16 @@ def at_nodes(model: Any, config: Any, one: tree.Tree, nodes: torch.Tensor) -> to
 def log_probs(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     logits = at_least_float32(logits)
     return logits.gather(1, targets[:, None])[:, 0] - logits.logsumexp(1)
+
+
+def finite(trainer: Any, loss: torch.Tensor) -> torch.Tensor:
+    """The loss of a micro-batch; an error before its gradient reaches the weights if it isn't a number."""
+    if not torch.isfinite(loss.detach()):
+        raise BatchError(
+            f"the loss of step {trainer.state.global_step + 1} is {float(loss.detach())}, and the weights were left as they are: "
+            "load a model in float16 as bfloat16 or float32; if it is not, lower learning_rate"
+        )
+    return loss
 
 
 def whole_step(trainer: Any, units: Sequence[torch.Tensor], device: Any) -> torch.Tensor:
@@ -107,4 +118,5 @@ class InTrees:
         whole = float(self.units(inputs)) if num_items_in_batch is None else float(num_items_in_batch) / self.accelerator.num_processes  # type: ignore[attr-defined]
         to = self.args.device  # type: ignore[attr-defined]
         loss = sum(self.of_part(model, {name: x.to(to) for name, x in part.items()}) for part in parts) / (whole or 1.0)
+        loss = finite(self, loss)
         return (loss, {}) if return_outputs else loss
