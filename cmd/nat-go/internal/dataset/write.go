@@ -233,7 +233,7 @@ type formatWriter struct {
 	together []*builders.Resolved
 }
 
-// tally counts what is written of a format.
+// tally counts the records and rows of a format.
 type tally struct {
 	Records int64 `json:"records"`
 	Dropped int64 `json:"dropped"`
@@ -243,7 +243,7 @@ type tally struct {
 	Of       runfolder.Contexts `json:"of"`
 }
 
-// add adds what is written of another part, except for its contents.
+// add adds the counts of another part. Contents are added by Join, which needs them before the rows.
 func (t *tally) add(part *tally) {
 	t.Records += part.Records
 	t.Dropped += part.Dropped

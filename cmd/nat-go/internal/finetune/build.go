@@ -45,7 +45,7 @@ type built struct {
 	byTask bool // its examples were grouped by task before they were built
 }
 
-// recording is the record log as it is written, and what is counted of its groups.
+// recording writes the record log, and counts its groups.
 type recording struct {
 	plan     *plan
 	out      *report

@@ -217,7 +217,7 @@ func templateVars(kwargs map[string]any) (*pyvalue.Dict, error) {
 	return v.Dict(), nil
 }
 
-// openTokens opens what makes token batches. A part of a run has the settings of its plan.
+// openTokens loads the tokenizer and the template. A part of a run must have the settings of its plan.
 func (r *run) openTokens(ctx context.Context) (err error) {
 	if r.tokens, err = openTokens(ctx, r.plan); err != nil || planOf(r.plan) == nil {
 		return err
@@ -265,8 +265,8 @@ func (r *collation) collate(ctx context.Context) error {
 		r.out.warn("collator.max_length is %d: %s", r.plan.config.Collator.MaxLength, advice)
 	}
 	if res.Apart > 0 {
-		r.out.warn("collator.composer.rows example: the hints of %s are in no step, because the rollout was cut elsewhere "+
-			"or is in no row; they are in the batches of the channel sdpo", ledger.Quantity(int64(res.Apart), "row"))
+		r.out.warn("collator.composer.rows example: the hints of %s are in no step, because the rollout was cut "+
+			"elsewhere or is in no row; they are in the batches of the channel sdpo", ledger.Quantity(int64(res.Apart), "row"))
 	}
 	if t.template == collator.PlainTemplate {
 		r.out.warn("collator.tokenizer has no chat template: %s; set collator.template if the model has one",

@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// curation is the stage that decides what becomes of records.
+// curation is the stage that keeps records or drops them.
 type curation struct {
 	plan *plan
 	out  *report

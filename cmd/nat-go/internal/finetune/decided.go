@@ -26,7 +26,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// decider records what decides the bytes of a run.
+// decider records the values that decide the bytes of a run.
 type decider struct {
 	plan   *plan
 	tokens *tokens // nil without a tokenizer

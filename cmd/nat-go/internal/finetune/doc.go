@@ -1,7 +1,6 @@
 // Package finetune is the run: from a configuration and the output of an agent to a data set and a training job. Run is
-// the way in. Its Request says what is made - a run, the rest of one, the plan of its shards, a shard, the merge of
-// shards or of finished runs - and stages, in run.go, lists the stages of each. A stage takes what earlier ones left in
-// the run.
+// the way in. Its Request asks for a run, the rest of one, the plan of its shards, a shard, or the merge of shards or
+// of finished runs, and stages, in run.go, lists the stages of each. Stages hand over to each other in the run.
 //
 // The stages pass on their results in the run folder: the record log after build, the decisions after curate, the data
 // set after write. Later commands continue from the same files.

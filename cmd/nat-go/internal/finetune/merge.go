@@ -33,7 +33,7 @@ type part struct {
 	at       cursor // what it had read
 }
 
-// joining is what a run is made from that joins others.
+// joining holds the runs that a merge joins.
 type joining struct {
 	parts []*part
 	keep  *part // the run whose validation side is kept; nil means a new split
@@ -65,7 +65,7 @@ func openJoin(ctx context.Context, req Request, env Env) (*plan, error) {
 	return p, err
 }
 
-// discard removes what a failed run has made.
+// discard removes the folder of a failed run.
 func (p *plan) discard(sum *Summary, err error) (*Summary, error) {
 	if gone := os.RemoveAll(string(p.folder)); gone != nil {
 		return sum, errors.Join(err, gone)
@@ -175,7 +175,8 @@ func (p *part) checkFiles() error {
 	return nil
 }
 
-// settings returns what decides the data set of a run, except its inputs. The path of an input is not a setting.
+// settings returns the values that decide the data set of a run, except its inputs. The path of an input is not a
+// setting.
 func (p *part) settings() *runfolder.Decided {
 	all := runfolder.NewDecided("-") // to be compared
 	all.Add("nat-go", p.begun.NatGo)
@@ -222,14 +223,14 @@ func clearKilled(f runfolder.Folder) error {
 	return nil
 }
 
-// joiner is what a run does that joins others.
+// joiner has the stages of a run that joins others.
 type joiner struct{ run *run }
 
 // openJoined begins the folder of a run that joins others.
 func (r *joiner) openJoined(context.Context) error {
-	p := r.run.plan
-	r.run.out.sum.NotStarted, r.run.out.sum.RunDir, r.run.out.sum.DatasetDir = false, string(p.folder), p.folder.Dataset()
-	r.run.out.made.Source = p.join.parts[0].manifest.Source
+	p, out := r.run.plan, r.run.out
+	out.sum.NotStarted, out.sum.RunDir, out.sum.DatasetDir = false, string(p.folder), p.folder.Dataset()
+	out.made.Source = p.join.parts[0].manifest.Source
 	text, err := p.config.Source()
 	if err == nil {
 		err = durable.WriteFile(p.folder.Config(), text)

@@ -35,8 +35,9 @@ func (r *report) prometheus() []byte {
 			m.sample(count(a), "stage", string(a.Stage), "unit", a.Unit)
 		}
 	}
-	accounts("natgo_in_total", "Things that entered a stage of the run.", func(a ledger.Account) int64 { return a.In })
-	accounts("natgo_out_total", "Things that a stage of the run passed on.", func(a ledger.Account) int64 { return a.Out })
+	in, out := func(a ledger.Account) int64 { return a.In }, func(a ledger.Account) int64 { return a.Out }
+	accounts("natgo_in_total", "Things that entered a stage of the run.", in)
+	accounts("natgo_out_total", "Things that a stage of the run passed on.", out)
 	m.family("natgo_dropped_total", "counter", "Things that a stage of the run left out, by reason.")
 	for _, a := range r.sum.Accounts {
 		for _, reason := range slices.Sorted(maps.Keys(a.Dropped)) {
@@ -57,8 +58,9 @@ func (r *report) prometheus() []byte {
 			}
 		}
 	}
-	files("natgo_rows_total", "Rows written to a file of the data set.", func(f runfolder.RowFile) int64 { return f.Rows })
-	files("natgo_written_bytes_total", "Bytes of a file of the data set.", func(f runfolder.RowFile) int64 { return f.Bytes })
+	rows, bytes := func(f runfolder.RowFile) int64 { return f.Rows }, func(f runfolder.RowFile) int64 { return f.Bytes }
+	files("natgo_rows_total", "Rows written to a file of the data set.", rows)
+	files("natgo_written_bytes_total", "Bytes of a file of the data set.", bytes)
 	return m.text
 }
 

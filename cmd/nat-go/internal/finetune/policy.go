@@ -99,6 +99,6 @@ func (r *collation) advisePolicy(t *tokens, seen *source.Stats) {
 			best = name
 		}
 	}
-	r.out.warn("the rollouts were sampled by %s, and collator.policy doesn't say which model is to be trained, so that "+
-		"all are off_policy: -o collator.policy=%s", strings.Join(of, ", "), terminal.Line(best))
+	r.out.warn("the rollouts were sampled by %s, and collator.policy doesn't say which model is to be trained, so "+
+		"that all are off_policy: -o collator.policy=%s", strings.Join(of, ", "), terminal.Line(best))
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// report is what is known of a run. Its stages tell it what they have done; the summary, the manifest, the list of
-// drops and the progress that is shown are made from that.
+// report listens to the stages of a run: it keeps the summary, the manifest and the books, and passes on progress.
 type report struct {
 	env     Env
 	books   *books

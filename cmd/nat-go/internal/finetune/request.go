@@ -53,7 +53,7 @@ type Request struct {
 
 	NATConfig string // configuration of which a command source's program gets a copy; the run's, as it began
 
-	// One of these names what is done instead of a run from its beginning.
+	// At most one of these is set, for work other than a run from its beginning.
 	Resume runfolder.Folder   `json:"-"` // continue this run
 	Join   []runfolder.Folder `json:"-"` // join these finished runs, in this order
 	Divide *Division          `json:"-"` // plan the shards of the run

@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Run does what the request asks for. The summary is returned even with an error, as far as the run got; the error
+// Run carries out a request. The summary is returned even with an error, as far as the run got; the error
 // carries the exit code.
 func Run(ctx context.Context, req Request, env Env) (*Summary, error) {
 	if req.Plan {
@@ -71,7 +71,7 @@ func planned(ctx context.Context, req Request, env Env) (*Summary, error) {
 	return sum, err
 }
 
-// run is what the stages of a run work on, and what they pass on.
+// run is a run in progress: its settings, and the results that its stages hand over.
 type run struct {
 	plan *plan
 	env  Env
@@ -104,8 +104,8 @@ func pairsOf(p *plan) (of compat.Pairs) {
 	return of
 }
 
-// A stage is a step of a run. It takes what earlier stages left in the run, records its drops, and leaves in the run
-// folder the state that a later command continues from.
+// A stage is a step of a run. It takes the results of earlier stages from the run, records its drops, and leaves in the
+// run folder the state that a later command continues from.
 type stage func(context.Context) error
 
 // stages returns the stages of the run, in order.
@@ -177,7 +177,7 @@ func (r *run) work(ctx context.Context) error {
 	return nil
 }
 
-// close ends what the stages left open.
+// close ends everything that the stages left open.
 func (r *run) close() {
 	r.tokens.close()
 	r.ahead.close()

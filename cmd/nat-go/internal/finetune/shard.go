@@ -93,7 +93,7 @@ func openPlan(ctx context.Context, dir shards.Folder, env Env) (*plan, *shards.P
 	return p, of, err
 }
 
-// sharding is what a run does that is a part of another.
+// sharding has the stages of a run that is a shard of another.
 type sharding struct{ run *run }
 
 // sealed ends the run if the shard has already been built and is still intact.

@@ -31,9 +31,8 @@ type merging struct {
 	rows   []runfolder.Written
 }
 
-// openMerge opens the run of a plan, which is made from what its shards built: their logs, one after another, are the
-// log that a single process would have written, and from there on the run is like any other. It continues an
-// interrupted merge.
+// openMerge opens the run of a plan, which is made from its shards: their logs, one after another, are the log that a
+// single process would have written, and from there on the run is like any other. It continues an interrupted merge.
 //
 // With LeaveWriting, it divides the rows among the shards and leaves the writing to them. Once they have done it, the
 // next merge puts it together.
@@ -133,7 +132,7 @@ func (p *plan) isDecided() bool {
 	return p.merging != nil && p.merging.cut != nil && runfolder.Has(p.folder.Decisions())
 }
 
-// merger is what a run does that is made from shards.
+// merger has the stages of a run that is made from shards.
 type merger struct{ run *run }
 
 // joinShards joins the logs of the shards and decides; in the meantime it joins their rows.

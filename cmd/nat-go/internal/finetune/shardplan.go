@@ -35,7 +35,7 @@ type Planned struct {
 	Notes []string // remarks for the user
 }
 
-// openDivision opens a run whose inputs are to be read once, to decide what each shard builds from them.
+// openDivision opens a run whose inputs are to be read once and divided between shards.
 func openDivision(ctx context.Context, req Request, env Env) (*plan, error) {
 	p, err := newPlan(ctx, req, env)
 	if err != nil {
@@ -64,7 +64,7 @@ func openDivision(ctx context.Context, req Request, env Env) (*plan, error) {
 	return p, err
 }
 
-// divide decides what each shard builds, and writes the plan.
+// divide divides the inputs between the shards, and writes the plan.
 func (r *run) divide(ctx context.Context) error {
 	tasks := false
 	for _, b := range r.builders {

@@ -135,10 +135,10 @@ func (r *writing) warnOfTurns(w runfolder.Written) {
 		total += f.Bytes
 	}
 	if once := total - repeated; repeated > once { // more than twice the text
-		r.out.warn("%s has a row for each of %s, and repeats what comes before it: %.1f times the text of the conversations. "+
-			"dataset.completion: stretch writes one row for what isn't interrupted, for a trainer that masks what isn't the "+
-			"assistant's; formats that say what is trained (axolotl, ms_swift) repeat nothing", w.Format,
-			ledger.Quantity(w.Contexts.Turns, "turn"), float64(total)/float64(once))
+		r.out.warn("%s has a row for each of %s, and repeats what comes before it: %.1f times the text of the "+
+			"conversations. dataset.completion: stretch writes one row for what isn't interrupted, for a trainer that "+
+			"masks what isn't the assistant's; formats that say what is trained (axolotl, ms_swift) repeat nothing",
+			w.Format, ledger.Quantity(w.Contexts.Turns, "turn"), float64(total)/float64(once))
 	}
 }
 

@@ -134,8 +134,8 @@ func (s Stored) Fetch(ctx context.Context, f Folder) error {
 	})
 }
 
-// Get downloads a file of at most this many bytes to a path. check, which may be nil, is given what was downloaded
-// before it gets its name there.
+// Get downloads a file of at most this many bytes to a path. check, which may be nil, is called with its size and
+// checksum before it gets its name there.
 func (s Stored) Get(ctx context.Context, name, path string, most int64, check func(File) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
