@@ -83,10 +83,7 @@ func equalDicts(a, b *Dict, depth int) (bool, error) {
 	return true, nil
 }
 
-// Less is a < b. It fails with Python's TypeError if the two can't be ordered.
-func Less(a, b Value) (bool, error) { return Ordered("<", a, b) }
-
-// Ordered is `a op b` for op one of < <= > >=.
+// Ordered is `a op b` for op one of < <= > >=. It fails with Python's TypeError if the two can't be ordered.
 func Ordered(op string, a, b Value) (bool, error) { return ordered(op, a, b, 0) }
 
 func ordered(op string, a, b Value, depth int) (bool, error) {

@@ -1,12 +1,10 @@
 package pyvalue
 
 import (
-	"cmp"
 	"encoding/binary"
 	"math"
 	"math/bits"
 	"slices"
-	"sort"
 	"strconv"
 
 	"github.com/nat-go/nat-go/ttc/json"
@@ -17,11 +15,6 @@ type Dump struct {
 	ASCII    bool   // ensure_ascii
 	Indented bool   // indent is given: one element per line
 	Indent   string // indentation per level, if Indented
-	Item     string // separator between items; "" means Python's default
-	Key      string // separator after a key; "" means Python's default
-	SortKeys bool
-	// Custom says that Item and Key are used as given, even if empty.
-	Custom bool
 }
 
 // Dumps is json.dumps(v) with Python's defaults (ensure_ascii on).
@@ -30,18 +23,9 @@ func Dumps(v Value) (string, error) {
 	return string(b), err
 }
 
-// Append appends json.dumps(v). mark may be nil. It fails where Python would: on values that JSON can't express, keys
-// that can't be sorted, and values nested too deeply.
+// Append appends json.dumps(v). mark may be nil. It fails where Python would: on values that JSON can't express, and
+// values nested too deeply.
 func (o Dump) Append(dst []byte, v Value, mark Marker) ([]byte, error) {
-	if !o.Custom {
-		if o.Item == "" {
-			o.Item = ", "
-			if o.Indented {
-				o.Item = ","
-			}
-		}
-		o.Key = cmp.Or(o.Key, ": ")
-	}
 	return o.value(dst, v, mark, 0)
 }
 
@@ -103,6 +87,14 @@ func (o *Dump) newline(dst []byte, v Value, mark Marker, depth int) []byte {
 	return dst
 }
 
+// comma ends an item; a space follows on the same line.
+func (o *Dump) comma(dst []byte) []byte {
+	if o.Indented {
+		return append(dst, ',')
+	}
+	return append(dst, ", "...)
+}
+
 func (o *Dump) items(dst []byte, v Value, mark Marker, depth int) (_ []byte, err error) {
 	mark.at(v, len(dst))
 	items := v.Items()
@@ -113,7 +105,7 @@ func (o *Dump) items(dst []byte, v Value, mark Marker, depth int) (_ []byte, err
 	for i, e := range items {
 		if i > 0 {
 			mark.at(v, len(dst))
-			dst = append(dst, o.Item...)
+			dst = o.comma(dst)
 		}
 		dst = o.newline(dst, v, mark, depth+1)
 		if dst, err = o.value(dst, e, mark, depth+1); err != nil {
@@ -130,52 +122,25 @@ func (o *Dump) dict(dst []byte, v Value, mark Marker, depth int) ([]byte, error)
 	if d.Len() == 0 {
 		return append(dst, "{}"...), nil
 	}
-	order, err := o.order(d)
-	if err != nil {
-		return dst, err
-	}
 	dst = append(dst, '{')
-	for n := range d.keys {
-		i := n
-		if order != nil {
-			i = order[n]
-		}
-		if n > 0 {
+	for i := range d.keys {
+		if i > 0 {
 			mark.at(v, len(dst))
-			dst = append(dst, o.Item...)
+			dst = o.comma(dst)
 		}
 		dst = o.newline(dst, v, mark, depth+1)
+		var err error
 		if dst, err = o.key(dst, d.keys[i], mark); err != nil {
 			return dst, err
 		}
 		mark.at(v, len(dst))
-		dst = append(dst, o.Key...)
+		dst = append(dst, ": "...)
 		if dst, err = o.value(dst, d.values[i], mark, depth+1); err != nil {
 			return dst, err
 		}
 	}
 	mark.at(v, len(dst))
 	return append(o.newline(dst, v, mark, depth), '}'), nil
-}
-
-// order returns the order in which keys are written; nil for the dict's own.
-func (o *Dump) order(d *Dict) ([]int, error) {
-	if !o.SortKeys {
-		return nil, nil
-	}
-	order := make([]int, d.Len())
-	for i := range order {
-		order[i] = i
-	}
-	var failed error
-	sort.SliceStable(order, func(i, j int) bool {
-		less, err := Less(d.keys[order[i]], d.keys[order[j]])
-		if err != nil {
-			failed = err
-		}
-		return less
-	})
-	return order, failed
 }
 
 func (o *Dump) key(dst []byte, k Value, mark Marker) ([]byte, error) {

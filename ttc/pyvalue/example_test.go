@@ -17,7 +17,7 @@ func Example() {
 	dumped, err := pyvalue.Dumps(v)
 	fmt.Println(dumped, err)
 	fmt.Println(pyvalue.Equal(pyvalue.Int(1), pyvalue.Float(1)))
-	_, err = pyvalue.Less(pyvalue.Int(1), pyvalue.Str("a"))
+	_, err = pyvalue.Ordered("<", pyvalue.Int(1), pyvalue.Str("a"))
 	fmt.Println(err)
 	// Output:
 	// {'name': "it's", 'score': 1e+16, 'ok': True, 'none': None} <nil>

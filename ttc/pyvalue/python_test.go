@@ -43,7 +43,7 @@ func ask(a, b string) answer {
 	put("truth", x.Truth(), nil)
 	eq, err := Equal(x, y)
 	put("eq", eq, err)
-	lt, err := Less(x, y)
+	lt, err := Ordered("<", x, y)
 	put("lt", lt, err)
 	ge, err := Ordered(">=", x, y)
 	put("ge", ge, err)
@@ -53,8 +53,7 @@ func ask(a, b string) answer {
 	}
 	dump("dumps", Dump{ASCII: true}, x)
 	dump("raw", Dump{}, x)
-	dump("sorted", Dump{ASCII: true, SortKeys: true, Indented: true, Indent: "  "}, NewList([]Value{x, y}))
-	dump("tight", Dump{ASCII: true, Item: ",", Key: ":", Indented: true, Indent: "\t"}, x)
+	dump("indented", Dump{ASCII: true, Indented: true, Indent: "  "}, NewList([]Value{x, y}))
 	d := &Dict{}
 	if err = d.Set(x, Int(1)); err == nil {
 		err = d.Set(y, Int(2))

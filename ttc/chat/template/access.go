@@ -72,29 +72,11 @@ func (st *state) unsafe(v val, name string) val {
 func (st *state) objectAttribute(v val, name string) (val, bool) {
 	switch o := v.Object().(type) {
 	case *undefined:
-		switch name {
-		case "_undefined_hint", "_undefined_obj", "_undefined_name", "_undefined_exception",
-			"_fail_with_undefined_error":
-			return st.unsafe(v, name), true
-		}
 		o.raise()
 	case *namespace:
 		return o.attrs.GetStr(name)
 	case *loop:
 		return o.attribute(name)
-	case *rangeObject:
-		switch name {
-		case "start":
-			return pyvalue.Int(o.start), true
-		case "stop":
-			return pyvalue.Int(o.stop), true
-		case "step":
-			return pyvalue.Int(o.step), true
-		}
-	case *callable:
-		if name == "__name__" {
-			return st.unsafe(v, name), true
-		}
 	}
 	refuseUnsupported(v, name)
 	return missing, false

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -248,20 +247,10 @@ func (c *compiler) constantTexts(items []node) (string, int) {
 }
 
 // print compiles the printing of an expression.
-func (c *compiler) print(item node, f *frame) stmt {
-	switch item := item.(type) {
-	case *binaryNode:
-		return c.printSum(item, f)
-	case *filterNode:
-		return c.printFilter(item, f)
-	case *concatNode:
-		return c.printConcat(item, f)
+func (c *compiler) print(n node, f *frame) stmt {
+	if filter, ok := n.(*filterNode); ok && filter.name == "tojson" {
+		return c.printJSON(filter, f)
 	}
-	return c.printValue(item, f)
-}
-
-// printValue prints the value of an expression.
-func (c *compiler) printValue(n node, f *frame) stmt {
 	at, e := n.at(), c.expr(n, f)
 	return func(st *state) flow {
 		v := e(st)
@@ -271,83 +260,17 @@ func (c *compiler) printValue(n node, f *frame) stmt {
 	}
 }
 
-// printFilter prints x|tojson without building its text first.
-func (c *compiler) printFilter(n *filterNode, f *frame) stmt {
-	at := n.at()
-	switch {
-	case n.name == "trim" && n.args.empty():
-		of := c.ptr(n.node, f)
-		return func(st *state) flow {
-			v := of(st)
-			st.pos = at
-			st.step()
-			if p := rawProv(*v); v.Kind() != pyvalue.KindStr || p != nil && p.escapes {
-				st.print(st.strip(st.softText(*v), missing, true, true))
-				return flowOn
-			}
-			i, j := st.stripped(v.Text(), pytext.IsSpace, true, true, true)
-			st.writeSlice(v, i, j)
-			return flowOn
-		}
-	case n.name != "tojson":
-		return c.printValue(n, f)
-	}
-	of, arguments, plain := c.expr(n.node, f), c.arguments(&n.args, f), n.args.empty()
+// printJSON prints x|tojson without building its text first.
+func (c *compiler) printJSON(n *filterNode, f *frame) stmt {
+	of, arguments, at := c.expr(n.node, f), c.arguments(&n.args, f), n.at()
 	return func(st *state) flow {
 		v := of(st)
-		if plain && v.Kind() == pyvalue.KindStr {
-			st.pos = at
-			st.printQuoted(&v)
-			return flowOn
-		}
 		a := arguments(st)
 		st.pos = at
 		st.step()
 		start := st.out.size()
 		st.dump(st.out, v, dumpOptions(st, v, a))
 		st.spend(st.out.size() - start)
-		return flowOn
-	}
-}
-
-// printConcat prints a ~ b ~ c without joining the texts first.
-func (c *compiler) printConcat(n *concatNode, f *frame) stmt {
-	items, at := c.exprs(n.items, f), n.at()
-	return func(st *state) flow {
-		for _, e := range items {
-			v := e(st)
-			st.pos = at
-			st.print(v)
-		}
-		return flowOn
-	}
-}
-
-// printSum prints a + b + c without joining the texts first.
-func (c *compiler) printSum(n *binaryNode, f *frame) stmt {
-	if n.op != "+" {
-		return c.printValue(n, f)
-	}
-	at, sum := n.at(), c.addition(n, f)
-	return func(st *state) flow {
-		var room [4]val
-		vals, plain := sum.operands(st, room[:0])
-		st.pos = at
-		if !plain {
-			st.print(sum.fold(st, vals))
-			return flowOn
-		}
-		k := 0
-		for i := range sum.parts {
-			p := &sum.parts[i]
-			if p.of == nil {
-				st.write(p.text, nil)
-				continue
-			}
-			v := &vals[k]
-			k++
-			st.write(v.Text(), rawProv(*v))
-		}
 		return flowOn
 	}
 }
@@ -390,10 +313,6 @@ func (c *compiler) assign(target node, f *frame) func(st *state, v val) {
 	case *nameNode:
 		r, _ := f.sym.find(t.name)
 		to := f.variable(r)
-		if to.hops == 0 {
-			slot := to.slot
-			return func(st *state, v val) { st.act.slots[slot] = v }
-		}
 		return func(st *state, v val) { *to.of(st) = v }
 	case *nsRefNode:
 		return c.assignAttribute(t, f)

@@ -1,7 +1,6 @@
 package template
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/nat-go/nat-go/ttc/pyvalue"
@@ -62,16 +61,6 @@ func (c *compiler) name(n *nameNode, f *frame) expr {
 		}
 	}
 	from, name := f.variable(r), n.name
-	if from.hops == 0 {
-		slot := from.slot
-		return func(st *state) val {
-			st.step()
-			if v := st.act.slots[slot]; !isMissing(v) {
-				return v
-			}
-			return undefinedName(name)
-		}
-	}
 	return func(st *state) val {
 		st.step()
 		if v := *from.of(st); !isMissing(v) {
@@ -217,26 +206,6 @@ func (c *compiler) comparison(n *compareNode, f *frame) condition {
 	for i, o := range n.ops {
 		steps[i] = step{o.op, c.expr(o.node, f)}
 	}
-	if len(steps) == 1 {
-		op, e, small := steps[0].op, steps[0].e, orders[steps[0].op]
-		equality := op == "==" || op == "!="
-		return func(st *state) bool {
-			a, b := first(st), e(st)
-			st.pos = at
-			if sign, ok := compareSmall(&a, &b); ok && small != 0 {
-				st.step()
-				return small>>sign&1 != 0
-			}
-			if equality && a.Kind() == pyvalue.KindStr && b.Kind() == pyvalue.KindStr {
-				st.step()
-				if len(a.Text()) == len(b.Text()) {
-					st.reads(a)
-				}
-				return (a.Text() == b.Text()) == (op == "==")
-			}
-			return st.holds(op, a, b)
-		}
-	}
 	return func(st *state) bool {
 		a := first(st)
 		for _, s := range steps {
@@ -251,21 +220,6 @@ func (c *compiler) comparison(n *compareNode, f *frame) condition {
 	}
 }
 
-// orders are the operators that compare numbers: bit 0 is set if they hold for a smaller first operand, bit 1 for equal
-// ones, bit 2 for a larger one.
-var orders = map[string]uint8{"<": 1, "<=": 3, "==": 2, "!=": 5, ">=": 6, ">": 4}
-
-// compareSmall compares two ints, or two bools, in the common case that they are small: 0, 1 or 2 for a smaller, equal
-// or larger first operand.
-func compareSmall(a, b *val) (sign uint8, ok bool) {
-	if k := a.Kind(); k != b.Kind() || k != pyvalue.KindInt && k != pyvalue.KindBool {
-		return 0, false
-	}
-	x, xok := a.Int64()
-	y, yok := b.Int64()
-	return uint8(1 + cmp.Compare(x, y)), xok && yok
-}
-
 func (c *compiler) binary(n *binaryNode, f *frame) expr {
 	if n.op == "+" {
 		return c.sum(n, f)
@@ -275,9 +229,6 @@ func (c *compiler) binary(n *binaryNode, f *frame) expr {
 		a, b := left(st), right(st)
 		st.pos = at
 		st.step()
-		if a.Kind() == pyvalue.KindInt && b.Kind() == pyvalue.KindInt {
-			return st.numeric(op, a, b)
-		}
 		return st.arithmetic(op, a, b)
 	}
 }
@@ -411,24 +362,7 @@ func (c *compiler) arguments(a *arguments, f *frame) func(st *state) *args {
 		return func(st *state) *args { return &st.none }
 	}
 	names := a.names
-	if given := constants(a); given != nil {
-		plain, named := given[:len(plain):len(plain)], given[len(plain):]
-		return func(st *state) *args { return st.newArgs(plain, names, named) }
-	}
 	return func(st *state) *args { return st.newArgs(evaluate(st, plain), names, evaluate(st, values)) }
-}
-
-// constants returns the values of arguments that are all literals, else nil.
-func constants(a *arguments) []val {
-	var out []val
-	for _, n := range slices.Concat(a.plain, a.values) {
-		k, ok := n.(*constNode)
-		if !ok {
-			return nil
-		}
-		out = append(out, k.value)
-	}
-	return out
 }
 
 func (c *compiler) callExpr(n *callNode, f *frame) expr {
@@ -530,20 +464,8 @@ func (c *compiler) filterOf(n *filterNode, f *frame) func(st *state, v val) val 
 	return func(st *state, v val) val { return outer(st, inner(st, v)) }
 }
 
-// definedTest compiles `node is defined` and `node is undefined`.
-func (c *compiler) definedTest(n *testNode, f *frame) func(st *state) bool {
-	p, is := c.ptr(n.node, f), n.name == "defined"
-	return func(st *state) bool {
-		v := p(st)
-		return (v.Kind() != pyvalue.KindObject || asUndefined(*v) == nil) == is
-	}
-}
-
 func (c *compiler) test(n *testNode, f *frame) func(st *state) bool {
 	if is := plainTests[n.name]; is != nil && n.args.empty() {
-		if n.name == "defined" || n.name == "undefined" {
-			return c.definedTest(n, f)
-		}
 		p := c.ptr(n.node, f)
 		return func(st *state) bool { return is(*p(st)) }
 	}

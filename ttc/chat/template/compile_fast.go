@@ -162,16 +162,6 @@ func (st *state) keep(v val) *val {
 
 func namePtr(from variable, name string) ptr {
 	absent := undefinedName(name)
-	if from.hops == 0 {
-		slot := from.slot
-		return func(st *state) *val {
-			st.step()
-			if v := &st.act.slots[slot]; !isMissing(*v) {
-				return v
-			}
-			return &absent
-		}
-	}
 	return func(st *state) *val {
 		st.step()
 		if v := from.of(st); !isMissing(*v) {
@@ -207,9 +197,6 @@ func (c *compiler) condition(n node, f *frame) condition {
 		is := c.condition(n.node, f)
 		return func(st *state) bool { return !is(st) }
 	case *logicNode:
-		if is := c.oneOf(n, f); is != nil {
-			return is
-		}
 		left, right, isOr := c.condition(n.left, f), c.condition(n.right, f), n.or
 		return func(st *state) bool {
 			if left(st) == isOr {
@@ -223,12 +210,6 @@ func (c *compiler) condition(n node, f *frame) condition {
 		if is := c.equalsText(n, f); is != nil {
 			return is
 		}
-		if is := c.holdsText(n, f); is != nil {
-			return is
-		}
-		if is := c.comparesLength(n, f); is != nil {
-			return is
-		}
 		return c.comparison(n, f)
 	case *nameNode, *attrNode:
 		p := c.ptr(n, f)
@@ -236,102 +217,6 @@ func (c *compiler) condition(n node, f *frame) condition {
 	}
 	e := c.expr(n, f)
 	return func(st *state) bool { return e(st).Truth() }
-}
-
-// holdsText compiles `'text' in node` and `'text' not in node`; it returns nil for other comparisons.
-func (c *compiler) holdsText(n *compareNode, f *frame) condition {
-	k, ok := n.first.(*constNode)
-	if !ok || k.value.Kind() != pyvalue.KindStr || len(n.ops) != 1 || n.ops[0].op != "in" && n.ops[0].op != "not in" {
-		return nil
-	}
-	p, text, at, op := c.ptr(n.ops[0].node, f), k.value, n.at(), n.ops[0].op
-	key, in := pyvalue.Intern(text.Text()), op == "in"
-	return func(st *state) bool {
-		v := p(st)
-		st.pos = at
-		if v.Kind() == pyvalue.KindDict {
-			st.step()
-			return (v.Dict().Ref(key) != nil) == in
-		}
-		return st.holds(op, text, *v)
-	}
-}
-
-// comparesLength compiles `node | length > 0`, `== 0` and `!= 0`, which don't require counting a text's characters; it
-// returns nil for other comparisons.
-func (c *compiler) comparesLength(n *compareNode, f *frame) condition {
-	filter, ok := n.first.(*filterNode)
-	if !ok || filter.node == nil || filter.name != "length" || !filter.args.empty() || len(n.ops) != 1 {
-		return nil
-	}
-	op := n.ops[0].op
-	k, ok := n.ops[0].node.(*constNode)
-	if !ok || op != ">" && op != "==" && op != "!=" || k.value.Kind() != pyvalue.KindInt {
-		return nil
-	}
-	if i, ok := k.value.Int64(); !ok || i != 0 {
-		return nil
-	}
-	of, length, at := c.expr(filter.node, f), c.filter(filter, f), filter.at()
-	return func(st *state) bool {
-		v := of(st)
-		switch v.Kind() {
-		case pyvalue.KindStr, pyvalue.KindList, pyvalue.KindTuple, pyvalue.KindDict:
-			st.pos = at
-			st.left -= 2
-			return v.Truth() == (op != "==")
-		}
-		return length(st, v).Truth() == (op != "==")
-	}
-}
-
-// oneOf compiles `a.b == 'x' or a.b == 'y'` and `a.b != 'x' and a.b != 'y'`, which look a.b up once; it returns nil for
-// other expressions.
-func (c *compiler) oneOf(n *logicNode, f *frame) condition {
-	op := "!="
-	if n.or {
-		op = "=="
-	}
-	of, texts := c.choices(n, n.or, op, f)
-	if of == nil {
-		return nil
-	}
-	return func(st *state) bool {
-		v := of.ref(st)
-		for _, text := range texts {
-			if v.IsText(text) {
-				return n.or
-			}
-		}
-		return !n.or
-	}
-}
-
-// choices returns the texts that the operands of a chain of `or`, or of `and`, compare with the same path.
-func (c *compiler) choices(n node, isOr bool, op string, f *frame) (*path, []string) {
-	switch n := n.(type) {
-	case *compareNode:
-		if text := comparedText(n); text != nil && n.ops[0].op == op {
-			return c.path(n.first, f), []string{pyvalue.Intern(text.Text())}
-		}
-	case *logicNode:
-		if n.or != isOr {
-			return nil, nil
-		}
-		left, texts := c.choices(n.left, isOr, op, f)
-		right, more := c.choices(n.right, isOr, op, f)
-		if left != nil && right != nil && left.same(right) {
-			return left, append(texts, more...)
-		}
-	}
-	return nil, nil
-}
-
-// same reports whether two paths lead to the same value.
-func (p *path) same(q *path) bool {
-	return p.slot == q.slot && slices.EqualFunc(p.names, q.names, func(a, b lookup) bool {
-		return a.name == b.name && a.index == b.index && a.item == b.item
-	})
 }
 
 // comparedText returns the short text with which a comparison compares by its one operator, or nil.

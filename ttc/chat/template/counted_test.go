@@ -92,9 +92,8 @@ func builtinCalls(x string) []string {
 	}
 	return append(out, x+"[1:]", x+"[::-1]", x+"[::2]", x+"[5]", x+"["+x+"]", "{"+x+": 1}", "{1: 1}["+x+"]",
 		"'%s' % "+x, "'{}'.format("+x+")", "not "+x, "-"+x,
-		x+"|tojson(indent=2)", x+"|tojson(sort_keys=true)", x+"|tojson(indent=' ' * 60000)",
-		x+"|sort(attribute='a,b')", x+"|map('upper')|list",
-		x+"|select('in', "+x+")|list", x+"|replace('', '-')",
+		x+"|tojson(indent=2)", x+"|tojson(indent=60000)", x+"|sort(attribute='a')", x+"|map('upper')|list",
+		x+"|select('in', "+x+")|list", x+"|replace('a', '-')",
 		x+"|join("+x+")")
 }
 
@@ -179,7 +178,6 @@ func TestHeavyWorkEndsSoon(t *testing.T) {
 	values := bigValues()
 	for src, steps := range map[string]int64{
 		"{{ (word ~ ' ' ~ word)|capitalize|length }}":                                     4 * bigText,
-		"{{ ([0] * 200000)|length }}":                                                     200_000,
 		"{% for i in range(100) %}{{ json[1:2] }}{% endfor %}":                            100 * bigText,
 		"{% set x = ints|list %}{% for i in range(50) %}{% set x = x|list %}{% endfor %}": 100 * bigItems,
 	} {
@@ -196,7 +194,7 @@ func TestHeavyWorkEndsSoon(t *testing.T) {
 	for _, src := range []string{ // these can only end at a limit, and must reach it
 		"{% for i in range(999) %}{% set x = {tuple: 1} %}{% endfor %}",
 		"{% for i in range(300) %}{% set x = greek|lower %}{% endfor %}",
-		"{{ twice|tojson }}", "{{ twice|tojson(indent=' ' * 100000) }}",
+		"{{ twice|tojson }}", "{{ twice|tojson(indent=100000) }}",
 		"{{ twice|string }}", "{{ {tuples: 1} }}", "{{ tuples in dict }}",
 		"{{ twice.nosuch.x }}",
 	} {

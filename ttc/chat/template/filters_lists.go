@@ -16,11 +16,8 @@ func (st *state) ignoreCase(v val) val {
 }
 
 func dictsortFilter(st *state, v val, a *args) val {
-	p := a.bind("dictsort", 0, "case_sensitive", "by", "reverse")
-	by := or(p[1], pyvalue.Str("key")).Text()
-	if by != "key" && by != "value" {
-		throw("FilterArgumentError", "You can only sort by either \"key\" or \"value\"")
-	}
+	a.refuse("dictsort", 0, "case_sensitive", "by", "reverse")
+	a.bind("dictsort", 0)
 	d := defined(v).Dict()
 	if d == nil {
 		throw("AttributeError", "'%s' object has no attribute 'items'", v.TypeName())
@@ -28,30 +25,20 @@ func dictsortFilter(st *state, v val, a *args) val {
 	items := (&dictView{"items", d}).items()
 	keys := make([]val, len(items))
 	for i, item := range items {
-		keys[i] = item.Items()[0]
-		if by == "value" {
-			keys[i] = item.Items()[1]
-		}
-		if !or(p[0], pyvalue.False).Truth() {
-			keys[i] = st.ignoreCase(keys[i])
-		}
+		keys[i] = st.ignoreCase(item.Items()[0])
 	}
-	return pyvalue.NewList(st.sorted(items, keys, isSet(p[2])))
+	return pyvalue.NewList(st.sorted(items, keys))
 }
 
-// sorted sorts items by keys, stably, even when reversed.
-func (st *state) sorted(items, keys []val, reversed bool) []val {
+// sorted sorts items by keys, stably.
+func (st *state) sorted(items, keys []val) []val {
 	order := make([]int, len(items))
 	for i := range order {
 		order[i] = i
 	}
 	st.spend(2 * valueSize * len(items))
 	sort.SliceStable(order, func(i, j int) bool {
-		x, y := keys[order[i]], keys[order[j]]
-		if reversed {
-			x, y = y, x
-		}
-		return st.holds("<", x, y)
+		return st.holds("<", keys[order[i]], keys[order[j]])
 	})
 	out := make([]val, len(items))
 	for i, k := range order {
@@ -114,26 +101,16 @@ func listFilter(st *state, v val, a *args) val {
 }
 
 func sortFilter(st *state, v val, a *args) val {
-	p := a.bind("sort", 0, "reverse", "case_sensitive", "attribute")
-	sensitive := or(p[1], pyvalue.False).Truth()
-	var gets []func(val) val
-	if attr := or(p[2], pyvalue.None); attr.Kind() == pyvalue.KindStr {
-		for _, part := range strings.Split(attr.Text(), ",") {
-			gets = append(gets, st.attrGetter(pyvalue.Str(part), pyvalue.None))
-		}
-	} else {
-		gets = append(gets, st.attrGetter(attr, pyvalue.None))
+	a.refuse("sort", 0, "reverse", "case_sensitive")
+	attr := a.bind("sort", 0, "attribute")[0]
+	if strings.Contains(attr.Text(), ",") {
+		throwUnsupported("sorting by several attributes")
 	}
+	get := st.attrGetter(attr)
 	items := st.list(v)
 	keys := make([]val, len(items))
 	for i, item := range items {
-		parts := make([]val, len(gets))
-		for k, get := range gets {
-			if parts[k] = get(item); !sensitive {
-				parts[k] = st.ignoreCase(parts[k])
-			}
-		}
-		keys[i] = pyvalue.NewList(parts)
+		keys[i] = pyvalue.NewList([]val{st.ignoreCase(get(item))}) // undefined ones are equal in a list
 	}
-	return pyvalue.NewList(st.sorted(items, keys, isSet(p[0])))
+	return pyvalue.NewList(st.sorted(items, keys))
 }

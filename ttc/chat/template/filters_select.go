@@ -42,13 +42,11 @@ func (st *state) lazily(name string, v val, prepare func() func(val) (val, bool)
 func (st *state) mapped(a *args) func(val) val {
 	if len(a.plain) == 0 {
 		if attribute, ok := a.get("attribute"); ok {
-			for _, n := range a.names {
-				if n != "attribute" && n != "default" {
-					throw("FilterArgumentError", "Unexpected keyword argument '%s'", n)
-				}
+			a.refuse("map", 0, "default")
+			if len(a.names) > 1 {
+				throw("FilterArgumentError", "Unexpected keyword argument")
 			}
-			d, _ := a.get("default")
-			return st.attrGetter(attribute, or(d, pyvalue.None))
+			return st.attrGetter(attribute)
 		}
 		throw("FilterArgumentError", "map requires a filter argument")
 	}
@@ -75,7 +73,7 @@ func selectFilter(name string, byAttribute, keep bool) filterFunc {
 				if len(plain) == 0 {
 					throw("FilterArgumentError", "Missing parameter for attribute name")
 				}
-				get = st.attrGetter(plain[0], pyvalue.None)
+				get = st.attrGetter(plain[0])
 				plain = plain[1:]
 			}
 			if len(plain) == 0 {
@@ -98,14 +96,11 @@ func selectFilter(name string, byAttribute, keep bool) filterFunc {
 }
 
 // attrGetter looks up a dotted path; parts consisting of digits are indices.
-func (st *state) attrGetter(attribute, otherwise val) func(val) val {
+func (st *state) attrGetter(attribute val) func(val) val {
 	parts := attributeParts(attribute)
 	return func(v val) val {
 		for _, p := range parts {
 			v = st.getitem(v, p)
-			if !otherwise.IsNone() && asUndefined(v) != nil {
-				v = otherwise
-			}
 		}
 		return v
 	}

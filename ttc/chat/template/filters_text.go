@@ -9,20 +9,20 @@ import (
 )
 
 func indentFilter(st *state, v val, a *args) val {
-	p := a.bind("indent", 0, "width", "first", "blank")
+	a.refuse("indent", 2, "blank")
+	p := a.bind("indent", 0, "width", "first")
 	defined(v)
 	if v.Kind() != pyvalue.KindStr {
 		throw("TypeError", "unsupported operand type(s) for +=: '%s' and 'str'", v.TypeName())
 	}
 	width := or(p[0], pyvalue.Int(4))
 	if width.Kind() != pyvalue.KindStr {
-		n := max(0, index(width, ""))
+		n := max(0, index(width))
 		st.room(min(n, math.MaxInt32))
 		width = pyvalue.Str(strings.Repeat(" ", n))
 	}
-	first, blank := or(p[1], pyvalue.False).Truth(), or(p[2], pyvalue.False).Truth()
 	var b builder
-	if first {
+	if or(p[1], pyvalue.False).Truth() {
 		b.write(width.Text(), provOf(width))
 	}
 	text := v.Text()
@@ -34,7 +34,7 @@ func indentFilter(st *state, v val, a *args) val {
 	for i, line := range lines {
 		s := line.Text()
 		body := strings.TrimRightFunc(s, isLineBreak)
-		if i > 0 && (blank || body != "") {
+		if i > 0 && body != "" {
 			b.write(width.Text(), provOf(width))
 		}
 		b.writeSlice(s, provOf(line), 0, len(body))
@@ -58,46 +58,36 @@ func lastRune(s string) rune {
 }
 
 func joinFilter(st *state, v val, a *args) val {
-	p := a.bind("join", 0, "d", "attribute")
+	a.refuse("join", 1, "attribute")
+	p := a.bind("join", 0, "d")
 	it := st.mustIterate(v)
-	get := func(v val) val { return v }
-	if !isMissing(p[1]) && !p[1].IsNone() {
-		get = st.attrGetter(p[1], pyvalue.None)
-	}
 	sep := or(p[0], pyvalue.Str(""))
 	b := st.borrow()
-	st.writeJoined(b, it, get, sep)
-	st.spend(b.size())
-	return st.finish(b)
-}
-
-func (st *state) writeJoined(b *builder, it iterator, get func(val) val, sep val) {
 	for first := true; ; first = false {
 		item, ok := it.next()
 		if !ok {
-			return
+			break
 		}
 		st.step()
 		if !first {
 			st.appendText(b, sep)
 		}
-		st.appendText(b, get(item))
+		st.appendText(b, item)
 		st.room(b.size())
 	}
+	st.spend(b.size())
+	return st.finish(b)
 }
 
 func replaceFilter(st *state, v val, a *args) val {
-	p := a.bind("replace", 2, "old", "new", "count")
-	limit := -1
-	if !isMissing(p[2]) && !p[2].IsNone() {
-		limit = index(p[2], "")
-	}
+	a.refuse("replace", 2, "count")
+	p := a.bind("replace", 2, "old", "new")
 	// str() of a Markup is plain text, so this filter never escapes.
 	text := func(v val) val {
 		s, q := st.text(v)
 		return str(s, plainProv(q))
 	}
-	return st.replace(text(v), text(p[0]), text(p[1]), limit)
+	return st.replace(text(v), text(p[0]), text(p[1]))
 }
 
 // tojsonFilter is transformers': json.dumps with ensure_ascii off and no escaping of HTML.
@@ -108,31 +98,21 @@ func tojsonFilter(st *state, v val, a *args) val {
 	return st.finish(b)
 }
 
-// dumpOptions are the arguments of tojson. If the value is a text, Python unpacks the separators and ignores the
-// indent.
+// dumpOptions are the arguments of tojson. If the value is a text, Python ignores the indent.
 func dumpOptions(st *state, of val, a *args) pyvalue.Dump {
 	if a.none() {
 		return pyvalue.Dump{}
 	}
-	p := a.bind("tojson", 0, "ensure_ascii", "indent", "separators", "sort_keys")
-	o := pyvalue.Dump{ASCII: or(p[0], pyvalue.False).Truth(), SortKeys: or(p[3], pyvalue.False).Truth()}
-	text := of.Kind() == pyvalue.KindStr
-	if indent := or(p[1], pyvalue.None); !indent.IsNone() && !text {
-		o.Indented = true
+	a.refuse("tojson", 2, "separators", "sort_keys")
+	p := a.bind("tojson", 0, "ensure_ascii", "indent")
+	o := pyvalue.Dump{ASCII: or(p[0], pyvalue.False).Truth()}
+	if indent := or(p[1], pyvalue.None); !indent.IsNone() && of.Kind() != pyvalue.KindStr {
 		if indent.Kind() == pyvalue.KindStr {
-			o.Indent = indent.Text()
-		} else {
-			n := max(0, index(indent, ""))
-			st.room(min(n, math.MaxInt32))
-			o.Indent = strings.Repeat(" ", n)
+			throwUnsupported("a text as the indent of tojson")
 		}
-	}
-	if seps := or(p[2], pyvalue.None); !seps.IsNone() {
-		pair := st.unpack(seps, 2)
-		if text {
-			return o
-		}
-		o.Item, o.Key, o.Custom = textArg(pair[0], "separator").Text(), textArg(pair[1], "separator").Text(), true
+		n := max(0, index(indent))
+		st.room(min(n, math.MaxInt32))
+		o.Indented, o.Indent = true, strings.Repeat(" ", n)
 	}
 	return o
 }

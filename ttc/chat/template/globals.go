@@ -23,7 +23,7 @@ func rangeGlobal(_ *state, a *args) val {
 		throw("TypeError", "range expected 1 to 3 positional arguments, got %d", len(a.plain))
 	}
 	r := &rangeObject{step: 1}
-	at := func(i int) int64 { return int64(min(max(index(a.plain[i], ""), -1<<61), 1<<61)) }
+	at := func(i int) int64 { return int64(min(max(index(a.plain[i]), -1<<61), 1<<61)) }
 	if len(a.plain) == 1 {
 		r.stop = at(0)
 	} else {
@@ -41,41 +41,16 @@ func rangeGlobal(_ *state, a *args) val {
 	return pyvalue.OfObject(r)
 }
 
-// newDict is dict(mapping or pairs, **items).
-func newDict(st *state, fn string, a *args) *pyvalue.Dict {
+func namespaceGlobal(st *state, a *args) val {
+	if len(a.plain) > 0 {
+		throwUnsupported("an argument of namespace without a name")
+	}
 	d := pyvalue.NewDict(len(a.names))
-	if len(a.plain) > 1 {
-		throw("TypeError", "%s expected at most 1 argument, got %d", fn, len(a.plain))
-	}
-	if len(a.plain) == 1 {
-		from := a.plain[0]
-		if u := asUndefined(from); u != nil {
-			u.raise() // dict() asks for its keys
-		}
-		if m := from.Dict(); m != nil {
-			for i := range m.Len() {
-				k, v := m.At(i)
-				st.hashes(k)
-				check(d.Set(k, v))
-			}
-		} else {
-			for _, pair := range st.list(from) {
-				kv := st.unpack(pair, 2)
-				st.hashes(kv[0])
-				st.spend(2 * valueSize)
-				check(d.Set(kv[0], kv[1]))
-			}
-		}
-	}
 	for i, name := range a.names {
 		d.SetStr(name, a.named[i])
 	}
 	st.spend(2 * valueSize * d.Len())
-	return d
-}
-
-func namespaceGlobal(st *state, a *args) val {
-	return pyvalue.OfObject(&namespace{newDict(st, "namespace", a)})
+	return pyvalue.OfObject(&namespace{d})
 }
 
 func raiseGlobal(st *state, a *args) val {

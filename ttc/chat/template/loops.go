@@ -101,10 +101,6 @@ func (l *loop) attribute(name string) (val, bool) {
 		return pyvalue.Bool(isMissing(l.peek())), true
 	case "length":
 		return pyvalue.Int(int64(l.length())), true
-	case "revindex":
-		return pyvalue.Int(int64(l.length() - l.index0)), true
-	case "revindex0":
-		return pyvalue.Int(int64(l.length() - l.index0 - 1)), true
 	case "previtem":
 		if l.index0 == 0 {
 			return undefinedHint("there is no previous item"), true
@@ -115,7 +111,7 @@ func (l *loop) attribute(name string) (val, bool) {
 			return v, true
 		}
 		return undefinedHint("there is no next item"), true
-	case "changed", "cycle", "depth", "depth0":
+	case "changed", "cycle", "depth", "depth0", "revindex", "revindex0":
 		throwUnsupported("loop." + name)
 	}
 	return missing, false

@@ -50,14 +50,11 @@ func textArg(v val, what string) val {
 	return v
 }
 
-// isSet returns a flag that Python takes as an int.
-func isSet(v val) bool { return intArg(v, 0) != 0 }
-
 func intArg(v val, otherwise int) int {
 	if isMissing(v) {
 		return otherwise
 	}
-	return index(v, "")
+	return index(v)
 }
 
 func stripMethod(name string, left, right bool) method {
@@ -72,12 +69,15 @@ func splitMethod(st *state, self val, a *args) val {
 }
 
 func replaceMethod(st *state, self val, a *args) val {
-	p := a.positional("replace", 2, 3)
+	if len(a.plain) > 2 {
+		throwUnsupported("the count of replace")
+	}
+	p := a.positional("replace", 2, 2)
 	old, with := textArg(p[0], "replace() argument 1"), textArg(p[1], "replace() argument 2")
 	if isMarkup(self) {
 		with = st.escape(with)
 	}
-	return st.replace(self, old, with, intArg(p[2], -1))
+	return st.replace(self, old, with)
 }
 
 func affixMethod(name string, has func(s, affix string) bool) method {
@@ -86,19 +86,14 @@ func affixMethod(name string, has func(s, affix string) bool) method {
 			throwUnsupported(name + " within a part of a text")
 		}
 		affix := a.positional(name, 1, 1)[0]
-		affixes := []val{affix}
-		if affix.Kind() == pyvalue.KindTuple {
-			affixes = affix.Items()
+		switch affix.Kind() {
+		case pyvalue.KindTuple:
+			throwUnsupported(name + " of several texts")
+		case pyvalue.KindStr:
+			return pyvalue.Bool(has(self.Text(), affix.Text()))
 		}
-		for _, x := range affixes {
-			if x.Kind() != pyvalue.KindStr {
-				throw("TypeError", "%s first arg must be str or a tuple of str, not %s", name, x.TypeName())
-			}
-			if has(self.Text(), x.Text()) {
-				return pyvalue.True
-			}
-		}
-		return pyvalue.False
+		throw("TypeError", "%s first arg must be str or a tuple of str, not %s", name, affix.TypeName())
+		return missing
 	}
 }
 

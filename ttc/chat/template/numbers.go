@@ -42,33 +42,27 @@ func parseFloat(s string) (float64, bool) {
 	return 0, false
 }
 
-// toFloat is float(v), or false if Python would raise TypeError or ValueError.
-func toFloat(v val) (float64, bool) {
-	switch {
-	case v.IsNumber():
-		return number(v), true
-	case v.Kind() == pyvalue.KindStr:
-		return parseFloat(v.Text())
-	}
-	defined(v)
-	return 0, false
-}
-
 func intFilter(st *state, v val, a *args) val {
 	p := a.bind("int", 0, "default", "base")
 	if !isMissing(p[1]) {
 		throwUnsupported("the base of the filter int")
 	}
 	st.goesThrough(v.Text())
+	var f float64
+	ok := false
 	switch v.Kind() {
 	case pyvalue.KindInt, pyvalue.KindBool:
 		return pyvalue.BigInt(v.Big())
+	case pyvalue.KindFloat:
+		f, ok = v.Float64(), true
 	case pyvalue.KindStr:
 		if i, ok := parseInt(v.Text()); ok {
 			return pyvalue.Int(i)
 		}
+		f, ok = parseFloat(v.Text())
+	default:
+		defined(v)
 	}
-	f, ok := toFloat(v)
 	if !ok || math.IsNaN(f) || math.IsInf(f, 0) && v.Kind() == pyvalue.KindStr {
 		return or(p[0], pyvalue.Int(0))
 	}

@@ -83,58 +83,28 @@ func (st *state) join2(a, b val) val {
 	return str(x+y, r)
 }
 
+// repeat is seq * times for a text.
 func (st *state) repeat(seq, times val) (val, bool) {
-	if times.Kind() != pyvalue.KindInt && times.Kind() != pyvalue.KindBool {
-		if seq.Kind() == pyvalue.KindStr || seq.Kind() == pyvalue.KindList || seq.Kind() == pyvalue.KindTuple {
-			if times.Kind() != pyvalue.KindStr && times.Kind() != pyvalue.KindList &&
-				times.Kind() != pyvalue.KindTuple || seq.Kind() == pyvalue.KindStr {
-				throw("TypeError", "can't multiply sequence by non-int of type '%s'", times.TypeName())
-			}
-		}
-		return missing, false
-	}
-	if _, ok := times.Int64(); !ok {
-		throw("OverflowError", "cannot fit 'int' into an index-sized integer")
-	}
-	n := max(0, index(times, ""))
-	if k, ok := length(seq); ok && k == 0 {
-		n = 0
-	}
 	switch seq.Kind() {
+	case pyvalue.KindList, pyvalue.KindTuple:
+		throwUnsupported("repeating a " + seq.TypeName())
 	case pyvalue.KindStr:
-		s, p := seq.Text(), provOf(seq)
+		if times.Kind() != pyvalue.KindInt && times.Kind() != pyvalue.KindBool {
+			throw("TypeError", "can't multiply sequence by non-int of type '%s'", times.TypeName())
+		}
+		if _, ok := times.Int64(); !ok {
+			throw("OverflowError", "cannot fit 'int' into an index-sized integer")
+		}
+		n, s := max(0, index(times)), seq.Text()
 		if s != "" && n > math.MaxInt32/len(s) {
 			st.room(math.MaxInt32)
 		}
 		st.spend(len(s) * n)
-		if p == nil {
-			return pyvalue.Str(strings.Repeat(s, n)), true
-		}
 		var b builder
 		st.writeRepeated(&b, seq, n)
 		return st.like(seq, b.value()), true
-	case pyvalue.KindList, pyvalue.KindTuple:
-		items := seq.Items()
-		if len(items) > 0 && n > math.MaxInt32/(valueSize*len(items)) {
-			st.room(math.MaxInt32)
-		}
-		st.spend(valueSize * len(items) * n)
-		out := repeated(items, n)
-		if seq.Kind() == pyvalue.KindTuple {
-			return pyvalue.NewTuple(out...), true
-		}
-		return pyvalue.NewList(out), true
 	}
 	return missing, false
-}
-
-// repeated is items n times over.
-func repeated(items []val, n int) []val {
-	out := make([]val, len(items)*n)
-	for done := copy(out, items); done > 0 && done < len(out); done *= 2 {
-		copy(out[done:], out[:done])
-	}
-	return out
 }
 
 // writeRepeated writes a text n times.
@@ -161,8 +131,8 @@ func (st *state) like(of, v val) val {
 
 // numeric is `a op b` of two numbers.
 func (st *state) numeric(op string, a, b val) val {
-	if a.Kind() == pyvalue.KindFloat || b.Kind() == pyvalue.KindFloat || op == "/" {
-		return st.floating(op, a, b)
+	if a.Kind() == pyvalue.KindFloat || b.Kind() == pyvalue.KindFloat {
+		throwUnsupported("arithmetic on floats")
 	}
 	x, y := whole(a), whole(b)
 	switch op {
@@ -178,12 +148,17 @@ func (st *state) numeric(op string, a, b val) val {
 		if r := x * y; x == 0 || r/x == y && !(x == -1 && y == math.MinInt64) {
 			return pyvalue.Int(r)
 		}
-	default:
-		q, m := divide(x, y)
-		if op == "%" {
-			return pyvalue.Int(m)
+	case "%":
+		if y == 0 {
+			throw("ZeroDivisionError", "integer division or modulo by zero")
 		}
-		return pyvalue.Int(q)
+		m := x % y
+		if m != 0 && (m < 0) != (y < 0) {
+			m += y
+		}
+		return pyvalue.Int(m)
+	default:
+		throwUnsupported("the operator " + op)
 	}
 	tooLarge()
 	return missing
@@ -200,65 +175,6 @@ func whole(v val) int64 {
 
 func tooLarge() {
 	throw("LimitError", "ints of more than 64 bits are not computed with in chat templates")
-}
-
-// divide is divmod of two ints, rounded down as Python does.
-func divide(x, y int64) (q, m int64) {
-	if y == 0 {
-		throw("ZeroDivisionError", "integer division or modulo by zero")
-	}
-	q, m = x/y, x%y
-	if m != 0 && (m < 0) != (y < 0) {
-		q, m = q-1, m+y
-	}
-	return q, m
-}
-
-func (st *state) floating(op string, a, b val) val {
-	st.step()
-	x, y := number(a), number(b)
-	switch op {
-	case "+":
-		return pyvalue.Float(x + y)
-	case "-":
-		return pyvalue.Float(x - y)
-	case "*":
-		return pyvalue.Float(x * y)
-	}
-	if y == 0 {
-		throw("ZeroDivisionError", "division by zero")
-	}
-	switch op {
-	case "/":
-		return pyvalue.Float(x / y)
-	case "//":
-		q, _ := floorMod(x, y)
-		return pyvalue.Float(q)
-	}
-	_, m := floorMod(x, y)
-	return pyvalue.Float(m)
-}
-
-// floorMod is divmod(x, y) as computed by CPython's float_divmod.
-func floorMod(x, y float64) (float64, float64) {
-	m := math.Mod(x, y)
-	div := (x - m) / y
-	if m != 0 {
-		if (y < 0) != (m < 0) {
-			m += y
-			div--
-		}
-	} else {
-		m = math.Copysign(0, y)
-	}
-	if div == 0 {
-		return math.Copysign(0, x/y), m
-	}
-	floor := math.Floor(div)
-	if div-floor > 0.5 {
-		floor++
-	}
-	return floor, m
 }
 
 func negate(v val, minus bool) val {
@@ -434,7 +350,7 @@ func canSlice(v val) bool {
 func bounds(n int, i, j, k val) (start, stop, step int) {
 	step = 1
 	if !k.IsNone() {
-		step = index(k, "")
+		step = index(k)
 	}
 	if step == 0 {
 		throw("ValueError", "slice step cannot be zero")
@@ -447,7 +363,7 @@ func bounds(n int, i, j, k val) (start, stop, step int) {
 		if v.IsNone() {
 			return absent
 		}
-		x := index(v, "")
+		x := index(v)
 		if x < 0 {
 			x = max(x, -n-1) + n
 		}

@@ -205,17 +205,6 @@ func (st *state) write(s string, p *prov) {
 	st.out.write(s, p)
 }
 
-// writeSlice prints bytes i to j of a text in which no span is quoted.
-func (st *state) writeSlice(v *val, i, j int) {
-	p := rawProv(*v)
-	st.spend(j - i)
-	st.left--
-	if p != nil {
-		st.spend(spanSize * len(p.spans))
-	}
-	st.out.writeSlice(v.Text(), p, i, j)
-}
-
 // print writes str(v).
 func (st *state) print(v val) {
 	st.step()
@@ -224,21 +213,6 @@ func (st *state) print(v val) {
 		return
 	}
 	st.printRepr(v)
-}
-
-// printQuoted prints json.dumps of a text.
-func (st *state) printQuoted(v *val) {
-	st.step()
-	b := st.out
-	start := b.size()
-	st.room(len(v.Text()))
-	n := len(b.b)
-	out, err := pyvalue.Dump{}.Append(b.b, *v, nil)
-	check(err)
-	b.b = out
-	src, off, mode := origin(v)
-	b.p.add(len(out)-n, src, off, mode)
-	st.spend(b.size() - start)
 }
 
 // printRepr prints a value that is not text.
@@ -260,33 +234,22 @@ func (st *state) appendText(b *builder, v val) {
 
 // append lets a printer from package pyvalue append to b, and keeps track of where its output comes from.
 func (st *state) append(b *builder, printer func(dst []byte, m pyvalue.Marker) ([]byte, error)) {
-	m, mark := st.startMarks(b)
-	out, err := printer(b.b, mark)
-	st.endMarks(m, out, err)
-}
-
-// dump appends json.dumps(v) to b. The caller accounts for the bytes.
-func (st *state) dump(b *builder, v val, o pyvalue.Dump) {
-	m, mark := st.startMarks(b)
-	out, err := o.Append(b.b, v, mark)
-	st.endMarks(m, out, err)
-}
-
-func (st *state) startMarks(b *builder) (*marker, pyvalue.Marker) {
 	m, mark := &st.marker, st.mark
 	if m.b != nil { // a printer within a printer
 		m = &marker{}
 		mark = m.mark
 	}
 	*m = marker{b: b, base: len(b.b), spans: len(b.p.spans), at: len(b.b), st: st}
-	return m, mark
-}
-
-func (st *state) endMarks(m *marker, out []byte, err error) {
+	out, err := printer(b.b, mark)
 	check(err)
 	m.b.b = out
 	m.end(len(out))
 	*m = marker{}
+}
+
+// dump appends json.dumps(v) to b. The caller accounts for the bytes.
+func (st *state) dump(b *builder, v val, o pyvalue.Dump) {
+	st.append(b, func(dst []byte, m pyvalue.Marker) ([]byte, error) { return o.Append(dst, v, m) })
 }
 
 // text is str(v) with its provenance.

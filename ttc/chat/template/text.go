@@ -188,34 +188,27 @@ func appendHTML(dst []byte, _ int, r rune) []byte {
 	return pytext.AppendRune(dst, r)
 }
 
-// replace is v.replace(old, new, limit); a negative limit means no limit.
-func (st *state) replace(v, old, with val, limit int) val {
+// replace is v.replace(old, new).
+func (st *state) replace(v, old, with val) val {
 	s, p, o := v.Text(), provOf(v), old.Text()
 	st.left -= int64(len(s)) >> 6
-	if limit == 0 || o != "" && !strings.Contains(s, o) {
+	if o == "" {
+		throwUnsupported("replacing an empty text")
+	}
+	if !strings.Contains(s, o) {
 		return v
 	}
 	var b builder
-	at, done := 0, 0
-	for limit < 0 || done < limit {
-		i := 0
-		if o == "" {
-			if done > 0 {
-				if at >= len(s) {
-					break
-				}
-				_, n := pytext.DecodeRune(s[at:])
-				b.writeSlice(s, p, at, at+n)
-				at += n
-			}
-		} else if i = strings.Index(s[at:], o); i < 0 {
+	at := 0
+	for {
+		i := strings.Index(s[at:], o)
+		if i < 0 {
 			break
 		}
 		b.writeSlice(s, p, at, at+i)
 		b.write(with.Text(), provOf(with))
 		st.room(b.size())
 		at += i + len(o)
-		done++
 		st.step()
 	}
 	b.writeSlice(s, p, at, len(s))

@@ -38,6 +38,16 @@ func throwUnsupported(what string) {
 	throw(unsupportedError, "%s is not supported in chat templates", what)
 }
 
+// refuse raises an error about arguments that jinja2 has and this engine lacks: the named ones, and others than the
+// first few.
+func (a *args) refuse(fn string, few int, names ...string) {
+	for _, name := range names {
+		if _, ok := a.get(name); ok || len(a.plain) > few {
+			throwUnsupported("the argument " + name + " of " + fn)
+		}
+	}
+}
+
 // unsupportedFunction is a global of jinja2 that this engine lacks.
 func unsupportedFunction(name string) val {
 	return function(name, func(*state, *args) val {
@@ -57,7 +67,7 @@ func refuseUnsupported(v val, name string) {
 		case *dictView:
 			names = []string{"isdisjoint", "mapping"}
 		case *rangeObject:
-			names = []string{"count", "index"}
+			names = []string{"count", "index", "start", "stop", "step"}
 		}
 	}
 	if slices.Contains(names, name) {

@@ -3,7 +3,6 @@ package template
 import (
 	"fmt"
 	"math"
-	"math/big"
 	"slices"
 	"strings"
 
@@ -414,13 +413,7 @@ func (st *state) iterate(v val) (iterator, bool) {
 		case *generator:
 			return iterator{draw: o.next}, true
 		case *loop:
-			return iterator{draw: func() (val, bool) {
-				item, ok := o.advance()
-				if !ok {
-					return missing, false
-				}
-				return pyvalue.NewTuple(item, pyvalue.OfObject(o)), true
-			}}, true
+			throwUnsupported("going through loop")
 		}
 	}
 	return iterator{}, false
@@ -475,12 +468,12 @@ func (st *state) list(v val) []val {
 const valueSize = 48
 
 // index is operator.index(v): an int or bool that fits, else Python's error.
-func index(v val, what string) int {
+func index(v val) int {
 	if u := asUndefined(v); u != nil {
 		throw("TypeError", "'Undefined' object cannot be interpreted as an integer")
 	}
 	if v.Kind() != pyvalue.KindInt && v.Kind() != pyvalue.KindBool {
-		throw("TypeError", "%s'%s' object cannot be interpreted as an integer", what, v.TypeName())
+		throw("TypeError", "'%s' object cannot be interpreted as an integer", v.TypeName())
 	}
 	i, ok := v.Int64()
 	if !ok {
@@ -490,19 +483,4 @@ func index(v val, what string) int {
 		return math.MaxInt
 	}
 	return int(i)
-}
-
-// number is float(v) of a number.
-func number(v val) float64 {
-	if v.Kind() == pyvalue.KindFloat {
-		return v.Float64()
-	}
-	if i, ok := v.Int64(); ok {
-		return float64(i)
-	}
-	f, _ := new(big.Float).SetInt(v.Big()).Float64()
-	if math.IsInf(f, 0) {
-		throw("OverflowError", "int too large to convert to float")
-	}
-	return f
 }
