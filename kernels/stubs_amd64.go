@@ -137,6 +137,15 @@ func gradF32AVX2(a *tileArgs)
 func rateF32AVX2(a *tileArgs)
 
 //go:noescape
+func klF32AVX2(a *tileArgs)
+
+//go:noescape
+func klForwardF32AVX2(a *tileArgs)
+
+//go:noescape
+func klReverseF32AVX2(a *tileArgs)
+
+//go:noescape
 func maxBF16AVX2(a *tileArgs)
 
 //go:noescape
@@ -161,6 +170,15 @@ func gradBF16AVX2(a *tileArgs)
 func rateBF16AVX2(a *tileArgs)
 
 //go:noescape
+func klBF16AVX2(a *tileArgs)
+
+//go:noescape
+func klForwardBF16AVX2(a *tileArgs)
+
+//go:noescape
+func klReverseBF16AVX2(a *tileArgs)
+
+//go:noescape
 func maxF16AVX2(a *tileArgs)
 
 //go:noescape
@@ -183,6 +201,15 @@ func gradF16AVX2(a *tileArgs)
 
 //go:noescape
 func rateF16AVX2(a *tileArgs)
+
+//go:noescape
+func klF16AVX2(a *tileArgs)
+
+//go:noescape
+func klForwardF16AVX2(a *tileArgs)
+
+//go:noescape
+func klReverseF16AVX2(a *tileArgs)
 
 //go:noescape
 func finishAVX2(a *tileArgs)

@@ -49,6 +49,9 @@ func amd64Tiles(own numbers) *ir.File {
 			g.grad256(d, even)
 		}
 		g.rate256(d)
+		for _, gradient := range []string{"", "Forward", "Reverse"} {
+			g.kl256(d, gradient)
+		}
 	}
 	g.finish256()
 	return compile(g.Context)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -24,6 +25,9 @@ func (g *generator) narrowConstants() {
 	c.add("far", bits(1e30))
 	c.add("-far", bits(-1e30))
 	c.add("sign", U32(1<<31))
+	c.add("lift", bits(math.Log2(float64(g.klLift))))
+	c.add("lifted low", bits(-127-math.Log2(float64(g.klLift))))
+	c.add("lifted high", bits(127-math.Log2(float64(g.klLift))))
 	g.narrow = c
 }
 
@@ -55,8 +59,9 @@ func (g *generator) maxLanes256(y, tmp VecPhysical) {
 }
 
 // exp2_256 leaves 2^y as p times z; y is clobbered. The caller has clamped y to [-127, 127]: outside it the shifted
-// exponent would wrap to a finite wrong number. At -127 z is exactly 0. Memory operands keep NaN in y.
-func (g *generator) exp2_256(y, z, p []VecPhysical) {
+// exponent would wrap to a finite wrong number. At -127 z is exactly 0. Memory operands keep NaN in y. Lifted it is 2^y
+// times klLift, and the limits are less by as much.
+func (g *generator) exp2_256(y, z, p []VecPhysical, lifted bool) {
 	for j := range y {
 		g.VADDPS(g.narrow.mem("biased"), y[j], z[j])
 	}
@@ -72,6 +77,11 @@ func (g *generator) exp2_256(y, z, p []VecPhysical) {
 	for _, n := range []string{"e5", "e4", "e3", "e2", "e1", "e0"} {
 		for j := range y {
 			g.VFMADD213PS(g.narrow.mem(n), y[j], p[j])
+		}
+	}
+	if lifted {
+		for j := range y {
+			g.VADDPS(g.narrow.mem("lift"), z[j], z[j])
 		}
 	}
 	for j := range y {
@@ -114,16 +124,8 @@ func (g *generator) sum256(d dtype, keep bool) {
 		for j := range y {
 			g.VFMSUB213PS(Y15, Y14, y[j])
 		}
-		// MAXPS and MINPS return their second source on NaN: y, so that a NaN reaches the sum.
-		g.VMOVUPS(g.narrow.mem("low"), z[0])
-		for j := range y {
-			g.VMAXPS(y[j], z[0], y[j])
-		}
-		g.VMOVUPS(g.narrow.mem("high"), z[0])
-		for j := range y {
-			g.VMINPS(y[j], z[0], y[j])
-		}
-		g.exp2_256(y, z, p)
+		g.limit256(y, z[0], "")
+		g.exp2_256(y, z, p, false)
 		// Pairs first, then float64: many small terms added one by one to a large float32 would be lost.
 		if keep {
 			for j := range p {
@@ -156,6 +158,96 @@ func (g *generator) sum256(d dtype, keep bool) {
 	g.VPERMILPD(Imm(1), X12, X13)
 	g.VADDSD(X13, X12, X12)
 	g.VMOVSD(X12, g.arg("sum"))
+	g.VZEROUPPER()
+	g.RET()
+}
+
+// limit256 limits y to what exp2_256 takes. MAXPS and MINPS return their second source on NaN: y, so that a NaN reaches
+// the sum.
+func (g *generator) limit256(y []VecPhysical, tmp VecPhysical, lifted string) {
+	g.VMOVUPS(g.narrow.mem(lifted+"low"), tmp)
+	for j := range y {
+		g.VMAXPS(y[j], tmp, y[j])
+	}
+	g.VMOVUPS(g.narrow.mem(lifted+"high"), tmp)
+	for j := range y {
+		g.VMINPS(y[j], tmp, y[j])
+	}
+}
+
+// kl256 is kl512, two vectors at a time.
+func (g *generator) kl256(d dtype, gradient string) {
+	g.text("AVX2", "kl"+gradient+d.name)
+	p, ks, kt := g.loadPointers(), R12, R13
+	g.MOVQ(g.arg("kept"), ks)
+	g.MOVQ(g.arg("keptT"), kt)
+	S, T, E, P, f, tmp, other := ymm[0:2], ymm[2:4], ymm[4:6], ymm[6:8], ymm[8:10], Y10, Y11
+	sums := ymm[12:16] // 2^yt, 2^ys, kl, klAbs in float64
+	for _, y := range sums {
+		g.VXORPS(y, y, y)
+	}
+	add := func(v []VecPhysical, to VecPhysical) {
+		g.VADDPS(v[1], v[0], tmp)
+		g.widen256(tmp, to, tmp, other)
+	}
+	g.align()
+	g.Label("loop")
+	g.prefetch256(d, p)
+	for u := range 2 {
+		keep := func(v []VecPhysical, base Register) {
+			for j := range v {
+				g.VMOVUPS(v[j], Mem{Base: base, Index: p.i, Scale: 4, Disp: 4*entries256*u + 32*j})
+			}
+		}
+		weigh := func(y []VecPhysical, lifted string) {
+			g.limit256(y, tmp, lifted)
+			g.exp2_256(y, P, f, lifted != "")
+			for j := range P {
+				g.VMULPS(f[j], P[j], P[j])
+			}
+		}
+		g.load(narrow, d, p.s, p.i, entries256*u, S, gradient != "")
+		g.load(narrow, d, p.t, p.i, entries256*u, T, gradient != "")
+		g.VBROADCASTSS(g.arg("k"), tmp)
+		for i, side := range [][]VecPhysical{S, T} {
+			g.VBROADCASTSS(g.arg([]string{"nls", "nlt"}[i]), other)
+			for _, y := range side {
+				g.VFMADD213PS(other, tmp, y)
+			}
+		}
+		for j := range E {
+			g.VSUBPS(S[j], T[j], E[j])
+			g.VMAXPS(g.narrow.mem("-far"), E[j], E[j]) // masked: -Inf, or NaN on both sides, becomes finite
+		}
+		weigh(S, "")
+		if gradient == "Forward" {
+			keep(P, ks)
+		}
+		add(P, sums[1])
+		weigh(T, "lifted ")
+		add(P, sums[0])
+		for j := range E {
+			g.VMULPS(P[j], E[j], E[j])
+		}
+		switch gradient {
+		case "Forward":
+			keep(P, kt)
+		case "Reverse":
+			keep(P, ks)
+			keep(E, kt)
+		}
+		add(E, sums[2])
+		for _, e := range E {
+			g.VANDPS(g.narrow.mem("abs"), e, e)
+		}
+		add(E, sums[3])
+	}
+	g.ADDQ(Imm(2*entries256), p.i)
+	g.CMPQ(p.i, p.n)
+	g.JLT(LabelRef("loop"))
+	for i, field := range []string{"sum", "sumG", "kl", "klAbs"} {
+		g.store256(sums[i], g.arg(field))
+	}
 	g.VZEROUPPER()
 	g.RET()
 }
@@ -199,7 +291,7 @@ func (g *generator) jsd256(d dtype, even bool) {
 			q.segment()
 		}
 		q.fromCentre()
-		g.exp2_256(q.student, q.larger, q.psi)
+		g.exp2_256(q.student, q.larger, q.psi, false)
 		for j, e := range q.larger {
 			g.VMULPS(q.psi[j], e, e)
 		}

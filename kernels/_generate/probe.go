@@ -86,10 +86,6 @@ func writeInstructions(file string, tiles *ir.File) {
 		gradient := func(f string) float64 {
 			return sides("F32", "keep", f, even) + per16("finish", p.finish)
 		}
-		kl := forward("F32", "jsd", p.second)
-		if p.path == "avx512" {
-			kl = per16("klF32", 64)
-		}
 		fmt.Fprintf(&b, "\t%q: {\n", p.path)
 		for _, k := range []struct {
 			name string
@@ -98,7 +94,7 @@ func writeInstructions(file string, tiles *ir.File) {
 			{"forward", forward("F32", "jsd"+kept+"Even", even)},
 			{"forward, bfloat16", forward("BF16", "jsd"+kept+"Even", even)},
 			{"forward, beta 0.3", forward("F32", "jsd"+kept, p.second)},
-			{"forward, KL", kl},
+			{"forward, KL", per16("klF32", p.second)},
 			{"gradient", gradient("rate")},
 			{"gradient, beta 0.3", gradient("rate")},
 		} {
