@@ -145,7 +145,7 @@ def main():
     settings = {s: " ".join(getattr(stacks, s).__doc__.split()) for s in STACKS}
     text = "; ".join("%s %d of %d (%d)" % (t, *cells[f"planted {t}"]["found"])
                      for t in judge.TEMPLATES if f"planted {t}" in cells)
-    text = text and f"Of planted errors, one a row, it finds (in parentheses: in the rows without one): {text}."
+    text = text and f"Of planted errors, one in each row, it finds (in parentheses: in the rows without one): {text}."
     page.write(HERE, cells, OF["stacks"], settings, text, arguments.rollouts)
 
 
