@@ -92,7 +92,7 @@ func (c Call) framedWithoutCode(text string, head, tail []string, depth int) (f 
 func (c Call) codeBelow(text string, tail []string) (f Finding, framed bool) {
 	for i := len(tail) - 1; i >= 0; i-- {
 		l := tail[i]
-		if m := codeLast().FindStringSubmatch(l); m != nil {
+		if m := codeLast().FindStringSubmatch(strings.Replace(l, "[exit ", "[exit code ", 1)); m != nil {
 			if l[0] != '[' && l[0] != '(' && l[0] != '<' && m[1] != "0" {
 				if why := textOf(text).document("exit_code"); why != "" && !report(text) {
 					return nearMiss("exit_code", l, why), true

@@ -41,7 +41,7 @@ func (c Call) sentence(t *text) Finding {
 	if w == nil {
 		w = trained()
 	}
-	if w.of(features(t.all, c)) < sure {
+	if done().MatchString(t.head[0]) || w.of(features(t.all, c)) < sure {
 		return Finding{}
 	}
 	return failed("wording", t.head[0])

@@ -23,7 +23,7 @@ type weighed struct {
 	failed   bool
 }
 
-// allWeighed returns the allWeighed of all labelled sets.
+// allWeighed returns the texts of all labelled sets but the public ones, from which no weight is trained.
 func allWeighed(t *testing.T) (out []weighed) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join("..", "..", "sdpo", "testdata", "calls", "*.jsonl"))
@@ -32,6 +32,9 @@ func allWeighed(t *testing.T) (out []weighed) {
 	}
 	for _, name := range names {
 		set := strings.TrimSuffix(filepath.Base(name), ".jsonl")
+		if strings.HasPrefix(set, "public") {
+			continue
+		}
 		for _, r := range labelled(t, set) {
 			c := Call{Arguments: json.Raw(r.Arguments), weights: weights{}}
 			s := strings.TrimSpace(r.Text)
@@ -137,12 +140,15 @@ func TestWeights(t *testing.T) {
 func TestUnseen(t *testing.T) {
 	all := allWeighed(t)
 	for set, least := range map[string]score{
-		"services-new": {found: 45, wrong: 3}, // 31 and 3 without weights
-		"services":     {found: 58, wrong: 6}, // 36 and 5
-		"services-dev": {found: 52, wrong: 1}, // 41 and 1
-		"agents-new":   {found: 57, wrong: 4}, // 53 and 2
-		"agents":       {found: 82, wrong: 6}, // 81 and 4
-		"fresh":        {found: 617, wrong: 6},
+		"public":       {found: 156, wrong: 13},
+		"public-new":   {found: 106, wrong: 6},
+		"public-last":  {found: 100, wrong: 16}, // at first sight
+		"services-new": {found: 45, wrong: 3},   // 31 and 3 without weights
+		"services":     {found: 60, wrong: 6},   // 36 and 5
+		"services-dev": {found: 53, wrong: 1},   // 41 and 1
+		"agents-new":   {found: 57, wrong: 4},   // 53 and 2
+		"agents":       {found: 82, wrong: 6},   // 81 and 4
+		"fresh":        {found: 617, wrong: 5},
 		"held":         {found: 217, wrong: 3},
 	} {
 		t.Run(set, func(t *testing.T) {

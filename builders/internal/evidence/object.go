@@ -32,6 +32,7 @@ var (
 		"error", "errors", "exception", "traceback", "err", "errormessage", "errormessages", "errmsg",
 		"errordescription", "fault", "faultstring", "faultcode",
 		"failure", "errordetail", "errordetails", "errortype", "errorcode", "errcode", "validationerrors", "errormsg",
+		"errorsummary", "functionerror",
 	}
 	whyKeys = []string{
 		"why", "reasons", "message", "msg", "detail", "details", "reason", "title", "description", "moreinfo",
@@ -74,7 +75,7 @@ var (
 	})
 	// A record has at least one of these: it describes something that exists on its own.
 	recordKey = set(exitKeys, []string{
-		"id", "uuid", "state", "level", "logger", "ts", "startedat", "finishedat", "createdat", "updatedat",
+		"id", "sid", "uuid", "state", "level", "logger", "ts", "startedat", "finishedat", "createdat", "updatedat",
 		"checkedat", "started", "finished", "duration", "attempts", "attempt",
 		"job", "jobid", "orderid", "runid", "build", "buildid", "taskid", "paymentid", "order", "user", "host",
 		"service", "device", "event", "count", "total", "lasterror", "line",
@@ -322,7 +323,7 @@ var (
 	})
 	around = set([]string{
 		"type", "tool", "toolname", "name", "role", "toolcallid", "tooluseid", "callid",
-		"function", "functionname",
+		"function", "functionname", "time", "took", "duration", "elapsed", "requestid", "traceid",
 	})
 )
 
@@ -394,7 +395,7 @@ func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 		return nearMiss(rule, quote, "it is what a validator says of something"), true
 	case slices.ContainsFunc(boolKeys, o.isTrue):
 		return nearMiss(rule, quote, "the object says that it worked"), true
-	case Truthy(o.by["data"]) && !certain || Truthy(o.by["result"]) && o.by["result"].Kind() != json.String && !certain:
+	case Truthy(o.by["data"]) && !refusedData(o.by["data"]) && !certain || Truthy(o.by["result"]) && o.by["result"].Kind() != json.String && !certain:
 		return nearMiss(rule, quote, "there is a result beside it"), true
 	}
 	foreign := c.foreign(o)
@@ -416,6 +417,12 @@ func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 		", ")+"): it is a record")
 	f.Supported = certain
 	return f, true
+}
+
+// refusedData reports whether data is only the status of a refused request.
+func refusedData(data json.Raw) bool {
+	n, ok := member(data, "status").Int64()
+	return ok && n >= 400 && n <= 599
 }
 
 // acted reports whether a member is named after the aim of a call, as a participle.

@@ -13,6 +13,9 @@ var (
 	byID    = pattern("byID")
 )
 
+// searched matches an empty answer to a search.
+var searched = pattern("searched")
+
 // undone matches a statement that the request was not carried out, or that the one thing asked for doesn't exist.
 var undone = pattern("undone")
 
@@ -72,6 +75,8 @@ func (t *text) refusal() Finding {
 		return Finding{}
 	case seen().MatchString(first), rules(l):
 		return nearMiss("refusal", first, "it tells what was seen, or what holds in general")
+	case searched().MatchString(first):
+		return Finding{}
 	case byID().MatchString(first), undone().MatchString(first), t.stands(first) != "":
 		return failed("refusal", first)
 	case sought().MatchString(first), nothing().MatchString(first), done().MatchString(first), strings.HasSuffix(first,

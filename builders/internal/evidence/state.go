@@ -6,6 +6,8 @@ import "strings"
 var (
 	// lacks matches what says that the one thing asked for isn't there, or that something the call needs isn't.
 	lacks = pattern("lacks")
+	// falls matches what says that something falls short, or wasn't done, in a later clause.
+	falls = pattern("falls")
 	// state matches a state that forbids the call.
 	state = pattern("state")
 	// signedOff matches a program's or a server's own form of error.
@@ -42,7 +44,7 @@ func (t *text) stands(first string) string {
 	switch {
 	case lacks().MatchString(first), signedOff().MatchString(l), firstDo().MatchString(l):
 		return first
-	case lacks().MatchString(l):
+	case lacks().MatchString(l), falls().MatchString(l):
 		return l
 	}
 	return ""

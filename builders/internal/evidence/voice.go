@@ -17,6 +17,12 @@ var (
 // sums matches a program's closing line about the errors that it listed.
 var sums = pattern("sums")
 
+// endsBadly matches what a program says of its own end.
+var endsBadly = pattern("endsBadly")
+
+// inOwnName matches an error that a program reports in its own name.
+var inOwnName = pattern("inOwnName")
+
 // lastLog matches a log line at a level that ends a program.
 var lastLog = pattern("lastLog")
 
@@ -42,6 +48,12 @@ func (c Call) voice(t *text) Finding {
 	if m := signed().FindStringSubmatch(t.last()); m != nil && len(t.head) <= few && starts(command, m[1]) &&
 		sums().MatchString(m[2]) {
 		return failed("program_message", t.last())
+	}
+	for _, l := range t.tail[max(0, len(t.tail)-few):] {
+		m := inOwnName().FindStringSubmatch(l)
+		if own := m != nil && starts(command, m[1]); c.reads() == "" && len(t.tail) > 1 && (own || endsBadly().MatchString(l)) {
+			return failed("program_message", l)
+		}
 	}
 	if len(t.head) > 1 && t.document("program_message") != "" {
 		return Finding{}

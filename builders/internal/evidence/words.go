@@ -34,8 +34,12 @@ func (c Call) words(text string) Finding {
 			f = c.sentence(t)
 		}
 	case !f.Failed:
-		if own := c.complaint(t, c.command()); own.Failed {
+		own := c.complaint(t, c.command())
+		switch explained := c.command() != "" && c.reads() == "" && t.short && f.Rule == "error_prefix"; {
+		case own.Failed:
 			f = own
+		case explained && t.paragraphs() > 0 && t.kind() == "":
+			f = failed(f.Rule, f.Quote) // a program's error, and what to do about it
 		}
 	}
 	switch {
