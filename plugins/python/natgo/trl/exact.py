@@ -35,6 +35,8 @@ def has_columns(data: Any, needed: Sequence[str], made_by: str) -> None:
     lacking = [name for name in needed if name not in (data.column_names or ())]
     if lacking:
         raise ValueError(f"the data set has no column {lacking[0]!r}: make it with natgo.trl.{made_by}")
+    if isinstance(data, datasets.Dataset) and not len(data):
+        raise ValueError("the data set has no rows: nothing could be trained")
 
 
 def _highest(data: Any, column: str, of: Any) -> int:
@@ -53,9 +55,9 @@ def fits(data: Any, columns: Sequence[str], limit: Optional[int], name: str = "m
         )
 
 
-def embeddings(trainer: Any, columns: Sequence[str]) -> int:
-    """The number of a model's embeddings; an error if a row of its trainer has an id without one, before training starts."""
-    known = int(trainer.model.get_input_embeddings().weight.shape[0])  # 0 where parameters are sharded
+def embeddings(trainer: Any, columns: Sequence[str], model: Any = None) -> int:
+    """The number of embeddings of a trainer's model, or of another that reads its rows; an error if a row has an id without one, before training starts."""
+    known = int((trainer.model if model is None else model).get_input_embeddings().weight.shape[0])  # 0 where parameters are sharded
     for data in data_sets(trainer.train_dataset, trainer.eval_dataset):
         last = max(_highest(data, column, lambda x: pc.list_flatten(x, recursive=True)) for column in columns)
         if known and last >= known:

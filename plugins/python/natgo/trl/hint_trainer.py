@@ -1,9 +1,10 @@
 """Distils a hinted model into the model without the hint, at the tokens that a hint is about."""
 
+import os
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
-from natgo.errors import missing
+from natgo.errors import BatchError, missing
 from natgo.tree import Row, pack as packed
 from natgo.trl.collators import HintCollator
 from natgo.trl.divergence import divergence
@@ -43,11 +44,29 @@ class HintConfig(trl.SFTConfig):  # type: ignore[misc]  # TRL has no types
 
 
 class UpdateTeacher(TrainerCallback):  # type: ignore[misc]  # transformers has no types
+    """Lets an ema teacher follow, and keeps it in checkpoints, so that a resumed run has the one that it stopped with."""
+
     def __init__(self, teacher: Teacher):
         self.teacher = teacher
 
     def on_step_end(self, *_: Any, **__: Any) -> None:
         self.teacher.update()
+
+    def on_save(self, args: Any, state: Any, *_: Any, **__: Any) -> None:
+        if self.teacher.kind == "ema" and state.is_world_process_zero:
+            torch.save(self.teacher.model.state_dict(), saved(args, state))
+
+    def on_train_begin(self, args: Any, state: Any, *_: Any, **__: Any) -> None:
+        if self.teacher.kind == "ema" and state.global_step:
+            try:
+                self.teacher.model.load_state_dict(torch.load(saved(args, state), map_location="cpu", weights_only=True))
+            except OSError as err:
+                raise BatchError(f"{err.filename}: {err.strerror}; a resumed run with teacher='ema' needs the teacher that it stopped with") from None
+
+
+def saved(args: Any, state: Any) -> str:
+    """The file of an ema teacher in the checkpoint of a step."""
+    return os.path.join(args.output_dir, f"checkpoint-{state.global_step}", "ema_teacher.pt")
 
 
 class HintTrainer(InTrees, trl.SFTTrainer):  # type: ignore[misc]  # TRL has no types
@@ -81,6 +100,8 @@ class HintTrainer(InTrees, trl.SFTTrainer):  # type: ignore[misc]  # TRL has no 
             raise ValueError(f"teacher {args.teacher!r} is not one of {', '.join(TEACHERS)} and stored")
         if teacher_model is not None and args.teacher != "frozen":
             raise ValueError(f"teacher_model goes with teacher='frozen', not {args.teacher!r}")
+        if isinstance(teacher_model, str):
+            raise ValueError(f"teacher_model: expected a model, got {teacher_model!r}: load it with AutoModelForCausalLM.from_pretrained")
         needed = [*HINTS, *(STORED if args.teacher == "stored" else ())]
         for one in data_sets(more.get("train_dataset"), more.get("eval_dataset")):
             has_columns(one, needed, f"hints({'stored=True' if args.teacher == 'stored' else ''})")
@@ -99,6 +120,8 @@ class HintTrainer(InTrees, trl.SFTTrainer):  # type: ignore[misc]  # TRL has no 
         sharded = self.is_deepspeed_enabled or self.is_fsdp_enabled
         if sharded and (self.args.teacher == "ema" or given is not None):
             raise ValueError("a teacher of its own can't be used with sharded parameters: use teacher='live', or 'frozen' with an adapter")
+        if given is not None:
+            embeddings(self, ["teacher_input_ids"], given)
         start = AtPositions(given.to(self.args.device).requires_grad_(False)) if given is not None else None
         teacher = Teacher(AtPositions(self.model), self.args.teacher, self.args.ema_decay, start)
         if sharded and self.args.teacher == "frozen" and teacher.adapter is None:

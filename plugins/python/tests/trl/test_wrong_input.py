@@ -170,6 +170,38 @@ def test_low_precision_on_the_cpu(dtype, bf16, tmp_path):
     assert made.state.log_history[0]["loss"] > 0
 
 
+def test_no_rows(tmp_path):
+    for which in ("sft", "hints"):
+        with pytest.raises(ValueError, match="the data set has no rows: nothing could be trained"):
+            trainer(which, tmp_path, model(), rows_of(which).select([]))
+
+
+def hinted(out, teacher_model=None, **options):
+    args = HintConfig(str(out), **{**QUIET, **options})
+    return HintTrainer(model(), args, teacher_model, train_dataset=rows_of("hints"), processing_class=AutoTokenizer.from_pretrained(WORK / "tiny" / "model"))
+
+
+def test_teachers_that_can_not_be_used(tmp_path):
+    with pytest.raises(ValueError, match="teacher_model: expected a model, got 'path/to/model': load it with"):
+        hinted(tmp_path, "path/to/model", teacher="frozen")
+    with pytest.raises(natgo.BatchError, match="but the model has only 90 embeddings"):
+        hinted(tmp_path, model(90), teacher="frozen")
+
+
+def test_a_resumed_run_has_the_ema_teacher_that_it_stopped_with(tmp_path):
+    options = dict(teacher="ema", ema_decay=0.5, max_steps=4, save_strategy="steps", save_steps=2, learning_rate=1e-2, lr_scheduler_type="constant")
+    whole, resumed = (hinted(tmp_path, **options) for _ in range(2))
+    whole.train()
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+    for name, x in whole.teacher.model.state_dict().items():
+        assert torch.equal(x, resumed.teacher.model.state_dict()[name]), name
+    for a, b in zip(whole.model.parameters(), resumed.model.parameters()):
+        assert torch.equal(a, b)
+    (tmp_path / "checkpoint-2" / "ema_teacher.pt").unlink()
+    with pytest.raises(natgo.BatchError, match="ema_teacher.pt: No such file or directory; a resumed run"):
+        hinted(tmp_path, **options).train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+
+
 def composite(out, net, batches, **options):
     return CompositeTrainer(net, CompositeConfig(str(out), **{**QUIET, "alpha_sdpo": 1.0, **options}), batches)
 
