@@ -395,7 +395,7 @@ func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 		return nearMiss(rule, quote, "it is what a validator says of something"), true
 	case slices.ContainsFunc(boolKeys, o.isTrue):
 		return nearMiss(rule, quote, "the object says that it worked"), true
-	case Truthy(o.by["data"]) && !refusedData(o.by["data"]) && !certain || Truthy(o.by["result"]) && o.by["result"].Kind() != json.String && !certain:
+	case !certain && o.answered():
 		return nearMiss(rule, quote, "there is a result beside it"), true
 	}
 	foreign := c.foreign(o)
@@ -419,10 +419,11 @@ func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 	return f, true
 }
 
-// refusedData reports whether data is only the status of a refused request.
-func refusedData(data json.Raw) bool {
-	n, ok := member(data, "status").Int64()
-	return ok && n >= 400 && n <= 599
+// answered reports whether there is a result: data, other than the status of a refused request, or a value.
+func (o *object) answered() bool {
+	n, ok := member(o.by["data"], "status").Int64()
+	return Truthy(o.by["data"]) && !(ok && n >= 400 && n <= 599) ||
+		Truthy(o.by["result"]) && o.by["result"].Kind() != json.String
 }
 
 // acted reports whether a member is named after the aim of a call, as a participle.

@@ -50,8 +50,10 @@ func (c Call) voice(t *text) Finding {
 		return failed("program_message", t.last())
 	}
 	for _, l := range t.tail[max(0, len(t.tail)-few):] {
-		m := inOwnName().FindStringSubmatch(l)
-		if own := m != nil && starts(command, m[1]); c.reads() == "" && len(t.tail) > 1 && (own || endsBadly().MatchString(l)) {
+		if c.reads() != "" || len(t.tail) == 1 {
+			break
+		}
+		if m := inOwnName().FindStringSubmatch(l); m != nil && starts(command, m[1]) || endsBadly().MatchString(l) {
 			return failed("program_message", l)
 		}
 	}
