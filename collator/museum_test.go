@@ -63,6 +63,13 @@ func TestMuseum(t *testing.T) {
 			if cfg.Tokenizer, err = tokenizer.New(family); err != nil {
 				t.Fatal(err)
 			}
+			if e.Metaspace { // the trait that the bug needs
+				alone, err := cfg.Tokenizer.Encode("The sea.", tokenizer.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				want(t, alone.IDs[0], int32(1))
+			}
 			c := collate(t, cfg, one([]Item{demonstration("x", nodes(parsedMessages(t, e.Messages)))}))
 			var got []string
 			for _, r := range c.rows {

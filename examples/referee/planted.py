@@ -29,7 +29,7 @@ def plant(row, start, first, kind, dice):
 
 
 def found(the, count=100):
-    """Plants an error in each row; returns how many the judge finds, of how many, and its errors in rows without one."""
+    """Plants an error in each row; returns how many the judge finds, of how many, and its errors in clean rows."""
     dice, rows = random.Random(46), list(itertools.islice(truth_rows(the), 4 * count))
     dice.shuffle(rows)
     hit = wrong = 0
