@@ -92,7 +92,8 @@ func Start(c Config) (*Process, error) {
 		if c.Confined {
 			confine() // the thread and its children
 		}
-		err := p.cmd.Start()
+		var err error
+		p.cmd, err = launch(p.cmd, c.With, p.mark)
 		closeAll(pipes.theirs...)
 		if err == nil {
 			p.pid = p.cmd.Process.Pid

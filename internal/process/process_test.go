@@ -80,15 +80,25 @@ func running(pid int) bool {
 }
 
 // family returns a script that starts children of every kind and waits: in its own group, in another group, in another
-// session, one in a session whose parent has ended, and one that has cleared its environment.
+// session, one in a session whose parent has ended, one that has cleared its environment, and one that has done all of
+// that.
 func family(t *testing.T) (script, file string, members int) {
 	file = filepath.Join(t.TempDir(), "pids")
 	note := func(prefix string) string {
 		return fmt.Sprintf(`%s sh -c 'echo $$ >> %s; exec sleep 600' & `, prefix, file)
 	}
 	script = note("") + note("timeout 600") + note("setsid") +
-		fmt.Sprintf(`(setsid sh -c 'echo $$ >> %s; exec sleep 600' &) ; `, file) + note("env -i") + "wait"
-	return script, file, 5
+		fmt.Sprintf(`(setsid sh -c 'echo $$ >> %s; exec sleep 600' &) ; `, file) + note("env -i "+path(t, "setsid")) +
+		fmt.Sprintf(`(env -i %s sh -c 'echo $$ >> %s; exec sleep 600' &) ; `, path(t, "setsid"), file) + "wait"
+	return script, file, 6
+}
+
+func path(t *testing.T, name string) string {
+	p, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("SKIPPED: there is no %s", name)
+	}
+	return p
 }
 
 func onlyLinux(t *testing.T) {
@@ -229,6 +239,42 @@ func TestOutputIsDrained(t *testing.T) {
 	fmt.Fprintln(p.Stdin, "hello")
 	if err := p.Err(); err != nil || string(out) != "hello\n" || string(errs) != "to stderr\n" {
 		t.Errorf("%v, %q, %q", err, out, errs)
+	}
+}
+
+// TestOutlivesNothing: a process in its own session, without an environment, its parent gone, ends with the program
+// that started it, even if that ends at once.
+func TestOutlivesNothing(t *testing.T) {
+	onlyLinux(t)
+	file := filepath.Join(t.TempDir(), "pids")
+	script := fmt.Sprintf(`(env -i %s sh -c 'echo $$ >> %s; exec sleep 600' &)
+		while [ ! -s %[2]s ]; do sleep 0.01; done`, path(t, "setsid"), file)
+	for range 20 {
+		p := start(t, Config{
+			Args: shell(script), Confined: true, Stdout: func(r io.Reader) { _, _ = io.Copy(io.Discard, r) },
+		})
+		<-p.Done()
+		if pid := pids(t, file, 1)[0]; running(pid) {
+			t.Error("it outlives the program")
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestBrands: a brand tells which of the two marks, and nothing else has it.
+func TestBrands(t *testing.T) {
+	onlyLinux(t)
+	p := start(t, Config{Args: []string{"sleep", "600"}, With: "outer", Mark: "inner"})
+	for mark, want := range map[string]bool{"outer": true, "inner": true, "other": false} {
+		if branded(p.PID(), mark) != want {
+			t.Errorf("branded with %s: %v", mark, !want)
+		}
+	}
+	if branded(os.Getpid(), "inner") {
+		t.Error("this program is branded")
 	}
 }
 

@@ -2,6 +2,7 @@ package process
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -12,9 +13,9 @@ import (
 )
 
 // attributes gives the program its own session, or a process group, and has it killed when the thread that created it
-// ends.
+// ends. A confined program is held, see launch; another may be one that gains privileges, which it would not if traced.
 func attributes(c *Config) *syscall.SysProcAttr {
-	a := &syscall.SysProcAttr{Setsid: !c.Group, Setpgid: c.Group}
+	a := &syscall.SysProcAttr{Setsid: !c.Group, Setpgid: c.Group, Ptrace: c.Confined}
 	if !c.Survives {
 		a.Pdeathsig = syscall.SIGKILL
 	}
@@ -23,11 +24,19 @@ func attributes(c *Config) *syscall.SysProcAttr {
 
 // await waits for the end of the program and calls ended before its process id is freed.
 func await(cmd *exec.Cmd, ended func()) error {
-	for err := unix.EINTR; err == unix.EINTR; {
-		err, _ = unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil).(unix.Errno)
-	}
+	_ = waitFor(cmd.Process.Pid, unix.WEXITED)
 	ended()
 	return cmd.Wait()
+}
+
+// waitFor waits for a change of a child's state, and leaves it to be waited for.
+func waitFor(pid, change int) error {
+	for {
+		err := unix.Waitid(unix.P_PID, pid, nil, change|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
 }
 
 // list returns the processes that have not ended.
@@ -109,12 +118,15 @@ const marksSeen = true
 // maxEnviron is how much of a process's environment is searched.
 const maxEnviron = 8 << 20
 
-// hasMark looks for the mark in a process's environment. The environment of a process that is just replacing
+// hasMark looks for the mark in a process's limit and environment. The environment of a process that is just replacing
 // its program (execve) can't be seen: it reads as empty, as does the environment of one without any variables, or of
 // one that is ending.
 func hasMark(pid int, mark string) (has, hidden bool) {
 	if mark == "" {
 		return false, false
+	}
+	if branded(pid, mark) {
+		return true, false
 	}
 	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 const (
 	maxFooter  = 32 << 20  // bytes of the file's metadata
 	maxColumns = 1024      // that hold values
+	maxHeld    = 96 << 20  // bytes of one dictionary and one page of every column
 	maxRow     = 32 << 20  // bytes of a row's values
 	maxValues  = 1 << 19   // of a row
 	maxGrown   = 256 << 20 // bytes that the rows of any file may have
@@ -24,13 +25,15 @@ const (
 // Reader reads rows.
 type Reader struct {
 	file    *parquet.File
+	in      io.ReaderAt
 	groups  []parquet.RowGroup // that are left
 	columns []*column          // of the current row group
 	rows    int64              // remaining rows in it
 	skip    int64              // rows to skip in the next group
 	row     parquet.Row
 	number  int64
-	left    int64              // bytes that rows may still have
+	left    int64 // bytes that rows may still have
+	pages   inflater
 	schema  *parquet.Schema    // of the rows that are returned
 	convert parquet.Conversion // nil means the file's
 }
@@ -49,7 +52,7 @@ func Open(in io.ReaderAt, size int64) (r *Reader, err error) {
 		return nil, &LimitError{fmt.Sprintf("the file has %d columns; at most %d are read", n, maxColumns)}
 	}
 	left := maxGrown + size*maxGrowth
-	return &Reader{file: file, groups: file.RowGroups(), schema: file.Schema(), left: left}, nil
+	return &Reader{file: file, in: in, groups: file.RowGroups(), schema: file.Schema(), left: left}, nil
 }
 
 // checkFooter refuses the metadata of a file if it asks for too much.
@@ -101,8 +104,14 @@ func (r *Reader) Skip(rows int64) {
 	r.skip = max(0, rows)
 }
 
-// Close finishes reading the current row group. The file stays open.
+// Close ends the reading. The file stays open.
 func (r *Reader) Close() error {
+	r.pages.close()
+	return r.endGroup()
+}
+
+// endGroup finishes reading the current group.
+func (r *Reader) endGroup() error {
 	var err error
 	for _, c := range r.columns {
 		err = errors.Join(err, c.pages.Close())
@@ -153,14 +162,25 @@ func (r *Reader) Next() (row any, err error) {
 
 // group starts reading the next row group.
 func (r *Reader) group() error {
-	if err := r.Close(); err != nil {
+	if err := r.endGroup(); err != nil {
 		return broken(err)
 	}
 	if len(r.groups) == 0 {
 		return io.EOF
 	}
 	group := r.groups[0]
+	meta := r.file.Metadata().RowGroups[len(r.file.RowGroups())-len(r.groups)]
 	r.groups = r.groups[1:]
+	var held int64
+	for i := range meta.Columns {
+		n, err := r.pages.largest(r.in, &meta.Columns[i].MetaData)
+		if err != nil {
+			return broken(err)
+		}
+		if held += n; held > maxHeld {
+			return &LimitError{fmt.Sprintf("its pages take more than %d MiB at once", maxHeld>>20)}
+		}
+	}
 	for _, chunk := range group.ColumnChunks() {
 		c := &column{pages: chunk.Pages()}
 		r.columns = append(r.columns, c)

@@ -128,7 +128,7 @@ func TestLimits(t *testing.T) {
 		says string
 	}{
 		"row":     {written(t, text, row(large)), "more than 32 MiB"},
-		"page":    {written(t, text, row(strings.Repeat("x", 3*maxRow))), "has more than"},
+		"page":    {written(t, text, row(strings.Repeat("x", maxHeld))), "has more than"},
 		"repeats": {written(t, repeated, row(large), row(large), row(large), row(large)), "more than 32 MiB"},
 		"values": {written(t, parquet.Group{"a": parquet.List(parquet.Int(64))},
 			map[string]any{"a": make([]any, 0)}, map[string]any{"a": slice(maxValues + 1)}), "row 2: it has more than"},

@@ -10,11 +10,12 @@ import (
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 )
 
-// How much the metadata of a file may hold: elements of lists, structures within structures.
+// How much the metadata of a file or of a page may hold: bytes, elements of lists, structures within structures.
 const (
-	maxSchema   = 4096    // columns and groups of columns
-	maxChunks   = 1 << 17 // columns of all row groups
-	maxElements = 1 << 20 // of all other lists
+	maxHeader   = 4*maxRow + 1<<20 // bytes of a page's: it may quote the smallest and the largest value, each twice
+	maxSchema   = 4096             // columns and groups of columns
+	maxChunks   = 1 << 17          // columns of all row groups
+	maxElements = 1 << 20          // of all other lists
 	maxDepth    = 32
 )
 
@@ -36,8 +37,11 @@ type walker struct {
 	schema, chunks, elements int   // that are left
 }
 
-// checkStructure reads a structure.
+// checkStructure reads a structure, or returns io.EOF at the end.
 func checkStructure(in *bufio.Reader, most int64) error {
+	if _, err := in.Peek(1); err != nil {
+		return err
+	}
 	w := &walker{in: in, most: most, left: most, schema: maxSchema, chunks: maxChunks, elements: maxElements}
 	err := w.fields(0, place{})
 	if errors.Is(err, io.EOF) {
@@ -197,5 +201,5 @@ func (w *walker) skip(n uint64) error {
 }
 
 func (w *walker) tooLong() error {
-	return &LimitError{fmt.Sprintf("the metadata of the file has more than %d bytes", w.most)}
+	return &LimitError{fmt.Sprintf("the metadata of the file or of a page has more than %d bytes", w.most)}
 }

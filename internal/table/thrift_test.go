@@ -5,7 +5,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/parquet-go/parquet-go"
 )
 
 // footer returns a file that has nothing but a footer.
@@ -51,6 +54,26 @@ func TestForgedFooter(t *testing.T) {
 			_, err := readAll(c.file)
 			var large *LimitError
 			if err == nil || errors.As(err, &large) != c.large {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// TestForgedHeader does the same for the header of a page.
+func TestForgedHeader(t *testing.T) {
+	whole := written(t, parquet.Group{"a": parquet.String()}, map[string]any{"a": "x"})
+	at := bytes.Index(whole, []byte("PAR1")) + 4
+	for name, forged := range map[string][]byte{
+		"statistics": {0x5C, 0x4C, 0x18, 0xFF, 0xFF, 0xFF, 0xFF, 7},
+		"list":       {0xF9, 0xFC, 0xFF, 0xFF, 0xFF, 0xFF, 7},
+		"deep":       bytes.Repeat([]byte{0xFC}, maxDepth+2),
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := bytes.Clone(whole)
+			copy(file[at:], forged)
+			_, err := readAll(file)
+			if err == nil || !strings.Contains(err.Error(), "metadata") {
 				t.Errorf("%v", err)
 			}
 		})

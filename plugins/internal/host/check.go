@@ -34,6 +34,8 @@ func checkRecord(g *ttc.Group, r builders.Record, kinds []builders.Kind) (ledger
 const (
 	maxReason = 64
 	maxDetail = 1000
+	// maxDropped bounds how many things a group can be made of: a larger count of drops is not plausible.
+	maxDropped = 1 << 32
 )
 
 // units are the things that can be dropped.
@@ -74,6 +76,18 @@ func cut(s string, most int) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:most], "") + "..."
+}
+
+// countDrops returns an error if more was reported as dropped than there can be.
+func countDrops(drops []ledger.Drop) error {
+	var n int64
+	for i := range drops {
+		if n += min(drops[i].N(), maxDropped); n >= maxDropped {
+			return fmt.Errorf("too many things dropped for one group: %d or more, which no group can "+
+				"have", int64(maxDropped))
+		}
+	}
+	return nil
 }
 
 // groupDrop is the drop of a whole group for one builder.

@@ -118,6 +118,35 @@ func TestFloodIsPaced(t *testing.T) {
 	})
 }
 
+// TestLongMessage checks that of a message that is too long the first and the last lines are kept, the others counted,
+// and a line that was cut is never logged.
+func TestLongMessage(t *testing.T) {
+	var log bytes.Buffer
+	p := newLogPump(zerolog.New(&log), new(secret.Values))
+	p.end()
+	w := &syncWriter{pump: p}
+	const before, after = "before", "after"
+	middle := strings.Repeat("a line of some length in the middle\n", 100_000)
+	if _, err := w.Write([]byte(before + "\n" + middle + after + "\nhalf a line, ")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write([]byte("and the other half\n")); err != nil {
+		t.Fatal(err)
+	}
+	last := p.lastLines()
+	if n := len(last); last[n-1] != "half a line, and the other half" || last[n-2] != after {
+		t.Errorf("%q", last)
+	}
+	p.mu.Lock()
+	p.reportSuppressed()
+	p.mu.Unlock()
+	logged := strings.Count(log.String(), "\n") - 1
+	if want := fmt.Sprintf(`"lines":%d`, 100_003-logged); !strings.Contains(log.String(), before) ||
+		!strings.Contains(log.String(), want) || strings.Count(log.String(), "in the middle\"") != logged-1 {
+		t.Errorf("%d lines are logged, and it does not say %s", logged, want)
+	}
+}
+
 // TestFloodCostsLittle measures the processor time of a host whose plugin prints without end for ten seconds.
 func TestFloodCostsLittle(t *testing.T) {
 	pythontest.Long(t, "no plugin floods")

@@ -193,6 +193,7 @@ func TestFaults(t *testing.T) {
 			dropped,
 			"more than 64 MiB of results",
 		},
+		{"drops more than there is", "drops too much", always, nil, failed, "which no group can have"},
 		{"drops with codes", "drops", always, nil, []ledger.Reason{ledger.SameText, "test/too_short"}, ""},
 	} {
 		for _, instances := range []int{1, 2} {
@@ -279,6 +280,8 @@ func TestProtocolFaults(t *testing.T) {
 		{"too much credit", "it granted more than", 1},
 		{"beyond credit", "it sent one more than the", 1},
 		{"empty texts", "more than 64 MiB of results", 1},
+		{"empty parts", "would take more than 64 MiB", 1},
+		{"empty sites", "would take more than 64 MiB", 1},
 		{"trickle messages", "did not finish a group", 1},
 		{"trickle parts", "did not finish a group", 1},
 		{"trickle records", "did not finish a group", 1},

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/rs/zerolog"
 
 	"github.com/nat-go/nat-go/internal/lines"
@@ -183,6 +184,13 @@ func (p *logPump) line(line []byte, stream string) {
 	e.Msg(message)
 }
 
+// skip counts unread lines.
+func (p *logPump) skip(lines int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.suppressed += lines
+}
+
 func (p *logPump) reportSuppressed() {
 	if p.suppressed > 0 {
 		p.log.Warn().Int("lines", p.suppressed).Msg("the plugin prints too much; lines left out of the log")
@@ -284,8 +292,25 @@ type syncWriter struct {
 	buf    []byte
 }
 
-// Write passes lines on, and keeps the last if it isn't whole.
+// Write takes a message. Of one that has more than the log may have in a second only the first and the last lines are
+// looked at.
 func (w *syncWriter) Write(b []byte) (int, error) {
+	n := len(b)
+	if n > bytesPerSec+tailBytes {
+		w.split(b[:bytesPerSec])
+		w.buf = w.buf[:0] // half a line may hold half a secret, which would not be recognised
+		last := b[n-tailBytes:]
+		last = last[1+bytes.IndexByte(last, '\n'):]
+		w.pump.skip(bytes.Count(b[bytesPerSec:n-len(last)], []byte("\n")))
+		b = last
+	}
+	w.split(b)
+	w.pump.pace(0, n)
+	return n, nil
+}
+
+// split passes lines on, and keeps the last if it isn't whole.
+func (w *syncWriter) split(b []byte) {
 	w.buf = append(w.buf, b...)
 	rest := w.buf
 	for {
@@ -303,6 +328,32 @@ func (w *syncWriter) Write(b []byte) (int, error) {
 		rest = nil
 	}
 	w.buf = append(w.buf[:0], rest...)
-	w.pump.pace(0, len(b))
-	return len(b), nil
+}
+
+// hostLogger sends go-plugin's own messages to zerolog at debug level, because we report the same things ourselves.
+func hostLogger(log zerolog.Logger) hclog.Logger {
+	l := hclog.NewInterceptLogger(&hclog.LoggerOptions{Level: hclog.Off, Output: io.Discard})
+	if log.GetLevel() <= zerolog.DebugLevel {
+		l.RegisterSink(&hostSink{log})
+	}
+	return l
+}
+
+type hostSink struct{ log zerolog.Logger }
+
+// Accept is called by hclog, possibly concurrently.
+func (s *hostSink) Accept(name string, _ hclog.Level, msg string, args ...any) {
+	e := s.log.Debug().Str("from", "go-plugin")
+	for i := 0; i+1 < len(args); i += 2 {
+		k, ok := args[i].(string)
+		if !ok || k == "plugin" {
+			continue
+		}
+		if err, ok := args[i+1].(error); ok { // in JSON most errors are {}
+			e = e.AnErr(k, err)
+		} else {
+			e = e.Interface(k, args[i+1])
+		}
+	}
+	e.Msg(strings.TrimSpace(name + " " + msg))
 }

@@ -33,7 +33,7 @@ func (p *Plugin) reattach(ctx context.Context, number int) (*incarnation, error)
 	addr := &net.UnixAddr{Name: path, Net: "unix"}
 	inc := &incarnation{number: number, dead: make(chan struct{}), gone: make(chan struct{})}
 	pump := newLogPump(p.log.With().Str("plugin", p.spec.Name).Logger(), p.secrets)
-	config := inc.clientConfig(&p.spec, p.runDir.path, pump)
+	config := inc.clientConfig(&p.spec, p.runDir.path, p.log, pump)
 	ended := make(chan struct{})
 	config.Plugins = plugin.PluginSet{}
 	config.Reattach = &plugin.ReattachConfig{

@@ -8,6 +8,8 @@ import (
 	grpcproto "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
+
+	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 )
 
 // Codec is gRPC's own for protocol buffers, except for where its frames are stored: gRPC keeps none of our size and
@@ -38,6 +40,11 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	}
 	buf := data.MaterializeToBuffer(&frames)
 	defer buf.Free()
+	if _, ours := v.(*pb.BuildRequest); !ours { // a host's groups have their own limit
+		if err := checkShape(m.ProtoReflect().Descriptor(), buf.ReadOnlyData()); err != nil {
+			return err
+		}
+	}
 	return proto.Unmarshal(buf.ReadOnlyData(), m)
 }
 

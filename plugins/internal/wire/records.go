@@ -350,6 +350,14 @@ type RecordReader struct {
 	spare    sync.Pool // of *Results
 }
 
+// Pending returns roughly how many bytes of results there are for the incomplete group.
+func (r *RecordReader) Pending() int {
+	if r.results == nil {
+		return 0
+	}
+	return r.results.Bytes
+}
+
 // Approximate memory of results besides their text.
 const (
 	recordBytes  = 400

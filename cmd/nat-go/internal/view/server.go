@@ -105,19 +105,23 @@ func (s *Server) Serve(ctx context.Context, r *Run) error {
 	s.server = httpServer(ctx, s.handler(r))
 	stop := context.AfterFunc(ctx, func() { _ = s.server.Close() })
 	defer stop()
-	err := s.server.Serve(s.listener)
+	err := s.server.Serve(&door{Listener: s.listener})
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
 	return err
 }
 
-// httpServer returns a server that lets go of connections on which nothing comes.
+// httpServer returns a server that lets go of connections on which nothing comes, so that strangers who open many don't
+// keep others out.
 func httpServer(ctx context.Context, h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, MaxHeaderBytes: 64 << 10,
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
 		BaseContext: func(net.Listener) context.Context { return ctx },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, visitorKey{}, c)
+		},
 		// Its messages, such as that no more connections can be accepted, say nothing to the person at the browser,
 		// once a second.
 		ErrorLog: log.New(io.Discard, "", 0),
@@ -133,6 +137,7 @@ func (s *Server) handler(r *Run) http.Handler {
 				http.Error(w, "the token of the link that nat-go view printed is missing", http.StatusForbidden)
 				return
 			}
+			admit(req)
 			a, err := answerTo(req)
 			if lines, ok := a.(streamed); ok && err == nil {
 				lines.serve(w)

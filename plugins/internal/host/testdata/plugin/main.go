@@ -65,8 +65,8 @@ func main() {
 				}
 				os.WriteFile(os.Args[2], nil, 0o600)
 			}()
-		case "child": // in its own session, its parent gone; its pid is in a file
-			pid, err := exec.Command("sh", "-c", "setsid sleep 600 >/dev/null 2>&1 & echo $!").Output()
+		case "child": // in its own session, with no environment, its parent gone; its pid is in a file
+			pid, err := exec.Command("sh", "-c", "env -i setsid sleep 600 >/dev/null 2>&1 & echo $!").Output()
 			if err != nil {
 				panic(err)
 			}
@@ -267,6 +267,10 @@ func misbehave(ctx context.Context, do string, g *ttc.Group, out builders.Output
 			if err := out.Record(&builders.Distillation{Sites: make([]builders.Site, 1000)}); err != nil {
 				return err
 			}
+		}
+	case "drops too much":
+		for range 2 {
+			out.Drop(ledger.Drop{Reason: ledger.SameText, Unit: "candidate", Count: 1<<63 - 1})
 		}
 	case "wrong kind":
 		return out.Record(&builders.Rollout{})

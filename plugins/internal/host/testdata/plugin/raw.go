@@ -211,6 +211,39 @@ func (r *raw) answer(stream *within, group uint64, key string) error {
 					return err
 				}
 			}
+		case "empty parts", "empty sites", "empty drops", "empty ends":
+			parts := make([]*pb.ResultPart, 4<<20)
+			empty := &pb.ResultPart{} // shared, so that the plugin needs no memory for them
+			for i := range parts {
+				parts[i] = empty
+			}
+			switch r.config.Do {
+			case "empty ends":
+				parts = []*pb.ResultPart{{Group: group, Ends: make([]uint32, 8<<20-64)}}
+			case "empty drops":
+				drops := make([]*pb.Drop, 4<<20)
+				none := &pb.Drop{}
+				for i := range drops {
+					drops[i] = none
+				}
+				parts = []*pb.ResultPart{{Group: group, Drops: drops}}
+			case "empty sites":
+				sites := make([]*pb.Site, 4<<20)
+				none := &pb.Site{}
+				for i := range sites {
+					sites[i] = none
+				}
+				parts = []*pb.ResultPart{{
+					Group: group,
+					Records: []*pb.Record{
+						{Kind: &pb.Record_Distillation{Distillation: &pb.Distillation{Sites: sites}}},
+					},
+				}}
+			}
+			if err := stream.Send(&pb.BuildResponse{Parts: parts}); err != nil {
+				return err
+			}
+			select {}
 		case "trickle messages", "trickle parts", "trickle records", "trickle credit", "trickle drops":
 			return trickle(stream, r.config.Do, group)
 		case "too much credit":

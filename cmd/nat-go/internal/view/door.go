@@ -1,0 +1,71 @@
+package view
+
+import (
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+)
+
+// maxStrangers is how many connections may be open that haven't shown the token: a browser opens six, and a process may
+// have few descriptors.
+const maxStrangers = 32
+
+// door accepts connections. Beyond maxStrangers the oldest stranger has to leave, so that clients without the token
+// can't keep out the owner.
+type door struct {
+	net.Listener
+	mu        sync.Mutex
+	strangers []*visitor // the oldest first
+}
+
+// visitor is a connection.
+type visitor struct {
+	net.Conn
+	door *door
+}
+
+type visitorKey struct{}
+
+// Accept implements net.Listener.
+func (d *door) Accept() (net.Conn, error) {
+	c, err := d.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	v := &visitor{c, d}
+	d.mu.Lock()
+	d.strangers = append(d.strangers, v)
+	var leaving *visitor
+	if len(d.strangers) > maxStrangers {
+		leaving = d.strangers[0]
+		d.strangers = slices.Delete(d.strangers, 0, 1)
+	}
+	d.mu.Unlock()
+	if leaving != nil {
+		_ = leaving.Conn.Close()
+	}
+	return v, nil
+}
+
+// Close implements net.Conn.
+func (v *visitor) Close() error {
+	v.door.forget(v)
+	return v.Conn.Close()
+}
+
+// forget removes a visitor from the strangers: it has left, or isn't one.
+func (d *door) forget(v *visitor) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if i := slices.Index(d.strangers, v); i >= 0 {
+		d.strangers = slices.Delete(d.strangers, i, i+1)
+	}
+}
+
+// admit lets the connection of a request with the token stay.
+func admit(req *http.Request) {
+	if v, ok := req.Context().Value(visitorKey{}).(*visitor); ok {
+		v.door.forget(v)
+	}
+}

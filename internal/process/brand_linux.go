@@ -1,0 +1,82 @@
+package process
+
+import (
+	"hash/fnv"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A brand is a process's marks in a place that it can't lose by accident: the soft limit of the time for which a
+// realtime thread may run without waiting. Children inherit it, even if they lose their environment, session and
+// parent, and only a program that sets this very limit is rid of it. Others are unlimited; a brand is 146,000 years and
+// the halves of its last 62 bits are hashes of the two marks.
+const (
+	brandBit  = 1 << 62
+	brandHalf = 31
+	brandMask = 1<<brandHalf - 1
+)
+
+func brandOf(mark string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(mark)) // it can't fail
+	return h.Sum64() & brandMask
+}
+
+// launch starts a command and brands it. One that is held (attributes) stops before its first instruction until it has
+// the brand; where a process can't be held, and without confinement, its children of that instant may lack the brand.
+func launch(cmd *exec.Cmd, with, mark string) (*exec.Cmd, error) {
+	err := cmd.Start()
+	if err != nil && cmd.SysProcAttr.Ptrace { // whether it can't be traced or not started, the error doesn't say
+		cmd.SysProcAttr.Ptrace = false
+		cmd = &exec.Cmd{
+			Path: cmd.Path, Args: cmd.Args, Dir: cmd.Dir, Env: cmd.Env, SysProcAttr: cmd.SysProcAttr,
+			Stdin: cmd.Stdin, Stdout: cmd.Stdout, Stderr: cmd.Stderr, ExtraFiles: cmd.ExtraFiles,
+		}
+		err = cmd.Start()
+	}
+	if err != nil {
+		return nil, err
+	}
+	pid := cmd.Process.Pid
+	if cmd.SysProcAttr.Ptrace {
+		_ = waitFor(pid, unix.WSTOPPED|unix.WEXITED)
+		defer func() { _ = unix.PtraceDetach(pid) }() // it fails if the process has been killed
+	}
+	brand(pid, with, mark)
+	return cmd, nil
+}
+
+// brand brands a process and its children. It does without where a limit is not to be had: the marks in the environment
+// are there, too.
+func brand(pid int, with, mark string) {
+	limit := unix.Rlimit{Max: unix.RLIM_INFINITY}
+	if unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &limit) != nil {
+		return
+	}
+	limit.Cur = brandBit | brandOf(with)<<brandHalf | brandOf(mark)
+	if unix.Prlimit(pid, unix.RLIMIT_RTTIME, &limit, nil) != nil {
+		return
+	}
+	id := strconv.Itoa(pid)
+	children, _ := os.ReadFile("/proc/" + id + "/task/" + id + "/children")
+	for _, child := range strings.Fields(string(children)) {
+		if n, err := strconv.Atoi(child); err == nil {
+			brand(n, with, mark)
+		}
+	}
+}
+
+// branded reports whether a process has a brand with the mark.
+func branded(pid int, mark string) bool {
+	var limit unix.Rlimit
+	err := unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &limit)
+	if err != nil || limit.Cur&^(brandBit-1) != brandBit { // another user's, or unlimited
+		return false
+	}
+	h := brandOf(mark)
+	return limit.Cur&brandMask == h || limit.Cur>>brandHalf&brandMask == h
+}
