@@ -17,7 +17,7 @@ import (
 )
 
 // TestTeachers: axolotl's and Tinker's own code reads stored teachers at the positions that they are about. The page's
-// snippet runs on a run whose teacher answered.
+// snippet runs on a run whose teacher answered about its hints and about a sampled rollout.
 func TestTeachers(t *testing.T) {
 	python := os.Getenv("NATGO_TEACHERS_PYTHON")
 	if python == "" {
