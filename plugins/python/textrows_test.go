@@ -58,7 +58,7 @@ func TestSwiftTextRows(t *testing.T) {
 
 // TestTRLPrivileged: TRL's SDFT and SDPO train on rows of hints, and give their teacher the ids that are meant: for the
 // four failures of examples/hints that answer a user, and for 24 of the airline rollouts' 36, after 4,827 to 10,649
-// tokens; the other 12 answer a tool.
+// tokens; the other 12 answer a result of a tool.
 func TestTRLPrivileged(t *testing.T) {
 	python, natGo := pythontest.TRL(t), program(t)
 	for name, folder := range map[string]func(*testing.T) (string, string){
