@@ -10,7 +10,7 @@ import (
 )
 
 // Builder turns a group of examples into records. Build is pure in (config, group). An error drops the whole group for
-// this builder; records from other builders stand. A builder that implements io.Closer is closed with its session.
+// this builder; records from other builders are kept. A builder that implements io.Closer is closed with its session.
 type Builder interface {
 	Build(ctx context.Context, g *ttc.Group, out Output) error
 }
@@ -24,7 +24,7 @@ type Output interface {
 	Count(name string, n int64) error
 }
 
-// NewDrop returns the drop of an example, or of a part of one, with the example's place in its input. Index is -1.
+// NewDrop returns a drop for an example, or part of one, with the example's position in its input. Index is -1.
 func NewDrop(ex *ttc.Example, unit string, why ledger.Reason) ledger.Drop {
 	return ledger.Drop{
 		Stage: ledger.Build, Reason: why, Unit: unit, Run: ex.Run, Example: ex.ID, Index: -1,
@@ -103,11 +103,11 @@ type Record interface {
 	Header() *Head
 }
 
-// Head holds what every record has.
+// Head holds the fields common to all records.
 type Head struct {
 	Example  int      // index of the example in the group that the record comes from
 	Turn     string   // turn id within the example; empty if the record is about the whole example
-	Metadata json.Raw // one JSON object with its keys in output order; nil without any
+	Metadata json.Raw // one JSON object with its keys in output order; nil if there is none
 	Edits    Edits    // how its messages differ from the example's
 }
 
@@ -127,7 +127,7 @@ type Preference struct {
 	ChosenPolicy, RejectedPolicy string // model that sampled each side; empty if unknown
 }
 
-// Demonstration is a conversation whose assistant turns are to be imitated.
+// Demonstration is a conversation whose assistant turns the model should imitate.
 type Demonstration struct {
 	Head
 	Messages Content
@@ -165,8 +165,8 @@ type Distillation struct {
 	Sites    []Site
 }
 
-// State is a prompt without an answer, from which a trainer samples for itself. What the rollout did there and how it
-// ended is in the metadata.
+// State is a prompt without an answer, from which a trainer samples its own. The metadata says what the rollout did
+// there and how it ended.
 type State struct {
 	Head
 	Messages Content
@@ -176,7 +176,7 @@ type State struct {
 // Site is a failed tool call. Indices are into the record's messages.
 type Site struct {
 	Call    int    // the assistant message with the call
-	CallSeq int    // position among its tool calls; -1 without any
+	CallSeq int    // position among its tool calls; -1 if it has none
 	Result  int    // the tool or user message that shows the error; -1: the call itself (FailedTurn only)
 	Target  Target // which turn to distil
 	Tool    string // name of the tool that was called

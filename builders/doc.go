@@ -1,8 +1,8 @@
-// Package builders is the contract of a trajectory builder: its input (a group of examples), its output (four kinds of
-// record), and how it describes itself.
+// Package builders defines the contract of a trajectory builder: its input (a group of examples), its output (four
+// kinds of record), and how it describes itself.
 //
 // A builder is pure in (config, group): it may be called in any process, in any order, and more than once. It keeps no
-// state between groups and reads neither clock nor random source, which makes a run deterministic and resumable.
+// state between groups and reads neither the clock nor a random source, which makes a run deterministic and resumable.
 //
 // The content of a record is inline or a reference into the group, which the host resolves and checks. References are
 // the fast path: eight candidates of a turn make up to 28 pairs out of the same eight texts.

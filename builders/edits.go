@@ -2,13 +2,13 @@ package builders
 
 import "github.com/nat-go/nat-go/ttc"
 
-// Edits is a set of ways in which the messages of a record differ on purpose from its example's. A turn is then trained
-// in a context that the model didn't have, so the fidelity of such a record is partial.
+// Edits is a set of intentional differences between a record's messages and its example's. A turn is then trained in a
+// context that the model didn't have, so the fidelity of such a record is partial.
 type Edits uint8
 
 // The edits.
 const (
-	FailedCallsRemoved Edits = 1 << iota // failed tool calls and their results are gone
+	FailedCallsRemoved Edits = 1 << iota // failed tool calls and their results were removed
 
 	allEdits Edits = 1<<iota - 1
 )
@@ -29,7 +29,7 @@ func (e Edits) Names() (out []string) {
 	return out
 }
 
-// Fidelity returns the record's grade: its example's, or less if its messages were edited.
+// Fidelity returns the record's grade: its example's, or a lower one if its messages were edited.
 func (r *Resolved) Fidelity() ttc.Fidelity {
 	if r.Record.Header().Edits != 0 {
 		return ttc.Partial
@@ -42,7 +42,7 @@ func (r *Resolved) Gaps() []string {
 	return append(r.Origin.Gaps.Names(), r.Record.Header().Edits.Names()...)
 }
 
-// Turns returns for each message whether the policy trains it; flags has TrainFlagged's. It never trains a message that
+// Turns reports for each message whether the policy trains it; TrainFlagged reads flags. It never trains a message that
 // the model didn't sample.
 func (t Train) Turns(nodes []ttc.Node, flags []bool) []bool {
 	out := make([]bool, len(nodes))

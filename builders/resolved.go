@@ -20,7 +20,7 @@ type Resolved struct {
 	Changes []Change // how the contexts of its turns differ from the recorded ones; none in most records
 }
 
-// Change says that the context of a turn isn't the one it had when it was recorded.
+// Change records that a turn's context differs from the recorded one.
 type Change struct {
 	Turn int // which of the record's turns, counted from 0
 	By   Changed
@@ -33,11 +33,11 @@ type Changed uint8
 // The changes of contexts.
 const (
 	Redacted   Changed = iota + 1 // secrets and personal data in it were replaced
-	Removed                       // messages or calls that the model saw were taken out
+	Removed                       // messages or calls that the model saw were removed
 	OtherIDs                      // the ids of calls come from another rollout with the same messages
 	Unknown                       // nothing recorded has this context: the builder made it
 	PartOnly                      // the row format can't hold all of it: the tools, earlier messages
-	OtherWords                    // the turn is another rollout's: the same calls before it, differently worded users
+	OtherWords                    // the turn is another rollout's, with the same earlier calls but other user wordings
 )
 
 var changedNames = [...]string{"", "redaction", "remove", "call_ids", "unknown", "format", "worded"}
@@ -129,7 +129,7 @@ func Resolve(g *ttc.Group, c Content) (Passage, error) {
 	return Passage{}, fmt.Errorf("unknown part %d", c.Ref.Part)
 }
 
-// settled returns messages that all have the form of their content: one with a text or with parts needn't say which.
+// settled sets the content form of messages that omit it, depending on whether they have parts or text.
 func settled(ms []chat.Message) []chat.Message {
 	unsettled := func(m chat.Message) bool { return m.Form == chat.Absent && (m.Text != "" || m.Parts != nil) }
 	if !slices.ContainsFunc(ms, unsettled) {
@@ -148,7 +148,7 @@ func settled(ms []chat.Message) []chat.Message {
 	return ms
 }
 
-// ResolveRecord replaces the references of a record that a builder made of g, with as much of its origin as is known.
+// ResolveRecord resolves the references of a record built from g and sets the known parts of its origin.
 func ResolveRecord(g *ttc.Group, rec Record) (r *Resolved, err error) {
 	h := rec.Header()
 	if h.Example < 0 || h.Example >= len(g.Examples) {

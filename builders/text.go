@@ -56,7 +56,7 @@ func (c *textCheck) text(what, s string) {
 // bytes one by one.
 func isASCII(s string) bool {
 	const high = 0x8080808080808080
-	b := []byte(s) // not copied: it stays here, and as it is
+	b := []byte(s) // not copied: it stays here, unmodified
 	for len(b) > 8 {
 		if binary.LittleEndian.Uint64(b)&high != 0 {
 			return false

@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/collator/batch"
 )
 
-// Advantages names the baseline of a reward.
+// Advantages selects how rewards become advantages.
 type Advantages uint8
 
 // The advantages of GRPO: a reward minus the mean of its task's rewards.
@@ -22,7 +22,7 @@ const (
 // advantageEps keeps the quotient finite when all rewards are equal; the value is TRL's.
 const advantageEps = 1e-4
 
-// tasks are the tasks that rollouts belong to, with statistics of their rewards.
+// tasks holds the tasks that rollouts belong to, with their reward statistics.
 type tasks struct {
 	by   map[taskKey]int64
 	list []moments // by number, in order of first appearance
@@ -111,7 +111,7 @@ type taskFields struct {
 	TopK     int64 // math.MinInt64: nothing is asked
 }
 
-// encode encodes what rows are scored by; decode reads it back.
+// encode encodes the statistics that rows are scored with; decode reads them back.
 func (t *tasks) encode() []byte {
 	var all []taskFields
 	for _, m := range append([]moments{t.all}, t.list...) {

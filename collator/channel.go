@@ -23,28 +23,28 @@ type Item struct {
 	Record *builders.Resolved
 	Split  batch.Split
 	Hash   string // identifies the record's content; appears in the batch's line
-	// Dropped: curation left the record out. A rollout's reward still counts when the rollouts of its task are
-	// compared; nothing else of it is used.
+	// Dropped reports whether curation dropped the record. A rollout's reward still counts when the rollouts of its
+	// task are compared; the rest of it is unused.
 	Dropped bool
 	Index   int // the caller's number for the item in its group, later passed to KeptGroup.Decide
 
 	ordinal int64 // position among all items
 }
 
-// outcome is what became of a record.
+// outcome is the result of collating a record.
 type outcome struct {
 	counts
 	Rows    []batch.Row
 	encoded []*batch.Encoded
 }
 
-// counts are the parts of an outcome that are counted. Turns are counted separately from records: Turns is how many
-// were to be trained, and TurnDrops says which of them are in no row.
+// counts are the parts of an outcome that are counted. Turns are counted separately from records: Turns is the number
+// to be trained, and TurnDrops lists the ones that ended up in no row.
 type counts struct {
 	Refused   *cause      `json:",omitempty"` // why rows are missing
 	Turns     int         `json:",omitempty"`
 	TurnDrops []cause     `json:",omitempty"`
-	Sites     int         `json:",omitempty"` // for a distillation; SiteDrops says which of them are in no row
+	Sites     int         `json:",omitempty"` // for a distillation; SiteDrops lists the ones that ended up in no row
 	SiteDrops []cause     `json:",omitempty"`
 	Sizes     []int       `json:",omitempty"` // tokens of its rows, or of a pair's longer side, uncut
 	Reasoning int         `json:",omitempty"` // see leftOut
@@ -54,7 +54,7 @@ type counts struct {
 	Once forwarded `json:",omitzero"` // its rows, with each token once
 }
 
-// rowCounts are what is counted of a row.
+// rowCounts are the counts taken from a row.
 type rowCounts struct {
 	IDs, OnPolicy, Args string
 	Flags               []string `json:",omitempty"`
@@ -76,7 +76,7 @@ func (o *outcome) count() {
 }
 
 // leaves adds the omissions of a row. The calls of a message are counted once, however many rows contain it.
-func (o *outcome) leaves(l leftOut) {
+func (o *outcome) addOmissions(l leftOut) {
 	o.Reasoning += l.reasoning
 	o.Calls = max(o.Calls, l.calls)
 }

@@ -20,7 +20,7 @@ type Result struct {
 	Accounts []ledger.Account       // in and out of stage collate, in records and in turns; the drops were handed over
 	Stats    Stats
 	Steps    int // step files
-	Apart    int // sdpo rows that belong to no row of a step by example
+	Apart    int // sdpo rows without a matching row in a step by example
 }
 
 // Stats are counts over the rows as they were made.
@@ -260,7 +260,7 @@ func (s *subject) drop(unit string, why *cause) ledger.Drop {
 	return d
 }
 
-// book records what became of an item. It returns the rows that go into batches, and the number of a rollout's task.
+// book records an item's outcome. It returns the rows that go into batches, and the number of a rollout's task.
 func (s *summary) book(it *subject, dropped bool, o *counts) (group int64, rows []rowCounts) {
 	group = -1
 	if it.Task != nil {

@@ -26,7 +26,7 @@ const (
 	PerTurn            // one trained turn, with the model's input before it
 )
 
-// Weight says which unit weighs one in the loss, however many rows a template makes of it.
+// Weight selects the unit that has weight 1 in the loss, however many rows a template turns it into.
 type Weight uint8
 
 // The units of weight.
@@ -41,10 +41,10 @@ type Config struct {
 	Tokenizer    *tokenizer.Tokenizer
 	Template     string        // source of the chat template; see TemplateText
 	TemplateVars *pyvalue.Dict // additional template variables (enable_thinking, ...); may be nil
-	TemplateTime time.Time     // what strftime_now returns; zero: DefaultTemplateTime
+	TemplateTime time.Time     // returned by strftime_now; zero means DefaultTemplateTime
 
-	// Policy is the model to be trained: what other models sampled is off-policy. Empty: nothing is known to be
-	// on-policy.
+	// Policy is the model to be trained; text sampled by other models is off-policy. If it is empty, nothing is known
+	// to be on-policy.
 	Policy    string
 	MaxLength int // tokens per row, at least 2; README.md describes how longer rows are cut
 	// MaxPairLength is MaxLength for each side of a preference; 0 means the same.
@@ -58,18 +58,18 @@ type Config struct {
 	ByExample     bool        // a row of a step is an example; needs Steps, Cumulative, Trajectory and Order.Added
 	PadID         *int64      // fills the space after a row's end; if nil, the tokenizer's own pad id
 	Order         batch.Order // of the rows
-	Workers       int         // goroutines; 0: 1. The output does not depend on it
+	Workers       int         // goroutines; 0 means 1. The output does not depend on it
 
 	Advantages Advantages // rl
-	// RenderedRollouts admits rollouts without token ids to rl, with ids made from their text. Such rows say so and
-	// lack log-probs; it is meant for trainers that accept them.
+	// RenderedRollouts admits rollouts without token ids to rl, with ids made from their text. Such rows are marked and
+	// lack log-probs; the option is meant for trainers that accept them.
 	RenderedRollouts bool
 	Reference        *Reference // dpo: log-probs of pairs under a reference model; nil if unused
 	NullHints        bool       // sdpo: a control with empty hints, so that teacher and student are equal
 	Cumulative       bool       // sdpo: a teacher has all hints of its row, each seen by targets after it; else one
 	HintSpan         string     // sdpo: what of its turn a hint may move: turn (or empty), call, text, reasoning
-	// Neutral, for sdpo, is a neutral hint: its tokens in each hint's place are stored with the row, as a yardstick for
-	// the hints. If empty, none is used.
+	// Neutral is a neutral hint for sdpo. The tokens it would have in each hint's place are stored with the row, as a
+	// baseline for the hints. If empty, none is used.
 	Neutral string
 }
 

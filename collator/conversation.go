@@ -14,7 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// How a conversation's tool-call arguments survive: printed from the parsed value, they may look different.
+// How well a conversation's tool-call arguments survive rendering: printed from the parsed value, they may look
+// different.
 const (
 	argsNone  = "none"  // no calls
 	argsExact = "exact" // the same text except for white space between tokens
@@ -22,7 +23,7 @@ const (
 	argsRaw   = "raw"   // printed as the sampled string
 )
 
-// conversation turns messages into what templates take.
+// conversation converts messages to template input.
 func conversation(messages []chat.Message, tools []chat.Tool) (*turns.Conversation, error) {
 	values, err := template.Conversation(messages)
 	if err != nil {
@@ -53,7 +54,7 @@ type material struct {
 	apart bool
 }
 
-// prepare checks a conversation and converts it to what templates take.
+// prepare checks a conversation and converts it to template input.
 func (w *worker) prepare(m *material) *cause {
 	messages := make([]chat.Message, len(m.nodes))
 	m.args = argsNone
@@ -131,7 +132,7 @@ func (w *worker) arguments(m *material, call *chat.ToolCall, message int) *cause
 	return nil
 }
 
-// argumentsOf says how a call's arguments survive parsing and printing; "" if they don't.
+// argumentsOf returns how well a call's arguments survive parsing and printing, or "" if they don't.
 func argumentsOf(call *chat.ToolCall) string {
 	if call.Parsed == nil || repeatsKeys(call.Parsed) {
 		return ""

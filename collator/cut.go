@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// fitter makes a side from a view of m, cutting what must go to fit into MaxLength.
+// fitter makes a side from a view of m, cutting it to fit into MaxLength if necessary.
 type fitter func(w *worker, m *material, v *view) (*made, *cause)
 
 // block is a stretch of messages that are cut out together.
@@ -171,7 +171,7 @@ func (w *worker) renderAgain(m *material, v *view) (*view, *cause) {
 		return nil, r
 	}
 	if bad := w.unstable(m, next); len(bad) > 0 {
-		return nil, next.unlike(m, bad[0])
+		return nil, next.whyUnlike(m, bad[0])
 	}
 	return next, nil
 }

@@ -61,7 +61,7 @@ func (preferences) Rows(w *worker, it *Item) outcome {
 	}
 	out := outcome{Rows: []batch.Row{row}}
 	for _, s := range pair {
-		out.leaves(s.left)
+		out.addOmissions(s.left)
 	}
 	return out
 }
@@ -69,8 +69,8 @@ func (preferences) Rows(w *worker, it *Item) outcome {
 // noReference flags a pair that is missing from the file of reference log-probs.
 const noReference = "no_reference"
 
-// keptFiller flags a pair with empty thoughts before turns of an answer that the template shows without them once
-// others follow.
+// keptFiller flags a pair in which turns of an answer keep empty thoughts that the template drops once other turns
+// follow.
 const keptFiller = "kept_filler"
 
 // continuation is one side of a preference.
@@ -152,7 +152,7 @@ func (w *worker) sides(
 }
 
 // common checks that both sides begin with the prompt's tokens, that nothing else precedes either answer, and that they
-// differ after them. It returns how many those are.
+// differ after them. It returns the number of prompt tokens.
 func (w *worker) common(p *promptOf, r *turns.Renderer, pair [2]*made) (length int, refusal *cause) {
 	cut := ""
 	if r.Cuts() {

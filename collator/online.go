@@ -13,7 +13,8 @@ import (
 
 // Online makes the batches of records in memory, for a training loop that passes in one step's records: at most one
 // batch per channel, with all rows of the records in the order of their examples (Origin.Row). Apart from that order
-// the rows equal Collate's. A channel whose batch would exceed BatchTokens is an error, not several batches.
+// the rows equal Collate's. If a channel's batch would exceed BatchTokens, Online returns an error instead of splitting
+// it.
 func (c *Collator) Online(
 	ctx context.Context, groups iter.Seq2[[]Item, error], dropped func(ledger.Drop),
 ) (*batch.Assembled, *Result, error) {
@@ -112,8 +113,8 @@ func channelOf(kind builders.Kind) string {
 	return kind.String()
 }
 
-// Model identifies the model that rows are made for: the fingerprint of its chat template, the pad id, and the number
-// that all ids are below.
+// Model identifies the model that rows are made for: the fingerprint of its chat template, the pad id, and the
+// vocabulary size, which exceeds all ids.
 func (c *Collator) Model() (template string, pad, vocab int64) {
 	return c.render.Fingerprint(), c.pad, c.vocab
 }

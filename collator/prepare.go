@@ -18,7 +18,7 @@ import (
 
 // Prepared is what Prepare made from a group.
 type Prepared struct {
-	Head []byte // what counts and decisions are based on
+	Head []byte // the basis of counts and decisions
 	Rows []byte // the encoded rows, back to back
 }
 
@@ -43,7 +43,7 @@ func (c *Collator) Prepare(ctx context.Context, groups iter.Seq2[[]Item, error],
 	return fanout.Ordered(ctx, workers, 4*workers, groups, start, func(_ []Item, p Prepared) error { return put(p) })
 }
 
-// prepared is an item with the counts of its outcome, and where its rows are.
+// prepared is an item with the counts of its outcome and the location of its rows.
 type prepared struct {
 	subject
 	Index int // the item's
@@ -183,7 +183,7 @@ func (cut *Cut) Write(ctx context.Context, dir string) (*Result, error) {
 }
 
 // Divide divides the batches among n processes, each of which calls WriteKept with its part and with scores. The result
-// lacks the counts and the steps, which follow from what those processes write.
+// lacks the counts and the steps, which are derived from the output of those processes.
 func (cut *Cut) Divide(n int, part func(i int) (io.WriteCloser, error)) (_ *Result, scores []byte, err error) {
 	if err := cut.spool.Divide(cut.collator.spec(cut.sum), n, part); err != nil {
 		return nil, nil, err

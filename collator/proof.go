@@ -65,7 +65,7 @@ func (b *sideBuilder) cutOut(t *turns.Turn) string {
 		return "" // nothing to train, which is refused elsewhere
 	}
 	start := b.offsets[from].Start // after filler that shares a token with the end of the prompt
-	if !b.standsFor(from, to, text[start:t.End]) {
+	if !b.decodesTo(from, to, text[start:t.End]) {
 		return "its tokens stand for another text"
 	}
 	k := max(0, from-edge)
@@ -77,15 +77,15 @@ func (b *sideBuilder) cutOut(t *turns.Turn) string {
 	if k == from || slices.ContainsFunc(b.offsets[k:from], given) {
 		return ""
 	}
-	if !b.standsFor(k, from, text[b.offsets[k].Start:start]) {
+	if !b.decodesTo(k, from, text[b.offsets[k].Start:start]) {
 		return "the tokens before it stand for another text than the model was given"
 	}
 	return ""
 }
 
-// standsFor reports whether tokens from to to decode to a text, or to one that Unicode calls equivalent: many
+// decodesTo reports whether tokens [from, to) decode to a text, or to one that Unicode calls equivalent: many
 // tokenizers compose letters and their accents first.
-func (b *sideBuilder) standsFor(from, to int, text string) bool {
+func (b *sideBuilder) decodesTo(from, to int, text string) bool {
 	got, err := b.w.cfg.Tokenizer.Decode(b.ids[from:to], false)
 	return err == nil && (got == text || !ascii(text) && norm.NFC.String(got) == norm.NFC.String(text))
 }

@@ -74,8 +74,8 @@ func (distillations) Rows(w *worker, it *Item) outcome {
 	return sp.account(out, rows)
 }
 
-// weigh sets the weights of pairs. Rows share a site's targets only where hints accumulate: a site without pairs of its
-// own there weighs nothing.
+// weigh sets the weights of pairs. Rows share a site's targets only where hints accumulate: there, a site without pairs
+// of its own has weight 0.
 func (sp *splicer) weigh(w *worker, rows []made) {
 	if w.cfg.Weight == ByToken {
 		return
@@ -100,7 +100,7 @@ func (sp *splicer) weigh(w *worker, rows []made) {
 	}
 }
 
-// account records what became of every site.
+// account records the outcome of every site.
 func (sp *splicer) account(out outcome, rows []made) outcome {
 	out.Sites = len(sp.sites)
 	in, taught, lost := map[int]bool{}, map[int]bool{}, map[int]bool{}
@@ -198,7 +198,7 @@ func (w *worker) apart(out *outcome, sp *splicer, rows []made) *cause {
 type beginnings struct {
 	w    *worker
 	ids  []int32
-	upTo int // number of tokens that done is the text of
+	upTo int // number of tokens decoded into done
 	done string
 }
 
@@ -256,7 +256,7 @@ type spliced struct {
 	size     int       // tokens of the longest teacher, including omitted hints
 }
 
-// meaning holds the text of tokens and the hash of the trained text; empty if only decoding shows these.
+// meaning holds the text of tokens and the hash of the trained text; empty if decoding is needed to find them.
 type meaning struct{ text, target string }
 
 // fit is the fitter for distillations: it cuts from the front, first whole rounds before the first target's, then whole
@@ -294,8 +294,8 @@ func blocksBeforeTarget(m *material) (out []block) {
 	return append(rounds[:len(rounds)-1], stepsButLast(m.nodes, own)...)
 }
 
-// row makes the student from a view, and its teachers. size is the length of the longest. Targets for which no site can
-// be spliced are omitted.
+// row makes the student from a view, and its teachers. size is the length of the longest teacher. Targets for which no
+// site can be spliced are omitted.
 func (sp *splicer) row(w *worker, m *material, v *view) (one *made, size int, refusal *cause) {
 	student, r := w.side(m, v)
 	if r != nil {
@@ -469,7 +469,7 @@ func (w *worker) proveTeacher(p *batch.Proof, s *batch.Side, student *side, grou
 	return w.proveDecoded(p, s)
 }
 
-// proveDecoded is for tokens that have been checked and are recombined: decoding gives their text.
+// proveDecoded fills in the proof of checked tokens that have been recombined, by decoding them.
 func (w *worker) proveDecoded(p *batch.Proof, s *batch.Side) *cause {
 	text, target, err := decodeSide(w.cfg.Tokenizer, s)
 	if err != nil {
@@ -547,7 +547,8 @@ func teacherText(s *batch.Side, student *side, group []splice) (text, target str
 	return b.String(), hex.EncodeToString(h.Sum(nil)), true
 }
 
-// teacherOwners are the student's with hints in between; what other sites train is not in this teacher's loss.
+// teacherOwners returns the student's owners with hints in between; tokens trained by other sites are not in this
+// teacher's loss.
 func teacherOwners(out, student batch.Owners, group []splice, end int) batch.Owners {
 	by, next := 0, 0
 	at := 0

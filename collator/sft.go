@@ -59,7 +59,7 @@ func (w *worker) outcome(it *Item, m *material, rows []made, lost []cause, whole
 		r := batch.Row{Weight: weight, Sides: []batch.Side{rows[i].Side}}
 		r.Meta = w.meta(it, m.nodes, m.trained)
 		r.Meta.Part = i
-		out.leaves(rows[i].left)
+		out.addOmissions(rows[i].left)
 		w.describeSide(&r.Meta, &rows[i], it.Record)
 		r.Meta.Sampling = sampling(it.Record.Origin.Sampling, rows[i].sampled)
 		out.Rows = append(out.Rows, r)

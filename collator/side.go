@@ -242,7 +242,7 @@ func (w *worker) side(m *material, v *view) (*side, *cause) {
 	return b.finish()
 }
 
-// text encodes bytes from to to of the render, without the tokens of the first skip bytes.
+// text encodes bytes [from, to) of the render, without the tokens of the first skip bytes.
 func (b *sideBuilder) text(from, to, skip int) *cause {
 	if from+skip >= to {
 		return nil
@@ -359,7 +359,7 @@ func (b *sideBuilder) train(run, of chat.Span, message int, terminal bool) {
 	add(run.End, terminal)
 }
 
-// context lists what isn't trained of a rendered range that is, in the order of the text.
+// context lists the untrained parts of a trained range, in the order of the text.
 func (b *sideBuilder) context(of chat.Span) (out []chat.Span) {
 	for _, p := range redact.Tags(b.v.res.Text[of.Start:of.End]) {
 		out = append(out, chat.Span{Start: of.Start + p[0], End: of.Start + p[1]})
@@ -553,7 +553,7 @@ func ascii(s string) bool {
 	return true
 }
 
-// owners says, for each run of tokens, who owns it and whether, or why not, it is trained.
+// owners returns, for each run of tokens, its owner and whether it is trained, or why not.
 func (b *sideBuilder) owners(trained []chat.Span) (out batch.Owners) {
 	turn, sp, run, given := 0, 0, 0, 0
 	found, spans := b.v.turns, slices.AppendSeq(b.w.fields[:0], turns.Fields(&b.v.res))

@@ -7,14 +7,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Limits are the usual values of max_length to choose from.
+// Limits are common values of max_length.
 var Limits = [...]int{4096, 8192, 16384, 32768, 65536, 131072}
 
-// Sizes counts rows by how many tokens they have before anything is cut out; of a pair the longer side counts.
+// Sizes counts rows by how many tokens they have before anything is cut out; for a pair, the longer side counts.
 type Sizes struct {
 	Rows int64              `json:"rows"`
 	Fit  [len(Limits)]int64 `json:"fit"` // how many fit whole into each of Limits
-	Max  int                `json:"max"` // tokens of the longest: the max_length that carries all
+	Max  int                `json:"max"` // tokens of the longest row: the max_length that fits all rows
 }
 
 // Add counts a row.
@@ -28,7 +28,7 @@ func (s *Sizes) Add(tokens int) {
 	}
 }
 
-// Advice says which max_length carries how many rows whole; empty if the given one carries all.
+// Advice says how many rows each max_length fits whole; it returns "" if the given one fits all.
 func (s *Sizes) Advice(maxLength int) string {
 	if s.Max <= maxLength {
 		return ""

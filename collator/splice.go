@@ -144,8 +144,8 @@ func (w *worker) given(m *material, v *view, at, start int) (*given, *cause) {
 	return g, nil
 }
 
-// behind returns the first message below limit whose text ends behind byte q, or -1.
-func (g *given) behind(q, limit int) int {
+// behind returns the first message below limit whose text ends after byte q, or -1.
+func (g *given) firstAfter(q, limit int) int {
 	for s := range turns.Fields(&g.Result) {
 		if s.Message >= 0 && s.Message < limit && s.Start < s.End && s.End > q {
 			return s.Message
@@ -154,13 +154,13 @@ func (g *given) behind(q, limit int) int {
 	return -1
 }
 
-// hinted is the same with a hint in it: one more piece, at byte lo of the given text or at any position up to hi ("a"
-// in "aab"). It is wanted at byte at.
+// hinted is the same input with a hint in it: one more piece, at byte lo of the given text or at any position up to hi
+// ("a" in "aab"). It is wanted at byte at.
 type hinted struct {
 	template.Result
 	lo, at, hi int
 	text       string // of the hint
-	limit      int    // only text of this message or a later one may lie behind the hint
+	limit      int    // only text of this message or a later one may follow the hint
 }
 
 // places iterates over the positions where the piece may be, starting with the wanted one if the hint is whole there.
@@ -232,7 +232,7 @@ func (w *worker) spliceAt(
 	if q < len(given.Text) && !utf8.RuneStart(given.Text[q]) {
 		return "the hint's place is within a character", nil
 	}
-	if i := given.behind(q, hinted.limit); i >= 0 {
+	if i := given.firstAfter(q, hinted.limit); i >= 0 {
 		return fmt.Sprintf("the template puts the hint before the text of message %d", given.m.place(i)), nil
 	}
 	tail, r := w.encodePart(&given.Result, q, len(given.Text))
@@ -281,8 +281,8 @@ func (w *worker) joins(hinted *hinted, q int, piece, tail []int32) bool {
 		slices.Equal(both[len(piece):], tail)
 }
 
-// place returns the token of a student row at which the tail, which is followed by the turn, begins; -1 if that can't
-// be told. If the template puts something at the start of the turn that merges with the end of the tail, the tail is
+// place returns the token of a student row at which the tail, which is followed by the turn, begins, or -1 if that is
+// unknown. If the template puts something at the start of the turn that merges with the end of the tail, the tail is
 // located by its first token, and the text before it must be the render's.
 func (w *worker) place(before string, tail []int32, student *side, target int) int {
 	if i := target - len(tail); i > 0 && slices.Equal(student.IDs[i:target], tail) {
@@ -409,7 +409,7 @@ func commonSuffix(a, b string) (n int) {
 	return n
 }
 
-// encodePart encodes bytes from to to of a render separately.
+// encodePart encodes bytes [from, to) of a render separately.
 func (w *worker) encodePart(res *template.Result, from, to int) ([]int32, *cause) {
 	w.spans = w.spans[:0]
 	for _, r := range turns.Template(res) {

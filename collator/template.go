@@ -55,8 +55,8 @@ func TemplateText(c *tokenizer.Config, name string) (string, error) {
 	return "", fmt.Errorf("unknown template %q: neither a file nor a template of the tokenizer", name)
 }
 
-// PlainTemplate takes the place of a chat template where a tokenizer lacks one. Its callers say so, with PlainAdvice: a
-// model that was trained with a template of its own learns another language from it.
+// PlainTemplate replaces the chat template of a tokenizer that lacks one. Callers report its use with PlainAdvice,
+// because a model that was trained with a template of its own learns a different format from it.
 const PlainTemplate = `{%- for m in messages -%}
 {%- if not loop.first %}{{ '\n' }}{% endif -%}
 {{- m.content or '' -}}

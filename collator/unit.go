@@ -23,8 +23,8 @@ type made struct {
 	partly []int           // messages that are not trained because the template shows them only in part
 }
 
-// rollout makes the rows of one conversation: a single one, or one per trained turn. The refusals are of single turns,
-// or of all.
+// rollout makes the rows of one conversation: a single one, or one per trained turn. The refusals concern single turns,
+// or all of them.
 func (w *worker) rollout(m *material, fit fitter) (rows []made, turnsRefused []cause, whole *cause) {
 	said, empty := m.withoutEmpty()
 	if said == nil {
@@ -74,7 +74,7 @@ func (w *worker) spoken(m *material, fit fitter) (rows []made, turnsRefused []ca
 		case r == nil && w.cfg.Rows == Trajectory:
 			refusals := w.lost(m, one)
 			for _, i := range unstable {
-				refusals = append(refusals, *one.view.unlike(m, i))
+				refusals = append(refusals, *one.view.whyUnlike(m, i))
 			}
 			return []made{*one}, refusals, nil
 		case w.cfg.Rows == Trajectory, r != nil && r.Reason != TooLong && r.Reason != TemplateRefused && !retryable(r):
@@ -83,7 +83,7 @@ func (w *worker) spoken(m *material, fit fitter) (rows []made, turnsRefused []ca
 		// What precedes a message that the template refuses can still be rendered.
 		first = r
 	}
-	known := len(w.sizes) // of the whole, if it can be rendered: a greater max_length would carry that
+	known := len(w.sizes) // of the whole, if it can be rendered: a larger max_length would fit it
 	for i := range m.nodes {
 		if !m.trained[i] {
 			continue
@@ -108,7 +108,7 @@ func (w *worker) spoken(m *material, fit fitter) (rows []made, turnsRefused []ca
 }
 
 // unlike says why a view does not show a message as it was sampled.
-func (v *view) unlike(m *material, i int) *cause {
+func (v *view) whyUnlike(m *material, i int) *cause {
 	if r := v.without(i); r != nil {
 		return r
 	}
@@ -154,8 +154,7 @@ func (w *worker) trajectory(m *material, fit fitter) (one *made, unstable []int,
 			break
 		}
 		if w.cfg.Rows == Auto && slices.Contains(m.trained[:b[0]], true) && v.without(b[0]) == nil {
-			// The turns before it are right as they are: what changed is history, and switching thinking off won't
-			// help.
+			// The turns before it are correct: only the history changed, and switching thinking off won't help.
 			break
 		}
 	}
@@ -179,7 +178,7 @@ func (w *worker) trajectory(m *material, fit fitter) (one *made, unstable []int,
 	}
 	if !slices.Contains(kept.trained, true) {
 		if len(bad[k]) > 0 {
-			return nil, nil, views[k].unlike(m, bad[k][0])
+			return nil, nil, views[k].whyUnlike(m, bad[k][0])
 		}
 		return nil, nil, partlyRendered(m.place(partly[0]))
 	}
@@ -327,7 +326,7 @@ func (w *worker) asGiven(m *material, v *view, i int) (*view, *cause) {
 	return given, nil
 }
 
-// append appends a stretch of another view, and returns one of that view's turns as it stands then.
+// append appends a stretch of another view, and returns one of that view's turns at its new position.
 func (v *view) append(from *view, start, end int, t turns.Turn) turns.Turn {
 	shift := len(v.res.Text) - start
 	v.res.Text += from.res.Text[start:end]
@@ -342,8 +341,8 @@ func (v *view) append(from *view, start, end int, t turns.Turn) turns.Turn {
 
 // asPrompted puts before each trained turn of an answer the empty thought that its generation prompt ends in, or that
 // the template shows before it as long as it is the last one: Qwen3's template drops that from history, so that an
-// answer of several turns would begin otherwise than one of a single turn. A turn that differs in anything else from
-// the sampled one is refused.
+// answer of several turns would begin differently from a single-turn answer. A turn that differs from the sampled one
+// in any other way is refused.
 func (w *worker) asPrompted(m *material, v *view) (*view, *cause) {
 	out, at := &view{r: v.r}, 0
 	for i := range v.turns {
@@ -446,7 +445,7 @@ func (w *worker) describeSide(meta *batch.Meta, s *made, of *builders.Resolved) 
 	meta.Flags = w.flags(s)
 }
 
-// sampling says how a row's ids were sampled; nil if they weren't, or it is not known.
+// sampling returns how a row's ids were sampled, or nil if they weren't or if that is unknown.
 func sampling(s *ttc.Sampling, sampled bool) *batch.Sampling {
 	if s == nil || !sampled || !(s.Temperature >= 0 && s.TopP >= 0) || math.IsInf(s.Temperature+s.TopP, 1) {
 		return nil

@@ -27,7 +27,7 @@ type Turns struct {
 	Changed map[string]int64
 }
 
-// Problem is something that is wrong.
+// Problem is a fault that Verify found.
 type Problem struct {
 	File string // relative to batches/
 	Row  int    // -1: the whole batch
@@ -48,7 +48,7 @@ const maxProblems = 100
 // index; masks, positions, labels, pads and counts follow from the rows; the tokens encode the rendered text, or are
 // the ids from the source; the trained text is the text of the turns, and ends in a terminator unless it was cut off;
 // chosen and rejected continue the same prompt; hints stand directly before their targets; and no batch is missing from
-// the index. The error is one of reading the index or the folder.
+// the index. It returns an error only if it can't read the index or the folder.
 func Verify(dir string, tok *tokenizer.Tokenizer) (*Report, error) {
 	v := verifier{
 		dir:    filepath.Join(dir, "batches"),
@@ -272,7 +272,7 @@ func (v *verifier) pair(l *batch.Line, row int, r *batch.Row) {
 	}
 }
 
-// hints checks that nothing of an earlier message lies between a hint and its target, except the text of the message
+// hints checks that no text of an earlier message lies between a hint and its target, except the text of the message
 // directly before the target if the hint was put into that message.
 func (v *verifier) hints(l *batch.Line, row int, r *batch.Row) {
 	owners := r.Meta.Proof[0].Owners

@@ -10,7 +10,7 @@ import (
 // Fork is a point where the model answered the same messages more than once.
 type Fork struct {
 	At   int           // the last node shared by the branches
-	Kept int           // last node of the branch that the session continued; -1: none
+	Kept int           // last node of the branch that the session continued; -1 if none
 	Left []int         // last nodes of the other branches
 	Why  ledger.Reason // why they make no pair; empty if they do
 }

@@ -30,7 +30,7 @@ const (
 type Config struct {
 	Strategy      Strategy
 	LowerIsBetter bool
-	MinMargin     float64  // the smallest margin of a pair; equal scores never make one
+	MinMargin     float64  // the minimum margin of a pair; equal scores never make one
 	MinChosen     *float64 // the winner must score at least this (at most, with LowerIsBetter)
 	Threshold     float64
 	K             int
@@ -44,10 +44,10 @@ type Pair struct {
 	Margin           float64
 }
 
-// Result is what Choose made of a turn. It is valid until the Chooser's next call.
+// Result is the outcome of Choose for a turn. It is valid until the Chooser's next call.
 type Result struct {
 	Pairs []Pair // largest margin first, then by rank
-	// Why says for each candidate in no pair why that is: tie, below_min_score_diff, below_min_chosen_score or
+	// Why has the reason for each candidate in no pair: tie, below_min_score_diff, below_min_chosen_score or
 	// not_chosen_by_strategy; it is empty for the others.
 	Why []ledger.Reason
 	// Left counts the pairs not taken: Possible == len(Pairs) + the sum of Left.

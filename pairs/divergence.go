@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Divergence is where two rollouts part, and the model's next action in each of them.
+// Divergence is the point where two rollouts diverge, and the model's next action in each of them.
 type Divergence struct {
 	Shared int // number of messages both begin with: the prompt
 	// EndA and EndB are the indices after the last message that the model wrote in each rollout. Anything later -
@@ -96,10 +96,10 @@ func System(nodes []*ttc.Node) (out []*ttc.Node) {
 	return out
 }
 
-// DivergeAtAction finds the turns in which two rollouts first act differently: before, both made the same calls and
-// read the same results. Text in between is not compared, since each user words things differently. The reason says why
-// none are found: the same calls had different results, or one rollout lacks a further action; without any action, the
-// two can't be compared.
+// DivergeAtAction finds the turns in which two rollouts first act differently: before that, both made the same calls
+// and read the same results. Text in between is not compared, since each user words things differently. The reason says
+// why none are found: the same calls had different results, or one rollout lacks a further action; without any action,
+// the two can't be compared.
 func DivergeAtAction(a, b []*ttc.Node) (turnA, turnB int, why ledger.Reason) {
 	for why = DifferentSetup; ; why = OneGoesOn {
 		turnA, turnB = nextAction(a, turnA), nextAction(b, turnB)

@@ -19,7 +19,7 @@ type Out struct {
 	Reason    ledger.Reason
 }
 
-// Filtered is what Filter made of a turn.
+// Filtered is the outcome of Filter for a turn.
 type Filtered struct {
 	Groups [][]int // candidates that may be compared: same prompt, at least two, distinct texts
 	Out    []Out   // all other candidates, once each
@@ -28,7 +28,7 @@ type Filtered struct {
 	Contained int
 }
 
-// FilterConfig says what Filter lets through.
+// FilterConfig configures Filter.
 type FilterConfig struct {
 	KeepAnswerInPrompt bool // keep candidates whose prompt contains their answer, and count them as contained
 }
@@ -231,8 +231,8 @@ func contains(text, output string) bool {
 	return strings.Contains(text, output)
 }
 
-// rarity says how seldom a byte occurs in prose: letters by their frequency in English. Bytes outside ASCII may be most
-// of a text in another script.
+// rarity returns how rare a byte is in prose: letters by their frequency in English. Bytes outside ASCII may be most of
+// a text in another script.
 var rarity = func() (r [256]byte) {
 	const letters = " etaoinsrhldcumfpgwybvkxjqz"
 	for b := range r {
@@ -262,8 +262,8 @@ func rarest(s string) int {
 	return at
 }
 
-// wordBytes is the length from which an output no longer matches the end of a word by accident: "a" is not an answer in
-// "pick a banana".
+// wordBytes is the minimum length of an output that doesn't match the end of a word by accident: "a" is not an answer
+// in "pick a banana".
 const wordBytes = 8
 
 func endsInWord(s string) bool {

@@ -1,10 +1,10 @@
 package ttc
 
-// Gaps is a set of things that a trace doesn't say, or shows differently from how the model saw them: the reasons for a
-// low Fidelity.
+// Gaps is a set of facts that a trace omits, or records differently from what the model saw: the reasons for a low
+// Fidelity.
 type Gaps uint8
 
-// The gaps. There can be no more than eight: the record log has room for no others.
+// The gaps. At most eight fit in the record log.
 const (
 	NoTools         Gaps = 1 << iota // the definitions of the tools
 	NoSystem                         // the system prompt
@@ -17,7 +17,7 @@ const (
 	allGaps         Gaps = 1<<iota - 1
 )
 
-// gapNames are the names of the gaps in files, in the order of their bits, and the content of a better capture.
+// gapNames holds, in bit order, the name of each gap in files and the content that a better capture would have.
 var gapNames = [...]struct{ name, cure string }{
 	{"no_tools", "the definitions of tools"},
 	{"no_system_prompt", "the system prompt"},
@@ -46,7 +46,7 @@ func (g Gaps) Lowering() Gaps { return g &^ ParsedArguments & allGaps }
 // Proofs is a set of statements about a trace that were checked with the model's own tokenizer and template, and held.
 type Proofs uint8
 
-// The proofs. There can be no more than two: the record log has room for no others.
+// The proofs. At most two fit in the record log.
 const (
 	PromptProven Proofs = 1 << iota // the messages have as many tokens as the prompt is recorded to have had
 	IDsProven                       // the recorded ids decode to the recorded text

@@ -2,7 +2,7 @@ package ttc
 
 import "math"
 
-// Scale is the range of the scores of one kind. The zero value means an unknown range.
+// Scale is the range of one kind of score. The zero value means an unknown range.
 type Scale struct {
 	Low, High float64
 	Known     bool // there is a score
@@ -46,8 +46,8 @@ type Scales struct {
 	Steps   map[string]Scale // of candidates, by step name
 }
 
-// mostScales bounds the step names that are distinguished. Candidates of others lack a scale.
-const mostScales = 64
+// maxScales is the maximum number of step names with a scale. Candidates of other steps have none.
+const maxScales = 64
 
 // Add adds the scores of an example.
 func (s *Scales) Add(ex *Example) {
@@ -74,7 +74,7 @@ func (s *Scales) Merge(o Scales) {
 }
 
 func (s *Scales) set(step string, scale Scale) {
-	if _, ok := s.Steps[step]; !ok && len(s.Steps) >= mostScales {
+	if _, ok := s.Steps[step]; !ok && len(s.Steps) >= maxScales {
 		return
 	}
 	if s.Steps == nil {

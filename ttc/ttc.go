@@ -75,7 +75,7 @@ type Node struct {
 // report.
 type Failure struct {
 	Kind string   // kind of error, in the source's words; may be empty
-	Meta json.Raw // further text of the source; nil without any
+	Meta json.Raw // further text from the source; nil if there is none
 }
 
 // Branch returns the node indices from the root to leaf, inclusive. It returns nil if leaf is out of range.
@@ -174,7 +174,7 @@ func (f Fidelity) String() string {
 	return "unknown"
 }
 
-// Sampling is how a rollout was sampled, which gives its log-probs their meaning.
+// Sampling holds the sampling settings of a rollout, which determine the meaning of its log-probs.
 type Sampling struct {
 	Temperature, TopP float64
 	Processed         bool // log-probs are from after temperature and top_p, not the model's raw ones
@@ -222,7 +222,7 @@ const (
 )
 
 // After returns the prompt as the continuation of earlier messages; a text becomes a user's message. A prompt that is
-// empty stays so, and one that is neither text nor messages stays as it is.
+// empty, or neither text nor messages, is returned unchanged.
 func (p Prompt) After(earlier ...chat.Message) Prompt {
 	messages := p.Messages
 	if p.Form == TextPrompt && p.Text != "" {

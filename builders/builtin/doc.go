@@ -1,3 +1,3 @@
-// Package builtin is the front door of the built-in builders: it has the parts that the program uses besides the
-// builders themselves, which are packages of their own.
+// Package builtin is the entry point to the built-in builders: it holds the parts that the program uses in addition to
+// the builders, each of which has its own package.
 package builtin

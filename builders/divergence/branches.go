@@ -41,7 +41,7 @@ func (b *Builder) branches(ctx context.Context, g *ttc.Group, out builders.Outpu
 	return nil
 }
 
-// fork makes the pairs of a fork. It returns how many it made and why one was refused.
+// fork builds the pairs at a fork. It returns their number and the reason if one was refused.
 func (b *Builder) fork(
 	e int, ex *ttc.Example, f pairs.Fork, out builders.Output,
 ) (n int, why ledger.Reason, err error) {
@@ -60,7 +60,7 @@ func (b *Builder) fork(
 	for _, end := range f.Left {
 		left := branchOf(e, ex, f, end)
 		chosen := kept.first(left.turns)
-		if reason := b.alike(chosen, left); reason != "" {
+		if reason := b.pairRefusal(chosen, left); reason != "" {
 			if err := refuse(reason, end); err != nil {
 				return n, why, err
 			}
@@ -121,8 +121,8 @@ func (br branch) first(turns int) branch {
 	return out
 }
 
-// content returns what follows the fork. An answer that was set aside isn't marked as the model's, so it is written
-// out: it was the model that gave it.
+// content returns what follows the fork. An abandoned answer isn't marked as the model's although the model gave it, so
+// it is written inline.
 func (br branch) content() builders.Content {
 	last := br.walk[len(br.walk)-1]
 	if br.ex.Graph.Nodes[last].Sampled == ttc.No {
@@ -141,8 +141,8 @@ func (br branch) policy() string {
 	return br.ex.Policy
 }
 
-// alike returns the reason why two branches don't make a pair.
-func (b *Builder) alike(chosen, left branch) ledger.Reason {
+// alike returns the reason two branches can't be paired, if any.
+func (b *Builder) pairRefusal(chosen, left branch) ledger.Reason {
 	switch {
 	case chosen.length == 0 || left.length == 0:
 		return ledger.EmptyResponse

@@ -31,7 +31,7 @@ type Builder struct{ cfg Config }
 
 var _ builders.Builder = (*Builder)(nil)
 
-// New returns a builder, or an error that names the fault of its configuration.
+// New returns a builder, or an error that describes the fault in its configuration.
 func New(cfg Config) (*Builder, error) {
 	if err := schema.Validate(&cfg); err != nil {
 		return nil, err
@@ -78,8 +78,8 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 	return nil
 }
 
-// comparable groups the rollouts with the same beginning; and of the rest, whose users word things differently, the
-// ones that share the system prompt and the tools.
+// comparable groups the rollouts that begin with the same messages. It groups the rest, whose users word things
+// differently, by system prompt and tools.
 func comparable(fit []*rollout) (sets [][]*rollout) {
 	var rest []*rollout
 	for _, set := range setups(fit, (*rollout).setup, pairs.SameSetup) {
@@ -158,7 +158,7 @@ func (b *Builder) choose(g *ttc.Group, set []*rollout, lonely ledger.Reason, out
 	return nil
 }
 
-// pair makes the pair of two rollouts, or explains why it can't.
+// pair pairs two rollouts, or explains why it can't.
 func (b *Builder) pair(g *ttc.Group, better, worse *rollout, margin float64, out builders.Output) error {
 	p, why := diverge(better, worse)
 	if why == "" {
@@ -194,7 +194,7 @@ func (b *Builder) pair(g *ttc.Group, better, worse *rollout, margin float64, out
 	})
 }
 
-// parting is where two rollouts part: what each side of the pair consists of.
+// parting is the point where two rollouts diverge, with the messages on each side of the pair.
 type parting struct {
 	chosen, rejected span
 	words            bool // their users word things differently, so the sides are single turns
@@ -203,8 +203,9 @@ type parting struct {
 // span is a range of a rollout's messages.
 type span struct{ from, to int }
 
-// diverge finds where two rollouts part. If they were given the same to start with, each side is all that follows the
-// messages they share. Otherwise it is the first action that differs: what follows it belongs to another conversation.
+// diverge finds where two rollouts part. If they started from the same messages, each side is everything after the
+// messages they share. Otherwise each side is the first action that differs, because later turns belong to different
+// conversations.
 func diverge(better, worse *rollout) (p parting, why ledger.Reason) {
 	if pairs.SameSetup(better.nodes, worse.nodes) {
 		d, why := pairs.Diverge(better.nodes, worse.nodes)

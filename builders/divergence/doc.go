@@ -6,16 +6,16 @@
 // wrong, not about everything that was done alike before.
 //
 // Only rollouts that had the same tools and the same system prompt are compared. Rollouts that began with the same
-// messages are compared with each other as above. Simulated users word the same wish in ever other ways, though:
-// rollouts that differ in that are compared at the first action that differs after the same calls and the same results,
-// ignoring the words in between, and each side is that one turn, in the context of the better rollout. A strategy of
-// package pairs selects among them by score; every refusal has a reason, from the strategy or from pairs.Diverge. A
-// rollout of another task changes no pair.
+// messages are compared with each other as above. Simulated users word the same request differently every time, though:
+// rollouts that differ in wording are compared at the first action that differs after the same calls and the same
+// results, ignoring the words in between, and each side is that one turn, in the context of the better rollout. A
+// strategy of package pairs selects among them by score; every refusal has a reason, from the strategy or from
+// pairs.Diverge. Rollouts of other tasks don't affect the pairs.
 //
 // With `compare: branches`, the branches of a single session are compared instead, without scores: where the model
 // answered the same messages more than once, the answer that the session continued from is chosen, and one that it
 // abandoned is rejected. The chosen side never has more model turns than the rejected one.
 //
-// Messages are hashed here by what makes two of them equal for a comparison (ignoring the ids of calls), so the hash
-// differs from the record log's and from the one of internal/calls.
+// A message's hash covers only the properties that matter to a comparison (not call ids), so it differs from the record
+// log's and from the one of internal/calls.
 package divergence

@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// setups groups the rollouts that can be compared with each other, in order of each group's first. Only rollouts whose
-// setups have the same hash are compared: a task may have as many setups as rollouts.
+// setups groups the rollouts that can be compared with each other, ordered by each group's first rollout. Only rollouts
+// whose setups have the same hash are compared: a task may have as many setups as rollouts.
 func setups(
 	all []*rollout, setup func(*rollout) xxh3.Uint128, same func(a, b []*ttc.Node) bool,
 ) (sets [][]*rollout) {
@@ -52,7 +52,7 @@ func (r *rollout) given(messages []*ttc.Node) xxh3.Uint128 {
 	return h.Sum128()
 }
 
-// hash is one of what makes messages equal, except the ids of calls: each rollout draws its own.
+// hash hashes the properties that make messages equal, except call ids, which every rollout generates anew.
 type hash struct{ xxh3.Hasher }
 
 func (h *hash) count(n int) {

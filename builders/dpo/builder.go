@@ -231,8 +231,8 @@ func textKey(c *ttc.Candidate) uint64 {
 	return h.Sum64()
 }
 
-// records emits the pairs of a group, reusing rec for each: an Output keeps nothing of a record, and allocating
-// hundreds of thousands of them triggered a garbage collection for every other frame.
+// records emits the pairs of a group, reusing rec for each: an Output retains no records, and allocating hundreds of
+// thousands of them triggered a garbage collection for every other frame.
 func (b *Builder) records(
 	rec *builders.Preference, g *ttc.Group, e int, turnID string, group []int, chosen []pairs.Pair, out builders.Output,
 ) error {

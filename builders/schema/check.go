@@ -23,7 +23,7 @@ type Options struct {
 	Pointer string           // the block's own pointer, prefixed to the pointers of its findings
 	At      *yaml.Node       // the key that names the block, where missing keys are reported; if nil, the block itself
 	Unknown finding.Severity // severity of keys the spec doesn't know; empty: Error
-	Skip    []string         // keys of the block that the spec doesn't judge: "_type"
+	Skip    []string         // keys of the block that the spec doesn't check: "_type"
 }
 
 // Check reports everything that is wrong with a block.
@@ -368,8 +368,8 @@ func (w *walker) unknownKey(s *Spec, key, val *yaml.Node, ptr string) {
 	w.report(key, ptr+"/"+yamldoc.Escape(key.Value), f)
 }
 
-// elsewhere returns what to do instead of setting keys of another program's, by key: a struct with such keys has a
-// method Elsewhere.
+// elsewhere returns, by key, what to do instead of setting keys that belong to another program: a struct with such keys
+// has an Elsewhere method.
 func (s *Spec) elsewhere() map[string]string {
 	if s.typ == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
-// Former is a setting of an earlier version, with one of its values and its present spelling.
+// Former is a setting of an earlier version, with one of its values and that value's current form.
 type Former struct{ Key, Value, Now string }
 
 // parseFormer reads "key=value:now".
@@ -48,8 +48,8 @@ func (s *Spec) Formerly(key string) *Field {
 	return nil
 }
 
-// former reads a setting that the field f has replaced, adds how to write it now, and returns that value: "" if the
-// setting said nothing. The earlier it is listed among the settings that f has replaced, the more it counts: rank.
+// former reads a setting that field f replaced, reports its current form, and returns that value, or "" if the setting
+// had no effect. rank is its index among the settings that f replaced; the lowest rank takes precedence.
 func (w *walker) former(f *Field, key, val *yaml.Node, ptr string) (now string, rank int) {
 	written, _ := w.doc.Written(val)
 	found := finding.Finding{
@@ -76,7 +76,7 @@ func (w *walker) former(f *Field, key, val *yaml.Node, ptr string) (now string, 
 	return now, rank
 }
 
-// formerly takes over settings that others have replaced. Next to its new form, such a setting is an error.
+// formerly applies settings that others have replaced. Setting both the old and the new form is an error.
 func (w *walker) formerly(n *yaml.Node, ptr string, s *Spec, byField map[string]*yaml.Node, out map[string]any) {
 	ranks := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {

@@ -69,7 +69,7 @@ func (s *Spec) schema() map[string]any {
 	return m
 }
 
-// typeSchema is the part that follows from the kind: the type, and the limits that it has.
+// typeSchema returns the part determined by the kind: the type and its limits.
 func (s *Spec) typeSchema() map[string]any {
 	m := map[string]any{}
 	var typ string
@@ -215,7 +215,7 @@ const (
 // FromJSONSchema makes a spec from a JSON Schema: the subset that JSONSchema writes plus what generators in other
 // languages commonly use (anyOf, $ref, const). Unknown keywords are ignored, so the check may be laxer than the schema
 // but never stricter. The text may come from a plugin, so it is bounded, and its errors are explained. An empty text
-// stands for any object.
+// means any object.
 func FromJSONSchema(text []byte) (*Spec, error) {
 	if len(text) > maxSchemaBytes {
 		return nil,

@@ -53,7 +53,7 @@ type Spec struct {
 	Fields   []Field // of an Object, in order
 	Open     bool    // for an Object: unknown keys are accepted
 	Elem     *Spec   // for a List or Map; nil means anything
-	Single   bool    // for a List: a single value stands for a list of one
+	Single   bool    // for a List: a single value is accepted as a list of one
 	OneOf    []*Spec // of a Union
 
 	typ reflect.Type // nil if the spec comes from a JSON Schema
@@ -72,7 +72,7 @@ type Field struct {
 	Required bool
 	Aliases  []string // other accepted names
 	Aka      []string // names that users write by mistake
-	Former   []Former // settings of earlier versions that it has replaced; the first of several that are set counts
+	Former   []Former // settings of earlier versions that it has replaced; if several are set, the first one wins
 
 	index []int // index of the struct field
 }
@@ -173,7 +173,7 @@ func specOf(t reflect.Type, open map[reflect.Type]bool) (*Spec, error) {
 	return s, s.scalar(t)
 }
 
-// scalar takes the kind from a type without elements, and the limits from the size of a number.
+// scalar sets the kind from a type without elements, and the limits of a number from its size.
 func (s *Spec) scalar(t reflect.Type) error {
 	switch t.Kind() {
 	case reflect.String:

@@ -44,8 +44,8 @@ func isPattern(f validator.FieldLevel) bool {
 
 const inlineMark = "<inline>"
 
-// Validate checks a config that the program built itself, given as a pointer to a struct, by its tags. The error names
-// every key that breaks a rule.
+// Validate checks a config built in code, given as a pointer to a struct, against its tags. The error names every key
+// that breaks a rule.
 func Validate(config any) error {
 	s := MustOf(config)
 	doc := &yamldoc.Document{}
@@ -63,7 +63,7 @@ func failures(config any) (out validator.ValidationErrors) {
 }
 
 // validate reports the rules that a filled struct breaks, at the nodes it was filled from. known holds the findings of
-// the walk over the nodes: a value that already has a finding is not judged again.
+// the walk over the nodes: a value that already has a finding is not checked again.
 func (s *Spec) validate(
 	doc *yamldoc.Document, node *yaml.Node, config any, opt Options, known []finding.Finding,
 ) (fs []finding.Finding) {
@@ -135,8 +135,8 @@ func (s *Spec) specAt(keys []string) *Spec {
 	return s
 }
 
-// lookup finds the value that keys lead to, under any of their names, and the node of its key. A single value that
-// stands for a list of one is found as that entry.
+// lookup finds the value that keys lead to, under any of their names, and the node of its key. A single value in place
+// of a list is found as its only entry.
 func (s *Spec) lookup(n *yaml.Node, keys []string) (value, key *yaml.Node) {
 	for i, k := range keys {
 		in := s.specAt(keys[:i])
@@ -163,7 +163,7 @@ func (s *Spec) lookup(n *yaml.Node, keys []string) (value, key *yaml.Node) {
 }
 
 // failed describes the requirement of a failed rule and the fix. base is the struct's pointer, value the node that
-// broke the rule, or nil without one.
+// broke the rule, or nil if there is none.
 func (s *Spec) failed(
 	doc *yamldoc.Document, e validator.FieldError, base string, keys []string, value *yaml.Node,
 ) finding.Finding {

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// Secret is a text that is never shown: however it is printed, the result is "[secret]".
+// Secret is a text that is never shown: it always prints as "[secret]".
 type Secret struct{ text secret.Text }
 
 // newSecret wraps a text.

@@ -65,7 +65,7 @@ func (s *Spec) limits() string {
 	return ""
 }
 
-// DefaultText returns the default as it would stand in YAML on one line, or "" without one.
+// DefaultText returns the default as one line of YAML, or "" if there is none.
 func (s *Spec) DefaultText() string {
 	if s.Default == nil || s.Secret {
 		return ""
@@ -73,7 +73,7 @@ func (s *Spec) DefaultText() string {
 	return flowText(s.Default)
 }
 
-// ExampleText returns a value as it might stand in YAML, if possible one that is not the default.
+// ExampleText returns an example value in YAML, other than the default if possible.
 func (s *Spec) ExampleText() string {
 	switch {
 	case s.Example != "":

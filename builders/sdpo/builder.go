@@ -239,7 +239,8 @@ func (w *work) trace(t *trace) error {
 	})
 }
 
-// targetsOf returns the turns that a failure's hint is to move. A parting has no next turn: its action had an effect.
+// targetsOf returns the turns that a failure's hint should change. A parting has no next turn: its action had an
+// effect.
 func (b *Builder) targetsOf(f *failure) []builders.Target {
 	switch {
 	case !b.cfg.emits(emitDistillation):
@@ -265,8 +266,8 @@ func (b *Builder) sitesOf(t *trace) (all []*failure) {
 	return all
 }
 
-// foundBy is a record's metadata: the rule that found each of its sites, and for a divergence the mean rewards of the
-// rollouts that were there before it and after it, with their number.
+// foundBy is a record's metadata: the rule that found each of its sites, and for a divergence the mean reward and
+// number of the rollouts in the states before and after it.
 func foundBy(rules []string, partings []*parting) json.Raw {
 	m := []byte(`{"found_by": [`)
 	for i, r := range rules {
@@ -285,8 +286,8 @@ func foundBy(rules []string, partings []*parting) json.Raw {
 	return append(m, '}')
 }
 
-// countCalls counts the calls that were judged. Without a list of tools a tool can't be unknown or that a call violates
-// its schema.
+// countCalls counts the calls that were judged. Without a list of tools, neither unknown tools nor schema violations
+// can be detected.
 func (w *work) countCalls(t *trace) error {
 	n := int64(0)
 	for i := range t.calls {
@@ -305,7 +306,7 @@ func (w *work) countCalls(t *trace) error {
 	return w.out.Count(countedWithoutTools, n)
 }
 
-// nearMisses lists the results that contain words of failure but are not failures, with the rule and what speaks
+// nearMisses lists the results that contain words of failure but are not failures, with the rule and the evidence
 // against it.
 func (w *work) nearMisses(t *trace) error {
 	for i := range t.nearly {
@@ -375,7 +376,7 @@ func (w *work) site(t *trace, f *failure, target builders.Target) (*builders.Sit
 	}, nil
 }
 
-// countOrphans records results that belong to no call: one that shows an error is a lost site.
+// countOrphans counts results that belong to no call: each one that shows an error is a lost site.
 func (w *work) countOrphans(t *trace) error {
 	for _, at := range t.orphans {
 		key := [2]int{t.nodes[at], -1}

@@ -55,13 +55,12 @@ type question struct {
 	Tools     []string `json:"tools,omitempty"`
 	Task      string   `json:"task"` // the first user message
 
-	// The source's annotations of the error; "" and {} without any.
+	// The source's annotations of the error; "" and {} if there are none.
 	ErrorKind string   `json:"error_kind"`
 	ErrorMeta json.Raw `json:"error_meta"`
 }
 
-// reply is the program's answer: a hint; null, which leaves the site out; or an empty hint, after which the next source
-// is asked.
+// reply is the program's answer: a hint; null, to omit the site; or an empty hint, to ask the next source.
 type reply struct {
 	ID   string  `json:"id"`
 	Hint *string `json:"hint"`

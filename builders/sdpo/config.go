@@ -21,7 +21,7 @@ type Config struct {
 	Emit     []string `yaml:"emit" default:"[distillation]" validate:"min=1,dive,oneof=distillation repair_pairs demonstrations" doc:"what to make of a site; the last two need a later successful call of the same tool, and are off-policy"`
 }
 
-// Detect says what counts as a failed call.
+// Detect configures the detection of failed calls.
 type Detect struct {
 	Results     []string `yaml:"results" default:"[flag, exit_code, status, exception, message]" validate:"dive,oneof=flag exit_code status exception message" doc:"kinds of evidence in a result that count"`
 	Silence     []string `yaml:"silence" validate:"dive,oneof=source_flag result_flag exit_code time_limit rpc_error error_object status_object error_page framework_text traceback error_prefix program_message http_status refusal wording" doc:"rules to switch off; the builder's README describes each"`
@@ -142,7 +142,7 @@ func (c *Config) notAsked(target builders.Target) string {
 	return text + "not asked: " + strings.Join(others, ", ") + " (hints.sources)"
 }
 
-// relate finds settings that are valid on their own but don't go together; the rules for each one stand in its tag.
+// relate finds settings that are valid on their own but don't go together; the rules for each one are in its tag.
 func (c *Config) relate() error {
 	h := &c.Hints
 	for _, s := range h.Sources {

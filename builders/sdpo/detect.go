@@ -75,10 +75,11 @@ func newDetector(c *Detect) (*detector, error) {
 	return d, nil
 }
 
-// finding is the verdict of a result on its call. Without a rule it says nothing; without a class it is a near miss.
+// finding is the verdict of a result on its call. It says nothing if rule is empty, and is a near miss if class is
+// empty.
 type finding struct {
 	class, rule string
-	quote, why  string // the words that the rule matched; for a near miss, what speaks against it
+	quote, why  string // the words that the rule matched; for a near miss, the evidence against it
 	supported   bool   // a near miss that the agent's next turn may settle
 }
 

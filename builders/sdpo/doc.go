@@ -7,8 +7,8 @@
 // A call failed if the source says so, if its result does (package evidence; the README lists the rules), or if the
 // call itself is wrong (arguments that are not JSON, a tool that doesn't exist, a schema violation). A result belongs
 // to the nearest preceding call with its id. A false error site silently trains a model away from a good call; so
-// evidence counts by where it stands and how much of the result it makes up, never by the tool's name. Timeouts, 429
-// and 5xx say nothing about the call, and a failure repeated verbatim counts once.
+// evidence is weighed by its position and its share of the result, never by the tool's name. Timeouts, 429 and 5xx say
+// nothing about the call, and a failure repeated verbatim counts once.
 //
 // With `sites: divergence`, a site is the action at which a scored rollout parts from better ones of its task, by what
 // the rollouts wrote; the README says how it is found.
@@ -17,10 +17,10 @@
 //
 // Hint sources are asked in order and the first answer wins: the user's rules, the tool's schema, the environment's own
 // feedback, the action of a sibling at the same prompt, the user's own program. A hint is knowable (schema, tool list,
-// format, policy, what stands in the context) or hindsight (known only from the environment or another rollout). Both
-// are used by default, each labelled and counted: the environment's message is the hint that traces have, and training
-// on hindsight teaches guessing facts that the model could not have known, so one setting omits it. A hint that repeats
-// a run of the target's words is refused, because such a teacher copies.
+// format, policy, anything in the context) or hindsight (known only from the environment or another rollout). Both are
+// used by default, each labelled and counted: the environment's message is the hint that traces have, and training on
+// hindsight teaches guessing facts that the model could not have known, so one setting omits it. A hint that repeats a
+// run of the target's words is refused, because such a teacher copies.
 //
 // The builder is pure: the answers of a user's program are stored in a file under the hash of the question, and a
 // stored question is never asked again.
@@ -31,5 +31,5 @@
 // was sampled after the error was seen, so the pair is marked off-policy. demonstrations: the successful turn in its
 // own place.
 //
-// It is large because each source of hints is a file of its own, behind one interface.
+// The package is large because each source of hints has its own file, behind one interface.
 package sdpo

@@ -6,15 +6,15 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// Finder finds where rollouts went wrong, for builders that make something else of it. It is safe for concurrent use.
+// Finder finds where rollouts went wrong, for use by other builders. It is safe for concurrent use.
 type Finder struct{ builder Builder }
 
 // Found is a turn in which a rollout went wrong.
 type Found struct {
 	Walk   []int  // nodes of the branch, from the root on
 	Turn   int    // position of the turn on the walk
-	Seq    int    // position of the call in the turn; -1 without any
-	Result int    // position of the result that shows the error; -1 without any
+	Seq    int    // position of the call in the turn; -1 if there is none
+	Result int    // position of the result that shows the error; -1 if there is none
 	Class  string // class of error, or divergence
 }
 
@@ -28,8 +28,8 @@ func NewFinder(sites []string, d Detect) (f *Finder, err error) {
 	return f, err
 }
 
-// Find returns what it finds in each example of a group, in order. Errors that say nothing about the call, and repeated
-// ones, are not among it.
+// Find returns what it finds in each example of a group, in order. It omits repeated errors and errors that say nothing
+// about the call.
 func (f *Finder) Find(ctx context.Context, g *ttc.Group) ([][]Found, error) {
 	traces := make([][]*trace, len(g.Examples))
 	for e, ex := range g.Examples {

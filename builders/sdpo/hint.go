@@ -260,7 +260,7 @@ func joinFirst(list []string, most int, by string) string {
 	return strings.Join(list[:most], by) + fmt.Sprintf("%sand %d more", by, len(list)-most)
 }
 
-// feedbackSource repeats the environment's message, which is nothing new for the turn after the error.
+// feedbackSource repeats the environment's message, which the turn after the error has already seen.
 type feedbackSource struct {
 	text    *template.Template
 	most    int             // characters of a hint
@@ -307,8 +307,8 @@ func (f *feedbackSource) render(s *site, failed string) (string, error) {
 	return strings.TrimSpace(res.Text), nil
 }
 
-// shortened omits the middle of a text, so that at most so many characters are left: an error says at its
-// beginning what failed and at its end why.
+// shortened omits the middle of a text, leaving at most the given number of characters: an error begins with what
+// failed and ends with the reason.
 func shortened(s string, most int) string {
 	const between = "\n...\n"
 	runes := []rune(s)

@@ -9,10 +9,10 @@ import (
 )
 
 // kindOfHint returns the kind of a hint that repeats the environment. It is knowable if everything it names - names,
-// numbers and words that aren't the wording's own - stands together in a message before the target turn, or in the
-// definition of the tool. Apart, the same words say something else: of a flight in one message and of seats in another
-// it doesn't follow that the flight has none left. A hint that names nothing is hindsight, since only the environment
-// knows that the call fails.
+// numbers and words specific to it - appears together in a message before the target turn, or in the definition of the
+// tool. Apart, the same words mean something else: a flight in one message and seats in another don't imply that the
+// flight has no seats left. A hint that names nothing is hindsight, since only the environment knows that the call
+// fails.
 func (s *site) kindOfHint(text string, wording map[string]bool) builders.HintKind {
 	var named []string
 	tool := strings.ToLower(s.made.Name)

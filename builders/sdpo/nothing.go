@@ -45,7 +45,7 @@ func (n *NearMisses) Add(d *ledger.Drop) {
 }
 
 // Remarks returns the remarks on a run of this builder: that no failed call was found, with the rules tried and the
-// nearest misses; or that calls could not be checked for want of a list of tools. counters are the builder's.
+// nearest misses; or that calls could not be checked because the list of tools is missing. counters are the builder's.
 func Remarks(c *Config, counters map[string]int64, near *NearMisses) []string {
 	var out []string
 	calls, found := counters[countedCalls], int64(0)

@@ -69,10 +69,10 @@ func valueOf(all []*course) (v value) {
 	return v
 }
 
-// part finds where a rollout parts from the better ones among all rollouts of its task, which include it. A state is
-// what was written, in order, and the results of the reads: a rollout that got another result for the same read was
-// never there. A read that others didn't make is no difference, since hardly two rollouts of a task read the same.
-// Rollouts that wrote the same as a better one have no parting, and nor have the best.
+// part finds where a rollout parts from the better ones of its task; all includes the rollout itself. A state is what
+// was written, in order, and the results of the reads: a rollout that got another result for the same read was never
+// there. A read that others didn't make doesn't count as a difference, since rollouts of a task rarely make the same
+// reads. The best rollouts, and those that wrote the same as a better one, have no parting.
 func part(all []*course, self *course) (p parting, why ledger.Reason) {
 	better := func(c *course) bool { return c.reward > self.reward }
 	if !slices.ContainsFunc(all, better) {
@@ -120,20 +120,20 @@ func part(all []*course, self *course) (p parting, why ledger.Reason) {
 	return p, ""
 }
 
-// partings finds where each rollout of a group parts from better ones, or why it has no such place.
+// partings finds where each rollout of a group parts from better ones, or the reason it has none.
 func (b *Builder) partings(traces [][]*trace) {
 	all := b.courses(traces)
 	for _, c := range all {
 		if p, why := part(all, c); why != "" {
 			c.together = why
 		} else {
-			c.trace.parted = c.parted(p)
+			c.trace.parted = c.asFailure(p)
 		}
 	}
 }
 
-// courses returns what the rollouts of a group did. Those without a reward or with several branches can't be compared;
-// their traces get the reason.
+// courses returns what the rollouts of a group did. Rollouts that have no reward or several branches can't be compared;
+// the reason is stored in their traces.
 func (b *Builder) courses(traces [][]*trace) (all []*course) {
 	for _, branches := range traces {
 		why := ledger.Reason("")
@@ -183,9 +183,9 @@ func (b *Builder) course(t *trace) *course {
 	return c
 }
 
-// parted is the parting of a rollout as something that a hint may be given for, like a failure. A parting at the answer
-// belongs to the model's last turn; nil without any.
-func (c *course) parted(p parting) *failure {
+// parted returns the parting of a rollout as a failure, so that it can be given a hint. A parting at the answer belongs
+// to the model's last turn; it is nil if there is no such turn.
+func (c *course) asFailure(p parting) *failure {
 	f := &failure{class: divergence, rule: divergence, parting: &p}
 	if p.at != nil {
 		f.call = *p.at.call
@@ -207,9 +207,9 @@ func (c *course) parted(p parting) *failure {
 	return f
 }
 
-// siblingHint says what the best rollout in the same state did. It gives arguments only if each of their values stands
-// in a message before the site or in the tool's definition, and none of it is a run of the target's words; otherwise it
-// gives the tool's name and schema.
+// siblingHint says what the best rollout in the same state did. It includes arguments only if each of their values
+// appears in a message before the site or in the tool's definition, and none repeats a run of the target's words;
+// otherwise it includes the tool's name and schema.
 func (s *site) siblingHint(run int) hint {
 	h := hint{source: sourceSuccess, kind: builders.Hindsight}
 	d := s.parting.sibling
@@ -230,8 +230,8 @@ func (s *site) siblingHint(run int) hint {
 	return h
 }
 
-// knows reports whether each text and number in the arguments of a tool stands in one message before the site, or in
-// the tool's definition.
+// knows reports whether all texts and numbers in a tool's arguments appear in one message before the site, or in the
+// tool's definition.
 func (s *site) knows(tool string, args json.Raw) bool {
 	var known []map[string]bool
 	if t := toolNamed(s.example.Tools, tool); t != nil {
@@ -289,7 +289,7 @@ func (b *Builder) writes(made *chat.ToolCall, tool *chat.Tool) bool {
 		}
 	}
 	name := made.Name[strings.LastIndexAny(made.Name, "./:")+1:]
-	if at := strings.LastIndex(name, "__"); at >= 0 { // the server of a tool of MCP
+	if at := strings.LastIndex(name, "__"); at >= 0 { // an MCP tool's server
 		name = name[at+2:]
 	}
 	spaced := humps.ReplaceAllString(name, "${1}_$2")
@@ -304,8 +304,8 @@ func (b *Builder) writes(made *chat.ToolCall, tool *chat.Tool) bool {
 
 var humps = regexp.MustCompile(`(\p{Ll})(\p{Lu})`)
 
-// readers are the words with which the names of tools that only read begin; people are words in the names of tools that
-// hand over to others.
+// readers are words that begin the names of read-only tools; people are words in the names of tools that hand over to
+// others.
 var (
 	readers = set(`get list search find read fetch look lookup query show view describe check count calculate compute
 		estimate think compare validate verify browse inspect grep glob ls cat web`)

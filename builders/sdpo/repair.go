@@ -67,7 +67,8 @@ func policy(ex *ttc.Example, n *ttc.Node) string {
 }
 
 // corrected returns the position of the turn that repaired a failed call: the next successful call of the same tool
-// before anyone but the model and its tools has spoken. All calls of that turn must have succeeded. -1: there is none.
+// before anyone but the model and its tools has spoken. All calls of that turn must have succeeded. It returns -1 if
+// there is none.
 func (t *trace) corrected(f *failure) int {
 	failed := map[int]bool{}
 	for i := range t.failures {

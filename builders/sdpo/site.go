@@ -22,7 +22,7 @@ type trace struct {
 	calls    []call
 	orphans  []int
 	failures []failure
-	parted   *failure      // where the rollout parts from better ones of its task; nil without one
+	parted   *failure      // where the rollout parts from better ones of its task; nil if nowhere
 	together ledger.Reason // why it has none; empty if that was not asked
 	nearly   []nearMiss
 	hashes   []xxh3.Uint128 // hashes of prompts; see prompts
@@ -36,7 +36,7 @@ type failure struct {
 	told      told     // what the source says about the error
 	fault     *fault   // what is wrong with the call itself, if anything
 	text      string   // what the result says
-	parting   *parting // where the rollout parts from better ones, which is no failure of the call; nil otherwise
+	parting   *parting // set if the site is a parting from better rollouts rather than a failed call
 	transient bool
 	repeated  bool // the previous call was the same and failed the same way
 }
@@ -107,8 +107,8 @@ func (b *Builder) judge(t *trace, c call) (f failure, nearly finding, failed boo
 	return f, finding{}, true
 }
 
-// tell applies the source's annotation of an error beside the result or beside the turn with the call. A turn that the
-// source calls a failure is one, regardless of its result; the first of its calls represents it.
+// tell applies the source's error annotation on the result or on the turn with the call. A turn that the source calls a
+// failure is one, regardless of its result; the first of its calls represents it.
 func (d *detector) tell(t *trace, f *failure) {
 	if f.result >= 0 {
 		f.told = toldOf(t.walk[f.result])
@@ -163,7 +163,7 @@ func (d *detector) toldTurns(t *trace) {
 }
 
 // toldAt makes an assistant turn a failure because the source says so, or adds the source's information to the turn's
-// failure. It shows at the given position.
+// failure. The error shows at the given position.
 func (d *detector) toldAt(t *trace, turn, at int, of told) {
 	n := t.walk[at]
 	for i := range t.failures {

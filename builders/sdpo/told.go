@@ -87,7 +87,7 @@ func (s *site) parameters() json.Raw {
 // maxSchemaHint is the size in bytes of the longest schema that is quoted in a hint.
 const maxSchemaHint = 1500
 
-// toldHint is the statement of the tool list and the schema about the kind of error that the source reports.
+// toldHint returns the hint that the tool list or schema gives for the kind of error reported by the source.
 func (s *site) toldHint() string {
 	tool := cmp.Or(s.made.Name, "the tool")
 	switch s.told.class() {

@@ -89,8 +89,8 @@ func toolNamed(tools []chat.Tool, name string) *chat.Tool {
 	return nil
 }
 
-// arguments returns a call's arguments as a JSON object, or why they are not one. Empty arguments stand for no
-// arguments, as most frameworks read them.
+// arguments returns a call's arguments as a JSON object, or why they are not one. Empty arguments mean no arguments, as
+// in most frameworks.
 func arguments(made *chat.ToolCall) (args json.Raw, why string) {
 	text := strings.TrimSpace(made.Arguments)
 	if made.AsObject && made.Parsed != nil {
@@ -157,8 +157,8 @@ func circular(e *jsonschema.ValidationError) bool {
 	return is || slices.ContainsFunc(e.Causes, circular)
 }
 
-// moderate reports whether all numbers are of a size that exact arithmetic can handle: 1e999999999 is eleven bytes, and
-// a gigabyte as a fraction.
+// moderate reports whether all numbers are of a size that exact arithmetic can handle: 1e999999999 takes eleven bytes
+// as text and a gigabyte as a fraction.
 func moderate(v json.Raw) bool {
 	switch v.Kind() {
 	case json.Number:

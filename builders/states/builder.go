@@ -34,7 +34,7 @@ type Builder struct {
 
 var _ builders.Builder = (*Builder)(nil)
 
-// atTurns is the place that no finder is needed for.
+// atTurns is the place that needs no finder.
 const atTurns = "turns"
 
 // New returns a builder, or an error that names the fault of its configuration.
@@ -83,7 +83,7 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 	return nil
 }
 
-// noState says that an example has no state at the places asked for.
+// noState means that an example has no state at the requested places.
 const noState ledger.Reason = "no_state"
 
 // turns returns each k-th turn of the branches of an example.
@@ -116,8 +116,8 @@ func (b *Builder) take(e int, ex *ttc.Example, p *sdpo.Found, out builders.Outpu
 	})
 }
 
-// metadata says where a state is, what the rollout did there, and what came of it: what the tools and the user said
-// before the next turn.
+// metadata returns the position of a state, the rollout's action there, and its outcome: what the tools and the user
+// said before the next turn.
 func (b *Builder) metadata(ex *ttc.Example, p *sdpo.Found) json.Raw {
 	said := func(node int) *chat.Message { return &ex.Graph.Nodes[node].Message }
 	m := json.AppendString([]byte(`{"at": `), p.Class)

@@ -43,8 +43,8 @@ func unclosed(text []byte, end int) *open {
 	if len(stack) == 0 {
 		return nil
 	}
-	// What opens on the line where the library stopped was still being read; what opens on an earlier line was left
-	// open.
+	// A bracket opened on the line where the library stopped was still being read; one opened on an earlier line is
+	// unclosed.
 	last := bytes.LastIndexByte(text[:min(end, len(text))], '\n')
 	for i := len(stack) - 1; i >= 0; i-- {
 		if stack[i].at < last {

@@ -112,7 +112,7 @@ func (d *Document) Rewrite(n *yaml.Node, text string) {
 	}
 }
 
-// Written returns the text of a scalar as it stands in the file, and whether Rewrite has replaced it since.
+// Written returns the text of a scalar as written in the file, and whether Rewrite has replaced it since.
 func (d *Document) Written(n *yaml.Node) (string, bool) {
 	if o := d.origins[n]; o.rewrote {
 		return o.written, true

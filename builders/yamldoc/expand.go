@@ -123,7 +123,7 @@ func (x *expander) mapping(n, c *yaml.Node, ptr string, depth int) {
 			merged = append(merged, x.merge(n.Content[i+1], ptr, depth)...)
 			continue
 		}
-		if first := seen[key.Value]; first != nil { // the last one counts, as in PyYAML
+		if first := seen[key.Value]; first != nil { // the last one wins, as in PyYAML
 			x.fail(n.Content[i], child, CodeDuplicate,
 				fmt.Sprintf("%q is set twice: first on line %d", key.Value, first.Line), "remove one of them")
 			if j, ok := at[key.Value]; ok {

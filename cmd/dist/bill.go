@@ -23,7 +23,7 @@ type component struct {
 	PURL    string `json:"purl"`
 }
 
-// uplot draws the charts of nat-go view, whose page contains it as published on npm; it is in uplotDir.
+// uplot describes the chart library embedded in nat-go view's page; uplotDir holds it as published on npm.
 var uplot = component{"library", "uplot", "1.6.32", "pkg:npm/uplot@1.6.32"}
 
 const uplotDir = "cmd/nat-go/internal/view/page/vendor/uplot"

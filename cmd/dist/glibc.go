@@ -8,14 +8,14 @@ import (
 	"slices"
 )
 
-// libraries are those present on every Linux with glibc, as listed by PEP 600; anything else a binary needs must be
-// linked into it.
+// libraries lists the libraries present on every Linux with glibc, according to PEP 600; a binary must link in any
+// other that it needs.
 var libraries = []string{
 	"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libresolv.so.2", "libutil.so.1",
 	"ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1",
 }
 
-// machine is a processor architecture, by its names in Go and in Python.
+// machine is a processor architecture with its names in Go and in Python.
 type machine struct{ goarch, python string }
 
 var machines = map[elf.Machine]machine{
@@ -54,7 +54,7 @@ func needs(program []byte) (m machine, oldest release, err error) {
 	if err != nil && !errors.Is(err, elf.ErrNoSymbols) { // a static program has none
 		return m, oldest, err
 	}
-	oldest = release{2, 5} // what the oldest tag stands for
+	oldest = release{2, 5} // the release behind the oldest tag
 	for _, library := range versions {
 		for _, v := range library.Needs {
 			var of release
@@ -69,7 +69,7 @@ func needs(program []byte) (m machine, oldest release, err error) {
 	return m, oldest, nil
 }
 
-// legacy names releases that have their own name in older tags.
+// legacy maps releases to their names in older tags.
 var legacy = map[release]string{{2, 5}: "manylinux1", {2, 12}: "manylinux2010", {2, 17}: "manylinux2014"}
 
 // platform returns the platform tag for wheels that require this glibc on a machine.

@@ -21,13 +21,13 @@ import (
 	oci "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// system is the part of an image taken from the machine that it is made on, besides glibc itself.
+// system holds the parts of an image, besides glibc itself, that come from the machine it is built on.
 type system struct {
 	glibcLicence string // a file
 	certificates string // a file with the certificates of the trusted authorities
 }
 
-// nobody is the user that an image runs as unless another is requested: the id of nobody in other small images.
+// nobody is the default user of an image: the id that other small images use for nobody.
 const nobody = 65532
 
 // image writes a container image that contains only the program and its libraries, and returns its name. The image is

@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// buildVersion is the load command that says for which macOS a program was built.
+// buildVersion is the load command that records the macOS version a program was built for.
 const buildVersion = 0x32
 
 // macOS returns the platform tag of a program for macOS on arm64: macosx_12_0_arm64. It returns "" if the program is

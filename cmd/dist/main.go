@@ -23,10 +23,10 @@ func main() {
 	}
 }
 
-// build is what is packaged.
+// build holds everything to be packaged.
 type build struct {
 	binary   []byte
-	library  []byte // the kernels', for the wheel; nil without one
+	library  []byte // the kernel library, for the wheel; nil if there is none
 	info     *buildinfo.BuildInfo
 	root     string // of the checkout
 	python   string // folder of the natgo package
@@ -135,7 +135,7 @@ func read(binary, root string) (*build, error) {
 	return b, err
 }
 
-// library is the name of the kernels' file.
+// library is the file name of the kernel library.
 const library = "libnatgo.so"
 
 // thirdParty is the name of the file with third-party licences.

@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// buildless is the message with which the source distribution's build ends: pip shows it.
-const buildless = "nat-go's source distribution is not built by pip. Install a wheel (Linux x86-64 or arm64 with " +
+// noBuildMessage is the message with which building the source distribution fails; pip shows it.
+const noBuildMessage = "nat-go's source distribution is not built by pip. Install a wheel (Linux x86-64 or arm64 with " +
 	"glibc 2.17, macOS arm64), or run `make build` in the unpacked archive: it needs Go 1.26, a C compiler, make and Rust."
 
 const project = `[build-system]
@@ -25,7 +25,7 @@ backend-path = ["."]
 `
 
 // source writes the source distribution (PEP 643) and returns its name: the files of the commit, with the description
-// that an index reads. pip can't build it, and says in a line what can.
+// that an index reads. pip can't build it, and prints a line that names what can.
 func (b *build) source(w io.Writer) (name string, err error) {
 	var committed, said bytes.Buffer
 	cmd := exec.Command("git", "archive", "--format=tar", "HEAD")
@@ -39,7 +39,7 @@ func (b *build) source(w io.Writer) (name string, err error) {
 		for _, f := range []file{
 			{name: stem + "/PKG-INFO", data: fmt.Appendf(nil, metadata, b.version(), b.readme)},
 			{name: stem + "/pyproject.toml", data: []byte(project)},
-			{name: stem + "/nat_go_source.py", data: fmt.Appendf(nil, "raise SystemExit(%q)\n", buildless)},
+			{name: stem + "/nat_go_source.py", data: fmt.Appendf(nil, "raise SystemExit(%q)\n", noBuildMessage)},
 		} {
 			if err := put(out, f.header(), bytes.NewReader(f.data)); err != nil {
 				return err

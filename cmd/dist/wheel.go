@@ -42,8 +42,8 @@ Description-Content-Type: text/markdown
 
 const format = "Wheel-Version: 1.0\nGenerator: nat-go\nRoot-Is-Purelib: false\n"
 
-// wheel writes a wheel (PEP 427), a zip with a list of its files, and returns its name. pip puts the content of scripts
-// beside python and makes it executable.
+// wheel writes a wheel (PEP 427), a zip with a list of its files, and returns its name. pip installs the files in
+// scripts next to python and makes them executable.
 func (b *build) wheel(w io.Writer) (name string, err error) {
 	platform, err := platformOf(b.binary, b.library)
 	if err != nil {

@@ -5,9 +5,9 @@
 //
 //	go build -tags cshared -buildmode=c-shared -o libnatgo.so ./cmd/libnatgo
 //
-// Without the tag nothing builds it. It is the only package here with cgo of its own: what is compiled of such a package
-// has the path of the checkout, and builds with -trimpath share it between checkouts, so that linters look for files of
-// one that is gone.
+// Without the tag nothing builds it. It is the only package here with cgo of its own: the compiled files of such a
+// package contain the checkout's path, and builds with -trimpath share them between checkouts, so linters would look
+// for files of a checkout that is gone.
 package main
 
 /*
@@ -82,7 +82,7 @@ func matrix(c *C.natgo_call, at unsafe.Pointer, stride C.int64_t) kernels.Matrix
 	return m
 }
 
-// last is the kernel of the last call's options: a training run has one set of them, or changes beta slowly.
+// last is the kernel for the last call's options: a training run keeps one set of options, or changes beta slowly.
 var last struct {
 	sync.Mutex
 	options kernels.Options

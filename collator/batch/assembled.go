@@ -27,8 +27,7 @@ func (e *TooLarge) Error() string {
 		e.Channel, e.Tokens, e.Budget)
 }
 
-// Mixed is the error for rows of a channel that need different columns: the log-probs of some are known, and of others
-// not.
+// Mixed is the error for rows of a channel that need different columns because only some have known log-probs.
 type Mixed struct {
 	Channel, With, Without string // With and Without are examples
 }

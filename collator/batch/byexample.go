@@ -55,7 +55,7 @@ func (h hints) take(rollout *Row) *Row {
 	return found
 }
 
-// combine gives each rollout its teacher. Without a row of hints that is the rollout itself.
+// combine gives each rollout its teacher. A rollout without a row of hints is its own teacher.
 func (h hints) combine(rollouts []*Row) []*Row {
 	out := make([]*Row, len(rollouts))
 	for i, r := range rollouts {
@@ -65,7 +65,7 @@ func (h hints) combine(rollouts []*Row) []*Row {
 			rest := r.Sides[0].IDs[len(s.Sides[0].IDs):] // an sdpo row ends with its last target
 			both.Sides[1] = Side{IDs: slices.Concat(s.Sides[1].IDs, rest), Trained: s.Sides[1].Trained}
 			both.Meta.Sites = slices.Clone(s.Meta.Sites)
-			for k := range both.Meta.Sites { // all of one weight: shareWeights of package collator
+			for k := range both.Meta.Sites { // all have the same weight: shareWeights of package collator
 				both.Meta.Sites[k].Weight = s.Weight
 			}
 		}

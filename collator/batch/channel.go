@@ -31,7 +31,7 @@ var (
 var channels = []*Channel{SFT, DPO, RL, SDPO}
 
 // examples are the rows of a step file with a row for each example: a rollout as it is in RL, and as its own teacher
-// with all hints. No batch is of this channel.
+// with all hints. No batch belongs to this channel.
 var examples = &Channel{Name: "examples", Sides: SDPO.Sides, columns: exampleColumns, variant: rlVariant}
 
 // Lookup finds a channel by name.

@@ -17,9 +17,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Read reads a batch back into rows, and checks everything that the file and its line say about each other: the rows,
-// assembled again, must give the file byte for byte, so every mask, position, pad, label and count is right. dir is the
-// folder of the index. The error names the first fault.
+// Read reads a batch back into rows, and checks the file and its line against each other: the rows, assembled again,
+// must reproduce the file byte for byte, so every mask, position, pad, label and count is right. dir is the folder of
+// the index. The error names the first fault.
 func Read(dir string, l *Line) ([]*Row, error) {
 	c := Lookup(l.Channel)
 	if c == nil {
@@ -165,7 +165,7 @@ func checkCounts(l *Line, rows []*Row) error {
 // Columns of the sdpo channel that are added to a batch after it is made.
 const (
 	BaseWeight = "pair_base_weight" // the original pair weights, if pair_weight was changed
-	PairJSD    = "pair_jsd"         // each pair's divergence, if measured; -1: it could not be
+	PairJSD    = "pair_jsd"         // each pair's divergence, if measured; -1 if that failed
 )
 
 // checkDivergences checks that there is one per pair and that each is a possible value.

@@ -19,7 +19,7 @@ import (
 // student is padded where the teacher has the hint, so that both are at the same position: no token attends to that
 // padding, and position_ids skip it, so it changes nothing.
 
-// lossMask takes the place of the pair table.
+// lossMask replaces the pair table.
 const lossMask = "sdpo_loss_mask"
 
 // IsComposer reports whether a batch is in the composer layout, judging by the names of its tensors.

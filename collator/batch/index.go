@@ -15,8 +15,8 @@ import (
 const (
 	IndexName = "index.jsonl"
 	StepsName = "steps.jsonl"
-	// MaxFileBytes is more than any batch file needs, since a batch is some ten thousand tokens. A file that claims
-	// more isn't read.
+	// MaxFileBytes exceeds the size of any batch file, since a batch has some ten thousand tokens. A file that claims
+	// to be larger isn't read.
 	MaxFileBytes = 1 << 30
 )
 
@@ -37,8 +37,8 @@ type Line struct {
 	VocabSize int64    `json:"vocab_size"`
 	Tokenizer string   `json:"tokenizer"` // fingerprint
 	Template  string   `json:"template"`  // fingerprint
-	Rollouts  []string `json:"rollouts"`  // what row_rollout indexes: the records the rows were made from
-	Examples  []string `json:"examples"`  // what row_example indexes: example ids
+	Rollouts  []string `json:"rollouts"`  // records the rows were made from, indexed by row_rollout
+	Examples  []string `json:"examples"`  // example ids, indexed by row_example
 	Sites     []Site   `json:"sites"`
 	RowInfo   []Meta   `json:"row_info"` // one per row
 	// Reference is the fingerprint of the source of the ref_ columns: model, tokenizer, template and length limit.
@@ -46,7 +46,7 @@ type Line struct {
 	Proof     BatchProof `json:"proof"`
 }
 
-// Site is an error site that rows of an sdpo batch are about.
+// Site is an error site that rows of an sdpo batch refer to.
 type Site struct {
 	Record     string `json:"record"`
 	Example    string `json:"example"`

@@ -8,8 +8,8 @@ import (
 )
 
 // WriteParquet writes the sft rows of a split as Parquet, one per row, in the order of the batches: input_ids and
-// labels, which TRL's SFTTrainer uses as they are instead of tokenising texts again, row_weight, and the example's id.
-// dir is the folder of the index; every batch is checked as it is read (see Read). It returns the number of rows.
+// labels, which TRL's SFTTrainer uses directly instead of tokenising texts again, row_weight, and the example's id. dir
+// is the folder of the index; every batch is checked as it is read (see Read). It returns the number of rows.
 func WriteParquet(w io.Writer, dir string, split Split) (rows int64, err error) {
 	columns := []tensors.Column{
 		{Name: "input_ids", Kind: tensors.Int64List},

@@ -8,7 +8,7 @@ import (
 )
 
 // windowBatches is how many batches' worth of rows are sorted by length together. A larger window would waste less
-// padding, but rows of equal length would meet in every epoch.
+// padding, but rows of equal length would share batches in every epoch.
 const windowBatches = 64
 
 // windowRows bounds a window of tiny rows.

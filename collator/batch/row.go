@@ -63,7 +63,7 @@ type Meta struct {
 	OnPolicy string   `json:"on_policy"`        // same, other, unknown
 	Fidelity string   `json:"fidelity"`         // the row's grade: ids+logprobs, ids, text, partial
 	Gaps     []string `json:"gaps,omitempty"`   // why it is not higher, as far as the source knows: no_tools, ...
-	Proven   []string `json:"proven,omitempty"` // what of that was checked with the model's tokenizer: prompt_tokens, ids
+	Proven   []string `json:"proven,omitempty"` // parts checked with the model's tokenizer: prompt_tokens, ids
 	Args     string   `json:"args_roundtrip"`   // exact, value (same value, other text), none (no calls)
 	Prompt   int      `json:"prompt,omitempty"` // tokens of a preference's common prompt
 	Open     []int    `json:"open,omitempty"`   // the trained messages without a stop token, because the template writes none
@@ -79,8 +79,8 @@ type Meta struct {
 	Sampling *Sampling `json:"sampling,omitempty"` // of sampled ids, if the source says
 }
 
-// Sampling is how a rollout was sampled: what its log-probs are, and the temperature by which a trainer must divide
-// logits to get the same ones.
+// Sampling is how a rollout was sampled: the kind of its log-probs, and the temperature by which a trainer must divide
+// logits to reproduce them.
 type Sampling struct {
 	Temperature float64 `json:"temperature"`
 	TopP        float64 `json:"top_p"`
@@ -122,11 +122,11 @@ type Proof struct {
 	Open   int    `json:"open,omitempty"` // trained runs without a terminator: cut off, or followed by filler
 	// the tokenizer does not restore the text exactly; hashes are of the restored text
 	Lossy bool `json:"lossy,omitempty"`
-	// Owners says who owns each run of tokens.
+	// Owners lists the owner of each run of tokens.
 	Owners Owners `json:"owners,omitempty"`
 }
 
-// Owner says who owns a run of tokens, which begins where the previous one ends. In JSON it is [end, message, why].
+// Owner is the owner of a run of tokens, which begins where the previous one ends. In JSON it is [end, message, why].
 type Owner struct {
 	End     int    // position after the last token
 	Message int    // index in the record's messages; -1: none
@@ -217,10 +217,10 @@ func Encode(c *Channel, r *Row) (*Encoded, error) {
 	return e, err
 }
 
-// encodings are those the spool is done with, for reuse.
+// encodings holds rows that the spool no longer needs, for reuse.
 var encodings = sync.Pool{New: func() any { return new(Encoded) }}
 
-// Append appends the row's encoding to dst, which is stored outside the spool.
+// Append appends the row's encoding, which is stored outside the spool, to dst.
 func (e *Encoded) Append(dst []byte) ([]byte, Kept) {
 	return append(dst, e.data...), Kept{
 		Variant: e.variant, Length: e.length, Bytes: uint32(len(e.data)), Sum: xxh3.Hash(e.data),

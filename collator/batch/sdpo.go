@@ -24,7 +24,7 @@ type RowSite struct {
 	Teacher int    `json:"teacher"`
 	At      int32  `json:"at"`   // the hint precedes the student's token with this index
 	Hint    int32  `json:"hint"` // number of tokens in the hint; 0 if and only if Mode is NoHint
-	// Neutral is the tokens of a neutral hint, as they would stand in place of the hint.
+	// Neutral holds the tokens of a neutral hint that would replace the hint.
 	Neutral []int32     `json:"neutral,omitempty"`
 	Pairs   []chat.Span `json:"pairs"` // the target's tokens, as positions in the student
 	// Weight is the weight of each pair, if it differs from the row's.
@@ -50,7 +50,7 @@ func (s *RowSite) PairWeight(row float32) float32 {
 // NoHint is the mode of a site whose hint was deliberately omitted: its teacher reads the student's text.
 const NoHint = "none"
 
-// sound reports whether the hint has tokens exactly if its mode says so.
+// sound reports whether the hint has tokens if and only if its mode says so.
 func (s *RowSite) sound() bool { return s.Hint > 0 != (s.Mode == NoHint) && s.Hint >= 0 }
 
 // shift is how far a teacher's tokens are behind the student's at a position.

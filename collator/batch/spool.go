@@ -25,7 +25,7 @@ func (s Split) String() string {
 	return "train"
 }
 
-// Spool keeps rows on disk, with one entry for each that is sorted outside memory. It is not safe for concurrent use.
+// Spool keeps rows on disk, with one entry per row that is sorted on disk. It is not safe for concurrent use.
 type Spool struct {
 	file    *spool.File
 	rows    int64
@@ -113,8 +113,8 @@ func (s *Spool) read(e *entry) (*Row, error) {
 // maxSides is the largest number of sides in any channel.
 const maxSides = 2
 
-// entry is what must be known about a row to plan batches. Its encoding sorts the way batches are made: by channel,
-// split and variant, then shuffled or in the order of the rows.
+// entry holds the facts about a row that planning batches requires. Its encoding sorts the way batches are made: by
+// channel, split and variant, then shuffled or in the order of the rows.
 type entry struct {
 	Channel uint8
 	Split   Split

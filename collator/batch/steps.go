@@ -71,8 +71,8 @@ func planSteps(index []Line, stepChannels []string) (steps [][]*Line) {
 }
 
 // WriteSteps writes the step files of the batches in dir, and their list last. With byExample a row is an example:
-// batches of the channels rl and sdpo have to be in the order of the examples. It returns how many steps there are, and
-// how many rows of the channel sdpo belong to no row of a step, because the rollout was cut elsewhere or lacks one.
+// batches of the channels rl and sdpo have to be in the order of the examples. It returns the number of steps, and the
+// number of sdpo rows that match no row of a step because the rollout was cut elsewhere or lacks a row.
 func WriteSteps(dir string, byExample bool) (steps, apart int, err error) {
 	m, err := newStepMaker(dir, byExample)
 	if err != nil {
@@ -104,7 +104,7 @@ func WriteSteps(dir string, byExample bool) (steps, apart int, err error) {
 	return len(m.plan), m.apart(), durable.WriteFile(filepath.Join(dir, StepsName), list.Bytes())
 }
 
-// StepProblem is a step file that differs from what its batches make.
+// StepProblem is a step file that differs from the one its batches produce.
 type StepProblem struct{ File, Text string }
 
 // CheckSteps makes every step of the batches in dir again and compares. listed are the files in the list; without a
@@ -169,7 +169,7 @@ func CheckSteps(dir string) (listed []string, problems []StepProblem, err error)
 type stepMaker struct {
 	dir   string
 	plan  [][]*Line // the batches of each step
-	hints hints     // of steps by example: the sdpo rows that no step has yet; else nil
+	hints hints     // of steps by example: the sdpo rows not yet in any step; otherwise nil
 	form  Form      // of these rows
 }
 
@@ -200,7 +200,7 @@ func newStepMaker(dir string, byExample bool) (*stepMaker, error) {
 	return m, nil
 }
 
-// apart counts the sdpo rows that no step has.
+// apart counts the sdpo rows that are in no step.
 func (m *stepMaker) apart() (n int) {
 	for _, rows := range m.hints {
 		n += len(rows)
@@ -216,7 +216,7 @@ func (m *stepMaker) make(parts []*Line, numbers map[string]int) (*step, []byte, 
 			return nil, nil, fmt.Errorf("invalid %s: it is not in the composer layout, or its sides differ in "+
 				"width", l.File)
 		}
-		rows, err := Read(dir, l) // to be sure of all shapes
+		rows, err := Read(dir, l) // checks that all shapes are valid
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", l.File, err)
 		}
@@ -268,7 +268,7 @@ func readTensors(dir string, l *Line) (map[string]tensors.Tensor, error) {
 type joint struct {
 	parts    []part
 	pairs    []tensors.Tensor
-	examples []tensors.Tensor // takes the place of parts if rows are examples
+	examples []tensors.Tensor // replaces parts if rows are examples
 }
 
 // part is a batch in a step: its rows follow the rows of earlier parts.
@@ -346,7 +346,7 @@ func (j *joint) tensors() []tensors.Tensor {
 	return out
 }
 
-// channels gives each row's channel: 0 rl, 1 sdpo.
+// channels returns each row's channel: 0 rl, 1 sdpo.
 func (j *joint) channels() tensors.Tensor {
 	var v []int64
 	for _, p := range j.parts {

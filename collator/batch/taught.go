@@ -8,7 +8,8 @@ import (
 )
 
 // Columns of the rl channel [R,T,K]: a teacher's most probable tokens AT each position, given the tokens before it,
-// best first. Missing entries are -1 and -inf; a row about which the teacher could not be asked has only those.
+// best first. Missing entries are -1 and -inf; a row that the teacher could not be asked about has only missing
+// entries.
 const (
 	TeacherIDs      = "teacher_topk_ids"
 	TeacherLogProbs = "teacher_topk_logprobs"

@@ -29,9 +29,9 @@ const (
 	Composer
 )
 
-// Form is what differs between trainers besides the layout.
+// Form holds the settings, other than the layout, that differ between trainers.
 type Form struct {
-	IgnoreIndex int64 `json:"ignore_index,omitempty"` // label of tokens that are not trained; 0: Ignored
+	IgnoreIndex int64 `json:"ignore_index,omitempty"` // label of tokens that are not trained; 0 means Ignored
 	// For sdpo in the composer layout: the student is as wide as the teacher, padded where the teacher has the hint;
 	// the loss mask holds IgnoreIndex instead of 0 outside the loss; there is a mask of the model's own turns.
 	EqualWidth   bool `json:"equal_width,omitempty"`
@@ -82,7 +82,7 @@ type Spec struct {
 	Template    string  // fingerprint
 	Reference   string  // fingerprint of the source of the rows' reference log-probs; empty without these
 	Terminators []int32 // ids that end a turn
-	Workers     int     // batches assembled concurrently; 0: 1
+	Workers     int     // batches assembled concurrently; 0 means 1
 	// Finish completes a row before it is assembled. It is called concurrently.
 	Finish func(*Row) error
 }

@@ -19,7 +19,7 @@ type Report struct {
 	Entries     int          `json:"entries"`     // number of tokens and pairs compared
 	Differ      int          `json:"differ"`      // of these
 	Differences []Difference `json:"differences"` // the first
-	Causes      []string     `json:"causes"`      // what would explain all differences in a term
+	Causes      []string     `json:"causes"`      // each would explain all differences in a term
 	Loss        Number       `json:"loss"`        // ours
 	Warnings    []string     `json:"warnings"`
 }
@@ -36,11 +36,11 @@ type Difference struct {
 	Why   string `json:"why"`
 }
 
-// mostRows is the largest number of rows that a check accepts, mostDifferences the largest number of differences that
+// maxRows is the maximum number of rows that a check accepts, maxDifferences the maximum number of differences that
 // it lists.
 const (
-	mostRows        = 64
-	mostDifferences = 20
+	maxRows        = 64
+	maxDifferences = 20
 )
 
 // checker is a check in progress.
@@ -147,7 +147,7 @@ func (c *checker) same(a, b float64) bool {
 
 func (c *checker) differ(d Difference) {
 	c.report.Differ++
-	if len(c.report.Differences) < mostDifferences {
+	if len(c.report.Differences) < maxDifferences {
 		c.report.Differences = append(c.report.Differences, d)
 	}
 }
@@ -206,8 +206,8 @@ func (c *checker) grid(name string, side *Tokens, trained func(i int) bool, sign
 	for i := range g.trained {
 		g.trained[i] = trained(i)
 	}
-	if side.R > mostRows {
-		return nil, fmt.Errorf("too many rows: got %d, a check takes at most %d", side.R, mostRows)
+	if side.R > maxRows {
+		return nil, fmt.Errorf("too many rows: got %d, a check takes at most %d", side.R, maxRows)
 	}
 	var err error
 	if g.ours, err = c.logProbs(g, -1, 1, sign); err != nil {

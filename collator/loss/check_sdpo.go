@@ -18,8 +18,8 @@ func (c *checker) checkSDPO(file, logits *tensors.File, d *Dump) error {
 	if err = cmp.Or(own.err, err); err != nil || yours == nil {
 		return err
 	}
-	if n := slices.Max(append(rows, 0)) + 1; n > mostRows {
-		return fmt.Errorf("too many rows: got %d, a check takes at most %d", n, mostRows)
+	if n := slices.Max(append(rows, 0)) + 1; n > maxRows {
+		return fmt.Errorf("too many rows: got %d, a check takes at most %d", n, maxRows)
 	}
 	ours, err := c.divergences(d.SDPO, c.o.JSD)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // columns reads tensors from files by name; the first file that has one supplies it. The first error sticks.
 type columns struct {
 	files []*tensors.File
-	names map[string]string         // what files in the composer layout call a tensor
+	names map[string]string         // tensor names in files in the composer layout
 	made  map[string]tensors.Tensor // tensors that such files have in another form
 	err   error
 }

@@ -143,7 +143,7 @@ type Metrics struct {
 	TokenLogprob float64 `json:"grpo_mean_logprob"`
 }
 
-// count adds what became of the rows of a call.
+// count adds the outcomes of a call's rows.
 func (m *Metrics) count(st kernels.Stats) {
 	m.NonFinite += st.NonFinite
 	m.Rows += st.Active
@@ -284,7 +284,7 @@ func (g *GRPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	return err
 }
 
-// sound checks that the columns are there and fit each other.
+// sound checks that the columns are present and match each other.
 func (g *GRPO) sound(o Options) error {
 	columns := map[string]int{"response_mask": len(g.ResponseMask)}
 	if g.OldLogprobs != nil {

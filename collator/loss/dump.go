@@ -31,7 +31,7 @@ type Dump struct {
 //	      taken at temperature 1, unless pair_teacher_temperature [1] says otherwise
 //
 // A column found in both files is taken from the logits file. In the composer layout a file may have all channels of a
-// step: logits then belong to input_ids, for rl and the students of sdpo, and channels without logits are passed over.
+// step: logits then belong to input_ids, for rl and the students of sdpo, and channels without logits are skipped.
 func ReadDump(file, logits *tensors.File) (*Dump, error) {
 	c := &columns{files: []*tensors.File{logits, file}}
 	d := &Dump{shapes: map[string][]int{}}

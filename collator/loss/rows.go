@@ -22,14 +22,14 @@ type RowsRequest struct {
 	ClipValue        float64
 	Normalize        string // none or beta
 	TopK             int    // if above 0, compare only the student's k most probable entries of a row individually
-	Rest             string // with TopK, what becomes of the other entries: bucket or renormalise
+	Rest             string // with TopK, how the other entries are treated: bucket or renormalise
 	// if above 0, how many leading columns are vocabulary; required if the sides differ in width
 	Vocab   int
 	Sum     bool // total and gradient belong to sum(w*loss), not to sum(w*loss)/sum(w)
 	Workers int
 }
 
-// ReadRows reads the tensors of a request from a file; its numbers are left to the caller.
+// ReadRows reads the tensors of a request from a file; the caller sets its numbers.
 func ReadRows(f *tensors.File) (RowsRequest, error) {
 	c := &columns{files: []*tensors.File{f}}
 	q := RowsRequest{
@@ -95,7 +95,7 @@ type RowsTotals struct {
 	Findings  []string `json:"findings,omitempty"`
 }
 
-// Rows computes the request. If a total is not finite, a finding says why.
+// Rows evaluates the request. If a total is not finite, a finding says why.
 func Rows(q RowsRequest) (*RowsResult, error) {
 	clip, err := kernels.ParseClip(q.Clip)
 	if err != nil {
@@ -172,7 +172,7 @@ func totals(st kernels.Stats, rows int, weight, scale float64) RowsTotals {
 	return t
 }
 
-// divergence is over whole rows or a top-k support.
+// divergence computes the divergence over whole rows or a top-k support.
 func (q *RowsRequest) divergence(o kernels.Options) (interface {
 	Run(*kernels.Batch, *kernels.Output) (kernels.Stats, error)
 	Path() string

@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Asked counts what became of the teacher rows that a server was asked about.
+// Asked counts the outcomes of the teacher rows that a server was asked about.
 type Asked struct {
 	Batches int                      `json:"batches"`
 	Rows    int                      `json:"rows"`                // teacher rows in requests

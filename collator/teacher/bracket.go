@@ -6,7 +6,7 @@ import "math"
 const rounding = 1e-6
 
 // bracket bounds the JSD (beta 0.5) of two distributions over one vocabulary of which only the most probable tokens are
-// known. Tokens known on both sides count as they are. The rest of either side - its tail and tokens listed only by the
+// known. Tokens known on both sides count exactly. The rest of either side - its tail and tokens listed only by the
 // other - is spread in some unknown way over the rest of the vocabulary:
 //
 //   - taking that for a single token can only bring the two nearer, which gives the lower end;

@@ -37,7 +37,7 @@ type Options struct {
 	Settled func()
 }
 
-// Vocabulary says what ids mean, so that a server with a different one is detected before it does harm.
+// Vocabulary defines the meaning of ids, so that a server with a different one is detected before it does harm.
 type Vocabulary struct {
 	Fingerprint string  // of the tokenizer
 	Size        int     // larger ids are refused; 0 means unknown
@@ -53,7 +53,7 @@ type Probe struct {
 
 const (
 	maxPause = 30 * time.Second
-	// largeAnswers is how many bytes of near-limit answers are held at once, at any concurrency.
+	// largeAnswers is the maximum number of bytes of near-limit answers held at once, at any concurrency.
 	largeAnswers = 128 << 20
 )
 
@@ -203,15 +203,15 @@ func (c *Client) Score(ctx context.Context, s Sequence) (*Scores, error) {
 	)
 	switch {
 	case missing(err):
-		return nil, &Fatal{fmt.Errorf("teacher: %w: check endpoint, protocol and model%s", err, c.p.gone)}
+		return nil, &Fatal{fmt.Errorf("teacher: %w: check endpoint, protocol and model%s", err, c.p.missingHint)}
 	case err != nil:
 		return nil, err
 	}
 	return scores, c.store.put(key, s, scores)
 }
 
-// ScoreAll scores sequences concurrently, and equal ones only once. Results are in order. The error is one that makes
-// further requests pointless, or the context's.
+// ScoreAll scores sequences concurrently, and equal ones only once. Results are in order. It returns an error only if
+// further requests are pointless or the context is done.
 func (c *Client) ScoreAll(ctx context.Context, all []Sequence) ([]Result, error) {
 	results := make([]Result, len(all))
 	first := map[string]int{}

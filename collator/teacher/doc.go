@@ -1,5 +1,5 @@
-// Package teacher asks a model how likely it finds given token ids, and derives the inputs of a distillation batch: the
-// top-k log-probs at each pair position, whether a hint had an effect, and how far teacher and student differ.
+// Package teacher asks a model for the likelihood of given token ids, and derives the inputs of a distillation batch:
+// the top-k log-probs at each pair position, whether a hint had an effect, and how far teacher and student differ.
 //
 // # One schema
 //
@@ -25,8 +25,8 @@
 // student's row with that single hint, even if the teacher's row has others, and compared with a neutral one, which the
 // collator has put in the same place with the same template text: otherwise a teacher that is merely disturbed by more
 // text would pass. A dropped site - an unusable answer, a hint without effect or with the wrong one, too small a
-// divergence - weighs nothing (pair_weight 0, with the original weights in pair_base_weight) and is reported once, with
-// the first reason; the rows stay, since other sites share them and the files are verified as they were made.
+// divergence - gets no weight (pair_weight is 0, and pair_base_weight has the original weights) and is reported once,
+// with the first reason; the rows stay, since other sites share them and the files are verified as they were made.
 //
 // # Repeatable
 //

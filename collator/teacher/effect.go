@@ -28,13 +28,13 @@ type Probed struct {
 	Direction        Direction
 }
 
-// Measure says how hints are tried out.
+// Measure says how hints are measured.
 type Measure struct {
 	Least    float64 // nats per token by which a hint must do better than the neutral one
-	LeastJSD float64 // sites whose divergence is certainly lower weigh nothing; 0 means no limit
+	LeastJSD float64 // sites whose divergence is certainly lower get weight 0; 0 means no limit
 }
 
-// Measured counts what became of the hints that were measured.
+// Measured counts the outcomes of the hints that were measured.
 type Measured struct {
 	Sites int `json:"sites"` // tried out
 	// of these, sites compared with a neutral hint: elsewhere the template offers no place for one
@@ -63,11 +63,11 @@ func (e Effect) Net() float64 { return e.Hint - e.Control }
 
 // Judge returns the reason for dropping a site, or an empty string: the hint must move its targets in the right
 // direction, by at least least nats per token more than the neutral one.
-func (e Effect) Judge(d Direction, least float64) ledger.Reason {
+func (e Effect) Judge(d Direction, minNet float64) ledger.Reason {
 	switch net := float64(d) * e.Net(); {
-	case net >= least && net > 0:
+	case net >= minNet && net > 0:
 		return ""
-	case net <= -least && net < 0:
+	case net <= -minNet && net < 0:
 		return hintWrongWay
 	default:
 		return HintNoEffect
@@ -83,7 +83,7 @@ type Outcome struct {
 
 // Effects measures hints by scoring two or three sequences per site. A sequence that could not be scored has its own
 // reason; the others are judged with least nats per token.
-func (c *Client) Effects(ctx context.Context, sites []Probed, least float64) ([]Outcome, error) {
+func (c *Client) Effects(ctx context.Context, sites []Probed, minNet float64) ([]Outcome, error) {
 	out := make([]Outcome, len(sites))
 	type part struct{ site, shift, kind int }
 	var parts []part
@@ -128,7 +128,7 @@ func (c *Client) Effects(ctx context.Context, sites []Probed, least float64) ([]
 				o.Effect.Control = means[i][2] - means[i][0]
 			}
 			o.Effect.Lower, o.Effect.Upper = sites[i].bracket(scores[i][0], scores[i][1])
-			o.Reason = o.Effect.Judge(sites[i].Direction, least)
+			o.Reason = o.Effect.Judge(sites[i].Direction, minNet)
 		}
 	}
 	return out, nil

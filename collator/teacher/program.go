@@ -2,7 +2,7 @@ package teacher
 
 import "github.com/nat-go/nat-go/collator/teacher/internal/scorer"
 
-// Scorer runs a user's program that computes a model's logits. The comment of package scorer has the protocol.
+// Scorer runs a user's program that computes a model's logits. Package scorer documents the protocol.
 type Scorer = scorer.Scorer
 
 // ScorerOptions say which program a Scorer runs.

@@ -20,17 +20,17 @@ type protocol struct {
 	answer func(o *Options, s Sequence, body wire.Raw) ([]raw, error)
 	// tokenize is the path at which the server tokenises texts; empty if it can't.
 	tokenize string
-	// gone is what to add to the error for a server without that path.
-	gone string
+	// gone is appended to the error for a server without that path.
+	missingHint string
 }
 
 var protocols = map[string]*protocol{
 	"vllm": {path: "/v1/completions", ask: askVLLM, answer: answerVLLM, tokenize: "/tokenize"},
 	"trl": {
-		path:   "/get_sequence_logprobs/",
-		ask:    askTRL,
-		answer: answerTRL,
-		gone:   "; newer versions of TRL use a plain vLLM server: protocol vllm",
+		path:        "/get_sequence_logprobs/",
+		ask:         askTRL,
+		answer:      answerTRL,
+		missingHint: "; newer versions of TRL use a plain vLLM server: protocol vllm",
 	},
 	"sglang": {path: "/generate", ask: askSGLang, answer: answerSGLang, tokenize: "/tokenize"},
 	// The format of an Atropos server manager's get_logprobs, and of the distill_ columns of its scored groups.

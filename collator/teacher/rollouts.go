@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/internal/tensors"
 )
 
-// Taught counts what became of the rows of rl batches that a teacher was asked about, and of their groups.
+// Taught counts the outcomes of the rl rows that a teacher was asked about, and of their groups.
 type Taught struct {
 	Asked
 	Teachers []string `json:"teachers,omitempty"` // if there are several, in order
@@ -39,8 +39,9 @@ type grid struct {
 }
 
 // batch adds to an rl batch the teacher's log-probs at every position of its rows: columns [R,T,K], the distribution of
-// the token AT t given what precedes it, aligned like all columns of the channel; nothing at t = 0 or at padding. A row
-// that could not be scored gets no entries, and is counted. A group's request takes precedence over the configuration.
+// the token AT t given the tokens before it, aligned like all columns of the channel; nothing at t = 0 or at padding. A
+// row that could not be scored gets no entries, and is counted. A group's request takes precedence over the
+// configuration.
 func (w *rollouts) batch(ctx context.Context, l *batch.Line, all []tensors.Tensor) ([]tensors.Tensor, error) {
 	g, err := rolloutRows(all)
 	if err != nil {
@@ -75,7 +76,7 @@ func (w *rollouts) batch(ctx context.Context, l *batch.Line, all []tensors.Tenso
 			scored.Teacher = &batch.Taught{Failed: string(res.Reason)}
 			continue
 		}
-		scored.Teacher = w.said(&ask[i], &res, g, of[i])
+		scored.Teacher = w.summarise(&ask[i], &res, g, of[i])
 		for p, top := range res.Scores.Top {
 			at := (of[i]*g.width + p + 1) * k
 			for j := range min(k, len(top)) {
@@ -87,7 +88,7 @@ func (w *rollouts) batch(ctx context.Context, l *batch.Line, all []tensors.Tenso
 		tensors.Of(batch.TeacherLogProbs, logps, len(g.rows), g.width, k)), nil
 }
 
-// wantedRows returns the sequences to ask the teacher about, and the row that each of them is.
+// wantedRows returns the sequences to ask the teacher about, and the row index of each.
 func (w *rollouts) wantedRows(l *batch.Line, rows [][]int32) (ask []Sequence, of []int) {
 	for i, ids := range rows {
 		scored := scoredOf(l, i)
@@ -142,7 +143,7 @@ func (w *rollouts) enter(group int64, failed bool) {
 }
 
 // said summarises the answers about a row.
-func (w *rollouts) said(s *Sequence, r *Result, g *grid, row int) *batch.Taught {
+func (w *rollouts) summarise(s *Sequence, r *Result, g *grid, row int) *batch.Taught {
 	out := &batch.Taught{TopK: s.entries(w.teacher.topK()), LogProb: g.mean(r.Scores, row)}
 	for i, name := range w.teacher.names() {
 		if lp := g.mean(r.Each[i], row); lp != nil {

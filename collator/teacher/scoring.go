@@ -17,8 +17,8 @@ import (
 )
 
 // Scoring has a program compute all logits at the pair positions, for both sides of each site, as many sites at a time
-// as fit in the shared memory. The logits are not kept, only the kernel's results, so that a resumed run asks about no
-// site twice. A site that the program fails on is retried alone; failures are not stored.
+// as fit in the shared memory. The logits are not kept, only the kernel's results, so that a resumed run doesn't ask
+// about a site twice. A site that the program fails on is retried alone; failures are not stored.
 type Scoring struct {
 	Program     *scorer.Scorer
 	Command     []string // the inputs of an answer besides the tokens
@@ -159,7 +159,7 @@ func (w *scoring) flush(ctx context.Context, m scorer.Model) error {
 	case !errors.As(err, &failed):
 		return err
 	case len(parts) == 1:
-		w.lose(parts[0].site, err)
+		w.drop(parts[0].site, err)
 		return nil
 	}
 	for i := range parts { // one of them spoils it for the others
@@ -167,7 +167,7 @@ func (w *scoring) flush(ctx context.Context, m scorer.Model) error {
 			continue
 		}
 		if err := w.score(ctx, m, parts[i:i+1]); errors.As(err, &failed) {
-			w.lose(parts[i].site, err)
+			w.drop(parts[i].site, err)
 		} else if err != nil {
 			return err
 		}
@@ -175,8 +175,8 @@ func (w *scoring) flush(ctx context.Context, m scorer.Model) error {
 	return nil
 }
 
-// lose gives a site up, with all its parts.
-func (w *scoring) lose(site int64, err error) {
+// lose drops a site with all its parts.
+func (w *scoring) drop(site int64, err error) {
 	if w.lost[site] {
 		return
 	}

@@ -19,8 +19,8 @@ type store struct {
 	answer int64 // the limit of an answer
 }
 
-// leastStored is the limit on a stored answer's size where the limit of answers is lower.
-const leastStored = 256 << 20
+// minStoredLimit is the minimum limit on a stored answer's size, even if the limit on answers is lower.
+const minStoredLimit = 256 << 20
 
 // storeVersion is part of every key: change it with the layout.
 const storeVersion = "teacher answers 1"
@@ -44,7 +44,7 @@ func (st store) read(key string) ([]byte, bool) {
 	if st.dir == "" {
 		return nil, false
 	}
-	data, err := durable.ReadFile(st.path(key), max(leastStored, 2*st.answer))
+	data, err := durable.ReadFile(st.path(key), max(minStoredLimit, 2*st.answer))
 	if err != nil || len(data) < sha256.Size {
 		return nil, false
 	}

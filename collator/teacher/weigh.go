@@ -20,12 +20,12 @@ type Weighing struct {
 	Dumps    string
 	Scoring  *Scoring // a program that computes them, instead of Dumps
 	Spread   bool     // spread each site's weight over its pairs in proportion to their divergence
-	Least    float64  // sites with a smaller mean divergence weigh nothing; 0 means no limit
-	WrongWay bool     // sites whose hint moves the target the wrong way weigh nothing
+	Least    float64  // sites with a smaller mean divergence get weight 0; 0 means no limit
+	WrongWay bool     // sites whose hint moves the target the wrong way get weight 0
 	JSD      kernels.Options
 }
 
-// Weighed counts what became of sites.
+// Weighed counts the outcomes of sites.
 type Weighed struct {
 	Batches  int     `json:"batches"`
 	Sites    int     `json:"sites"`               // with logits
@@ -56,7 +56,7 @@ func newWeigher(w *Weighing) (*weigher, error) {
 }
 
 // batch drops the sites that differ too little or go the wrong way, and spreads the weights of the others over their
-// tokens, as configured. It records for every site what its hint does.
+// tokens, as configured. It records the effect of every site's hint.
 func (w *weigher) batch(ctx context.Context, b *open) error {
 	d, route, err := w.logits(ctx, b)
 	if err != nil {
@@ -101,7 +101,7 @@ func (w *weigher) batch(ctx context.Context, b *open) error {
 	return nil
 }
 
-// logits returns the batch's divergences, and the route they came by.
+// logits returns the batch's divergences and the route by which they were obtained.
 func (w *weigher) logits(ctx context.Context, b *open) (*Divergence, string, error) {
 	if w.Scoring != nil {
 		d, err := w.Scoring.batch(ctx, b, &w.k)

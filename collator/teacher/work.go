@@ -12,18 +12,18 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Work lists the steps for the sdpo batches of a folder, in order. A site that is dropped on the way weighs nothing
-// from then on, and is reported once, with the first reason.
+// Work lists the steps for the sdpo batches of a folder, in order. A site dropped by one of them has weight 0 from then
+// on, and is reported once, with the first reason.
 type Work struct {
 	Client   *Client   // supplies the top-k columns; if nil, none, or the mixture does
 	Mixture  *Mixture  // asked instead of the client
 	Effect   *Measure  // measures the hints with the client's model; if nil, nothing is measured
-	Weighing *Weighing // weighs by full logits; if nil, weights stay
+	Weighing *Weighing // weighs by full logits; if nil, weights are unchanged
 	Rollouts bool      // also ask about the rows of rl batches, at every position
 	Dropped  func(Drop)
 }
 
-// Drop is a site that weighs nothing.
+// Drop is a site that has weight 0.
 type Drop struct {
 	Reason ledger.Reason
 	Site   batch.Site
@@ -31,17 +31,17 @@ type Drop struct {
 	Detail string      // the observations, in one line
 }
 
-// Report counts what became of sites and of the requests for them.
+// Report counts the outcomes of sites and of the requests for them.
 type Report struct {
 	Sites   int                   `json:"sites"`
-	Dropped map[ledger.Reason]int `json:"dropped,omitempty"` // sites that weigh nothing, by reason
+	Dropped map[ledger.Reason]int `json:"dropped,omitempty"` // sites with weight 0, by reason
 	Asked   *Asked                `json:"asked,omitempty"`
 	Groups  *Taught               `json:"rollouts,omitempty"` // rows of rl batches; none of these is dropped
 	Hints   *Measured             `json:"hints,omitempty"`
 	Weighed *Weighed              `json:"weighed,omitempty"`
 }
 
-// Kept returns the number of sites that still weigh something.
+// Kept returns the number of sites that still have weight.
 func (r *Report) Kept() int {
 	n := r.Sites
 	for _, k := range r.Dropped {
@@ -52,8 +52,7 @@ func (r *Report) Kept() int {
 
 // Run does the work on every sdpo batch in a batches folder, and rewrites the index. It can be run again: stored
 // answers are not requested twice, and weights are set from the original ones, which are stored too. If it is
-// interrupted, the index stays as it was and the batches rewritten so far don't agree with it; running it again repairs
-// that.
+// interrupted, the index is unchanged and doesn't match the batches rewritten so far; running it again repairs that.
 func (w *Work) Run(ctx context.Context, dir string) (*Report, error) {
 	rep := &Report{Dropped: map[ledger.Reason]int{}}
 	p := &pass{Work: w, teacher: w.asked(), rep: rep}
@@ -144,7 +143,7 @@ func (w *Work) asked() asker {
 }
 
 // loss is why a site was dropped.
-type loss struct {
+type dropCause struct {
 	reason ledger.Reason
 	detail string
 }
@@ -155,7 +154,7 @@ type open struct {
 	all   []tensors.Tensor
 	pairs *Pairs // with the batch's original weights
 	sites []int64
-	out   map[int64]loss
+	out   map[int64]dropCause
 	// spread, if not nil, replaces the pairs' weights.
 	spread []float32
 	jsd    *Divergence // if it was measured
@@ -166,7 +165,7 @@ func openBatch(l *batch.Line, all []tensors.Tensor) (*open, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &open{line: l, all: all, pairs: p, out: map[int64]loss{}}
+	b := &open{line: l, all: all, pairs: p, out: map[int64]dropCause{}}
 	b.sites = slices.Clone(p.Site)
 	slices.Sort(b.sites)
 	b.sites = slices.Compact(b.sites)
@@ -179,7 +178,7 @@ func openBatch(l *batch.Line, all []tensors.Tensor) (*open, error) {
 // lose drops a site, unless it is dropped already.
 func (b *open) lose(site int64, reason ledger.Reason, detail string) {
 	if _, ok := b.out[site]; !ok {
-		b.out[site] = loss{reason, detail}
+		b.out[site] = dropCause{reason, detail}
 	}
 }
 

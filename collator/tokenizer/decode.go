@@ -13,9 +13,9 @@ type byteTexts struct {
 
 // newByteTexts returns nil if the tokenizer doesn't decode in this way, or two tokens share an id.
 func newByteTexts(s *shape) *byteTexts {
-	const most = 4 << 20
+	const maxBytes = 4 << 20
 	var decoder struct{ Type string }
-	if json.Unmarshal(s.parts["decoder"], &decoder) != nil || decoder.Type != "ByteLevel" || s.maxID() >= most {
+	if json.Unmarshal(s.parts["decoder"], &decoder) != nil || decoder.Type != "ByteLevel" || s.maxID() >= maxBytes {
 		return nil
 	}
 	tokens := make([]string, s.maxID()+1)
@@ -54,7 +54,7 @@ func newByteTexts(s *shape) *byteTexts {
 	return texts
 }
 
-// decode returns the text of ids; false for what only the library knows about: ids without a token, and bytes that
+// decode returns the text of ids, or false for cases that only the library handles: ids without a token, and bytes that
 // don't form UTF-8.
 func (t *byteTexts) decode(ids []int32) (string, bool) {
 	text := make([]byte, 0, 6*len(ids))

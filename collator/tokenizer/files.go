@@ -75,7 +75,8 @@ var specialNames = []string{"bos_token", "eos_token", "unk_token", "sep_token", 
 // ReadConfig reads the files next to tokenizer.json in a Hugging Face folder: tokenizer_config.json,
 // special_tokens_map.json in folders old enough that the former lists no added tokens, chat_template.jinja (which takes
 // precedence over a template in the config, as in transformers), chat_template.json and
-// additional_chat_templates/*.jinja. A folder without any of them gives an empty Config. It needs no library.
+// additional_chat_templates/*.jinja. If a folder has none of them, it returns an empty Config. ReadConfig works without
+// the library.
 func ReadConfig(dir string) (*Config, error) {
 	c := &Config{}
 	raw, err := readObject(dir, "tokenizer_config.json")
@@ -192,7 +193,7 @@ func readTemplates(dir string, inConfig json.RawMessage) ([]Template, error) {
 // defaultTemplate is the name of the template that is used when none is named.
 const defaultTemplate = "default"
 
-// templates are those found in a folder. Of two with the same name the one found later counts.
+// templates holds the templates found in a folder. If two have the same name, the one found later counts.
 type templates struct {
 	dir    string
 	byName map[string]Template
@@ -210,7 +211,7 @@ func (t *templates) add(name, text, source string) error {
 	return nil
 }
 
-// fromConfig adds what tokenizer_config.json has: one template, or a list of named ones.
+// fromConfig adds the templates in tokenizer_config.json: a single one, or a list of named ones.
 func (t *templates) fromConfig(raw json.RawMessage) error {
 	const source = "tokenizer_config.json"
 	var text string

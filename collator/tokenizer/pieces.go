@@ -19,8 +19,8 @@ type pieces struct {
 	lists  sync.Pool // of *pieceList
 }
 
-// wordPatterns are the expressions whose words are known to end where pieces do, with the most digits of a word.
-// Another one is added here once TestPieces passes with it.
+// wordPatterns are the expressions whose words are known to end where pieces do, with the maximum number of digits in a
+// word. Add another one here once TestPieces passes with it.
 var wordPatterns = map[string]int{
 	// Llama 3 and cl100k
 	`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|` +
@@ -69,7 +69,7 @@ func newPieces(s *shape, cache *cache) *pieces {
 	return p
 }
 
-// wordsOf returns the most digits of a word of a pre-tokenizer, if its words are known.
+// wordsOf returns the maximum number of digits in a pre-tokenizer's words, if they are known.
 func wordsOf(raw json.RawMessage) (digits int, known bool) {
 	type step struct {
 		Type          string

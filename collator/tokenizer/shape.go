@@ -52,9 +52,9 @@ type addedToken struct {
 // pipeline names the parts of a file that are trees of typed steps.
 var pipeline = []string{"normalizer", "pre_tokenizer", "post_processor", "decoder"}
 
-// readShape checks a tokenizer.json. Everything it refuses has been seen, or according to the library's source is able,
-// to end the process (a panic or a failed allocation while loading) or to run without a useful bound; the rest is left
-// to the library.
+// readShape checks a tokenizer.json. Everything it refuses was observed to end the process (a panic or a failed
+// allocation while loading) or to run without a useful bound, or could do so according to the library's source; the
+// library checks the rest.
 func readShape(data []byte) (*shape, error) {
 	if len(data) > MaxTokenizerBytes {
 		return nil, refuse(CodeBadTokenizer, "larger than %d bytes", MaxTokenizerBytes)

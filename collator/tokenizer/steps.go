@@ -32,7 +32,7 @@ func depthOf(raw json.RawMessage) int {
 }
 
 // checkSteps walks a normalizer, pre_tokenizer, post_processor or decoder and refuses settings that would crash the
-// library. growth is the product of what replacements so far may do to the length of a text.
+// library. growth is the product of the factors by which replacements so far may lengthen a text.
 func checkSteps(path string, node any, growth *float64) error {
 	switch node := node.(type) {
 	case []any:
@@ -224,8 +224,8 @@ func (c *patternCheck) repeat(item *group) (wrong string) {
 	return ""
 }
 
-// quantifier reads "*", "+" or "{m,n}" at i and returns where it ends and its largest count; -1: that is too large. A
-// "{" that doesn't start a quantifier is a plain character.
+// quantifier reads "*", "+" or "{m,n}" at i and returns where it ends and its maximum count, or -1 if that is too
+// large. A "{" that doesn't start a quantifier is a plain character.
 func quantifier(pattern string, i int) (unbounded bool, end, count int) {
 	if pattern[i] != '{' {
 		return true, i, 1
@@ -300,7 +300,7 @@ func checkCharsmap(encoded string) string {
 	return checkTrie(units, texts)
 }
 
-// checkTrie visits every node of a double-array trie, whose values are places in texts.
+// checkTrie visits every node of a double-array trie, whose values are offsets into texts.
 func checkTrie(units []uint32, texts string) string {
 	offset := func(unit uint32) uint64 { return uint64(unit>>10) << ((unit & (1 << 9)) >> 6) }
 	n := uint64(len(units))

@@ -305,7 +305,7 @@ func (t *Tokenizer) reduce(v variant) variant {
 	return v
 }
 
-// checkText refuses what no tokenizer accepts.
+// checkText refuses text that no tokenizer accepts.
 func checkText(text string) error {
 	if len(text) > MaxTextBytes {
 		return refuse(CodeTextTooLong, "the text has %d bytes, the limit is %d", len(text), MaxTextBytes)

@@ -26,7 +26,7 @@ func (d *decoder) token(id int32) (string, error) {
 type adds func(ids []int32, i, n int) (string, error)
 
 // alone suits tokenizers whose tokens are bytes: a token adds the same text wherever it occurs.
-func (d *decoder) alone(ids []int32, i, n int) (string, error) {
+func (d *decoder) textAlone(ids []int32, i, n int) (string, error) {
 	if n == 1 {
 		return d.token(ids[i])
 	}
@@ -34,9 +34,9 @@ func (d *decoder) alone(ids []int32, i, n int) (string, error) {
 }
 
 // after suits others as well: a token's text depends on the one before it, since a space is dropped at the beginning.
-func (d *decoder) after(ids []int32, i, n int) (string, error) {
+func (d *decoder) textAfter(ids []int32, i, n int) (string, error) {
 	if i == 0 {
-		return d.alone(ids, i, n)
+		return d.textAlone(ids, i, n)
 	}
 	before, err := d.token(ids[i-1])
 	if err != nil {

@@ -14,8 +14,8 @@ const (
 	green, dim, yellow = "32", "2", "33"
 )
 
-// leastTokens is the minimum width of a column of tokens.
-const leastTokens = 16
+// minTokens is the minimum width of a column of tokens.
+const minTokens = 16
 
 type printer struct {
 	Look
@@ -33,7 +33,7 @@ func (p *printer) printf(format string, a ...any) {
 func (p *printer) words(indent, line string) {
 	lines := []string{terminal.Line(line)}
 	if p.Width > 0 {
-		lines = columns.Wrap(lines[0], max(p.Width-columns.Width(indent), leastTokens))
+		lines = columns.Wrap(lines[0], max(p.Width-columns.Width(indent), minTokens))
 	}
 	for _, l := range lines {
 		p.printf("%s%s\n", indent, l)
@@ -44,9 +44,9 @@ func (p *printer) words(indent, line string) {
 // the middle of a long run are omitted and counted.
 func (p *printer) tokens(head string, texts []string, colour string, whole bool) {
 	lines := wrapTokens(texts, p.Width-columns.Width(head))
-	if n := len(lines); !whole && !p.Full && n > folded+1 {
-		left := fmt.Sprintf("... %d lines more: --full", n-folded)
-		lines = append(append(lines[:folded-1:folded-1], left), lines[n-1])
+	if n := len(lines); !whole && !p.Full && n > maxFoldedLines+1 {
+		left := fmt.Sprintf("... %d lines more: --full", n-maxFoldedLines)
+		lines = append(append(lines[:maxFoldedLines-1:maxFoldedLines-1], left), lines[n-1])
 	}
 	for i, line := range lines {
 		if i > 0 {
@@ -65,7 +65,7 @@ func wrapTokens(texts []string, width int) []string {
 	if width <= 0 {
 		return []string{strings.Join(texts, "|")}
 	}
-	width = max(width, leastTokens)
+	width = max(width, minTokens)
 	lines := []string{""}
 	used := 0
 	for i, t := range texts {

@@ -14,7 +14,7 @@ import (
 func TestWrapTokens(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		texts := rapid.SliceOfN(rapid.StringMatching(`[a-z 世界]{0,40}`), 1, 30).Draw(t, "texts")
-		width := rapid.IntRange(leastTokens, 60).Draw(t, "width")
+		width := rapid.IntRange(minTokens, 60).Draw(t, "width")
 		lines := wrapTokens(texts, width)
 		for _, l := range lines {
 			if columns.Width(l) > width {
@@ -34,7 +34,7 @@ func TestFolded(t *testing.T) {
 		(&printer{w: &b, Look: l}).tokens("head ", texts, dim, whole)
 		return b.String()
 	}
-	if got := print(Look{Width: 40}, false); strings.Count(got, "\n") != folded+1 ||
+	if got := print(Look{Width: 40}, false); strings.Count(got, "\n") != maxFoldedLines+1 ||
 		!strings.Contains(got, "lines more: --full") {
 		t.Errorf("%s", got)
 	}

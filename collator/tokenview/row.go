@@ -43,7 +43,7 @@ type Token struct {
 	// Bytes is the token's range in its side's text; nil if tokens don't divide the text.
 	Bytes   *[2]int  `json:"bytes,omitempty"`
 	LogProb *float32 `json:"log_prob,omitempty"` // when it was sampled, in nats, if known
-	// JSD is how far the prediction of the token with a hint differs from that without it, in nats, if measured.
+	// JSD is the divergence between the predictions of the token with and without a hint, in nats, if measured.
 	JSD *float32 `json:"jsd,omitempty"`
 }
 
@@ -156,9 +156,9 @@ func (s *Side) place(ids []int32, d *decoder) error {
 	if err != nil {
 		return err
 	}
-	spans, err := d.spans(ids, whole, d.alone)
+	spans, err := d.spans(ids, whole, d.textAlone)
 	if err == nil && spans == nil {
-		spans, err = d.spans(ids, whole, d.after)
+		spans, err = d.spans(ids, whole, d.textAfter)
 	}
 	for i := range spans {
 		s.Tokens[i].Bytes = &spans[i]
@@ -189,11 +189,11 @@ func (v *Row) measured(dir string, l *batch.Line, first int) error {
 type Look struct {
 	Colour bool
 	Width  int  // columns; 0 means no wrapping
-	Full   bool // print all lines of what isn't trained, however long
+	Full   bool // print all lines of untrained runs, however long
 }
 
-// folded is how many lines of an untrained run of tokens are shown unless it is printed in full.
-const folded = 4
+// folded is the number of lines shown of an untrained run of tokens unless it is printed in full.
+const maxFoldedLines = 4
 
 // Print writes a row as text: a new line each time the owner or the reason changes, trained text marked with >,
 // optionally in colour: trained text green, filler and omitted text yellow, the rest dim.

@@ -31,7 +31,7 @@ type Part struct {
 	Teacher [2]int   `json:"teacher"`
 	Tokens  []string `json:"tokens"`
 
-	// For a target: how far the prediction of each token with the hint differs from that without it, in nats, if
+	// For a target: the divergence between the predictions of each token with and without the hint, in nats, if
 	// measured.
 	JSD []float32 `json:"jsd,omitempty"`
 }

@@ -10,7 +10,7 @@
 // Text that the template inserts into a turn, and that is not part of a call's syntax, is filler: an empty think block,
 // which the model was not asked to write. It is in the span but never trained.
 //
-// Probe finds out, in the same way, how a template treats conversations: which messages it accepts and where it puts
+// Probe determines, in the same way, how a template treats conversations: which messages it accepts and where it puts
 // them, which text it trims, drops, hoists, rewrites or adds, and how it ends a turn. Its findings decide how a hint
 // can be placed in the context, whether a trajectory can be one row, and which conversations are refused.
 package turns

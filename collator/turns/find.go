@@ -109,7 +109,7 @@ func (o *origins) after(at int) int {
 	return sort.Search(len(o.spans), func(i int) bool { return o.spans[i].End > at })
 }
 
-// own reports whether bytes from to to are all the template's own.
+// own reports whether bytes [from, to) are all the template's own.
 func (o *origins) own(from, to int) bool {
 	i := o.after(from)
 	return i == len(o.spans) || o.spans[i].Start >= to
@@ -134,8 +134,8 @@ func (o *origins) find(s string, from, limit int) int {
 	return -1
 }
 
-// Template lists the stretches of a render that are the template's own: only there is special-token text a special
-// token.
+// Template lists the stretches of a render that are the template's own: special-token text is a special token only
+// there.
 func Template(res *template.Result) []chat.Span {
 	var out []chat.Span
 	at := 0
@@ -391,8 +391,8 @@ func (d *dialect) start(o *origins, header int) (int, bool) {
 
 // end finds the terminator. A template may close a turn's reasoning as if it were a turn, and open another for the
 // answer (gpt-oss): the turn continues if another header is followed by text of the same message. It may also write
-// calls as a turn of another role (GigaChat): the turn continues where the message's text does. No turn continues
-// behind a token at which sampling stops.
+// calls as a turn of another role (GigaChat): the turn continues where the message's text does. No turn continues past
+// a token at which sampling stops.
 func (d *dialect) end(o *origins, t *Turn) {
 	at := t.Start
 	for {

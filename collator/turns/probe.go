@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// Fate is what became of a message.
+// Fate is a template's treatment of a message.
 type Fate string
 
 // The fates.
@@ -47,7 +47,7 @@ type Report struct {
 	Terminators map[string]string `json:"terminators"` // kind of turn -> what ends it
 	NoThink     *Switch           `json:"no_think,omitempty"`
 
-	Hints map[string]Place `json:"hints"` // where a message can be inserted, and whether the rest stays the same
+	Hints map[string]Place `json:"hints"` // where a message can be inserted, and whether the rest is unchanged
 }
 
 // Trim says which sides of a text lose their white space.
@@ -68,7 +68,7 @@ type Switch struct {
 	Prompt   string `json:"generation_prompt"` // when the variable is false
 }
 
-// Place says what happens when one more message is inserted at some place.
+// Place is the effect of inserting one more message at some position.
 type Place struct {
 	Fate Fate `json:"fate"`
 	// Splice says that the text with the message is the text without it plus one piece: a hint there changes nothing
@@ -117,8 +117,8 @@ const maxProbe = 20 * time.Second
 
 var errSlow = fmt.Errorf("cannot probe the template within %v: does a value in it, or a loop, grow?", maxProbe)
 
-// Probe finds out how a template behaves. It renders tiny conversations with unique texts and reads the origin of every
-// byte of the result: a template is judged by its output, not by its name. The error is a *template.Error for a
+// Probe determines how a template behaves. It renders tiny conversations with unique texts and reads the origin of
+// every byte of the result: a template is judged by its output, not by its name. The error is a *template.Error for a
 // template that doesn't compile.
 func Probe(source string, s Settings) (*Report, error) {
 	r, err := New(source, s)
@@ -174,7 +174,7 @@ func (p *probing) render(open bool, ms ...chat.Message) (*Conversation, *templat
 	return c, &res, err
 }
 
-// arguments finds out how the template wants arguments, and uses that form from then on.
+// arguments determines the form in which the template wants arguments, and uses it from then on.
 func (p *probing) arguments() string {
 	p.raw = p.r.RawArguments()
 	switch {
@@ -186,7 +186,7 @@ func (p *probing) arguments() string {
 	return "object"
 }
 
-// fate returns what became of message i of a conversation.
+// fate returns the Fate of message i of a conversation.
 func (p *probing) fate(i int, ms ...chat.Message) Fate {
 	_, res, err := p.render(false, ms...)
 	if err != nil {
@@ -341,7 +341,7 @@ func (p *probing) callFate(n int, ms ...chat.Message) Fate {
 	return Kept
 }
 
-// rawArguments says what becomes of arguments that are not a JSON object: the only honest rendering is verbatim.
+// rawArguments returns how arguments that are not a JSON object are rendered: the only honest rendering is verbatim.
 func (p *probing) rawArguments() string {
 	broken := `{"k": "` + argText // arguments that a model cut off or got wrong
 	_, res, err := p.render(false, ask, calls(broken, 1), result)

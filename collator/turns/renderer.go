@@ -110,7 +110,7 @@ func (r *Renderer) Prompt(tools bool) string {
 	return r.plain.prompt
 }
 
-// Header returns what every turn begins with, in conversations with or without tools.
+// Header returns the text that begins every turn, in conversations with or without tools.
 func (r *Renderer) Header(tools bool) string {
 	if tools {
 		return r.tooled.header
@@ -148,7 +148,7 @@ func (r *Renderer) learnShortIDs() bool {
 	return short && !long1
 }
 
-// values converts messages to what templates take.
+// values converts messages to template values.
 func values(ms []chat.Message, rawArguments bool) ([]pyvalue.Value, error) {
 	if rawArguments {
 		return template.RawConversation(ms)

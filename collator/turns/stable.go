@@ -7,8 +7,8 @@ import (
 )
 
 // Stable reports whether a turn appears in a conversation's render as it did when it was sampled: the model's input
-// then is a prefix of the render, and the turn rendered as the last one is the same up to its end. An error is the
-// template's, which may refuse part of a conversation.
+// then is a prefix of the render, and the turn rendered as the last one is the same up to its end. Errors come from the
+// template, which may refuse part of a conversation.
 func (r *Renderer) Stable(c *Conversation, res *template.Result, t *Turn) (bool, error) {
 	room := rooms.Get().(*template.Room)
 	defer rooms.Put(room)

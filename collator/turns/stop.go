@@ -40,7 +40,7 @@ func (r *Renderer) Stop(c *Conversation, res *template.Result, found []Turn) {
 	t.Body = t.End - len(mark)
 }
 
-// stopOf returns what ends a turn that the template leaves open; empty if nothing is known to.
+// stopOf returns the text that ends a turn that the template leaves open, or "" if none is known.
 func (r *Renderer) stopOf(c *Conversation, t *Turn) string {
 	if calls, _ := c.Messages[t.Message].Dict().GetStr("tool_calls"); len(calls.Items()) > 0 {
 		return r.dialectFor(c).stops.call

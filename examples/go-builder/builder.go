@@ -51,7 +51,7 @@ func (b builder) Build(_ context.Context, g *ttc.Group, out builders.Output) err
 	return nil
 }
 
-// turn emits the widest margin among answers of similar length.
+// turn emits the pair with the widest margin among answers of similar length.
 func (b builder) turn(e int, ex *ttc.Example, turn string, members []int, out builders.Output) error {
 	chosen, rejected, widest := -1, -1, 0.0
 	tooLong := 0

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// books are the library's, by title.
+// books maps titles to the ids of the library's books.
 var books = map[string]string{
 	"Dune": "b_11", "Emma": "b_12", "Ulysses": "b_13", "Walden": "b_14", "Beloved": "b_15", "Hamlet": "b_16",
 	"Ivanhoe": "b_17", "Candide": "b_18", "Middlemarch": "b_19", "Solaris": "b_20",
@@ -19,7 +19,7 @@ var tools = []json.RawMessage{
 		`"days": {"type": "integer", "minimum": 1, "maximum": 28}}, "required": ["book", "member", "days"]}}}`),
 }
 
-// order is what reserve is called with.
+// order holds the arguments of reserve.
 type order struct {
 	Book   string `json:"book"`
 	Member string `json:"member"`
@@ -43,7 +43,7 @@ func (d *desk) say(role, text string) {
 func (d *desk) call(tool string, arguments any) string {
 	text, err := json.Marshal(arguments)
 	if err != nil {
-		panic(err) // they are of this program
+		panic(err) // this program makes them
 	}
 	d.calls++
 	id := fmt.Sprintf("%s-%d", d.name, d.calls)

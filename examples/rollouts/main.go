@@ -45,13 +45,13 @@ type task struct {
 	conduct [trials]conduct
 }
 
-// conduct is how the agent goes about a task.
+// conduct is the agent's approach to a task.
 type conduct int
 
 const (
 	looks   conduct = iota // finds the book, and reserves it
-	asks                   // the same, and asks before
-	guesses                // reserves the memory for the book, and finds it when that fails
+	asks                   // the same, but asks first
+	guesses                // reserves from memory, and finds the book when that fails
 	exceeds                // reserves for too long, and then for as long as allowed
 	wrong                  // reserves another book
 	refuses                // says that it can't
@@ -114,7 +114,7 @@ func rollout(t *task, trial int) trace {
 const policy = "You are the desk of a library. Members reserve books for at most 28 days, and may hold 3 loans at a time. " +
 	"Find the book before you reserve it."
 
-// greetings are the ways in which users word a wish: the title, the days, the member's number.
+// greetings are the wordings of users' requests: the title, the days, the member's number.
 var greetings = [trials]string{
 	"Hi! I'd like to have %s for %d days. My number is %s.",
 	"Could you put %s aside for me? I need it %d days, I'm %s.",

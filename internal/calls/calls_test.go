@@ -297,7 +297,7 @@ func TestGapsLowerTheFidelity(t *testing.T) {
 }
 
 // TestSiblings checks that many answers to one question are set aside in linear memory, and that a session with more of
-// them than MostGiven is refused rather than held.
+// them than MaxGiven is refused rather than held.
 func TestSiblings(t *testing.T) {
 	few, many := 5_000, 50_000
 	if os.Getenv("NATGO_LONG") != "" {
@@ -322,7 +322,7 @@ func TestSiblings(t *testing.T) {
 		t.Errorf("%d siblings allocate %d bytes, %d allocate %d", few, a, many, b)
 	}
 	s := NewSession("s")
-	s.MostGiven = int64(few)
+	s.MaxGiven = int64(few)
 	q := s.Message(says("user", "q"))
 	for i := range many {
 		s.Add(Call{Input: []Ref{q}, Output: says("assistant", fmt.Sprint(i)).Message})

@@ -20,10 +20,10 @@ type Session struct {
 	Trial  string   // which of the trials
 	Reward *float64 // for the main agent's work; nil if absent
 
-	// MostGiven limits the number of messages in the contexts of all calls together: each call counts its whole
+	// MaxGiven limits the number of messages in the contexts of all calls together: each call counts its whole
 	// context.
-	MostGiven int64
-	context   int64
+	MaxGiven int64
+	context  int64
 
 	last struct { // the last tools examined, which calls share
 		tools []chat.Tool
@@ -77,13 +77,13 @@ type call struct {
 	Call
 }
 
-// mostGiven is the default of MostGiven.
-const mostGiven = 16_000_000
+// defaultMaxGiven is the default of MaxGiven.
+const defaultMaxGiven = 16_000_000
 
 // NewSession returns a session without calls.
 func NewSession(id string) *Session {
 	return &Session{
-		ID: id, MostGiven: mostGiven, byHash: map[xxh3.Uint128]int32{}, threads: map[thread]*graph{},
+		ID: id, MaxGiven: defaultMaxGiven, byHash: map[xxh3.Uint128]int32{}, threads: map[thread]*graph{},
 		walkOf: map[walkStep]Walk{},
 	}
 }
@@ -110,11 +110,11 @@ func (s *Session) Add(c Call) {
 	g.calls = append(g.calls, call{at: at, seal: s.messages[answer].hash, Call: c})
 }
 
-// Give counts messages towards MostGiven, for callers that assemble a context before they add the call.
+// Give counts messages towards MaxGiven, for callers that assemble a context before they add the call.
 func (s *Session) Give(messages int) { s.context += int64(messages) }
 
-// TooLarge reports whether calls were given more messages than MostGiven.
-func (s *Session) TooLarge() bool { return s.context > s.MostGiven }
+// TooLarge reports whether calls were given more messages than MaxGiven.
+func (s *Session) TooLarge() bool { return s.context > s.MaxGiven }
 
 // Len returns how many calls were added.
 func (s *Session) Len() (n int) {
@@ -321,8 +321,8 @@ func (s *Session) Examples(own owner) []*Example {
 	return out
 }
 
-// given returns, for each message, the thread that has it in the history of a call: several if there is more than one,
-// nil without any.
+// given returns, for each message, the thread whose calls have it in their history: several if more than one does, nil
+// if none does.
 func (s *Session) given() []*graph {
 	out := make([]*graph, len(s.messages))
 	for _, g := range s.threads {

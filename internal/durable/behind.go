@@ -5,16 +5,16 @@ import (
 	"os"
 )
 
-// behindBytes is how much is written to a file before the disk is asked to start on it.
+// behindBytes is the number of bytes written to a file before the disk is asked to start writing them.
 const behindBytes = 8 << 20
 
-// Behind returns a writer that continues at the file's current offset. The disk is asked to begin writing while more is
-// added, and nothing waits for it: otherwise all of it would be left for the sync.
+// Behind returns a writer that continues at the file's current offset. It asks the disk to begin writing while more is
+// added, without waiting: otherwise the sync would have to write everything.
 func Behind(file *os.File) io.Writer { return &behind{file: file} }
 
 type behind struct {
 	file *os.File
-	rest int64 // bytes that the disk hasn't been told of
+	rest int64 // bytes that the disk hasn't been asked to write
 }
 
 func (b *behind) Write(p []byte) (int, error) {

@@ -136,8 +136,8 @@ func (f *File) rename(sync bool) error {
 	return f.end(err)
 }
 
-// CommitChanged is Commit for a file that may exist already: if the content is the same, the existing file stays and
-// keeps its time.
+// CommitChanged is Commit for a file that may exist already: if the content is the same, the existing file is unchanged
+// and keeps its time.
 func (f *File) CommitChanged() error {
 	if err := f.Flush(); err != nil {
 		return f.end(err)

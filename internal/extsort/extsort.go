@@ -12,7 +12,8 @@ import (
 // DefaultMemory is the default budget of a sorter, in bytes.
 const DefaultMemory = 32 << 20
 
-// minRead is how many bytes of a run a single read should return at least: it bounds how many runs are merged at once.
+// minRead is the minimum number of bytes of a run that a single read should return: it bounds the number of runs merged
+// at once.
 const minRead = 64 << 10
 
 // Sorter collects entries and returns them in the order of their bytes. It is not safe for concurrent use.
@@ -285,7 +286,7 @@ func (m *merge) next() ([]byte, error) {
 	return m.cursors[0].rest[:m.width:m.width], nil
 }
 
-// fill reads on if all rows read so far have been returned. It reports whether there is a row.
+// fill reads more rows if all rows read so far have been returned. It reports whether a row is available.
 func (c *cursor) fill(width int) (bool, error) {
 	if len(c.rest) > 0 {
 		return true, nil

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// fewRows is the number of rows up to which comparing beats counting.
-const fewRows = 20
+// maxInsertionRows is the number of rows up to which comparing beats counting.
+const maxInsertionRows = 20
 
 // sortRows sorts rows of width bytes by their bytes. All rows are equal before depth; scratch is at least as long as
 // rows.
@@ -16,7 +16,7 @@ func sortRows(rows, scratch []byte, width, depth int) {
 	switch {
 	case sorted:
 		return
-	case len(rows) <= fewRows*width:
+	case len(rows) <= maxInsertionRows*width:
 		insertRows(rows, scratch[:width], width, depth)
 		return
 	}
@@ -36,7 +36,7 @@ func sortRows(rows, scratch []byte, width, depth int) {
 	}
 	copy(rows, scratch[:len(rows)])
 	bounds := append(make([]int, 1, 257), ends[:]...)
-	if len(rows) < manyBytes {
+	if len(rows) < minParallelBytes {
 		sortParts(rows, scratch, bounds, width, depth+1)
 		return
 	}
@@ -47,8 +47,8 @@ func sortRows(rows, scratch []byte, width, depth int) {
 	other.Wait()
 }
 
-// manyBytes is the size from which rows are sorted by two goroutines.
-const manyBytes = 1 << 20
+// minParallelBytes is the minimum size of rows sorted by two goroutines.
+const minParallelBytes = 1 << 20
 
 // sortParts sorts the rows between each pair of bounds.
 func sortParts(rows, scratch []byte, bounds []int, width, depth int) {

@@ -20,7 +20,7 @@ func TestManyRows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, 2))
-			rows := make([]byte, 2*manyBytes)
+			rows := make([]byte, 2*minParallelBytes)
 			var want [][]byte
 			for i := 0; i < len(rows); i += width {
 				row := rows[i : i+width]

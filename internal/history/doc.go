@@ -2,8 +2,8 @@
 // order.
 //
 // A hash rolls over a conversation. It begins with the tools, and each message is added to the hash of what precedes
-// it, so that the hash after a turn identifies the turn and its whole context. Two contexts with the same hash differ
-// in nothing that a row format writes: roles, texts, reasoning, calls with their arguments, ids and names. How a value
-// was spelled makes no difference: the escapes of a string, the space between values, arguments as an object or as
-// text, a text as a list with one part.
+// it, so that the hash after a turn identifies the turn and its whole context. Two contexts with the same hash are
+// equal in everything that a row format writes: roles, texts, reasoning, calls with their arguments, ids and names. How
+// a value was spelled makes no difference: the escapes of a string, the space between values, arguments as an object or
+// as text, a text as a list with one part.
 package history

@@ -106,7 +106,7 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 type Request struct {
 	Op     string // its purpose: "create the job"
 	Method string
-	Path   string // "/v1/jobs", appended to the base as it is; or a whole URL supplied by the service
+	Path   string // "/v1/jobs", appended to the base unchanged; or a full URL supplied by the service
 	Query  url.Values
 	Header http.Header
 	Body   Body // nil means none
@@ -121,8 +121,8 @@ type Request struct {
 	Check func(*Reply) error
 }
 
-// patience is how many times MaxPause a service may ask us to wait. One that asks for more, a day for example, will not
-// answer any sooner, and a run that waits in vain before each of its requests looks as if it hung.
+// patience is the maximum multiple of MaxPause that a service may ask us to wait. A service that asks for more, a day
+// for example, will not answer any sooner, and a run that waits in vain before each request seems to hang.
 const patience = 10
 
 // Do makes the request, retrying where that is allowed and may help, and reads the whole answer.

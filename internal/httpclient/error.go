@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Error says why a request got no useful answer.
+// Error explains why a request got no useful answer.
 type Error struct {
 	Op  string // the attempted action: "create the job (POST http://host/v1/customization/jobs)"
 	Why string // what happened: "HTTP 422: config: unknown configuration"
 	Fix string // what to do; may be empty
 
 	Fault      Fault
-	Status     int           // HTTP status of the answer; 0 without one
+	Status     int           // HTTP status of the answer; 0 if there was none
 	Unsettled  bool          // the request may have been carried out although no answer says so
 	RetryAfter time.Duration // how long the service asks us to wait; 0 if it doesn't say
 	Err        error         // the cause, for errors.Is; may be nil, and may contain secrets

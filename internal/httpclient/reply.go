@@ -25,7 +25,7 @@ type Reply struct {
 	held bool // it has a slot among the large ones
 }
 
-// maxRefusal is how much of a refusal is read.
+// maxRefusal is the maximum number of bytes of a refusal that are read.
 const maxRefusal = 64 << 10
 
 // Close releases the answer; see Options.Large. Closing twice is harmless.

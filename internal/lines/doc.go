@@ -1,2 +1,2 @@
-// Package lines reads lines of bounded length: however long a line is, no more of it is held than the limit.
+// Package lines reads lines of bounded length: however long a line is, it never holds more of it than the limit.
 package lines

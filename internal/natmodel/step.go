@@ -19,7 +19,7 @@ type Step struct {
 	Fields json.Cursor // stands before Data
 }
 
-// fieldError says which field of a step NAT's model rejects, and why.
+// fieldError names the field of a step that NAT's model rejects, and the reason.
 type fieldError struct {
 	Field string // "payload.event_type"
 	Msg   string
@@ -47,14 +47,14 @@ var eventTypes = map[string]struct {
 }
 
 // ParseStep checks a step as NAT's IntermediateStep model does; its error is a *fieldError. The last of duplicate keys
-// counts, as in Python.
+// wins, as in Python.
 func ParseStep(raw json.Raw) (Step, error) {
 	c := raw.Cursor()
 	return ReadStep(&c)
 }
 
-// ReadStep is ParseStep for the value that c is before; it moves c past it. It enters the parts it needs instead of
-// finding their ends first.
+// ReadStep is ParseStep for the value that c is before; it moves c past it. It parses the parts it needs without first
+// finding where they end.
 func ReadStep(c *json.Cursor) (Step, error) {
 	start := *c
 	if !c.Enter(json.Object) {
@@ -330,10 +330,11 @@ func wantInts(at string, raw json.Raw, keys ...string) error {
 	return nil
 }
 
-// shortNumber is a length that no integer beyond the range of a float64 has: the largest within it has 309 digits.
+// shortNumber is a length below that of any integer beyond the range of a float64: the largest one in range has 309
+// digits.
 const shortNumber = 300
 
-// wantFloat doesn't read a number to learn that it can be read: a file has one or two of these for every step.
+// wantFloat doesn't parse a number just to check that it can: a file has one or two numbers for every step.
 func wantFloat(field string, raw json.Raw) error {
 	if raw.Kind() == json.Number {
 		if len(raw) > shortNumber {

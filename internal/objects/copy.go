@@ -82,16 +82,16 @@ func (s *Storage) Copy(ctx context.Context, prefix string, names []string, most 
 	return dir, replace(dir, own)
 }
 
-// unfinished begins the names of copies being made; makingName is the file that is locked during a copy.
+// unfinished begins the names of copies being made; lockName is the file that is locked during a copy.
 const (
 	unfinished = "new-"
-	makingName = "making.lock"
+	lockName   = "making.lock"
 )
 
 // sweep removes the unfinished copies of killed processes, unless some process is making a copy, and returns a lock
-// that keeps others from sweeping. A system without such locks keeps the leftovers.
+// that keeps others from sweeping. On a system without such locks, the leftovers remain.
 func sweep(cache string) (*os.File, error) {
-	lock, err := os.OpenFile(filepath.Join(cache, makingName), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
+	lock, err := os.OpenFile(filepath.Join(cache, lockName), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// Error is something that can't be done with an object, explained for users. It contains no credential.
+// Error explains to users why an operation on an object failed. It contains no credential.
 type Error struct {
 	Path string
 	What string
@@ -59,7 +59,7 @@ func (e *statusError) Error() string {
 	return fmt.Sprintf("status %d, %s", e.status, text)
 }
 
-// maxMessage is how much of the service's message is repeated.
+// maxMessage is the maximum length of a service's message in an error.
 const maxMessage = 300
 
 // explain turns an error into one for users, without secrets.

@@ -21,7 +21,7 @@ type File struct {
 	last  int64 // where Read ends: at the end of the object or of a section
 	end   int64 // of body, as an offset in the object
 	body  io.ReadCloser
-	cut   error // what ended body too early, until it has been counted
+	cut   error // the error that ended body too early, until it is counted
 	left  patience
 	since int64 // bytes received since patience was reset
 
@@ -47,7 +47,7 @@ func (s *Storage) Open(ctx context.Context, path string) (*File, error) {
 // GoTo sets where Read continues, as an offset in the object.
 func (f *File) GoTo(offset int64) { f.Section(offset, f.Size-offset) }
 
-// Section limits Read to n bytes from an offset on, if there are as many, and requests no more.
+// Section limits Read to n bytes from an offset, or fewer if the object is shorter, and requests no more.
 func (f *File) Section(offset, n int64) {
 	f.drop()
 	f.cut = nil
@@ -67,11 +67,11 @@ func (f *File) drop() {
 	}
 }
 
-// chunk is how much Read requests at once. An unread body is not held open for long.
+// chunk is the number of bytes that Read requests at once. An unread body is not held open for long.
 const chunk = 64 << 20
 
-// worth is how much must arrive for the retry count to be reset.
-const worth = 256 << 10
+// worth is the number of bytes that must arrive for the retry count to be reset.
+const retryResetBytes = 256 << 10
 
 // Read continues reading. After an interrupted body it continues where that stopped.
 func (f *File) Read(p []byte) (int, error) {
@@ -81,7 +81,7 @@ func (f *File) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 		n, err := f.read(p)
-		if f.place, f.since = f.place+int64(n), f.since+int64(n); f.since >= worth {
+		if f.place, f.since = f.place+int64(n), f.since+int64(n); f.since >= retryResetBytes {
 			f.left, f.since = patience{s: f.s}, 0
 		}
 		if f.place == f.end || err != nil {

@@ -29,8 +29,8 @@ func endless(w http.ResponseWriter, sent *atomic.Int64, begins string) {
 	}
 }
 
-// mostSent is the most that mostTries answers can carry: what is read, and what is in the buffers of connections.
-const mostSent = mostTries * (maxAnswer + 16<<20)
+// mostSent is the most that maxTries answers can carry: what is read, and what is in the buffers of connections.
+const mostSent = maxTries * (maxAnswer + 16<<20)
 
 // TestEndlessAnswers asks servers whose answers never end: each request ends by itself, after little was read.
 func TestEndlessAnswers(t *testing.T) {
@@ -116,11 +116,11 @@ func TestLyingBodies(t *testing.T) {
 			w.Header().Set("Content-Length", "1")
 			w.WriteHeader(http.StatusPartialContent)
 			_, _ = io.WriteString(w, "a")
-		}, false, mostTries + 2},
+		}, false, maxTries + 2},
 		{"nothing", func(w http.ResponseWriter, _, _ int64, _ *atomic.Int64) {
 			w.Header().Set("Content-Length", "0")
 			w.WriteHeader(http.StatusPartialContent)
-		}, false, mostTries + 2},
+		}, false, maxTries + 2},
 		{"a trickle", func(w http.ResponseWriter, first, last int64, _ *atomic.Int64) {
 			w.WriteHeader(http.StatusPartialContent)
 			for ; first <= last; first++ {
@@ -130,7 +130,7 @@ func TestLyingBodies(t *testing.T) {
 				w.(http.Flusher).Flush()
 				time.Sleep(20 * time.Millisecond)
 			}
-		}, false, mostTries + 2},
+		}, false, maxTries + 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -14,11 +14,11 @@ import (
 
 // How a request is retried.
 const (
-	mostTries    = 10
+	maxTries     = 10
 	firstPause   = 200 * time.Millisecond // doubles
-	longestPause = 20 * time.Second
-	mostSilence  = time.Minute // with no progress for this long, the request is abandoned and repeated
-	leastMoved   = 64 << 10    // bytes that count as progress, so that a trickle doesn't
+	maxPause     = 20 * time.Second
+	stallTimeout = time.Minute // with no progress for this long, the request is abandoned and repeated
+	minProgress  = 64 << 10    // bytes that count as progress, so that a trickle doesn't
 )
 
 // patience counts the attempts at one thing.
@@ -29,13 +29,13 @@ type patience struct {
 
 // waitForRetry waits before the next attempt, unless none is left.
 func (p *patience) waitForRetry(ctx context.Context, e *Error) bool {
-	if p.tries++; e.final || p.tries >= mostTries {
+	if p.tries++; e.final || p.tries >= maxTries {
 		return false
 	}
-	pause := min(p.s.pause<<(p.tries-1), longestPause)
+	pause := min(p.s.pause<<(p.tries-1), maxPause)
 	pause = pause/2 + rand.N(pause/2+1) // so that many clients don't come back at once
 	if s, err := strconv.Atoi(e.pause); err == nil && s > 0 {
-		pause = min(max(pause, time.Duration(s)*time.Second), longestPause)
+		pause = min(max(pause, time.Duration(s)*time.Second), maxPause)
 	}
 	return httpclient.Sleep(ctx, pause)
 }
@@ -62,7 +62,7 @@ func (s *Storage) once(ctx context.Context, do func(context.Context) error) erro
 	return w.why(do(ctx))
 }
 
-// watch cancels a request in which too little is sent and received.
+// watch cancels a request that sends and receives too little.
 type watch struct {
 	timer  *time.Timer
 	cancel context.CancelFunc
@@ -71,7 +71,7 @@ type watch struct {
 	once   sync.Once
 
 	mu    sync.Mutex    // a service may answer while it is still being sent to
-	left  time.Duration // of most, for the next leastMoved bytes
+	left  time.Duration // of most, for the next minProgress bytes
 	bytes int           // since left was most
 }
 
@@ -91,7 +91,7 @@ func (s *Storage) watch(ctx context.Context) (context.Context, *watch) {
 func (w *watch) moved(n int, took time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.bytes += n; w.bytes < leastMoved {
+	if w.bytes += n; w.bytes < minProgress {
 		w.left = max(0, w.left-took)
 		return false
 	}

@@ -59,7 +59,7 @@ type Storage struct {
 // New returns the storage that an environment gives access to. It sends no request.
 func New(getenv func(string) string) *Storage {
 	s := &Storage{
-		getenv: getenv, pause: firstPause, silence: mostSilence, hidden: secret.NewValues(Secrets(getenv)...),
+		getenv: getenv, pause: firstPause, silence: stallTimeout, hidden: secret.NewValues(Secrets(getenv)...),
 		services: map[string]service{}, honours: map[string]error{},
 	}
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"} {

@@ -30,8 +30,8 @@ func (s *Storage) ReadAll(ctx context.Context, path string, most int64) ([]byte,
 // partSize is how much is sent at once: ten thousand parts, the maximum, are 640 GiB.
 const partSize = maxPut
 
-// mostParts is how many parts an object may have.
-const mostParts = 10_000
+// maxParts is the maximum number of parts of an object.
+const maxParts = 10_000
 
 // Write writes an object, in parts if it is large. The object appears only when complete, and replaces an existing one.
 func (s *Storage) Write(ctx context.Context, path string, in io.Reader, size int64) error {
@@ -43,7 +43,7 @@ func (s *Storage) write(ctx context.Context, path string, in io.Reader, size, pa
 	if err != nil {
 		return err
 	}
-	if size > mostParts*part {
+	if size > maxParts*part {
 		return &Error{Path: path, What: fmt.Sprintf("%d bytes are more than an object may have", size), final: true}
 	}
 	data := make([]byte, min(size, part))
@@ -100,8 +100,8 @@ func (s *Storage) complete(ctx context.Context, path string, up upload, size int
 }
 
 // Create writes an object that doesn't exist yet: the manifest that names the objects written before it. An existing
-// one with the same content is not an error: an earlier attempt, or another process doing the same, wrote it. Storage
-// that would let two writers each believe they were first is refused.
+// one with the same content is not an error: an earlier attempt, or another process doing the same, wrote it. Create
+// refuses storage that would let two writers each believe they were first.
 func (s *Storage) Create(ctx context.Context, path string, data []byte) error {
 	to, at, err := s.find(path)
 	if err != nil {

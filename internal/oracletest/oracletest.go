@@ -19,7 +19,7 @@ func Path(t testing.TB, elem ...string) string {
 	return path
 }
 
-// Glob returns the files and folders of the oracle data that match a pattern. Without any, the test is skipped.
+// Glob returns the files and folders of the oracle data that match a pattern. If none match, the test is skipped.
 func Glob(t testing.TB, elem ...string) []string {
 	t.Helper()
 	pattern := filepath.Join(append([]string{root(t)}, elem...)...)

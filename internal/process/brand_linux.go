@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A brand is a process's marks in a place that it can't lose by accident: the soft limit of the time for which a
-// realtime thread may run without waiting. Children inherit it, even if they lose their environment, session and
-// parent, and only a program that sets this very limit is rid of it. Others are unlimited; a brand is 146,000 years and
-// the halves of its last 62 bits are hashes of the two marks.
+// A brand keeps a process's marks where it can't lose them by accident: in the soft limit on how long a realtime thread
+// may run without waiting. Children inherit it, even if they lose their environment, session and parent, and only a
+// program that sets this very limit loses it. Other processes have no limit; a brand is 146,000 years and the halves of
+// its last 62 bits are hashes of the two marks.
 const (
 	brandBit  = 1 << 62
 	brandHalf = 31
@@ -30,7 +30,7 @@ func brandOf(mark string) uint64 {
 // the brand; where a process can't be held, and without confinement, its children of that instant may lack the brand.
 func launch(cmd *exec.Cmd, with, mark string) (*exec.Cmd, error) {
 	err := cmd.Start()
-	if err != nil && cmd.SysProcAttr.Ptrace { // whether it can't be traced or not started, the error doesn't say
+	if err != nil && cmd.SysProcAttr.Ptrace { // the error doesn't say whether tracing or starting failed
 		cmd.SysProcAttr.Ptrace = false
 		cmd = &exec.Cmd{
 			Path: cmd.Path, Args: cmd.Args, Dir: cmd.Dir, Env: cmd.Env, SysProcAttr: cmd.SysProcAttr,
@@ -50,8 +50,8 @@ func launch(cmd *exec.Cmd, with, mark string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// brand brands a process and its children. It does without where a limit is not to be had: the marks in the environment
-// are there, too.
+// brand brands a process and its children. If the limit can't be set it does nothing: the environment also holds the
+// marks.
 func brand(pid int, with, mark string) {
 	limit := unix.Rlimit{Max: unix.RLIM_INFINITY}
 	if unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &limit) != nil {

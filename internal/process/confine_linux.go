@@ -11,16 +11,16 @@ import (
 
 // confine keeps the children of this thread from reading the memory and the environment of this program, and on a new
 // kernel (6.12) from sending signals to it. Landlock does so for every process that isn't in the same domain or a
-// domain within it; it needs something to restrict otherwise, which is not needed here: signals to others or, before
-// they could be restricted, the right to change mounts. Without Landlock, this program is made one that others of the
-// same user can't read. Root needs neither, so its children lack the capability to look into other processes.
+// domain within it; it must also restrict something, which is not needed here: signals to others or, on kernels that
+// can't restrict them, the right to change mounts. Without Landlock, this program is made unreadable to other processes
+// of the same user. Neither stops root, so root's children lack the capability to look into other processes.
 func confine() {
 	if !landlocked() {
 		undumpable()
 	}
 	if unix.Geteuid() == 0 {
 		for _, capability := range []uintptr{unix.CAP_SYS_PTRACE, unix.CAP_PERFMON, unix.CAP_SYS_ADMIN} {
-			_ = unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0) // it hasn't the right to, or doesn't know it
+			_ = unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0) // not permitted, or unknown to the kernel
 		}
 	}
 }
@@ -30,7 +30,7 @@ var undumpable = sync.OnceFunc(func() {
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // it can't fail
 })
 
-// How the attributes of a ruleset grew.
+// The versions that added attributes to rulesets.
 const (
 	landlockRefer  = 2 // version from which renames between folders can be allowed
 	landlockScopes = 6 // version from which signals can be restricted
@@ -65,7 +65,7 @@ func landlocked() bool {
 		return nil
 	}
 	err := restrict()
-	if errors.Is(err, unix.EPERM) { // without privileges it takes the promise to gain none
+	if errors.Is(err, unix.EPERM) { // without privileges, Landlock requires a promise to gain none
 		if err = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err == nil {
 			err = restrict()
 		}

@@ -9,10 +9,10 @@
 // for that from 5.19 on, otherwise this program gives up being dumped and debugged. Started by root, it lacks the
 // capability to look into other processes.
 //
-// The mark is in the environment and, on Linux, in a resource limit, so that a process keeps it that has cleared its
-// environment, left the session, and lost its parent. A process can escape on purpose, by setting that limit, too; and
-// a process that an unconfined program starts in its first instant may escape in this way (launch). On macOS the
-// environments of other processes can't be read and their limits not be set, so there a process that leaves the session
+// The mark is in the environment and, on Linux, in a resource limit, so a process that has cleared its environment,
+// left the session, and lost its parent still has it. A process can escape on purpose by also setting that limit; and a
+// process that an unconfined program starts in its first instant may escape in this way (launch). On macOS the
+// environments of other processes can't be read, nor their limits set, so there a process that leaves the session
 // escapes once its parent has ended. Processes that are found but can't be ended (they belong to another user, or hang
 // in the kernel) are reported by Left.
 package process

@@ -29,7 +29,7 @@ type Config struct {
 	Stdout, Stderr func(io.Reader)
 	Output         *os.File
 
-	// Group gives it its own process group but leaves it in this program's session: Linux shares out the processors by
+	// Group gives it its own process group but leaves it in this program's session: Linux divides processor time by
 	// session (autogroup), and two programs that constantly exchange work lose a fifth of their speed in different
 	// sessions.
 	Group bool
@@ -242,7 +242,7 @@ func (p *Process) Left() []int {
 	return p.left
 }
 
-// Kill ends the program and everything it started, at once. It doesn't wait. The first cause counts.
+// Kill ends the program and everything it started, at once. It doesn't wait. The first cause wins.
 func (p *Process) Kill(cause error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

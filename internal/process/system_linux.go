@@ -79,7 +79,7 @@ func livingEntry(pid int) (e entry, ok bool) {
 	return e, err == nil
 }
 
-// readStat reads /proc/PID/stat into buf. It returns nothing without the process. A scan reads the files of all
+// readStat reads /proc/PID/stat into buf. It returns nil if the process doesn't exist. A scan reads the files of all
 // processes, each time a plugin ends: package os would take twice the time.
 func readStat(pid int, buf []byte) []byte {
 	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)

@@ -121,8 +121,8 @@ func (t *Tree) kill(ctx context.Context, patience time.Duration) []int {
 	})
 }
 
-// unsureLooks is how many scans in a row must find nothing before that is believed, while there are processes whose
-// marks can't be seen: 63 ms, after which one that was replacing its program has its environment back.
+// unsureLooks is the number of consecutive scans that must find nothing, while some processes hide their marks, before
+// the result is trusted: 63 ms, after which a process that was replacing its program has its environment back.
 const unsureLooks = 6
 
 // gone waits until nothing in the tree is running, and calls what, if not nil, with the remaining processes on each

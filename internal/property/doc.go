@@ -1,4 +1,3 @@
-// Package property checks properties in tests, from a seed that NATGO_SEED gives: 1 without it, so that two runs of a
-// commit give the same answer, and a new one each time if it is 0. It is for this module's tests and not promised to
-// others.
+// Package property checks properties in tests, with the seed in NATGO_SEED: 1 by default, so that two runs of a commit
+// agree, or a new one for each run if it is 0. It is only for this module's tests.
 package property

@@ -122,8 +122,8 @@ var trl = sync.OnceValues(func() (string, error) {
 })
 
 // Trainers returns a Python in which Axolotl 0.19 and ms-swift 4.6 prepare data: NATGO_TRAINERS_PYTHON or, if
-// NATGO_REQUIRE names trainers, a virtual environment in the user's cache. It has their own packages, and the rest from
-// TRL's, whose versions are newer than they ask for: their preparation doesn't mind.
+// NATGO_REQUIRE names trainers, a virtual environment in the user's cache. It has their own packages and takes the rest
+// from TRL's environment, whose versions are newer than they ask for; their preparation works anyway.
 func Trainers(t testing.TB) string {
 	t.Helper()
 	return found(t, trainers, "no Python with axolotl and ms-swift, so their preparation read no rows; "+

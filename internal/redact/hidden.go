@@ -12,7 +12,8 @@ import (
 // invisible are characters that a page shows as nothing: spaces and joiners of no width, and the soft hyphen.
 var invisible = strings.NewReplacer("\u200b", "", "\u200c", "", "\u200d", "", "\u2060", "", "\ufeff", "", "\u00ad", "")
 
-// visible returns a text without its invisible characters, and where each of its bytes is in the text; nil without any.
+// visible returns a text without its invisible characters, and where each of its bytes is in the text; nil if it has
+// none.
 func visible(s string) (shown string, at []int) {
 	if !strings.ContainsAny(s, "\u200b\u200c\u200d\u2060\ufeff\u00ad") {
 		return s, nil
@@ -65,13 +66,13 @@ func unescapedAddress(s string) (plain string, at []int) {
 }
 
 const (
-	leastEncoded = 24      // bytes of base64 that are decoded: fewer can't hold a secret and its signs
-	maxEncoded   = 1 << 20 // bytes of base64 that are decoded: more is a file
-	leastWrapped = 60      // bytes of a line of base64 that continues in the next one
+	minEncoded = 24      // minimum bytes of base64 to decode: fewer can't hold a secret and its signs
+	maxEncoded = 1 << 20 // maximum bytes of base64 to decode: more is a file
+	minWrapped = 60      // bytes of a line of base64 that continues in the next one
 )
 
-// encoded finds base64 that contains text with a finding in it. It is decoded once: text encoded twice stays, as do
-// images.
+// encoded finds base64 that contains text with a finding in it. It decodes once: images and text encoded twice are
+// unchanged.
 func (r *Redactor) encoded(s string) (out []found) {
 	if r.decoding {
 		return nil
@@ -83,7 +84,7 @@ func (r *Redactor) encoded(s string) (out []found) {
 			continue
 		}
 		to := encodedEnd(s, from)
-		if n := to - from; n >= leastEncoded && n <= maxEncoded {
+		if n := to - from; n >= minEncoded && n <= maxEncoded {
 			if text, ok := decoded(s[from:to]); ok && len(r.find(text)) > 0 {
 				out = append(out, found{from, to, "data"})
 			}
@@ -101,7 +102,7 @@ var encodes = func() (table [256]bool) {
 	return table
 }()
 
-// encodedEnd returns where base64 ends that begins at from; long lines continue in the next one.
+// encodedEnd returns the end of the base64 that begins at from; long lines continue in the next one.
 func encodedEnd(s string, from int) int {
 	line, at := from, from
 	for {
@@ -112,7 +113,7 @@ func encodedEnd(s string, from int) int {
 		if next < len(s) && s[next] == '\r' {
 			next++
 		}
-		if at-line < leastWrapped || next+1 >= len(s) || s[next] != '\n' || !encodes[s[next+1]] {
+		if at-line < minWrapped || next+1 >= len(s) || s[next] != '\n' || !encodes[s[next+1]] {
 			break
 		}
 		line, at = next+1, next+1
@@ -130,11 +131,11 @@ func decoded(s string) (string, bool) {
 	if strings.ContainsAny(s, "-_") {
 		encoding = base64.RawURLEncoding
 	}
-	const head = 24 // most that isn't text shows it there
+	const head = 24 // most binary data is recognisable here
 	if b, err := encoding.DecodeString(s[:min(len(s), head)&^3]); err != nil || !printable(b, true) {
 		return "", false
 	}
-	b, err := encoding.DecodeString(s) // which passes over line breaks
+	b, err := encoding.DecodeString(s) // which skips line breaks
 	return string(b), err == nil && printable(b, false)
 }
 

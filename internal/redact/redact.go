@@ -148,7 +148,7 @@ func (r *Redactor) message(m *chat.Message) (changed bool) {
 			text(&c.Arguments)
 			continue
 		}
-		// The parts of the arguments that stay keep the model's spelling.
+		// Unredacted parts of the arguments keep the model's spelling.
 		if parsed, err := json.Parse([]byte(c.Arguments), json.Limits{}); err == nil {
 			if out, ok := r.json(parsed); ok {
 				c.Arguments, c.Parsed, changed = string(out), out, true
@@ -229,7 +229,7 @@ func (r *Redactor) named(b []byte, v json.Raw) ([]byte, bool) {
 	return json.AppendString(b, r.tag("secret", s)), true
 }
 
-// reference reports whether a text is a phrase, or names a value in place of being it.
+// reference reports whether a text is a phrase, or names a value rather than being one.
 func reference(s string) bool {
 	return strings.Contains(s, " ") || strings.Contains(s, "${") || strings.Contains(s, "{{") || s[0] == '<' ||
 		s[0] == '$' || Tags(s) != nil
@@ -272,7 +272,7 @@ func (r *Redactor) Text(s string) (string, bool) {
 		case a.to != b.to:
 			return b.to - a.to
 		}
-		return vague(a.class) - vague(b.class)
+		return vagueness(a.class) - vagueness(b.class)
 	})
 	var b strings.Builder
 	at := 0
@@ -288,8 +288,8 @@ func (r *Redactor) Text(s string) (string, bool) {
 	return b.String(), true
 }
 
-// vague is more for the class that only says that something is a secret: a tag says more where it can.
-func vague(class string) int {
+// vague ranks the class that only says "secret" last, so that a more specific class wins.
+func vagueness(class string) int {
 	if class == secret.Context {
 		return 1
 	}
@@ -427,8 +427,8 @@ var classes = sync.OnceValue(func() map[string]bool {
 	return all
 })
 
-// leastRemains is how many bytes of a place next to a tag are replaced: fewer are its quotes or its separator.
-const leastRemains = 4
+// minRemainder is the minimum number of bytes next to a tag that are replaced: fewer are quotes or a separator.
+const minRemainder = 4
 
 // appendOutside appends the parts of a place that lie outside the tags, which are in order: a text may be redacted more
 // than once, and it may contain text that looks like a tag, or be one that is copied to hide a secret.
@@ -438,12 +438,12 @@ func appendOutside(out []found, place found, tags [][]int) []found {
 		if t[1] <= at || t[0] >= place.to {
 			continue
 		}
-		if t[0]-at >= leastRemains {
+		if t[0]-at >= minRemainder {
 			out = append(out, found{at, t[0], place.class})
 		}
 		at = t[1]
 	}
-	if at == place.from || place.to-at >= leastRemains {
+	if at == place.from || place.to-at >= minRemainder {
 		if at < place.to {
 			out = append(out, found{at, place.to, place.class})
 		}

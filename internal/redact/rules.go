@@ -96,7 +96,7 @@ func afterWord(s string, at int) bool {
 	return true
 }
 
-// key is the rule for a key with a prefix of its own. bits is the entropy per character that it has to have.
+// key is the rule for a key with a prefix of its own. bits is its minimum entropy per character.
 func key(class, pattern string, bits float64, hints ...string) rule {
 	return rule{
 		class: class, hints: hints, re: regexp.MustCompile(`(?:^|[^A-Za-z0-9_])(` + pattern + `)`),

@@ -16,11 +16,11 @@ var (
 )
 
 const (
-	maxKeyBytes   = 16 << 10 // from the first line to the last: a key of 16,384 bits has 13 KiB
-	maxKeyHeader  = 300      // between the first line and the base64: Proc-Type, DEK-Info
-	maxKeyGap     = 16       // between two lines of base64: a line break, or a program's quotes and plus sign
-	leastKeyLine  = 40       // bytes of a line that isn't the last
-	leastLastLine = 4
+	maxKeyBytes  = 16 << 10 // from the first line to the last: a key of 16,384 bits has 13 KiB
+	maxKeyHeader = 300      // between the first line and the base64: Proc-Type, DEK-Info
+	maxKeyGap    = 16       // between two lines of base64: a line break, or a program's quotes and plus sign
+	minKeyLine   = 40       // bytes of a line that isn't the last
+	minLastLine  = 4
 )
 
 // privateKeys returns the byte ranges [from, to) of private keys in PEM, in order and disjoint: complete ones, and keys
@@ -43,7 +43,7 @@ func privateKeys(s string) [][2]int {
 		return strings.Contains(s, start)
 	}) {
 		for _, m := range keyStart().FindAllStringIndex(s, -1) {
-			if to := keyLines(s, m[0]); to-m[0] >= leastKeyLine {
+			if to := keyLines(s, m[0]); to-m[0] >= minKeyLine {
 				out = append(out, [2]int{m[0], to})
 			}
 		}
@@ -60,10 +60,10 @@ func keyEndAfter(s string, from int) int {
 		}
 	}
 	first := keyText().FindStringIndex(rest[:min(len(rest), maxKeyHeader)])
-	if first == nil || !encoded(rest[first[0]:min(len(rest), first[0]+leastKeyLine)]) {
+	if first == nil || !encoded(rest[first[0]:min(len(rest), first[0]+minKeyLine)]) {
 		return 0
 	}
-	if to := keyLines(s, from+first[0]); to-from-first[0] >= leastKeyLine || to == len(s) {
+	if to := keyLines(s, from+first[0]); to-from-first[0] >= minKeyLine || to == len(s) {
 		return to
 	}
 	return 0
@@ -82,11 +82,11 @@ func encoded(s string) bool {
 func keyLines(s string, from int) int {
 	for at := from; ; {
 		line := base64End(s, at)
-		if line-at < leastKeyLine {
+		if line-at < minKeyLine {
 			return line
 		}
 		next := line
-		for next < len(s) && next-line < maxKeyGap && base64End(s, next)-next < leastLastLine {
+		for next < len(s) && next-line < maxKeyGap && base64End(s, next)-next < minLastLine {
 			if s[next] == '\\' && next+1 < len(s) && strings.IndexByte("nrt", s[next+1]) >= 0 {
 				next++ // an escape
 			}
@@ -94,7 +94,7 @@ func keyLines(s string, from int) int {
 		}
 		next = min(next, len(s))
 		to := base64End(s, next)
-		if to == next || to-next < leastKeyLine && !alone(s, line, next, to) {
+		if to == next || to-next < minKeyLine && !alone(s, line, next, to) {
 			return line
 		}
 		at = next
@@ -124,10 +124,10 @@ func keyStartBefore(s string, at int) int {
 			s[line-2] != '\\') {
 			line--
 		}
-		if to-line < leastKeyLine && !(last && to-line > 0) || at-line >= maxKeyBytes {
+		if to-line < minKeyLine && !(last && to-line > 0) || at-line >= maxKeyBytes {
 			break
 		}
-		if !last || to-line >= leastKeyLine {
+		if !last || to-line >= minKeyLine {
 			from = line
 		}
 		end = line

@@ -32,9 +32,9 @@ func keyNames() (out []string) {
 	return out
 }
 
-// shape returns a finder for a way to write a secret, which is the last group of the pattern. sure says that every
-// match is a secret; otherwise it also has to look random, because prose mentions such keys, and have least bytes; 0
-// means eight, -1 that less than leastValue is enough. fits reports whether a hint at [at, end) is worth a search.
+// shape returns a finder for a way to write a secret, which is the last group of the pattern. If sure, every match is a
+// secret; otherwise it must also look random, because prose mentions such keys, and have at least least bytes; 0 means
+// eight, and -1 lifts the minimum of minValue. fits reports whether a hint at [at, end) is worth a search.
 func shape(pattern string, sure bool, least int, fits func(s string, at, end int) bool, hints ...string) finder {
 	return finder{
 		hints: hints, re: compiled(pattern),
@@ -60,7 +60,7 @@ func secretIn(before, v string, sure bool, least int) bool {
 	switch {
 	case v == "" || IsReference(v) || ofShell().MatchString(v) || strings.Trim(v, "*") == "",
 		len(v) > 2 && strings.Trim(v, ".xX") == "",
-		least >= 0 && len(strings.Trim(v, "`.,:;!?()")) < leastValue: // `HF_TOKEN=x`, as in prose
+		least >= 0 && len(strings.Trim(v, "`.,:;!?()")) < minValue: // `HF_TOKEN=x`, as in prose
 		return false
 	case sure:
 		return !ordinary(before, v)
@@ -135,7 +135,7 @@ func hinted(lower string, hints []string) bool {
 }
 
 // Shape masks text that looks like a secret under any name. It is for texts from elsewhere: messages, output of
-// programs, lines of a file. Prose that merely mentions tokens and passwords stays.
+// programs, lines of a file. Prose that merely mentions tokens and passwords is unchanged.
 func Shape(s string) string {
 	spans := spansIn(s)
 	if spans == nil {
@@ -318,11 +318,11 @@ var given = compiled(`(?i)(?:^|[\s"'])--?(?:[\w-]*[_-])?` + flagWords + `(?:=|[ 
 // assigned matches a variable set for a program: `HF_TOKEN=value train`.
 var assigned = compiled(`\b(?:[A-Z][A-Z0-9]*_)*(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|(?:PG)?PASS|PWD|KEY|PAT|CREDENTIALS?)=` + value)
 
-// borne matches a token after the word that says how it is sent, of any characters.
-var borne = compiled(`\b(?:Bearer|bearer|BEARER)[ \t]+` + value)
+// borne matches a token, of any characters, after the word that says how it is sent.
+var bearerToken = compiled(`\b(?:Bearer|bearer|BEARER)[ \t]+` + value)
 
-// leastBorne is from how many bytes on a word after "Bearer" is a token.
-const leastBorne = 6
+// minBearerToken is the minimum number of bytes for a word after "Bearer" to be a token.
+const minBearerToken = 6
 
 // plainly returns the range of the secret in a match of given or assigned.
 func plainly(text string, m []int) (from, to int, ok bool) {
@@ -375,9 +375,9 @@ func plain(text string, expressions ...*regexp.Regexp) (out [][2]int) {
 			}
 		}
 	}
-	for _, m := range borne().FindAllStringSubmatchIndex(text, -1) {
+	for _, m := range bearerToken().FindAllStringSubmatchIndex(text, -1) {
 		from, to, ok := plainly(text, m)
-		if v := strings.ToLower(text[from:to]); ok && len(v) >= leastBorne && !strings.HasPrefix(v, "auth") &&
+		if v := strings.ToLower(text[from:to]); ok && len(v) >= minBearerToken && !strings.HasPrefix(v, "auth") &&
 			!strings.HasPrefix(v, "token") {
 			out = append(out, [2]int{from, to})
 		}
@@ -385,13 +385,13 @@ func plain(text string, expressions ...*regexp.Regexp) (out [][2]int) {
 	return out
 }
 
-// leastGranted is the length from which a granted variable's value is a secret under any name of the variable.
-const leastGranted = 6
+// minGranted is the minimum length for a granted variable's value to be a secret whatever the variable's name.
+const minGranted = 6
 
 // Granted returns the secret that a variable granted to a program may hold: one named like a secret, or one whose value
 // is neither a number nor a file path, which could be part of other words.
 func Granted(name, value string) []string {
-	if Named(name) || len(value) >= leastGranted && value[0] != '/' && strings.Trim(value, "0123456789.,:- ") != "" {
+	if Named(name) || len(value) >= minGranted && value[0] != '/' && strings.Trim(value, "0123456789.,:- ") != "" {
 		return []string{value}
 	}
 	return nil

@@ -46,7 +46,7 @@ type Place struct {
 	Class    string // its kind, for display: "github_token"
 }
 
-// Context is the class of a place that only its context tells: the value of a variable that is named like a secret.
+// Context is the class of a secret recognised only by its context: the value of a variable named like a secret.
 const Context = "secret"
 
 // Classes lists the classes of places.
@@ -81,15 +81,15 @@ func matched(m []int) (from, to int) {
 	return m[0], m[1]
 }
 
-// leastGlued is how many bytes a hint has that tells a token even where it is glued to a word, as in keyghp_...: a
-// pattern takes the beginning of its window for the beginning of a word.
-const leastGlued = 4
+// minGluedHint is the minimum length of a hint that identifies a token even when glued to a word, as in keyghp_...: a
+// pattern treats the beginning of its window as the beginning of a word.
+const minGluedHint = 4
 
 // window returns what to search around a hint; false if there is no token around it.
 func (t *token) window(s string, at, end int) (w [2]int, ok bool) {
 	if t.run > 0 {
 		from := max(0, at-2)
-		if end-at >= leastGlued {
+		if end-at >= minGluedHint {
 			from = at
 		}
 		end := runEnd(s, at)
@@ -103,7 +103,7 @@ func (t *token) window(s string, at, end int) (w [2]int, ok bool) {
 	return around(s, at, end), true
 }
 
-// runEnd returns where the characters end that a token may have.
+// runEnd returns the end of the run of characters that a token may contain.
 func runEnd(s string, at int) int {
 	end := at
 	for end < len(s) && end-at < maxRunBytes && inRun(s[end]) {
@@ -117,7 +117,7 @@ func inRun(c byte) bool {
 	return c > ' ' && c < 0x7f && strings.IndexByte("\"'`,;()[]{}<>\\", c) < 0
 }
 
-// fits reports whether what matches looks random and stands in for nothing.
+// fits reports whether a match looks random and isn't a placeholder.
 func (t *token) fits(s string, from, to int) bool {
 	v := s[from:to]
 	if t.bits == 0 && !random(v, 0) || Entropy(v) < t.bits || StandsIn(v) || strings.HasSuffix(s[:from], "sha512-") {
@@ -142,7 +142,7 @@ func Entropy(s string) float64 {
 	return bits
 }
 
-// StandsIn reports whether a text stands in for a key, as in manuals: one character over and over, or words that say
+// StandsIn reports whether a text is a placeholder for a key, as in manuals: one repeated character, or words that say
 // so.
 func StandsIn(s string) bool {
 	lower := strings.ToLower(s)

@@ -18,9 +18,9 @@ import (
 const Mask = "***"
 
 const (
-	leastValue = 4  // minimum bytes of a value: shorter ones occur in other words
-	leastLine  = 12 // minimum bytes for a line of a multi-line value to be masked by itself
-	leastCut   = 4  // bytes of a value that remain at the edge of a text that was cut
+	minValue = 4  // minimum bytes of a value: shorter ones occur in other words
+	minLine  = 12 // minimum bytes for a line of a multi-line value to be masked by itself
+	minCut   = 4  // bytes of a value that remain at the edge of a text that was cut
 )
 
 // Values are secrets whose values are known, including their quoted, escaped or encoded forms. The zero value holds
@@ -106,13 +106,13 @@ func (v *Values) RedactCut(s string, head, tail bool) string {
 	forms := v.forms
 	v.mu.RUnlock()
 	from, to := 0, len(s)
-	if head && tail && len(s) >= leastCut &&
+	if head && tail && len(s) >= minCut &&
 		slices.ContainsFunc(forms, func(f string) bool { return strings.Contains(f, s) }) {
 		return Mask
 	}
 	if head {
 		for _, f := range forms {
-			for n := min(len(f)-1, len(s)); n >= leastCut && n > from; n-- {
+			for n := min(len(f)-1, len(s)); n >= minCut && n > from; n-- {
 				if strings.HasPrefix(s, f[len(f)-n:]) {
 					from = n
 				}
@@ -121,7 +121,7 @@ func (v *Values) RedactCut(s string, head, tail bool) string {
 	}
 	if tail {
 		for _, f := range forms {
-			for n := min(len(f)-1, len(s)); n >= leastCut && n > len(s)-to; n-- {
+			for n := min(len(f)-1, len(s)); n >= minCut && n > len(s)-to; n-- {
 				if strings.HasSuffix(s, f[:n]) {
 					to = len(s) - n
 				}
@@ -210,7 +210,7 @@ func safeCut(text []byte, forms []string) int {
 	return cut
 }
 
-// forms are the forms in which a value turns up.
+// forms returns the forms in which a value may appear.
 func forms(value string) []string {
 	var out []string
 	add := func(least int, list ...string) {
@@ -221,20 +221,20 @@ func forms(value string) []string {
 		}
 	}
 	trimmed := strings.TrimSpace(value)
-	if len(trimmed) < leastValue {
+	if len(trimmed) < minValue {
 		return nil
 	}
-	add(leastValue, escaped(value)...)
-	add(leastValue, escaped(trimmed)...)
+	add(minValue, escaped(value)...)
+	add(minValue, escaped(trimmed)...)
 	if !strings.ContainsAny(trimmed, "\r\n") {
 		return out
 	}
 	for line := range strings.FieldsFuncSeq(trimmed, func(r rune) bool { return r == '\n' || r == '\r' }) {
 		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "-----") { // the frame of a PEM file is not secret
-			add(leastLine, escaped(line)...)
+			add(minLine, escaped(line)...)
 		}
 	}
-	add(leastValue, strings.Join(strings.Fields(trimmed), " "))
+	add(minValue, strings.Join(strings.Fields(trimmed), " "))
 	return out
 }
 

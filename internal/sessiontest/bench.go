@@ -39,7 +39,7 @@ func Bench(b *testing.B, f source.Factory, path string, calls int64) {
 	b.ReportMetric(float64(read)/float64(scan), "scans/op")
 }
 
-// processorTime is how long the process has had a processor.
+// processorTime returns the processor time used by the process.
 func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

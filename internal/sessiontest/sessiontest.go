@@ -131,7 +131,7 @@ func Walks(ex *ttc.Example) string {
 	return strings.Join(out, " || ")
 }
 
-// Recorded returns a folder of sessions written by the programs themselves. It skips the test without any.
+// Recorded returns a folder of sessions written by the programs themselves. It skips the test if there are none.
 func Recorded(t testing.TB, elem ...string) string {
 	t.Helper()
 	return oracletest.Path(t, append([]string{"readers"}, elem...)...)

@@ -15,16 +15,16 @@ import (
 )
 
 // inflater checks that pages hold no more than they claim before the library allocates room for their content: the
-// library goes by the compressed size, and for damaged LZ4 data it doubles the room again and again.
+// library allocates by the compressed size, and for damaged LZ4 data doubles the buffer again and again.
 type inflater struct {
 	page bytes.Buffer // compressed
 	out  []byte
 	zstd *zstd.Decoder
 }
 
-var errLies = errors.New("invalid page: larger than declared")
+var errOversizedPage = errors.New("invalid page: larger than declared")
 
-// check reads a page and refuses it if it holds more than its header says.
+// check reads a page and refuses it if it holds more than its header declares.
 func (f *inflater) check(in io.Reader, codec format.CompressionCodec, h *format.PageHeader) error {
 	f.page.Reset()
 	n, err := f.page.ReadFrom(io.LimitReader(in, int64(h.CompressedPageSize)))
@@ -57,14 +57,14 @@ func (f *inflater) inflate(codec format.CompressionCodec, data []byte, size int6
 	switch codec {
 	case format.Snappy:
 		if n, err := snappy.DecodedLen(data); err != nil || int64(n) > size {
-			return errLies
+			return errOversizedPage
 		}
 	case format.Lz4Raw:
 		if f.out = f.out[:cap(f.out)]; int64(len(f.out)) < size {
 			f.out = make([]byte, size)
 		}
 		if _, err := lz4.UncompressBlock(data, f.out[:size]); err != nil {
-			return errLies
+			return errOversizedPage
 		}
 	case format.Gzip:
 		r, err := gzip.NewReader(bytes.NewReader(data))
@@ -99,7 +99,7 @@ func bounded(r io.Reader, size int64) error {
 		return fmt.Errorf("cannot decompress a page: %w", err)
 	}
 	if n > size {
-		return errLies
+		return errOversizedPage
 	}
 	return nil
 }

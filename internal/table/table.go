@@ -19,7 +19,7 @@ const (
 	maxRow     = 32 << 20  // bytes of a row's values
 	maxValues  = 1 << 19   // of a row
 	maxGrown   = 256 << 20 // bytes that the rows of any file may have
-	maxGrowth  = 10_000    // how many times as large as the file they may be beyond that
+	maxGrowth  = 10_000    // maximum ratio of the rows' size to the file's beyond that
 )
 
 // Reader reads rows.
@@ -81,7 +81,7 @@ func checkFooter(in io.ReaderAt, size int64) error {
 // Schema returns the file's schema.
 func (r *Reader) Schema() *parquet.Schema { return r.file.Schema() }
 
-// As has rows returned in another schema with the same columns.
+// As makes Next return rows in another schema with the same columns.
 func (r *Reader) As(schema *parquet.Schema) (err error) {
 	defer recovered(&err)
 	if parquet.EqualNodes(schema, r.file.Schema()) {

@@ -10,16 +10,16 @@ import (
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 )
 
-// How much the metadata of a file or of a page may hold: bytes, elements of lists, structures within structures.
+// Limits on the metadata of a file or page: bytes, list elements, nested structures.
 const (
-	maxHeader   = 4*maxRow + 1<<20 // bytes of a page's: it may quote the smallest and the largest value, each twice
+	maxHeader   = 4*maxRow + 1<<20 // bytes of a page's, which may quote the smallest and the largest value twice
 	maxSchema   = 4096             // columns and groups of columns
 	maxChunks   = 1 << 17          // columns of all row groups
 	maxElements = 1 << 20          // of all other lists
 	maxDepth    = 32
 )
 
-// place is where a list is: the numbers of the outermost field it is in and of its own field.
+// place identifies a list by the numbers of its outermost enclosing field and its own field.
 type place [2]int16
 
 // The lists whose elements take the most memory.

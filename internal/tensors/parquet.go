@@ -30,9 +30,8 @@ const (
 	TextCell                // string
 )
 
-// ParquetWriter writes pre-tokenised rows. Files are deterministic: the same
-// rows give the same bytes. TRL's SFT trainer takes columns input_ids and labels
-// (or completion_mask) as they are, without tokenising again.
+// ParquetWriter writes pre-tokenised rows. Files are deterministic: the same rows give the same bytes. TRL's SFT
+// trainer uses the columns input_ids and labels (or completion_mask) without tokenising again.
 type ParquetWriter struct {
 	columns []Column        // in the order the caller named them
 	leaf    []int           // their positions in the file, which sorts columns by name

@@ -45,7 +45,7 @@ type number interface {
 
 // Of makes a tensor from a slice, without a copy if the machine is little endian (all supported ones are). The type
 // follows from the items: int64 is I64, float32 is F32 and so on. It panics if the shape doesn't match the slice: that
-// is a bug in the calling code, not a matter of data.
+// is a bug in the caller, not bad data.
 func Of[T number](name string, items []T, shape ...int) Tensor {
 	var zero T
 	var dtype DType
@@ -99,7 +99,7 @@ type Info struct {
 // The order of tensors doesn't matter: the same set gives the same bytes.
 func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	ordered := slices.Clone(tensors)
-	slices.SortFunc(ordered, func(a, b Tensor) int { // wide items first keeps all aligned
+	slices.SortFunc(ordered, func(a, b Tensor) int { // wide items come first, which keeps all aligned
 		if d := b.DType.Size() - a.DType.Size(); d != 0 {
 			return d
 		}

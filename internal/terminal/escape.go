@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Text makes a text safe to print. Line feeds and tabs stay.
+// Text makes a text safe to print. It keeps line feeds and tabs.
 func Text(s string) string {
 	if plain(s) == len(s) {
 		return s

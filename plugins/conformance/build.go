@@ -19,7 +19,7 @@ func checkBuilds(ctx context.Context, k *kit) error {
 		if err != nil {
 			return err
 		}
-		if err := k.taken(rs); err != nil {
+		if err := k.checkTaken(rs); err != nil {
 			return err
 		}
 		return skipIfNoRecords(rs)
@@ -27,7 +27,7 @@ func checkBuilds(ctx context.Context, k *kit) error {
 }
 
 // taken returns an error if a run would take none of the records.
-func (k *kit) taken(rs []host.Result) error {
+func (k *kit) checkTaken(rs []host.Result) error {
 	if k.opt.Refused == nil {
 		return nil
 	}
@@ -52,8 +52,8 @@ func (k *kit) taken(rs []host.Result) error {
 	return first
 }
 
-// undropped returns an error if results contain a drop with this reason, which only the host gives, and with these
-// words in its detail.
+// undropped returns an error if results contain a drop with this reason, which only the host sets, and with these words
+// in its detail.
 func (k *kit) undropped(ctx context.Context, reason ledger.Reason, detail string) error {
 	return k.eachBuilt(ctx, k.groups, func(rs []host.Result) error {
 		for _, r := range rs {

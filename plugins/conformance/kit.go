@@ -31,7 +31,7 @@ type Options struct {
 	Refused func(*ttc.Group, builders.Record) (reason ledger.Reason, detail string)
 }
 
-// check is one thing that a plugin must do.
+// check is one requirement that a plugin must meet.
 type check struct {
 	name, wants string
 	run         func(context.Context, *kit) error

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Status is how a check ended.
+// Status is the verdict of a check.
 type Status string
 
 // The statuses.

@@ -1,3 +1,3 @@
-// Package host is the front door of the plugins' room for a program that runs plugins. Package plugins/internal/host
-// says how they are run.
+// Package host is the public API for programs that run plugins. Package plugins/internal/host describes how it runs
+// them.
 package host

@@ -12,7 +12,7 @@ import (
 // ConfigError says that a plugin rejected a builder's config.
 type ConfigError = host.ConfigError
 
-// BuilderInfo is how a builder describes itself.
+// BuilderInfo is a builder's description of itself.
 type BuilderInfo = host.BuilderInfo
 
 // Finding is a plugin's finding about a builder's config; Pointer is a JSON pointer into it.

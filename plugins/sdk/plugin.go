@@ -37,10 +37,10 @@ func New[C any](info builders.Info, build func(*C) (builders.Builder, error)) Fa
 	}
 }
 
-// Info is how the builder describes itself.
+// Info returns the builder's description of itself.
 func (f Factory) Info() builders.Info { return f.info }
 
-// Schema is the JSON Schema of the builder's config.
+// Schema returns the JSON Schema of the builder's config.
 func (f Factory) Schema() []byte { return f.spec.JSONSchema() }
 
 // Open makes a builder from a config, a JSON or YAML object; empty means {}. It returns no builder if any finding is an

@@ -248,7 +248,7 @@ func (c *conn) build(b builders.Builder) error {
 			if err := w.Done(failure, stack); err != nil {
 				return err
 			}
-			// Finished results never wait long, because the host takes a silent plugin for stuck.
+			// Finished results never wait long, because the host considers a silent plugin stuck.
 			last := i == len(f.groups)-1 && len(c.frames) == 0
 			if now := time.Now(); last || now.Sub(flushed) > flushAfter {
 				flushed = now
@@ -293,7 +293,7 @@ func (o output) Count(name string, n int64) error { return o.w.Count(name, n) }
 type progressKey struct{}
 
 // Progress reports to the host that the group of ctx is being worked on: done of total things, with 0 for an unknown
-// total. A builder that needs minutes for a group should call it now and then, or the host will take the process for
+// total. A builder that needs minutes for a group should call it now and then, or the host will consider the process
 // stuck.
 func Progress(ctx context.Context, done, total int64) {
 	if f, ok := ctx.Value(progressKey{}).(func(done, total int64)); ok {

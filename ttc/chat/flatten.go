@@ -7,7 +7,7 @@ import (
 )
 
 // FlattenText turns content that is a list of texts into a single text: the two mean the same, and most consumers of
-// messages accept only text. Other content stays as it is.
+// messages accept only text. Other content is unchanged.
 func (m *Message) FlattenText() {
 	if m.Form != Parts {
 		return

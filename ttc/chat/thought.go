@@ -13,8 +13,8 @@ func (m *Message) Thinks() bool {
 	return strings.TrimSpace(m.Reasoning) != "" || m.Thought() > 0
 }
 
-// Thought returns the position of the tag that ends the reasoning in a message's text, if it begins with any: what
-// precedes it is the opening tag and the reasoning. It is 0 without any.
+// Thought returns the position of the tag that ends the reasoning in a message's text, if it begins with any: the
+// opening tag and the reasoning precede it. It returns 0 if there is none.
 func (m *Message) Thought() int {
 	if m.Form != Text || !strings.HasPrefix(strings.TrimLeft(m.Text, " \n"), ThoughtStart) {
 		return 0

@@ -112,7 +112,7 @@ func New(codec Codec, opt Options) (*Index, error) {
 	}, nil
 }
 
-// Add adds an example. It retains nothing of it.
+// Add adds an example, without retaining it.
 func (x *Index) Add(ex *ttc.Example) error {
 	if x.err != nil {
 		return x.err
@@ -167,7 +167,7 @@ func (x *Index) alone() [keyWidth]byte {
 // Len returns the number of examples added.
 func (x *Index) Len() int64 { return int64(x.n) }
 
-// Groups yields the groups in the order of their first members, except for the first skip of them. Nothing can be added
+// Groups yields the groups in the order of their first members, omitting the first skip groups. Nothing can be added
 // afterwards, and it can be ranged over once. An error is yielded once, at the end.
 func (x *Index) Groups(skip int64) iter.Seq2[Group, error] {
 	return func(yield func(Group, error) bool) {
@@ -253,8 +253,8 @@ func (g *gathering) start(first uint64) {
 	g.members, g.count, g.bytes = nil, 0, 0
 }
 
-// member adds a member, given its location. Of a group that is skipped or too large it records only the size, and one
-// member to identify it.
+// member adds a member, given its location. For a group that is skipped or too large it records only the size and one
+// member to identify the group.
 func (g *gathering) member(place []byte) error {
 	size := int64(binary.BigEndian.Uint32(place[12:]))
 	g.count++

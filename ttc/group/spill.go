@@ -17,7 +17,7 @@ import (
 
 // Spill stores examples for other processes to group: each goes into the part that its task belongs to, so all examples
 // of a task, from all spills, are in parts with the same number. It consists of one file of blocks, each belonging to
-// one part, and one that says where they are.
+// one part, and one that lists their positions.
 type Spill struct {
 	codec Codec
 	file  *durable.File
@@ -30,7 +30,7 @@ type Spill struct {
 	plain []byte
 }
 
-// spillIndex says where the blocks of each part are, in the order of their examples.
+// spillIndex lists the positions of each part's blocks, in the order of their examples.
 type spillIndex struct {
 	Parts  [][]spillBlock `json:"parts"`
 	Scales ttc.Scales     `json:"scales"` // of the scores of all its examples
@@ -42,7 +42,7 @@ type spillBlock struct {
 	XXH3   uint64 `json:"xxh3"`
 }
 
-// How much of a spill is buffered in memory, over all parts, and how small a block may be.
+// The size of a spill's buffer in memory, over all parts, and the minimum size of a block.
 const (
 	spillMemory   = 32 << 20
 	spillBlockMin = 4 << 10
@@ -62,7 +62,7 @@ func NewSpill(codec Codec, path string, parts int) (*Spill, error) {
 	}, nil
 }
 
-// SpillList returns the name of the file that says where the blocks of a spill are, with their hashes.
+// SpillList returns the name of the file that lists the positions and hashes of a spill's blocks.
 func SpillList(path string) string { return path + ".json" }
 
 // Add appends an example: 16 bytes of task key, the lengths, and the example as the index stores it.
@@ -134,7 +134,7 @@ func (s *Spill) Close() error {
 // Abort removes a spill that wasn't completed.
 func (s *Spill) Abort() { s.file.Abort() }
 
-// maxSpillList is the largest list a spill may have.
+// maxSpillList is the maximum size of a spill's list.
 const maxSpillList = 128 << 20
 
 // SpilledAt calls do for each range of the spill's file that contains examples of one part.
@@ -151,7 +151,7 @@ func SpilledAt(path string, part int, do func(offset, n int64) error) error {
 	return nil
 }
 
-// readSpillList reads where the blocks of a spill are, for a spill with a part of that number.
+// readSpillList reads the list of a spill's blocks, for a spill that has a part with the given number.
 func readSpillList(path string, part int) (list spillIndex, err error) {
 	text, err := durable.ReadFile(SpillList(path), maxSpillList)
 	if err != nil {
@@ -211,7 +211,7 @@ func (x *Index) AddSpilled(ctx context.Context, path string, part int) error {
 	return nil
 }
 
-// maxSpillBlock is the largest a block may be: one with a single, very large example.
+// maxSpillBlock is the maximum size of a block: one with a single, very large example.
 const maxSpillBlock = 256 << 20
 
 var errSpilled = errors.New("damaged entry of the spill")

@@ -59,7 +59,7 @@ func LineError(err error) error {
 type SizeError struct {
 	Offset int64 // where the value begins
 	Limit  int64 // in bytes or, if Many, in objects and lists
-	Many   bool  // there are too many objects and lists
+	Many   bool  // too many objects and lists
 }
 
 func (e *SizeError) Error() string {

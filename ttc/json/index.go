@@ -2,12 +2,12 @@ package json
 
 import "math"
 
-// index lists where the tokens of a value are, in order: keys, strings, numbers, words, and containers, which also have
-// a token at their end. A scanner builds it as it goes, so that a Cursor searches for nothing: finding the ends of keys
-// and values again took a quarter of the reading time.
+// index lists the positions of a value's tokens, in order: keys, strings, numbers, words, and containers, which also
+// have a token at their end. A scanner builds it as it goes, so that a Cursor never has to search: finding the ends of
+// keys and values again took a quarter of the reading time.
 type index struct {
 	on     bool
-	full   bool // there are too many tokens: the value stays without an index
+	full   bool // too many tokens: the value gets no index
 	tokens []token
 }
 

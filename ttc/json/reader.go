@@ -51,7 +51,7 @@ func NewReader(r io.Reader, layout Layout, lim Limits) *Reader {
 	return &Reader{in: r, lim: lim.orDefaults(), layout: layout, line: 1}
 }
 
-// GoOn says, before Next, that the stream is the continuation of a stream of values, starting between two of them.
+// GoOn declares, before Next, that the stream continues a stream of values, starting between two of them.
 func (r *Reader) GoOn(offset int64) {
 	r.begun, r.layout, r.base = true, Values, offset
 }
@@ -231,9 +231,9 @@ func (r *Reader) value() (Raw, int64, error) {
 	}
 }
 
-// brokenLine returns where the line ends on which a value begins that was found to be broken at r.buf[i], below that
-// line, if the values are lines; else 0. They are if each so far was a line or, for the first, if the next line begins
-// as it does.
+// brokenLine returns, for a value found to be broken at r.buf[i], on a later line than its first, the end of that first
+// line if the values are lines; else 0. Values are lines if each so far was one or, for the first, if the next line
+// begins like it.
 func (r *Reader) brokenLine(i int) int {
 	end := bytes.IndexByte(r.buf[:min(i, len(r.buf))], '\n')
 	if r.layout != Values || end <= 0 {
@@ -288,7 +288,7 @@ func (r *Reader) fill() error {
 		r.buf = r.block[:copy(r.block, r.buf)]
 	} else if len(r.buf) == len(
 		r.block,
-	) { // the scanner made no progress: a number, since strings are passed over as they come
+	) { // the scanner made no progress: a number, since strings are skipped as they arrive
 		return r.syntaxError(fmt.Sprintf("a number of more than %d bytes", r.lim.Size))
 	} else if &r.block[0] != unsafe.SliceData(r.buf) {
 		r.buf = r.block[:copy(r.block, r.buf)]

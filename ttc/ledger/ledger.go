@@ -150,7 +150,7 @@ func stageOrder(s Stage) int {
 	return 100
 }
 
-// Quantity says n of a unit in words: "1 row", "3 rows", "2 batches".
+// Quantity formats n of a unit in words: "1 row", "3 rows", "2 batches".
 func Quantity(n int64, unit string) string {
 	if n != 1 {
 		if strings.HasSuffix(unit, "ch") {

@@ -119,8 +119,8 @@ func OfDict(d *Dict) Value { return Value{kind: KindDict, p: unsafe.Pointer(d)} 
 // OfObject makes a value of o.
 func OfObject(o Object) Value { return Value{kind: KindObject, p: unsafe.Pointer(&o)} }
 
-// OfSentinel makes the value by which an interpreter marks the absence of one: IsSentinel distinguishes it from every
-// other.
+// OfSentinel makes a value that an interpreter uses to mark a missing value; IsSentinel distinguishes it from all
+// others.
 func OfSentinel(o Object) Value { return Value{kind: KindObject, n: 1, p: unsafe.Pointer(&o)} }
 
 // IsSentinel reports whether OfSentinel made v.
@@ -288,7 +288,7 @@ func (v Value) Truth() bool {
 	return true
 }
 
-// Error is a Python exception: what Python would have raised.
+// Error is the exception that Python would have raised.
 type Error struct {
 	Class string // "TypeError", "ValueError", ...
 	Text  string
@@ -301,7 +301,8 @@ func Errorf(class, format string, a ...any) *Error {
 	return &Error{Class: class, Text: fmt.Sprintf(format, a...)}
 }
 
-// MaxDepth is how deeply values may nest before printing, dumping or comparing them ends in Python's RecursionError.
+// MaxDepth is the maximum nesting depth of values: printing, dumping or comparing deeper ones fails with Python's
+// RecursionError.
 const MaxDepth = 990
 
 func errTooDeep() error {

@@ -12,7 +12,7 @@ type Factory = source.Factory
 // Collection is the input of a source that makes agent runs.
 type Collection = source.Collection
 
-// Progress says how far a collection is.
+// Progress reports how far a collection has got.
 type Progress = source.Progress
 
 // Input identifies an input file.
@@ -21,7 +21,7 @@ type Input = source.Input
 // File is an open input that is decompressed as it is read.
 type File = source.File
 
-// Reading says how a source would read an input.
+// Reading describes how a source would read an input.
 type Reading = source.Reading
 
 // Claim is a trace's statement about one call of a model.
@@ -54,7 +54,7 @@ type Cursor = source.Cursor
 // dropped steps, and calls that aren't dropped are trained.
 type Stats = source.Stats
 
-// Error is an input that can't be read, explained for users: where, what, and what to do.
+// Error explains to users why an input can't be read: where, what, and what to do.
 type Error = source.Error
 
 // Reasons for which entries are dropped.
@@ -67,10 +67,10 @@ const (
 	OtherStep     = source.OtherStep
 )
 
-// Stdin is the name by which a user means standard input.
+// Stdin is the name that users give for standard input.
 const Stdin = source.Stdin
 
-// DefaultBlock is how many bytes a worker of Scan reads at a time unless ScanOptions say otherwise.
+// DefaultBlock is the number of bytes that a worker of Scan reads at a time, unless ScanOptions set another.
 const DefaultBlock = source.DefaultBlock
 
 // ErrEmpty is wrapped by the error for a file without a single byte.
@@ -81,8 +81,8 @@ var ErrEmpty = source.ErrEmpty
 func Identify(ctx context.Context, paths []string) (Input, error) { return source.Identify(ctx, paths) }
 
 // Expand finds the files a user named: a file; a pattern (its matches, sorted); a folder, which means the file called
-// name in it, or the ones in its jobs/job_* sub-folders, sorted (NAT's append_job_id_to_output_dir), or else for all
-// data files in and below it. name may also have the suffix .gz or .zst. Each file is one collection run.
+// name in it, or the ones in its jobs/job_* sub-folders, sorted (NAT's append_job_id_to_output_dir), or else all data
+// files in and below it. name may also have the suffix .gz or .zst. Each file is one collection run.
 func Expand(paths []string, name string) ([]string, error) { return source.Expand(paths, name) }
 
 // Matches returns the existing files that a user named: a file, a folder, or a pattern's matches, sorted.
@@ -98,9 +98,9 @@ func Open(ctx context.Context, path string) (*File, error) { return source.Open(
 func IsRowName(id string) bool { return source.IsRowName(id) }
 
 // Scan finds where the examples of a divisible input are, with workers that each read a block at a time. It calls each
-// with the cursor after each example, in order, and returns the input's rolling hash: what reading all of it from the
-// beginning yields, without making the examples. Lines and columns in its errors are counted from somewhere inside the
-// input.
+// with the cursor after each example, in order, and returns the input's rolling hash, the same as reading all of it
+// from the beginning would, without making the examples. Lines and columns in its errors are counted from somewhere
+// inside the input.
 func Scan(ctx context.Context, o ScanOptions, each func(Cursor) error) (sum uint64, err error) {
 	return source.Scan(ctx, o, each)
 }

@@ -1,6 +1,6 @@
-// Package natcompat is NAT's preference-pair algorithm, to the letter, for runs with `--compat nat`: the same pairs in
-// the same order from the same steps, including everything NAT does without saying so. It works on the raw steps of a
-// whole collection run and shares nothing with the builder for a clean data set (package dpo).
+// Package natcompat reproduces NAT's preference-pair algorithm exactly, for runs with `--compat nat`: the same pairs in
+// the same order from the same steps, including NAT's undocumented behaviour. It works on the raw steps of a whole
+// collection run and shares nothing with the builder for a clean data set (package dpo).
 //
 // What NAT does and we reproduce: ids are Python dict keys, so 2 and 2.0 are one item and the last one wins, but 1 and
 // "1" are two; turns are keyed "<id>::<turn>", so two examples can share one; outputs that are not text become Python's

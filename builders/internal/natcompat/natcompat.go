@@ -99,8 +99,8 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 	return m.report(out)
 }
 
-// group is the turns in which an example has pairs. The pairs themselves are not kept: they grow with the square of the
-// candidates.
+// group holds the turns in which an example has pairs. It doesn't keep the pairs: their number grows with the square of
+// the number of candidates.
 type group struct {
 	id    string // str(key)
 	turns []int

@@ -203,7 +203,7 @@ func gallop(key float64, a []float64, hint int, right bool) int {
 	return ofs
 }
 
-// side is the rest of one of two runs that are being merged: n elements, the next of which is at.
+// side is the unmerged rest of one of two runs: n elements, of which the one at index at is next.
 type side struct {
 	slice
 	at, n int
@@ -263,7 +263,7 @@ func (m *merging) take(from *side, n int) {
 	m.all.move(m.dest+1, from.slice, from.at+1, n)
 }
 
-// done reports that finish can place the rest.
+// done reports whether finish can place the rest.
 func (m *merging) done() bool { return m.kept.n <= 1 || m.inPlace.n == 0 }
 
 func (m *merging) finish() {

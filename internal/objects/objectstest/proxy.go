@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Proxy stands in front of a server and does to some requests what networks and busy servers do.
+// Proxy sits in front of a server and disturbs some requests as networks and busy servers do.
 type Proxy struct {
 	Address string
 

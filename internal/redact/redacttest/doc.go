@@ -1,2 +1,2 @@
-// Package redacttest makes secrets of many kinds, to test that none gets out.
+// Package redacttest makes secrets of many kinds, to test that none leaks.
 package redacttest

@@ -7,9 +7,9 @@ import (
 
 const (
 	gap = 2
-	// leastLast is how narrow the last column may become before it moves below the others.
-	leastLast = 24
-	indent    = 4
+	// minLastWidth is the minimum width of the last column before it moves below the others.
+	minLastWidth = 24
+	indent       = 4
 )
 
 // Table is a list of rows of cells.
@@ -76,11 +76,11 @@ func (t *Table) line(b *strings.Builder, r int, row []string, wide []int, before
 		}
 		parts := []string{cell}
 		if width > 0 && at+Width(cell) > width {
-			if width-at < leastLast && c > 0 {
+			if width-at < minLastWidth && c > 0 {
 				at = t.Indent + indent
 				space = "\n" + strings.Repeat(" ", at)
 			}
-			parts = broken(Wrap(cell, max(width-at, leastLast)), max(width-at, leastLast))
+			parts = broken(Wrap(cell, max(width-at, minLastWidth)), max(width-at, minLastWidth))
 		}
 		for _, part := range parts {
 			b.WriteString(space + styled(c, part))

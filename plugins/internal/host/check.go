@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// checkRecord returns why a record is invalid: its kind was not declared, or something it refers to does not exist.
-// Whether its numbers make sense is checked by the gate, which --compat nat does without.
+// checkRecord returns why a record is invalid: its kind was not declared, or something it refers to does not exist. The
+// gate checks whether its numbers make sense; --compat nat skips the gate.
 func checkRecord(g *ttc.Group, r builders.Record, kinds []builders.Kind) (ledger.Reason, error) {
 	if !slices.Contains(kinds, r.Kind()) {
 		return ledger.BadRecord, fmt.Errorf("undeclared kind %v of a record", r.Kind())
@@ -41,7 +41,7 @@ const (
 // units are the things that can be dropped.
 var units = []string{"candidate", "example", "group", "pair", "record", "rollout", "site", "step", "turn"}
 
-// cleanDrop makes a plugin's drop fit for the books: the host sets the stage and the builder, and an unknown reason
+// cleanDrop makes a plugin's drop fit for the ledger: the host sets the stage and the builder, and an unknown reason
 // gets the plugin's name as a prefix. A detail keeps its line breaks, since the list of drops is JSON.
 func cleanDrop(d *ledger.Drop, spec Spec, builder string) {
 	d.Stage, d.Builder, d.Format = ledger.Build, builder, ""

@@ -48,7 +48,7 @@ type incarnation struct {
 	gone    chan struct{} // closed when all its resources are released
 }
 
-// Handshake is how go-plugin and a plugin recognise each other.
+// Handshake lets go-plugin and a plugin recognise each other.
 var Handshake = plugin.HandshakeConfig{
 	ProtocolVersion: wire.ProtocolVersion, MagicCookieKey: wire.CookieName, MagicCookieValue: wire.CookieValue,
 }
@@ -267,7 +267,7 @@ func (inc *incarnation) end(cause error, patience time.Duration) {
 	})
 }
 
-// reason replaces the error of a call with what happened to the process, if something did: the call's own error then
+// reason replaces the error of a call with the cause of the process's failure, if it failed: the call's own error then
 // says little ("connection reset").
 func (inc *incarnation) reason(err error) error {
 	patience := goneWait
@@ -303,10 +303,10 @@ func (e *callError) Error() string {
 	return fmt.Sprintf("%s (%s)", e.status.Message(), strings.ToLower(e.status.Code().String()))
 }
 
-// GRPCStatus lets it still be a gRPC error.
+// GRPCStatus keeps it a gRPC error.
 func (e *callError) GRPCStatus() *status.Status { return e.status }
 
-// crash is the error for the user.
+// crash returns the error for the user.
 func (inc *incarnation) crash(p *Plugin, err error) *CrashError {
 	out := &CrashError{Plugin: p.spec.Name, Err: p.mask(err)}
 	if inc.proc != nil {
@@ -353,8 +353,8 @@ func (inc *incarnation) watch(every time.Duration) {
 // wakes is how many times a stopped process is sent SIGCONT.
 const wakes = 3
 
-// wake continues a process that was stopped (SIGSTOP), and reports whether it was stopped: that is not the fault of the
-// work in hand. A process that is stopped again and again counts as stuck.
+// wake continues a process that was stopped (SIGSTOP), and reports whether it was stopped: the work in hand is then not
+// to blame. A process that is stopped again and again counts as stuck.
 func (inc *incarnation) wake() bool {
 	if inc.proc == nil || !process.Stopped(inc.proc.pid()) || inc.woken.Add(1) > wakes {
 		return false

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	maxLineBytes = 256 << 10 // in a line of output; of a longer one only the fact is logged
+	maxLineBytes = 256 << 10 // in a line of output; a longer one is logged only as being too long
 	tailBytes    = 64 << 10
 	tailLines    = 20
 	linesPerSec  = 500       // logged per second; more are counted
@@ -44,7 +44,7 @@ type logPump struct {
 	bytes      int // of them
 	read       int // bytes, of whatever
 	suppressed int
-	ended      chan struct{} // closed when the process has, so that nothing waits any more
+	ended      chan struct{} // closed when the process has ended, so that nothing waits any more
 	endOnce    sync.Once
 }
 
@@ -114,7 +114,7 @@ func (p pacedReader) Read(b []byte) (int, error) {
 // drain reads lines until the end.
 func (p *logPump) drain(r io.Reader, stream string) {
 	for line, err := range lines.Read(pacedReader{r, p}, maxLineBytes) {
-		p.take(line, err, stream)
+		p.handleLine(line, err, stream)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,7 +122,7 @@ func (p *logPump) drain(r io.Reader, stream string) {
 }
 
 // take handles the result of reading a line.
-func (p *logPump) take(line []byte, err error, stream string) {
+func (p *logPump) handleLine(line []byte, err error, stream string) {
 	var long *lines.TooLong
 	blank := 0
 	switch {
@@ -292,8 +292,7 @@ type syncWriter struct {
 	buf    []byte
 }
 
-// Write takes a message. Of one that has more than the log may have in a second only the first and the last lines are
-// looked at.
+// Write takes a message. If it exceeds the log's limit per second, only its first and last lines are examined.
 func (w *syncWriter) Write(b []byte) (int, error) {
 	n := len(b)
 	if n > bytesPerSec+tailBytes {
@@ -309,7 +308,7 @@ func (w *syncWriter) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// split passes lines on, and keeps the last if it isn't whole.
+// split passes lines on, and keeps the last one if it is incomplete.
 func (w *syncWriter) split(b []byte) {
 	w.buf = append(w.buf, b...)
 	rest := w.buf

@@ -85,7 +85,7 @@ func (p *Plugin) start(ctx context.Context) (*Plugin, error) {
 // Name returns the plugin's own name.
 func (p *Plugin) Name() string { return p.desc.Name }
 
-// Version is the plugin's version.
+// Version returns the plugin's version.
 func (p *Plugin) Version() string { return p.desc.Version }
 
 // ProtocolMinor returns the minor version of the protocol that the plugin speaks.
@@ -221,7 +221,7 @@ func (in *instance) incarnation(ctx context.Context) (*incarnation, error) {
 	}
 }
 
-// failure returns the event that an incarnation did not start.
+// failure returns the event for an incarnation that failed to start.
 func failure(err error) event {
 	if errors.Is(err, errNoFolder) {
 		return hopeless
@@ -229,7 +229,7 @@ func failure(err error) event {
 	return failed
 }
 
-// adopt makes an incarnation that has started the one in use. It has to be the same plugin as before.
+// adopt makes a started incarnation the current one. It has to be the same plugin as before.
 func (in *instance) adopt(inc *incarnation) error {
 	spec := &in.plugin.spec
 	if first := &in.plugin.desc; first.Builders != nil && !reflect.DeepEqual(*first, inc.desc) {

@@ -111,7 +111,7 @@ func exitError(err error) error {
 	return &endError{"its process " + process.Ended(err) + hint, err}
 }
 
-// endError is how a process ended.
+// endError describes how a process ended.
 type endError struct {
 	text string
 	exit error
@@ -134,7 +134,7 @@ func (p *program) readStdout(r io.Reader) {
 	first := true
 	for line, err := range lines.Read(pacedReader{r, p.pump}, maxLineBytes) {
 		if !first {
-			p.pump.take(line, err, "stdout")
+			p.pump.handleLine(line, err, "stdout")
 			continue
 		}
 		first = false

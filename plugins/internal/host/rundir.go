@@ -34,7 +34,7 @@ const (
 	lockEnding    = ".lock"
 )
 
-// newRunDir sweeps what ended hosts left behind and creates a directory of our own.
+// newRunDir removes the leftovers of ended hosts and creates a directory of our own.
 func newRunDir() (*runDir, error) {
 	base, err := runBase()
 	if err != nil {

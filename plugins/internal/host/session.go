@@ -258,7 +258,7 @@ func (s *Session) answer(j *job, r *wire.Results, reuse func()) {
 	close(j.done)
 }
 
-// loggedFailures is how many failed groups per builder are logged. Each one has a drop of its own.
+// loggedFailures is the maximum number of failed groups logged per builder. Each one has a drop of its own.
 const loggedFailures = 3
 
 func (s *Session) logFailure(g *ttc.Group, r *wire.Results) {

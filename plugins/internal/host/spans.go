@@ -9,8 +9,8 @@ import (
 )
 
 // spans counts the memory of the messages that a group's records refer to. A reference takes a few bytes, however large
-// its target: thousands of records of one long session, each with all that was said before, take gigabytes once they
-// are resolved. A target of several records is held once.
+// its target: thousands of records of one long session, each with all messages before it, take gigabytes once they are
+// resolved. A target of several records is held once.
 type spans struct {
 	group *ttc.Group
 	seen  map[builders.Ref]struct{}

@@ -17,9 +17,9 @@ type Spec struct {
 	// the package natgo. SHA256 is the checksum of the module's package, Beside has the checksums of its files.
 	Module string
 
-	Dir string // working directory; default: the host's
+	Dir string // working directory; the host's by default
 
-	SHA256 string // hex; the file is copied, and the copy checked and run. Empty: run as it is
+	SHA256 string // hex; the file is copied, and the copy checked and run. if empty, the file itself is run
 	// With SHA256: files next to Path that it loads, by name, with their checksums; copied and checked along with it.
 	Beside map[string]string
 	Env    []string // names of variables it is granted in addition to the harmless ones
@@ -42,8 +42,8 @@ type Spec struct {
 	// OutputSetting is the setting that OutputLimit comes from, for messages; plugins.NAME.output.
 	OutputSetting string
 
-	// Known reports whether the program explains a drop reason; any other gets the plugin's name as a prefix. Nil: none
-	// is known.
+	// Known reports whether the program explains a drop reason; any other gets the plugin's name as a prefix. If nil,
+	// none is known.
 	Known func(ledger.Reason) bool
 }
 

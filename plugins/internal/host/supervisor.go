@@ -22,7 +22,7 @@ type supervisor struct {
 	delay    time.Duration // before the next start, in phase backoff
 }
 
-// event is what happened to an instance.
+// event is a change in the life of an instance.
 type event uint8
 
 const (

@@ -282,10 +282,10 @@ type attempt struct {
 // maxCredit limits a plugin's credit.
 const maxCredit = 1 << 10
 
-// heldLimit is how many bytes of results may wait for Recv before the plugin gets no more credit.
+// heldLimit is the maximum number of bytes of results that may wait for Recv before the plugin gets no more credit.
 const heldLimit = 8 << 20
 
-// aheadLimit is how many bytes of frames are read before earlier ones are consumed.
+// aheadLimit is the maximum number of bytes of frames read before earlier ones are consumed.
 const aheadLimit = 4 << 20
 
 // frame is a message with parts, and its size.
@@ -403,7 +403,7 @@ func (a *attempt) send(feed <-chan *job) (more bool, err error) {
 }
 
 // next returns the next job, or nil at the end of the feed and, with more set, when another goroutine wants the
-// instance or too many results are waiting. While it waits for a job it sends what there is.
+// instance or too many results are waiting. While it waits for a job, it sends the partly filled frame.
 func (a *attempt) next(feed <-chan *job, idle *time.Timer, w *wire.GroupWriter) (j *job, more bool, err error) {
 	if a.lockstep && a.full() {
 		return nil, true, nil
@@ -443,7 +443,7 @@ func (a *attempt) next(feed <-chan *job, idle *time.Timer, w *wire.GroupWriter) 
 	}
 }
 
-// sendEnd sends what there is, and ends the stream if all of it has been answered.
+// sendEnd sends the partly filled frame, and ends the stream if everything has been answered.
 func (a *attempt) sendEnd(w *wire.GroupWriter) error {
 	if err := w.Flush(); err != nil {
 		return err

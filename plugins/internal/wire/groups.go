@@ -267,7 +267,7 @@ func (w *GroupWriter) addPrompt(p *ttc.Prompt) uint32 {
 	return index
 }
 
-// GroupReader reassembles groups. The zero value is ready.
+// GroupReader reassembles groups. The zero value is ready to use.
 type GroupReader struct {
 	Limit int // bytes of text in a group; 0 means only the format's limit
 

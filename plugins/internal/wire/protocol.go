@@ -24,10 +24,10 @@ const ReattachVariable = "NATGO_REATTACH"
 // Ping is the capability of a plugin that answers go-plugin's health check in a few seconds even while it builds.
 const Ping = "ping"
 
-// InitialCredit is how many frames each side may send before it is granted any.
+// InitialCredit is the number of frames each side may send before it is granted any.
 const InitialCredit = 4
 
-// Description is how a plugin describes itself.
+// Description is a plugin's description of itself.
 type Description struct {
 	Name, Version string
 	Minor         uint32

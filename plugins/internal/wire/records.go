@@ -338,9 +338,9 @@ func (r *RecordReader) Reuse(old *Results) {
 	}
 }
 
-// RecordReader reassembles the results of a group. The zero value is ready.
+// RecordReader reassembles the results of a group. The zero value is ready to use.
 type RecordReader struct {
-	Limit int // bytes of results for one group; 0 without any
+	Limit int // bytes of results for one group; 0 means no limit
 
 	number   uint64
 	next     uint32 // number of the expected part; 0 if no group is open
@@ -434,7 +434,7 @@ func (r *RecordReader) begin() *Results {
 	return &Results{}
 }
 
-// OutputLimitError says that a builder made more of one group than is allowed.
+// OutputLimitError says that a builder produced more from one group than is allowed.
 type OutputLimitError struct{ Limit, Records int }
 
 func (e *OutputLimitError) Error() string {

@@ -10,7 +10,7 @@ import (
 // maxGroupText is the largest offset that a group's text table can address.
 const maxGroupText = math.MaxUint32
 
-// FrameBytes is the target size of a frame. A frame may exceed it by one element; FrameLimitBytes is the most that a
+// FrameBytes is the target size of a frame. A frame may exceed it by one element; FrameLimitBytes is the maximum that a
 // plugin may send in one message. Many frames exist at once - being filled, in gRPC's hands, granted ahead, decoded, on
 // both sides - so their size accounts for most of a run's memory: at 1.5 MiB host and plugin take 150 MiB together, at
 // 256 KiB 100, at the same speed.
@@ -19,7 +19,7 @@ const (
 	FrameLimitBytes = 8 << 20
 )
 
-// splitText is the length from which a text may be split at the end of a frame.
+// splitText is the minimum length at which a text may be split at the end of a frame.
 const splitText = 64 << 10
 
 // textWriter collects the texts of one group: the index of each, and the bytes and ends of the texts in the frame.

@@ -32,8 +32,8 @@ func (a *arena) reset() {
 	a.loops.reset()
 }
 
-// slab hands out zeroed elements from a block of memory. A full block stays with those who hold its elements, and a
-// larger one replaces it.
+// slab hands out zeroed elements from a block of memory. A full block is left to the holders of its elements and
+// replaced by a larger one.
 type slab[T any] struct {
 	room  []T
 	taken int

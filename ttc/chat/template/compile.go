@@ -30,7 +30,7 @@ type activation struct {
 	parent *activation
 }
 
-// frame is where in the template the compiler is.
+// frame is the compiler's context within the template.
 type frame struct {
 	sym    *symbols
 	fn     *funcScope
@@ -454,7 +454,7 @@ func (c *compiler) filterBlock(n *filterBlockNode, f *frame) stmt {
 	}
 }
 
-// printText prints what jinja2 passes on unchanged, and which therefore has to be text.
+// printText prints a value that jinja2 passes on unchanged and that therefore must be text.
 func (st *state) printText(v val) {
 	if v.Kind() != pyvalue.KindStr {
 		throw("TypeError", "sequence item: expected str instance, %s found", v.TypeName())

@@ -219,7 +219,7 @@ func (c *compiler) condition(n node, f *frame) condition {
 	return func(st *state) bool { return e(st).Truth() }
 }
 
-// comparedText returns the short text with which a comparison compares by its one operator, or nil.
+// comparedText returns the short text on the right of a comparison with a single operator, or nil.
 func comparedText(n *compareNode) *val {
 	if len(n.ops) != 1 {
 		return nil

@@ -1,4 +1,4 @@
-// Package template renders chat templates - the Jinja that Hugging Face's chat templates are written in - to the byte
+// Package template renders chat templates - the Jinja that Hugging Face's chat templates are written in - byte for byte
 // as transformers does, and reports for every byte which field of which message it comes from.
 //
 //	tmpl, err := template.Compile(source)
@@ -7,9 +7,9 @@
 //
 // It has the settings of transformers: the immutable sandbox, trim_blocks, lstrip_blocks, loop controls, generation
 // blocks, and its tojson, raise_exception and strftime_now; the reference is jinja2 3.1 under CPython 3.11. The engine
-// has what public chat templates use of jinja2, and lacks the rest: template inheritance, autoescape, call blocks and
-// recursive loops, filters such as urlize and sum, str.format, sets, powers, and arithmetic beyond 64 bits. A template
-// that asks for it gets an UnsupportedError that names it. The clock is never read.
+// implements the parts of jinja2 that public chat templates use, and lacks the rest: template inheritance, autoescape,
+// call blocks and recursive loops, filters such as urlize and sum, str.format, sets, powers, and arithmetic beyond 64
+// bits. A template that uses an unsupported feature gets an UnsupportedError that names it. The clock is never read.
 //
 // Templates and conversations are untrusted: steps, bytes, nesting and call depth have limits (Limits). What Python
 // would raise is an *Error with its place in the template. README.md says how the engine is built, and why it is our

@@ -46,7 +46,7 @@ func check(err error) {
 	throw("RuntimeError", "%v", err)
 }
 
-// place turns a thrown value into an Error of the source.
+// place turns a thrown value into an Error with its position in the source.
 func (t thrown) place(src string, current int32) *Error {
 	pos := t.pos
 	if pos < 0 {

@@ -8,15 +8,15 @@ import (
 )
 
 func mapFilter(st *state, v val, a *args) val {
-	return st.lazily("sync_do_map", v, func() func(val) (val, bool) {
+	return st.newLazyGenerator("sync_do_map", v, func() func(val) (val, bool) {
 		f := st.mapped(a)
 		return func(item val) (val, bool) { return f(item), true }
 	})
 }
 
 // lazily makes a generator over v that prepares its function on first use, as the generator functions of jinja2's
-// filters do. The function says what to yield, and whether to.
-func (st *state) lazily(name string, v val, prepare func() func(val) (val, bool)) val {
+// filters do. The function returns the value to yield, and whether to yield it.
+func (st *state) newLazyGenerator(name string, v val, prepare func() func(val) (val, bool)) val {
 	var it iterator
 	var f func(val) (val, bool)
 	started := false
@@ -66,7 +66,7 @@ func (st *state) mapped(a *args) func(val) val {
 
 func selectFilter(name string, byAttribute, keep bool) filterFunc {
 	return func(st *state, v val, a *args) val {
-		return st.lazily("select_or_reject", v, func() func(val) (val, bool) {
+		return st.newLazyGenerator("select_or_reject", v, func() func(val) (val, bool) {
 			plain := a.plain
 			get := func(v val) val { return v }
 			if byAttribute {

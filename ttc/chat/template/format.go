@@ -46,7 +46,7 @@ func (st *state) percent(format, with val) val {
 	return st.like(format, b.value())
 }
 
-// isLone reports whether a format need not use the value: Python takes it for a mapping.
+// isLone reports whether a format need not use the value, because Python treats it as a mapping.
 func isLone(with val) bool {
 	switch with.Kind() {
 	case pyvalue.KindDict, pyvalue.KindList:

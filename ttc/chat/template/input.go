@@ -35,7 +35,7 @@ func ParseTools(raw json.Raw) (pyvalue.Value, error) {
 	return toolOrigin(v), nil
 }
 
-// ToolList makes Input.Tools from tool definitions: None without any.
+// ToolList makes Input.Tools from tool definitions, or None if there are none.
 func ToolList(tools []chat.Tool) (pyvalue.Value, error) {
 	if len(tools) == 0 {
 		return pyvalue.None, nil
@@ -133,7 +133,7 @@ func Conversation(messages []chat.Message) ([]pyvalue.Value, error) {
 	return conversation(messages, false)
 }
 
-// RawConversation is Conversation with all arguments as the sampled text, for templates that want it so.
+// RawConversation is Conversation with all arguments as the sampled text, for templates that expect it.
 func RawConversation(messages []chat.Message) ([]pyvalue.Value, error) {
 	return conversation(messages, true)
 }

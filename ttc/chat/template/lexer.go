@@ -291,7 +291,7 @@ func (l *lexer) operator() {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// digits returns where the digits end that begin at a place.
+// digits returns the end of the digits that begin at a position.
 func (l *lexer) digits(at int) int {
 	for at < len(l.src) && isDigit(l.src[at]) {
 		at++
@@ -358,7 +358,7 @@ func (l *lexer) str(quote byte) {
 }
 
 // unescape decodes a string literal as jinja2 does: non-ASCII characters are first written as escapes, then all escapes
-// are decoded - so a backslash before a letter like é stays, and the letter becomes text.
+// are decoded - so a backslash before a letter like é is kept, and the letter becomes text.
 func unescape(s string, pos int) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s

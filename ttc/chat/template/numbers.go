@@ -16,8 +16,8 @@ func parseInt(s string) (int64, bool) {
 	return i, err == nil
 }
 
-// parseFloat is float(s). A number with underscores or the digits of another script, which Python reads, is an error
-// here rather than something that is not a number.
+// parseFloat is float(s). A number with underscores or the digits of another script, which Python accepts, raises an
+// error here instead of counting as non-numeric.
 func parseFloat(s string) (float64, bool) {
 	s = strings.TrimFunc(s, pytext.IsSpace)
 	if strings.ContainsAny(s, "xXpP") { // Python reads no hexadecimal floats

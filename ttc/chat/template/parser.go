@@ -3,9 +3,9 @@ package template
 import "slices"
 
 const (
-	// maxNesting is how deeply expressions and blocks may nest in a template.
+	// maxNesting is the maximum nesting depth of expressions and blocks in a template.
 	maxNesting = 100
-	// maxChain is how many operators, subscripts or filters may follow each other without brackets.
+	// maxChain is the maximum number of consecutive operators, subscripts or filters without brackets.
 	maxChain = 2000
 )
 

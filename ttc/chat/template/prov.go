@@ -20,7 +20,7 @@ type Source struct {
 const FromTools = -2
 
 // prov is the provenance of a text, carried as the tag of a value: its spans, as in a Result. A nil prov is template
-// text. For numbers, None and the like it has one empty span: all text printed of the value comes from there.
+// text. For values such as numbers and None it has one empty span, the source of all text printed for the value.
 type prov struct {
 	pyvalue.Tag
 	spans   []Span
@@ -140,7 +140,7 @@ type provBuilder struct {
 	escapes bool
 }
 
-// add says that the next n bytes come from src, from byte off on; a nil src is the template.
+// add records that the next n bytes come from src, from byte off on; a nil src is the template.
 func (b *provBuilder) add(n int, src *Source, off int, m Mode) {
 	start := b.n
 	b.n += n
@@ -167,7 +167,7 @@ func (b *provBuilder) add(n int, src *Source, off int, m Mode) {
 	s.Start, s.End, s.Source, s.Offset, s.Mode = start, b.n, src, off, m
 }
 
-// addSlice says that the next bytes are bytes i to j of a text with provenance p, which lacks quoted spans.
+// addSlice records that the next bytes are bytes i to j of a text with provenance p, which lacks quoted spans.
 func (b *provBuilder) addSlice(p *prov, i, j int) {
 	end := b.n + j - i
 	if p != nil {
@@ -188,7 +188,7 @@ func (b *provBuilder) addSlice(p *prov, i, j int) {
 	b.n = end
 }
 
-// addAll says that the next n bytes are a whole text with provenance p.
+// addAll records that the next n bytes are a whole text with provenance p.
 func (b *provBuilder) addAll(p *prov, n int) {
 	start := b.n
 	for i := range p.spans {
@@ -199,7 +199,7 @@ func (b *provBuilder) addAll(p *prov, n int) {
 	b.n = start + n
 }
 
-// unquote says that the next bytes are s: the text of src from byte off on, escaped and between quotes.
+// unquote records that the next bytes are s: the text of src from byte off on, escaped and between quotes.
 func (b *provBuilder) unquote(s string, src *Source, off int) {
 	eachEscape(s, func(out, in int) {
 		if out == in && in > 0 {
@@ -334,7 +334,7 @@ type marker struct {
 	base  int // where the text starts in the printer's buffer
 	spans int // number of spans before it
 
-	at   int // from where on the printer's output comes from src
+	at   int // start of the printer's output that comes from src
 	src  *Source
 	off  int
 	mode Mode
@@ -352,7 +352,7 @@ func (m *marker) mark(v val, dst int) {
 	m.at, m.src, m.off, m.mode = dst, src, off, mode
 }
 
-// origin says where a printed value comes from, and how.
+// origin returns the source of a printed value, with its offset and mode.
 func origin(v *val) (src *Source, off int, mode Mode) {
 	switch v.Kind() {
 	case pyvalue.KindList, pyvalue.KindTuple, pyvalue.KindDict:

@@ -112,7 +112,7 @@ const (
 type Result struct {
 	Text        string   // WTF-8
 	Spans       []Span   // in order, without overlaps
-	Generations [][2]int // byte ranges of {% generation %} blocks; nil without any
+	Generations [][2]int // byte ranges of {% generation %} blocks; nil if there are none
 }
 
 // Exact iterates over the spans with every quoted one split into linear and flat ones.

@@ -160,7 +160,7 @@ func (st *state) capitalize(v val) val {
 	})
 }
 
-// escape is markupsafe.escape: HTML's five characters; a Markup stays as it is.
+// escape is markupsafe.escape: HTML's five characters; a Markup is unchanged.
 func (st *state) escape(v val) val {
 	if isMarkup(v) {
 		return v

@@ -7,8 +7,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// The names below are jinja2's and Python's, and no public chat template uses them. A template that does gets an error
-// that says so; without the lists it would get what jinja2 makes of unknown names, which may be an empty text.
+// The names below exist in jinja2 or Python, but no public chat template uses them. A template that does gets an error
+// that says so; without the lists, jinja2's rule for unknown names would apply, which may yield an empty text.
 
 var unsupportedFilters = strings.Fields("abs attr batch center filesizeformat float forceescape format groupby " +
 	"max min pprint random reverse round slice striptags sum title truncate unique urlencode urlize wordcount wordwrap xmlattr")

@@ -53,7 +53,7 @@ func asUndefined(v val) *undefined {
 	return u
 }
 
-// raise is what any other use of the value ends in.
+// raise raises the error for any other use of the value.
 func (u *undefined) raise() {
 	switch {
 	case u.unsafe:
@@ -263,7 +263,7 @@ func (*generator) TypeName() string { return "generator" }
 // Repr prints an address as Python does, always the same one.
 func (g *generator) Repr() string { return "<generator object " + g.name + " at " + address + ">" }
 
-// maxGenerators is how many generators may draw from one another.
+// maxGenerators is the maximum number of generators that may draw from one another.
 const maxGenerators = 500
 
 func (st *state) newGenerator(name string, next func() (val, bool)) val {
@@ -277,7 +277,7 @@ func (st *state) newGenerator(name string, next func() (val, bool)) val {
 	}})
 }
 
-// dictView is what keys(), values() and items() of a dict return.
+// dictView is the result of a dict's keys(), values() or items().
 type dictView struct {
 	kind string // "keys", "values", "items"
 	dict *pyvalue.Dict

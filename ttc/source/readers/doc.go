@@ -1,3 +1,3 @@
-// Package readers is the front door to the readers of inputs: it lists them and names the little of them that the
-// program uses directly.
+// Package readers is the entry point to the input readers: it lists them and names the few parts that the program uses
+// directly.
 package readers

@@ -51,7 +51,7 @@ type Scores = scores.Scores
 // ScoreRule is an element of `dataset.score_rules`.
 type ScoreRule = scores.Rule
 
-// ScoreRules derive scores from what tool results say.
+// ScoreRules derive scores from the text of tool results.
 type ScoreRules = scores.Rules
 
 // Found says how an input is read.
@@ -80,7 +80,7 @@ func NewTracesDecoder(ctx context.Context, c TracesConfig) (*TracesDecoder, erro
 // ReadScores reads score files.
 func ReadScores(ctx context.Context, c *ScoresConfig) (*Scores, error) { return scores.Read(ctx, c) }
 
-// NewScoreRules compiles rules. Its errors name the setting that is wrong.
+// NewScoreRules compiles rules. Its errors name the invalid setting.
 func NewScoreRules(rules []ScoreRule) (*ScoreRules, error) { return scores.NewRules(rules) }
 
 // ReadHead reads the beginning of a file.
@@ -88,8 +88,8 @@ func ReadHead(ctx context.Context, path string) (*source.Head, error) {
 	return detect.ReadHead(ctx, path)
 }
 
-// Choose asks the sources how they would read an input of which they are shown the head. only names the single source
-// to ask; empty means all of them.
+// Choose shows the sources the head of an input and asks how they would read it. only names the single source to ask;
+// empty means all of them.
 func Choose(all []source.Factory, only string, h *source.Head) (*Found, error) {
 	return detect.Choose(all, only, h)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 )
 
-// Bed is a folder in which runs are made and measured.
+// Bed is a folder in which runs are executed and measured.
 type Bed struct {
 	Program string // nat-go
 	Dir     string
@@ -56,7 +56,8 @@ func newBed(program, dir string, s Shape) (*Bed, error) {
 // Close removes the folder.
 func (b *Bed) Close() error { return os.RemoveAll(b.Dir) }
 
-// Run runs on the input, and returns its usage and how many bytes of rows it wrote. The data set is removed.
+// Run executes a run on the input, and returns its usage and the number of bytes of rows it wrote. It removes the data
+// set.
 func (b *Bed) Run(ctx context.Context, formats ...string) (Usage, int64, error) {
 	return b.run(ctx, []string{"--from", b.Input}, formats)
 }
@@ -78,7 +79,7 @@ func (b *Bed) run(ctx context.Context, input, formats []string) (Usage, int64, e
 	return u, size(runfolder.Folder(filepath.Join(out, "bench")).Dataset()), nil
 }
 
-// RunPipe runs on an input that comes from a pipe as it is generated, so that it may be larger than any disk.
+// RunPipe executes a run on input that is piped as it is generated, so the input may be larger than any disk.
 func (b *Bed) RunPipe(ctx context.Context, s Shape, formats ...string) (Usage, int64, error) {
 	pipe := filepath.Join(b.Dir, "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

@@ -33,7 +33,7 @@ var words = []string{
 }
 
 // Generate writes a file of the shape as NAT writes it: indented by two, with non-ASCII text unescaped. The same shape
-// gives the same bytes. Nothing is held in memory, so a shape may be larger than that.
+// yields the same bytes. Nothing is held in memory, so the file may be larger than memory.
 func Generate(w io.Writer, s Shape) error {
 	if s.PromptBytes == 0 {
 		s.PromptBytes = 600

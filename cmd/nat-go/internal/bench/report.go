@@ -23,7 +23,7 @@ type Options struct {
 	JSON    bool
 }
 
-// Report is what Run measured.
+// Report holds the results of Run.
 type Report struct {
 	Machine   string  `json:"machine"`
 	Input     int64   `json:"input_bytes"`

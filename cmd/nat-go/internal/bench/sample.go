@@ -15,7 +15,7 @@ import (
 type Usage struct {
 	Wall time.Duration
 	CPU  time.Duration // user plus system time
-	// Resident bytes of all processes together, sampled; on other systems than Linux only of the largest one.
+	// Resident bytes of all processes together, sampled; on systems other than Linux, only those of the largest one.
 	Peak int64
 }
 

@@ -22,7 +22,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// PluginName is the own name of the plugin with the built-in builders.
+// PluginName is the name that the plugin with the built-in builders gives itself.
 const PluginName = "nat-go"
 
 // ServeCommand is the hidden command that serves it.

@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 )
 
-// stepsNeeded are the event types in NAT's output that a builder works on: a configuration that filters them out gets a
+// stepsNeeded lists the event types in NAT's output that builders work on; a configuration that filters them out gets a
 // warning.
 var stepsNeeded = map[string][]string{"dpo_traj_builder": {"TTC_END"}}
 

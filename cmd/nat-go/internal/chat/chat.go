@@ -29,8 +29,8 @@ type Answerer interface {
 //
 //	{"ok":false,"error":{"code":"...","message":"...","line":0,"column":0}}
 //
-// with the place in the template if it is the template that refuses; Tokens have no places. The error is from reading
-// or writing, or a *Refused after all lines.
+// with the place in the template if the template refused the request; answers of Tokens have none. The error comes from
+// reading or writing, or is a *Refused returned after the last line.
 func Answer(a Answerer, in io.Reader, out io.Writer) error {
 	w := bufio.NewWriterSize(out, 1<<16)
 	var dst []byte
@@ -96,7 +96,7 @@ type invalid struct{ error }
 
 func (e invalid) Unwrap() error { return e.error }
 
-// appendRefusal appends an answer that says why it is missing, up to its last brace; placed makes it name a place.
+// appendRefusal appends an error answer up to, but not including, its last brace; placed adds a place.
 func appendRefusal(dst []byte, err error, placed bool) []byte {
 	code, text, line, column := "bad_request", err.Error(), 0, 0
 	var t *template.Error

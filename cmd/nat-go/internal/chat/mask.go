@@ -60,7 +60,7 @@ type masked struct {
 	turns    []turns.Turn
 	enc      tokenizer.Encoding
 	mask     []bool
-	straddle int   // the first token that spans the edge of a turn; -1: none
+	straddle int   // the first token that spans the edge of a turn; -1 if none does
 	unstable []int // messages
 	filler   []chat.Span
 }

@@ -117,5 +117,5 @@ func whyInTurn(t *turns.Turn, at int, trained bool) string {
 	return straddles
 }
 
-// straddles is why a token that is only half the model's is not trained.
+// straddles explains why a token that is only partly the model's is not trained.
 const straddles = "across edge"

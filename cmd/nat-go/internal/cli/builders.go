@@ -25,7 +25,7 @@ func newBuildersCmd() *cobra.Command {
 	return cmd
 }
 
-// pluginFlags are how commands select plugins: by a configuration, or by a program's path.
+// pluginFlags are the flags that select plugins: by a configuration, or by a program's path.
 type pluginFlags struct {
 	config string
 	args   []string

@@ -87,7 +87,7 @@ func (f *verifyFlags) options(cmd *cobra.Command, program string) (conformance.O
 	return opt, nil
 }
 
-// verifyPlugin runs the checks. A terminal shows which one is being made.
+// verifyPlugin runs the checks. On a terminal it shows which one is running.
 func verifyPlugin(cmd *cobra.Command, opt conformance.Options) (*conformance.Report, error) {
 	var done func(conformance.Result)
 	if !asJSON(cmd) && terminal.Is(cmd.ErrOrStderr()) {

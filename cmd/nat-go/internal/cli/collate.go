@@ -28,7 +28,7 @@ answered gets {"error": {"code", "message", "where"}}, and the next one is read.
 		Example: `  python3 -c 'import natgo; print(natgo.Collator("models/qwen", channels=["rl"])(traces))'`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), signalsOf...)
+			ctx, stop := signal.NotifyContext(cmd.Context(), leaveSignals...)
 			defer stop()
 			defer whileCollating()()
 			err := online.Serve(ctx, cmd.InOrStdin(), terminal.For(cmd.OutOrStdout()).Raw())

@@ -89,8 +89,8 @@ func codeValues(*cobra.Command) (out []string) {
 	return out
 }
 
-// runValues returns the run folders below the folders that runs are made in, last by name first: run ids begin with the
-// time unless they are chosen.
+// runValues returns the run folders below the output folders, in descending order of name: run ids begin with the time
+// unless the user chose them.
 func runValues(cmd *cobra.Command) []string {
 	roots, err := cmd.Flags().GetStringArray("output-dir")
 	if err != nil {

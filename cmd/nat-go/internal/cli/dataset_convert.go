@@ -88,7 +88,7 @@ func (f *convertFlags) toDisk(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// rowOptions returns the options of the run, replaced by flags where they were given.
+// rowOptions returns the options of the run, overridden by the flags given.
 func (f *convertFlags) rowOptions(cmd *cobra.Command, from *dataset.Place) (rows.Options, error) {
 	opts, err := from.RowOptions()
 	if err != nil {
@@ -152,7 +152,7 @@ func convert(
 	return c, nil
 }
 
-// convertible returns a run, or the rows of one format, which need a folder to be converted to.
+// convertible returns a run, or the rows of one format, which can only be converted into another folder.
 func convertible(path, output string, limits dataset.Limits) (*dataset.Place, error) {
 	if run, err := findRun(path); err == nil {
 		return run, nil

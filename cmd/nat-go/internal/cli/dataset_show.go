@@ -185,8 +185,8 @@ func showRecords(path string, limits dataset.Limits, row string, q dataset.Query
 	return exit.Default(exit.Failed, err)
 }
 
-// showInput shows the records that a run makes of a file that isn't in a format of rows, from its first examples;
-// refused is why it isn't, which is the error for a file that a run can't read either.
+// showInput shows the records that a run makes from the first examples of a file in no row format. refused explains why
+// the file isn't rows; it is the error if a run can't read the file either.
 func (s *showFlags) showInput(
 	cmd *cobra.Command, path string, q dataset.Query, print func(show.View) error, refused error,
 ) error {
@@ -195,7 +195,7 @@ func (s *showFlags) showInput(
 		return exit.With(exit.Environment, err)
 	}
 	defer os.RemoveAll(dir)
-	req := finetune.Request{From: []string{path}, OutputDir: dir, RunID: "shown", DryRun: true, Limit: mostShown}
+	req := finetune.Request{From: []string{path}, OutputDir: dir, RunID: "shown", DryRun: true, Limit: maxShown}
 	if q.Limit > 0 && q.Record == nil && q.Example == "" {
 		req.Limit = 10 * (q.Skip + q.Limit)
 	}
@@ -212,8 +212,8 @@ func (s *showFlags) showInput(
 	return showRecords(run, *s.limits, "", q, print)
 }
 
-// mostShown is how many examples of an input are read to show records of it.
-const mostShown = 10_000
+// maxShown is the maximum number of examples read from an input to show records of it.
+const maxShown = 10_000
 
 // viewPrinter prints views as text, or as one JSON object.
 type viewPrinter struct {
@@ -289,7 +289,7 @@ func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.
 	return nil
 }
 
-// dropped is where something was dropped from.
+// dropped identifies the example that something was dropped from.
 type dropped struct {
 	run     int
 	example string

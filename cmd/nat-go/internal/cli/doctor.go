@@ -34,7 +34,7 @@ The exit code is 0 where nothing differs, 1 where something does, 3 where the tr
   nat-go doctor trl out/RUN --python venv/bin/python --serving /srv/models/qwen-tuned`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), signalsOf...)
+			ctx, stop := signal.NotifyContext(cmd.Context(), leaveSignals...)
 			defer stop()
 			f.Trainer, f.Paths = args[0], args[1:]
 			if n, err := strconv.Atoi(row); err == nil && n > 0 {

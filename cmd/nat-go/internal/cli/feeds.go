@@ -7,7 +7,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// feed says which part of a record a trainer really trains, given the form in which the record reaches it.
+// feed describes which part of a record a trainer actually trains, given the form in which the record reaches it.
 type feed struct {
 	Record   string `json:"record"`
 	Format   string `json:"format"` // a text format by name, or a channel of token batches

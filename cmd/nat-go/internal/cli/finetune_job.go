@@ -60,7 +60,7 @@ func openJob(dir runfolder.Folder, j *jobs.Job, cmd *cobra.Command) (*jobs.Clien
 	})
 }
 
-// withJob opens the job of a run for do, and reports the job with what do returns.
+// withJob opens the job of a run, calls do with it, and reports the job together with do's error.
 func (f *jobFlags) withJob(cmd *cobra.Command, run string, do func(*jobs.Client, *jobs.Job) error) error {
 	dir, j, err := f.load(run)
 	if err != nil {
@@ -74,7 +74,7 @@ func (f *jobFlags) withJob(cmd *cobra.Command, run string, do func(*jobs.Client,
 	return report(cmd, dir, j, do(c, j))
 }
 
-// jobReport is what commands about a job print with --json.
+// jobReport is the --json output of the commands about a job.
 type jobReport struct {
 	RunID  string         `json:"run_id"`
 	Status trainers.State `json:"status"`
@@ -144,8 +144,8 @@ func printUpdates(w io.Writer) func(jobs.Update) {
 	}
 }
 
-// signalsOf are the signals with which a user leaves a wait.
-var signalsOf = []os.Signal{os.Interrupt, syscall.SIGTERM}
+// leaveSignals are the signals by which a user stops waiting.
+var leaveSignals = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
 // force ends the program immediately, as a kill would: the system releases its resources, and a run in progress can be
 // resumed. It does not wait for the terminal, which may be what blocks it.

@@ -111,7 +111,7 @@ func (r *runFlags) run(ctx context.Context, env finetune.Env) (*finetune.Summary
 	return finetune.Run(ctx, r.Request, env)
 }
 
-// withRun calls a run with the environment of this process, and prints how it ended.
+// withRun calls run with the environment of this process, and prints how the run ended.
 func withRun(
 	cmd *cobra.Command, commitBytes int64,
 	run func(context.Context, finetune.Env) (*finetune.Summary, error),

@@ -29,7 +29,7 @@ completed, 1 if it failed or was cancelled, 3 if it could not be followed to its
 				c.Watch = printUpdates(cmd.ErrOrStderr())
 				c.Output = func(b []byte) { _, _ = io.WriteString(cmd.ErrOrStderr(), secret.Shape(terminal.Output(b))) }
 				signals := make(chan os.Signal, 2)
-				signal.Notify(signals, signalsOf...)
+				signal.Notify(signals, leaveSignals...)
 				defer signal.Stop(signals)
 				leave := jobs.NewLeave(cmd.Context(), signals)
 				leave.Told = onInterrupt(cmd.ErrOrStderr(), j)

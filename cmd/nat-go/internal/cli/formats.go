@@ -30,7 +30,7 @@ var recipes = []recipe{
 type input struct {
 	Type  string `json:"type"`
 	Does  string `json:"does"`
-	Proof string `json:"proof,omitempty"` // absent: the format is nat-go's own
+	Proof string `json:"proof,omitempty"` // absent if the format is nat-go's own
 }
 
 // inputs returns the formats of stored runs.

@@ -28,8 +28,8 @@ func openTensors(path string) (*tensors.File, error) {
 	return f, nil
 }
 
-// notOver refuses an output that is one of the inputs, which would destroy the dump.
-func notOver(output string, inputs ...string) error {
+// refuseOverwrite refuses to overwrite one of the inputs, which would destroy the dump.
+func refuseOverwrite(output string, inputs ...string) error {
 	out, err := os.Stat(output)
 	if err != nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// compositeFlags are the settings of the objective, as text where they are words.
+// compositeFlags are the settings of the objective, with enumerated values as text.
 type compositeFlags struct {
 	loss.Options
 	reduction, kind, clip, normalize string
@@ -50,7 +50,7 @@ one batch the names begin with the batch's number: 2.student_logits_grad. Metric
 				return exit.Usagef("%d --batch and %d --logits: each batch has its own logits", len(batches),
 					len(logits))
 			}
-			if err := notOver(output, slices.Concat(batches, logits)...); err != nil {
+			if err := refuseOverwrite(output, slices.Concat(batches, logits)...); err != nil {
 				return err
 			}
 			options, err := o.parse(cmd)

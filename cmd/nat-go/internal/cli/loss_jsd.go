@@ -31,7 +31,7 @@ the gradient with respect to student_logits of sum(w*loss)/sum(w), or with --red
 			if reduction != "mean" && reduction != "sum" {
 				return exit.Usagef("--reduction is %q: want mean or sum", reduction)
 			}
-			if err := notOver(output, input); err != nil {
+			if err := refuseOverwrite(output, input); err != nil {
 				return err
 			}
 			q.Sum, q.Workers = reduction == "sum", runtime.GOMAXPROCS(0)

@@ -34,7 +34,7 @@ type progress struct {
 const (
 	terminalEvery = 100 * time.Millisecond
 	lineEvery     = 10 * time.Second
-	// ratesAfter is how long a step must have been running for its rate, and the time left, to mean something.
+	// ratesAfter is how long a step must have run before its rate and remaining time are meaningful.
 	ratesAfter = time.Second
 )
 
@@ -45,7 +45,7 @@ func newProgress(cmd *cobra.Command) *progress {
 	}
 }
 
-// show shows how far a step is, if it is time to.
+// show displays a step's progress, if an update is due.
 func (p *progress) show(s finetune.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,15 +78,15 @@ func (p *progress) show(s finetune.Progress) {
 }
 
 const (
-	leastBar = 8
-	mostBar  = 24
+	minBar = 8
+	maxBar = 24
 )
 
 // line returns a line like
 //
 //	build  [######------]  50 %  44.0 of 88.0 MiB  12.3 MiB/s  3s left  1000 examples, 84000 records
 //
-// in at most this many columns (0 means any number, and no bar): what matters least is omitted first.
+// in at most this many columns (0 means any number, without a bar); the least important parts are omitted first.
 func (p *progress) line(s finetune.Progress, now time.Time, most int) string {
 	if s.Text != "" {
 		return s.Text
@@ -105,8 +105,8 @@ func (p *progress) line(s finetune.Progress, now time.Time, most int) string {
 	for most > 0 && len(parts) > 2 && width() > most {
 		parts = parts[:len(parts)-1]
 	}
-	if room := most - width() - gap; most > 0 && s.Total > 0 && room >= leastBar {
-		parts[0] += "  " + bar(s.Done, s.Total, min(room, mostBar))
+	if room := most - width() - gap; most > 0 && s.Total > 0 && room >= minBar {
+		parts[0] += "  " + bar(s.Done, s.Total, min(room, maxBar))
 	}
 	return strings.Join(parts, "  ")
 }
@@ -120,7 +120,7 @@ func present(parts ...string) (out []string) {
 	return out
 }
 
-// rate says how fast a step is, and how long it will take at that rate.
+// rate formats the speed of a step, and the time left at that speed.
 func (p *progress) rate(s finetune.Progress, now time.Time) (rate, left string) {
 	took := now.Sub(p.began)
 	if took < ratesAfter || s.Done <= p.from {

@@ -79,7 +79,7 @@ func (p Program) run(args []string, stdin io.Reader, stdout, stderr *terminal.Wr
 	return exit.Usage
 }
 
-// indented keeps a line of text from elsewhere from passing for one of ours, and removes secrets from it.
+// indented indents text from elsewhere, so that no line of it passes for one of ours, and removes secrets from it.
 func indented(text string) string {
 	return strings.ReplaceAll(strings.TrimRight(secret.Shape(text), "\n"), "\n", "\n  ")
 }
@@ -127,7 +127,7 @@ func refuseMisspelt(of *cobra.Command) {
 	}
 }
 
-// addHelp ends the help text of each command with the exit codes. Templates of cobra's would do the same, but package
+// addHelp ends the help text of each command with the exit codes. Cobra's templates would do the same, but package
 // text/template calls methods that are named at run time: with it, the linker keeps every exported method.
 func addHelp(root *cobra.Command) {
 	help := root.HelpFunc()

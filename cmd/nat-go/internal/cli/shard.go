@@ -50,8 +50,8 @@ func copyPlan(ctx context.Context, dir shards.Folder, work string) (c *copied, e
 	return c, err
 }
 
-// runsOf returns the folder in which the run of a plan on a disk is made if it belongs in object storage: next to its
-// shards, which read and write there.
+// runsOf returns the local folder for a run that belongs in object storage: next to the plan's shards, which read and
+// write there.
 func runsOf(dir shards.Folder) string { return filepath.Join(string(dir), "run") }
 
 // withOriginalPath makes an error name the folder rather than its copy.
@@ -62,8 +62,8 @@ func (c *copied) withOriginalPath(err error) error {
 	return c.remote.Told(c.dir, err)
 }
 
-// toldSummary does the same to the text of a summary.
-func (c *copied) toldSummary(s *finetune.Summary) {
+// restoreSummary does the same to the text of a summary.
+func (c *copied) restoreSummary(s *finetune.Summary) {
 	if c.remote == nil || s == nil {
 		return
 	}
@@ -116,9 +116,9 @@ func planArg(args []string) shards.Folder {
 	return shards.Find(args[0])
 }
 
-// final gives errors that a retry would meet again an exit code of their own, by which a scheduler gives up on a shard:
+// final gives errors that would recur on a retry a separate exit code, which makes a scheduler give up on a shard:
 // something is wrong with the plan, the configuration or the inputs. A failure of the machine, its disk or another
-// process may have passed by the next attempt.
+// process may be gone by the next attempt.
 func final(err error) error {
 	var errno syscall.Errno
 	switch code := exit.Code(err); {

@@ -65,7 +65,7 @@ func mergeShards(
 		if sum, err = finetune.Run(ctx, how, env); err == nil && how.LeaveWriting && !divided {
 			err = c.remote.SendCut(ctx, c.dir, c.plan, runfolder.Folder(sum.RunDir))
 		}
-		c.toldSummary(sum)
+		c.restoreSummary(sum)
 		return c.withOriginalPath(err)
 	})
 	if sum == nil && err != nil {

@@ -58,7 +58,7 @@ code 143.`,
 					fmt.Fprintf(cmd.ErrOrStderr(), "shard %d, as %s says\n", number, from)
 				}
 				sum, err = c.runShard(ctx, finetune.Shard{Plan: c.dir, Stage: shards.Stage(stage), Number: number}, env)
-				c.toldSummary(sum)
+				c.restoreSummary(sum)
 				return c.withOriginalPath(err)
 			})
 			if sum != nil {

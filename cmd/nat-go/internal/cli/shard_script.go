@@ -121,7 +121,7 @@ func readPlan(ctx context.Context, dir shards.Folder) (plan *shards.Plan, err er
 	return plan, err
 }
 
-// programFlag names the program as found on the nodes; default: this one's own file.
+// programFlag adds the flag for the path of the program on the nodes; it defaults to this program's own file.
 func programFlag(f *pflag.FlagSet, name *string) {
 	f.StringVar(name, "program", "", "path of nat-go on the nodes; default: this program's own file")
 }
@@ -139,7 +139,7 @@ func programOr(name string) (string, error) {
 }
 
 // command completes the command of an engine: it writes the engine's files with the settings of its flags. program, if
-// not nil, is the program as the nodes find it. interpreter runs the first file.
+// not nil, is its path on the nodes. interpreter runs the first file.
 func (s *script) command(
 	cmd *cobra.Command, interpreter string, needs *engines.Needs, program *string,
 	files func(engines.Run) ([]engines.File, error),

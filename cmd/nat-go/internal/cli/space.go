@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leastSpace is the address space that a run needs: Go and the tokenizer library reserve more than they use, and end
+// minSpace is the address space that a run needs: Go and the tokenizer library reserve more than they use, and end
 // the program if they can't.
-const leastSpace = 2 << 30
+const minSpace = 2 << 30
 
 // enoughSpace returns an error if a limit of the address space (ulimit -v) is too low.
 func enoughSpace() error {
@@ -20,9 +20,9 @@ func enoughSpace() error {
 }
 
 func spaceOf(limit uint64) error {
-	if limit >= leastSpace {
+	if limit >= minSpace {
 		return nil
 	}
 	return fmt.Errorf("address space is limited to %d MiB (ulimit -v), and nat-go needs %d MiB: raise the limit",
-		limit>>20, leastSpace>>20)
+		limit>>20, minSpace>>20)
 }

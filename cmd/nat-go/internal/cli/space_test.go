@@ -6,7 +6,7 @@ import (
 )
 
 func TestSpaceOf(t *testing.T) {
-	if err := spaceOf(leastSpace); err != nil {
+	if err := spaceOf(minSpace); err != nil {
 		t.Error(err)
 	}
 	if err := spaceOf(1536 << 20); err == nil || !strings.Contains(err.Error(), "1536 MiB (ulimit -v)") {

@@ -46,9 +46,9 @@ func withCopies(cmd *cobra.Command, args []string, work func(args []string) erro
 	if c.dir == "" {
 		return work(args)
 	}
-	out := &tellingWriter{to: cmd.OutOrStdout(), copies: c}
+	out := &restoringWriter{to: cmd.OutOrStdout(), copies: c}
 	cmd.SetOut(out)
-	err = exit.Reworded(work(args), func(text string) string { return string(c.tell([]byte(text))) })
+	err = exit.Reworded(work(args), func(text string) string { return string(c.restoreNames([]byte(text))) })
 	if ferr := out.flush(); err == nil {
 		err = ferr
 	}
@@ -91,7 +91,7 @@ func (c *storedCopies) make() (err error) {
 	return err
 }
 
-// name notes the original of a copied file. Commands print its path, or that from the folder it is in.
+// name records the original of a copied file. Commands print the copy's path, or its path relative to the folder above.
 func (c *storedCopies) name(to, of string) {
 	c.names = append(c.names, to, of)
 	if below, err := filepath.Rel(filepath.Dir(c.dir), to); err == nil {
@@ -99,7 +99,7 @@ func (c *storedCopies) name(to, of string) {
 	}
 }
 
-// take copies rows that a command is given.
+// take copies rows from standard input.
 func (c *storedCopies) take(in io.Reader) (string, error) {
 	if err := c.make(); err != nil {
 		return "", err
@@ -137,29 +137,29 @@ func (c *storedCopies) remove() {
 }
 
 // tell replaces the names of copies in a text.
-func (c *storedCopies) tell(text []byte) []byte {
+func (c *storedCopies) restoreNames(text []byte) []byte {
 	for i := 0; i < len(c.names); i += 2 {
 		text = bytes.ReplaceAll(text, []byte(c.names[i]), []byte(c.names[i+1]))
 	}
 	return text
 }
 
-// tellingWriter replaces the names of copies in its input, line by line.
-type tellingWriter struct {
+// restoringWriter replaces the names of copies in its input, line by line.
+type restoringWriter struct {
 	to     io.Writer
 	copies *storedCopies
 	rest   []byte
 }
 
-func (w *tellingWriter) Write(p []byte) (int, error) {
+func (w *restoringWriter) Write(p []byte) (int, error) {
 	w.rest = append(w.rest, p...)
 	end := bytes.LastIndexByte(w.rest, '\n') + 1
-	_, err := w.to.Write(w.copies.tell(w.rest[:end]))
+	_, err := w.to.Write(w.copies.restoreNames(w.rest[:end]))
 	w.rest = append(w.rest[:0], w.rest[end:]...)
 	return len(p), err
 }
 
-func (w *tellingWriter) flush() error {
-	_, err := w.to.Write(w.copies.tell(w.rest))
+func (w *restoringWriter) flush() error {
+	_, err := w.to.Write(w.copies.restoreNames(w.rest))
 	return err
 }

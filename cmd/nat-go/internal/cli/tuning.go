@@ -8,14 +8,14 @@ import (
 	"sync"
 )
 
-// collector says how often garbage is collected. GOGC alone would have a small heap collected for every other frame of
-// the built-in builders, which have little live memory at any time, and five times while a run starts.
+// collector controls how often garbage is collected. With GOGC alone, a small heap would be collected for every other
+// frame of the built-in builders, which have little live memory at any time, and five times while a run starts.
 var collector struct {
 	sync.Mutex
-	percent uint64 // of live memory, and of slack, by which the heap may grow; 0: GOGC decides
+	percent uint64 // of live memory plus slack, by which the heap may grow; if 0, GOGC decides
 	floor   uint64 // bytes to which it may always grow
 	current int    // GOGC as it was set last
-	limit   int64  // the memory limit as it was set last; 0: GOMEMLIMIT decides
+	limit   int64  // the memory limit as it was set last; if 0, GOMEMLIMIT decides
 }
 
 const (
@@ -25,14 +25,14 @@ const (
 	standardFloor = 16 << 20
 	// runFloor is the size to which a run's heap grows anyway, unless its input is small.
 	runFloor = 36 << 20
-	// shardFloor is for the commands that divide a run, which are limited by processors rather than by memory: with it
-	// there are a third as many collections as in a run.
+	// shardFloor is for the commands that divide a run, which are limited by processors rather than by memory: it cuts
+	// collections to a third of a run's.
 	shardFloor   = 64 << 20
 	shardPercent = 100
 )
 
-// collectOften keeps the peak memory of a run low: there is little live memory at a time, so collecting more often than
-// Go does by default saves a fifth of it.
+// collectOften keeps the peak memory of a run low: little memory is live at a time, so collecting more often than Go
+// does by default cuts the peak by a fifth.
 func collectOften(percent, floor uint64) {
 	collector.Lock()
 	defer collector.Unlock()
@@ -47,9 +47,9 @@ const (
 	// and an input at its limit takes twice the memory. Above it garbage may be a third of the live memory; with a
 	// fixed limit a program that needs more would do little but collect.
 	softLimit = 256 << 20
-	// leastLimit is the limit while little is live. A limit makes the runtime give back unused memory at once;
-	// otherwise it keeps that for seconds, a tenth of a run's peak.
-	leastLimit = 43 << 20
+	// minLimit is the limit while little is live. A limit makes the runtime return unused memory at once; otherwise
+	// it holds it for seconds, which adds a tenth to a run's peak.
+	minLimit = 43 << 20
 )
 
 // tuneCollector takes over the collector, unless the environment has settings for it.
@@ -60,8 +60,8 @@ func tuneCollector() {
 		collector.percent, collector.floor = 100, standardFloor
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
-		collector.limit = leastLimit
-		debug.SetMemoryLimit(leastLimit)
+		collector.limit = minLimit
+		debug.SetMemoryLimit(minLimit)
 	}
 	if collector.percent > 0 || collector.limit > 0 {
 		tune()
@@ -69,8 +69,8 @@ func tuneCollector() {
 	}
 }
 
-// followHeap adjusts the collector to the live memory after each collection, which is when an object without references
-// is finalized.
+// followHeap adjusts the collector to the live memory after each collection, from the finalizer of an unreferenced
+// object.
 func followHeap() {
 	runtime.SetFinalizer(new([16]byte), func(*[16]byte) {
 		collector.Lock()
@@ -102,7 +102,7 @@ func tune() {
 
 // gcPercent returns GOGC, in steps, for a heap with that many live bytes.
 func gcPercent(live, percent, floor uint64) uint64 {
-	const step, least = 5, 4 << 20 // the runtime's own least heap
+	const step, least = 5, 4 << 20 // the runtime's own minimum heap
 	live = max(live, least)
 	grow := (live + slack) / 100 * percent
 	if live+grow < floor {
@@ -119,7 +119,7 @@ func memoryLimit(live, percent uint64) int64 {
 		return int64(most)
 	}
 	const fine = softLimit / 64
-	return int64(min(softLimit, max(leastLimit, (live+live*min(percent, 1000)/100+fine)/fine*fine)))
+	return int64(min(softLimit, max(minLimit, (live+live*min(percent, 1000)/100+fine)/fine*fine)))
 }
 
 // leaveCores leaves half of the cores to the host, which has as much to do as the builders: on two cores, threads of
@@ -139,8 +139,8 @@ const collatePercent = 300
 // The workers are in the tokenizer library most of the time. A call into the library holds one of the runtime's
 // processors (GOMAXPROCS), and if none is idle the runtime's monitor takes it away after 20 microseconds, every time,
 // for work that may not exist: the worker then waits to get it back, and the monitor, which otherwise sleeps, keeps
-// interrupting the workers' cores. So there are spare ones, half as many as workers, because the garbage collector may
-// use up to a quarter.
+// interrupting the workers' cores. So it adds spare processors, half as many as workers, because the garbage collector
+// may use up to a quarter.
 func whileCollating() (done func()) {
 	collector.Lock()
 	percent, floor := collector.percent, collector.floor

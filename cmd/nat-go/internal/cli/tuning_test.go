@@ -17,8 +17,8 @@ func TestSoftLimitFollowsWhatIsAlive(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	tuneCollector()
 	// The limit may be higher already: the tests before this one may have left more memory in use.
-	if got := debug.SetMemoryLimit(-1); got < leastLimit || got > softLimit {
-		t.Errorf("at first the limit is %d, want %d to %d", got, leastLimit, softLimit)
+	if got := debug.SetMemoryLimit(-1); got < minLimit || got > softLimit {
+		t.Errorf("at first the limit is %d, want %d to %d", got, minLimit, softLimit)
 	}
 	held := make([]byte, 2*softLimit) // never written, so nothing is resident
 	deadline := time.Now().Add(time.Minute)
@@ -58,8 +58,8 @@ func TestGCPercent(t *testing.T) {
 // above that a third of what is live.
 func TestMemoryLimit(t *testing.T) {
 	for _, c := range []struct{ live, percent, least, most uint64 }{ // MiB
-		{0, 100, leastLimit >> 20, leastLimit >> 20},
-		{16, 100, leastLimit >> 20, leastLimit >> 20},
+		{0, 100, minLimit >> 20, minLimit >> 20},
+		{16, 100, minLimit >> 20, minLimit >> 20},
 		{30, 100, 60, 64},
 		{32, 50, 48, 52},
 		{30, 300, 120, 124},

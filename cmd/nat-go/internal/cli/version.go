@@ -23,7 +23,7 @@ func newVersionCmd() *cobra.Command {
 }
 
 // commit returns the commit that the program was built from, "+dirty" if files were changed, or "unknown": `go build`
-// notes it where git is there.
+// records it if git is available.
 func commit() string {
 	revision, dirty := "unknown", ""
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -71,7 +71,7 @@ much of the run it holds.`,
 	return cmd
 }
 
-// run shows the places that the arguments name, of which local are the paths on this machine.
+// run shows the places that the arguments name; local holds their paths on this machine.
 func (v *viewFlags) run(cmd *cobra.Command, out io.Writer, args, local []string) error {
 	if v.file == "" && (cmd.Flags().Changed("where") || cmd.Flags().Changed("limit")) {
 		return exit.Usagef("--where and --limit say what --export FILE writes")
@@ -194,9 +194,9 @@ func openView(path, cache, tokenizerPath string, shown *progress) (*view.Run, er
 	return run, nil
 }
 
-// openBrowser opens a link in the user's browser, if there is one, and returns what cleans up. The link holds a token,
-// and the arguments of programs can be read by all users of the machine: the browser gets a file that leads to the
-// link.
+// openBrowser opens a link in the user's browser, if there is one, and returns a function that cleans up. The link
+// holds a token, and the arguments of programs can be read by all users of the machine: the browser gets a file that
+// leads to the link.
 func openBrowser(url string) (cleanUp func()) {
 	program := "xdg-open"
 	switch {

@@ -40,8 +40,8 @@ func (m Mode) Source(asked string) string {
 	return asked
 }
 
-// Expand finds the files of the named inputs. For NAT run k reads input k, so runs says how many there are, and a
-// missing one is a collection run that fails, not an error.
+// Expand finds the files of the named inputs. With NAT, run k reads input k: runs is the number of inputs, and a
+// missing one is a failed collection run, not an error.
 func (m Mode) Expand(paths []string, name string, runs int) (files []string, err error) {
 	if m != NAT {
 		return source.Expand(paths, name)
@@ -79,8 +79,8 @@ func (m Mode) Gives(unit builders.Unit) bool { return m != NAT || unit != builde
 // Gates reports whether records pass through the gate.
 func (m Mode) Gates() bool { return m != NAT }
 
-// ExplainsEmpty reports whether a run without records looks for a misspelt step name: NAT's may be empty just as NAT's
-// own are.
+// ExplainsEmpty reports whether a run without records looks for a misspelt step name: a run in NAT's mode may be empty,
+// like NAT's own.
 func (m Mode) ExplainsEmpty() bool { return m != NAT }
 
 // Rules returns the rules of curation when r was requested. NAT drops duplicates and draws a sample, and splits by
@@ -104,7 +104,7 @@ func (m Mode) WritesItself(format string) (bool, error) {
 	return true, nil
 }
 
-// FailedRun says what becomes of a failed collection run.
+// FailedRun says how a failed collection run is treated.
 func (m Mode) FailedRun() string {
 	if m == NAT {
 		return "all of it is left out, as NAT does"

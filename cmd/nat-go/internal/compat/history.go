@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// History is a run as NAT reports it, which every run does: per collection run, the value of its records and the
+// History is NAT's report of a run, which every run writes: per collection run, the value of its records and the
 // metrics of the builder of pairs.
 type History struct {
 	mode    Mode
@@ -29,7 +29,7 @@ type History struct {
 	groups  int64 // examples that yielded records
 }
 
-// Pairs is the builder of pairs whose metrics a history contains. Without a name there is none.
+// Pairs is the builder of pairs whose metrics a history contains. If the name is empty, there is none.
 type Pairs struct {
 	Name   string // under trajectory_builders
 	Config *dpo.Config
@@ -283,7 +283,7 @@ type builderMetrics struct {
 	SkippedScoreDiff       int64 `json:"skipped_score_diff"`
 }
 
-// pairsSetting is what NAT's builder says about its configuration next to its metrics.
+// pairsSetting is the part of its configuration that NAT's builder logs with its metrics.
 type pairsSetting struct {
 	StepName        string  `json:"ttc_step_name"`
 	ExhaustivePairs bool    `json:"exhaustive_pairs"`
@@ -301,7 +301,7 @@ func configOf(c *dpo.Config) *pairsSetting {
 	}
 }
 
-// add counts a group; only one builder's records, if it has a name.
+// add counts a group; if a builder is named, only that builder's records.
 func (m *builderMetrics) add(g *recordlog.Group, builder string) {
 	for _, c := range g.Counts {
 		if to := m.counter(c.Name); to != nil && (builder == "" || c.Builder == builder) {
@@ -315,7 +315,7 @@ func (m *builderMetrics) add(g *recordlog.Group, builder string) {
 	}
 }
 
-// counter returns where one of the builder's counters is added up; nil means nowhere.
+// counter returns the sum that one of the builder's counters is added to, or nil if there is none.
 func (m *builderMetrics) counter(name string) *int64 {
 	switch name {
 	case "total_examples":

@@ -316,7 +316,7 @@ func (l *loader) unknownType(b *Block, at *yaml.Node, ptr string, types map[stri
 		f.Fix += "; a plugin's builder is written plugin/builder"
 	}
 	if f.Suggestion = finding.Nearest(b.Type, known); f.Suggestion == "" {
-		f.Suggestion = begunBy(b.Type, known)
+		f.Suggestion = typeByFirstWord(b.Type, known)
 	}
 	if f.Suggestion != "" {
 		f.Fix = "write " + f.Suggestion
@@ -324,8 +324,8 @@ func (l *loader) unknownType(b *Block, at *yaml.Node, ptr string, types map[stri
 	l.report(at, ptr, f)
 }
 
-// begunBy returns the only type whose first word is the one written: dpo_traj_builder for dpo, as --builder has it.
-func begunBy(written string, known []string) (found string) {
+// typeByFirstWord returns the only type whose first word is the one written: dpo_traj_builder for dpo, as --builder accepts it.
+func typeByFirstWord(written string, known []string) (found string) {
 	for _, name := range known {
 		if strings.HasPrefix(name, strings.ToLower(written)+"_") {
 			if found != "" {

@@ -40,7 +40,7 @@ const (
 	CodeContent       = "NG1408"
 )
 
-// wrong returns the finding of an error: its code, the advice, and the explanation.
+// wrong returns the finding for an error: its code, the advice, and the explanation.
 func wrong(code, fix, message string, args ...any) finding.Finding {
 	return notice(finding.Error, code, fix, message, args...)
 }

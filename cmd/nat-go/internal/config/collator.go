@@ -51,7 +51,7 @@ func (c *Collator) TokensPerBatch() int {
 	return max(batchTokens, longest)
 }
 
-// Elsewhere says what does here what keys of the reference composite trainer's collator do there.
+// Elsewhere maps keys of the reference composite trainer's collator to their equivalents here.
 func (Collator) Elsewhere() map[string]string {
 	return map[string]string{
 		"enable_sdpo":       "name a builder of type sdpo_traj_builder in finetuning.trajectory_builder, or leave it out: it makes the channel sdpo",

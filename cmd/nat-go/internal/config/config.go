@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// Config is a loaded configuration, valid where no finding is an error.
+// Config is a loaded configuration, valid if no finding is an error.
 type Config struct {
 	Sources    []Block // in YAML order, like all blocks
 	Plugins    []Plugin
@@ -47,7 +47,7 @@ type Component struct {
 	Steps  []string     // event types that a builder needs in NAT's output: TTC_END
 }
 
-// Options say how to load.
+// Options are the options of Load.
 type Options struct {
 	Types     Types
 	Compat    bool // --compat nat: unknown keys of components warn, unset variables are empty
@@ -127,8 +127,8 @@ func (c *Config) Selected() []Block {
 // Trainer returns the trainer that finetuning names, or nil without one.
 func (c *Config) Trainer() *Block { return find(c.Trainers, c.Finetuning.Trainer) }
 
-// filesAdapter names what happens without an adapter, unless an entry of trainer_adapters has this name: the data set
-// is written as files.
+// filesAdapter is the name for having no adapter, unless an entry of trainer_adapters has it: the data set is written
+// as files.
 const filesAdapter = "files"
 
 // Adapter returns the trainer adapter that finetuning names, or nil without one, which means files.

@@ -16,10 +16,10 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// maxExpanded bounds what one scalar may grow to through its variables or its file.
+// maxExpanded bounds the size of one scalar after expanding its variables or its file.
 const maxExpanded = 1 << 20
 
-// maxExpandedAll bounds what all scalars of a configuration may grow to together.
+// maxExpandedAll bounds the expanded size of all scalars of a configuration together.
 const maxExpandedAll = 16 << 20
 
 // expandAll expands references in our sections. In blocks that fine-tuning doesn't select, unset variables are only a
@@ -163,8 +163,8 @@ func (l *loader) substitute(n *yaml.Node, ptr string, severity finding.Severity)
 	return text, ok
 }
 
-// affords counts what variables and files have expanded to. All values of a configuration together have a limit, too: a
-// short file can name a long variable a hundred thousand times.
+// affords counts the bytes that variables and files have expanded to. The values of a configuration also have a joint
+// limit: a short file can name a long variable a hundred thousand times.
 func (l *loader) affords(n *yaml.Node, ptr string, size int) bool {
 	before := l.expanded
 	if l.expanded += size; l.expanded <= maxExpandedAll {

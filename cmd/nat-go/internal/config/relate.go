@@ -76,7 +76,7 @@ func (l *loader) notEnabled(c *Config) {
 }
 
 // incomplete reports what enabled fine-tuning lacks. NAT requires all three names. Here a missing trainer_adapter means
-// files, and a configuration without a section trainers needs no trainer: the defaults of NAT's only one count.
+// files, and a configuration without a section trainers needs no trainer: the defaults of NAT's only trainer apply.
 func (l *loader) incomplete(c *Config) {
 	f := &c.Finetuning
 	section, _ := yamldoc.LookupPair(l.doc.Root, "finetuning")
@@ -250,8 +250,8 @@ func (l *loader) noEffect(c *Config) {
 	l.idleTeacher(c)
 }
 
-// untaught are our builders whose records make batches of channels that collator.teacher can't serve.
-var untaught = []string{"divergence_traj_builder", "dpo_traj_builder", "sft_traj_builder", "grpo_traj_builder"}
+// noTeacherBuilders lists our builders whose batches are for channels that collator.teacher can't serve.
+var noTeacherBuilders = []string{"divergence_traj_builder", "dpo_traj_builder", "sft_traj_builder", "grpo_traj_builder"}
 
 // idleTeacher reports a teacher that is never asked: it serves hints, and rollouts if told to.
 func (l *loader) idleTeacher(c *Config) {
@@ -261,7 +261,7 @@ func (l *loader) idleTeacher(c *Config) {
 	}
 	rollouts := false
 	for _, b := range c.Selected() {
-		if !slices.Contains(untaught, b.Type) {
+		if !slices.Contains(noTeacherBuilders, b.Type) {
 			return
 		}
 		rollouts = rollouts || b.Type == "grpo_traj_builder"

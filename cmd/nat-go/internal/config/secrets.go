@@ -55,9 +55,9 @@ func holdsSecret(doc *yamldoc.Document, known *secret.Values, s scalar) bool {
 		known.Redact(written) != written
 }
 
-// leastKnown is the length from which a secret from one setting is searched for in others: shorter ones occur in other
-// words.
-const leastKnown = 6
+// minSecretLen is the minimum length of a secret from one setting that is searched for in others: shorter ones occur
+// inside ordinary words.
+const minSecretLen = 6
 
 // gatherSecrets records every value that must not be shown, and passes it on: secrets, however they got into the
 // configuration, and the values of the variables that it grants to programs.
@@ -68,7 +68,7 @@ func (l *loader) gatherSecrets() {
 			l.opt.Secrets.Add(values...)
 		}
 		for _, v := range values {
-			if len(v) >= leastKnown {
+			if len(v) >= minSecretLen {
 				l.known.Add(v)
 			}
 		}

@@ -10,9 +10,9 @@ import (
 	"github.com/nat-go/nat-go/internal/extsort"
 )
 
-// A node stands for the units that share their first key. Nodes are numbered in the order of these keys; nodes that
-// share anything form a component, whose root is its first node. So neither depends on arrival. A node takes nine bytes
-// of memory.
+// A node represents the units that share their first key. Nodes are numbered in the order of these keys; nodes that
+// share anything form a component, whose root is its first node. So neither depends on arrival order. A node takes nine
+// bytes of memory.
 type nodes struct {
 	parent []uint32 // [nodes]: itself or an earlier node of its component
 	size   []uint32 // [nodes]: kept records; of a root, the kept records of its component
@@ -188,7 +188,7 @@ func (n *nodes) choose(c *components, share float64) (chosen []bool, size int64,
 	return chosen, size, nil
 }
 
-// eachOf calls f for every row with kept records, and says whether the root of its component is one of roots.
+// eachOf calls f for every row with kept records, with one set if the root of its component is among roots.
 func (d *Index) eachOf(n *nodes, roots []bool, f func(row []byte, one bool)) error {
 	return d.each(func(node uint32, row []byte) error {
 		f(row, roots[n.root(node)])

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/internal/extsort"
 )
 
-// NewIndex returns an empty index for the rules. What exceeds the memory goes to temporary files in tmp.
+// NewIndex returns an empty index for the rules. Data that exceeds the memory limit goes to temporary files in tmp.
 func NewIndex(rules Rules, tmp string) (*Index, error) {
 	if rules.Memory <= 0 {
 		rules.Memory = defaultMemory
@@ -26,7 +26,7 @@ func NewIndex(rules Rules, tmp string) (*Index, error) {
 	return d, nil
 }
 
-// Decide applies the rules, once. A split that the user asked for and the data can't provide is a *SplitError.
+// Decide applies the rules, once. It returns a *SplitError if the data can't provide the split that the user asked for.
 func (d *Index) Decide() (*Decisions, error) {
 	if err := d.flushUnit(); err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (d *Index) Add(e Entry) (err error) {
 	return err
 }
 
-// heldOrdinal is the ordinal of what Hold adds, after all possible records.
+// heldOrdinal is the ordinal of the entries that Hold adds, above that of any record.
 const heldOrdinal = 1<<ordinalBits - 1
 
 // Hold adds a record of a validation side that is to be kept, whether or not it is among those decided on. Rules.Hold
@@ -159,7 +159,7 @@ func (d *Index) Close() {
 
 // A row of contents is: key 16, tag 1, ordinal 7, score 8. The key of a preference is the key of its unordered pair of
 // texts, so A>B and B>A are neighbours, and its tag distinguishes them; key and tag together identify the content. One
-// sort serves contradictions and duplicates, and a record takes half the memory that a row for each of them would.
+// sort serves contradictions and duplicates, and a record takes half the memory that separate rows would.
 const (
 	tagAt        = 16
 	ordinalAt    = 16 // tag and ordinal as one number; the tag is its highest byte
@@ -322,7 +322,7 @@ func (d *Index) sample() error {
 	return nil
 }
 
-// SplitError says that the data can't be split as asked.
+// SplitError is the error for data that can't be split as requested.
 type SplitError struct {
 	First   string // identifies the first record of the largest component
 	Largest int64  // records of the largest component

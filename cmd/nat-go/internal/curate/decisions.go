@@ -14,10 +14,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Decision is what becomes of one record.
+// Decision is the outcome of curation for one record.
 type Decision uint8
 
-// The decisions. Greater ones are drops: see Dropped.
+// The decisions. Greater values are drops: see Dropped.
 const (
 	Train      Decision = iota
 	Validation          // in the validation set only
@@ -107,10 +107,10 @@ func (d *Decisions) Counts() map[Decision]int64 {
 }
 
 // The file, little-endian: magic, number of reasons, each as length and text, number of records, one byte each, and the
-// xxh3 of all that. The names of the reasons keep it readable under the order of a later version.
+// xxh3 of all that. Naming the reasons keeps it readable if a later version orders them differently.
 const magic = "ngdecid1"
 
-// WriteTo writes the decisions; equal decisions give equal bytes.
+// WriteTo writes the decisions; equal decisions yield equal bytes.
 func (d *Decisions) WriteTo(w io.Writer) (int64, error) {
 	head := append([]byte(magic), byte(len(reasons)))
 	for _, r := range reasons {
@@ -137,8 +137,8 @@ func (d *Decisions) WriteTo(w io.Writer) (int64, error) {
 	return int64(len(head)+len(d.of)) + 8, nil
 }
 
-// ReadDecisions reads what WriteTo wrote on a log of so many records, and refuses a file that is truncated, changed, of
-// another log, or from a version with other reasons.
+// ReadDecisions reads a file that WriteTo wrote for a log with that many records. It refuses one that is truncated,
+// modified, for another log, or from a version with other reasons.
 func ReadDecisions(r io.Reader, records uint64) (*Decisions, error) {
 	d, err := readDecisions(r, records)
 	if err != nil {

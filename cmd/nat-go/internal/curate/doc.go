@@ -1,5 +1,5 @@
-// Package curate decides what becomes of every record of a run - train, validation, or dropped with a reason - from any
-// builder.
+// Package curate decides whether each record of a run, from any builder, is trained on, used for validation, or dropped
+// with a reason.
 //
 // There are two layers. Gate examines one record with its content and says whether it is fit for training. Decide works
 // on an index of all records, one fixed-width Entry each, and never on text: contradictions, then duplicates, then the

@@ -4,8 +4,8 @@ import (
 	"github.com/nat-go/nat-go/builders"
 )
 
-// Entry is what curation knows about a record. Hashes are of canonical content and equal only for equal content; hashes
-// of different fields may coincide.
+// Entry holds the data about a record that curation uses. Hashes are of canonical content and equal only for equal
+// content; hashes of different fields may coincide.
 type Entry struct {
 	Ordinal uint64 // position in the record log: entries come in this order, from 0, without gaps
 	Kind    builders.Kind
@@ -32,7 +32,7 @@ type Rules struct {
 	Hold bool
 
 	Memory int64                       // memory for sorting in bytes; 0 means defaultMemory
-	Name   func(ordinal uint64) string // names a record in errors, as "example 7, turn 2"; nil: by ordinal
+	Name   func(ordinal uint64) string // names a record in errors, as "example 7, turn 2"; if nil, the ordinal is used
 }
 
 // defaultMemory is how much memory Decide sorts in before it uses the disk: room for 250,000 records.

@@ -35,7 +35,7 @@ func Gate(r *builders.Resolved) (reason ledger.Reason, detail string) {
 	return f.reason, f.detail
 }
 
-// fault is why a record is unfit; the zero value means that it is fit.
+// fault is the reason a record is unfit; the zero value means that it is fit.
 type fault struct {
 	reason ledger.Reason
 	detail string
@@ -148,7 +148,7 @@ func siteFault(nodes []ttc.Node, s builders.Site) fault {
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // promptFault checks that a prompt asks for an answer: text, or messages that include a user's and don't end with the
-// assistant's. No messages at all are a prompt too: the model speaks first.
+// assistant's. An empty list of messages is also a prompt: the model speaks first.
 func promptFault(p *builders.Passage) fault {
 	if p.IsText() {
 		if blank(p.Text) {

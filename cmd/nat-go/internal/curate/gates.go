@@ -33,7 +33,7 @@ func (x Gates) Refuse(r *builders.Resolved) (reason ledger.Reason, detail string
 	return lowFidelity, detail
 }
 
-// StageOf returns the stage that drops records for a reason: the gate, or what compares them.
+// StageOf returns the stage that drops records for a reason: the gate, or the comparison.
 func StageOf(r ledger.Reason) ledger.Stage {
 	switch r {
 	case duplicate, Contradiction, notSampled, rejected, Held:

@@ -118,7 +118,7 @@ func (d *Index) split() error {
 	})
 }
 
-// undivided says that there is no validation set because too much is connected.
+// undivided returns an error, or sets a warning, if there is no validation set because too much is connected.
 func (d *Index) undivided(n *nodes, c *components) error {
 	name, err := d.nameOf(n, c.largest.root)
 	if err != nil {

@@ -84,7 +84,7 @@ func (w *formatWriter) carried(m *member) (contexts []ttc.History, changes []bui
 	return contexts[1:], of
 }
 
-// partly returns the changes of a record of whose contexts a row holds only a part.
+// partly returns the changes of a record only part of whose contexts are in a row.
 func partly(changes []builders.Change, contexts []ttc.History) []builders.Change {
 	all := make([]builders.Change, len(contexts))
 	for i, h := range contexts {

@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Converted is what Convert wrote.
+// Converted describes the output of Convert.
 type Converted struct {
 	Dir     string              `json:"dataset_dir"`
 	Formats []runfolder.Written `json:"formats"`
@@ -74,10 +74,10 @@ func Convert(ctx context.Context, p *Place, formats []Format, o rows.Options, di
 	return c, err
 }
 
-// errNothing ends a conversion that has made no rows before anything gets its name.
+// errNothing ends a conversion that made no rows, before any file gets its final name.
 var errNothing = errors.New("none of the records fits")
 
-// tidy returns what removes a folder in which nothing was written, if it was not there before.
+// tidy returns a function that removes dir if nothing was written to it and it did not exist before.
 func (c *Converted) tidy(dir string) func() {
 	if _, err := os.Stat(dir); dir == "" || err == nil {
 		return func() {}
@@ -85,7 +85,8 @@ func (c *Converted) tidy(dir string) func() {
 	return func() { _ = os.Remove(dir) } // fails, as it should, if there is anything in it
 }
 
-// write writes text rows, and token rows before any file gets its name: afterwards all formats exist, or none.
+// write writes text rows and token rows before any file gets its final name, so that afterwards either all formats
+// exist or none does.
 func (c *Converted) write(
 	ctx context.Context, p *Place, formats []Format, o rows.Options, dir string,
 	ready func([]runfolder.Written, []runfolder.File) error,
@@ -122,7 +123,7 @@ func (c *Converted) write(
 	})
 }
 
-// texts writes what s specifies and counts what no format can carry.
+// texts writes the rows that s specifies and counts the records that no format can carry.
 func (c *Converted) texts(ctx context.Context, s Spec) error {
 	refused := map[Refused]int64{}
 	s.Dropped = func(x ledger.Drop) {

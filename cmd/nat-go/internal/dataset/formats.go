@@ -59,7 +59,7 @@ func Names() string {
 	return strings.Join(names, ", ")
 }
 
-// sftParquet holds the rows of sft batches, which TRL's SFTTrainer trains as they are.
+// sftParquet holds the rows of sft batches, which TRL's SFTTrainer trains on unchanged.
 var sftParquet = Format{
 	Format: rows.Format{
 		Name: "sft_parquet", Consumer: "TRL SFTTrainer", Shape: "input_ids, labels, row_weight, example",

@@ -25,7 +25,7 @@ func (p *Place) Log() string {
 	return p.Run.Records()
 }
 
-// Decisions reads what curation decided on each record of the run's log.
+// Decisions reads curation's decision on each record of the run's log.
 func (p *Place) Decisions() (*curate.Decisions, error) {
 	c, err := recordlog.ReadCommit(p.Run.Records())
 	if err != nil {

@@ -98,13 +98,13 @@ func (o *output) finish() string {
 	return runfolder.Digest(o.sum)
 }
 
-// sumUp is finish for a file at a path in the data set.
-func (o *output) sumUp(path string) runfolder.File {
+// sumUp finishes the file and returns its manifest entry for a path in the data set.
+func (o *output) finishFile(path string) runfolder.File {
 	sum := o.finish()
 	return runfolder.DatasetFile(path, o.bytes, sum).Until(o.file.Temporary())
 }
 
-// abort removes the file unless it has its name.
+// abort removes the file unless it already has its final name.
 func (o *output) abort() {
 	if o.placed {
 		return

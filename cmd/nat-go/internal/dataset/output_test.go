@@ -31,7 +31,7 @@ func TestOutputs(t *testing.T) {
 			o.abort()
 			continue
 		}
-		if got := o.sumUp("x"); got.Bytes != int64(len(text)) {
+		if got := o.finishFile("x"); got.Bytes != int64(len(text)) {
 			t.Errorf("%d bytes of %q", got.Bytes, text)
 		}
 		if i%5 == 3 {

@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Share is what WritePart wrote: the rows for one part of a log, as lines, which Join puts together.
+// Share describes the output of WritePart: the rows for one part of a log, as lines, which Join combines.
 type Share struct {
 	Formats []partFormat `json:"formats"`
 }
@@ -50,7 +50,7 @@ type partFile struct {
 }
 
 // WritePart writes the kept records of groups, which are one part of the log's, to the spec's folder: lines of rows and
-// of origins for each format. From all parts, Join makes what Write makes from the log.
+// of origins for each format. Join turns all parts into the output that Write would make from the log.
 func WritePart(ctx context.Context, s Spec, groups iter.Seq2[*recordlog.Group, error]) (*Share, error) {
 	s.part = true
 	p := &Share{}
@@ -121,7 +121,7 @@ func (w *formatWriter) join(ctx context.Context, p *partFormat, dir string) erro
 	return w.joinOrigins(ctx, filepath.Join(dir, originsName), before)
 }
 
-// joinChunk is how much of a part is read at a time.
+// joinChunk is the number of bytes of a part that are read at a time.
 const joinChunk = 1 << 20
 
 // eachChunk calls f with the lines of a file, a few whole lines at a time.

@@ -33,7 +33,7 @@ type Picked struct {
 	*builders.Resolved
 }
 
-// pick calls f for the records of a log that match the query, in order. What f is given is valid until it returns.
+// pick calls f for the records of a log that match the query, in order. The arguments of f are valid until it returns.
 func pick(log string, d *curate.Decisions, q Query, f func(Picked) error) error {
 	if q.Record != nil {
 		q.Limit = 1
@@ -171,5 +171,5 @@ func OriginsOf(f FormatFolder, record string) (found []Origin, err error) {
 	return found, err
 }
 
-// maxOrigins is how many rows of one record are listed.
+// maxOrigins is the maximum number of rows listed per record.
 const maxOrigins = 64

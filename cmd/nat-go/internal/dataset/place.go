@@ -223,7 +223,7 @@ func eachLine(path string, limits Limits, f func(n int64, line []byte) error) er
 	return eachLineFrom(path, limits, 0, f)
 }
 
-// eachLineFrom is eachLine from a line on; earlier ones are skipped.
+// eachLineFrom is eachLine starting at a given line; earlier ones are skipped.
 func eachLineFrom(path string, limits Limits, from int64, f func(n int64, line []byte) error) error {
 	err := readLines(path, limits, from, f)
 	if errors.Is(err, errEnough) {

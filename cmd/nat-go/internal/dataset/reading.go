@@ -14,17 +14,17 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// readerChunk is how much JSON Hugging Face datasets reads at a time: the first chunk determines the type of a column,
-// and each chunk the type of a text.
+// readerChunk is the amount of JSON that Hugging Face datasets reads at a time: the first chunk determines the type of
+// a column, and each chunk the type of a text.
 const readerChunk = 10 << 20
 
-// maxColumns is how many columns of a file are distinguished: tool call arguments may have any keys.
+// maxColumns is the maximum number of columns distinguished in a file: tool call arguments may have any keys.
 const maxColumns = 4096
 
 // reading models what Hugging Face datasets makes of a JSON lines file, whose columns it has to guess (3.6 to 5.2, with
 // pyarrow 26): texts become timestamps, keys that appear late fail, missing keys are filled with null.
 type reading struct {
-	nulls   bool // the trainer takes null for a missing key
+	nulls   bool // the trainer treats null as a missing key
 	row     column
 	rows    int64
 	chunk   int // from 0
@@ -203,8 +203,8 @@ func oldness(c change) int {
 	return 0
 }
 
-// changes returns the changes of a column and everything inside it. asJSON: from 4.7 on the reader keeps the enclosing
-// value as JSON.
+// changes returns the changes of a column and everything inside it. asJSON means that from 4.7 on the reader keeps the
+// enclosing value as JSON.
 func (c *column) changes(path string, asJSON bool) (all []change) {
 	find := func(old bool, format string, a ...any) {
 		all = append(all, change{Text: fmt.Sprintf(format, a...), Old: old})
@@ -250,13 +250,13 @@ func (c *column) mixed() string {
 	return strings.Join(kinds, " and ")
 }
 
-// date matches what pyarrow's reader takes for a timestamp; the day of the month is checked separately.
+// date matches text that pyarrow's reader parses as a timestamp; the day of the month is checked separately.
 var date = regexp.MustCompile(`^\d{4}-\d\d-\d\d(?:[T ]` + clock + `(?::[0-5]\d)?(?:Z|[+-]` + clock +
 	`|[+-](?:[01]\d|2[0-3])[0-5]\d)?)?$`)
 
 const clock = `(?:[01]\d|2[0-3])(?::[0-5]\d)?`
 
-// isDate reports whether the reader takes a text for a timestamp.
+// isDate reports whether the reader parses a text as a timestamp.
 func isDate(raw json.Raw) bool {
 	text := bytes.Trim(raw, `"`)
 	if len(text) < 10 || len(text) > 25 || text[4] != '-' || !date.Match(text) {

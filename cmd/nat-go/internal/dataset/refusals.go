@@ -16,7 +16,7 @@ type refusals struct {
 	tried int64
 	carry []alternative
 
-	// Of a part of a data set, for refusals.join:
+	// For a part of a data set, used by refusals.join:
 	inPart bool
 	order  []string // reasons, in order of first occurrence
 	tries  []triedFormats
@@ -92,7 +92,7 @@ func (r *refusals) note(why string, n int64, most int) {
 
 func (a *alternative) try(ms []member) {
 	for _, m := range ms {
-		a.enc.Begin() // the next group has its texts in the same memory
+		a.enc.Begin() // the next group's texts reuse this memory
 		var err error
 		if a.empty, _, err = a.enc.Append(a.empty[:0], rows.Train, m.record); err == nil {
 			a.took++

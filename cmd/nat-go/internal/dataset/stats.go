@@ -82,7 +82,7 @@ type spread struct {
 	NonFinite int64 `json:"non_finite,omitempty"` // NaN and infinite values, excluded from all of the above
 }
 
-// scale is small enough that the sum of as many values as there can be does not overflow.
+// scale is small enough that a sum of the maximum number of values does not overflow.
 const scale = 0x1p-64
 
 // dropCount counts drops as listed in dropped.jsonl.
@@ -383,7 +383,7 @@ func messageLength(m *chat.Message) int64 {
 	return int64(n)
 }
 
-// maxMetrics bounds how many names of scores are distinguished.
+// maxMetrics is the maximum number of score names distinguished.
 const maxMetrics = 1000
 
 // sample adds a value of a metric.
@@ -547,7 +547,7 @@ func (s *spread) take(x float64, rank, count int64) {
 	s.Count++
 }
 
-// maxDropKinds bounds how many kinds of drops a run has; a stage has a thousand reasons at most.
+// maxDropKinds is the maximum number of kinds of drops in a run; a stage has at most a thousand reasons.
 const maxDropKinds = 1 << 16
 
 // readDrops sums up a dropped.jsonl by stage, reason, unit and format, in order of first appearance.

@@ -27,7 +27,7 @@ type templated struct {
 	Calls         part   `json:"tool_calls"` // assistant messages with tool calls
 }
 
-// part counts messages that have something, and those for which the template doesn't show it.
+// part counts messages that have such a part, and those whose part the template doesn't show.
 type part struct {
 	Messages int64 `json:"messages"`
 	LeftOut  int64 `json:"left_out"`

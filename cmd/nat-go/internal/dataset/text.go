@@ -69,7 +69,7 @@ func (s *Stats) Text(w io.Writer, explain func(code string) (ledger.Code, bool))
 	return err
 }
 
-// statsText is what Text prints.
+// statsText is the text that Text prints.
 type statsText struct {
 	*Stats
 	text  strings.Builder
@@ -83,7 +83,7 @@ func (t *statsText) words(indent int, line string) {
 	t.text.WriteString(c.Text(t.width))
 }
 
-// counts adds how many records there are of each kind, and of how many prompts.
+// counts adds the number of records of each kind, and of their prompts.
 func (t *statsText) counts() {
 	table := tabwriter.NewWriter(&t.text, 0, 4, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(table, "%s\ttrain\tvalidation\t\n", t.Of)

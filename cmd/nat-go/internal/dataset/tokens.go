@@ -21,7 +21,7 @@ var splits = []struct {
 }{{rows.Train, batch.Train}, {rows.Validation, batch.Validation}}
 
 // WriteTokens writes the formats that are made from a run's token batches, each to its folder of a data set. A split
-// without rows ends up without a file. ready is Spec's.
+// without rows ends up without a file. ready is as in Spec.
 func WriteTokens(
 	run runfolder.Folder, dataSet string, formats []Format, ready func([]runfolder.Written, []runfolder.File) error,
 ) ([]runfolder.Written, error) {
@@ -102,7 +102,7 @@ func (w *tokenWriter) split(f Format, name string, split batch.Split) (file runf
 		out.abort()
 		return file, 0, nil
 	}
-	return out.sumUp(name), n, nil
+	return out.finishFile(name), n, nil
 }
 
 // tokens checks files of token rows.
@@ -140,7 +140,7 @@ func unmarshalTokens(line []byte, row any) (wrong string) {
 }
 
 // wrongTokens explains an invalid token row: every label must be the id at its position or ignored, and some must be
-// trained. Empty: nothing.
+// trained. It returns "" for a valid row.
 func wrongTokens(line []byte) string {
 	var row struct {
 		IDs    []int64  `json:"input_ids"`

@@ -22,7 +22,7 @@ import (
 type Report struct {
 	Files    []Verified `json:"files"`
 	Findings []Finding  `json:"findings"`
-	// Batches and TokenRows were checked with the tokenizer, or 0 without any.
+	// Batches and TokenRows are the numbers checked with the tokenizer, or 0 without one.
 	Batches   int64 `json:"batches,omitempty"`
 	TokenRows int64 `json:"token_rows,omitempty"`
 	// Contexts are the contexts of the turns that text rows train, by format.
@@ -38,7 +38,7 @@ type Verified struct {
 	Shape  string `json:"shape"`
 }
 
-// Finding is something wrong with a data set.
+// Finding describes a defect in a data set.
 type Finding struct {
 	Code    string `json:"code"` // explained by `nat-go explain`
 	Warning bool   `json:"warning,omitempty"`
@@ -56,7 +56,7 @@ func (f *Finding) Place() string {
 	return fmt.Sprintf("%s:%d", f.File, f.Row)
 }
 
-// listedFindings is how many findings per code and file are listed; the rest are counted.
+// listedFindings is the maximum number of findings listed per code and file; the rest are counted.
 const listedFindings = 20
 
 // Verify re-reads a data set from its files alone: every row is valid in its format, each file has one shape, nothing
@@ -276,7 +276,7 @@ func (c *formatCheck) index(row *rows.Row, at occurrence) error {
 	return c.pairs.add(key, at)
 }
 
-// lesson says what keeps a row from teaching anything; empty means nothing.
+// lesson explains why a row teaches nothing; it returns "" if the row teaches something.
 func lesson(r *rows.Row) string {
 	switch {
 	case r.Kind == builders.KindRollout || r.Kind == builders.KindDistillation || r.Kind == builders.KindState:

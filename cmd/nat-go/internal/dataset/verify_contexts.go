@@ -59,7 +59,7 @@ func (r *rowContexts) add(of []ttc.History) error {
 	return err
 }
 
-// at returns the hashes of a row, the last one that was asked for or a later one.
+// at returns the hashes of a row, which must be the last one requested or a later one.
 func (r *rowContexts) at(row int64) ([]ttc.History, error) {
 	if r.in == nil {
 		if err := r.out.Flush(); err != nil {
@@ -130,8 +130,8 @@ func (c *contextCheck) row(f rows.Format, row *rows.Row) error {
 	return at.add(c.scratch)
 }
 
-// origin compares a row with its line of rows.jsonl. It returns which of the row's turns, from 1, is trained in a
-// context that its record doesn't have; 0 means none.
+// origin compares a row with its line of rows.jsonl. It returns the number, from 1, of the turn that is trained in a
+// context that its record doesn't have, or 0.
 func (c *contextCheck) origin(file int, o *Origin) (wrong int, err error) {
 	switch {
 	case o.Contexts != nil:
@@ -191,7 +191,7 @@ func (c *formatCheck) countContexts(origins string) {
 	}
 }
 
-// hash is a hash of a context as rows.jsonl has it, in hex.
+// hash is a context's hash in hex, as in rows.jsonl.
 type hash ttc.History
 
 // UnmarshalText reads it.
@@ -213,7 +213,7 @@ type changedContext struct {
 	Was  *hash  `json:"was,omitempty"`
 }
 
-// again encodes the records of a run once more in those formats whose rows don't read back whole, and compares.
+// again re-encodes a run's records in the formats whose rows can't be read back completely, and compares.
 func (v *verifier) again(p *Place, d *curate.Decisions, m *runfolder.Manifest) error {
 	for _, f := range p.Texts() {
 		if !slices.ContainsFunc(f.Format.Carries, func(k builders.Kind) bool { return !f.Format.Whole(k) }) {

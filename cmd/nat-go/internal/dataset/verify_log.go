@@ -20,8 +20,8 @@ import (
 )
 
 // VerifyLog reads a run's record log with curation's decisions and adds its findings: a log that can't be read, counts
-// in the manifest that are not theirs, and rows whose record is not in the log, was dropped, or is on the other side of
-// the split. Hashes alone don't show that: an editor of a file can change its hash too.
+// in the manifest that don't match them, and rows whose record is not in the log, was dropped, or is on the other side
+// of the split. Hashes alone don't show that: an editor of a file can change its hash too.
 func (r *Report) VerifyLog(p *Place, manifest *runfolder.Manifest) error {
 	v := newVerifier()
 	err := v.log(p, manifest)
@@ -80,7 +80,7 @@ func (v *verifier) log(p *Place, manifest *runfolder.Manifest) error {
 	return v.again(p, d, manifest)
 }
 
-// always finds files missing that every run has, and that the manifest doesn't list either.
+// always reports files that every run has but that are in neither the folder nor the manifest.
 func (v *verifier) always(p *Place, m *runfolder.Manifest) {
 	for _, path := range []string{p.Run.Config(), p.Run.Begun(), p.Run.Dropped()} {
 		rel := p.Run.Rel(path)
@@ -133,7 +133,7 @@ type originsRead struct {
 	err  error
 }
 
-// dueRecord is what rows.jsonl should say of the records with a hash.
+// dueRecord is the expected content of rows.jsonl for the records with a hash.
 type dueRecord struct {
 	decision curate.Decision
 	contexts [][]ttc.History

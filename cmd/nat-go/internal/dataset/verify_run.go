@@ -11,8 +11,8 @@ import (
 )
 
 // VerifyRun compares a run's folder with its manifest, file by file, and adds its findings: files that differ, that are
-// missing, or that the manifest doesn't list. For rows that Verify has read the hash is known. manifest is nil if none
-// can be read, for the given reason.
+// missing, or that the manifest doesn't list. The hashes of rows that Verify has read are known. manifest is nil if
+// none can be read, for the given reason.
 func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, why error) error {
 	v := newVerifier()
 	if err := v.left(run); err != nil {
@@ -41,7 +41,7 @@ func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, w
 	return nil
 }
 
-// left says who is working in the folder, or was killed there.
+// left reports who is working in the folder, or was killed while doing so.
 func (v *verifier) left(run runfolder.Folder) error {
 	at := Finding{Code: interrupted, File: "."}
 	left, err := run.LeftBy()

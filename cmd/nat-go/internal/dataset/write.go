@@ -27,7 +27,7 @@ import (
 // its records, in the order of the rows.
 const originsName = "rows.jsonl"
 
-// Spec says what Write writes.
+// Spec specifies the output of Write.
 type Spec struct {
 	Dir       string // of the data set; each format gets a folder in it
 	Log       string // folder of the record log
@@ -51,10 +51,10 @@ type Spec struct {
 	contexts []ttc.History
 }
 
-// Unit returns the unit in which the books of a format are kept.
+// Unit returns the unit that a format's books are kept in.
 func Unit(format string) string { return format + " record" }
 
-// TurnUnit returns the unit in which the books of a format count turns that a row ends before.
+// TurnUnit returns the unit in which a format's books count turns beyond the end of a row.
 func TurnUnit(format string) string { return format + " turn" }
 
 // TurnsLost says which turns of the records that a format carries have no row; empty if all have one.
@@ -273,7 +273,7 @@ func (w *formatWriter) group(g *recordlog.Group, kept []member) error {
 		note(&w.Contents, g, w.spec.Decisions)
 	}
 	w.enc.Begin()
-	w.prefix.origin = nil // the next group has its origins in the same memory
+	w.prefix.origin = nil // the next group's origins reuse this memory
 	if w.enc.SharesRows() {
 		return w.sharing(kept)
 	}
@@ -331,7 +331,7 @@ func (w *formatWriter) sharing(kept []member) error {
 	return nil
 }
 
-// settle records what became of records.
+// settle records the outcome for each record.
 func (w *formatWriter) settle(ms []member, err error) error {
 	if err == nil {
 		w.Records += int64(len(ms))
@@ -351,7 +351,7 @@ func (w *formatWriter) settle(ms []member, err error) error {
 	return nil
 }
 
-// settleTurns records what became of the turns of a demonstration.
+// settleTurns records the outcome for each turn of a demonstration.
 func (w *formatWriter) settleTurns(r *builders.Resolved, turns rows.Turns) {
 	w.Of.Lost, w.Of.Repeated = w.Of.Lost+turns.Lost, w.Of.Repeated+turns.Repeated
 	if turns.Lost == 0 {
@@ -490,7 +490,7 @@ func (w *formatWriter) finish() (runfolder.Written, []runfolder.File, error) {
 		case w.enc.FinalNewline() || w.spec.part:
 			f.out.buf = append(f.out.buf, '\n')
 		}
-		file := f.out.sumUp(w.enc.Name + "/" + f.name)
+		file := f.out.finishFile(w.enc.Name + "/" + f.name)
 		files = append(files, file)
 		out.Files = append(out.Files, runfolder.RowFile{
 			Path:          w.enc.Name + "/" + f.name,
@@ -505,7 +505,7 @@ func (w *formatWriter) finish() (runfolder.Written, []runfolder.File, error) {
 	slices.SortFunc(out.Files, func(a, b runfolder.RowFile) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Split, b.Split))
 	})
-	return out, append(files, w.origins.sumUp(w.enc.Name+"/"+originsName)), nil
+	return out, append(files, w.origins.finishFile(w.enc.Name+"/"+originsName)), nil
 }
 
 func (w *formatWriter) abort() {

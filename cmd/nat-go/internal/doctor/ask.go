@@ -113,12 +113,12 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 	x := <-answers // wait: the program is killed when ctx ends, which ends its output
 	a, err := x.asked, x.err
 	late := ctx.Err()
-	if a.done || err != nil { // its output is complete; further work of it is useless
+	if a.done || err != nil { // its output is complete; nothing else it does is needed
 		p.Kill(errAnswered)
 	}
 	waited := p.Err()
 	if late == nil && !a.done && err == nil {
-		late = ctx.Err() // it closed its output without ending
+		late = ctx.Err() // it closed its output without exiting
 	}
 	switch {
 	case errors.Is(late, context.DeadlineExceeded):

@@ -14,7 +14,7 @@ type token struct {
 	Class    string `json:"class"`    // its kind, according to our row
 	Trainer  string `json:"trainer"`  // trained, context, absent
 	Ours     string `json:"ours"`     // trained, context, absent
-	Position [2]int `json:"position"` // in the trainer's sequence and in ours; -1: missing
+	Position [2]int `json:"position"` // in the trainer's sequence and in ours; -1 if missing
 }
 
 // The role of a token on each side.

@@ -1,5 +1,5 @@
-// Package doctor finds out whether a trainer trains what we would: it has the trainer tokenise rows itself, and
-// compares ids and masks with our token rows, token by token.
+// Package doctor checks whether a trainer trains what we would: it has the trainer tokenise rows itself, and compares
+// ids and masks with our token rows, token by token.
 //
 // A trainer of text rows renders and tokenises them again, with its own idea of the loss mask. Reading its source only
 // shows the behaviour of one version. So the trainer is consulted: its own classes, in the user's Python, with the
@@ -7,8 +7,8 @@
 // answers in JSON lines; its time and output are bounded, and it has no network (HF_HUB_OFFLINE) and a small
 // environment without credentials.
 //
-// Our side is the collator's, one row per conversation. There each token has an owner - a message, the template, the
-// tool definitions -, which makes a difference readable: "212 tokens that we don't: tool results".
+// Our side is the collator's, one row per conversation. There each token has an owner (a message, the template, the
+// tool definitions), which makes a difference readable: "212 tokens that we don't: tool results".
 //
 // Its Finding is not the type of package finding: it is a difference as printed by `doctor --json`, without place or
 // code.

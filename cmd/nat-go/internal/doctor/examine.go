@@ -157,7 +157,7 @@ func runInputs(dir runfolder.Folder, limit int) (out []*Input, err error) {
 	return out, nil
 }
 
-// collator says how our rows are made: as in the run, if a run's folder is given, with the flags on top.
+// collator returns the settings for making our rows: the run's, if a run's folder is given, overridden by flags.
 func (r *Request) collator(settings map[string]any) (cfg collator.Config, err error) {
 	cfg.MaxLength = 1 << 20 // no limit
 	if n, ok := settings["max_length"].(float64); ok && n >= 2 && n < 1<<20 {

@@ -16,7 +16,7 @@ type Side struct {
 	Name    string
 	IDs     []int32
 	Trained []bool   // never the first, which nothing predicts
-	class   []string // on our side: what each token is, in words
+	class   []string // on our side, a description of each token
 }
 
 // The kinds of tokens, in words.
@@ -40,7 +40,7 @@ var classOfRole = map[string]string{
 	"developer": "system messages",
 }
 
-// collate makes our rows from rows that are not tokenised yet: one per conversation, as trainers of text rows have it.
+// collate makes our rows from rows that are not tokenised yet: one per conversation, as trainers of text rows do.
 func collate(ctx context.Context, cfg collator.Config, in *Input, scratch string) error {
 	cfg.Rows, cfg.Layout, cfg.Workers = collator.Trajectory, batch.Padded, 1
 	cfg.BatchTokens = max(cfg.BatchTokens, cfg.MaxLength)

@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// shownRows is how many rows of a difference are listed.
+// shownRows is the maximum number of rows listed per difference.
 const shownRows = 5
 
 // Text writes the report as text.

@@ -21,7 +21,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// method is what a trainer does with rows.
+// method is a trainer's training method.
 type method string
 
 // The methods.
@@ -33,12 +33,12 @@ const (
 // sideNames are the sequences of a row.
 var sideNames = map[method][]string{sft: {"row"}, dpo: {"chosen", "rejected"}}
 
-// MaxRows is the most rows examined per input.
+// MaxRows is the maximum number of rows examined per input.
 const MaxRows = 100
 
 const maxRowBytes = 64 << 20
 
-// Input is rows to compare: the beginning of a file, or of a run's token batches.
+// Input holds rows to compare: the first ones of a file, or of a run's token batches.
 type Input struct {
 	Name   string // the file, as named by the user
 	Method method

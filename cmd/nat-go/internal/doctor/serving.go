@@ -95,7 +95,7 @@ func rendererOf(cfg collator.Config, tok *tokenizer.Tokenizer, text string) (*tu
 	return turns.New(text, turns.Settings{Vars: collator.TemplateVars(tok.Config, cfg.TemplateVars), Now: at})
 }
 
-// vocabulary is what tokenizer.json says about ids, and its other parts.
+// vocabulary holds the ids in tokenizer.json, and its other parts.
 type vocabulary struct {
 	ids   map[string]int
 	parts map[string]json.RawMessage
@@ -186,9 +186,9 @@ func (s *Serving) vocabulary(ours, theirs *vocabulary) {
 }
 
 func firstOf(list []string) string {
-	const most = 3
-	if len(list) > most {
-		return strings.Join(list[:most], ", ") + ", ..."
+	const maxListed = 3
+	if len(list) > maxListed {
+		return strings.Join(list[:maxListed], ", ") + ", ..."
 	}
 	return strings.Join(list, ", ")
 }
@@ -208,7 +208,7 @@ func sameJSON(a, b json.RawMessage) bool {
 	return bytes.Equal(p, q)
 }
 
-// specials compares the special tokens with a role: templates are given them by name.
+// specials compares the special tokens with a role: templates refer to them by name.
 func (s *Serving) specials(ours, theirs *tokenizer.Config) {
 	s.Checked = append(s.Checked, "special tokens")
 	for _, name := range []string{"bos_token", "eos_token", "unk_token", "pad_token"} {
@@ -227,8 +227,8 @@ func orNone(text string, ok bool) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// template compares the templates' renderings of the rows' conversations, and of a few of our own, and which ids the
-// folders' tokenizers give that text.
+// template compares how the templates render the rows' conversations and a few of our own, and which ids the folders'
+// tokenizers produce for that text.
 func (s *Serving) template(sameText bool, ours, theirs *folder, inputs []*Input) {
 	conversations := probes()
 	for _, in := range inputs {
@@ -287,7 +287,7 @@ func contrast(a, b string, errA, errB error) string {
 		b[at:min(len(b), at+40)], a[at:min(len(a), at+40)])
 }
 
-// conversation returns what templates take of a row; nil if it is tokens, or can't be rendered.
+// conversation returns a row's input for templates, or nil if the row holds tokens or can't be rendered.
 func (r *row) conversation() *turns.Conversation {
 	if r.item == nil {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Place is where a test's job runs: on a service on loopback, or as a local program.
+// Place is the environment that a test's job runs in: on a service on loopback, or as a local program.
 type Place struct {
 	*Project
 	Release   func()                     // lets the job finish

@@ -59,13 +59,13 @@ func tags(info *debug.BuildInfo) []string {
 	return nil
 }
 
-// made is the folder of programs that programs built.
+// made is the folder with the programs that function programs built.
 var made string
 
 var programs = sync.OnceValues(func() (string, error) {
 	if dir := os.Getenv(variable); dir != "" {
-		// The test's cached result is good for as long as the program is the same: go test notes which files were
-		// looked at.
+		// The test's cached result stays valid as long as the program is unchanged: go test records which files were
+		// accessed.
 		_, err := os.Stat(filepath.Join(dir, "nat-go"))
 		return dir, err
 	}

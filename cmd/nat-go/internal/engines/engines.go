@@ -59,14 +59,14 @@ func (n Needs) check() error {
 	if n.CPUs < 1 {
 		return exit.Usagef("--cpus %d: a process needs at least one", n.CPUs)
 	}
-	if n.Memory < least {
-		return exit.Usagef("--memory %s: a process needs at least %s", n.Memory, least)
+	if n.Memory < minMemory {
+		return exit.Usagef("--memory %s: a process needs at least %s", n.Memory, minMemory)
 	}
 	return nil
 }
 
-// least is the smallest memory that nat-go is started with.
-const least schema.Size = 256 << 20
+// least is the minimum memory that nat-go is started with.
+const minMemory schema.Size = 256 << 20
 
 // File is a file to write.
 type File struct {
@@ -92,8 +92,8 @@ func fill(name, from string, variables *pyvalue.Dict) (File, error) {
 	return File{Name: name, Text: []byte(strings.TrimRight(filled.Text, "\n") + "\n")}, err
 }
 
-// variables returns what templates know of a run and of its needs. Texts that a script holds as values are quoted by
-// quote.
+// variables returns the template variables for a run and its needs. Texts that a script contains as values are quoted
+// by quote.
 func (r Run) variables(n Needs, quote func(string) string) *pyvalue.Dict {
 	var steps []pyvalue.Value
 	for _, s := range r.Steps() {

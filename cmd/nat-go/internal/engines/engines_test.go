@@ -48,7 +48,7 @@ func TestQuotes(t *testing.T) {
 // TestRefused checks that anything that would make a script do something other than what it says is refused.
 func TestRefused(t *testing.T) {
 	r := Run{ID: "r", Plan: "/p", Dir: "/d", Shards: 5, Stages: []shards.Stage{shards.Build}}
-	needs := Needs{CPUs: 1, Memory: least}
+	needs := Needs{CPUs: 1, Memory: minMemory}
 	good := Slurm{Needs: needs, NatGo: "nat-go", Time: "4:00:00", ArraySize: 1001}
 	if _, err := good.Files(r); err != nil {
 		t.Fatal(err)

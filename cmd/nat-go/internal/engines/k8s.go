@@ -21,7 +21,7 @@ type Kubernetes struct {
 	Mount   string // folder where it is mounted; empty means the one that the plan was made in
 	Secret  string // its keys become environment variables of the containers; empty means none
 	User    string // user that the containers run as, UID or UID:GID; empty means the image's
-	AtOnce  int    // most pods running at once; 0 means no limit
+	AtOnce  int    // maximum number of pods running at once; 0 means no limit
 	Retries int    // additional attempts per shard
 }
 

@@ -15,7 +15,7 @@ type Slurm struct {
 	NatGo     string   // the program
 	Time      string   // time limit of an attempt
 	ArraySize int      // the site's MaxArraySize
-	AtOnce    int      // most tasks of an array running at once; 0 means no limit
+	AtOnce    int      // maximum number of array tasks running at once; 0 means no limit
 	Options   []string // additional options for sbatch, without the dashes
 }
 

@@ -16,7 +16,8 @@ const (
 	Terminated  = 143
 )
 
-// Error is an error with an exit code. Err may be nil if everything has been printed already: then nothing more is.
+// Error is an error with an exit code. Err may be nil if everything has been printed already; then nothing more is
+// printed.
 type Error struct {
 	Code int
 	Err  error
@@ -35,7 +36,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // With returns err with an exit code.
 func With(code int, err error) error { return &Error{Code: code, Err: err} }
 
-// Default is With for an error without an exit code; of nil it makes nil.
+// Default is like With, but only for an error without an exit code; it returns nil for nil.
 func Default(code int, err error) error {
 	if err == nil || errors.As(err, new(*Error)) {
 		return err
@@ -43,13 +44,13 @@ func Default(code int, err error) error {
 	return With(code, err)
 }
 
-// Failedf returns an error of the run: exit 1.
+// Failedf returns the error for a failed run: exit 1.
 func Failedf(format string, a ...any) error { return With(Failed, fmt.Errorf(format, a...)) }
 
-// Usagef returns an error of config or usage: exit 2.
+// Usagef returns a config or usage error: exit 2.
 func Usagef(format string, a ...any) error { return With(Usage, fmt.Errorf(format, a...)) }
 
-// Environmentf returns an error of the environment: exit 3.
+// Environmentf returns an environment error: exit 3.
 func Environmentf(format string, a ...any) error { return With(Environment, fmt.Errorf(format, a...)) }
 
 // Code returns the exit code of err: 0 for nil, 1 for an error without one.

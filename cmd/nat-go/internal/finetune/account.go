@@ -99,7 +99,7 @@ func (r *verdict) failure(ctx context.Context, seen *source.Stats) error {
 	return r.noBatches()
 }
 
-// refusals says what each format holds instead, in brackets.
+// refusals returns, in parentheses, why each format refused records.
 func (r *verdict) refusals() string {
 	var parts []string
 	for _, w := range r.out.made.Dataset {
@@ -113,7 +113,7 @@ func (r *verdict) refusals() string {
 	return " (" + strings.Join(parts, "; ") + ")"
 }
 
-// needsTokens says that hints are for token batches, if a run without a tokenizer made some.
+// needsTokens returns a note that hints need token batches, if a run without a tokenizer made some.
 func (r *verdict) needsTokens() string {
 	if len(counted(r.out.made.Counters, "sites/")) == 0 || r.plan.config.Collator.Tokenizer != "" {
 		return ""
@@ -126,8 +126,8 @@ func (r *verdict) needsTokens() string {
 		" -o collator.tokenizer=FOLDER, the folder of the model's tokenizer"
 }
 
-// noBatches says why records went into the collator and none came out, regardless of the text formats they were written
-// in.
+// noBatches explains why the collator was given records but made no batches, regardless of the text formats they were
+// written in.
 func (r *verdict) noBatches() error {
 	if r.out.made.Batches == nil || len(r.out.made.Batches.Counts) > 0 {
 		return nil
@@ -142,7 +142,7 @@ func (r *verdict) noBatches() error {
 		}) {
 			fmt.Fprintf(&table, "\n  %-16s %s", ledger.Quantity(a.Dropped[reason], unitRecord), reason)
 		}
-		if r.hasRows() && a.Dropped[collator.NoSampledIDs] > 0 { // a gap of the traces is not a fault of the run
+		if r.hasRows() && a.Dropped[collator.NoSampledIDs] > 0 { // a gap in the traces is not a fault of the run
 			r.out.warn("no token batch was made beside the rows, from %s: %s%s", ledger.Quantity(a.In, unitRecord),
 				strings.Join(strings.Fields(table.String()), " "), remedyOf(a.Dropped))
 			return nil
@@ -185,7 +185,7 @@ func (r *verdict) noData(ctx context.Context, seen *source.Stats) error {
 		r.plan.folder.Dropped())
 }
 
-// remedies says what would have the run's builders make something of its inputs.
+// remedies says how the run's builders could make records from its inputs.
 func (r *verdict) remedies(ctx context.Context) (text string) {
 	p := r.plan
 	if len(p.From) == 0 || p.Compat == compat.NAT {
@@ -199,7 +199,7 @@ func (r *verdict) remedies(ctx context.Context) (text string) {
 		Paths: p.From, Source: p.Source, Map: keys, Overrides: p.Overrides,
 	})
 	if err != nil {
-		return "" // the run has said what there is to say
+		return "" // the run has already reported everything
 	}
 	for _, b := range p.config.Selected() {
 		for _, y := range report.Builders {

@@ -14,7 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// listedDrops is how many drops per stage and reason dropped.jsonl lists; the rest are counted in one line.
+// listedDrops is the maximum number of drops that dropped.jsonl lists per stage and reason; the rest are counted in one
+// line.
 const listedDrops = 10_000
 
 // unitPair is the unit of the single line per turn that counts the pairs a strategy did not take. They are listed, but
@@ -92,7 +93,7 @@ func (b *books) count(builder, name string, n int64) {
 		counters = map[string]int64{}
 		b.counters[builder] = counters
 	}
-	if _, known := counters[name]; !known { // all groups count under the same few names
+	if _, known := counters[name]; !known { // all groups use the same few counter names
 		name = b.hide(name) // a plugin chose it
 	}
 	counters[name] += n
@@ -127,10 +128,10 @@ func (b *books) list(d ledger.Drop) {
 	b.unlisted(&d)
 }
 
-// furtherOnes is the detail of the line that counts them.
-const furtherOnes = "further ones, not listed"
+// unlistedDetail is the detail of the line that counts the unlisted drops.
+const unlistedDetail = "further ones, not listed"
 
-// unlisted counts further drops of a kind of which enough have been listed.
+// unlisted counts a drop of a kind of which enough have been listed.
 func (b *books) unlisted(d *ledger.Drop) {
 	k := kindOf(d)
 	m := b.more[k]
@@ -141,7 +142,7 @@ func (b *books) unlisted(d *ledger.Drop) {
 			Unit:   d.Unit,
 			Format: d.Format,
 			Index:  -1,
-			Detail: furtherOnes,
+			Detail: unlistedDetail,
 		}
 		b.more[k] = m
 		b.rest = append(b.rest, m)
@@ -164,7 +165,7 @@ func (b *books) replay(path string) error {
 		if d.Stage != ledger.Gate && d.Stage != ledger.Curate {
 			b.Drop(d)
 		}
-		if d.Detail == furtherOnes {
+		if d.Detail == unlistedDetail {
 			b.unlisted(&d)
 		} else {
 			b.list(d)

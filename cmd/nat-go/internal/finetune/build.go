@@ -39,7 +39,7 @@ type cursor struct {
 
 // built is the result of reading the inputs. The records are in the log.
 type built struct {
-	index  *curate.Index // what curation has to know about them
+	index  *curate.Index // their entries for curation
 	marked marked
 	seen   source.Stats
 	byTask bool // its examples were grouped by task before they were built
@@ -147,7 +147,7 @@ func (b *building) stream(ctx context.Context) error {
 	b.frame = recordlog.NewBuilder(names)
 	items := make(chan *item, groupsInFlight)
 	from := b.at
-	fed := false // everything was; written before items is closed
+	fed := false // everything was sent; written before items is closed
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
 		defer close(items)
@@ -254,7 +254,7 @@ func (b *recording) book(g *recordlog.Group) {
 		b.out.books.count(c.Builder, c.Name, c.N)
 	}
 	for _, x := range b.builders {
-		x.know(g)
+		x.recordNames(g)
 	}
 }
 

@@ -51,7 +51,7 @@ func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 
 // log puts a builder's results into the group's frame and closes its account of the group: every candidate - or, if the
 // examples have none or the builder works on whole ones, every example - is used in at least one record or dropped
-// once, with a reason. first is where the examples that the results are about begin in the frame's group.
+// once, with a reason. first is the index in the frame's group of the first example that the results are about.
 func (b *builder) log(f *recordlog.Builder, index, first int, res *result) {
 	refuseDrops(res)
 	b.limit(res)
@@ -83,10 +83,10 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result) {
 	}
 }
 
-// refuseDrops fails a result that reports a drop of an impossible number.
+// refuseDrops fails a result that reports an impossible number of drops.
 func refuseDrops(res *result) {
 	for _, d := range res.Drops {
-		if d.N() < 0 || d.N() > mostDropped {
+		if d.N() < 0 || d.N() > maxDropCount {
 			res.Reason, res.Err = builders.BuilderFailed, fmt.Errorf("it reported a drop of %d things, which is "+
 				"impossible", d.N())
 		}
@@ -106,7 +106,8 @@ func (b *builder) logDrops(f *recordlog.Builder, a *account, drops []ledger.Drop
 	}
 }
 
-// logRecords logs the records that the builder made. One that refers to what its group doesn't have is dropped.
+// logRecords logs the records that the builder made. A record that refers to something its group doesn't have is
+// dropped.
 func (b *builder) logRecords(f *recordlog.Builder, index, first int, res *result) {
 	found := evidence{rules: b.rules, group: res.Group}
 	for _, r := range res.Records {
@@ -129,11 +130,11 @@ func (b *builder) logRecords(f *recordlog.Builder, index, first int, res *result
 	}
 }
 
-// mostNames is how many distinct reasons and counters of a builder a run distinguishes.
-const mostNames = 1000
+// maxNames is the maximum number of distinct reasons and counters that a run distinguishes per builder.
+const maxNames = 1000
 
 // know records which of the builder's names a group of the log has.
-func (b *builder) know(g *recordlog.Group) {
+func (b *builder) recordNames(g *recordlog.Group) {
 	if b.kinds == nil {
 		b.kinds, b.names = map[dropKind]bool{}, map[string]bool{}
 	}
@@ -158,7 +159,7 @@ func (b *builder) limit(res *result) {
 		if b.kinds[k] || kinds[k] {
 			continue
 		}
-		if kinds[k] = true; len(b.kinds)+len(kinds) <= mostNames {
+		if kinds[k] = true; len(b.kinds)+len(kinds) <= maxNames {
 			continue
 		}
 		delete(kinds, k)
@@ -174,7 +175,7 @@ func (b *builder) limit(res *result) {
 		if b.names[c.Name] || names[c.Name] {
 			continue
 		}
-		if names[c.Name] = true; len(b.names)+len(names) > mostNames {
+		if names[c.Name] = true; len(b.names)+len(names) > maxNames {
 			delete(names, c.Name)
 			b.over = true
 			c.Name = "other"
@@ -182,8 +183,8 @@ func (b *builder) limit(res *result) {
 	}
 }
 
-// mostDropped is the largest count that a drop may have, so that the books never overflow.
-const mostDropped = 1 << 40
+// maxDropCount is the largest count that a drop may have, so that the books never overflow.
+const maxDropCount = 1 << 40
 
 // dropCandidates closes the account for candidates when the builder's output for a group names none of them. The
 // candidates of an example that it dropped as a whole get that reason; for others it gave none.

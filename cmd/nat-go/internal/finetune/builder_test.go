@@ -161,10 +161,10 @@ func TestReasonsAreLimited(t *testing.T) {
 			names[c.Name] = true
 			counts += c.N
 		}
-		b.know(f.Group())
-		resumed.know(f.Group())
+		b.recordNames(f.Group())
+		resumed.recordNames(f.Group())
 	}
-	if len(kinds) > mostNames+1 || len(names) != mostNames+1 || drops != 3000 || counts != 3000 {
+	if len(kinds) > maxNames+1 || len(names) != maxNames+1 || drops != 3000 || counts != 3000 {
 		t.Errorf("%d kinds of drop, %d counters; %d drops and %d counts of 3000", len(kinds), len(names), drops, counts)
 	}
 	if !kinds[dropKind{stage: ledger.Build, reason: builders.OtherReasons, unit: "other"}] {

@@ -28,7 +28,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// tokens is what makes token batches. Without a tokenizer it is nil.
+// tokens makes token batches. It is nil without a tokenizer.
 type tokens struct {
 	tokenizer *tokenizer.Tokenizer
 	collator  *collator.Collator
@@ -136,7 +136,7 @@ func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 	switch {
 	case c.MaxDPOLength != nil:
 		out.MaxPairLength = *c.MaxDPOLength
-	case c.Format == "composer": // as the reference trainer's collator has it
+	case c.Format == "composer": // as in the reference trainer's collator
 		out.MaxPairLength = min(2048, out.BatchTokens)
 	}
 	out.PadID, out.RenderedRollouts = c.PadID, c.RL.IDs == "rendered"
@@ -222,7 +222,7 @@ func (r *run) openTokens(ctx context.Context) (err error) {
 	if r.tokens, err = openTokens(ctx, r.plan); err != nil || planOf(r.plan) == nil {
 		return err
 	}
-	return r.plan.asPlanned(r.tokens)
+	return r.plan.checkUnchangedPlan(r.tokens)
 }
 
 // collation is the stage that makes token batches.

@@ -19,7 +19,7 @@ type curation struct {
 	out  *report
 }
 
-// curate decides what becomes of every record in the log.
+// curate decides on every record in the log.
 func (r *curation) curate(b *built) (*curate.Decisions, error) {
 	d, err := r.decide(b)
 	if err != nil {
@@ -121,7 +121,7 @@ func (r *curation) writeDecisions(d *curate.Decisions) error {
 	return f.Commit()
 }
 
-// gates returns what each record has to pass by itself.
+// gates returns the gates that each record has to pass by itself.
 func (p *plan) gates() curate.Gates {
 	return curate.Gates{Unfit: p.Compat.Gates(), MinFidelity: p.minFidelity}
 }

@@ -32,7 +32,8 @@ type decider struct {
 	tokens *tokens // nil without a tokenizer
 }
 
-// decided returns what decides the bytes of the run, apart from its inputs and flags, which are recorded as they are.
+// decided returns everything that determines the bytes of the run, except its inputs and flags, which are recorded
+// unchanged.
 func (x *decider) decided(salt string) (*runfolder.Decided, error) {
 	p, t := x.plan, x.tokens
 	d := runfolder.NewDecided(salt)
@@ -232,8 +233,8 @@ func contentSum(path string) (string, error) {
 	return runfolder.ContentSum(path)
 }
 
-// sameDecisions refuses to continue a run that something else would decide now, naming the difference. Accepted
-// differences are recorded, and returned.
+// sameDecisions refuses to continue a run if anything that determines its bytes has changed, naming the difference.
+// Accepted differences are recorded, and returned.
 func (x *decider) sameDecisions() ([]string, error) {
 	p := x.plan
 	b := p.begun

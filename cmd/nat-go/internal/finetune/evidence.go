@@ -58,8 +58,8 @@ func (e *evidence) forExample(example int) json.Raw {
 	return e.found[example]
 }
 
-// withMember returns an object with one more member; nil counts as an object without any. An object that already has
-// the key, and anything that isn't an object, stays as it is.
+// withMember returns an object with one more member; nil counts as an empty object. An object that already has the key,
+// and anything that isn't an object, is unchanged.
 func withMember(object json.Raw, key string, value json.Raw) json.Raw {
 	out := json.Raw("{")
 	if object != nil {

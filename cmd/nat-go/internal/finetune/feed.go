@@ -124,11 +124,11 @@ func (b *building) newIndex() (*group.Index, error) {
 	return group.New(host.NewExampleCodec(), opt)
 }
 
-// errFed ends the feeding at a failed collection run: groups sent before are still built, and the failure reported in
-// its turn.
+// errFed ends feeding at a failed collection run: groups sent before it are still built, and the failure is reported
+// after them.
 var errFed = errors.New("collection run failed")
 
-// collectionError is why a collection run failed, and the run with it.
+// collectionError is the failure of a collection run that makes the whole run fail.
 type collectionError struct {
 	run int
 	err error

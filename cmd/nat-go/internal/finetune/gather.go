@@ -52,9 +52,9 @@ func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (e
 			return err
 		}
 		b.expectRecords()
-		b.tellBuilt()
+		b.reportBuilt()
 	}
-	if !*fed { // a resumed run must not take the log for complete
+	if !*fed { // a resumed run must not mistake the log for a complete one
 		<-ctx.Done() // wait: the failure of feed cancels it
 	}
 	if ctx.Err() != nil {
@@ -81,8 +81,8 @@ func (b *building) runEnded(it *item) error {
 	return b.append(&ttc.Group{}, it.drops, nil)
 }
 
-// groupBuilt logs the builders' output for a group. broken is why a builder failed on a collection run that is used as
-// a whole or not at all.
+// groupBuilt logs the builders' output for a group. broken is the error of a builder that failed on a collection run
+// that is used as a whole or not at all.
 func (b *building) groupBuilt(ctx context.Context, it *item) (broken, err error) {
 	results, err := b.results(ctx, it)
 	if err != nil {
@@ -106,7 +106,7 @@ func (b *building) groupBuilt(ctx context.Context, it *item) (broken, err error)
 	return nil, nil
 }
 
-// results receives what every builder made of a group, part by part.
+// results receives every builder's results for a group, part by part.
 func (b *building) results(ctx context.Context, it *item) ([][]*result, error) {
 	if len(it.group.Examples) == 0 {
 		return nil, nil
@@ -140,7 +140,7 @@ func (b *recording) append(g *ttc.Group, drops []ledger.Drop, results [][]*resul
 		}
 	}
 	if err := b.log.Append(f.Group()); err != nil {
-		return notLogged("write the record log", err)
+		return logError("write the record log", err)
 	}
 	if err := b.take(f.Group()); err != nil {
 		return err
@@ -183,8 +183,8 @@ func (b *recording) commit(done bool) error {
 	return nil
 }
 
-// tellBuilt reports how far the run is in its inputs.
-func (b *building) tellBuilt() {
+// reportBuilt reports how far the run is in its inputs.
+func (b *building) reportBuilt() {
 	if b.env.Progress == nil {
 		return
 	}
@@ -207,9 +207,9 @@ func rebase(r builders.Record, first int) {
 	}
 }
 
-// notLogged returns an error about the record log: a log that is full stays full, which fails the run; any other error
+// logError returns an error about the record log: a log that is full stays full, which fails the run; any other error
 // is the disk's, and a retry may succeed.
-func notLogged(what string, err error) error {
+func logError(what string, err error) error {
 	code := exit.Environment
 	if errors.Is(err, recordlog.ErrFull) {
 		code = exit.Failed

@@ -29,7 +29,7 @@ type inputs struct {
 	began   []source.Input       // state of the files when the run began
 	limit   int64                // at most this many examples per path; 0 means all
 	scores  *readers.Scores      // from files next to them; nil means none
-	verdict *readers.ScoreRules  // from what results say; nil if none
+	verdict *readers.ScoreRules  // derived from results; nil if none
 	prove   source.Prove         // checks what inputs claim; nil means nothing can be checked
 	models  bool                 // count the models that sampled the examples
 	lower   string               // a builder for which a lower score is better
@@ -67,7 +67,7 @@ func (r *run) find(ctx context.Context) (err error) {
 	p := r.plan
 	if p.shard != nil && p.shard.stage == shards.Group {
 		r.in = &inputs{}
-		return p.shard.mayGroup()
+		return p.shard.checkGroupable()
 	}
 	if r.in, err = findInputs(ctx, p); err != nil || p.shard != nil {
 		return err
@@ -78,7 +78,7 @@ func (r *run) find(ctx context.Context) (err error) {
 	case p.Divide != nil:
 		err = divisible(r.in)
 	default:
-		err = p.mayPublish(ctx)
+		err = p.checkPublishable(ctx)
 	}
 	if err != nil {
 		return err
@@ -172,7 +172,7 @@ func describeInput(in source.Input) string {
 	return fmt.Sprintf("%s, %d bytes of %s", in.Path, in.Size, in.ModTime.Format(time.RFC3339Nano))
 }
 
-// bytes returns how much there is to read; 0 if that is unknown, as for compressed files and pipes.
+// bytes returns the number of bytes to read; 0 if it is unknown, as for compressed files and pipes.
 func (in *inputs) bytes() (n int64) {
 	for _, f := range in.began {
 		if f.Size == 0 || compressed(f.Path) {
@@ -192,7 +192,7 @@ func chooseInputs(ctx context.Context, p *plan) (*inputs, error) {
 	if err != nil {
 		return nil, err
 	}
-	if in, err := p.live(block); in != nil || err != nil {
+	if in, err := p.newLiveSource(block); in != nil || err != nil {
 		return in, err
 	}
 	kind := p.Source

@@ -21,7 +21,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// mergeCommand begins the command under which a merge holds its folder's lock.
+// mergeCommand is the prefix of the command that a merge records in its folder's lock.
 const mergeCommand = "dataset merge"
 
 // part is a run to be joined.
@@ -202,13 +202,13 @@ func joinPlan(ctx context.Context, how Request, first *part, env Env) (*plan, er
 	}
 	p, err := newPlan(ctx, req, env)
 	if err == nil {
-		p.copyTo = ""                    // that is for runs, and NAT's
+		p.copyTo = ""                    // for runs only, as in NAT
 		p.ConfigFile = p.folder.Config() // of the same content as the first run's
 	}
 	return p, err
 }
 
-// clearKilled removes the files of a merge that was killed on this machine. Any other folder is left as it is.
+// clearKilled removes the files of a merge that was killed on this machine. It leaves any other folder unchanged.
 func clearKilled(f runfolder.Folder) error {
 	if !f.Locked() || runfolder.Has(f.Manifest()) {
 		return nil
@@ -241,8 +241,8 @@ func (r *joiner) openJoined(context.Context) error {
 	return nil
 }
 
-// inheritAnswers gives the merge the teachers' answers about its parts: they get only new questions. Answers are stored
-// under the hash of their question.
+// inheritAnswers copies the teachers' answers about the parts to the merge, so that teachers get only new questions.
+// Answers are stored under the hash of their question.
 func (r *joiner) inheritAnswers(context.Context) error {
 	p := r.run.plan
 	if p.config.Collator.Teacher == nil {
@@ -343,7 +343,7 @@ func (b *recording) appendPart(ctx context.Context, p *part) error {
 			g.Drops[i].Run = renumber(g.Drops[i].Run)
 		}
 		if err := b.log.Append(g); err != nil {
-			return notLogged("write the record log", err)
+			return logError("write the record log", err)
 		}
 		if err := b.take(g); err != nil {
 			return err
@@ -360,7 +360,7 @@ func sameContent(a, b source.Input) bool {
 	return a.Same(b) || a.Sum != 0 && a.Sum == b.Sum && a.Size == b.Size
 }
 
-// hold gives the index the validation side that is kept.
+// hold adds the validation side that is kept to the index.
 func (b *recording) hold(ctx context.Context, keep *part) error {
 	place := &dataset.Place{Run: keep.folder}
 	d, err := place.Decisions()

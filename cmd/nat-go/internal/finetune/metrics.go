@@ -75,7 +75,7 @@ func (m *metrics) family(name, kind, help string) {
 	m.text = fmt.Appendf(m.text, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
 }
 
-// sample appends a value with its labels, given as name and value in turn.
+// sample appends a value with its labels, given as alternating names and values.
 func (m *metrics) sample(n int64, labels ...string) {
 	m.text = append(append(m.text, m.name...), `{run="`...)
 	m.text = append(append(m.text, labelText.Replace(m.run)...), '"')

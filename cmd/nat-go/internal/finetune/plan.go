@@ -26,7 +26,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// plan is everything decided before a run starts.
+// plan holds everything decided before a run starts.
 type plan struct {
 	Request
 	config  *config.Config
@@ -39,11 +39,11 @@ type plan struct {
 	rules   curate.Rules
 	marks   *marks.File         // made by a user; nil means none
 	scores  *readers.Scores     // from files next to the inputs; nil means none
-	verdict *readers.ScoreRules // scores from what results say; nil if none
+	verdict *readers.ScoreRules // scores derived from results; nil if none
 	copyTo  string              // NAT's dataset_output_dir; empty means no copy
 	notes   []string
 	self    string           // path of this program
-	chosen  string           // the reading of the input and the output, where the user left them open
+	chosen  string           // choices made for the user: how to read the input, and the output
 	resume  bool             // continue with an existing run folder
 	lock    *runfolder.Lock  // of a folder that exists
 	begun   *runfolder.Begun // with resume
@@ -218,7 +218,7 @@ func (p *plan) readScores(ctx context.Context) (err error) {
 	return nil
 }
 
-// chooseRules decides how records are curated. In compat it is NAT's way and nothing else.
+// chooseRules decides how records are curated. In compat, only NAT's rules apply.
 func (p *plan) chooseRules() {
 	d := p.config.Dataset
 	p.rules = curate.Rules{Dedupe: p.trainer.DeduplicatePairs, Contradictions: d.Contradictions == "drop"}

@@ -16,8 +16,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// asksForPolicy reports whether the run makes token rows of rollouts, and its configuration doesn't name the model to
-// be trained: then the inputs are asked.
+// asksForPolicy reports whether the run makes token rows of rollouts but its configuration doesn't name the model to be
+// trained, so that the inputs have to.
 func (p *plan) asksForPolicy() bool {
 	if p.config == nil || p.config.Collator.Tokenizer == "" || p.config.Collator.Policy != "" {
 		return false
@@ -56,7 +56,7 @@ func countModels(models map[string]int64, ex *ttc.Example) {
 	}
 }
 
-// takePolicy has the only model that the inputs name be the model to be trained. All inputs are read before the first
+// takePolicy makes the only model that the inputs name the model to be trained. All inputs are read before the first
 // task is built, by all processes together, so that all come to the same conclusion; where examples are built one by
 // one, nothing is taken.
 func (t *tokens) takePolicy(p *plan, seen *source.Stats, byTask bool) {

@@ -58,7 +58,7 @@ func (p prover) prove(c *source.Claim) (proven ttc.Proofs, refuted ttc.Gaps) {
 	if c.PromptTokens > 0 {
 		counts, err := p.collator.PromptTokens(c.Given, c.Tools)
 		switch {
-		case err != nil: // the template takes no such messages, which the rows will say
+		case err != nil: // the template doesn't accept such messages; the rows will say so
 		case slices.Contains(counts, int(c.PromptTokens)):
 			proven |= ttc.PromptProven
 		default:
@@ -94,7 +94,7 @@ func saysSame(text string, answer *chat.Message) bool {
 	})
 }
 
-// appendPlain appends the strings in a JSON value that every spelling of the value has in them as they are.
+// appendPlain appends the strings in a JSON value that appear unchanged in every spelling of the value.
 func appendPlain(to []string, v json.Raw) []string {
 	switch v.Kind() {
 	case json.String:

@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/internal/objects"
 )
 
-// A run whose output belongs in object storage is made in a folder of this machine, where an interrupted one goes on,
-// and published when it is complete.
+// A run whose output belongs in object storage is made in a folder on this machine, where it continues after an
+// interruption, and published when it is complete.
 
 // publishTo sets where the run is published, and the folder that it is made in.
 func (p *plan) publishTo(dir string, env Env) error {
@@ -36,8 +36,8 @@ func (p *plan) publishTo(dir string, env Env) error {
 	return nil
 }
 
-// mayPublish refuses, before anything is made, a place where the run couldn't be published.
-func (p *plan) mayPublish(ctx context.Context) error {
+// checkPublishable refuses, before anything is made, a place where the run couldn't be published.
+func (p *plan) checkPublishable(ctx context.Context) error {
 	if p.stored != "" && !p.resume {
 		return p.stored.Free(ctx)
 	}

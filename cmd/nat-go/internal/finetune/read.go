@@ -115,7 +115,7 @@ func (in *inputs) bounds(k int) (from source.Cursor, end int64) {
 }
 
 // heldDrops are a source's drops before an example. Of each kind as many are kept as dropped.jsonl lists, and one more
-// stands for the rest: a file that the source doesn't understand is dropped completely before any example is made.
+// represents the rest: a file that the source doesn't understand is dropped completely before any example is made.
 type heldDrops struct {
 	drops []ledger.Drop
 	seen  map[dropKind]int
@@ -162,7 +162,7 @@ func (rd *reader) send(ctx context.Context, next reading) bool {
 	}
 }
 
-// steady says that the builders have started.
+// steady tells the reader that the builders have started.
 func (rd *reader) steady() { rd.most.Store(steadyBytes) }
 
 // next returns the next example; its error is final.
@@ -180,7 +180,7 @@ func (rd *reader) next(ctx context.Context) (reading, error) {
 	}
 }
 
-// close ends the reading. Afterwards seen and inputs describe the inputs.
+// close stops the reader. Afterwards seen and inputs describe the inputs.
 func (rd *reader) close() {
 	if rd != nil {
 		rd.cancel()

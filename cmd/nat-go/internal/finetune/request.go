@@ -37,12 +37,12 @@ type Request struct {
 	OutputDir  string
 	RunID      string
 	Seed       *int64
-	Compat     compat.Mode // whose ways the run has
+	Compat     compat.Mode // whose behaviour the run follows
 	DryRun     bool        // everything but the training job
 	Plan       bool        // predict the result; nothing is left behind
 	Limit      int64       // at most this many examples per input; 0 means all
 	planning   bool
-	also       []string // what else the inputs could give
+	also       []string // other records that the inputs could yield
 	Detach     bool     // don't wait for the job
 	Metrics    string
 	Now        string // time for a chat template's strftime_now; empty means collator.template_time
@@ -51,7 +51,7 @@ type Request struct {
 	EndpointTimeout time.Duration // for one answer
 	Dataset         string        // the questions; empty means the questions of eval.general.dataset
 
-	NATConfig string // configuration of which a command source's program gets a copy; the run's, as it began
+	NATConfig string // configuration to copy for a command source's program; the run's, as it began
 
 	// At most one of these is set, for work other than a run from its beginning.
 	Resume runfolder.Folder   `json:"-"` // continue this run
@@ -72,7 +72,7 @@ type Env struct {
 	Now      func() time.Time                 // for run ids and NAT's progress files, never for data
 	Getenv   func(name string) (string, bool) // nil means the process's environment
 	Findings func([]finding.Finding)          // called with the findings of the configuration's check
-	Leave    *jobs.Leave                      // the user's wish to leave, by signal; nil means never
+	Leave    *jobs.Leave                      // signals that the user wants to leave; nil means never
 	Progress func(Progress)                   // called now and then with the progress of the run
 	// Receives every value that must never be shown or written; may be nil.
 	Secrets *secret.Values
@@ -103,7 +103,7 @@ type Progress struct {
 	Detail string // additional information for the user
 }
 
-// Summary says how a run ended: it is what --json prints.
+// Summary describes how a run ended; --json prints it.
 type Summary struct {
 	RunID      string             `json:"run_id"`
 	Status     string             `json:"status"`
@@ -117,7 +117,7 @@ type Summary struct {
 	Accounts   []ledger.Account   `json:"accounts,omitempty"` // what entered each stage and left it, by unit
 	Sites      map[string]int64   `json:"-"`                  // error sites with hints, by class/source/kind
 	Labels     map[string]int64   `json:"-"`                  // rollouts by their verdict: good, bad
-	Also       []string           `json:"also,omitempty"`     // what else the input could give
+	Also       []string           `json:"also,omitempty"`     // other records that the input could yield
 	Warnings   []string           `json:"warnings,omitempty"`
 	Written    []writtenFile      `json:"files,omitempty"` // of the data set
 	Share      *Share             `json:"-"`               // a shard's output; nil means it didn't write
@@ -263,7 +263,7 @@ func builderOverrides(c *config.Config, builders []string) (out []config.Overrid
 }
 
 // configOfInput returns the configuration of a run without one: what its flags say and, for the rest, the choices that
-// fit the input. line describes them in words. Files passed over in folders are no longer among the request's inputs.
+// fit the input. line describes them in words. It removes skipped files in folders from the request's inputs.
 func configOfInput(ctx context.Context, req *Request, keys keyMapping) (text []byte, line string, err error) {
 	req.also = nil
 	if req.Compat == compat.NAT {

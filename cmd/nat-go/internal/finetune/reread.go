@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Reread reads the inputs of a run again, and calls f for each example until it has enough. Inputs are located by the
+// Reread reads the inputs of a run again, and calls f for each example until f returns true. Inputs are located by the
 // names given, so it must be called where the run was; inputs that have changed since are an error, as are those
 // collected for the run.
 func Reread(ctx context.Context, folder runfolder.Folder, f func(*ttc.Example) (enough bool)) error {

@@ -63,7 +63,7 @@ func openBegun(ctx context.Context, how Request, env Env) (*plan, error) {
 	if err := nothing.lock.Sweep(); err != nil {
 		return nothing, exit.Environmentf("can't clean up the run folder: %w", err)
 	}
-	// Whether the run was begun with or without waiting says nothing about this command.
+	// This command does not depend on whether the run was begun with or without waiting.
 	req.Overrides, req.Detach, req.Accept = how.Overrides, how.Detach, how.Accept
 	p, err := newPlan(ctx, req, env)
 	if err != nil {

@@ -55,7 +55,7 @@ func open(ctx context.Context, req Request, env Env) (*plan, error) {
 	return newPlan(ctx, req, env)
 }
 
-// planned makes the run in a temporary folder: its counts are those the run would have.
+// planned executes the run in a temporary folder, to get the counts that the run would have.
 func planned(ctx context.Context, req Request, env Env) (*Summary, error) {
 	dir, err := os.MkdirTemp("", "nat-go-plan-")
 	if err != nil {
@@ -131,7 +131,7 @@ func (r *run) stages() []stage {
 		return []stage{m.alreadyLeft}
 	case p.join != nil:
 		return []stage{
-			p.mayPublish, r.openTokens, j.openJoined, r.listDrops, j.joinRuns, r.curate, r.write, j.inheritAnswers,
+			p.checkPublishable, r.openTokens, j.openJoined, r.listDrops, j.joinRuns, r.curate, r.write, j.inheritAnswers,
 			r.collate, r.account,
 		}
 	}
@@ -188,8 +188,8 @@ func (r *run) close() {
 	r.started.wait()
 }
 
-// scored reports if scores supplied alongside the inputs belong to none of their examples because the keys don't match,
-// and how many scores each rule gave.
+// scored reports scores supplied alongside the inputs that belong to no example because the keys don't match, and the
+// number of scores that each rule gave.
 func (b *built) scored(p *plan, out *report) {
 	if p.resume || p.shard != nil || p.merging != nil || b.seen.Examples == 0 {
 		return
@@ -212,7 +212,7 @@ func (b *built) scored(p *plan, out *report) {
 	}
 }
 
-// end does the run's work and says how it ended, as far as it got.
+// end does the run's work and returns a summary of how it ended, even if it failed.
 func (r *run) end(ctx context.Context) (*Summary, error) {
 	err := r.work(ctx)
 	if err == nil {

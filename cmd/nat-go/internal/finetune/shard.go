@@ -108,7 +108,7 @@ func (r *sharding) sealed(context.Context) error {
 	}
 	r.run.out.sum.Status = runfolder.Completed
 	r.run.out.sum.Warnings = append(r.run.out.sum.Warnings, AlreadyBuilt(s.stage))
-	if err := r.shardIsWhole(d); err != nil {
+	if err := r.checkShardFiles(d); err != nil {
 		return err
 	}
 	if s.stage == shards.Write {
@@ -122,7 +122,7 @@ func (r *sharding) sealed(context.Context) error {
 	return errSealed
 }
 
-// AlreadyBuilt says that there was nothing to do in a stage.
+// AlreadyBuilt returns the message for a stage that had nothing to do.
 func AlreadyBuilt(stage shards.Stage) string {
 	if stage == shards.Write {
 		return "the shard has written its share already; it was not written again"
@@ -161,8 +161,8 @@ func (r *sharding) store(ctx context.Context) (err error) {
 	return nil
 }
 
-// mayGroup refuses to group incomplete input.
-func (s *shard) mayGroup() error {
+// checkGroupable refuses to group incomplete input.
+func (s *shard) checkGroupable() error {
 	state, err := s.dir.Look(s.plan, shards.Build)
 	if err != nil {
 		return exit.With(exit.Failed, err)
@@ -213,7 +213,8 @@ func (s *shard) addSpilled(ctx context.Context, index *group.Index, from int) er
 	return exit.With(exit.Environment, err)
 }
 
-// openOrder opens the file that says where the groups of the log begin, after that many of them, or nil without one.
+// openOrder opens the file of positions at which the log's groups begin, after the given number of groups; it returns
+// nil if there is no such file.
 func (p *plan) openOrder(groups int64) (*shards.Order, error) {
 	if p.shard == nil || p.shard.stage != shards.Group {
 		return nil, nil
@@ -225,7 +226,7 @@ func (p *plan) openOrder(groups int64) (*shards.Order, error) {
 	return o, nil
 }
 
-// lockShard creates and locks the folder of the shard. If another process is working there, it is left to that one.
+// lockShard creates and locks the folder of the shard. If another process is working there, the shard is left to it.
 func (r *sharding) lockShard(context.Context) (err error) {
 	folder := r.run.plan.folder
 	if err := os.MkdirAll(folder.Records(), 0o755); err != nil {
@@ -240,8 +241,8 @@ func (r *sharding) lockShard(context.Context) (err error) {
 	return nil
 }
 
-// asPlanned refuses to build with settings, plugins or programs that differ from the plan's, naming them.
-func (p *plan) asPlanned(t *tokens) error {
+// checkUnchangedPlan refuses to build with settings, plugins or programs that differ from the plan's, naming them.
+func (p *plan) checkUnchangedPlan(t *tokens) error {
 	was := planOf(p).Decided
 	now, err := (&decider{p, t}).decided(was.Salt)
 	if err != nil {
@@ -305,8 +306,8 @@ func (r *sharding) seal(ctx context.Context, d *shards.Done) error {
 	return nil
 }
 
-// shardIsWhole refuses a shard that lost files since it was built.
-func (r *sharding) shardIsWhole(d *shards.Done) error {
+// checkShardFiles refuses a shard that lost files since it was built.
+func (r *sharding) checkShardFiles(d *shards.Done) error {
 	for _, f := range d.Files {
 		path := filepath.Join(string(r.run.plan.folder), filepath.FromSlash(f.Path))
 		if info, err := os.Stat(path); err != nil || info.Size() != f.Bytes {
@@ -320,14 +321,14 @@ func (r *sharding) shardIsWhole(d *shards.Done) error {
 // tooManyNames refuses reasons that can't be counted in parts: beyond a certain number of reasons, which ones are
 // distinguished depends on everything before.
 func tooManyNames(b *builder) error {
-	if !b.over && len(b.kinds) <= mostNames && len(b.names) <= mostNames {
+	if !b.over && len(b.kinds) <= maxNames && len(b.names) <= maxNames {
 		return nil
 	}
 	return exit.Failedf("builder %s has more than %d reasons or counters of its own: that can't be counted in "+
-		"shards. Make the run on one machine", b.name, mostNames)
+		"shards. Make the run on one machine", b.name, maxNames)
 }
 
-// takeFrom has only the shard's parts of the inputs read.
+// takeFrom restricts reading to the shard's parts of the inputs.
 func (s *shard) takeFrom(in *inputs) error {
 	if in.collect != nil || len(in.paths) != len(s.plan.Inputs) {
 		return exit.Failedf("got %s, expected %d as in the plan: it was made from other inputs",

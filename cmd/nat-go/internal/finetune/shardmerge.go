@@ -34,8 +34,8 @@ type merging struct {
 // openMerge opens the run of a plan, which is made from its shards: their logs, one after another, are the log that a
 // single process would have written, and from there on the run is like any other. It continues an interrupted merge.
 //
-// With LeaveWriting, it divides the rows among the shards and leaves the writing to them. Once they have done it, the
-// next merge puts it together.
+// With LeaveWriting, it divides the rows among the shards and leaves the writing to them. Once the shards have written
+// the rows, the next merge combines them.
 func openMerge(ctx context.Context, how Request, env Env) (*plan, error) {
 	p, of, err := openPlan(ctx, how.Merge, env)
 	if err != nil {
@@ -94,7 +94,7 @@ func shardsHave(n, all int) string {
 	return fmt.Sprintf("%d of the %s %s", n, ledger.Quantity(int64(all), "shard"), are)
 }
 
-// ready finds the shards' rows, if writing was left to them, and which of them haven't done so.
+// ready finds the shards' rows, if writing was left to them, and the shards that haven't written theirs.
 func (m *merging) ready() (missing []int, err error) {
 	if m.cut, err = m.dir.ReadCut(m.plan); err != nil || m.cut == nil {
 		return nil, err
@@ -166,7 +166,7 @@ func (r *merger) joinLogs(ctx context.Context) error {
 	}
 	defer j.Close()
 	if err := r.run.plan.merging.join(ctx, j, r.run.in); err != nil {
-		return notLogged("join the record logs", err)
+		return logError("join the record logs", err)
 	}
 	return nil
 }
@@ -274,7 +274,7 @@ func (m *merging) interleave(ctx context.Context, open func(shard int) (groups, 
 
 func (g *grouped) close() error { return errors.Join(g.places.Close(), g.of.Close()) }
 
-// groupedHeap has on top the log whose next group comes first.
+// groupedHeap keeps the log whose next group comes first on top.
 type groupedHeap []*grouped
 
 // push adds a log, or closes it if it is at its end.
@@ -297,7 +297,7 @@ func (h groupedHeap) Less(i, k int) bool { return h[i].next.Less(h[k].next) }
 func (h groupedHeap) Swap(i, k int)      { h[i], h[k] = h[k], h[i] }
 func (h *groupedHeap) Push(x any)        { *h = append(*h, x.(*grouped)) }
 
-// Pop takes off the last.
+// Pop removes the last log.
 func (h *groupedHeap) Pop() any {
 	last := (*h)[len(*h)-1]
 	*h = (*h)[:len(*h)-1]

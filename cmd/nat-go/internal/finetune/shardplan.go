@@ -58,8 +58,8 @@ func openDivision(ctx context.Context, req Request, env Env) (*plan, error) {
 		err = exit.Usagef("--shards and --shard-bytes both say how many shards there are: leave one of them out")
 	case how.Number == 0 && how.Bytes == 0:
 		err = exit.Usagef("how many shards? Say --shards N, or --shard-bytes for roughly that many bytes of input each")
-	case how.Number > shards.Most:
-		err = exit.Usagef("--shards %d: a plan has at most %d", how.Number, shards.Most)
+	case how.Number > shards.MaxShards:
+		err = exit.Usagef("--shards %d: a plan has at most %d", how.Number, shards.MaxShards)
 	}
 	return p, err
 }
@@ -155,10 +155,10 @@ func (c *cutter) cut(ctx context.Context, how *Division) error {
 	}
 	c.number = how.Number
 	if c.number == 0 {
-		c.number = int(min(int64(math.Ceil(float64(c.total)/float64(how.Bytes))), shards.Most+1))
+		c.number = int(min(int64(math.Ceil(float64(c.total)/float64(how.Bytes))), shards.MaxShards+1))
 	}
-	if c.number = max(c.number, 1); c.number > shards.Most {
-		return exit.Usagef("--shard-bytes %d makes more than %d shards: choose more bytes", how.Bytes, shards.Most)
+	if c.number = max(c.number, 1); c.number > shards.MaxShards {
+		return exit.Usagef("--shard-bytes %d makes more than %d shards: choose more bytes", how.Bytes, shards.MaxShards)
 	}
 	c.begin()
 	defer func() { c.named.Abort() }()
@@ -254,7 +254,7 @@ func (c *cutter) scan(ctx context.Context, k int, id source.Input) (err error) {
 		Named: c.keep(k),
 	}, func(at source.Cursor) error { return c.example(k, at, true) })
 	if err != nil && exit.Code(err) == exit.Failed && ctx.Err() == nil {
-		return c.unreadable(k, c.whereItFails(ctx, path, err))
+		return c.unreadable(k, c.findFailure(ctx, path, err))
 	}
 	if err != nil {
 		return err
@@ -262,9 +262,9 @@ func (c *cutter) scan(ctx context.Context, k int, id source.Input) (err error) {
 	return c.endOfInput(k, id, "")
 }
 
-// whereItFails returns the error that reading an input from its beginning ends with; a scan's counts lines from
-// somewhere inside.
-func (c *cutter) whereItFails(ctx context.Context, path string, err error) error {
+// findFailure returns the error that reading an input from its beginning ends with; the error of a scan counts lines
+// from somewhere inside it.
+func (c *cutter) findFailure(ctx context.Context, path string, err error) error {
 	src, openErr := c.in.open(ctx, path, source.Options{})
 	if openErr != nil {
 		return openErr

@@ -123,7 +123,7 @@ func (p *frameGroups) Next() error {
 	return p.take(frame)
 }
 
-// errEnough ends the reading of frames that are no longer needed.
+// errEnough stops the reading of frames that are no longer needed.
 var errEnough = errors.New("enough")
 
 // kept yields the groups of the merged log whose records the shards tokenised, together with the decisions on them.
@@ -165,7 +165,7 @@ func (m *merging) kept(ctx context.Context, d *curate.Decisions) iter.Seq2[colla
 	}
 }
 
-// decided returns what becomes of a record in token batches.
+// decided returns the decision on a record in token batches.
 func decided(d *curate.Decisions, ordinal uint64) (dropped bool, split batch.Split) {
 	x := d.At(ordinal)
 	if x.Validates() && !x.Trains() {

@@ -24,7 +24,7 @@ import (
 )
 
 // Writing a data set is divided by rows, not by builder: each shard writes the rows of a range of the merged log, and a
-// range of the token batches, whose rows it reads from where the shards that made them keep them.
+// range of the token batches, whose rows it reads from the folders of the shards that made them.
 
 // share describes a shard's rows. It is in a file next to the rows, which its manifest names.
 type share struct {
@@ -87,7 +87,7 @@ func (r *merger) leaveWriting(ctx context.Context) error {
 	return nil
 }
 
-// divide begins a range of the merged log wherever the ranges so far have their share of its bytes.
+// divide begins a new range of the merged log whenever the ranges so far have their share of its bytes.
 func (m *merging) divide(g *recordlog.Group, bytes int64) {
 	if m == nil || !m.leave {
 		return
@@ -279,7 +279,7 @@ func decidedOn(
 	}
 }
 
-// maxScores is the most that the scores of all tasks may take up.
+// maxScores is the maximum size of the scores of all tasks.
 const maxScores = 16 << 30
 
 // writeBatches writes the shard's share of the batches.
@@ -373,7 +373,7 @@ func (r *merger) joinRows(ctx context.Context) (err error) {
 	return nil
 }
 
-// joinedRows books the shards' drops at writing the rows, and returns what joinRows made.
+// joinedRows books the drops that occurred when the shards wrote rows, and returns what joinRows made.
 func (r *writing) joinedRows() ([]runfolder.Written, error) {
 	m := r.plan.merging
 	for i := range m.shares {

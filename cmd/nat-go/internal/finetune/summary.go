@@ -207,7 +207,7 @@ func writeEffects(b *strings.Builder, t *teacher.Report) {
 	}
 }
 
-// writeDrops lists the drops, most frequent first, in the unit it was counted in.
+// writeDrops lists the drops, most frequent first, each in the unit that it was counted in.
 func writeDrops(b *strings.Builder, accounts []ledger.Account, look Look) {
 	type line struct {
 		n            int64

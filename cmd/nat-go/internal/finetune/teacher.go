@@ -146,7 +146,7 @@ type teaching struct {
 	out       *report
 }
 
-// teach does to the sdpo batches what `collator.teacher` asks for: adds the teacher's columns, drops hints without
+// teach processes the sdpo batches as `collator.teacher` requests: it adds the teacher's columns, drops hints without
 // effect and sites that differ too little, spreads weights. Dropped sites are in the books.
 func (r *teaching) teach(ctx context.Context, counts map[string]batch.Count) (*teacher.Report, error) {
 	c := r.config.Teacher
@@ -175,7 +175,7 @@ func (r *teaching) teach(ctx context.Context, counts map[string]batch.Count) (*t
 	return rep, nil
 }
 
-// askServers has the work ask the configured server or servers, until done is called.
+// askServers makes the work query the configured servers until done is called.
 func (r *teaching) askServers(w *teacher.Work) (done func(), err error) {
 	c, tok := r.config.Teacher, r.tokenizer
 	switch {
@@ -211,7 +211,7 @@ func (r *teaching) askServers(w *teacher.Work) (done func(), err error) {
 	return func() {}, nil
 }
 
-// weigh has the work compare dumped logits, or the logits of a program that runs until done is called.
+// weigh makes the work compare dumped logits, or the logits of a program that runs until done is called.
 func (r *teaching) weigh(w *teacher.Work) (done func(), err error) {
 	c, tok := r.config.Teacher, r.tokenizer
 	done = func() {}

@@ -59,7 +59,7 @@ func (r *handing) train(ctx context.Context) error {
 	return err
 }
 
-// patience is how long recording a job's end waits for another writer of the run folder.
+// patience is the maximum time that recording a job's end waits for another writer of the run folder.
 const patience = time.Minute
 
 // writeFinal writes how the job ended, and enters the file in the manifest.
@@ -141,7 +141,7 @@ func OpenJob(folder runfolder.Folder, j *jobs.Job, env Env) (*jobs.Client, error
 			Secrets: env.Secrets,
 		})
 		about := config.Block{Section: "trainer_adapters", Name: j.Name}
-		if fs = about.Under(fs); c == nil || finding.Failed(fs) { // a job doesn't need what else a run does
+		if fs = about.Under(fs); c == nil || finding.Failed(fs) { // a job needs nothing else from the configuration
 			env.Findings(fs)
 			return nil, exit.Usagef("configuration in the run folder can't be used; variables it refers to must be set as they were for the run")
 		}

@@ -111,7 +111,8 @@ func (r *writing) warnOfRefused(written []runfolder.Written) {
 	}
 }
 
-// warnOfContexts says which formats have trained turns in contexts that the model didn't have. Redaction is meant.
+// warnOfContexts says which formats have trained turns in contexts that the model didn't have. Redaction is intended,
+// and not reported.
 func (r *writing) warnOfContexts(written []runfolder.Written) {
 	for _, w := range written {
 		if c := w.Contexts; c != nil && slices.ContainsFunc(slices.Collect(maps.Keys(c.Changed)), func(by string) bool {
@@ -142,7 +143,8 @@ func (r *writing) warnOfTurns(w runfolder.Written) {
 	}
 }
 
-// warnOfReader says which JSON lines files current readers change or refuse, and what holds the same rows unchanged.
+// warnOfReader says which JSON lines files current readers change or refuse, and which format holds the same rows
+// unchanged.
 func (r *writing) warnOfReader(written []runfolder.Written) {
 	for _, w := range written {
 		for _, f := range w.Files {

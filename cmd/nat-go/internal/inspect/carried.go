@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// Carried is how many of a builder's records a row format has a place for.
+// Carried counts the records of a builder that a row format can carry.
 type Carried struct {
 	Format  string `json:"format"`
 	Tried   int64  `json:"tried"`
@@ -24,8 +24,8 @@ type Carried struct {
 	buf []byte
 }
 
-// mostTried is how many of a builder's records are tried with each format.
-const mostTried = 200
+// maxTried is the maximum number of a builder's records that are tried with each format.
+const maxTried = 200
 
 // formats returns the formats whose rows are lines: their tables carry the same records.
 func formats(opt rows.Options) (all []*Carried) {
@@ -39,7 +39,7 @@ func formats(opt rows.Options) (all []*Carried) {
 
 // try tries a record of the group with each format that suits its kind.
 func (y *Yield) try(g *ttc.Group, rec builders.Record, opt rows.Options) error {
-	if y.Records > mostTried || rec.Kind() != builders.KindPreference && rec.Kind() != builders.KindDemonstration {
+	if y.Records > maxTried || rec.Kind() != builders.KindPreference && rec.Kind() != builders.KindDemonstration {
 		return nil
 	}
 	if y.Formats == nil {
@@ -72,12 +72,12 @@ func (y *Yield) try(g *ttc.Group, rec builders.Record, opt rows.Options) error {
 	return nil
 }
 
-// dear is how many times the text of its conversations a format's rows may have, if it is to be chosen for carrying
-// more turns: a trainer has to forward all of it.
-const dear = 3
+// dear is the maximum ratio of the text in a format's rows to that of its conversations if the format is to be chosen
+// for carrying more turns: a trainer has to forward all of it.
+const maxTextRatio = 3
 
-// best returns the preferred format or, if another one carries more of the builder's records and isn't dear, that one.
-// Where the preferred format carries nothing, any price is right.
+// best returns the preferred format or, if another one carries more of the builder's records and isn't too costly, that
+// one. If the preferred format carries nothing, any cost is acceptable.
 func (r *Report) best(builder, preferred string) string {
 	var chosen *Carried
 	for _, c := range r.carried(builder) {
@@ -89,8 +89,8 @@ func (r *Report) best(builder, preferred string) string {
 		return preferred
 	}
 	for _, c := range r.carried(builder) {
-		affordable := c.times() <= dear || chosen.carries() == 0
-		if c.carries() > chosen.carries() && affordable && slices.Contains(readily, c.Format) {
+		affordable := c.times() <= maxTextRatio || chosen.carries() == 0
+		if c.carries() > chosen.carries() && affordable && slices.Contains(preferredFormats, c.Format) {
 			chosen = c
 		}
 	}
@@ -108,7 +108,7 @@ func (c *Carried) carries() int64 {
 // Whole reports whether a format carries everything that was tried.
 func (c *Carried) Whole() bool { return c.Records == c.Tried && c.Turns.Lost == 0 }
 
-// times returns how many times the text of its conversations a format's rows have.
+// times returns the ratio of the text in a format's rows to that of its conversations.
 func (c *Carried) times() float64 {
 	if once := c.Bytes - c.Turns.Repeated; once > 0 {
 		return float64(c.Bytes) / float64(once)
@@ -116,8 +116,8 @@ func (c *Carried) times() float64 {
 	return 1
 }
 
-// readily lists the formats that are preferred unless others are requested, because many trainers read them.
-var readily = []string{"trl", "messages"}
+// preferredFormats lists the formats that are preferred unless others are requested, because many trainers read them.
+var preferredFormats = []string{"trl", "messages"}
 
 func (r *Report) carried(builder string) []*Carried {
 	for _, y := range r.Builders {
@@ -128,7 +128,7 @@ func (r *Report) carried(builder string) []*Carried {
 	return nil
 }
 
-// Losses reports which of the chosen formats have no place for some records, and which format has one.
+// Losses reports which of the chosen formats can't carry some records, and which format can.
 func (r *Report) Losses() (out []string) {
 	for _, y := range r.Builders {
 		if !slices.Contains(r.Choice.Builders, y.Builder) {
@@ -183,7 +183,7 @@ func (y *Yield) Offer(c *Carried) string {
 func (y *Yield) Instead(c *Carried) (other *Carried) {
 	for _, o := range y.Formats {
 		better := other == nil || o.carries() > other.carries() ||
-			o.carries() == other.carries() && slices.Contains(readily, o.Format)
+			o.carries() == other.carries() && slices.Contains(preferredFormats, o.Format)
 		if o.carries() > c.carries() && better {
 			other = o
 		}

@@ -25,8 +25,8 @@ type Catalog struct {
 	Lock       *plugins.Lock
 }
 
-// Open reads the plugins of a configuration, and the lock file beside it; without a configuration, the lock file in the
-// current folder. If the configuration can't be read, it returns findings along with the error.
+// Open reads the plugins of a configuration, and the lock file next to it; without a configuration, the lock file in
+// the current folder. If the configuration can't be read, it returns findings along with the error.
 func Open(configFile string, o config.Options) (*Catalog, []finding.Finding, error) {
 	dir := "."
 	c := &Catalog{}
@@ -58,7 +58,7 @@ func (c *Catalog) Names() (names []string) {
 	return names
 }
 
-// Named is an argument of the user: a plugin, or one of its builders.
+// Named is a user's argument: a plugin, or one of its builders.
 type Named struct {
 	Spec    host.Spec
 	Builder string // empty means none was named

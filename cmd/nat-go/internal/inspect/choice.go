@@ -96,7 +96,7 @@ func (r *Report) take(names []string) {
 	}
 }
 
-// nothing says why no builder makes anything.
+// nothing explains why no builder makes any records.
 func (r *Report) nothing() string {
 	parts := counts(r.Dropped, sorted(r.Dropped))
 	for _, name := range sorted(r.Stats.Unread) {
@@ -133,10 +133,10 @@ func (r *Report) Format(builder string) string {
 	return r.best(builder, "trl")
 }
 
-// asked is why a builder named by the user was chosen.
+// asked is the reason for choosing a builder that the user named.
 const asked = "as asked"
 
-// Line describes the reading of the input and the output in one line; it is empty if the user specified everything.
+// Line describes in one line how the input is read, and the output; it is empty if the user specified everything.
 func (r *Report) Line() string {
 	if len(r.Guessed) == 0 && r.Choice.Why == asked {
 		return ""

@@ -24,7 +24,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// patience is how long the inputs are examined. What takes longer, on a slow disk for example, is left to the run.
+// patience is the maximum time for examining the inputs. Anything that takes longer, on a slow disk for example, is
+// left to the run.
 const patience = 10 * time.Second
 
 // content examines the beginning of an input the way the run would read it: whether its source can read it, which parts
@@ -41,14 +42,14 @@ func (k *check) content(ctx context.Context, b *config.Block, f source.Factory) 
 			return
 		}
 		if err != nil {
-			k.unreadable(ctx, b, file, err)
+			k.reportUnreadable(ctx, b, file, err)
 			return
 		}
 		if usable = usable || r.Usable(); !r.Usable() && len(r.Dropped) > 0 {
-			k.unusable(ctx, b, file, r)
+			k.reportUnusable(ctx, b, file, r)
 			return
 		}
-		k.losing(b, file, r)
+		k.warnLosses(b, file, r)
 	}
 	if usable {
 		k.yield(ctx, b, s)
@@ -90,8 +91,8 @@ func (k *check) options() (opt rows.Options) {
 	return opt
 }
 
-// unreadable reports a file that a run would stop at.
-func (k *check) unreadable(ctx context.Context, b *config.Block, file string, err error) {
+// reportUnreadable reports a file that a run would stop at.
+func (k *check) reportUnreadable(ctx context.Context, b *config.Block, file string, err error) {
 	what, fix := err.Error(), ""
 	var bad *source.Error
 	if errors.As(err, &bad) {
@@ -110,14 +111,14 @@ func (k *check) unreadable(ctx context.Context, b *config.Block, file string, er
 		b.Section, b.Name, "path")
 }
 
-// clause writes a sentence as fixes are written.
+// clause lower-cases the first letter of a sentence, as in fixes.
 func clause(text string) string {
 	first, size := utf8.DecodeRuneInString(text)
 	return string(unicode.ToLower(first)) + text[size:]
 }
 
-// unusable reports a file of which nothing would be used.
-func (k *check) unusable(ctx context.Context, b *config.Block, file string, r *Report) {
+// reportUnusable reports a file from which nothing would be used.
+func (k *check) reportUnusable(ctx context.Context, b *config.Block, file string, r *Report) {
 	fix := k.readAs(ctx, b, file)
 	if fix == "" {
 		fix = "`nat-go inspect " + file + "` says how it can be read"
@@ -131,7 +132,7 @@ func (k *check) unusable(ctx context.Context, b *config.Block, file string, r *R
 var harmless = []ledger.Reason{source.OtherStep, source.KeyNotUsed, source.IdenticalRow}
 
 // losing warns of parts that the source would omit.
-func (k *check) losing(b *config.Block, file string, r *Report) {
+func (k *check) warnLosses(b *config.Block, file string, r *Report) {
 	for _, reason := range harmless {
 		delete(r.Dropped, string(reason))
 	}
@@ -143,7 +144,7 @@ func (k *check) losing(b *config.Block, file string, r *Report) {
 		"`nat-go explain REASON` says what can be done about each reason", b.Section, b.Name, "path")
 }
 
-// counts lists names with how many there are of each.
+// counts lists names with their counts.
 func counts(of map[string]int64, names []string) (parts []string) {
 	for _, name := range names {
 		parts = append(parts, fmt.Sprintf("%d %s", of[name], name))
@@ -160,8 +161,8 @@ func dropped(r *Report) string {
 	return text
 }
 
-// readAs returns what to write to have a file read as it is recognised; empty if that is how it is read, or if the
-// command is unknown.
+// readAs returns the settings with which a file is read as it is recognised; empty if it already is, or if the command
+// is unknown.
 func (k *check) readAs(ctx context.Context, b *config.Block, file string) string {
 	found, err := readers.Recognize(ctx, builtin.Sources(), "", file, nil)
 	var unknown *readers.UnknownError
@@ -210,7 +211,7 @@ func keySettings(b *config.Block, like [][2]string) string {
 	return "write what the keys mean, perhaps " + strings.Join(parts, ", ")
 }
 
-// yield reports builders that make nothing of the sample, and formats that can't carry their records.
+// yield reports builders that make no records from the sample, and formats that can't carry their records.
 func (k *check) yield(ctx context.Context, b *config.Block, s *Sample) {
 	d := &k.config.Dataset
 	if d.Scores != nil || len(d.ScoreRules) > 0 { // scores come later
@@ -229,15 +230,15 @@ func (k *check) yield(ctx context.Context, b *config.Block, s *Sample) {
 		switch {
 		case err != nil || y == nil || ctx.Err() != nil:
 		case y.Records == 0:
-			k.barren(ctx, &selected, b, s, y)
+			k.reportNoYield(ctx, &selected, b, s, y)
 		default:
 			k.carried(y)
 		}
 	}
 }
 
-// barren reports a builder that makes nothing of the sample: for a whole input that is an error.
-func (k *check) barren(ctx context.Context, builder, input *config.Block, s *Sample, y *Yield) {
+// barren reports a builder that makes no records from the sample, which is an error if the sample is the whole input.
+func (k *check) reportNoYield(ctx context.Context, builder, input *config.Block, s *Sample, y *Yield) {
 	parts := counts(y.Dropped, slices.Sorted(maps.Keys(y.Dropped)))
 	read, severity := "beginning, "+ledger.Quantity(int64(s.Examples), "example"), finding.Warning
 	if s.Whole {
@@ -257,7 +258,7 @@ func (k *check) barren(ctx context.Context, builder, input *config.Block, s *Sam
 	k.place(severity, config.CodeContent, message, fix, builder.Section, builder.Name, "_type")
 }
 
-// carried warns of formats that have no place for some of the records.
+// carried warns of formats that can't carry some of the records.
 func (k *check) carried(y *Yield) {
 	for _, c := range y.Formats {
 		i := slices.IndexFunc(k.config.Dataset.Formats, func(name string) bool {

@@ -48,7 +48,7 @@ func viewOf(plugin string, b host.BuilderInfo) Builder {
 	return v
 }
 
-// List is all available builders, and why some plugins could not be asked for theirs.
+// List contains all available builders, and the reasons why some plugins could not be asked for theirs.
 type List struct {
 	Builders []Builder         `json:"builders"`
 	Failed   map[string]string `json:"failed,omitempty"`
@@ -111,7 +111,7 @@ func (l *List) Text(w, failed io.Writer) error {
 	return nil
 }
 
-// Description is a plugin's description of its builders, or about the named one.
+// Description is a plugin's description of its builders, or of the named one.
 type Description struct {
 	Builders []Builder `json:"builders"`
 	Plugin   string    `json:"plugin"`

@@ -1,9 +1,9 @@
 // Package inspect answers two questions before a run: what is this, and will it work?
 //
 // It examines a user's files: how they are read, their content, the records of each builder, and so which builder and
-// row format to choose. What `nat-go inspect` shows, `nat-go init` writes down and a run without a configuration does
-// is one and the same Report. Check examines the things that a configuration refers to outside itself - inputs,
-// tokenizer, programs - so that `validate` finds what would make a run fail. A Catalog finds the builders that the user
-// names - built in, a plugin's, a program's - and describes them. cachedTokenizer and near find models' tokenizers in
-// folders and in Hugging Face's cache; nothing is downloaded.
+// row format to choose. `nat-go inspect`, `nat-go init` and a run without a configuration all use the same Report.
+// Check examines the things that a configuration refers to outside itself - inputs, tokenizer, programs - so that
+// `validate` finds what would make a run fail. A Catalog finds the builders that the user names - built in, a plugin's,
+// a program's - and describes them. cachedTokenizer and near find models' tokenizers in folders and in Hugging Face's
+// cache; nothing is downloaded.
 package inspect

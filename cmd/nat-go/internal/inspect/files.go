@@ -24,7 +24,7 @@ type PassedOver struct {
 	Why  string `json:"why"`
 }
 
-// SayPassedOver says in one line how many of some files are passed over, and why, naming the first of them.
+// SayPassedOver says in one line how many files are skipped and why, naming the first of them.
 func SayPassedOver(passed []PassedOver, read int) string {
 	const named = 3
 	var parts []string
@@ -38,8 +38,8 @@ func SayPassedOver(passed []PassedOver, read int) string {
 		quantity(len(passed), "file"), len(passed)+read, strings.Join(parts, ", "))
 }
 
-// mostHeads is how many files are examined to find how they are read. The others are assumed to be alike.
-const mostHeads = 10_000
+// maxHeads is the maximum number of files examined to determine how they are read. The others are assumed to be alike.
+const maxHeads = 10_000
 
 // chooser decides how to read files.
 type chooser struct {
@@ -95,8 +95,8 @@ func newChooser(opt Options) (*chooser, error) {
 	return c, nil
 }
 
-// choose decides how to read the files, and which. All of them are read alike, so those examined have to agree; what
-// isn't data in a folder is passed over.
+// choose decides which files to read, and how. All of them are read alike, so those examined have to agree; files in a
+// folder that aren't data are skipped.
 func choose(
 	ctx context.Context, files []string, opt Options,
 ) (found *readers.Found, read []string, passed []PassedOver, err error) {
@@ -105,7 +105,7 @@ func choose(
 		return nil, nil, nil, err
 	}
 	files = c.regular(files)
-	for _, file := range files[:min(mostHeads, len(files))] {
+	for _, file := range files[:min(maxHeads, len(files))] {
 		if err := c.examine(ctx, file); err != nil {
 			return nil, nil, nil, err
 		}
@@ -117,10 +117,10 @@ func choose(
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	return k.found, append(k.files, files[min(mostHeads, len(files)):]...), c.passed, nil
+	return k.found, append(k.files, files[min(maxHeads, len(files)):]...), c.passed, nil
 }
 
-// examine finds out how a file is read, or passes over it.
+// examine determines how a file is read, or skips it.
 func (c *chooser) examine(ctx context.Context, file string) error {
 	if ext := strings.ToLower(filepath.Ext(file)); ext == ".yml" || ext == ".yaml" {
 		return exit.Usagef("%s is YAML, and inputs are JSON: name a configuration with --config-file", file)
@@ -133,7 +133,7 @@ func (c *chooser) examine(ctx context.Context, file string) error {
 	}
 	found, err := chooseOne(ctx, file, c.opt.Source, c.given)
 	if err != nil {
-		return c.pass(ctx, file, err)
+		return c.skip(ctx, file, err)
 	}
 	for _, k := range c.kinds {
 		if found.Source.Type == k.found.Source.Type && maps.Equal(found.Settings, k.found.Settings) {
@@ -145,7 +145,7 @@ func (c *chooser) examine(ctx context.Context, file string) error {
 	return nil
 }
 
-// regular passes over entries of a folder that aren't files: reading it may wait forever.
+// regular skips entries of a folder that aren't regular files: reading one may block forever.
 func (c *chooser) regular(files []string) (out []string) {
 	for _, file := range files {
 		if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() && !c.named[file] {
@@ -161,7 +161,7 @@ func (c *chooser) regular(files []string) (out []string) {
 	return out
 }
 
-// kindOf says what something is that isn't a regular file.
+// kindOf names the kind of an entry that isn't a regular file.
 func kindOf(mode fs.FileMode) string {
 	switch {
 	case mode&fs.ModeNamedPipe != 0:
@@ -172,8 +172,8 @@ func kindOf(mode fs.FileMode) string {
 	return "a device"
 }
 
-// pass passes over a file that was found in a folder if it isn't data; an inspection lists unreadable files.
-func (c *chooser) pass(ctx context.Context, file string, err error) error {
+// pass skips a file that was found in a folder if it isn't data; an inspection lists unreadable files.
+func (c *chooser) skip(ctx context.Context, file string, err error) error {
 	var unknown *readers.UnknownError
 	var unread *source.Error
 	why, isNothing := err.Error(), false
@@ -214,7 +214,7 @@ func (c *chooser) kind() (*kind, error) {
 	return nil, exit.Usagef("files are read in different ways: %s. Make a separate run from each", strings.Join(parts, ", "))
 }
 
-// none returns the error where no file can be read.
+// none returns the error for inputs without a readable file.
 func (c *chooser) none() error {
 	if len(c.passed) == 1 {
 		return c.first

@@ -41,7 +41,7 @@ func (k *check) formats() {
 
 const everyTurn = "trainers of %s rows train every turn of the assistant, and %s trains the last"
 
-// turns reports formats that train other turns than the sft builder intends.
+// turns reports formats whose trained turns differ from the sft builder's.
 func (k *check) turns(names []string) {
 	for _, b := range k.config.Selected() {
 		s, ok := b.Config.(*sft.Config)

@@ -64,7 +64,7 @@ func Inspect(ctx context.Context, opt Options) (*Inspection, error) {
 	out := &Inspection{}
 	for _, k := range c.kinds {
 		one := opt
-		if len(c.kinds) > 1 && len(k.files) <= mostNamed {
+		if len(c.kinds) > 1 && len(k.files) <= maxNamed {
 			one.Paths = k.files
 		}
 		r, err := readFormat(ctx, k.found, k.files, one)
@@ -77,18 +77,19 @@ func Inspect(ctx context.Context, opt Options) (*Inspection, error) {
 	return out, nil
 }
 
-// mostNamed is how many files of a format are named one by one if the named places hold others, too.
-const mostNamed = 3
+// maxNamed is the maximum number of files of a format that are named individually if the named places also hold
+// others.
+const maxNamed = 3
 
-// someHeads is how many files are examined if all of those are of one format.
-const someHeads = 500
+// sampleHeads is the number of files examined if all of them have the same format.
+const sampleHeads = 500
 
-// byFormat groups files by how they are read, in the order of their first files. Of many files some are examined, and
-// all only if these aren't alike.
+// byFormat groups files by how they are read, in the order of their first files. If there are many, it examines some of
+// them, and all only if those differ.
 func byFormat(ctx context.Context, files []string, opt Options) (*chooser, error) {
-	if len(files) > someHeads {
+	if len(files) > sampleHeads {
 		var some []string
-		for i := 0; i < len(files); i += len(files)/someHeads + 1 {
+		for i := 0; i < len(files); i += len(files)/sampleHeads + 1 {
 			some = append(some, files[i])
 		}
 		if c, err := examined(ctx, some, opt); err == nil && len(c.kinds) == 1 && len(c.passed) == 0 {

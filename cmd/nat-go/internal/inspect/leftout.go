@@ -18,7 +18,7 @@ type LeftOut struct {
 	Problem string   `json:"problem,omitempty"` // why the template can't be used
 }
 
-// String returns that in words.
+// String describes the omitted content in words.
 func (l LeftOut) String() string {
 	if l.Problem != "" {
 		return fmt.Sprintf("the template of %s can't be used: %s", l.Model, l.Problem)

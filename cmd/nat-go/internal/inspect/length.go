@@ -7,14 +7,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// bytesPerToken is the least text of a token, in prose, code and JSON under the tokenizers of today: an
-// estimate made with it is rather too high, and the max_length that it suggests carries every row.
+// bytesPerToken is the minimum size of a token's text in prose, code and JSON with today's tokenizers: an estimate made
+// with it tends to be high, so the max_length that it suggests carries every row.
 const bytesPerToken = 3
 
 // usualLength is the default of collator.max_length.
 const usualLength = 4096
 
-// estimate returns about how many tokens the longest branch of an example has, with its tools.
+// estimate returns the approximate number of tokens in the longest branch of an example, including its tools.
 func estimate(ex *ttc.Example) int {
 	tools := 0
 	for _, t := range ex.Tools {
@@ -31,7 +31,7 @@ func estimate(ex *ttc.Example) int {
 	return (longest + tools) / bytesPerToken
 }
 
-// textBytes returns how much text a message has.
+// textBytes returns the size of a message's text.
 func textBytes(m *chat.Message) int {
 	n := len(m.Role) + len(m.Text) + len(m.Reasoning)
 	for _, p := range m.Parts {

@@ -24,10 +24,10 @@ import (
 )
 
 // How much of an input is examined: enough to recognise it, little enough to be quick.
-var most = extent{1000, 32 << 20}
+var defaultExtent = extent{1000, 32 << 20}
 
-// few is how much is examined if the builder is named: its settings are wanted, and what others would make.
-var few = extent{100, 1 << 20}
+// few bounds what is examined if the builder is named: enough for its settings, and for the other builders' records.
+var smallExtent = extent{100, 1 << 20}
 
 // extent bounds the sample, by examples or by bytes.
 type extent struct {
@@ -45,10 +45,11 @@ type Options struct {
 	// Tokenizers looks for locally available tokenizers; data never depend on it.
 	Tokenizers bool
 
-	// Builders are those named by the user, as for --builder: then the others are tried on the beginning.
+	// Builders are those named by the user, as for --builder; if there are any, the others are tried only on the
+	// beginning.
 	Builders []string
 
-	// Overrides are settings of the configuration that is made of the input, PATH=VALUE: the settings for the trial.
+	// Overrides are settings of the configuration that is made from the input, PATH=VALUE: the settings for the trial.
 	Overrides []string
 
 	Prove source.Prove // checks the claims about model calls; nil means that no claim can be checked
@@ -72,7 +73,7 @@ type Report struct {
 	Names    map[string]int64 `json:"step_names,omitempty"`
 	Dropped  map[string]int64 `json:"dropped,omitempty"` // by the source, by reason
 	Details  []string         `json:"dropped_details,omitempty"`
-	Unused   map[string]int64 `json:"unused,omitempty"` // keys that mean something and aren't read, by name
+	Unused   map[string]int64 `json:"unused,omitempty"` // meaningful keys that aren't read, by name
 	Stored   *Stored          `json:"stored,omitempty"` // for sources of stored sessions
 	Sample   int64            `json:"sample_bytes,omitempty"`
 	Cut      int64            `json:"sampled_files,omitempty"`  // files that are longer than their sample
@@ -89,7 +90,7 @@ type Report struct {
 
 	others []Yield // of the beginning, if the user named the builder
 
-	read  []string // the files that are read, if others are passed over
+	read  []string // the files that are read, if others are skipped
 	steps int      // of examples
 }
 
@@ -98,8 +99,8 @@ func (r *Report) empty() {
 	r.Dropped, r.Names, r.Unused = map[string]int64{}, map[string]int64{}, map[string]int64{}
 }
 
-// Inputs returns the entries with which a configuration reads the same: the paths as they were named, or the files in
-// them that are not passed over.
+// Inputs returns the configuration entries that read the same data: the paths as they were named, or the files in them
+// that are not skipped.
 func (r *Report) Inputs() []string {
 	if r.read != nil {
 		return r.read
@@ -192,7 +193,7 @@ func folders(paths []string) (all []string) {
 	return all
 }
 
-// expand finds the files. A folder stands for the file that the source expects there, or else for all data files in it.
+// expand finds the files. A folder means the file that the source expects there, or else for all data files in it.
 func expand(opt Options) ([]string, error) {
 	name := readers.NATFile
 	if f, ok := builtin.Source(opt.Source); ok && f.File != "" {
@@ -241,7 +242,7 @@ func SourceNames() string {
 type Detected struct {
 	Source  source.Factory
 	Config  any
-	Guessed []string     // which of it was guessed
+	Guessed []string     // the settings that were guessed
 	Files   []string     // those that are read
 	Passed  []PassedOver // the others, all of them in folders
 }
@@ -284,14 +285,14 @@ func (r *Report) readAll(ctx context.Context, found *readers.Found, files []stri
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}
-	left, all := most, found.Source.OpenAll
+	left, all := defaultExtent, found.Source.OpenAll
 	r.Whole = true
 	options := source.Options{Drop: r.drop, Prove: opt.Prove, Sample: r.Sample}
 	switch {
 	case opt.All, opt.Inspect && all != nil, opt.Quick:
 		left = extent{math.MaxInt, math.MaxInt64}
 	case len(opt.Builders) > 0:
-		left = few
+		left = smallExtent
 	}
 	if opt.Inspect && all != nil {
 		src, err := all(ctx, cfg, files, options)
@@ -347,7 +348,7 @@ func (r *Report) readFrom(
 		r.steps += len(ex.Steps)
 		switch {
 		case y == nil:
-		case r.Examples <= most.examples && y.bytes < most.bytes:
+		case r.Examples <= defaultExtent.examples && y.bytes < defaultExtent.bytes:
 			y.add(ex, bytes)
 		case r.Tried == 0:
 			r.Tried = r.Examples - 1
@@ -370,7 +371,8 @@ func (r *Report) note(s *source.Stats) {
 	r.Stats.Add(s)
 }
 
-// maxDetails is how many drops are shown with their details, and maxUnused how many unused keys are counted by name.
+// maxDetails is the maximum number of drops shown with their details, and maxUnused that of unused keys counted by
+// name.
 const (
 	maxDetails = 3
 	maxUnused  = 20

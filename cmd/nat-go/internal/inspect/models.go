@@ -7,22 +7,23 @@ import (
 	"strings"
 )
 
-// file is what identifies a folder with a tokenizer.
+// file is the name of the file that marks a tokenizer's folder.
 const file = "tokenizer.json"
 
-// cachedTokenizer returns where Hugging Face's cache has the tokenizer of a model, "owner/name"; empty means nowhere.
+// cachedTokenizer returns the path in Hugging Face's cache of the tokenizer of a model, "owner/name"; empty means that
+// there is none.
 func cachedTokenizer(model string) string {
 	return newest(filepath.Join(cache(), escape(folder(model)), "snapshots", "*", file))
 }
 
-// mostNear bounds how many tokenizers are listed.
-const mostNear = 5
+// maxNear bounds how many tokenizers are listed.
+const maxNear = 5
 
 // near lists folders with a tokenizer: the given folders, the folders one level below them, and, for the models named,
 // those in Hugging Face's cache; a model named without its owner may be anyone's.
 func near(folders, names []string) (found []string) {
 	add := func(dir string) {
-		if dir != "" && len(found) < mostNear && !slices.Contains(found, dir) {
+		if dir != "" && len(found) < maxNear && !slices.Contains(found, dir) {
 			found = append(found, dir)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // overridden returns the settings that overrides, PATH=VALUE, set in the entries of a section: by the name of the entry
-// and the key. Keys within keys stay with the configuration that is made of the input.
+// and the key. Nested keys stay in the configuration that is made from the input.
 func overridden(overrides []string, section string) map[string]map[string]any {
 	out := map[string]map[string]any{}
 	for _, o := range overrides {

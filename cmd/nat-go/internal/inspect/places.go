@@ -13,10 +13,10 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
-// place is where a program keeps its logs.
+// place is a location where a program keeps its logs.
 type place struct {
 	program, dir string // dir is below the user's home
-	variable     string // of the environment, which may name the folder that home's first part is otherwise
+	variable     string // environment variable that may name another folder for the first part of dir
 	ext          string
 	instead      string // what to do where nothing reads the files
 }
@@ -64,7 +64,7 @@ func FindLogs(home string, env func(string) string) []Logs {
 					logs.add(info.ModTime().UTC())
 				}
 			}
-			if err != nil && !errors.Is(err, fs.ErrNotExist) { // a file may go while its folder is listed
+			if err != nil && !errors.Is(err, fs.ErrNotExist) { // a file may disappear while its folder is listed
 				logs.Problem = cmp.Or(logs.Problem, err.Error())
 			}
 			return nil

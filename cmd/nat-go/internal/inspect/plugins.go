@@ -62,7 +62,7 @@ func (c *Catalog) plugin(ctx context.Context, name string) Plugin {
 // LockPlugin starts a plugin to ask for its description, and enters that in the lock, which the caller still has to
 // write.
 func (c *Catalog) LockPlugin(ctx context.Context, name string) error {
-	spec, err := plugins.Spec(name, c.Configured, nil) // the present lock does not count
+	spec, err := plugins.Spec(name, c.Configured, nil) // the current lock is ignored
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}

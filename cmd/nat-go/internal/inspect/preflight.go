@@ -18,8 +18,8 @@ import (
 	"github.com/nat-go/nat-go/internal/objects"
 )
 
-// Check reports faults of the things that a configuration refers to. Paths are relative to the current folder, as in a
-// run. Of inputs the beginning is read.
+// Check reports faults in everything that a configuration refers to. Paths are relative to the current folder, as in a
+// run. It reads only the beginning of inputs.
 func Check(ctx context.Context, c *config.Config) []finding.Finding {
 	k := &check{config: c}
 	for i := range c.Sources {

@@ -15,7 +15,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 )
 
-// remedy is what would have a builder make something of the input: an entry of remedies.yaml, which says more.
+// remedy is a change that would make a builder produce records from the input: an entry of remedies.yaml, which
+// explains more.
 type remedy struct {
 	Flags    []string
 	Why      string
@@ -28,7 +29,7 @@ type remedy struct {
 //go:embed remedies.yaml
 var remediesFile []byte
 
-// allRemedies are those for each builder.
+// allRemedies holds the remedies for each builder.
 var allRemedies = sync.OnceValue(func() (of map[string][]remedy) {
 	if err := yaml.Unmarshal(remediesFile, &of); err != nil {
 		panic(err) // the file is part of the program, and the tests read it
@@ -36,8 +37,8 @@ var allRemedies = sync.OnceValue(func() (of map[string][]remedy) {
 	return of
 })
 
-// remedies finds, for each builder that makes nothing, the changes that would help. A change that can be tried on the
-// sample is tried.
+// remedies finds, for each builder that makes no records, the changes that would help. A change that can be tried on
+// the sample is tried.
 func (y *yields) remedies(ctx context.Context, r *Report) error {
 	for i := range r.Builders {
 		b := &r.Builders[i]
@@ -80,7 +81,7 @@ func (y *yields) tried(ctx context.Context, r *Report, m remedy) (int64, error) 
 	return out.Records, nil
 }
 
-// command says a remedy in one line.
+// command describes a remedy in one line.
 func (r *Report) command(m remedy, made int64) string {
 	line := "nat-go run " + strings.Join(slices.Concat(r.Paths, m.Flags), " ")
 	if made > 0 {
@@ -89,7 +90,7 @@ func (r *Report) command(m remedy, made int64) string {
 	return fmt.Sprintf("%s: `%s`", m.Why, line)
 }
 
-// remediesOf lists what may help a builder that makes nothing. The last always names the missing part of the input.
+// remediesOf lists what may help a builder that makes no records. The last always names the missing part of the input.
 func (r *Report) remediesOf(y *Yield) (all []remedy) {
 	unscored := r.Scored == 0 && r.Examples > 0 && r.Candidates == 0
 	for _, m := range allRemedies()[y.Builder] {
@@ -100,7 +101,7 @@ func (r *Report) remediesOf(y *Yield) (all []remedy) {
 	return all
 }
 
-// Also lists the other records that the input could give, besides the chosen ones.
+// Also lists the other records that the input could yield, besides the chosen ones.
 func (r *Report) Also() (out []string) {
 	some := ""
 	if !r.Whole {

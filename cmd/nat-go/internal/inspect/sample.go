@@ -12,7 +12,7 @@ import (
 // How much a sample reads: enough to find failures, little enough to be quick.
 var sampled = extent{100, 1 << 20}
 
-// maxSampled is how many of an input's files a sample has.
+// maxSampled is the maximum number of an input's files in a sample.
 const maxSampled = 16
 
 // Sample is the output of a source, as it is configured, for the beginning of an input.
@@ -21,7 +21,7 @@ type Sample struct {
 	yields *yields
 }
 
-// newSample returns an empty sample, of records that are tried with the options of the rows to be written.
+// newSample returns an empty sample, whose records are tried with the options of the rows to be written.
 func newSample(opt rows.Options) *Sample {
 	s := &Sample{yields: newYields()}
 	s.yields.options = opt
@@ -44,7 +44,8 @@ func (s *Sample) Read(ctx context.Context, f source.Factory, config any, file st
 	return &one, err
 }
 
-// Build has a builder, with the settings of a configuration, make records of the sample; nil if it refuses them.
+// Build makes records from the sample with a builder and a configuration's settings; it returns nil if the builder
+// refuses them.
 func (s *Sample) Build(ctx context.Context, f sdk.Factory, settings []byte) (*Yield, error) {
 	return s.yields.with(ctx, f, settings)
 }

@@ -32,8 +32,8 @@ func (r *Report) Screen(w io.Writer) error {
 // printer prints a line under a name.
 type printer func(name, format string, a ...any)
 
-// mostPassed is how many files that aren't read are listed.
-const mostPassed = 20
+// maxSkipped is the maximum number of skipped files that are listed.
+const maxSkipped = 20
 
 // contents prints the content of the files.
 func (r *Report) contents(line printer) {
@@ -41,10 +41,10 @@ func (r *Report) contents(line printer) {
 	if r.Sample > 0 {
 		line("sample", "at most %d KiB of each file; %s longer", r.Sample>>10, areFiles(r.Cut))
 	}
-	for _, p := range r.Passed[:min(mostPassed, len(r.Passed))] {
+	for _, p := range r.Passed[:min(maxSkipped, len(r.Passed))] {
 		line("not read", "%s: %s", p.Path, p.Why)
 	}
-	if more := len(r.Passed) - mostPassed; more > 0 {
+	if more := len(r.Passed) - maxSkipped; more > 0 {
 		line("not read", "%d more files; --json lists them", more)
 	}
 	for _, guess := range r.Guessed {
@@ -175,19 +175,18 @@ func unit(n int64) string {
 	return "records"
 }
 
-// mostReasons is how many reasons are listed for a builder that made nothing of something.
-const mostReasons = 3
+// maxReasons is the maximum number of reasons listed for a builder that made no records from something.
+const maxReasons = 3
 
 func dropReasons(y Yield) string {
 	if len(y.Dropped) == 0 {
 		return ""
 	}
 	reasons := sorted(y.Dropped)
-	return ", not used: " + strings.Join(counts(y.Dropped, reasons[:min(mostReasons, len(reasons))]), ", ")
+	return ", not used: " + strings.Join(counts(y.Dropped, reasons[:min(maxReasons, len(reasons))]), ", ")
 }
 
-// errorSites returns how many failed tool calls there are: those found by the hint builder, or marked by the source
-// itself.
+// errorSites returns the number of failed tool calls: those found by the hint builder, or marked by the source itself.
 func (r *Report) errorSites() int {
 	n := 0
 	for _, y := range r.Builders {

@@ -26,10 +26,10 @@ func (r *Report) YAML() []byte {
 	b.WriteString(".\n# Check it with `nat-go validate FILE`; run it with `nat-go run --config-file FILE`.\n\n")
 	fmt.Fprintf(&b, "sources:\n  %s:\n", sourceName)
 	fmt.Fprintf(&b, "    _type: %s\n    path: %s\n", r.Source, flow(r.Inputs()))
-	for _, p := range r.Passed[:min(mostPassed, len(r.Passed))] {
+	for _, p := range r.Passed[:min(maxSkipped, len(r.Passed))] {
 		fmt.Fprintf(&b, "    # not read: %s: %s\n", oneLine(p.Path), oneLine(p.Why))
 	}
-	if more := len(r.Passed) - mostPassed; more > 0 {
+	if more := len(r.Passed) - maxSkipped; more > 0 {
 		fmt.Fprintf(&b, "    # not read: %d more files\n", more)
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.Settings)) {
@@ -60,7 +60,7 @@ func (r *Report) YAML() []byte {
 	return []byte(b.String())
 }
 
-// collator writes, as comments, what token batches need.
+// collator writes the settings for token batches as comments.
 func (r *Report) collator(b *strings.Builder) {
 	at, length := r.Tokenizers, ""
 	if n := r.carrying(); n > 0 {

@@ -39,7 +39,7 @@ const (
 // InvalidError is the error for an invalid mark.
 type InvalidError struct{ error }
 
-// Of returns where the marks of a run are: next to it, so that the run stays as it was written.
+// Of returns the path of a run's marks: next to the run, so that the run is unchanged.
 func Of(run runfolder.Folder) string { return filepath.Clean(string(run)) + ".marks.jsonl" }
 
 // File is a marks file. It is safe for concurrent use.
@@ -188,7 +188,7 @@ func (m *File) Get(content [16]byte) (Mark, bool) {
 	return mark, ok
 }
 
-// Key returns how a record is named in a marks file.
+// Key returns the name of a record in a marks file.
 func Key(content [16]byte) string { return hex.EncodeToString(content[:]) }
 
 // All returns the marks in the order in which the records were first marked.

@@ -61,11 +61,11 @@ type Made struct {
 	Sites    []batch.Site `json:"sites,omitempty"`
 }
 
-// mostDrops is how many drops an answer lists.
-const mostDrops = 100
+// maxDrops is the maximum number of drops listed in an answer.
+const maxDrops = 100
 
-// mostBody is how many bytes are kept for the body of the next answer.
-const mostBody = 16 << 20
+// maxBody is the maximum number of bytes kept for the body of the next answer.
+const maxBody = 16 << 20
 
 // failure is the head that answers a request that failed.
 type failure struct {
@@ -73,8 +73,8 @@ type failure struct {
 	Error *Error `json:"error"`
 }
 
-// Serve answers frames until the input ends or the context is done. The error is about invalid settings, an input that
-// ends inside a frame, or an output without a reader.
+// Serve answers frames until the input ends or the context is done. It returns an error if the settings are invalid,
+// the input ends inside a frame, or the output has no reader.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	service, err := begin(ctx, in)
 	if err != nil {
@@ -129,7 +129,7 @@ func receive(ctx context.Context, in io.Reader, limit int64, frames chan<- recei
 	}
 }
 
-// respond answers a frame. The error is about an input or output that broke off.
+// respond answers a frame. It returns an error if the input or output breaks off.
 func (v *Service) respond(ctx context.Context, f received, out io.Writer) error {
 	a := &Answer{Channels: []Made{}, Drops: []ledger.Drop{}}
 	err := f.err
@@ -156,8 +156,8 @@ func (v *Service) respond(ctx context.Context, f received, out io.Writer) error 
 // endOfAnswer is how long an answer that has begun may take once the context is done.
 const endOfAnswer = 2 * time.Second
 
-// send writes a frame. One that has begun when the context ends is completed if its reader takes it in time, because it
-// could not make sense of half of one; a write that is still blocked then ends with the program.
+// send writes a frame. One that has begun when the context ends is completed if its reader takes it in time, because
+// the reader could not make sense of a partial frame; a write that is still blocked then ends with the program.
 func send(ctx context.Context, out io.Writer, head any, body []byte) error {
 	written := make(chan error, 1)
 	go func() { written <- writeFrame(out, head, body) }() // wait: room for one
@@ -236,7 +236,7 @@ func (v *Service) answer(ctx context.Context, frame []byte, a *Answer) ([]byte, 
 		return nil, err
 	}
 	a.describe(made)
-	if v.body.Cap() > mostBody {
+	if v.body.Cap() > maxBody {
 		v.body = bytes.Buffer{}
 	}
 	v.body.Reset()
@@ -249,7 +249,7 @@ func (v *Service) collate(ctx context.Context, list json.Raw, a *Answer) (*batch
 	books := ledger.NewBook()
 	drop := func(d ledger.Drop) {
 		books.Drop(d)
-		if len(a.Drops) == mostDrops {
+		if len(a.Drops) == maxDrops {
 			a.LeftOut += d.N()
 			return
 		}

@@ -33,15 +33,16 @@ type Settings struct {
 	Collator map[string]any            `json:"collator"`
 	Source   map[string]any            `json:"source"`
 	Builders map[string]map[string]any `json:"builders"`
-	// Workers is how many goroutines make rows; 0: 1, because a data loader already has a process per worker.
+	// Workers is the number of goroutines that make rows; 0 means 1, because a data loader already has a process per
+	// worker.
 	Workers int `json:"workers"`
-	// RequestBytes is the limit on the length of a request; 0: defaultRequestBytes.
+	// RequestBytes is the limit on the length of a request; 0 means defaultRequestBytes.
 	RequestBytes int64 `json:"request_bytes"`
-	// RequestObjects is how many objects and lists a request may have; 0 means defaultRequestObjects.
+	// RequestObjects is the maximum number of objects and lists in a request; 0 means defaultRequestObjects.
 	RequestObjects int64 `json:"request_objects"`
 }
 
-// defaultTokens is how many tokens a channel's batch may have, including padding.
+// defaultTokens is the maximum number of tokens in a channel's batch, including padding.
 const defaultTokens = 4 << 20
 
 // ownPolicy is the model that sampled a trace which names none, if collator.policy doesn't name it: a training loop

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// What may be locked with a script: no plugin's folder has more.
+// Limits on the files that are locked with a script: no plugin's folder has more.
 const (
 	maxBeside      = 256
 	maxBesideBytes = 64 << 20

@@ -151,7 +151,7 @@ func (l *Lock) Check(name string, p *host.Plugin) error {
 }
 
 // Add locks a running plugin, whose program has checksum sum, with the files next to it. Checksums for other platforms
-// stay as long as the version does.
+// are kept as long as the version is the same.
 func (l *Lock) Add(spec host.Spec, p *host.Plugin, sum string, beside map[string]string) {
 	name := spec.Name
 	e := describe(p)

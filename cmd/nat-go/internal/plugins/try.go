@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Print writes what became of a group as JSON lines, references resolved.
+// Print writes a builder's results for a group as JSON lines, with references resolved.
 func Print(w io.Writer, r host.Result) error {
 	out := printer{w, r.Group}
 	for _, rec := range r.Records {
@@ -33,7 +33,7 @@ func Print(w io.Writer, r host.Result) error {
 	return nil
 }
 
-// Refused says why a run would not take a record that a builder made of a group: "" if it would.
+// Refused returns the reason a run would refuse a record that a builder made from a group, or "" if it would not.
 func Refused(g *ttc.Group, rec builders.Record) (reason ledger.Reason, detail string) {
 	r, err := builders.ResolveRecord(g, rec)
 	if err != nil {

@@ -151,7 +151,8 @@ func (c *codec) string(s *string) {
 	c.buf = append(c.buf, *s...)
 }
 
-// kept is a name that outlives its group, because books are kept under it: mostly it is the name of the group before.
+// kept is a name that outlives its group, because books are kept under it: usually it is the same as in the previous
+// group.
 func (c *codec) kept(s *string) {
 	now := *s
 	if c.string(&now); *s != now {
@@ -211,7 +212,7 @@ func notNil[E any](c *codec, all *[]E) []E {
 	return *all
 }
 
-// reused is a list that is read into the memory of the one before.
+// reused is a list that is read into the memory of the previous one.
 func reused[E any](c *codec, all *[]E) []E {
 	if n := length[E](c, len(*all)); c.reading {
 		*all = slices.Grow((*all)[:0], n)[:n]

@@ -70,10 +70,10 @@ func (c *codec) origins(g *Group) {
 	}
 }
 
-// maxCounted is more than the books of any group count, so that their sums don't overflow.
+// maxCounted exceeds any count in a group's books, and is small enough that their sums don't overflow.
 const maxCounted = 1 << 48
 
-// maxRuns bounds the number of inputs, for each of which something is kept in memory.
+// maxRuns bounds the number of inputs, each of which takes memory.
 const maxRuns = 1 << 20
 
 // The known parts of an origin, in one byte.
@@ -289,7 +289,7 @@ func (c *codec) side(i *int32, texts int) {
 	}
 }
 
-// maskReasoning is the bit of a demonstration's loss policy that says so.
+// maskReasoning is the bit for masked reasoning in a demonstration's loss policy.
 const maskReasoning = 1 << 7
 
 // policy returns the loss policy of a demonstration in a byte.

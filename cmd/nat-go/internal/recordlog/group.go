@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Group is a frame of the log: what all builders made of one group. Everything in it is valid until the group is passed
-// to Reader.Reuse or Builder.Begin is called.
+// Group is a frame of the log: the output of all builders for one group. Everything in it is valid until the group is
+// passed to Reader.Reuse or Builder.Begin is called.
 type Group struct {
 	Key      string
 	First    uint64 // ordinal of its first record in the log
@@ -156,8 +156,8 @@ func (b *Builder) Count(builder int, name string, n int64) {
 // Group returns the finished frame.
 func (b *Builder) Group() *Group { return &b.group }
 
-// textChunk is the size from which texts continue in new memory. A single buffer that grows leaves an outgrown one
-// behind for each time it does, which the texts in it keep: five times the memory of a large group's texts.
+// textChunk is the size from which texts continue in new memory. A single growing buffer would leave an outgrown one
+// behind each time, kept alive by the texts in it: five times the memory of a large group's texts.
 const textChunk = 4 << 20
 
 // intern returns the index of the text of c. Candidates' texts are looked up by position, without touching

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Groups yields the groups of the log in dir, in order, up to its last commit. An error is the last thing it yields.
+// Groups yields the groups of the log in dir, in order, up to its last commit. It stops after yielding an error.
 func Groups(dir string) iter.Seq2[*Group, error] {
 	return func(yield func(*Group, error) bool) {
 		r, err := newReader(dir)
@@ -32,8 +32,8 @@ func (r *Reader) each(yield func(*Group, error) bool) {
 	}
 }
 
-// groupsAhead is how many groups are read ahead; aheadBytes is how much memory they take in all: a larger group is read
-// without another.
+// groupsAhead is the maximum number of groups read ahead, and aheadBytes the maximum memory that they take in all: a
+// larger group is read ahead alone.
 const (
 	groupsAhead = 16
 	aheadBytes  = 32 << 20

@@ -37,7 +37,7 @@ func (g *Group) Hashes() []Hashes {
 	return g.hashes
 }
 
-// Contents returns only what Hashes has as Content. It is valid until the next call.
+// Contents is like Hashes, but returns only each Content. It is valid until the next call.
 func (g *Group) Contents() []Hash {
 	g.hashTexts()
 	g.contents = slices.Grow(g.contents[:0], len(g.Records))[:len(g.Records)]

@@ -104,7 +104,7 @@ func (p *Part) Next() error {
 	return err
 }
 
-// joinChunk is how much of a log is copied at a time.
+// joinChunk is the number of bytes of a log that are copied at a time.
 const joinChunk = 1 << 20
 
 // Rest adds all remaining groups. Close checks their content, by the log's hash.

@@ -29,7 +29,7 @@ const (
 	CommitName = "commit.json" // how far the log is durable
 )
 
-// HeaderSize is where the first group of a log begins.
+// HeaderSize is the offset of the first group of a log.
 const HeaderSize = len(magic) + 4
 
 const (
@@ -68,10 +68,10 @@ const (
 // maxRecords bounds the memory for each record: curation's decision is a byte.
 const maxRecords = 1 << 28
 
-// ErrFull is the cause of an error about more than a log can hold. What could not be read back is not written.
+// ErrFull is the cause of an error about exceeding a log's limits. Anything that could not be read back is not written.
 var ErrFull = errors.New("cannot hold more in a run: divide the inputs between several runs")
 
-// holds returns an error if a log can't have so many records.
+// holds returns an error if a log can't hold that many records.
 func holds(records uint64) error {
 	if records > maxRecords {
 		return fmt.Errorf("too many records: more than %d; %w", maxRecords, ErrFull)
@@ -79,7 +79,7 @@ func holds(records uint64) error {
 	return nil
 }
 
-// numbered returns an error if a group is of an input that a log has no number for.
+// numbered returns an error if a log has no number for a group's input.
 func numbered(g *Group) error {
 	last := 0
 	for i := range g.Records {
@@ -335,7 +335,7 @@ func (r *Reader) damaged(err error) error {
 	return fmt.Errorf("%s is damaged at byte %d: %w", r.file.Name(), r.offset, err)
 }
 
-// ahead returns how much memory the next group takes at most; 0 means that will be found out by reading it.
+// ahead returns how much memory the next group takes at most; 0 means that this is unknown until it is read.
 func (r *Reader) ahead() int64 {
 	head, err := r.in.Peek(frameHead)
 	if err != nil {

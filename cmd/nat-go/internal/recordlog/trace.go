@@ -14,7 +14,7 @@ import (
 type tracer struct {
 	group    *ttc.Group
 	graphs   [][]ttc.History             // by example and message, as they are read now; nil means not hashed yet
-	recorded map[ttc.History]ttc.History // by present hash: the recorded one, of the examples hashed so far
+	recorded map[ttc.History]ttc.History // recorded hash by current hash, for the examples hashed so far
 	whole    bool                        // all are hashed
 	noIDs    map[ttc.History]ttc.History // the same regardless of the ids of calls
 	hasher   history.Hasher              // regardless of those
@@ -104,7 +104,7 @@ func (t *tracer) find(h ttc.History, own int, c *contexts) (was ttc.History, ok 
 	return was, ok
 }
 
-// index hashes what was recorded in some of the examples, unless it has before.
+// index hashes the recorded contexts of some of the examples, unless it already has.
 func (t *tracer) index(c *contexts, from, to int) {
 	for e, ex := range t.group.Examples[from:to] {
 		if t.graphs[from+e] != nil {
@@ -140,8 +140,8 @@ func (t *tracer) index(c *contexts, from, to int) {
 	}
 }
 
-// explain says, for each turn of a record, why its context is none of those recorded: messages of its own example were
-// taken out, the ids of calls are another rollout's, or the builder made it.
+// explain returns, for each turn of a record, why its context differs from all recorded ones: messages of its own
+// example were taken out, the ids of calls are another rollout's, or the builder made it.
 func (t *tracer) explain(r *builders.Resolved, turns int) []builders.Change {
 	out := make([]builders.Change, turns)
 	for i := range out {
@@ -153,7 +153,7 @@ func (t *tracer) explain(r *builders.Resolved, turns int) []builders.Change {
 		same, matched := t.otherIDs(w.nodes, r.Origin.Tools), t.match(ex, w.nodes)
 		for _, at := range w.turns {
 			if at < len(matched) {
-				out[turn] = builders.Change{Turn: turn, By: builders.Removed, Was: t.was(ex, matched[at])}
+				out[turn] = builders.Change{Turn: turn, By: builders.Removed, Was: t.recordedHash(ex, matched[at])}
 			} else if was, ok := same[at]; ok {
 				out[turn] = builders.Change{Turn: turn, By: builders.OtherIDs, Was: was}
 			}
@@ -186,7 +186,7 @@ func (t *tracer) worded(r *builders.Resolved) (was ttc.History, ok bool) {
 			}
 			a, b, why := pairs.DivergeAtAction(better, worse)
 			if why == "" && a == len(r.Prompt.Nodes) && t.hasher.Message(&worse[b].Message) == rejected {
-				return t.was(e, branch[b]), true
+				return t.recordedHash(e, branch[b]), true
 			}
 		}
 	}
@@ -200,7 +200,7 @@ func refs(nodes []ttc.Node) (out []*ttc.Node) {
 	return out
 }
 
-// walk is a conversation of a record, and where the turns in it are that the record trains.
+// walk is a conversation of a record, with the positions of the turns that the record trains.
 type walk struct {
 	nodes []ttc.Node
 	turns []int
@@ -256,7 +256,7 @@ func (t *tracer) otherIDs(nodes []ttc.Node, tools []chat.Tool) map[int]ttc.Histo
 		t.noIDs = map[ttc.History]ttc.History{}
 		for e, ex := range t.group.Examples {
 			for i, h := range t.hasher.Graph(t.hasher.Tools(ex.Tools), &ex.Graph) {
-				t.noIDs[h] = t.was(e, i)
+				t.noIDs[h] = t.recordedHash(e, i)
 			}
 		}
 	}
@@ -271,8 +271,8 @@ func (t *tracer) otherIDs(nodes []ttc.Node, tools []chat.Tool) map[int]ttc.Histo
 	return out
 }
 
-// was returns the hash of a message of a graph as it was recorded.
-func (t *tracer) was(ex, node int) ttc.History {
+// was returns the recorded hash of a message of a graph.
+func (t *tracer) recordedHash(ex, node int) ttc.History {
 	if r := t.group.Examples[ex].Recorded; r != nil {
 		return r[node]
 	}
@@ -280,7 +280,7 @@ func (t *tracer) was(ex, node int) ttc.History {
 }
 
 // match finds a branch of the example from which a conversation can be made by taking out messages and calls. It
-// returns the messages of the graph that the conversation's first ones are: as many as there are in the best branch.
+// returns the messages of the graph that match the beginning of the conversation, as many as match in the best branch.
 func (t *tracer) match(ex int, nodes []ttc.Node) (best []int) {
 	g := &t.group.Examples[ex].Graph
 	for _, leaf := range g.Leaves() {
@@ -297,7 +297,7 @@ func (t *tracer) match(ex int, nodes []ttc.Node) (best []int) {
 	return best
 }
 
-// keeps reports whether a message is a recorded one, or that without some of its calls.
+// keeps reports whether a message is a recorded one, possibly without some of its calls.
 func (t *tracer) keeps(m, recorded *chat.Message) bool {
 	t.hasher.NoIDs = false
 	if t.hasher.Message(m) == t.hasher.Message(recorded) {

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
-// converting begins a command that writes formats to a complete run.
+// converting is the prefix of a command that writes formats to a complete run.
 const converting = "dataset convert"
 
 // LockToConvert locks a complete run to write formats of its data set. If a conversion was interrupted, it has to be

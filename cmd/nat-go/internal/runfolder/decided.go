@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// Decided is what decided the bytes of a run, by name: settings, the contents of plugins, tokenizer and template, the
-// version of nat-go. It contains only hashes, salted again for each run, because some of the values are secrets.
+// Decided holds everything that determined the bytes of a run, by name: settings, the contents of plugins, tokenizer
+// and template, the version of nat-go. It contains only hashes, salted again for each run, because some of the values
+// are secrets.
 type Decided struct {
 	Salt   string            `json:"salt"`
 	Hashes map[string]string `json:"hashes"`

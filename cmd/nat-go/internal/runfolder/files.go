@@ -20,7 +20,7 @@ type File struct {
 	Bytes int64  `json:"bytes"`
 	XXH3  string `json:"xxh3"` // 128-bit xxh3 of the content, hex
 
-	temp string // where it is until it has its name; empty means it has it
+	temp string // its temporary path until it has its name; empty means that it has it
 }
 
 // Until returns the file as one that is at a temporary path until it has its name.

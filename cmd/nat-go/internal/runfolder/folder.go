@@ -19,7 +19,7 @@ type Folder string
 var validID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 // ValidID reports whether a text can be the id of a run. It is the name of the run's folder and is used in scripts, so
-// it contains neither spaces nor slashes, nor anything that a shell or a terminal takes for more than a letter.
+// it contains neither spaces nor slashes, nor anything that a shell or a terminal treats specially.
 func ValidID(id string) bool { return validID.MatchString(id) }
 
 const manifestName = "manifest.json"
@@ -79,7 +79,7 @@ func (f Folder) FinalMetrics() string { return f.path("final_metrics.json") }
 
 func (f Folder) path(p ...string) string { return filepath.Join(append([]string{string(f)}, p...)...) }
 
-// Rel returns the path of something in the folder as files of the run name it: relative, with slashes.
+// Rel returns the path of something in the folder in the form that the run's files use: relative, with slashes.
 func (f Folder) Rel(path string) string {
 	rel, err := filepath.Rel(string(f), path)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Holder says who is working on a run, or who died doing so.
+// Holder identifies the process that is working on a run, or that died doing so.
 type Holder struct {
 	Command string    `json:"command"` // as a user would type it, without nat-go
 	Process int       `json:"process"`
@@ -31,7 +31,7 @@ func (h *Holder) String() string {
 		h.Since.Format(time.DateTime))
 }
 
-// attempts returns how often, a millisecond apart, to try a lock that is held.
+// attempts returns the number of times, a millisecond apart, to try a lock that is held.
 func (h *Holder) attempts() int {
 	if h == nil { // it has just taken the lock, or is releasing it
 		return 20
@@ -73,7 +73,7 @@ func (e *Busy) Error() string {
 // lockFile names the lock file. It stays when the lock is released, because waiting processes have it open.
 func (f Folder) lockFile() string { return f.path(".lock") }
 
-// Lock takes the lock for a command, or says who has it.
+// Lock takes the lock for a command, or returns an error that says who has it.
 func (f Folder) Lock(command string) (*Lock, error) {
 	for {
 		l, err := f.tryLock(command)
@@ -147,7 +147,7 @@ func attempt(file *os.File) (left *Holder, busy bool, err error) {
 	return left, errors.Is(lockErr, unix.EWOULDBLOCK), err
 }
 
-// maxHolder is how much of a lock file is read.
+// maxHolder is the maximum number of bytes read from a lock file.
 const maxHolder = 1 << 20
 
 func readHolder(f *os.File) (*Holder, error) {
@@ -207,7 +207,7 @@ func (l *Lock) Check() error {
 	return exit.Environmentf("run folder %s was removed or replaced while nat-go worked in it: make the run again", l.Folder)
 }
 
-// Finished records that the work Place began is done, and the work an earlier holder left unfinished, too.
+// Finished records that the work begun by Place, and any work an earlier holder left unfinished, is done.
 func (l *Lock) Finished() { l.keep, l.Left = false, nil }
 
 // Close releases the lock. Closing twice is harmless.
@@ -228,7 +228,8 @@ func (l *Lock) Close() {
 	l.file = nil
 }
 
-// LeftBy returns the command that was interrupted while it worked in the folder; a present holder is a *Busy error.
+// LeftBy returns the command that was interrupted while it worked in the folder; it returns a *Busy error if a process
+// holds the lock.
 func (f Folder) LeftBy() (*Holder, error) {
 	file, err := os.OpenFile(f.lockFile(), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -51,7 +51,7 @@ type Manifest struct {
 // Fidelity says what can be claimed for the trained calls.
 type Fidelity struct {
 	Calls  map[string]int64 `json:"calls"`            // by grade
-	Gaps   map[string]int64 `json:"gaps,omitempty"`   // calls that lack something, by what
+	Gaps   map[string]int64 `json:"gaps,omitempty"`   // calls that lack something, by the missing part
 	Rising map[string]int64 `json:"rising,omitempty"` // calls that would be of the grade text if that were recorded
 	Proven map[string]int64 `json:"proven,omitempty"` // calls for which the claim was checked and held, by the kind of comparison
 }
@@ -128,7 +128,7 @@ func (c *Contexts) Add(more *Contexts) {
 	}
 }
 
-// Change adds to the turns that something changed.
+// Change adds to the number of turns with a given change.
 func (c *Contexts) Change(by string, n int64) {
 	if c.Changed == nil {
 		c.Changed = map[string]int64{}
@@ -157,7 +157,7 @@ type RowFile struct {
 // BeforeJSON marks a change that only readers without support for JSON values make.
 const BeforeJSON = ", before datasets 4.7"
 
-// ReadToday is ReadOtherwise without what current readers get right.
+// ReadToday is ReadOtherwise without the changes that current readers don't make.
 func (f *RowFile) ReadToday() (now []string) {
 	for _, text := range f.ReadOtherwise {
 		if !strings.HasSuffix(text, BeforeJSON) {
@@ -279,8 +279,8 @@ type Update struct {
 	sum  string   // of the manifest
 }
 
-// AddFormats prepares the manifest with these formats in place of its entries for them and their files. Everything else
-// stays as it is, including keys unknown to this version. The file is on disk, so that Commit only has to rename it: a
+// AddFormats prepares a manifest in which these formats replace the entries for them and their files. Everything else
+// is unchanged, including keys unknown to this version. The file is on disk, so that Commit only has to rename it: a
 // full disk is detected before the formats' own files get their names.
 func (l *Lock) AddFormats(formats []Written, files []File) (*Update, error) {
 	m, err := l.Folder.ReadManifest()

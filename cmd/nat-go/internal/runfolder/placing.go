@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Placing is what gives a complete run further formats. It is recorded before the first file gets its name, when all
-// are durable, so that the work of a killed command can be completed: the run is as it was, or as it should be.
+// Placing lists the files that add formats to a complete run. It is recorded when all are durable, before the first
+// gets its name, so that the work of a killed command can be completed: the run is either as it was or as it should be.
 type Placing struct {
 	Files    []placed `json:"files"`
 	Gone     []string `json:"gone,omitempty"` // files that formats no longer have, relative to the run folder
@@ -19,7 +19,7 @@ type Placing struct {
 	XXH3     string   `json:"xxh3"` // of the manifest
 }
 
-// placed is a file that is to have a name. Both paths are relative to the run folder.
+// placed is a file that is about to get its name. Both paths are relative to the run folder.
 type placed struct {
 	Temporary string `json:"temporary"`
 	Path      string `json:"path"`
@@ -67,7 +67,7 @@ func (f Folder) settle(left *Holder) *Holder {
 	}
 	p := left.Placing
 	if sum, _, err := content(f.Manifest()); err == nil && sum == p.XXH3 {
-		return nil // all but saying so was done
+		return nil // everything was done except recording it
 	}
 	if !p.valid() || !Has(f.path(filepath.FromSlash(p.Manifest.Temporary))) { // it failed, and cleaned up
 		return left

@@ -47,7 +47,7 @@ func (s Stored) Lacks(ctx context.Context, name string, there error) error {
 	return exit.Default(exit.Environment, err)
 }
 
-// Publish sends a complete run folder: the files that its manifest names, what there is of its job, and last the
+// Publish sends a complete run folder: the files that its manifest names, the record of its job, if any, and last the
 // manifest, which must not exist yet. Sending the same run again is not an error.
 func (s Stored) Publish(ctx context.Context, f Folder) error {
 	m, err := f.ReadManifest()

@@ -37,8 +37,8 @@ func (p *Plan) check() error {
 	if !runfolder.ValidID(p.RunID) {
 		return fmt.Errorf("%q can't be the id of a run", p.RunID)
 	}
-	if n := len(p.Shards); n < 1 || n > Most {
-		return fmt.Errorf("invalid number of shards %d: a plan has 1 to %d", n, Most)
+	if n := len(p.Shards); n < 1 || n > MaxShards {
+		return fmt.Errorf("invalid number of shards %d: a plan has 1 to %d", n, MaxShards)
 	}
 	for i := range p.Shards {
 		s := &p.Shards[i]

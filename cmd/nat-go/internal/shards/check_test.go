@@ -22,7 +22,7 @@ func TestForgedPlan(t *testing.T) {
 		"a path as the id":   {func(p *Plan) { p.RunID = "../r" }, "can't be the id of a run"},
 		"escapes in the id":  {func(p *Plan) { p.RunID = "r\x1b[2J" }, "can't be the id of a run"},
 		"no shards":          {func(p *Plan) { p.Shards = nil }, "invalid number of shards 0"},
-		"too many shards":    {func(p *Plan) { p.Shards = make([]Shard, Most+1) }, "a plan has 1 to 100000"},
+		"too many shards":    {func(p *Plan) { p.Shards = make([]Shard, MaxShards+1) }, "a plan has 1 to 100000"},
 		"another input":      {func(p *Plan) { p.Shards[0].Parts[0].Input = 1 }, "input 1 of 1"},
 		"a negative input":   {func(p *Plan) { p.Shards[0].Parts[0].Input = -1 }, "input -1 of 1"},
 		"a negative row":     {func(p *Plan) { p.Shards[0].Parts[0].From.Row = -1 }, "before the input"},

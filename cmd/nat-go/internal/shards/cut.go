@@ -35,7 +35,7 @@ const cutName = "cut/cut.json"
 // rollout rows.
 func (f Folder) CutBatches(shard int) string { return f.path("cut", number(shard)+".batches") }
 
-// CutScores returns the path of what rollout rows are scored by.
+// CutScores returns the path of the scores of rollout rows.
 func (f Folder) CutScores() string { return f.path("cut", "scores.bin") }
 
 // CutDrops returns the path of the drops made while cutting batches.

@@ -36,9 +36,9 @@ func HeadsPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "h
 // RowsPath returns the path of the file with a shard's token rows.
 func RowsPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "prepared.bin") }
 
-// goOnFrames continues a file of frames, or starts it. It keeps the frames for which keep returns true, up to the first
+// continueFrames continues a file of frames, or starts it. It keeps the frames for which keep returns true, up to the first
 // for which it doesn't.
-func goOnFrames(path string, keep func(frame []byte) bool) (_ *frames, err error) {
+func continueFrames(path string, keep func(frame []byte) bool) (_ *frames, err error) {
 	file, err := durable.Continue(path)
 	if err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func OpenPrepared(f runfolder.Folder) (_ *prepared, groups uint64, err error) {
 		return nil, 0, err
 	}
 	end := int64(0)
-	p.heads, err = goOnFrames(HeadsPath(f), func(frame []byte) bool {
+	p.heads, err = continueFrames(HeadsPath(f), func(frame []byte) bool {
 		if len(frame) < preparedHead {
 			return false
 		}

@@ -24,7 +24,7 @@ func TestFrames(t *testing.T) {
 	add := func() {
 		t.Helper()
 		n := 0
-		w, err := goOnFrames(path, func([]byte) bool { n++; return true })
+		w, err := continueFrames(path, func([]byte) bool { n++; return true })
 		if err != nil {
 			t.Fatal(err)
 		}

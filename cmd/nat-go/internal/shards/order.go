@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Place is where an example is in the inputs: its collection run and its row there.
+// Place is the position of an example in the inputs: its collection run and its row there.
 type Place struct{ Run, Row int64 }
 
 // Less reports whether a place comes before another.

@@ -24,8 +24,8 @@ import (
 // Version is the version of the files written here. Files of other versions are refused.
 const Version = 5
 
-// Most is how many shards a plan may have.
-const Most = 100_000
+// Most is the maximum number of shards in a plan.
+const MaxShards = 100_000
 
 // Plan says how a run is divided. It is written once; every shard follows it.
 type Plan struct {
@@ -40,7 +40,7 @@ type Plan struct {
 	Sum     string             `json:"sum"` // of everything above
 }
 
-// Shard is what one shard builds: parts of inputs, in order. A shard without parts builds nothing.
+// Shard lists the parts of inputs that one shard builds, in order. A shard without parts builds nothing.
 type Shard struct {
 	Parts    []Part          `json:"parts"`
 	Examples int64           `json:"examples"`

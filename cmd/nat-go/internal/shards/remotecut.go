@@ -43,7 +43,7 @@ func mergedFiles(f runfolder.Folder) []string {
 	}
 }
 
-// FetchCut downloads the cut, if there is one: not the files that it names.
+// FetchCut downloads the cut, if there is one, but not the files that it names.
 func (r *Remote) FetchCut(ctx context.Context, dir Folder, p *Plan) (*Cut, error) {
 	err := r.fetchFile(ctx, dir, dir.CutPath(), maxPlanBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -99,10 +99,10 @@ func (r *Remote) fetchForWriting(ctx context.Context, dir Folder, p *Plan, shard
 	return r.fetchRows(ctx, dir, p, shard)
 }
 
-// maxDecisions is the most that the decisions on all records may take up.
+// maxDecisions is the maximum size of the decisions on all records.
 const maxDecisions = 64 << 30
 
-// fetchRows downloads the token rows of a shard's batches, each from where it was made.
+// fetchRows downloads the token rows of a shard's batches, each from the shard that made it.
 func (r *Remote) fetchRows(ctx context.Context, dir Folder, p *Plan, shard int) error {
 	in, err := durable.Open(dir.CutBatches(shard))
 	if err != nil {
@@ -130,7 +130,7 @@ func (r *Remote) fetchRows(ctx context.Context, dir Folder, p *Plan, shard int) 
 // span is a range of bytes of a file.
 type span struct{ offset, bytes int64 }
 
-// maxGap is how many unneeded bytes are downloaded rather than making another request.
+// maxGap is the maximum number of unneeded bytes downloaded to avoid another request.
 const maxGap = 256 << 10
 
 // joined returns spans in order, joining neighbours that are close to each other.

@@ -95,7 +95,7 @@ func toolOrUnnamed(tool string) string {
 	return tool
 }
 
-// Fate returns what became of a record: the sides of the split it is on, or why it was dropped.
+// Fate returns the outcome for a record: the sides of the split it is on, or why it was dropped.
 func Fate(p dataset.Picked) string {
 	if reason, dropped := p.Decision.Reason(); dropped {
 		return "dropped: " + string(reason)

@@ -11,8 +11,8 @@ import (
 // Adapter hands data sets to a trainer. Each method makes one attempt; errors are *Error if the adapter knows whether a
 // retry helps.
 type Adapter interface {
-	// Check finds out whether the trainer can be used: it is reachable, credentials are accepted, and prerequisites
-	// exist (they are created if the config asks for that). It submits nothing.
+	// Check verifies that the trainer can be used: it is reachable, credentials are accepted, and prerequisites exist
+	// (they are created if the config asks for that). It submits nothing.
 	Check(ctx context.Context) error
 	// Submit hands over the data set and starts the job. The key is unique to this submission and the same on each
 	// retry; what Submit creates along the way (data sets, uploads) is named after it, so that a retry overwrites
@@ -25,7 +25,8 @@ type Adapter interface {
 }
 
 // Finder is an adapter that can look for the job of a submission whose answer was lost because its process died or the
-// connection broke. An adapter without it promises that submitting twice with one key is the same as once.
+// connection broke. An adapter without it promises that submitting twice with one key has the same effect as submitting
+// once.
 type Finder interface {
 	// Find returns the job submitted with the key, and whether there is one.
 	Find(ctx context.Context, data DataSet, idempotencyKey string) (JobRef, bool, error)
@@ -46,7 +47,8 @@ type Addressed interface {
 // Deployer is an adapter that has work left once training is complete.
 type Deployer interface {
 	// Deploy starts the deployment of a completed job and returns the reference with what StatusOfDeployment needs. If
-	// the config asks for no deployment it does nothing, and says so. Deploying twice is the same as once.
+	// the config asks for no deployment it does nothing, and says so. Deploying twice has the same effect as deploying
+	// once.
 	Deploy(ctx context.Context, job JobRef) (ref JobRef, started bool, err error)
 	// StatusOfDeployment asks for the state of the deployment: completed means that the model answers.
 	StatusOfDeployment(ctx context.Context, job JobRef) (JobStatus, error)
@@ -63,7 +65,8 @@ type Tailer interface {
 type Factory struct {
 	Type string // as in YAML
 	Doc  string // one line
-	// Format returns the row format it reads with this config; empty, or a nil Format: any, or token batches.
+	// Format returns the row format it reads with this config; empty, or a nil Format, means any format, or token
+	// batches.
 	Format func(config any) string
 	New    func() any // a pointer to a new config struct, for builders/schema to fill
 	// Open makes an adapter from a filled config. It sends no request and touches no file.
@@ -158,7 +161,7 @@ type JobRef struct {
 	RunID    string            `json:"run_id"`
 	Backend  string            `json:"backend"`            // NAT's name for the service: "nemo-customizer"
 	ID       string            `json:"job_id"`             // the service's id for the job
-	Metadata map[string]string `json:"metadata,omitempty"` // what else the adapter has to know: output_model, dataset_name, ...
+	Metadata map[string]string `json:"metadata,omitempty"` // other data that the adapter needs: output_model, dataset_name, ...
 }
 
 // With returns the reference with one more piece of metadata; the receiver is unchanged.

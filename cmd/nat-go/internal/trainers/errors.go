@@ -9,15 +9,15 @@ import (
 	"github.com/nat-go/nat-go/internal/httpclient"
 )
 
-// Ask returns a request that is the same made twice as once, so that a lost answer is asked for again. ok are statuses
-// besides 2xx that are not errors.
+// Ask returns an idempotent request, which is repeated if its answer is lost. ok lists statuses besides 2xx that are
+// not errors.
 func Ask(op, method, path string, body httpclient.Body, ok ...int) httpclient.Request {
 	return httpclient.Request{
 		Op: op, Method: method, Path: path, Accept: "application/json", Body: body, OK: ok, Tries: 3, Harmless: true,
 	}
 }
 
-// Error is the result of a failed attempt to do something with a trainer.
+// Error describes a failed attempt to do something with a trainer.
 type Error = httpclient.Error
 
 // Fault says whose fault an error is, which decides whether to retry and the exit code.
@@ -32,7 +32,7 @@ const (
 	Gone        = httpclient.Gone        // the service doesn't know the job: exit 1
 )
 
-// Errorf returns the error of an operation, with what to do about it, which may be empty.
+// Errorf returns the error of an operation, with a remedy, which may be empty.
 func Errorf(fault Fault, op, fix, why string, args ...any) error {
 	return &Error{Op: op, Why: fmt.Sprintf(why, args...), Fix: fix, Fault: fault}
 }

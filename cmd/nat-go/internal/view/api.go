@@ -20,7 +20,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// The most that one answer contains, since the page shows windows.
+// Limits on one answer, since the page shows windows.
 const (
 	maxRows    = 200
 	maxTokens  = 512
@@ -205,7 +205,7 @@ func window(offset, limit string, most int) (from, n int, err error) {
 	return min(from, 1<<40), min(n, most), nil
 }
 
-// row returns a line of the table. marked is what verdicts returned.
+// row returns a line of the table. marked is the result of verdicts.
 func (r *Run) row(ordinal uint64, marked map[uint64]string) (row, error) {
 	p, err := r.record(ordinal)
 	if err != nil {
@@ -292,7 +292,7 @@ type piece struct {
 	Differs bool   `json:"differs,omitempty"`
 }
 
-// site is where a call failed: indices of messages, from 0.
+// site is the location of a failed call: indices of messages, from 0.
 type site struct {
 	Call   int    `json:"call"`
 	Result int    `json:"result"` // -1: none
@@ -406,8 +406,8 @@ func answerText(p builders.Passage) string {
 
 // diff compares two answers word by word.
 func diff(chosen, rejected string) *sides {
-	const most = 200 << 10 // bytes: for longer texts marking words is pointless
-	if len(chosen) > most || len(rejected) > most {
+	const maxDiffBytes = 200 << 10 // bytes: for longer texts marking words is pointless
+	if len(chosen) > maxDiffBytes || len(rejected) > maxDiffBytes {
 		return nil
 	}
 	left, right, _ := show.Compare(chosen, rejected)
@@ -473,7 +473,7 @@ func (r *Run) drops(req *http.Request) (answer, error) {
 	return a, err
 }
 
-// findDropped finds the records that drops have to do with.
+// findDropped finds the records related to drops.
 func (r *Run) findDropped(list []dropped) {
 	of := map[uint64][]*dropped{} // by the example's hash
 	for i := range list {

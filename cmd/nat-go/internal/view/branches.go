@@ -14,7 +14,7 @@ type branch struct {
 	Sampled  int    `json:"sampled"`  // those from Parts on that the model generated
 }
 
-// maxBranches is the most branches that a record lists.
+// maxBranches is the maximum number of branches listed for a record.
 const maxBranches = 200
 
 // branches lists the records in a conversation's group that come from the same example but are not the same

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// changes is what differs between two runs. Records are the same if their content is.
+// changes lists the differences between two runs. Records are the same if their content is.
 type changes struct {
 	Runs       [2]string    `json:"runs"`
 	Records    [2]int       `json:"records"`
@@ -138,7 +138,7 @@ func match(a, b *table, compare func(x, y *entry) int) (pairs []pair, onlyA, onl
 	return pairs, onlyA, onlyB
 }
 
-// Compare has the page show the differences between this run, which is the first, and another.
+// Compare makes the page show the differences between this run, which is the first, and another.
 func (r *Run) Compare(with *Run) { r.other = with }
 
 func (r *Run) compare(req *http.Request) (answer, error) {

@@ -8,7 +8,8 @@
 //
 // A run's record log is accessed by frames: a table of columns (table.go), a few bytes per record, serves filters,
 // sorting, facets and histograms; a record itself is read when it is viewed. The table of a large log is cached in the
-// user's cache folder, named by the log's hash, so that nothing is ever written into the run: marks are kept beside it.
+// user's cache folder, named by the log's hash, so that nothing is ever written into the run: marks are kept next to
+// it.
 //
 // # Security
 //

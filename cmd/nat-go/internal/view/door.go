@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// maxStrangers is how many connections may be open that haven't shown the token: a browser opens six, and a process may
-// have few descriptors.
+// maxStrangers is the maximum number of open connections that haven't shown the token: a browser opens six, and a
+// process may have few descriptors.
 const maxStrangers = 32
 
 // door accepts connections. Beyond maxStrangers the oldest stranger has to leave, so that clients without the token

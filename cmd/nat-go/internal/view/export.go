@@ -28,7 +28,7 @@ type Export struct {
 	Bytes int64  // maximum size of the compressed data
 }
 
-// ExportBytes is how much compressed data an exported file contains: a browser opens that without delay.
+// ExportBytes is the maximum size of the compressed data in an exported file: a browser opens that much without delay.
 const ExportBytes = 64 << 20
 
 // Exported describes the content of a written file.
@@ -38,7 +38,7 @@ type Exported struct {
 	Of      int   `json:"of"`
 	Drops   int64 `json:"drops"`
 	OfDrops int64 `json:"of_drops"`
-	Full    bool  `json:"full"` // what would not fit into Bytes was omitted
+	Full    bool  `json:"full"` // data that would not fit into Bytes was omitted
 	Bytes   int64 `json:"bytes"`
 }
 
@@ -65,10 +65,10 @@ func (e *Exported) String() string {
 	return b.String()
 }
 
-// maxExportedDrops is how many dropped things an exported file lists.
+// maxExportedDrops is the maximum number of drops listed in an exported file.
 const maxExportedDrops = 5000
 
-// listLines is how many lines of a list go into one compressed member.
+// listLines is the number of lines of a list in one compressed member.
 const listLines = 500
 
 // index says where an exported page finds its data.
@@ -112,7 +112,7 @@ func (r *Run) Export(ctx context.Context, w io.Writer, o Export) (*Exported, err
 		return nil, err
 	}
 	x.index.Name = map[string]any{"run": r.name(), "compared": r.other != nil, "exported": x.held.String()}
-	text, err := json.Marshal(x.index) // escapes what HTML would take for markup
+	text, err := json.Marshal(x.index) // escapes characters that HTML would parse as markup
 	if err != nil {
 		return nil, err
 	}
@@ -435,7 +435,7 @@ func importMap() (string, error) {
 	return string(table), err
 }
 
-// uplot is where the page keeps its chart library.
+// uplot is the path of the page's chart library.
 const uplot = "vendor/uplot/"
 
 // hashSource lets a policy allow an inline script or style.

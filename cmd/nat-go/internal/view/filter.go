@@ -96,7 +96,7 @@ func tokens(s string) (out []token) {
 	return out
 }
 
-// mistyped returns an error for a word that is meant as a term, of a field that there isn't.
+// mistyped returns an error for a word that is meant as a term but names no existing field.
 func mistyped(text string) error {
 	if key, value, ok := strings.Cut(text, ":"); ok && value != "" {
 		if near := finding.Nearest(key, fields); near != "" {

@@ -12,8 +12,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// inputs counts lines of the files that a run was made of. The file looked into last stays open, because records that
-// are viewed one after another come from neighbouring lines.
+// inputs counts lines of the files that a run was made of. The file read last stays open, because records that are
+// viewed one after another come from neighbouring lines.
 type inputs struct {
 	mu     sync.Mutex
 	file   *source.File
@@ -22,7 +22,7 @@ type inputs struct {
 	line   int64 // of the next byte, from 1
 }
 
-// maxCounted is how much of an input is read to find one line.
+// maxCounted is the maximum number of bytes of an input read to find one line.
 const maxCounted = 256 << 20
 
 // lineOf returns the line of a byte in an input of the run, counted after decompression like the byte; 0 if that is

@@ -24,7 +24,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// overview is the first page: the books, what there is, and how it is distributed.
+// overview is the first page: the books, the content, and its distributions.
 type overview struct {
 	Run        string           `json:"run"`
 	State      string           `json:"state"`
@@ -148,7 +148,7 @@ func (r *Run) overview() (*overview, error) {
 	return o, err
 }
 
-// state returns the state of the run; rows are only rows.
+// state returns the state of the run, or "rows" if there are only rows.
 func (r *Run) state() string {
 	if r.plain != nil {
 		return "rows"
@@ -221,7 +221,7 @@ func (f facet) sorted() facet {
 	return f
 }
 
-// tasksShown is how many tasks the facet lists: the ones with the most records.
+// tasksShown is the number of tasks, with the most records, that the facet lists.
 const tasksShown = 12
 
 // tasks lists the tasks with the most records. The table knows them by their hashes; their names are in records.
@@ -270,10 +270,10 @@ func (r *Run) tasks() (facet, error) {
 	return f.sorted(), nil
 }
 
-// maxIdle is how many marks on no record are listed.
+// maxIdle is the maximum number of marks on no record that are listed.
 const maxIdle = 100
 
-// addMarks adds the marks that are set now: how many records have each, and which are on no record.
+// addMarks adds the marks that are set now: the number of records with each, and the marks on no record.
 func (r *Run) addMarks(o *overview) {
 	all := r.marks.All()
 	if len(all) == 0 {

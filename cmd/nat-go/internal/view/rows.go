@@ -23,7 +23,7 @@ type rowFiles struct {
 
 	// The last read, because neighbouring rows are looked at next.
 	mu     sync.Mutex
-	file   int // index, -1: nothing yet
+	file   int // index; -1 if nothing has been read
 	from   int64
 	window []*rows.Row
 }
@@ -36,7 +36,7 @@ type rowFile struct {
 	rows   int64
 }
 
-// windowRows is how many rows are read at once.
+// windowRows is the number of rows read at once.
 const windowRows = 256
 
 // OpenRows opens the rows of a data set without a record log: a folder, or a file written by this or another program.
@@ -138,7 +138,7 @@ func (s *rowFiles) content(ordinal uint64) (recordlog.Hash, error) {
 	return contentOf(row), nil
 }
 
-// read reads a row, and says which one of its file it is.
+// read reads a row, and returns its file and its number there.
 func (s *rowFiles) read(ordinal uint64) (f *rowFile, n int64, row *rows.Row, err error) {
 	i := s.holder(ordinal)
 	f = &s.files[i]

@@ -63,7 +63,7 @@ type keptGroup struct {
 	contents []recordlog.Hash
 }
 
-// groupsKept is how many groups stay in memory: rows viewed one after another come from few.
+// groupsKept is the number of groups kept in memory: rows viewed one after another come from few groups.
 const groupsKept = 8
 
 // OpenRun opens a run. cache is the folder in which tables of large logs are kept, empty for none; progress is called
@@ -136,7 +136,7 @@ func (r *Run) verdicts() map[uint64]string {
 	return of
 }
 
-// Close closes the log, and an input that was looked into.
+// Close closes the log, and the input read last.
 func (r *Run) Close() error {
 	err := r.inputs.close()
 	if r.log != nil {
@@ -147,7 +147,7 @@ func (r *Run) Close() error {
 
 func (r *Run) name() string { return filepath.Base(filepath.Clean(string(r.Folder))) }
 
-// decision returns what became of a record; Train before curation.
+// decision returns the decision on a record; Train before curation.
 func (r *Run) decision(ordinal uint64) curate.Decision {
 	if r.plain != nil {
 		return r.plain.split(ordinal)
@@ -158,7 +158,7 @@ func (r *Run) decision(ordinal uint64) curate.Decision {
 	return r.decisions.At(ordinal)
 }
 
-// undecided reports that what becomes of the records is unknown: the run was not curated when it was opened.
+// undecided reports whether the decisions on the records are unknown: the run was not curated when it was opened.
 func (r *Run) undecided() bool { return r.decisions == nil && r.plain == nil }
 
 // record reads a record.
@@ -190,7 +190,7 @@ func (r *Run) content(ordinal uint64) (recordlog.Hash, error) {
 	return g.contents[at], nil
 }
 
-// group reads the group that contains a record, and says where in it.
+// group reads the group that contains a record, and returns the record's index in it.
 func (r *Run) group(ordinal uint64) (g keptGroup, at int, err error) {
 	first, offset := r.table.group(ordinal)
 	r.mu.Lock()
@@ -270,7 +270,7 @@ func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 	if r.last == question && r.found != nil {
 		return r.found, f, nil
 	}
-	r.found = nil // which may be as long as the next
+	r.found = nil // freed first: it may be as long as the next
 	found := make([]uint32, 0, len(r.table.Entries))
 	for i := range r.table.Entries {
 		if f.fits(uint32(i), &r.table.Entries[i], r.decision(uint64(i))) {
@@ -348,7 +348,7 @@ func inPassage(p *builders.Passage, word string) bool {
 	return false
 }
 
-// notFound is the error for what doesn't exist, badQuery for a query that makes no sense.
+// notFound is the error for something that doesn't exist, badQuery for an invalid query.
 type (
 	notFound struct{ error }
 	badQuery struct{ error }

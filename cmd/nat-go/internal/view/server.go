@@ -112,8 +112,7 @@ func (s *Server) Serve(ctx context.Context, r *Run) error {
 	return err
 }
 
-// httpServer returns a server that lets go of connections on which nothing comes, so that strangers who open many don't
-// keep others out.
+// httpServer returns a server that drops idle connections, so that strangers who open many don't keep others out.
 func httpServer(ctx context.Context, h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, MaxHeaderBytes: 64 << 10,
@@ -122,8 +121,8 @@ func httpServer(ctx context.Context, h http.Handler) *http.Server {
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, visitorKey{}, c)
 		},
-		// Its messages, such as that no more connections can be accepted, say nothing to the person at the browser,
-		// once a second.
+		// Its messages, such as that no more connections can be accepted, are useless to the person at the browser, and
+		// may come every second.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
 }
@@ -157,7 +156,8 @@ func (s *Server) handler(r *Run) http.Handler {
 	return s.guard(mux)
 }
 
-// guard refuses what doesn't come from our own page, and forbids the browser what our page doesn't need.
+// guard refuses requests that don't come from our own page, and forbids the browser features that our page doesn't
+// need.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		h := w.Header()

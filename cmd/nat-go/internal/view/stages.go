@@ -23,7 +23,7 @@ type stage struct {
 	Count string `json:"count,omitempty"`
 }
 
-// maxJob is how much of a run's job.json is read, which may have come from anywhere.
+// maxJob is the maximum number of bytes read of a run's job.json, which may have come from anywhere.
 const maxJob = 4 << 20
 
 // stages says how far the run is, each time it is called.

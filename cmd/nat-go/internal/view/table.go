@@ -24,7 +24,8 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// entry is what filters, sorting, facets and histograms know about a record, without its texts. Its size is fixed.
+// entry holds the data about a record, other than its texts, that filters, sorting, facets and histograms use. Its size
+// is fixed.
 type entry struct {
 	Kind     uint8
 	Builder  uint8 // index in table.Builders
@@ -34,8 +35,8 @@ type entry struct {
 	Turns    uint16  // messages of an assistant; answers, if there are only texts
 	Share    uint16  // of its tokens that are trained, in shareParts, or unknownShare; see share.go
 	Chars    uint32  // characters in all its texts
-	Score    float32 // margin of a preference, score or reward of other kinds; NaN: none
-	Spread   float32 // of a rollout: the largest reward in its group minus the smallest; NaN: none
+	Score    float32 // margin of a preference, score or reward of other kinds; NaN if there is none
+	Spread   float32 // of a rollout: the largest reward in its group minus the smallest; NaN if there is none
 	Task     uint64  // hash of the task key, or of the example's if it is its own task
 	Example  uint64  // hash of the example's id
 	Content  uint64  // the beginning of the hash of its content; the whole is in the log
@@ -45,7 +46,7 @@ type entry struct {
 // ten million records to begin alike by chance is too unlikely to matter.
 func beginning(content recordlog.Hash) uint64 { return binary.LittleEndian.Uint64(content[:]) }
 
-// table has an entry for each record of a log, and where the frames of its groups begin.
+// table has an entry for each record of a log, and the offsets of its groups' frames.
 type table struct {
 	Builders []string
 	Entries  []entry
@@ -57,7 +58,8 @@ type table struct {
 // maxBuilders bounds the names in a table; a run's configuration has a handful.
 const maxBuilders = 255
 
-// reserved is for how many records or groups memory is reserved at once, if a file claims to have that many.
+// reserved is the maximum number of records or groups for which memory is reserved at once, if a file claims to have
+// that many.
 const reserved = 1 << 22
 
 // readTable makes the table of a log. progress is called with the number of bytes read so far.
@@ -282,7 +284,7 @@ type tableHead struct {
 	Records, Groups uint64
 }
 
-// maxHead is more than any run's builders take.
+// maxHead exceeds the size that any run's builders take.
 const maxHead = 1 << 16
 
 func (t *table) write(w io.Writer) error {

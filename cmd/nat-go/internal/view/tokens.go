@@ -23,7 +23,7 @@ type batchRow struct {
 	Sites   int    `json:"sites"`
 }
 
-// batchRows is a window of those.
+// batchRows is a window of batch rows.
 type batchRows struct {
 	Total int        `json:"total"`
 	Rows  []batchRow `json:"rows"`
@@ -161,7 +161,7 @@ func aligned(v *tokenview.Row, shown []int) []tokenPiece {
 	return out
 }
 
-// pieceTokens is how many tokens of a side a piece has at most: the page draws only nearby pieces.
+// pieceTokens is the maximum number of tokens of a side in a piece: the page draws only nearby pieces.
 const pieceTokens = 256
 
 func cutPieces(pieces []tokenPiece) (out []tokenPiece) {

@@ -11,11 +11,11 @@ type turn struct {
 	Message int    `json:"message"` // from 0
 	Trained bool   `json:"trained"`
 	In      uint64 `json:"in,omitempty"`      // of a turn that is context only: the record that trains it, from 1
-	Changed string `json:"changed,omitempty"` // what made its context another than was recorded
+	Changed string `json:"changed,omitempty"` // why its context differs from the recorded one
 }
 
-// turns says which turns of a demonstration are trained, and where the others are: what branches of an example share is
-// trained in one of them.
+// turns says which turns of a demonstration are trained, and which records train the others: a turn shared by branches
+// of an example is trained in one of them.
 func (r *Run) turns(ordinal uint64) ([]turn, error) {
 	if r.plain != nil {
 		return nil, nil
@@ -81,7 +81,7 @@ func (r *Run) trainedIn(list []turn, g *keptGroup, at int) {
 	}
 }
 
-// hashes returns a hash for each message of a record, of it and of all that precedes it.
+// hashes returns a hash for each message of a record, covering it and everything before it.
 func hashes(h *history.Hasher, r *builders.Resolved) []ttc.History {
 	return h.Graph(h.Tools(r.Origin.Tools), &ttc.Graph{Nodes: r.Messages.Nodes})
 }

@@ -21,7 +21,7 @@ type writtenRow struct {
 	Text   string `json:"text"`
 }
 
-// written finds the rows that a record was written as, by the origins next to them.
+// written finds the rows made from a record, by the origins next to them.
 func (r *Run) written(req *http.Request) (answer, error) {
 	n, err := strconv.ParseUint(req.URL.Query().Get("n"), 10, 64)
 	if err != nil || n == 0 {

@@ -23,9 +23,9 @@ const (
 	maxAnswer = 1 << 20 // bytes of an answer's line
 	maxVocab  = 1 << 24
 	maxModel  = 200 // bytes of a model's name
-	// maxFailures is how often in a row the program may fail before it is given up.
+	// maxFailures is the number of consecutive failures after which the program is given up.
 	maxFailures = 5
-	// maxTokens is how many tokens a request may have over all its sequences, unless a single sequence has more.
+	// maxTokens is the maximum number of tokens in a request over all its sequences, unless a single sequence has more.
 	maxTokens = 16 << 10
 )
 
@@ -51,7 +51,7 @@ type Sequence struct {
 	Positions []int32 `json:"positions"`
 }
 
-// Model is how the program describes itself.
+// Model is the program's description of its model.
 type Model struct {
 	Name  string
 	Vocab int // columns of a row
@@ -63,7 +63,7 @@ type Failed struct{ Err error }
 
 func (e *Failed) Error() string { return e.Err.Error() }
 
-// Unwrap returns what went wrong.
+// Unwrap returns the cause.
 func (e *Failed) Unwrap() error { return e.Err }
 
 // Scorer is a program that scores. It serves one caller at a time.
@@ -102,8 +102,8 @@ func (s *Scorer) Starts() int { return s.starts }
 // Requests returns how many requests were made.
 func (s *Scorer) Requests() int64 { return s.requests }
 
-// stop ends the program and returns its messages. Its memory goes with it, so nothing it may have left running can
-// write into its successor's.
+// stop ends the program and returns its messages. Its memory is released with it, so that no process it left running
+// can write into its successor's.
 func (s *Scorer) stop() (said string) {
 	if s.program != nil {
 		said = s.program.End()
@@ -194,11 +194,11 @@ func (s *Scorer) start(ctx context.Context) (err error) {
 	if err := s.exchange(ctx, ask, s.o.StartTimeout, &in); err != nil {
 		return err
 	}
-	return s.meet(&in)
+	return s.checkModel(&in)
 }
 
 // meet checks the program's description.
-func (s *Scorer) meet(in *introduction) error {
+func (s *Scorer) checkModel(in *introduction) error {
 	dtype, ok := map[string]tensors.DType{
 		"float32": tensors.Float32, "bfloat16": tensors.BFloat16, "float16": tensors.Float16,
 	}[in.DType]

@@ -81,7 +81,7 @@ func (r *reader) linesOf(row json.Raw) (out []json.Raw) {
 		if line.Kind() == json.Object {
 			out = append(out, line)
 		} else {
-			r.tally.PassOver("lines of traces that are not objects", 1)
+			r.tally.CountUnread("lines of traces that are not objects", 1)
 		}
 	}
 	return out

@@ -17,7 +17,7 @@ import (
 // newest is the latest version of the format that has been tested.
 const newest = "1.8"
 
-// maxDepth is how deeply sub-trajectories are followed.
+// maxDepth is the maximum depth to which sub-trajectories are followed.
 const maxDepth = 20
 
 // steps makes calls from the steps of trajectories.
@@ -41,7 +41,7 @@ func (t *steps) add(trajectory json.Raw, agent string, depth int) {
 	definitions, _ := about.Get("tool_definitions")
 	t.agent, t.model, t.tools = agent, session.Text(about, "model_name"), exchange.Tools(definitions)
 	if ref, ok := trajectory.Get("continued_trajectory_ref"); ok && ref.Kind() == json.String {
-		t.r.tally.PassOver("continued_trajectory_ref", 1)
+		t.r.tally.CountUnread("continued_trajectory_ref", 1)
 	}
 	list, _ := trajectory.Get("steps")
 	n := int64(0)
@@ -54,7 +54,7 @@ func (t *steps) add(trajectory json.Raw, agent string, depth int) {
 	inner, _ := trajectory.Get("subagent_trajectories")
 	for i, sub := range enumerate(inner) {
 		if depth == maxDepth {
-			t.r.tally.PassOver("sub-trajectories too deep", 1)
+			t.r.tally.CountUnread("sub-trajectories too deep", 1)
 			break
 		}
 		name := session.Text(sub, "trajectory_id")
@@ -80,7 +80,7 @@ func (t *steps) step(step json.Raw, n int64) {
 	body, _ := step.Get("message")
 	if from := session.Text(step, "source"); from != "agent" {
 		if from != "system" && from != "user" {
-			t.r.tally.PassOver("steps of "+from, 1)
+			t.r.tally.CountUnread("steps of "+from, 1)
 			return
 		}
 		t.system = t.system || from == "system"
@@ -104,7 +104,7 @@ func (t *steps) step(step json.Raw, n int64) {
 		answer.Form = chat.Null
 	}
 	results := results(step)
-	if why, detail := notOneCall(step); why != "" {
+	if why, detail := untrainedReason(step); why != "" {
 		t.r.tally.S.Calls++
 		t.r.tally.Drop(ledger.Drop{
 			Unit: "call", Reason: why, Detail: detail, Example: t.s.ID,
@@ -124,8 +124,8 @@ func (t *steps) say(m calls.Message) {
 	t.altered = t.altered || m.Role == "tool" && alteredText(m.Text)
 }
 
-// notOneCall says why the answer of a step is not trained: it was copied, or it was made by no call or by several.
-func notOneCall(step json.Raw) (ledger.Reason, string) {
+// untrainedReason says why the answer of a step is not trained: it was copied, or it was made by no call or by several.
+func untrainedReason(step json.Raw) (ledger.Reason, string) {
 	if v, ok := step.Get("is_copied_context"); ok {
 		if copied, _ := v.Bool(); copied {
 			return session.CopiedCall, "the step is copied context"

@@ -30,7 +30,7 @@ func rootOf(entry json.Raw) string {
 	return root[:min(len(root), maxKey)]
 }
 
-// maxKey is how long the key of an event may be; an id has 36 characters.
+// maxKey is the maximum length of an event's key; an id has 36 characters.
 const maxKey = 40
 
 // root returns the key of an event.

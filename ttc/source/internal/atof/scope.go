@@ -23,7 +23,7 @@ type scopes struct {
 	failed map[string]bool   // tool calls, by id
 	agents map[*scope]string // names of sub-agents, unique within the session
 
-	version string // of the format, as the latest event says
+	version string // of the format, according to the latest event
 }
 
 // scope is a stretch of work: its first and its last event.
@@ -42,7 +42,7 @@ func (t *scopes) add(part session.Kept) {
 		t.r.tally.Wrote(source.Version{Program: "ATOF", Number: v, Newest: newest})
 	}
 	if kind := session.Text(raw, "kind"); kind != "scope" {
-		t.r.tally.PassOver(session.Name(kind)+" events", 1)
+		t.r.tally.CountUnread(session.Name(kind)+" events", 1)
 		return
 	}
 	id := session.Text(raw, "uuid")
@@ -62,7 +62,7 @@ func (t *scopes) add(part session.Kept) {
 	case where == "end" && s.end == nil:
 		s.end = raw
 	default:
-		t.r.tally.PassOver("scope events that are recorded twice", 1)
+		t.r.tally.CountUnread("scope events that are recorded twice", 1)
 	}
 }
 
@@ -82,7 +82,7 @@ func (t *scopes) sessions(limits session.Limits) []*calls.Session {
 	return []*calls.Session{t.out}
 }
 
-// examine names the sub-agents and finds out which tool calls failed.
+// examine names the sub-agents and finds the failed tool calls.
 func (t *scopes) examine() {
 	names := map[string]int{}
 	for _, s := range t.order {
@@ -104,7 +104,7 @@ func (t *scopes) examine() {
 			}
 		case "llm":
 		default:
-			t.r.tally.PassOver("scopes of category "+session.Name(s.category), 1)
+			t.r.tally.CountUnread("scopes of category "+session.Name(s.category), 1)
 		}
 	}
 }

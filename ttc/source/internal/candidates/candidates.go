@@ -271,7 +271,7 @@ func (s *Source) belongs() belonging {
 	if name := source.IDText(s.ahead.rawID); name != "" {
 		return belonging{id: name}
 	}
-	if s.rewrite != nil { // its answers are compared with each other only
+	if s.rewrite != nil { // its answers are compared only with each other
 		return belonging{}
 	}
 	if prompt, _ := source.At(s.ahead.raw, s.cfg.PromptKey); len(prompt.Bytes()) > 0 || prompt.Kind() == json.Array {
@@ -296,7 +296,7 @@ func (s *Source) line(ex *ttc.Example) {
 		s.rewritten(ex)
 		return
 	}
-	var last beside
+	var last otherFields
 	lists := s.reader.answers(s.ahead.raw, func(f *fields, raw json.Raw) bool {
 		s.add(f, raw, &last, "", ex)
 		return len(ex.Candidates) <= s.cfg.MaxExample
@@ -306,8 +306,8 @@ func (s *Source) line(ex *ttc.Example) {
 	}
 }
 
-// rewritten makes candidates from the answers of the line read ahead. Those without a turn of their own are compared
-// with each other only.
+// rewritten makes candidates from the answers of the line read ahead. Answers without a turn of their own are compared
+// only with each other.
 func (s *Source) rewritten(ex *ttc.Example) {
 	for _, line := range s.ahead.lines {
 		if line.Err == nil {
@@ -322,11 +322,11 @@ func (s *Source) rewritten(ex *ttc.Example) {
 // object adds an object's answer; see add.
 func (s *Source) object(raw json.Raw, turn string, ex *ttc.Example) {
 	f := s.reader.fields(raw)
-	s.add(&f, raw, &beside{}, turn, ex)
+	s.add(&f, raw, &otherFields{}, turn, ex)
 }
 
 // add adds an answer as a candidate of the given turn, unless it names its own.
-func (s *Source) add(f *fields, raw json.Raw, last *beside, turn string, ex *ttc.Example) {
+func (s *Source) add(f *fields, raw json.Raw, last *otherFields, turn string, ex *ttc.Example) {
 	st := &s.Tally.S
 	st.Steps++
 	cand := ttc.Candidate{Step: s.cfg.StepName, Turn: turn, Offset: s.ahead.offset}

@@ -66,15 +66,15 @@ func (r *Reader) Begin() {
 // Policy returns the model that all candidates of the example name; empty without one.
 func (r *Reader) Policy() string { return r.models.only() }
 
-// Candidate fills cand from an object, except for its step and offset. The reason says why it can't.
+// Candidate fills cand from an object, except for its step and offset. It returns the reason if it can't.
 func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, string) {
 	f := r.fields(raw)
-	return r.fill(&f, raw, &beside{}, cand)
+	return r.fill(&f, raw, &otherFields{}, cand)
 }
 
-// fill is Candidate for the fields of an object. It takes the fields besides the answer from last where this one has
-// the same.
-func (r *Reader) fill(f *fields, raw json.Raw, last *beside, cand *ttc.Candidate) (ledger.Reason, string) {
+// fill is Candidate for the fields of an object. It reuses the fields other than the answer from last if they are the
+// same.
+func (r *Reader) fill(f *fields, raw json.Raw, last *otherFields, cand *ttc.Candidate) (ledger.Reason, string) {
 	if reason, why := r.place(f, cand); reason != "" {
 		return reason, why
 	}
@@ -115,7 +115,7 @@ func (r *Reader) fill(f *fields, raw json.Raw, last *beside, cand *ttc.Candidate
 
 // beside holds a candidate's fields besides its answer. It is made once for all answers of a line: there may be a
 // million short ones under a prompt of megabytes.
-type beside struct {
+type otherFields struct {
 	prompt, context, system, metadata, model json.Raw // the source of the rest
 
 	given              ttc.Prompt
@@ -124,7 +124,7 @@ type beside struct {
 }
 
 // isOf reports whether b was made of these very values.
-func (b *beside) isOf(f *fields) bool {
+func (b *otherFields) isOf(f *fields) bool {
 	return isSame(b.prompt, f.prompt) && isSame(b.context, f.context) && isSame(b.system, f.system) &&
 		isSame(b.metadata, f.metadata) && isSame(b.model, f.model)
 }
@@ -132,8 +132,8 @@ func (b *beside) isOf(f *fields) bool {
 // isSame reports whether two values are the same bytes of the input.
 func isSame(a, b json.Raw) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
-func (r *Reader) read(f *fields, b *beside) {
-	*b = beside{prompt: f.prompt, context: f.context, system: f.system, metadata: f.metadata, model: f.model}
+func (r *Reader) read(f *fields, b *otherFields) {
+	*b = otherFields{prompt: f.prompt, context: f.context, system: f.system, metadata: f.metadata, model: f.model}
 	if f.model != nil {
 		r.models.add(r.keep.Name(f.model.Bytes()))
 	}
@@ -146,8 +146,8 @@ func (r *Reader) read(f *fields, b *beside) {
 	b.failure, b.reasoning = source.ScorerMarks(f.metadata)
 }
 
-// answers calls each with the answers that a line lists, with their scores, until it returns false, with the fields of
-// each, and the object that has them. It reports whether the line lists any.
+// answers calls each, until it returns false, for every scored answer that a line lists, with its fields and the object
+// that has them. It reports whether the line lists any.
 func (r *Reader) answers(raw json.Raw, each func(f *fields, raw json.Raw) bool) bool {
 	k := &r.keys
 	outputs, _ := source.At(raw, k.OutputKey)
@@ -215,7 +215,7 @@ func (r *Reader) fields(raw json.Raw) (f fields) {
 	for key, ok := c.Member(); ok; key, ok = c.Member() {
 		v, name := valued(c.Value()), key.Bytes()
 		if i := slices.IndexFunc(r.named, func(n named) bool { return n.key == string(name) }); i >= 0 {
-			*r.named[i].field(&f) = v // of several keys with this name the first
+			*r.named[i].field(&f) = v // the first of several keys with this name
 		}
 	}
 	for _, n := range r.named {

@@ -59,8 +59,8 @@ func (t *transcript) firstTools(a *answer) []chat.Tool {
 type place struct{ agent, path string }
 
 // walk returns the chain of parents of a line, first to last, without the line itself, starting after the line from if
-// that is in it. It stops at a cycle, and reports whether it arrived at from or, if that is nil, at a line whose parent
-// isn't there.
+// that is in it. It stops at a cycle, and reports whether it arrived at from or, if from is nil, at a line whose parent
+// is missing.
 func (t *transcript) walk(of, from *record) (chain []*record, whole bool) {
 	seen := map[*record]bool{of: true}
 	rec := t.records[of.parent]

@@ -20,7 +20,7 @@ func Factory() source.Factory {
 	}.Factory()
 }
 
-// recognize identifies files by their lines, unless one of them is of another program.
+// recognize identifies files by their lines, unless one of them is from another program.
 func recognize(h *source.Head) source.Reading {
 	if slices.ContainsFunc(h.Entries, isOthers) {
 		return source.Reading{}
@@ -28,14 +28,14 @@ func recognize(h *source.Head) source.Reading {
 	return session.Marked(isLine, "sessionId", "uuid")(h)
 }
 
-// isOthers reports whether a line is of Qwen Code, whose lines have the same keys, with messages in Google's form.
+// isOthers reports whether a line is from Qwen Code, whose lines have the same keys, with messages in Google's form.
 func isOthers(line json.Raw) bool {
 	message, _ := line.Get("message")
 	_, parts := message.Get("parts")
 	return parts
 }
 
-// isBare reports whether a line without the id of its session is one of Claude Code: tools that clean files remove it.
+// isBare reports whether a line without a session id is from Claude Code: tools that clean files remove the id.
 func isBare(line json.Raw) bool {
 	message, _ := line.Get("message")
 	return session.Text(line, "uuid") != "" && session.Text(message, "role") == session.Text(line, "type")
@@ -56,5 +56,5 @@ func isLine(line json.Raw) bool {
 	}
 	_, message := line.Get("message")
 	text, _ := typ.Text()
-	return parent || message || passedOver[text] || text == "api-request" || text == "api-request-shape"
+	return parent || message || ignoredTypes[text] || text == "api-request" || text == "api-request-shape"
 }

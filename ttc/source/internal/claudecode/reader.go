@@ -25,7 +25,7 @@ type files struct {
 	paths   []string
 }
 
-// headLines is how many lines of a file are searched for its session's id.
+// headLines is the maximum number of lines of a file searched for its session's id.
 const headLines = 200
 
 func read(
@@ -35,7 +35,7 @@ func read(
 	return r, r.arrange(ctx, files)
 }
 
-// arrange finds out which session each file belongs to.
+// arrange finds the session that each file belongs to.
 func (r *reader) arrange(ctx context.Context, paths []string) error {
 	bySession := map[string][]string{}
 	for _, path := range paths {
@@ -60,7 +60,7 @@ func (r *reader) arrange(ctx context.Context, paths []string) error {
 	return nil
 }
 
-// head examines the beginning of a file: which session it belongs to, and whether it is from Claude Code at all.
+// head examines the beginning of a file to find its session, and whether it is from Claude Code at all.
 func (r *reader) head(ctx context.Context, path string) (id string, known bool, err error) {
 	n := 0
 	err = session.Lines(ctx, path, r.limits.MaxLine, &source.Tally{}, func(l session.Line) bool {

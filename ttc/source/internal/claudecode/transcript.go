@@ -118,8 +118,8 @@ func (t *transcript) read(ctx context.Context, path string, limits session.Limit
 
 // Limits on the versions of the program in a session: their number and their length.
 const (
-	mostVersions = 100
-	longVersion  = 100
+	maxVersions = 100
+	longVersion = 100
 )
 
 // add adds a line.
@@ -134,7 +134,7 @@ func (t *transcript) add(raw session.Line) {
 
 // wrote counts a version of the program.
 func (t *transcript) wrote(version json.Raw) {
-	if len(t.versions) == mostVersions {
+	if len(t.versions) == maxVersions {
 		return
 	}
 	t.versions[string(version)] = true
@@ -146,8 +146,8 @@ func (t *transcript) begin(path string) {
 	t.path, t.open, t.prompt, t.tools = path, map[string]*answer{}, "", nil
 }
 
-// passedOver are the types of lines that hold neither input nor output of a model.
-var passedOver = map[string]bool{
+// ignoredTypes are the types of lines that hold neither input nor output of a model.
+var ignoredTypes = map[string]bool{
 	"last-prompt": true, "mode": true, "tools-used": true, "cost-state": true, "atis-latch": true,
 	"queue-operation": true, "summary": true,
 	"file-history-snapshot": true, "permission-mode": true, "progress": true, "custom-title": true,
@@ -173,8 +173,8 @@ func (t *transcript) line(l *line) {
 	case "api-request":
 		t.requests.addRequest(l)
 	default:
-		if !passedOver[l.typ] {
-			t.tally.PassOver("lines of type "+session.Name(l.typ), 1)
+		if !ignoredTypes[l.typ] {
+			t.tally.CountUnread("lines of type "+session.Name(l.typ), 1)
 		}
 	}
 }
@@ -270,10 +270,10 @@ func (t *transcript) assistant(l *line) {
 	}
 }
 
-// maxGrowing is how many of an answer's last blocks may still grow.
+// maxGrowing is the maximum number of blocks at an answer's end that may still grow.
 const maxGrowing = 1000
 
-// add adds a block of the answer. Old versions wrote a growing block more than once; the last state counts.
+// add adds a block of the answer. Old versions wrote a growing block more than once; the last state wins.
 func (a *answer) add(b block) {
 	b.raw = slices.Clone(b.raw)
 	for i := max(0, len(a.blocks)-maxGrowing); i < len(a.blocks); i++ {
@@ -346,7 +346,7 @@ func (t *transcript) systemMessage(text string) calls.Ref {
 	return t.out.Message(calls.Message{Message: chat.Message{Role: "system", Form: chat.Text, Text: text}})
 }
 
-// toolsOf reads tool definitions, and equal ones only once.
+// toolsOf reads tool definitions, but equal ones only once.
 func (t *transcript) toolsOf(list json.Raw) []chat.Tool {
 	h := xxh3.Hash128(list)
 	if out, ok := t.toolTexts[h]; ok {
@@ -396,7 +396,7 @@ func (t *transcript) systemLine(l *line) {
 	}
 }
 
-// callOutside counts a call that the session mentions and that left nothing to train.
+// callOutside counts a call that the session mentions but that left nothing to train.
 func (t *transcript) callOutside(why ledger.Reason, l *line, detail string) {
 	t.tally.S.Calls++
 	t.tally.Drop(ledger.Drop{

@@ -25,5 +25,5 @@ func isLine(line json.Raw) bool {
 	text, _ := typ.Text()
 	payload, _ := line.Get("payload")
 	_, at := line.Get("timestamp")
-	return payload.Kind() == json.Object && (text == "response_item" || at && (known[text] || passedOver[text]))
+	return payload.Kind() == json.Object && (text == "response_item" || at && (known[text] || ignoredItems[text]))
 }

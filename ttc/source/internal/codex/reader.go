@@ -29,7 +29,7 @@ type file struct {
 	end          int64  // the place in the parent's file where it starts, as an ordinal
 }
 
-// headLines is how many lines of a file are searched for its thread's id.
+// headLines is the maximum number of lines of a file searched for its thread's id.
 const headLines = 50
 
 func read(

@@ -53,10 +53,10 @@ type turn struct {
 	missing   bool
 }
 
-// everything is the ordinal up to which a file is read that is read completely.
+// everything is the ordinal that has a file read completely.
 const everything = math.MaxInt64
 
-// maxForks is how many levels of forks are followed.
+// maxForks is the maximum number of levels of forks followed.
 const maxForks = 100
 
 var known = map[string]bool{
@@ -64,7 +64,7 @@ var known = map[string]bool{
 	"token_usage_record": true,
 }
 
-var passedOver = map[string]bool{"world_state": true, "inter_agent_communication": true, "ghost_snapshot": true}
+var ignoredItems = map[string]bool{"world_state": true, "inter_agent_communication": true, "ghost_snapshot": true}
 
 // passedEvents are events that repeat items, or don't concern the model's input.
 var passedEvents = map[string]bool{
@@ -133,7 +133,7 @@ func (t *thread) line(l session.Line) {
 	case "event_msg":
 		t.event(payload, l)
 	default:
-		if !passedOver[typ] {
+		if !ignoredItems[typ] {
 			t.unread("lines of type " + session.Name(typ))
 		}
 	}
@@ -143,7 +143,7 @@ func (t *thread) unread(what string) {
 	if t.inherited {
 		return // counted where its own thread is read
 	}
-	t.r.tally.PassOver(what, 1)
+	t.r.tally.CountUnread(what, 1)
 }
 
 // start reads the beginning of a file. The parents of a fork began the same way.

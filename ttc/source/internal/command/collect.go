@@ -26,7 +26,8 @@ const (
 	markFile  = "process" // the mark of the program's processes
 )
 
-// secretFiles are what `nat eval` writes next to its output: its configuration with variables substituted.
+// secretFiles are the files in which `nat eval` writes its configuration, with variables substituted, next to its
+// output.
 var secretFiles = []string{"config_original.yml", "config_effective.yml", "config_metadata.json"}
 
 // collect runs the program as often as the config says, each time in dir/run<k>, and returns the outputs in order.
@@ -201,7 +202,7 @@ func (c *collector) leave() (string, error) {
 	return mark, os.WriteFile(filepath.Join(c.dir, markFile), []byte(mark), 0o600)
 }
 
-// endOrphans ends the remains of a program whose nat-go was killed: it would write into the next run's folder.
+// endOrphans ends the processes left by a program whose nat-go was killed: they would write into the next run's folder.
 func (c *collector) endOrphans() error {
 	mark, err := durable.ReadFile(filepath.Join(c.dir, markFile), int64(len(process.NewMark())))
 	if err != nil || len(mark) != len(process.NewMark()) {

@@ -25,7 +25,7 @@ const (
 // ErrEmpty is the error for an input without content.
 var ErrEmpty = errors.New("is empty: there is nothing to read")
 
-// ReadHead reads the beginning of a file. An input that isn't JSON gives zero entries, which is not an error.
+// ReadHead reads the beginning of a file. For input that isn't JSON it returns no entries and no error.
 func ReadHead(ctx context.Context, path string) (*source.Head, error) {
 	return readHead(ctx, path, "", source.HeadEntries)
 }
@@ -57,8 +57,8 @@ func readHead(ctx context.Context, path, within string, most int) (*source.Head,
 	return h, nil
 }
 
-// entries reads the first entries. One beyond the sources' default size is skipped: they drop and count it. An input
-// that isn't JSON gives zero entries; of one that is damaged further on, the entries before the damage are returned.
+// entries reads the first entries. One beyond the sources' default size is skipped: they drop and count it. For input
+// that isn't JSON it returns none; for input that is damaged further on, it returns the entries before the damage.
 func entries(h *source.Head, in io.Reader, most int) error {
 	r := json.NewReader(in, json.Auto, json.Limits{Size: entrySize})
 	var tooLarge *json.SizeError
@@ -215,7 +215,7 @@ func keysNear(h *source.Head, cols source.Columns, key string) string {
 	}
 	var paths []string
 	for _, c := range h.Paths() {
-		if strings.HasPrefix(c.Key, top+".") && len(paths) < mostPaths {
+		if strings.HasPrefix(c.Key, top+".") && len(paths) < maxPaths {
 			paths = append(paths, c.Key)
 		}
 	}
@@ -225,11 +225,11 @@ func keysNear(h *source.Head, cols source.Columns, key string) string {
 	return strings.Join(paths, ", ")
 }
 
-// mostPaths is how many paths are listed in messages.
-const mostPaths = 20
+// maxPaths is the maximum number of paths listed in messages.
+const maxPaths = 20
 
-// fewEntries is how many entries of a further file are examined before all of its head is.
-const fewEntries = 8
+// quickEntries is the number of entries of another file examined before its whole head is.
+const quickEntries = 8
 
 // Confirmed reports whether the first few entries of another file are read in the same way. If they aren't, all of its
 // head may still be: see Recognize. given are the settings that the user named.
@@ -237,7 +237,7 @@ func (f *Found) Confirmed(ctx context.Context, path string, given map[string]str
 	if f.Source.Recognize == nil {
 		return false
 	}
-	h, err := readHead(ctx, path, f.Settings[entriesKey], fewEntries)
+	h, err := readHead(ctx, path, f.Settings[entriesKey], quickEntries)
 	if err != nil || missing(h, h.Columns()) != nil {
 		return false
 	}
@@ -271,7 +271,8 @@ type UnknownError struct {
 	Path, What string
 	Brief      string // in a few words
 
-	// Like are keys that may have a wanted meaning, by its name: {{"prompt", "Frage"}, {"output", "Antwort"}}.
+	// Like holds keys that may have a wanted meaning, with the name of that meaning: {{"prompt", "Frage"}, {"output",
+	// "Antwort"}}.
 	Like [][2]string
 }
 
@@ -315,7 +316,7 @@ func unknown(all []source.Factory, only string, h *source.Head, cols source.Colu
 	default:
 		what += "its entries are not objects"
 	}
-	if why := otherwise(h); why != "" {
+	if why := conversionHint(h); why != "" {
 		what += ". " + why
 		return &UnknownError{h.Path, what, what, nil}
 	}

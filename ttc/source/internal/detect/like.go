@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Words in the names of keys. A name is compared word by word: "Customer asks" and inputs.userQuestion count.
+// Words in the names of keys. A name is compared word by word: "Customer asks" and inputs.userQuestion match.
 var (
 	promptWords = []string{
 		"prompt", "question", "query", "instruction", "instructions", "problem", "asks", "asked", "ask", "request",
@@ -21,7 +21,8 @@ var (
 		"antwort", "respuesta", "réponse",
 	}
 	scoreWords = append(source.ScoreNames(), "points", "scores", "note", "bewertung")
-	// otherWords are in the names of keys that hold neither prompts nor answers nor scores, for any values.
+	// otherWords are words in the names of keys that hold neither prompts nor answers nor scores, whatever their
+	// values.
 	otherWords = []string{
 		"id", "uuid", "uid", "hash", "no", "number", "ticket", "date", "time", "timestamp", "at", "created", "updated",
 		"url", "link", "path", "file", "model", "version", "author", "project", "metric", "filter", "split", "source",
@@ -93,7 +94,7 @@ func (l *likeness) add(keys []string, means string) {
 	}
 }
 
-// remaining finds the prompt or the answer without a telling name, if there are only two columns of prose.
+// remaining finds the prompt or the answer if its name reveals nothing and only two columns are prose.
 func remaining(columns []*source.Column, prompts, answers []string) (_, _ []string) {
 	var prose []string
 	for _, c := range columns {
@@ -123,8 +124,8 @@ func isSaid(c *source.Column) bool {
 // isProse reports whether a column holds texts that are likely spoken, under any name.
 func isProse(c *source.Column) bool { return isSaid(c) && c.Numeric == 0 && c.Spaced*2 >= c.Present }
 
-// chosenBetween returns two columns whose names differ at the end only, and a third whose values all choose between
-// them; empty without any, or with more than one.
+// chosenBetween returns two columns whose names differ only at the end, and a third whose values all choose between
+// them, or nothing unless exactly one such set exists.
 func chosenBetween(h *source.Head, columns []*source.Column) (first, second, choice string) {
 	for i, a := range columns {
 		for _, b := range columns[i+1:] {
@@ -195,7 +196,7 @@ func (l *likeness) doubts() string {
 	var parts []string
 	for _, d := range l.doubt {
 		quoted := make([]string, 0, len(d))
-		for _, key := range d[1:min(len(d), mostDoubts+1)] {
+		for _, key := range d[1:min(len(d), maxDoubts+1)] {
 			quoted = append(quoted, fmt.Sprintf("%q", key))
 		}
 		parts = append(parts, fmt.Sprintf("%s may be %s", d[0], strings.Join(quoted, " or ")))
@@ -206,10 +207,10 @@ func (l *likeness) doubts() string {
 	return " (" + strings.Join(parts, "; ") + ")"
 }
 
-// mostDoubts is how many keys that may mean the same are listed.
-const mostDoubts = 4
+// maxDoubts is the maximum number of keys with the same possible meaning that are listed.
+const maxDoubts = 4
 
-// row shows the first entry as the named keys would have it read.
+// row shows how the named keys would read the first entry.
 func (l *likeness) row(h *source.Head) string {
 	if len(l.keys) < 2 {
 		return ""

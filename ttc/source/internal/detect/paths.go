@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// meanings are the settings whose keys are looked for within objects, with the names that they go by there.
+// meanings are the settings whose keys are looked for within objects, with the names that they have there.
 var meanings = []meaning{
 	{"prompt_key", "the prompt", isPassage, []string{
 		"prompt", "question", "query", "instruction", "input", "inputs", "problem", "messages", "user_input",
@@ -35,7 +35,7 @@ type meaning struct {
 func isPassage(c *source.Column) bool { return c.Text() && !c.Number() || c.List() }
 
 // byPaths reads an input that no source recognises by keys within its objects, as {"inputs": {"question"}, "outputs":
-// {"answer"}}, if there is only one for the prompt and one for the answer. nil without.
+// {"answer"}}, if there is only one for the prompt and one for the answer. It returns nil conversionHint.
 func byPaths(all []source.Factory, only string, h *source.Head) *Found {
 	if len(h.Given) > 0 || len(h.Entries) == 0 ||
 		h.Whole && len(h.Entries) == 1 && listWithin(h.Entries[0], "", 1) != "" {
@@ -60,7 +60,7 @@ func byPaths(all []source.Factory, only string, h *source.Head) *Found {
 	}
 	answer := given["output_key"][strings.LastIndexByte(given["output_key"], '.')+1:]
 	if given["score_key"] != "" && slices.Contains(references, source.CommonName(answer)) {
-		return nil // the score is that of another answer
+		return nil // the score belongs to another answer
 	}
 	mapped := *h
 	mapped.Given = given
@@ -96,8 +96,8 @@ var harnesses = []struct {
 	{"OpenHands", ": export it as ATIF, which Harbor does", []string{"items.0.kind"}},
 }
 
-// harnessOf says which program's log an input is that isn't read; empty means none that is known.
-func harnessOf(h *source.Head) string {
+// unsupportedHarness returns a message that names the program whose unsupported log an input is, or "" for an unknown one.
+func unsupportedHarness(h *source.Head) string {
 	for _, p := range harnesses {
 		if !slices.ContainsFunc(p.paths, func(path string) bool { return !at(h, path) }) {
 			instead := cmp.Or(p.instead, `: write each session as {"messages": [...]} in the form of the chat API, with tool_calls`)
@@ -115,8 +115,8 @@ func at(h *source.Head, path string) bool {
 	})
 }
 
-// otherwise says how to convert an input of a known kind that can't be read directly; empty if its kind is unknown.
-func otherwise(h *source.Head) string {
+// conversionHint says how to convert an input of a known kind that can't be read directly; empty if its kind is unknown.
+func conversionHint(h *source.Head) string {
 	switch {
 	case at(h, "custom_id") && (at(h, "body.messages") || at(h, "params.messages")):
 		return "These are the requests of a batch, which have no answers: join them with its results, by custom_id, into " +
@@ -125,7 +125,7 @@ func otherwise(h *source.Head) string {
 		return "These are the results of a batch, without their prompts: join each with its request, by custom_id, into " +
 			`{"messages": [...]} with the answer as the last message`
 	}
-	if harness := harnessOf(h); harness != "" {
+	if harness := unsupportedHarness(h); harness != "" {
 		return harness
 	}
 	if said, is := conversationIn(h); is {
@@ -146,7 +146,7 @@ func otherwise(h *source.Head) string {
 }
 
 // conversationIn says how to read entries that hold a conversation in a list of texts with their speakers; is is true
-// for such entries, although nothing helps if only numbers say who spoke.
+// for such entries, even if only numbers identify the speakers, which can't be converted.
 func conversationIn(h *source.Head) (help string, is bool) {
 	if len(h.Entries) == 0 {
 		return "", false

@@ -50,7 +50,7 @@ func Recognize(
 }
 
 // wraps reports whether an input is one object that has a list under a key. Of an object that is too large for an
-// entry, only the first bytes are examined: it may be all that a pipe has to say, and each key would read it again.
+// entry, only the first bytes are examined: it may be the entire content of a pipe, and each key would read it again.
 func wraps(h *source.Head, key string) bool {
 	switch len(h.Entries) {
 	case 0:

@@ -102,7 +102,7 @@ func (a *answer) data(text []byte) error {
 }
 
 // step adds a step in the form of workflow_output.json. A payload that is not an object is kept unchanged: the reader
-// names the fault of the step.
+// reports the step's fault.
 func (a *answer) step(text []byte) error {
 	var l line
 	if err := stdjson.Unmarshal(text, &l); err != nil {

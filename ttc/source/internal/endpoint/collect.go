@@ -23,7 +23,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/nat"
 )
 
-// Report says how a collection went.
+// Report describes the outcome of a collection.
 type Report struct {
 	Questions int
 	Asked     int    // by this call; other answers were already stored
@@ -66,8 +66,8 @@ func askAll(ctx context.Context, cfg Config, dir string, progress func(done, tot
 	return path, &c.report, c.assemble(ctx, path)
 }
 
-// largeAnswers is how many bytes of near-limit answers are held at once: such an answer is also parsed, which takes as
-// much again.
+// largeAnswers is the maximum number of bytes of near-limit answers held at once: parsing such an answer takes as much
+// memory again.
 const largeAnswers = 64 << 20
 
 func orSecond(d time.Duration) time.Duration {

@@ -41,7 +41,7 @@ func AnthropicUsage(usage json.Raw) (out calls.Usage) {
 	return out
 }
 
-// StopReason says why an answer ended, in the terms of chat completions.
+// StopReason returns the reason an answer ended, in the terms of chat completions.
 func StopReason(reason string) string {
 	switch reason {
 	case "end_turn", "stop_sequence":

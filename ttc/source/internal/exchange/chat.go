@@ -57,7 +57,7 @@ func ChatMessages(list json.Raw) ([]chat.Message, error) {
 	return messages, nil
 }
 
-// said returns an assistant message without what servers and clients add to it, which the copy in a later request
+// said returns an assistant message without the additions of servers and clients, which the copy in a later request
 // lacks.
 func said(m *chat.Message) chat.Message {
 	out := *m

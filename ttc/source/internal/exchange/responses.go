@@ -41,7 +41,7 @@ func Responses(request, response json.Raw) (Exchange, error) {
 	return e, nil
 }
 
-// ResponseFinish says why the last answer of a response ended.
+// ResponseFinish returns the reason the last answer of a response ended.
 func ResponseFinish(response json.Raw, m *chat.Message) string {
 	switch reason := session.Text(member(response, "incomplete_details"), "reason"); {
 	case reason == "max_output_tokens":
@@ -134,7 +134,7 @@ func (t *Items) end() {
 	t.open, t.items = nil, nil
 }
 
-// Len returns how many messages there are.
+// Len returns the number of messages.
 func (t *Items) Len() int { return len(t.out) }
 
 // End ends the turn, and returns the messages so far.

@@ -32,5 +32,5 @@ type Config struct {
 	MaxEmpty      int64    `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"this many consecutive unusable entries end the run: the file is something else"`
 }
 
-// FileName is what `nat eval` calls its output.
+// FileName is the name of the output file of `nat eval`.
 const FileName = "workflow_output.json"

@@ -7,7 +7,7 @@
 //
 // An id is the entry's identity within its file. An example without one is named by its row; if an id repeats, both
 // entries are kept and the later one is named id#2 (NAT silently keeps the last). An entry that occurs twice in the
-// file, byte for byte, is dropped the second time. All that is remembered of earlier entries is 36 bytes each.
+// file, byte for byte, is dropped the second time. Each earlier entry takes only 36 bytes of memory.
 //
 // For NAT-exact runs (source.Options.Raw) nothing is judged: entries are returned with their raw id and raw steps.
 package nat

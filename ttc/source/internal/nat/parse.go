@@ -85,8 +85,8 @@ func (p *parser) example(
 	return true, nil
 }
 
-// name gives the example its id, or row if the entry lacks one. It returns the id as it stands in the entry, and
-// whether an identical entry occurs earlier in the file.
+// name gives the example its id, or row if the entry lacks one. It returns the id as written in the entry, and whether
+// an identical entry occurs earlier in the file.
 func (p *parser) name(
 	ex *ttc.Example, e entry, ids *source.Names, hash xxh3.Uint128, row string,
 ) (id string, identical bool) {
@@ -206,7 +206,7 @@ func count(m map[string]int64, name string) {
 	m[name]++
 }
 
-// candidate fills cand from a TTC_END step. The reason says why it can't.
+// candidate fills cand from a TTC_END step. It returns the reason if it can't.
 func (p *parser) candidate(step natmodel.Step, cand *ttc.Candidate, ex *ttc.Example) (ledger.Reason, string) {
 	if step.Data == nil {
 		return source.NoData, "payload.data is null or missing"
@@ -361,6 +361,6 @@ func (p *parser) compat(raw json.Raw, e entry, kind json.Kind, ex *ttc.Example) 
 		ex.Steps = append(ex.Steps, step)
 	}
 	s.Steps += int64(len(ex.Steps))
-	s.Candidates += int64(len(ex.Steps)) // NAT's algorithm decides what becomes of them
+	s.Candidates += int64(len(ex.Steps)) // NAT's algorithm decides how to treat them
 	return nil
 }

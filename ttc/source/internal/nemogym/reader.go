@@ -94,7 +94,7 @@ func (r *reader) rollout(part session.Kept, limits session.Limits, i int) *calls
 	t := turns{request: request, response: response, part: part, s: s}
 	t.read()
 	for typ, n := range t.items.Unread {
-		r.tally.PassOver("items of type "+session.Name(typ), n)
+		r.tally.CountUnread("items of type "+session.Name(typ), n)
 	}
 	if mask, _ := raw.Get("mask_sample"); mask.Kind() == json.Bool {
 		if masked, _ := mask.Bool(); masked {

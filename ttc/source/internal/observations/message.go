@@ -70,8 +70,8 @@ func inputOf(input json.Raw) ([]calls.Message, error) {
 	return out, nil
 }
 
-// answerOf reads a model's output: a message, LangChain's generations, a list whose last message it is, or text; nil
-// without any.
+// answerOf reads a model's output: a message, LangChain's generations, a list that ends with a message, or text; nil if
+// there is none.
 func answerOf(output json.Raw) (*exchange.Answer, error) {
 	finish := ""
 	if generations := session.Value(output, "generations"); generations != nil {

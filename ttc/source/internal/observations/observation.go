@@ -73,7 +73,7 @@ func langfuse(raw json.Raw) (observation, bool) {
 	return o, true
 }
 
-// otherTypes are Langfuse's observation types that are neither of a model nor of a tool.
+// otherTypes are Langfuse's observation types that belong to neither a model nor a tool.
 var otherTypes = []string{
 	"SPAN", "EVENT", "AGENT", "CHAIN", "RETRIEVER", "EVALUATOR", "EMBEDDING", "GUARDRAIL",
 }

@@ -38,7 +38,7 @@ func entries(tally *source.Tally, parse func(json.Raw) (observation, bool)) sess
 func (r *reader) within(entry json.Raw) []json.Raw {
 	out, tooDeep := within(entry)
 	if tooDeep > 0 {
-		r.tally.PassOver("entries nested too deeply", tooDeep)
+		r.tally.CountUnread("entries nested too deeply", tooDeep)
 	}
 	return out
 }
@@ -79,7 +79,7 @@ func (r *reader) sessions(g session.Group) []*calls.Session {
 		t.add(o, part)
 	}
 	if len(t.calls) == 0 {
-		r.tally.PassOver("traces without a call of a model", 1)
+		r.tally.CountUnread("traces without a call of a model", 1)
 		return nil
 	}
 	first := t.calls[0]
@@ -124,7 +124,7 @@ func (t *traced) add(o observation, part session.Kept) {
 		}
 	default:
 		if o.what != "" {
-			t.r.tally.PassOver(o.what, 1)
+			t.r.tally.CountUnread(o.what, 1)
 		}
 	}
 }
@@ -133,7 +133,7 @@ func (t *traced) add(o observation, part session.Kept) {
 func (t *traced) reward() *float64 {
 	if len(t.scores) > 1 {
 		for _, values := range t.scores {
-			t.r.tally.PassOver("scores of sessions that have several", int64(len(values)))
+			t.r.tally.CountUnread("scores of sessions that have several", int64(len(values)))
 		}
 		return nil
 	}

@@ -67,7 +67,7 @@ func (r *reader) protobuf(ctx context.Context, in *bufio.Reader) error {
 
 var errRecord = errors.New("cannot decompress the record")
 
-// longRecordError says that a record is longer than a line may be.
+// longRecordError reports that a record exceeds the maximum line length.
 type longRecordError struct{ size, limit int64 }
 
 func (e *longRecordError) Error() string {
@@ -108,7 +108,7 @@ func (r *reader) field(in *bufio.Reader) (record []byte, size int64, err error) 
 	return append(record, body...), size, err
 }
 
-// bytes reads that many bytes, if there are as many: memory is not allocated by a stated length.
+// bytes reads the given number of bytes, if available: it doesn't allocate memory by a stated length.
 func (r *reader) bytes(in *bufio.Reader, n int64) ([]byte, error) {
 	if n > r.limits.MaxLine {
 		if _, err := io.CopyN(io.Discard, in, n); err != nil {
@@ -192,7 +192,7 @@ func (r *reader) resources(record []byte, offset int64) bool {
 			return below(scope, 2, func(item []byte) bool {
 				kind, ok := kindOf(item)
 				if !ok {
-					r.tally.PassOver("records that are neither spans nor log records", 1)
+					r.tally.CountUnread("records that are neither spans nor log records", 1)
 					return true
 				}
 				r.known = true
@@ -215,7 +215,7 @@ func (r *reader) item(item []byte, kind byte, offset int64) bool {
 		r.keep(kind, b, offset)
 	case !t.full:
 		return false
-	case tellsOfModels(item):
+	case isModelItem(item):
 		if trace := traceOf(item, kind); trace != "" && r.err == nil {
 			r.err = r.store.Add(trace, []byte{largeItem}, offset)
 		}

@@ -85,7 +85,7 @@ func (r *reader) file(ctx context.Context) error {
 	case !r.known:
 		r.tally.Drop(ledger.Drop{Unit: "file", Reason: session.OtherFormat, Index: -1, File: r.path})
 	default:
-		r.tally.PassOver("requests that hold neither spans nor log records", r.others)
+		r.tally.CountUnread("requests that hold neither spans nor log records", r.others)
 	}
 	return nil
 }
@@ -161,8 +161,8 @@ func objects(c *json.Cursor, each func(key string)) {
 
 // Limits on a file's instrumentations: their number, and the length of a name.
 const (
-	mostScopes = 100
-	longName   = 100
+	maxScopes = 100
+	longName  = 100
 )
 
 // tried are the newest versions of instrumentations whose exports were tried.
@@ -188,24 +188,24 @@ func (r *reader) items(c *json.Cursor, kind byte, offset int64) {
 	}
 }
 
-// keep stores a span or a log record. For a span that has nothing to do with models it stores only its place among the
-// others; such a log record is ignored.
+// keep stores a span or a log record. For a span unrelated to models it stores only its position among the others; it
+// ignores an unrelated log record.
 func (r *reader) keep(kind byte, raw json.Raw, offset int64) {
 	if r.err != nil || raw.Kind() != json.Object {
 		return
 	}
-	relevant := tellsOfModels(raw)
+	relevant := isModelItem(raw)
 	if kind == logItem && !relevant {
 		return
 	}
 	trace := hexID(session.Text(raw, "traceId"), traceBytes)
 	if trace == "" {
-		r.tally.PassOver("spans and log records without a trace", 1)
+		r.tally.CountUnread("spans and log records without a trace", 1)
 		return
 	}
 	r.scratch = append(r.scratch[:0], kind)
 	if relevant {
-		if !r.wrote[r.scope] && len(r.wrote) < mostScopes {
+		if !r.wrote[r.scope] && len(r.wrote) < maxScopes {
 			r.wrote[r.scope] = true
 			r.tally.Wrote(r.scope)
 		}
@@ -232,8 +232,8 @@ var sessionKeys = [...]string{
 
 var marks = [][]byte{[]byte("gen_ai."), []byte("llm."), []byte("openinference."), []byte("traceloop.")}
 
-// tellsOfModels reports whether an item uses any of the supported conventions.
-func tellsOfModels(raw json.Raw) bool {
+// isModelItem reports whether an item uses any of the supported conventions.
+func isModelItem(raw json.Raw) bool {
 	for _, m := range marks {
 		if bytes.Contains(raw, m) {
 			return true
@@ -242,7 +242,7 @@ func tellsOfModels(raw json.Raw) bool {
 	return false
 }
 
-// appendPlace appends what places a span among the others.
+// appendPlace appends the fields that locate a span among the others.
 func appendPlace(b []byte, raw json.Raw) []byte {
 	b = append(b, '{')
 	for i, key := range []string{"traceId", "spanId", "parentSpanId"} {

@@ -31,7 +31,7 @@ func hexID(text string, size int) string {
 	return ""
 }
 
-// span is a span, or what log records say about a missing one.
+// span is a span, or the data in log records about a missing one.
 type span struct {
 	id, parent, trace string
 	start             int64
@@ -148,7 +148,7 @@ func textOf(v json.Raw) string {
 	return s
 }
 
-// maxDepth is how deeply values are followed.
+// maxDepth is the maximum depth to which values are followed.
 const maxDepth = 100
 
 // appendPlain appends a value as plain JSON: {"stringValue": "x"} is "x".

@@ -29,8 +29,8 @@ type traces struct {
 	wrote    map[string]*chat.Message // answers with calls, by the id of the first call
 }
 
-// repeated is how many times the limit on a session's objects the JSON texts of its spans may hold: each call repeats
-// its history there.
+// repeated is the factor by which objects in the JSON texts of a session's spans may exceed the limit on its objects:
+// each call repeats its history there.
 const repeated = 5
 
 // session makes the session of stored items.
@@ -97,7 +97,7 @@ func (r *reader) session(g session.Group) []*calls.Session {
 func (t *traces) add(s *span) {
 	key := s.trace + s.id
 	if old := t.spans[key]; old != nil {
-		t.r.tally.PassOver("spans that are recorded twice", 1)
+		t.r.tally.CountUnread("spans that are recorded twice", 1)
 		if len(old.attributes) >= len(s.attributes) {
 			return
 		}
@@ -166,7 +166,7 @@ func (s *span) isTool() bool {
 		s.attributes.text("traceloop.span.kind") == "tool"
 }
 
-// maxAncestors is how far parents are followed: hostile links may form a cycle.
+// maxAncestors is the maximum number of parents followed: hostile links may form a cycle.
 const maxAncestors = 1000
 
 // ancestors calls each with the spans that enclose a span, innermost first.

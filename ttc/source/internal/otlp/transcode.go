@@ -97,7 +97,7 @@ func (t *transcoder) text(b, text []byte) []byte {
 	return json.AppendString(b, string(text))
 }
 
-// quoted returns the most bytes that a text takes in JSON.
+// quoted returns the maximum number of bytes that a text takes in JSON.
 func quoted(text []byte) int {
 	n := 0
 	for len(text) > 0 {
@@ -206,7 +206,7 @@ func (t *transcoder) value(b, value []byte, depth int) ([]byte, bool) {
 		if t.full {
 			return false
 		}
-		b = b[:start] // the last of several counts
+		b = b[:start] // the last of several wins
 		switch {
 		case num == 1 && typ == protowire.BytesType:
 			b = t.text(append(b, `{"stringValue":`...), v)

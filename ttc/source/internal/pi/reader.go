@@ -83,8 +83,8 @@ func (g *given) input() (refs []calls.Ref) {
 	return refs
 }
 
-// from lists the messages of a context from the message of an entry on, the last first: none if no message is of that
-// entry.
+// from lists the messages of a context starting at an entry's message, last first, or none if no message comes from
+// that entry.
 func (g *given) from(entry string) (kept []*given) {
 	for ; g != nil && entry != ""; g = g.before {
 		if kept = append(kept, g); g.entry == entry {
@@ -128,8 +128,8 @@ func (r *reader) sessions(g session.Group) []*calls.Session {
 // header is the type of a file's first entry.
 const header = "session"
 
-// passedOver are types of entries that no model was given.
-var passedOver = []string{header, "model_change", "thinking_level_change", "label", "custom", "session_info"}
+// ignoredTypes are types of entries that no model was given.
+var ignoredTypes = []string{header, "model_change", "thinking_level_change", "label", "custom", "session_info"}
 
 // after returns the context after an entry, and adds the call if the entry is an answer.
 func (r *reader) after(s *calls.Session, part session.Kept, before *given) *given {
@@ -159,8 +159,8 @@ func (r *reader) after(s *calls.Session, part session.Kept, before *given) *give
 			return context
 		}
 	default:
-		if !slices.Contains(passedOver, typ) {
-			r.tally.PassOver("entries of type "+session.Name(typ), 1)
+		if !slices.Contains(ignoredTypes, typ) {
+			r.tally.CountUnread("entries of type "+session.Name(typ), 1)
 		}
 		return before
 	}
@@ -205,7 +205,7 @@ func (r *reader) said(message json.Raw) chat.Message {
 			exchange.Arguments(&call, arguments)
 			m.ToolCalls = append(m.ToolCalls, call)
 		default:
-			r.tally.PassOver("parts of answers of type "+session.Name(typ), 1)
+			r.tally.CountUnread("parts of answers of type "+session.Name(typ), 1)
 		}
 	}
 	if m.Text == "" && m.ToolCalls != nil {
@@ -235,7 +235,7 @@ func (r *reader) message(message json.Raw) (m calls.Message, ok bool) {
 	case "branchSummary", "compactionSummary":
 		m.Message = chat.Message{Role: "user", Form: chat.Text, Text: session.Text(message, "summary")}
 	default:
-		r.tally.PassOver("messages of role "+session.Name(role), 1)
+		r.tally.CountUnread("messages of role "+session.Name(role), 1)
 		return m, false
 	}
 	return m, true

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Sessions that agents store as one object a file, and what evaluations log of their samples.
+// Sessions that agents store as one object per file, and the samples that evaluations log.
 var agents = []Conversations{
 	{
 		"gemini_cli", "the entries are sessions of Gemini CLI",

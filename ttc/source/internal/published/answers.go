@@ -23,7 +23,7 @@ const (
 	MetadataKey = "metadata"
 )
 
-// Line is an answer with its score, or says why an answer can't be read.
+// Line is an answer with its score, or the reason an answer can't be read.
 type Line struct {
 	Answer json.Raw
 	Err    error
@@ -103,8 +103,8 @@ func hasAll(h *source.Head, keys ...string) bool {
 // hasAny reports whether the entries have one of the keys.
 func hasAny(h *source.Head, keys ...string) bool { return h.Columns().Has(keys...) }
 
-// AnswersOf returns the shape of scored answers that an input has; nil for none of these, or the user said how its keys
-// are read.
+// AnswersOf returns the shape of scored answers that an input has; nil if it has none of these, or the user specified
+// how to read its keys.
 func AnswersOf(h *source.Head) *Answers {
 	if keysGiven(h) {
 		return nil
@@ -128,7 +128,7 @@ func keysGiven(h *source.Head) bool {
 	return false
 }
 
-// NewRewriter returns a rewriter for the shape of a name, or nil.
+// NewRewriter returns a rewriter for the shape with the given name, or nil.
 func NewRewriter(name string) Rewriter {
 	if i := slices.IndexFunc(answers, func(s Answers) bool { return s.Name == name }); i >= 0 {
 		return answers[i].New()
@@ -261,7 +261,7 @@ func webGPT(e json.Raw) (string, []Line, error) {
 	return pair("", "", json.AppendString(nil, question), pick(asked, "dataset", "id"), sides)
 }
 
-// number reads a finite number, or the text of one, as tables have it.
+// number reads a finite number, or the text of one, as found in tables.
 func number(v json.Raw) (float64, error) {
 	f, ok := source.Number(v)
 	if !ok || math.IsInf(f, 0) || math.IsNaN(f) {

@@ -22,8 +22,8 @@ type Conversations struct {
 	Told string // for messages, how the entries are read
 	is   func(*source.Head) bool
 
-	// read returns the messages, the tools if it has any, and the keys that it read; unread are keys part of whose
-	// value was not.
+	// read returns the messages, the tools if it has any, and the keys that it read; unread lists keys whose value it
+	// read only in part.
 	read func(entry json.Raw) (c conversed, err error)
 }
 
@@ -63,8 +63,8 @@ var conversations = append(agents, []Conversations{
 	},
 }...)
 
-// ConversationsOf returns the shape of conversations that an input has; nil for none of these, or the user said how its
-// keys are read.
+// ConversationsOf returns the shape of conversations that an input has; nil if it has none of these, or the user
+// specified how to read its keys.
 func ConversationsOf(h *source.Head) *Conversations {
 	if keysGiven(h) {
 		return nil
@@ -75,7 +75,7 @@ func ConversationsOf(h *source.Head) *Conversations {
 	return nil
 }
 
-// ConversationsNamed returns the shape of a name, or nil.
+// ConversationsNamed returns the shape with the given name, or nil.
 func ConversationsNamed(name string) *Conversations {
 	if i := slices.IndexFunc(conversations, func(s Conversations) bool { return s.Name == name }); i >= 0 {
 		return &conversations[i]
@@ -84,7 +84,7 @@ func ConversationsNamed(name string) *Conversations {
 }
 
 // Rewrite returns the entry with its messages and tools under the usual keys, next to the keys that the shape doesn't
-// read. unread are keys part of whose value was not read.
+// read. unread lists keys whose value was read only in part.
 func (s *Conversations) Rewrite(entry json.Raw) (_ json.Raw, unread []string, err error) {
 	if entry.Kind() != json.Object {
 		return nil, nil, fmt.Errorf("expected an object, got %s", entry.Kind())
@@ -146,8 +146,8 @@ func capybara(e json.Raw) (c conversed, err error) {
 	return conversed{messages: m.end(), keys: []string{key}}, nil
 }
 
-// mostMessages bounds a branch: each of its messages names its parent, so they may form a cycle.
-const mostMessages = 100_000
+// maxMessages bounds a branch: each of its messages names its parent, so they may form a cycle.
+const maxMessages = 100_000
 
 // chatGPT reads an exported conversation: a tree of messages, of which the branch that ends at current_node was shown.
 func chatGPT(e json.Raw) (c conversed, err error) {
@@ -159,7 +159,7 @@ func chatGPT(e json.Raw) (c conversed, err error) {
 	var branch []json.Raw
 	for steps := 0; at != ""; steps++ {
 		node := value(mapping, at)
-		if node.Kind() != json.Object || steps == mostMessages {
+		if node.Kind() != json.Object || steps == maxMessages {
 			return c, fmt.Errorf("mapping has no message %q, or its messages form a cycle", at)
 		}
 		if m := value(node, "message"); m != nil {
@@ -310,7 +310,7 @@ var types = map[string]string{
 	"dict": "object", "object": "object",
 }
 
-// schemaOf returns the JSON schema of a Python type. The name of an unknown one stays as it is.
+// schemaOf returns the JSON schema of a Python type. The name of an unknown type is unchanged.
 func schemaOf(kind string) object {
 	outer, _, _ := strings.Cut(kind, "[")
 	name, known := types[strings.ToLower(strings.TrimSpace(outer))]

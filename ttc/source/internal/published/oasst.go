@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// maxPrompts is how many bytes the prompts of a tree may have together: each message repeats all those above it.
+// maxPrompts is the maximum total size of a tree's prompts, in bytes: each message repeats all those above it.
 const maxPrompts = 64 << 20
 
 // isOASST recognises the messages of trees, one per entry, and entries that are a tree.

@@ -60,7 +60,7 @@ func verl(e json.Raw) (string, []Line, error) {
 		return "", nil, fmt.Errorf("score is %w", err)
 	}
 	id := input
-	if step := source.IDText(value(e, "step")); step != "" { // rollouts of other steps are of another policy
+	if step := source.IDText(value(e, "step")); step != "" { // rollouts of other steps come from another policy
 		id = step + " " + input
 	}
 	sum := xxh3.HashString128(id).Bytes()

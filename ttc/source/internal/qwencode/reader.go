@@ -110,7 +110,7 @@ func (r *reader) messages(line json.Raw) (out []calls.Message) {
 		case result != nil:
 			out = append(out, resultOf(result))
 		default:
-			r.tally.PassOver("parts of messages that are neither texts nor calls nor results", 1)
+			r.tally.CountUnread("parts of messages that are neither texts nor calls nor results", 1)
 		}
 	}
 	if m.Text = strings.Join(texts, ""); m.Text == "" && m.ToolCalls != nil {

@@ -196,7 +196,7 @@ func (l *log) history(c *call) ([]calls.Ref, bool) {
 		if l.begins(past) {
 			past = past[1:]
 		}
-		if l.assembled += int64(len(past) + len(own)); l.assembled > l.out.MostGiven {
+		if l.assembled += int64(len(past) + len(own)); l.assembled > l.out.MaxGiven {
 			l.out.Give(int(l.assembled))
 			return nil, false
 		}

@@ -1,7 +1,7 @@
 // Package scores gives examples scores that their input doesn't have.
 //
 // Scores are read from files that accompany the input - from an evaluation, a judge, a test run - and joined by the
-// examples' ids. An id that occurs twice with different scores gets none, since either may count.
+// examples' ids. An id that occurs twice with different scores gets none, since either may be right.
 //
 // Rules derive a score from a tool result, such as the last line of a test run, and keep the line they relied on as
 // evidence.

@@ -30,7 +30,7 @@ type Evidence struct {
 	Quote   string // the line of the result that the rule matched
 }
 
-// Rules derive scores from what tool results say.
+// Rules derive scores from the text of tool results.
 type Rules struct {
 	rules []rule
 	given map[string]int64
@@ -42,7 +42,7 @@ type rule struct {
 	group              int            // of result that captures the score; -1 if none
 }
 
-// NewRules compiles rules. Its errors name the setting that is wrong.
+// NewRules compiles rules. Its errors name the invalid setting.
 func NewRules(rules []Rule) (*Rules, error) {
 	out := &Rules{given: map[string]int64{}}
 	for i, r := range rules {

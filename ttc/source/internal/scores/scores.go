@@ -23,8 +23,8 @@ type Config struct {
 
 // Limits of stored and read data.
 const (
-	mostScores = 2_000_000
-	mostBytes  = 64 << 20 // total size of the ids
+	maxScores  = 2_000_000
+	maxIDBytes = 64 << 20 // total size of the ids
 	entrySize  = 1 << 20
 	listed     = 10
 )
@@ -39,7 +39,7 @@ type Scores struct {
 	given     int64
 }
 
-// Read reads the files. Its errors give the place.
+// Read reads the files. Its errors include the position.
 func Read(ctx context.Context, cfg *Config) (*Scores, error) {
 	s := &Scores{byID: map[string]float64{}, conflicts: map[string]bool{}}
 	paths, err := source.Matches(cfg.Path)
@@ -110,10 +110,10 @@ func (s *Scores) add(entry json.Raw, cfg *Config) error {
 		if len(s.told) < listed {
 			s.told = append(s.told, fmt.Sprintf("%.100q has %v and %v", name, before, score))
 		}
-	case !known && len(s.byID) == mostScores:
-		return fmt.Errorf("too many scores: more than %d", mostScores)
-	case !known && s.bytes+len(name) > mostBytes:
-		return fmt.Errorf("too many scores: ids take more than %d MiB", mostBytes>>20)
+	case !known && len(s.byID) == maxScores:
+		return fmt.Errorf("too many scores: more than %d", maxScores)
+	case !known && s.bytes+len(name) > maxIDBytes:
+		return fmt.Errorf("too many scores: ids take more than %d MiB", maxIDBytes>>20)
 	case !known:
 		s.byID[name] = score
 		s.bytes += len(name)
@@ -173,5 +173,5 @@ func (s *Scores) Conflicts() string {
 // Given returns how many of the examples read so far got a score, and how many of those already had a different one.
 func (s *Scores) Given() (given, replaced int64) { return s.given, s.replaced }
 
-// Len returns how many ids there are.
+// Len returns the number of ids.
 func (s *Scores) Len() int { return len(s.byID) }

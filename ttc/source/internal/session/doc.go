@@ -1,5 +1,5 @@
-// Package session is what readers of stored sessions share: finding their files, and turning the sessions they read
-// into a source.
+// Package session holds the code that readers of stored sessions share: finding their files, and turning the sessions
+// they read into a source.
 //
 // Everything that is named - files, patterns, folders with all their content - is one input, and its sessions come in
 // the order of their ids, so the arrangement in files makes no difference. One session is in memory at a time.

@@ -73,7 +73,7 @@ func (e Entries) file(ctx context.Context, s *Store, path string, limits Limits,
 		return nil
 	}
 	for name, n := range others {
-		tally.PassOver(name, n)
+		tally.CountUnread(name, n)
 	}
 	return nil
 }
@@ -88,13 +88,13 @@ func (e Entries) within(entry json.Raw) []json.Raw {
 	return []json.Raw{entry}
 }
 
-// mostOthers is how many types of unread entries are distinguished.
-const mostOthers = 100
+// maxOthers is the maximum number of types of unread entries that are distinguished.
+const maxOthers = 100
 
 // count counts an unread entry.
 func (e Entries) count(others map[string]int64, entry json.Raw) {
 	name := e.nameOf(entry)
-	if _, known := others[name]; !known && len(others) >= mostOthers {
+	if _, known := others[name]; !known && len(others) >= maxOthers {
 		name = "entries of other types"
 	}
 	others[name]++
@@ -111,8 +111,8 @@ func (e Entries) nameOf(entry json.Raw) string {
 	return "entries without a type"
 }
 
-// ReadEntries calls each with every object of a file, until it returns false, with its lines, or a document that spans
-// several. Damaged lines are recorded and skipped; in a document, nothing after the damage can be found.
+// ReadEntries calls each with every object of a file of lines, or of a document that spans several lines, until it
+// returns false. Damaged lines are recorded and skipped; in a document, nothing after the damage can be found.
 func ReadEntries(
 	ctx context.Context, in *bufio.Reader, path string, limit int64, tally *source.Tally, each func(Line) bool,
 ) error {

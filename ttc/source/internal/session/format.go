@@ -42,7 +42,7 @@ type Limits struct {
 func (l Limits) New(id string) *calls.Session {
 	s := calls.NewSession(ID(id))
 	if l.MaxContext > 0 {
-		s.MostGiven = l.MaxContext
+		s.MaxGiven = l.MaxContext
 	}
 	return s
 }

@@ -10,8 +10,8 @@ import (
 // nameBytes is roughly the overhead of a name besides its text and its key's.
 const nameBytes = 64
 
-// Names are what files say about the ids of sessions: which one a trace belongs to, which call follows on which. All
-// are needed before the first session is made, so they are held in memory; there is a limit to their size.
+// Names holds the relations between ids that files record: the session of a trace, the predecessor of a call. All are
+// needed before the first session is made, so they are held in memory, up to a limit.
 type Names struct {
 	limit, taken int64
 	byKey        map[string]string
@@ -40,7 +40,7 @@ func (n *Names) Set(key, name string) {
 	n.byKey[key] = name
 }
 
-// Least stores a name under a key unless the one that is there sorts before it, so that the order of the names makes no
+// Least stores a name under a key unless the existing one sorts before it, so that the order of the names makes no
 // difference.
 func (n *Names) Least(key, name string) {
 	if old, ok := n.byKey[key]; !ok || ID(name) < old {
@@ -56,7 +56,7 @@ func (n *Names) Delete(key string) {
 	}
 }
 
-// Err returns an error, which names a file, if the names take more than they may.
+// Err returns an error that names a file if the names exceed the limit.
 func (n *Names) Err(path string) error {
 	if n.taken <= n.limit {
 		return nil

@@ -8,13 +8,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// mostProven limits the total size of the prompts that are checked for one example: each call's prompt is rendered as a
+// maxProofBytes limits the total size of the prompts that are checked for one example: each call's prompt is rendered as a
 // whole. Claims for further calls aren't checked.
-const mostProven = 16 << 20
+const maxProofBytes = 16 << 20
 
 // check checks the claims for the answers of an example. A refuted claim lowers their fidelity, and the example's.
 func (s *Source) check(ex *calls.Example) {
-	room := mostProven
+	room := maxProofBytes
 	proven := ^ttc.Proofs(0)
 	for i := range ex.Answers {
 		a := &ex.Answers[i]
@@ -62,7 +62,7 @@ func claimOf(ex *calls.Example, a *calls.Answer) *source.Claim {
 	return c
 }
 
-// size is how much text a claim's prompt has.
+// size returns the number of bytes of text in a claim's prompt.
 func size(c *source.Claim) (n int) {
 	for i := range c.Given {
 		m := &c.Given[i]

@@ -91,7 +91,7 @@ func (s *Source) Next(ctx context.Context) (*ttc.Example, source.Cursor, error) 
 		if session.TooLarge() {
 			s.tally.Drop(ledger.Drop{
 				Unit: "session", Reason: SessionTooLong, Example: session.ID, Index: -1, File: s.input.Path,
-				Detail: fmt.Sprintf("its calls were given more than %d messages in total: raise sources.*.max_session_context", session.MostGiven),
+				Detail: fmt.Sprintf("its calls were given more than %d messages in total: raise sources.*.max_session_context", session.MaxGiven),
 			})
 			continue
 		}
@@ -145,7 +145,7 @@ var reasons = map[calls.Reason]ledger.Reason{
 	calls.Abandoned: AbandonedRetry, calls.Ambiguous: AmbiguousRetry,
 }
 
-// book counts an example that is returned, and what became of its calls.
+// book counts a returned example, and the outcomes of its calls.
 func (s *Source) book(ex *calls.Example) {
 	st := &s.tally.S
 	if s.prove != nil {

@@ -100,7 +100,7 @@ func (s *Store) regroup(id func(old string) string) error {
 }
 
 // All yields the sessions in the order of their ids, each with its parts; of equal parts only the first is included,
-// and the repetition noted. A session beyond the limits comes without parts, only with its size.
+// and the repetition noted. A session beyond the limits is yielded with its size but without parts.
 func (s *Store) All(limits Limits) iter.Seq2[Group, error] {
 	return func(yield func(Group, error) bool) {
 		if err := s.spool.Flush(); err != nil {
@@ -139,7 +139,7 @@ func (s *Store) All(limits Limits) iter.Seq2[Group, error] {
 	}
 }
 
-// Group is the parts of a session.
+// Group holds the parts of a session.
 type Group struct {
 	Parts    []Kept
 	Repeated int64 // number of duplicate parts
@@ -176,8 +176,8 @@ func (s *Store) load(g *Group, place []byte, limits Limits) error {
 	return nil
 }
 
-// Excess says which limit a session exceeds that has, as far as it was read, so many bytes and so many objects and
-// lists, and which setting raises the limit.
+// Excess names the limit that a session exceeds, given its bytes and its objects and lists as far as it was read, and
+// the setting that raises the limit.
 func (l Limits) Excess(size, objects int64) string {
 	switch {
 	case size > l.MaxSession:

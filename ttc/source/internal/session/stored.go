@@ -20,7 +20,7 @@ type stored struct {
 	queue []*calls.Session
 }
 
-// ReadStored calls file for each of the files, to store its items of sessions, and then has sessions make them. id, if
+// ReadStored calls file for each of the files, to store its items, and then calls sessions to make the sessions. id, if
 // not nil, returns each session's true id once all files have been read.
 func ReadStored(
 	files []string, limits Limits, tally *source.Tally,

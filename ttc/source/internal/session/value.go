@@ -46,7 +46,7 @@ func Nanoseconds(text string) int64 {
 	return t.UnixNano()
 }
 
-// maxID is how many bytes of an id are kept; anything longer was not meant as an id.
+// maxID is the maximum number of bytes of an id that are kept; anything longer was not meant as an id.
 const maxID = 512
 
 // ID returns an id of bounded length: a long one is cut and a hash of it appended.

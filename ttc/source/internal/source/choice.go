@@ -23,9 +23,9 @@ var labels = map[string]Chosen{
 	"tie": Tie, "both": Tie, "neither": Tie, "equal": Tie, "same": Tie, "none": Tie, "": Tie,
 }
 
-// ChoiceOf returns which of two answers a label chooses: it is a word such as left, the name of an answer's key, or
-// what only that name ends in, as 2 does for answer2. A missing label, or an empty list of them, is a tie; a list with
-// one label means that label.
+// ChoiceOf returns which of two answers a label chooses: it is a word such as left, the name of an answer's key, or an
+// ending that only that name has, such as 2 for answer2. A missing label, or an empty list of them, is a tie; a list
+// with one label means that label.
 func ChoiceOf(label json.Raw, first, second string) Chosen {
 	switch label.Kind() {
 	case json.Invalid, json.Null:
@@ -63,7 +63,7 @@ func ChoiceOf(label json.Raw, first, second string) Chosen {
 	return labels[word]
 }
 
-// withoutCommonEnd omits the keys in which two paths end alike: of a.text and b.text it leaves a and b.
+// withoutCommonEnd removes the trailing keys that two paths share: a.text and b.text become a and b.
 func withoutCommonEnd(first, second string) (_, _ string) {
 	i, j := strings.LastIndexByte(first, '.'), strings.LastIndexByte(second, '.')
 	if i < 0 || j < 0 || first[i:] != second[j:] {

@@ -17,7 +17,7 @@ type Column struct {
 	Key     string
 	Present int                  // entries that have it with a value other than null
 	Kinds   [json.Object + 1]int // of its values
-	Numeric int                  // values that are numbers, or texts that are, as in CSV
+	Numeric int                  // values that are numbers, or numeric texts as in CSV
 	Empty   int                  // texts that are empty
 	JSON    int                  // texts that are JSON: an array or an object
 	Dates   int                  // texts that begin with a date
@@ -165,7 +165,7 @@ func (cs Columns) Names() string {
 	return strings.Join(names, ", ")
 }
 
-// maxNamed is how many keys are listed in messages.
+// maxNamed is the maximum number of keys listed in messages.
 const maxNamed = 20
 
 // KeysOf lists the keys of an entry, for messages.
@@ -197,8 +197,8 @@ type Key struct {
 	Setting string             // "output_key"
 	Default string             // "output"
 	Means   string             // "the answer"
-	Others  []string           // other names it goes by
-	Ranked  bool               // of several of these the first counts
+	Others  []string           // other names that it may have
+	Ranked  bool               // if several are present, the first wins
 	Last    []string           // names it may have if no other column qualifies
 	Is      func(*Column) bool // whether a column qualifies; nil for any
 }
@@ -214,8 +214,8 @@ type Choice struct {
 	Doubt  string   // why a column that has such a name is not chosen
 }
 
-// Find finds the column for a key: the one with its default name, or else the only one with another name it goes by.
-// taken are columns already assigned to something else.
+// Find finds the column for a key: the one with its default name, or else the only one with another of its names. taken
+// are columns already assigned to something else.
 func (cs Columns) Find(k Key, taken ...string) Choice {
 	fits := func(name string) *Column {
 		c := cs.Of(name)
@@ -269,7 +269,7 @@ func ranked(k Key, found []*Column) Choice {
 	return c
 }
 
-// CommonName writes a key in the way that most do: Model Answer as model_answer, and Rating (1-5) as rating.
+// CommonName writes a key in the most common style: Model Answer as model_answer, and Rating (1-5) as rating.
 func CommonName(key string) string {
 	key, _, _ = strings.Cut(key, "(")
 	return strings.NewReplacer(" ", "_", "-", "_").Replace(strings.ToLower(strings.TrimSpace(key)))
@@ -339,13 +339,13 @@ func (h *Head) Texts(key string, is func(text string) bool) bool {
 	return n > 0
 }
 
-// strictScores are names under which a text is a mistake: nothing but a score is meant.
+// strictScores are names that can only mean a score: a text there is a mistake.
 var strictScores = []string{
 	"score", "rating", "reward", "grade", "overall_score", "final_score", "judge_score", "final_reward", "stars",
 }
 
-// TextScores says why an input whose scores are words can't be read, and the setting to write; empty if they aren't
-// words.
+// TextScores explains why an input whose scores are words can't be read, and which setting to write; it returns "" if
+// they aren't words.
 func (h *Head) TextScores(setting string) string {
 	cols := h.Columns()
 	c := cols.Of(h.Given[setting])
@@ -430,7 +430,7 @@ func soundsLikeScore(name string) bool {
 	return slices.Contains(ScoreNames(), name) || slices.Contains(judgements, name)
 }
 
-// maxScoreColumns is how many scores within objects are named in messages.
+// maxScoreColumns is the maximum number of scores within objects named in messages.
 const maxScoreColumns = 3
 
 // scoresWithin returns columns of numbers within objects whose path has a name that sounds like a score.

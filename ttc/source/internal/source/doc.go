@@ -1,5 +1,5 @@
-// Package source defines the contract of a reader of inputs, and what all readers share: finding files, opening them
-// whether or not they are compressed, and verifying that they are unchanged.
+// Package source defines the contract of an input reader, and holds the code that all readers share: finding files,
+// opening them whether or not they are compressed, and verifying that they are unchanged.
 //
 // A source yields one example at a time in the order of its inputs, each with a cursor that says where to continue
 // after it. A source opened with a cursor rereads the part before it without yielding it; that costs a fraction of the

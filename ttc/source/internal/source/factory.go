@@ -6,15 +6,16 @@ import "context"
 type Factory struct {
 	Type string // the name used in YAML: "candidates"
 	Doc  string // one line
-	// Tried says on whose files the source was tested, with versions; empty if it was written from a description alone.
-	// It is set for sources that read what other programs store.
+	// Tried names the programs, with versions, on whose files the source was tested; it is empty if the source was
+	// written from a description alone. It is set for sources that read what other programs store.
 	Tried string
 	New   func() any // a pointer to an empty config struct, for builders/schema to fill
 
 	// A source that reads files:
 
 	File string // the file to look for if a folder is given
-	// Recognize says from its beginning how an input is read; if nil, it is never recognised. See package detect.
+	// Recognize determines from an input's beginning how to read it; if nil, no input is recognised. See package
+	// detect.
 	Recognize func(*Head) Reading
 	Paths     func(config any) []string // the files that a config names
 	Wrapped   bool                      // it has the setting entries_key
@@ -26,7 +27,7 @@ type Factory struct {
 	// Open handles a single path.
 	OpenAll func(ctx context.Context, config any, paths []string, opt Options) (Source, error)
 
-	// A source that has agent runs made, as files that the source workflow_output reads:
+	// A source that collects agent runs, as files that the source workflow_output reads:
 
 	// Collect makes one file per collection run.
 	Collect func(ctx context.Context, config any, c Collection) ([]string, error)

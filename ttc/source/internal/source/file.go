@@ -215,7 +215,7 @@ var dataNames = []string{".jsonl", ".ndjson", ".json", ".parquet", ".csv", ".tsv
 // notData are files that libraries put next to data.
 var notData = []string{"dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json", "manifest.json"}
 
-// maxFiles is how many files a folder may expand to.
+// maxFiles is the maximum number of files that a folder may expand to.
 const maxFiles = 100_000
 
 // isRun reports whether a folder belongs to a run of nat-go: its files were made from data and aren't data.
@@ -286,7 +286,7 @@ type File struct {
 	io.Reader
 	ID      Input
 	closers []func() error
-	plain   bool   // tables are returned as they are
+	plain   bool   // tables are returned unconverted
 	whole   string // why it can't be read in parts; empty if it can
 	lines   bool   // a torn last line is not read
 	torn    torn

@@ -22,7 +22,7 @@ const (
 	HeadEntries = 200
 )
 
-// Fit says how well an input's beginning matches a source's inputs.
+// Fit grades how well an input's beginning matches a source's inputs.
 type Fit uint8
 
 // The fits. Certain takes precedence over Fits; two sources with the same rank are an ambiguity that the user has to
@@ -37,7 +37,7 @@ const (
 type Reading struct {
 	Fit      Fit
 	Settings map[string]string // non-default settings for the source's config: {"output_key": "response"}
-	Guessed  []string          // which of this is a guess, for messages: `the answer is read from "response"`
+	Guessed  []string          // the guessed parts, for messages: `the answer is read from "response"`
 	Lower    bool              // a lower score is better
 	Problem  string            // why an input of this shape can't be read directly, and what to do; empty if it can
 }

@@ -103,8 +103,8 @@ func (k *Keeper) prompt(raw json.Raw) ttc.Prompt {
 	return ttc.Prompt{Form: ttc.OtherPrompt, Text: string(raw)}
 }
 
-// longestName is the length of the longest text that is remembered because it may recur, in bytes.
-const longestName = 256
+// maxNameBytes is the maximum length, in bytes, of a text that is remembered because it may recur.
+const maxNameBytes = 256
 
 // Name keeps a text that recurs throughout the input.
 func (k *Keeper) Name(b []byte) string {
@@ -115,7 +115,7 @@ func (k *Keeper) Name(b []byte) string {
 		k.Reset()
 	}
 	s := string(b)
-	if len(k.names) < 10_000 && len(s) <= longestName {
+	if len(k.names) < 10_000 && len(s) <= maxNameBytes {
 		k.names[s] = s
 	}
 	return s

@@ -9,8 +9,8 @@ import (
 )
 
 // Names makes ids unique within a file and finds duplicate entries. It remembers only hashes, some 40 bytes per entry.
-// Ids with the same hash are taken for one, so the later one gets a name that it doesn't need; entries are duplicates
-// only if both hashes agree, 128 bits. Call Reset before its first use.
+// Ids with the same hash are treated as equal, so the later one gets a name that it doesn't need; entries are
+// duplicates only if both hashes agree, 128 bits. Call Reset before its first use.
 type Names struct {
 	byID     map[uint64]uint64         // hash of the first entry, by the hash of its id
 	repeated map[uint64]int            // by hash of the id: how many more entries had it

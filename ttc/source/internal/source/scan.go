@@ -27,12 +27,12 @@ type ScanOptions struct {
 const DefaultBlock = 8 << 20
 
 // Scan finds where the examples of a divisible input are, with workers that each read a block at a time. It calls each
-// with the cursor after each example, in order, and returns the input's rolling hash: what reading all of it from the
-// beginning yields, without making the examples. Lines and columns in its errors are counted from somewhere inside the
-// input.
+// with the cursor after each example, in order, and returns the input's rolling hash, the same as reading all of it
+// from the beginning would, without making the examples. Lines and columns in its errors are counted from somewhere
+// inside the input.
 //
-// A block begins at a line, which is taken for the beginning of an entry. Whether it was one is known once the block
-// before has been read to its end; where it wasn't, the rest of the input is read by one worker.
+// A block begins at a line, which is assumed to begin an entry. The assumption is checked once the previous block has
+// been read to its end; if it was wrong, one worker reads the rest of the input.
 func Scan(ctx context.Context, o ScanOptions, each func(Cursor) error) (sum uint64, err error) {
 	if o.Block == 0 {
 		o.Block = DefaultBlock
@@ -117,7 +117,7 @@ func (c *scanner) blocks() iter.Seq2[int64, error] {
 	}
 }
 
-// read reads the block at an offset. An error is the block's, as long as it isn't known to begin with an entry.
+// read reads the block at an offset. An error is stored in the block until the block is known to begin with an entry.
 func (c *scanner) read(ctx context.Context, at int64) (*block, error) {
 	b := &block{noted: noted{end: at + c.opt.Block, most: at + 2*c.opt.Block}}
 	start, err := c.lineAfter(ctx, at)
@@ -151,7 +151,7 @@ func (c *scanner) read(ctx context.Context, at int64) (*block, error) {
 	}
 }
 
-// lineAfter returns where the first line begins that is not before an offset; the input's size without one.
+// lineAfter returns the start of the first line at or after an offset, or the input's size if there is none.
 func (c *scanner) lineAfter(ctx context.Context, at int64) (int64, error) {
 	if at == 0 {
 		return 0, nil

@@ -37,7 +37,8 @@ type Options struct {
 	// may be nil.
 	Named func(row int64, id string)
 	Prove Prove // checks the claims about model calls; nil means that no claim can be checked
-	// Sample is how many bytes of each file are read, to the end of the entry there, by a source of sessions; 0: all.
+	// Sample is the number of bytes of each file, extended to the end of the entry there, that a source of sessions
+	// reads; 0 means all.
 	Sample int64
 
 	noted *noted // set by Scan
@@ -55,7 +56,8 @@ type Part struct {
 
 // Divisible is a source whose input can be read in parts.
 type Divisible interface {
-	// Indivisible says, once an example has been read, why this input can't be read in parts; empty means it can.
+	// Indivisible returns, once an example has been read, the reason this input can't be read in parts, or "" if it
+	// can.
 	Indivisible() string
 }
 
@@ -87,17 +89,17 @@ type Stats struct {
 	Names       map[string]int64 `json:"names,omitempty"`        // candidates by step name
 	Unread      map[string]int64 `json:"unread,omitempty"`       // counts of keys that mean something but are not read
 
-	Versions map[string]int64  `json:"versions,omitempty"` // what wrote the input, by how often it says so
+	Versions map[string]int64  `json:"versions,omitempty"` // mentions of the programs that wrote the input
 	Newer    map[string]string `json:"newer,omitempty"`    // those newer than the newest version tested, which is the value
 
 	GivenTokens   int64 `json:"given_tokens,omitempty"`   // of the prompts of trained calls, as recorded
 	WrittenTokens int64 `json:"written_tokens,omitempty"` // of their answers
 	Cut           int64 `json:"cut,omitempty"`            // files of which only a sample was read
 
-	Fidelity map[string]int64 `json:"fidelity,omitempty"` // trained calls, by what can be claimed for them
-	Gaps     map[string]int64 `json:"gaps,omitempty"`     // how many of them lack something, by what
+	Fidelity map[string]int64 `json:"fidelity,omitempty"` // trained calls, by the fidelity of their text
+	Gaps     map[string]int64 `json:"gaps,omitempty"`     // number of these with each gap
 	Rising   map[string]int64 `json:"rising,omitempty"`   // how many of them are partial for these reasons alone, joined by "+"
-	Proven   map[string]int64 `json:"proven,omitempty"`   // for how many it was proven, by what
+	Proven   map[string]int64 `json:"proven,omitempty"`   // number of these with each proof
 
 	Redacted map[string]int64 `json:"redacted,omitempty"` // number of redactions, by class
 
@@ -209,14 +211,14 @@ func (s *Stats) lacking() string {
 	return out
 }
 
-// mostCures is how many ways to capture more are named.
-const mostCures = 4
+// maxCures is the maximum number of ways to capture more that are listed.
+const maxCures = 4
 
 // Cures describes the benefits of a better capture, by the number of calls that it helps.
 func (s *Stats) Cures() (out []string) {
 	reasons := sortedKeys(s.Rising)
 	slices.SortStableFunc(reasons, func(a, b string) int { return cmp.Compare(s.Rising[b], s.Rising[a]) })
-	for _, why := range reasons[:min(len(reasons), mostCures)] {
+	for _, why := range reasons[:min(len(reasons), maxCures)] {
 		var cures []string
 		for gap := range strings.SplitSeq(why, reasonsJoined) {
 			cures = append(cures, ttc.Cure(gap))
@@ -266,18 +268,18 @@ func (t *Tally) Drop(d ledger.Drop) {
 	}
 }
 
-// mostUnread is how many kinds of things that nothing reads are told apart.
-const mostUnread = 100
+// maxUnread is the maximum number of kinds of unread things that are distinguished.
+const maxUnread = 100
 
-// PassOver counts things in an input that nothing reads.
-func (t *Tally) PassOver(what string, n int64) {
+// CountUnread counts things in an input that nothing reads.
+func (t *Tally) CountUnread(what string, n int64) {
 	if n == 0 {
 		return
 	}
 	if t.S.Unread == nil {
 		t.S.Unread = map[string]int64{}
 	}
-	if _, known := t.S.Unread[what]; !known && len(t.S.Unread) >= mostUnread {
+	if _, known := t.S.Unread[what]; !known && len(t.S.Unread) >= maxUnread {
 		what = "other things"
 	}
 	t.S.Unread[what] += n

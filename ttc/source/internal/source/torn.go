@@ -10,20 +10,20 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// tornBytes is how much of a file is examined for a torn first line; a torn last line may be longer.
+// tornBytes is the number of bytes of a file examined for a torn first line; a torn last line may be longer.
 const (
 	tornBytes = 64 << 10
 	tornEnd   = 16 << 20
 )
 
-// torn is where lines are that a copy of a file tore apart.
+// torn locates the lines of a file that copying tore apart.
 type torn struct {
 	first int64 // length of the first line, which is read as spaces; 0 means it is whole
 	last  int64 // offset of the last line, which is not read; 0 means it is whole
 }
 
 // mend returns a reader that yields spaces for the first line of a file if that is torn: it isn't JSON, and a line that
-// is an object follows. What other lines say keeps its place.
+// is an object follows. The content of other lines keeps its offsets.
 func (file *File) mend(in *bufio.Reader) io.Reader {
 	in = bufio.NewReaderSize(in, tornBytes)
 	begun, _ := in.Peek(tornBytes)

@@ -31,7 +31,7 @@ var (
 	}
 )
 
-// outcomes are names for what came of a rollout, or for how good an answer is, the most specific first.
+// outcomes are names for the outcome of a rollout or the quality of an answer, the most specific first.
 var outcomes = []struct {
 	name string
 	is   func(*Column) bool // whether its values are an outcome's
@@ -94,7 +94,7 @@ func isSmaller(c *Column) bool {
 	})
 }
 
-// firstTime is the smallest number that is taken for a time, in seconds or less since 1970.
+// firstTime is the minimum number treated as a time since 1970, in seconds or smaller units.
 const firstTime = 1e9
 
 // isOutcome reports whether the values under a name of an outcome are an outcome's.
@@ -117,7 +117,7 @@ func isVerdict(c *Column) bool {
 	return c.Number() && !slices.ContainsFunc(c.numbers, func(f float64) bool { return f != 0 && f != 1 })
 }
 
-// isShare accepts numbers from 0 to 1. Harbor writes why a run ended in place of some.
+// isShare accepts numbers from 0 to 1. Harbor writes the reason a run ended in place of some.
 func isShare(c *Column) bool {
 	return c.Numeric > 0 && c.Numeric+c.words()+c.Empty == c.Present &&
 		!slices.ContainsFunc(c.numbers, func(f float64) bool { return f < 0 || f > 1 })
@@ -128,7 +128,7 @@ func isName(c *Column) bool { return c.Kinds[json.String]+c.Kinds[json.Number] =
 // isID accepts names of which every entry has its own.
 func isID(c *Column) bool { return isName(c) && len(c.distinct) == c.Present }
 
-// Outcome finds what came of rollouts.
+// Outcome finds the outcomes of rollouts.
 func (cs Columns) Outcome(k Key) Choice {
 	c := cs.Find(k)
 	if c.Column == nil || !c.Guessed {

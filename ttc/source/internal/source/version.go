@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// Version is what wrote a part of an input.
+// Version identifies a program that wrote part of an input.
 type Version struct {
 	Program string // "Claude Code"
 	Number  string // as written in the input: "2.1.329"
@@ -17,8 +17,8 @@ type Version struct {
 
 // Bounds on an input's versions: how many are counted, and how many characters of one are shown.
 const (
-	mostVersions = 50
-	longVersion  = 60
+	maxVersions   = 50
+	maxVersionLen = 60
 )
 
 // Wrote counts a version that wrote a part of an input, and notes whether it is newer than the tested ones.
@@ -27,7 +27,7 @@ func (t *Tally) Wrote(v Version) {
 		return
 	}
 	name := printable(v.Program + " " + v.Number)
-	if _, ok := t.S.Versions[name]; !ok && len(t.S.Versions) >= mostVersions {
+	if _, ok := t.S.Versions[name]; !ok && len(t.S.Versions) >= maxVersions {
 		name = "others"
 	}
 	t.S.Versions = count(t.S.Versions, name)
@@ -48,8 +48,8 @@ func printable(name string) string {
 		}
 		return -1
 	}, name)
-	if runes := []rune(name); len(runes) > longVersion {
-		name = string(runes[:longVersion]) + "..."
+	if runes := []rune(name); len(runes) > maxVersionLen {
+		name = string(runes[:maxVersionLen]) + "..."
 	}
 	return name
 }
@@ -58,7 +58,7 @@ func printable(name string) string {
 func numbers(version string) (out []int) {
 	for _, digits := range strings.FieldsFunc(version, func(r rune) bool { return r < '0' || r > '9' }) {
 		n, err := strconv.Atoi(digits)
-		if err != nil { // it is too large for a number of ours, so it is larger than any that was tried
+		if err != nil { // it overflows our integers, so it is larger than any that was tried
 			n = math.MaxInt
 		}
 		out = append(out, n)

@@ -48,7 +48,7 @@ func TestVersionsAreBounded(t *testing.T) {
 		tally.Wrote(Version{"P", fmt.Sprint(i), "1"})
 	}
 	tally.Wrote(Version{"P", "", "1"})
-	if n := len(tally.S.Versions); n != mostVersions+1 || tally.S.Versions["others"] != 1000-mostVersions {
+	if n := len(tally.S.Versions); n != maxVersions+1 || tally.S.Versions["others"] != 1000-maxVersions {
 		t.Errorf("%d versions: %v", n, tally.S.Versions)
 	}
 	if got := printable("a\x1b\n" + strings.Repeat("b", 100)); got != "a"+strings.Repeat("b", 59)+"..." {

@@ -30,8 +30,8 @@ type Walk struct {
 }
 
 // Init sets the walked input, and how it was opened. begin is called at the start of each file; entry reads the next
-// entry of the file: it returns nil for one that was dropped, and io.EOF at the end of the file. maxEmpty is how many
-// consecutive entries may be empty.
+// entry of the file: it returns nil for one that was dropped, and io.EOF at the end of the file. maxEmpty is the
+// maximum number of consecutive empty entries.
 func (w *Walk) Init(
 	paths []string, maxEmpty int64, opt Options,
 	begin func(*File) *json.Reader, entry func(context.Context) (*ttc.Example, error),
@@ -41,10 +41,10 @@ func (w *Walk) Init(
 	w.noted, w.IDs.noted = opt.noted, opt.noted
 }
 
-// Scans reports whether only the places and names of examples are asked for: they may lack everything else.
+// Scans reports whether only the positions and names of examples are needed: the examples may lack everything else.
 func (w *Walk) Scans() bool { return w.noted != nil }
 
-// Begin says that an entry begins at an offset, and how many lines are before it, if entries may have several.
+// Begin records the offset at which an entry begins, and the number of lines before it if entries may have several.
 func (w *Walk) Begin(offset, lines int64) {
 	if n := w.noted; n != nil {
 		from := Cursor{Row: w.At.Row, Lines: lines, Offset: offset}

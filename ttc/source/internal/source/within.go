@@ -8,8 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Within makes the entries of the list under a key of the single object in the file the file's entries. Anything beside
-// the list is not read.
+// Within uses the list under a key of the file's single object as the file's entries. Nothing outside the list is read.
 func (file *File) Within(key string) {
 	if key == "" {
 		return

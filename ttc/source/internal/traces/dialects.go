@@ -76,7 +76,7 @@ func pydanticMessages(list json.Raw) (out []chat.Message) {
 	return out
 }
 
-// pydanticPart reads a part: one of the model's is added to its answer, another is a message of its own.
+// pydanticPart reads a part: a part written by the model is added to its answer, any other becomes its own message.
 func pydanticPart(p json.Raw, answer *chat.Message) (chat.Message, bool) {
 	get := func(key string) json.Raw { v, _ := p.Get(key); return v }
 	text := pydanticText(get("content"))

@@ -213,7 +213,7 @@ func (s *Source) unused(key string) {
 	}
 }
 
-// earlier reads the turns before an entry's prompt. What isn't such turns is reported as unread.
+// earlier reads the turns before an entry's prompt. Anything that isn't a turn is reported as unread.
 func (s *Source) earlier(list json.Raw) []chat.Message {
 	if text, ok := list.Text(); ok {
 		if text == "" {
@@ -233,7 +233,7 @@ func (s *Source) earlier(list json.Raw) []chat.Message {
 	return turns
 }
 
-// exchanges reads a list of [prompt, answer], as LLaMA-Factory's instruction files have them.
+// exchanges reads a list of [prompt, answer], as found in LLaMA-Factory's instruction files.
 func exchanges(list json.Raw) (turns []chat.Message, ok bool) {
 	if list == nil {
 		return nil, true
@@ -333,7 +333,7 @@ func (s *Source) node(n *ttc.Node) error {
 	if m.Role != "assistant" {
 		n.Sampled = ttc.No
 	} else if !x.said {
-		n.Sampled = unsaid
+		n.Sampled = sampledUnset
 	}
 	return nil
 }
@@ -435,7 +435,7 @@ func tellError(n *ttc.Node, v json.Raw) {
 }
 
 // unsaid marks, while an entry is read, an assistant message for which the trace doesn't say whether it was sampled.
-const unsaid ttc.Sampled = 255
+const sampledUnset ttc.Sampled = 255
 
 func sampledIf(v bool) ttc.Sampled {
 	if v {
@@ -448,7 +448,7 @@ func sampledIf(v bool) ttc.Sampled {
 func (s *Source) assume(nodes []ttc.Node) {
 	last := lastAssistant(nodes)
 	for i := range nodes {
-		if nodes[i].Sampled != unsaid {
+		if nodes[i].Sampled != sampledUnset {
 			continue
 		}
 		nodes[i].Sampled = ttc.No
@@ -530,8 +530,8 @@ var (
 	logProbsBeside = []string{"completion_logprobs", "response_logprobs", "output_logprobs", "logprobs"}
 )
 
-// idsBeside gives the answers the token ids that stand beside the messages: a list for each answer, or one for a single
-// answer. Others are reported as unread.
+// idsBeside assigns to the answers the token ids found next to the messages: a list for each answer, or one for a
+// single answer. Other ids are reported as unread.
 func (s *Source) idsBeside(nodes []ttc.Node) error {
 	lists, given := listsOf(s.field(idsBeside...)), listsOf(s.field(logProbsBeside...))
 	if lists == nil && given == nil {
@@ -625,8 +625,8 @@ func sampling(raw json.Raw) *ttc.Sampling {
 	return s
 }
 
-// mostTopK is the most log-probs per token that a rollout may request.
-const mostTopK = 1000
+// maxTopK is the maximum number of log-probs per token that a rollout may request.
+const maxTopK = 1000
 
 // overrides reads a rollout's request to a teacher for its task. Atropos has the same object next to a scored group;
 // nothing here reads its other keys.
@@ -644,8 +644,8 @@ func (s *Source) overrides(raw json.Raw) (topK *int, err error) {
 			if v.Kind() == json.Null {
 				continue
 			}
-			if !ok || n < -mostTopK || n > mostTopK {
-				return nil, fmt.Errorf("teacher_top_k is %s: want a whole number up to %d", shorten(v), mostTopK)
+			if !ok || n < -maxTopK || n > maxTopK {
+				return nil, fmt.Errorf("teacher_top_k is %s: want a whole number up to %d", shorten(v), maxTopK)
 			}
 			if topK == nil {
 				k := max(0, int(n))

@@ -12,8 +12,7 @@ import (
 )
 
 // addPairs reads ready-made pairs: the pairs that an entry lists, and an entry that is one itself. A pair becomes a
-// turn with two candidates, scored 1 and 0 unless it has scores of its own, so it goes through everything that other
-// pairs do.
+// turn with two candidates, scored 1 and 0 unless it has scores of its own, so it is processed like any other pair.
 func (s *Source) addPairs(raw json.Raw, ex *ttc.Example) {
 	list := s.field(s.cfg.PairsKey)
 	if list.Kind() == json.Array {
@@ -87,7 +86,7 @@ func (s *Source) parsePair(raw json.Raw, listed bool) (p pair, _ ledger.Reason, 
 		prompt, _ = source.At(raw, s.cfg.PromptKey)
 	}
 	if prompt == nil {
-		prompt = s.asked(raw)
+		prompt = s.pairPrompt(raw)
 	}
 	if err := p.setPrompt(s.fromTranscript(prompt)); err != nil {
 		return p, source.BadStep, err
@@ -138,8 +137,8 @@ func (s *Source) sides(raw json.Raw) (better, worse string, err error) {
 		s.cfg.ChoiceKey, shorten(label), s.cfg.FirstKey, s.cfg.SecondKey)
 }
 
-// asked returns the messages of a pair that stand next to its sides, if they end before an answer.
-func (s *Source) asked(raw json.Raw) json.Raw {
+// asked returns the messages of a pair next to its sides, if they end before an answer.
+func (s *Source) pairPrompt(raw json.Raw) json.Raw {
 	list, _ := source.At(raw, s.cfg.MessagesKey)
 	messages, err := parseMessages(s.fromTranscript(list))
 	if err != nil || len(messages) == 0 || messages[len(messages)-1].Role == "assistant" {

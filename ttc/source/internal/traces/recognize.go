@@ -283,7 +283,7 @@ func speaks(h *source.Head, key string) bool {
 	return false
 }
 
-// isSpoken reports whether a list begins with a message, or is one of texts that are said in turn.
+// isSpoken reports whether a list begins with a message, or consists of texts said alternately.
 func isSpoken(list json.Raw) bool {
 	for m := range list.Elements() {
 		return m.Kind() == json.Object && (speaker(m) != "" || isItem(m) || isPydantic(m)) || texts(list)
@@ -447,7 +447,7 @@ var roles = map[string]string{
 // standard are the roles of the chat API, which some write in capitals.
 var standard = []string{"system", "developer", "user", "assistant", "tool", "function"}
 
-// asMessages converts ShareGPT's {"from", "value"} and the like to messages. It leaves other entries as they are.
+// asMessages converts ShareGPT's {"from", "value"} and similar entries to messages. Other entries are unchanged.
 func asMessages(raw json.Raw) json.Raw {
 	changed := false
 	out := []byte{'['}
@@ -468,8 +468,8 @@ func asMessages(raw json.Raw) json.Raw {
 	return append(out, ']')
 }
 
-// areStandard reports whether all messages are the chat API's own, which asMessage has nothing to change in. Nearly all
-// are; one pass over each says so.
+// areStandard reports whether all messages are in the chat API's own form, so that asMessage would change nothing.
+// Nearly all are, and one pass over each confirms it.
 func areStandard(messages json.Raw) bool {
 	for m := range messages.Elements() {
 		var role, content json.Raw
@@ -492,7 +492,7 @@ func areStandard(messages json.Raw) bool {
 	return true
 }
 
-// alternating makes messages of texts that the user and the assistant say in turn.
+// alternating makes messages from texts said alternately by the user and the assistant.
 func alternating(raw json.Raw) json.Raw {
 	out := []byte{'['}
 	roles, n := [2]string{"user", "assistant"}, 0
@@ -599,7 +599,7 @@ func isUntyped(content json.Raw) bool {
 	return n > 0 && content.Kind() == json.Array
 }
 
-// textParts converts Google's and Amazon's parts, {"text": ...}, to the chat API's; others stay as they are.
+// textParts converts Google's and Amazon's parts, {"text": ...}, to the chat API's; others are unchanged.
 func textParts(parts json.Raw) json.Raw {
 	out := []byte{'['}
 	for p := range parts.Elements() {

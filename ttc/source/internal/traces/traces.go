@@ -75,7 +75,7 @@ func newSource(cfg Config) *Source {
 	return &Source{cfg: cfg, candidates: candidates.NewReader(cfg.CandidateKeys), shape: shape}
 }
 
-// maxTools is the largest file of tools, in bytes.
+// maxTools is the maximum size of a tools file, in bytes.
 const maxTools = 64 << 20
 
 func readTools(ctx context.Context, path string) ([]chat.Tool, error) {

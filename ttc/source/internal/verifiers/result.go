@@ -14,10 +14,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// errorf words the fault of a rollout.
+// errorf formats the fault of a rollout.
 func errorf(format string, a ...any) error { return fmt.Errorf(format, a...) }
 
-// result reads a result from version 0 means the turns if they were kept, otherwise prompt and completion as one
+// result reads a result from version 0: the turns if they were kept, otherwise prompt and completion as one
 // conversation. i is the rollout's index within its example.
 func (r *reader) result(raw json.Raw, part session.Kept, i int) {
 	id, _ := raw.Get("example_id")
@@ -131,7 +131,7 @@ func message(raw json.Raw) (chat.Message, error) {
 		return chat.Message{}, err
 	}
 	m := ms[0]
-	m.Extra = nil // provider_state and the like
+	m.Extra = nil // provider_state, for example
 	for i := range m.ToolCalls {
 		if m.ToolCalls[i].Type == "" {
 			m.ToolCalls[i].Type = "function"

@@ -85,7 +85,7 @@ func unusable(raw json.Raw) (ledger.Reason, string) {
 	return "", ""
 }
 
-// taskOf returns what trials of one problem share: a key, a hash, or the task's index in its environment.
+// taskOf returns the task that trials of one problem share: a key, a hash, or the task's index in its environment.
 func taskOf(raw, episode json.Raw) string {
 	task, _ := raw.Get("task")
 	if task == nil {

@@ -113,14 +113,14 @@ func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string)
 	return trainers.JobRef{RunID: data.RunID, Backend: backend, ID: l.EnvName, Metadata: map[string]string{
 		"env_id": strings.Trim(fmt.Sprint(append(l.Earlier, l.EnvID)), "[]"), "key": key,
 		"groups": strconv.Itoa(l.Sent), "group_size": strconv.Itoa(l.GroupSize),
-		"batch_size": strconv.Itoa(l.BatchSize), "left_out": leftOut(l.Skipped), "uncertain": strconv.Itoa(l.Uncertain),
+		"batch_size": strconv.Itoa(l.BatchSize), "left_out": formatCounts(l.Skipped), "uncertain": strconv.Itoa(l.Uncertain),
 		"without_teacher": strconv.Itoa(l.NoTeacher),
 		"wandb_group":     l.Life.Group, "wandb_project": l.Life.Project, "step": strconv.FormatInt(l.Life.Step, 10),
 	}}, nil
 }
 
-// leftOut prints counts by reason.
-func leftOut(m map[ledger.Reason]int) string {
+// formatCounts prints counts by reason.
+func formatCounts(m map[ledger.Reason]int) string {
 	var out []string
 	for r, n := range m {
 		out = append(out, fmt.Sprintf("%s=%d", r, n))
@@ -194,7 +194,7 @@ func (a *Adapter) room(ctx context.Context) error {
 	return nil
 }
 
-// Status returns how much of the pushed data the trainer has fetched. A rest at the end fills no batch.
+// Status returns how much of the pushed data the trainer has fetched. A remainder at the end doesn't fill a batch.
 func (a *Adapter) Status(ctx context.Context, job trainers.JobRef) (trainers.JobStatus, error) {
 	op := "ask Atropos for " + job.ID
 	ids, err := environments(op, job)

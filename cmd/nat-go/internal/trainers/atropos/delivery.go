@@ -118,7 +118,7 @@ func (a *Adapter) push(ctx context.Context, data trainers.DataSet, l *delivery) 
 	l.Complete = true
 	if l.Sent+l.Uncertain == 0 {
 		return errors.Join(a.save(data, l), trainers.Errorf(trainers.Refused, "push the groups of run "+data.RunID,
-			"", "none of them is fit to be sent: %s", leftOut(l.Skipped)))
+			"", "none of them is fit to be sent: %s", formatCounts(l.Skipped)))
 	}
 	return a.save(data, l)
 }
@@ -158,7 +158,7 @@ func (a *Adapter) send(ctx context.Context, data trainers.DataSet, l *delivery, 
 	return a.saveUnsynced(data, l)
 }
 
-// maxUncertain is how many answers may be lost before the server is considered gone.
+// maxUncertain is the number of answers that may be lost before the server is considered gone.
 const maxUncertain = 10
 
 // request returns the push of one group.

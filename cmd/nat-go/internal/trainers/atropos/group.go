@@ -31,11 +31,11 @@ type Group struct {
 	GroupOverrides    map[string]any `json:"group_overrides,omitempty"` // the group's request to its teacher
 	EnvID             *int64         `json:"env_id,omitempty"`
 
-	// NoTeacher is why the group is sent without the distillation columns that it had, or should have had.
+	// NoTeacher is the reason the group is sent without the distillation columns that it had, or should have had.
 	NoTeacher string `json:"-"`
 }
 
-// fault is why a group can't be sent.
+// fault is the reason a group can't be sent.
 type fault struct {
 	reason ledger.Reason
 	detail string
@@ -108,7 +108,7 @@ func (g *Group) checkTokens(maxLen int) *fault {
 	return nil
 }
 
-// checkColumn checks one number per token. min is what -inf becomes; 0: -inf is not allowed.
+// checkColumn checks one number per token. min replaces -inf; if it is 0, -inf is not allowed.
 func (g *Group) checkColumn(name string, list [][]float64, min float64) *fault {
 	if list == nil {
 		return nil

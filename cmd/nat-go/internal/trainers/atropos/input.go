@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/internal/tensors"
 )
 
-// maxLine is the length of the longest line of rows or of the batches' index.
+// maxLine is the maximum length of a line of rows or of the batches' index.
 const maxLine = 256 << 20
 
 // each calls do with every group of a data set, in order, or with the reason for its absence. Groups are made one at a
@@ -184,12 +184,12 @@ type row struct {
 	Null          bool
 
 	// The teacher's prediction of the token at each position, none at the first; nil if it was not asked.
-	TopK            *int // what its group wants from the teacher
+	TopK            *int // its group's request to the teacher
 	TeacherIDs      [][]int64
 	TeacherLogProbs [][]float64
 }
 
-// spooled is where a row is in the spool.
+// spooled locates a row in the spool.
 type spooled struct{ group, offset, size int64 }
 
 // eachTask makes a group from all rows of one task. Batches are shuffled, so a task's rows may be anywhere: they are

@@ -48,7 +48,7 @@ func (a *Adapter) register(ctx context.Context, data trainers.DataSet, l *delive
 	return a.save(data, l)
 }
 
-// registered is the run-api's answer to a registration. It is only of use if it succeeded and has an EnvID.
+// registered is the run-api's answer to a registration. It is usable only if it succeeded and has an EnvID.
 type registered struct {
 	Status string `json:"status"`
 	EnvID  *int64 `json:"env_id"`
@@ -131,9 +131,9 @@ func (a *Adapter) life(ctx context.Context) (life, error) {
 
 // name returns a name given by the server, made safe to show and store.
 func (a *Adapter) name(s string) string {
-	const most = 200
-	if s = a.api.Scrub(s); len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
+	const maxTextLen = 200
+	if s = a.api.Scrub(s); len(s) > maxTextLen {
+		s = strings.ToValidUTF8(s[:maxTextLen], "") + "…"
 	}
 	return s
 }

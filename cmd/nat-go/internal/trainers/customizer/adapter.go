@@ -315,7 +315,7 @@ type page[T any] struct {
 	} `json:"pagination"`
 }
 
-// jobsPath is where the service keeps its jobs.
+// jobsPath is the path of the service's jobs.
 const jobsPath = "/v1/customization/jobs"
 
 // listPages bounds how far back Find searches: 50 pages of 100 jobs.
@@ -453,7 +453,7 @@ func state(s string) trainers.State {
 	}
 }
 
-// Cancel asks for the job to be cancelled. A job that has ended stays as it is.
+// Cancel asks for the job to be cancelled. A job that has ended is unchanged.
 func (a *Adapter) Cancel(ctx context.Context, ref trainers.JobRef) error {
 	cancel := trainers.Ask("cancel job "+ref.ID, http.MethodPost, jobsPath+"/"+url.PathEscape(ref.ID)+"/cancel", nil)
 	cancel.Header = http.Header{"Content-Type": {"application/json"}}

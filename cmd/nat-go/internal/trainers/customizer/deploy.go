@@ -112,7 +112,7 @@ func (a *Adapter) createDeployment(ctx context.Context, depName, config string) 
 	return err
 }
 
-// deployments is where the service keeps its deployments.
+// deployments is the path of the service's deployments.
 const deployments = "/v1/deployment/model-deployments"
 
 func (a *Adapter) deploymentPath(name string) string {

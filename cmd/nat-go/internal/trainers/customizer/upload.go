@@ -29,7 +29,7 @@ func step(op, method, path string, body httpclient.Body) httpclient.Request {
 	}
 }
 
-// sampleBytes is how much of a file the store is shown so that it can decide how to receive it.
+// sampleBytes is the number of bytes of a file that the store gets to decide how to receive it.
 const sampleBytes = 512
 
 // file is a file to upload.
@@ -334,7 +334,7 @@ func (a *Adapter) putPart(ctx context.Context, op, href string, body httpclient.
 	return reply.Header.Get("ETag"), nil
 }
 
-// joinParts has the store make one object of the parts.
+// joinParts makes the store combine the parts into one object.
 func (a *Adapter) joinParts(ctx context.Context, op, oid, href string, parts []part) error {
 	body := must(httpclient.JSON(map[string]any{"oid": oid, "parts": parts}))
 	body.ContentType = lfsType

@@ -78,7 +78,7 @@ const script = `trap : TERM INT HUP; echo $$ > pid.new && mv pid.new pid || exit
 (d=$PWD; cd "$0" && : > "$d/began" || exit 125; exec "$@"); s=$?; echo $s > exit.new && mv exit.new exit`
 
 // born is the record of a submission before its program starts: the content of submission.json.
-type born struct {
+type submissionRecord struct {
 	Key  string `json:"key"`
 	Host string `json:"host"`
 	Boot string `json:"boot,omitempty"` // the boot of the system that it was made on, if known
@@ -114,7 +114,7 @@ func (a *Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fail(err)
 	}
-	b := born{Key: key, Host: hostname(), Boot: process.Boot()}
+	b := submissionRecord{Key: key, Host: hostname(), Boot: process.Boot()}
 	pid, err := a.start(dir, &b, argv, environ)
 	if err != nil {
 		return fail(err)
@@ -124,7 +124,7 @@ func (a *Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (
 
 // start starts the program, and returns its process group at once: the shell also records it in the folder, for a
 // process that comes after a crash, but on a busy machine that may take a while.
-func (a *Adapter) start(dir string, b *born, argv, environ []string) (pid int, err error) {
+func (a *Adapter) start(dir string, b *submissionRecord, argv, environ []string) (pid int, err error) {
 	work := a.conf.WorkDir
 	if work == "" {
 		work = "."
@@ -170,7 +170,7 @@ func (a *Adapter) start(dir string, b *born, argv, environ []string) (pid int, e
 }
 
 // ref returns the job of a submission.
-func (b *born) ref(data trainers.DataSet, pid int) trainers.JobRef {
+func (b *submissionRecord) ref(data trainers.DataSet, pid int) trainers.JobRef {
 	return trainers.JobRef{
 		RunID: data.RunID, Backend: backend, ID: strconv.Itoa(pid),
 		Metadata: map[string]string{"host": b.Host, "key": b.Key},
@@ -198,7 +198,7 @@ func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (
 	case err != nil:
 		return none(err)
 	}
-	pid, err := noted(ctx, dir)
+	pid, err := recordedGroup(ctx, dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return none(b.elsewhere(dir)) // it may have been started there after the folder was copied
@@ -215,21 +215,21 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// maxNote is the largest size of a file about the trainer, because the trainer can write there.
+// maxNote is the maximum size of a file about the trainer, because the trainer can write there.
 const maxNote = 1 << 20
 
-func readBorn(dir string) (*born, error) {
+func readBorn(dir string) (*submissionRecord, error) {
 	text, err := durable.ReadFile(filepath.Join(dir, bornFile), maxNote)
 	if err != nil {
 		return nil, err
 	}
-	b := new(born)
+	b := new(submissionRecord)
 	return b, json.Unmarshal(text, b)
 }
 
 // elsewhere returns the error for a folder from which the program can't be seen: one on another machine, or a copy. A
 // machine is identified by its name, which a container changes, or by its boot, which a restart changes.
-func (b *born) elsewhere(dir string) error {
+func (b *submissionRecord) elsewhere(dir string) error {
 	if host := hostname(); b.Host != host && (b.Boot == "" || b.Boot != process.Boot()) {
 		return fmt.Errorf("program was started on %s and can't be seen from %s: ask there", b.Host, host)
 	}
@@ -256,7 +256,7 @@ func inode(path string) uint64 {
 }
 
 // noted returns the process group recorded by the shell, waiting for a live shell that has not recorded it yet.
-func noted(ctx context.Context, dir string) (int, error) {
+func recordedGroup(ctx context.Context, dir string) (int, error) {
 	for {
 		living := alive(dir) // before the file is looked for
 		pid, err := readInt(filepath.Join(dir, pidFile))
@@ -306,9 +306,9 @@ func (a *Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobSt
 	return st, nil
 }
 
-// vanished describes a trainer that is gone without an exit status: everything was killed. Between the record of its
-// start and its first instruction that leaves the same traces as immediately after: the two can't be distinguished, and
-// a program that may have begun is not started again without being asked to.
+// vanished describes a trainer that is gone without an exit status: everything was killed. A kill between the record of
+// its start and its first instruction leaves the same traces as one immediately after: the two can't be distinguished,
+// and a program that may have begun is not started again unless requested.
 func (a *Adapter) vanished(dir string, st *trainers.JobStatus) {
 	folder := runfolder.Folder(a.env.RunDir)
 	output, err := os.Stat(filepath.Join(dir, outputFile))
@@ -351,7 +351,7 @@ func (a *Adapter) ended(dir string, code int, st *trainers.JobStatus) {
 	}
 }
 
-// cancelFile says that a job was cancelled by us.
+// cancelFile marks a job that we cancelled.
 const cancelFile = "cancelled"
 
 func cancelled(dir string) bool {
@@ -375,7 +375,7 @@ func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 		}
 		return nil
 	}
-	pid, err := noted(ctx, dir)
+	pid, err := recordedGroup(ctx, dir)
 	if err != nil {
 		return fail(err)
 	}
@@ -391,7 +391,7 @@ func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 	if left := tree.Stop(ctx, a.conf.StopTimeout); len(left) > 0 {
 		return fail(fmt.Errorf("processes %v of the trainer survived a kill", left))
 	}
-	if !gone(ctx, dir, lockTimeout) {
+	if !waitReleased(ctx, dir, lockTimeout) {
 		return fail(fmt.Errorf("trainer was ended, but a process that it started, and that can no longer be told from others, still runs: it holds %s open", filepath.Join(dir, lockFile)))
 	}
 	return nil
@@ -410,7 +410,7 @@ func unseen(dir string) error {
 const lockTimeout = 2 * time.Second
 
 // gone waits for the processes to release the lock.
-func gone(ctx context.Context, dir string, limit time.Duration) bool {
+func waitReleased(ctx context.Context, dir string, limit time.Duration) bool {
 	end := time.Now().Add(limit)
 	for alive(dir) {
 		if ctx.Err() != nil || time.Now().After(end) {

@@ -4,7 +4,7 @@
 // a short shell script records its exit status. So a training run can be left and returned to, from another process, as
 // with a service.
 //
-//	<run>/trainer/submission.json   whose submission it is, on which host, and which lock is its
+//	<run>/trainer/submission.json   the submission, its host and its lock
 //	<run>/trainer/output.log        what the program prints
 //	<run>/trainer/pid               process group
 //	<run>/trainer/exit              exit status, once it has ended
@@ -18,6 +18,6 @@
 // trainers write), key=value lines, and the "12/340 [" of a progress bar. Keys: step, total_steps (max_steps), epoch,
 // loss, eval_loss, progress (0..100). Nothing it prints is a verdict; only the exit status is.
 //
-// The program gets a small environment: PATH, HOME and the like, what env grants of nat-go's own, and the variables in
-// set. It runs as the same user, with the same access.
+// The program gets a small environment: PATH, HOME and similar variables, nat-go's own variables that env grants, and
+// the variables in set. It runs as the same user, with the same access.
 package exec

@@ -192,7 +192,7 @@ func TestUnseenIsNotDead(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if _, err := noted(t.Context(), a.dir()); err != nil {
+	if _, err := recordedGroup(t.Context(), a.dir()); err != nil {
 		t.Fatal(err)
 	}
 	for what, want := range map[string]string{"copy": "copy of the folder", "elsewhere": "started on far-away"} {
@@ -361,7 +361,7 @@ func TestKilledBeforeTheProgramBegan(t *testing.T) {
 		time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 	}
 	mv.Kill()
-	if !gone(t.Context(), a.dir(), 20*time.Second) { // a killed process takes a moment to end
+	if !waitReleased(t.Context(), a.dir(), 20*time.Second) { // a killed process takes a moment to end
 		t.Fatal("something is still running")
 	}
 	if _, found, err := a.Find(t.Context(), d, "k"); found || err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// tailBytes is how much of the end of the output is searched for progress.
+// tailBytes is the number of bytes at the end of the output that are searched for progress.
 const tailBytes = 64 << 10
 
 // names maps the keys of progress that programs print to their meaning.
@@ -148,7 +148,7 @@ func lastLines(path string, n int, secrets *secret.Values) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// maxTail is the most that Tail returns at once.
+// maxTail is the maximum number of bytes that Tail returns at once.
 const maxTail = 256 << 10
 
 // Tail returns the program's output from an offset on, in whole lines for as long as it may print more.

@@ -50,7 +50,7 @@ func (Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (tra
 	return trainers.JobRef{RunID: data.RunID, Backend: Backend, ID: key}, nil
 }
 
-// paths lists the files a data set says it has, in a fixed order.
+// paths lists the files that a data set names, in a fixed order.
 func paths(data trainers.DataSet) []string {
 	var out []string
 	for _, f := range data.Formats {

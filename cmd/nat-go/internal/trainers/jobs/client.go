@@ -128,8 +128,7 @@ func (c *Client) intent(runID string) (*Job, error) {
 	}, nil
 }
 
-// neverBegan reports whether a recorded job turned out never to have started, and then makes j one that was not
-// submitted.
+// neverBegan reports whether a recorded job turned out never to have started, and if so marks j as not submitted.
 func (c *Client) neverBegan(j *Job) bool {
 	s, ok := c.Adapter.(trainers.Starter)
 	if !ok || j.Adapter != c.Type || j.CancelRequested || !s.NeverBegan(*j.Ref) {
@@ -156,7 +155,7 @@ func (c *Client) sameService(j *Job) error {
 }
 
 // find looks for the job of a submission whose outcome is unknown. Adapters that can't look promise that submitting
-// again with the same key is the same as once.
+// again with the same key has the same effect as submitting once.
 func (c *Client) find(ctx context.Context, j *Job, data trainers.DataSet) (bool, error) {
 	finder, ok := c.Adapter.(trainers.Finder)
 	if !ok {
@@ -178,7 +177,7 @@ func (c *Client) adopt(j *Job, ref trainers.JobRef) error {
 	return c.save(j)
 }
 
-// settle finds out, after a submission that ended in an error, whether there is a job nevertheless.
+// settle determines whether a submission that ended in an error made a job nevertheless.
 func (c *Client) settle(ctx context.Context, j *Job, data trainers.DataSet, failure error) error {
 	if trainers.Unsettled(failure) {
 		found, err := c.find(context.WithoutCancel(ctx), j, data)
@@ -206,7 +205,7 @@ func (c *Client) Refresh(ctx context.Context, j *Job) error {
 	if err != nil {
 		return trainers.Exit(err)
 	}
-	return c.heard(j, st)
+	return c.recordStatus(j, st)
 }
 
 func (c *Client) status(ctx context.Context, j *Job) (trainers.JobStatus, error) {
@@ -217,7 +216,7 @@ func (c *Client) status(ctx context.Context, j *Job) (trainers.JobStatus, error)
 }
 
 // heard records a status that differs from the previous one.
-func (c *Client) heard(j *Job, st trainers.JobStatus) error {
+func (c *Client) recordStatus(j *Job, st trainers.JobStatus) error {
 	_, deploys := c.Adapter.(trainers.Deployer)
 	if st.State.Terminal() && (j.Phase == Deploying || st.State != trainers.Completed || !deploys) {
 		j.Phase = Done
@@ -234,7 +233,7 @@ func (c *Client) heard(j *Job, st trainers.JobStatus) error {
 	return err
 }
 
-// patience is how long recording an event of the job waits for another process in the run folder.
+// patience is the maximum time that recording an event of the job waits for another process in the run folder.
 const patience = 30 * time.Second
 
 // save writes the journal, holding the lock of the run folder.
@@ -294,7 +293,7 @@ func (c *Client) Wait(ctx context.Context, j *Job, leave *Leave) error {
 			return exit.With(exit.Interrupted, ctx.Err())
 		}
 		if err == nil {
-			if err := c.heard(j, st); err != nil {
+			if err := c.recordStatus(j, st); err != nil {
 				return err
 			}
 			c.show(j, st, pace)
@@ -436,7 +435,7 @@ func (c *Client) tail(ctx context.Context, j *Job, from int64) int64 {
 	return from
 }
 
-// tailBytes is how much of a trainer's output is passed on between two status requests.
+// tailBytes is the maximum number of bytes of a trainer's output passed on between two status requests.
 const tailBytes = 1 << 20
 
 func (c *Client) show(j *Job, st trainers.JobStatus, s *speed) {

@@ -25,7 +25,7 @@ type Phase string
 
 // The phases of a job, in order.
 const (
-	Unsubmitted Phase = "unsubmitted" // a submission was attempted, and there certainly is no job
+	Unsubmitted Phase = "unsubmitted" // a submission was attempted, and certainly made no job
 	Submitting  Phase = "submitting"  // a submission is in progress, or its outcome is unknown
 	Training    Phase = "training"    // there is a job
 	Deploying   Phase = "deploying"   // training is complete, the model is being deployed
@@ -89,7 +89,7 @@ func Load(dir runfolder.Folder) (*Job, error) {
 	return j, nil
 }
 
-// scrub removes secrets from what others said about the job.
+// scrub removes secrets from other parties' texts about the job.
 func (c *Client) scrub(j *Job) {
 	for _, s := range []*string{&j.Error, &j.Status.Message, &j.Status.Detail} {
 		*s = c.redact(*s)

@@ -34,12 +34,12 @@ type Service struct {
 	ChunkSize    int      // size of parts in LFS; 0 means a single one
 	NoVerify     bool     // LFS without a verify action
 	Stored       bool     // the LFS objects exist already
-	OutputModel  string   // of jobs, with "@<id>" appended; empty: none is named
+	OutputModel  string   // of jobs, with "@<id>" appended; empty means that none is named
 	LateModel    string   // output model that only the finished job names
-	States       []string // the job's status, one per request; the last one stays
+	States       []string // the job's status, one per request; the last one is repeated
 	Progress     *float64 // percentage_done of every status; nil means null
 	Deployment   []string // the same for a deployment
-	PageSize     int      // of the list of jobs; 0: 100
+	PageSize     int      // of the list of jobs; 0 means 100
 	DeployConfig string   // config served by an existing deployment of the same name
 
 	// Fault may answer a request instead of the service, and says so by returning true.
@@ -79,7 +79,7 @@ func (s *Service) Requests() []Request {
 	return append([]Request(nil), s.requests...)
 }
 
-// Count returns how many requests there were with one "METHOD path".
+// Count returns the number of requests with a given "METHOD path".
 func (s *Service) Count(line string) (n int) {
 	for _, r := range s.Requests() {
 		if r.Line() == line {
