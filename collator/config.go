@@ -114,7 +114,7 @@ func New(cfg Config) (*Collator, error) {
 		return nil, fmt.Errorf("collator: batch_tokens (%d) must be at least max_dpo_length (%d)",
 			cfg.BatchTokens, cfg.MaxPairLength)
 	case cfg.Form.IgnoreIndex > 0:
-		return nil, fmt.Errorf("collator: invalid ignore_index %d: it must be negative, since others may be tokens",
+		return nil, fmt.Errorf("collator: invalid ignore_index %d: it must be negative, since other values may be token ids",
 			cfg.Form.IgnoreIndex)
 	}
 	if cfg.Steps && (cfg.Layout != batch.Composer || !cfg.Form.EqualWidth) {

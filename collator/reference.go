@@ -45,7 +45,7 @@ func ReadReference(r io.Reader, fingerprint string) (*Reference, error) {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		if was, ok := pairs[row]; ok && was != ref {
-			return nil, fmt.Errorf("line %d: duplicate row %x: an earlier line has other log-probs", n, row)
+			return nil, fmt.Errorf("line %d: duplicate row %x: an earlier line has different log-probs", n, row)
 		}
 		pairs[row] = ref
 	}

@@ -241,7 +241,7 @@ type schemaReader struct {
 
 func (r *schemaReader) read(v any, depth int) (*Spec, error) {
 	if r.nodes++; r.nodes > maxSchemaNodes || depth > maxSchemaDepth {
-		return nil, fmt.Errorf("invalid JSON Schema: too large, or a reference to itself: at most %d schemas, %d deep", maxSchemaNodes, maxSchemaDepth)
+		return nil, fmt.Errorf("invalid JSON Schema: too large or self-referential: at most %d schemas, %d deep", maxSchemaNodes, maxSchemaDepth)
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -448,7 +448,7 @@ func (r *schemaReader) union(of []any, depth int) (*Spec, error) {
 func (r *schemaReader) resolve(ref string) (any, error) {
 	path, ok := strings.CutPrefix(ref, "#")
 	if !ok {
-		return nil, fmt.Errorf("invalid JSON Schema: reference to %q: only references into itself are followed", ref)
+		return nil, fmt.Errorf("invalid JSON Schema: reference to %q: only references within the schema are followed", ref)
 	}
 	v := r.root
 	for _, key := range yamldoc.SplitPointer(path) {

@@ -195,7 +195,7 @@ func (s *Spec) scalar(t reflect.Type) error {
 	case reflect.Interface:
 		s.Kind, s.Nullable = Any, true
 	default:
-		return fmt.Errorf("cannot use a %s as value of a schema", t)
+		return fmt.Errorf("cannot use a %s as a schema value", t)
 	}
 	return nil
 }

@@ -78,7 +78,7 @@ func New(cfg Config) (*Builder, error) {
 		case sourceCommand:
 			b.sources = append(b.sources, newCommand(*cfg.Hints.Command))
 		default:
-			return nil, fmt.Errorf("hints.sources: there is no source %q", name)
+			return nil, fmt.Errorf("hints.sources: unknown source %q", name)
 		}
 	}
 	return b, nil

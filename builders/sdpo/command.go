@@ -222,7 +222,7 @@ func (c *commandSource) takeIn(f *os.File) error {
 		}
 		var a stored
 		if err := stdjson.Unmarshal(line, &a); err != nil || a.Input == "" {
-			return fmt.Errorf("hints.command.answers: %s is damaged at byte %d: remove that line, and its question is asked again", c.cfg.Answers, c.read)
+			return fmt.Errorf("hints.command.answers: %s is damaged at byte %d: remove that line to ask its question again", c.cfg.Answers, c.read)
 		}
 		if _, twice := c.known[a.Input]; !twice && a.Failed == "" { // older versions stored failures
 			c.known[a.Input] = a
@@ -254,7 +254,7 @@ func (c *commandSource) run(ctx context.Context, q *question) stored {
 func (c *commandSource) exchange(ctx context.Context, q *question) (r reply, err error) {
 	if c.process == nil {
 		if c.started > maxRestarts {
-			return r, fmt.Errorf("hint command %s has failed %d times and is not started again", c.cfg.Run[0], c.started)
+			return r, fmt.Errorf("hint command %s failed %d times and will not be restarted", c.cfg.Run[0], c.started)
 		}
 		c.started++
 		// The environment that the host grants this plugin.
@@ -279,7 +279,7 @@ func (c *commandSource) exchange(ctx context.Context, q *question) (r reply, err
 			c.cfg.Run[0], process.Beginning(answer))
 	case r.ID != q.ID:
 		return r,
-			fmt.Errorf("hint command %s answered another question: id %s", c.cfg.Run[0],
+			fmt.Errorf("hint command %s answered a different question: id %s", c.cfg.Run[0],
 				process.Beginning([]byte(r.ID)))
 	case r.Kind != "" && r.Kind != "knowable" && r.Kind != "hindsight":
 		return r,

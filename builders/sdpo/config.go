@@ -148,9 +148,9 @@ func (c *Config) relate() error {
 	for _, s := range h.Sources {
 		switch {
 		case s == sourceFeedback && c.Target == "next_turn" && len(h.Sources) == 1:
-			return errors.New("hints.sources: feedback adds nothing for the target next_turn, which sees the error anyway: name another source, or aim at failed_turn")
+			return errors.New("hints.sources: feedback adds nothing for the target next_turn, which sees the error anyway: add another source or use target: failed_turn")
 		case s == sourceSuccess && !h.allows(builders.Hindsight):
-			return fmt.Errorf("hints.sources: the source %s gives hindsight, which hints.allow does not have: add hindsight there, or remove the source", s)
+			return fmt.Errorf("hints.sources: the source %s produces hindsight, which hints.allow does not include: add hindsight or remove the source", s)
 		case s == sourceCommand && h.Command == nil:
 			return errors.New("hints.sources: the source command needs hints.command")
 		case s == sourceRules && len(h.Rules) == 0 && len(h.Sources) == 1:

@@ -200,7 +200,7 @@ func (r *Row) Splices() error {
 		}
 		if rest := ids[at:]; len(sites) == 0 || int(from)+len(rest) > len(student) ||
 			!slices.Equal(rest, student[from:int(from)+len(rest)]) {
-			return fmt.Errorf("mismatched teacher %d: without its hints it is not the student", k)
+			return fmt.Errorf("mismatched teacher %d: without its hints, it does not equal the student", k)
 		}
 		for _, s := range sites {
 			for _, p := range s.Pairs {

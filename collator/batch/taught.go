@@ -83,7 +83,7 @@ func checkEntries(ids []int64, logProbs []float32, want int, vocab int64) error 
 	}
 	for i := n; i < len(ids); i++ {
 		if ids[i] != -1 || !math.IsInf(float64(logProbs[i]), -1) {
-			return fmt.Errorf("invalid entry %d: %d, %g behind the last one", i, ids[i], logProbs[i])
+			return fmt.Errorf("invalid entry %d: %d, %g after the last one", i, ids[i], logProbs[i])
 		}
 	}
 	switch {

@@ -416,7 +416,7 @@ func (t *Tokens) sums(
 	}
 	for i, l := range labels {
 		if l != kernels.IgnoreIndex && l != t.IDs[i] {
-			return nil, nil, fmt.Errorf("%s row %d: label %d at token %d is not the token, %d: labels are token-aligned", side, i/t.T, l, i%t.T, t.IDs[i])
+			return nil, nil, fmt.Errorf("%s row %d: label %d at token %d differs from the token, %d: labels are token-aligned", side, i/t.T, l, i%t.T, t.IDs[i])
 		}
 	}
 	targets, err := t.predictions(side, func(i int) bool { return labels[i] != kernels.IgnoreIndex })

@@ -144,7 +144,7 @@ func (c *Client) Check(ctx context.Context) error {
 			return err
 		case !slices.Equal(ids, probe.IDs):
 			return &Fatal{
-				fmt.Errorf("teacher: the server at %s has another vocabulary: %q is %v there and %v for the model "+
+				fmt.Errorf("teacher: the server at %s has a different vocabulary: %q is %v there and %v for the model "+
 					"to be trained", c.http.Place(), probe.Text, ids, probe.IDs),
 			}
 		}

@@ -60,7 +60,7 @@ func ReadRow(dir, ref string, tok *tokenizer.Tokenizer) (*Row, error) {
 	}
 	row, err := strconv.Atoi(number)
 	if row--; err != nil || row < 0 {
-		return nil, fmt.Errorf("invalid row %q: write sft/train/00000.safetensors:3, or a number; from 1", ref)
+		return nil, fmt.Errorf("invalid row %q: expected sft/train/00000.safetensors:3 or a number, counted from 1", ref)
 	}
 	file = strings.TrimPrefix(filepath.ToSlash(name), "batches/")
 	var found *batch.Line

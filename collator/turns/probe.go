@@ -115,7 +115,7 @@ type probing struct {
 // maxProbe is the time limit for a template: models' templates take milliseconds.
 const maxProbe = 20 * time.Second
 
-var errSlow = fmt.Errorf("cannot probe the template within %v: does a value in it, or a loop, grow?", maxProbe)
+var errSlow = fmt.Errorf("cannot probe the template within %v: does a value or loop in it grow without bound?", maxProbe)
 
 // Probe determines how a template behaves. It renders tiny conversations with unique texts and reads the origin of
 // every byte of the result: a template is judged by its output, not by its name. The error is a *template.Error for a

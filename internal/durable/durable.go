@@ -273,7 +273,7 @@ func Output(path string) (*File, error) {
 func openDirect(path string) (*File, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|unix.O_NONBLOCK, 0)
 	if errors.Is(err, unix.ENXIO) {
-		return nil, fmt.Errorf("%s: nobody reads from the pipe", path)
+		return nil, fmt.Errorf("%s: the pipe has no reader", path)
 	}
 	if err != nil {
 		return nil, err

@@ -56,12 +56,12 @@ type Client struct {
 func New(o Options) (*Client, error) {
 	u, err := url.Parse(o.Base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("invalid address of a service %q: it has to look like https://host or http://host:port/prefix",
+		return nil, fmt.Errorf("invalid address of a service %q: expected https://host or http://host:port/prefix",
 			address(o.Base, secret.NewValues(o.Secrets...)))
 	}
 	if o.TLS.InsecureSkipVerify &&
 		(o.Token != "" || u.User != nil || slices.ContainsFunc(o.Secrets, func(s string) bool { return s != "" })) {
-		return nil, errors.New("tls.insecure_skip_verify and a token don't go together: the token would go to whoever answers; " +
+		return nil, errors.New("tls.insecure_skip_verify can't be combined with a token: the token would go to whoever answers; " +
 			"set tls.ca_file to the authority that signed the service's certificate")
 	}
 	conf, err := o.TLS.config()

@@ -67,7 +67,7 @@ func (r *Responder) Ask(ctx context.Context, send []byte, wait time.Duration) ([
 		if a.err != nil {
 			return nil, a.err
 		}
-		return nil, fmt.Errorf("wrote a line that nobody asked for: %s", Beginning(a.text))
+		return nil, fmt.Errorf("wrote an unrequested line: %s", Beginning(a.text))
 	default:
 	}
 	limit := time.NewTimer(wait)
@@ -81,7 +81,7 @@ func (r *Responder) Ask(ctx context.Context, send []byte, wait time.Duration) ([
 		select {
 		case err := <-sent:
 			if err != nil {
-				return nil, fmt.Errorf("does not read what it is asked: %w", err)
+				return nil, fmt.Errorf("does not read its input: %w", err)
 			}
 			sent = nil
 		case a, ok := <-r.answers:

@@ -26,7 +26,7 @@ func Need(t testing.TB, what, check, unchecked string) string {
 		return path
 	}
 	if Required(what) {
-		t.Fatalf("NATGO_REQUIRE names %s, and there is no python3 that can %q: %v", what, check, err)
+		t.Fatalf("NATGO_REQUIRE names %s, but no python3 can %q: %v", what, check, err)
 	}
 	t.Skipf("SKIPPED: no python3 that can %q, so %s", check, unchecked)
 	return ""
@@ -61,7 +61,7 @@ func Version(t testing.TB, version string) string {
 		return path
 	}
 	if Required("pythons") {
-		t.Fatalf("NATGO_REQUIRE names pythons, and there is no Python %s", version)
+		t.Fatalf("NATGO_REQUIRE names pythons, but Python %s is missing", version)
 	}
 	t.Skipf("SKIPPED: no Python %s, so nothing was tried with it; NATGO_REQUIRE=pythons makes that a failure", version)
 	return ""
@@ -105,7 +105,7 @@ var torch = sync.OnceValues(func() (string, error) {
 	}
 	base := first("import torch, numpy", pythons...)
 	if base == "" {
-		return "", errors.New("NATGO_REQUIRE names torch, and no python3 has torch and numpy: " +
+		return "", errors.New("NATGO_REQUIRE names torch, but no python3 has torch and numpy: " +
 			"install python3-torch or a CPU build of torch")
 	}
 	return inside(env), create(env, need, base, []string{"--system-site-packages"}, "safetensors")
@@ -138,7 +138,7 @@ var trainers = sync.OnceValues(func() (string, error) {
 	}
 	base, err := trl()
 	if err != nil || base == "" {
-		return "", errors.Join(err, errors.New("NATGO_REQUIRE names trainers, and there is no Python with trl"))
+		return "", errors.Join(err, errors.New("NATGO_REQUIRE names trainers, but no Python has trl"))
 	}
 	const here = "import sys, sysconfig, pathlib; p = sysconfig.get_path('purelib'); " +
 		"pathlib.Path(sys.argv[1], p.removeprefix(sys.prefix + '/'), 'trl.pth').write_text(p)"

@@ -90,12 +90,12 @@ func node(kind Kind) (parquet.Node, error) {
 // Append writes one row: a cell for each column, in order.
 func (p *ParquetWriter) Append(cells ...any) error {
 	if len(cells) != len(p.columns) {
-		return fmt.Errorf("parquet: a row of %d cells for %d columns", len(cells), len(p.columns))
+		return fmt.Errorf("parquet: row has %d cells for %d columns", len(cells), len(p.columns))
 	}
 	for i, cell := range cells {
 		values, ok := p.values(p.cells[p.leaf[i]][:0], p.columns[i].Kind, p.leaf[i], cell)
 		if !ok {
-			return fmt.Errorf("parquet column %q: a cell of type %T", p.columns[i].Name, cell)
+			return fmt.Errorf("parquet column %q: unsupported cell type %T", p.columns[i].Name, cell)
 		}
 		p.cells[p.leaf[i]] = values
 		p.bytes += 8 * len(values)

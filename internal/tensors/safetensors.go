@@ -306,7 +306,7 @@ func (h *Header) checkCover(data int64) error {
 	var at int64
 	for _, t := range h.Tensors {
 		if t.Start != at {
-			return fmt.Errorf("tensor %q begins at %d, the one before ends at %d", t.Name, t.Start, at)
+			return fmt.Errorf("tensor %q begins at %d, but the previous one ends at %d", t.Name, t.Start, at)
 		}
 		at = t.End
 	}

@@ -48,7 +48,7 @@ func checkDescribeAgain(ctx context.Context, k *kit) error {
 			if i == 0 {
 				first = p.Describe()
 			} else if !reflect.DeepEqual(first, p.Describe()) {
-				return errors.New("its description differs the second time")
+				return errors.New("its second description differs from the first")
 			}
 			return nil
 		}); err != nil {
@@ -84,7 +84,7 @@ func checkUnknownBuilder(ctx context.Context, k *kit) error {
 		}
 		if _, err := c.Open(ctx,
 			&pb.OpenRequest{Builder: "no such builder", Config: []byte("{}")}); status.Code(err) != codes.NotFound {
-			return fmt.Errorf("opening a builder that doesn't exist is answered with %v", err)
+			return fmt.Errorf("opening a builder that doesn't exist returned %v", err)
 		}
 		return alive(ctx, c)
 	})
@@ -109,7 +109,7 @@ func checkBadConfig(ctx context.Context, k *kit) error {
 		for _, config := range []string{`[]`, `{`, `"text"`} {
 			m, err := c.Validate(ctx, &pb.ValidateRequest{Builder: b.Name, Config: []byte(config)})
 			if err != nil && status.Code(err) != codes.InvalidArgument {
-				return fmt.Errorf("validating the config %s is answered with %w", config, err)
+				return fmt.Errorf("validating config %s returned %w", config, err)
 			}
 			if err == nil && len(m.GetFindings()) == 0 {
 				return fmt.Errorf("invalid config %s passes as valid", config)
@@ -133,7 +133,7 @@ func checkValidate(ctx context.Context, k *kit) error {
 				}
 			}
 			if i == 1 && !reflect.DeepEqual(before, found) {
-				return errors.New("its answer differs the second time")
+				return errors.New("its second answer differs from the first")
 			}
 			before = found
 		}

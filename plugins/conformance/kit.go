@@ -216,7 +216,7 @@ func (k *kit) clean(
 // sameResults compares results by content.
 func sameResults(a, b []host.Result) error {
 	if len(a) != len(b) {
-		return fmt.Errorf("%d results and %d", len(a), len(b))
+		return fmt.Errorf("got %d results, then %d", len(a), len(b))
 	}
 	for i := range a {
 		if a[i].Group.Key != b[i].Group.Key {

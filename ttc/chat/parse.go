@@ -64,7 +64,7 @@ func parseMessage(raw json.Raw) (Message, error) {
 		}
 	}
 	if !hasRole {
-		return m, fmt.Errorf("missing role of a message")
+		return m, fmt.Errorf("missing role")
 	}
 	return m, nil
 }
@@ -181,7 +181,7 @@ func ParseToolCall(raw json.Raw) (ToolCall, error) {
 		}
 	}
 	if call.Name == "" {
-		return call, fmt.Errorf("missing function name of a call")
+		return call, fmt.Errorf("missing function name")
 	}
 	return call, nil
 }
@@ -216,7 +216,7 @@ func ParseTool(raw json.Raw) (Tool, error) {
 	v, _ := inner.Get("name")
 	name, err := text(v)
 	if err != nil {
-		return Tool{}, fmt.Errorf("invalid name of a tool: %w", err)
+		return Tool{}, fmt.Errorf("invalid tool name: %w", err)
 	}
 	return Tool{Name: name, Raw: clone(raw)}, nil
 }

@@ -127,7 +127,7 @@ func (x *Index) add(ex *ttc.Example) (err error) {
 		return fmt.Errorf("cannot keep example %q for grouping: %w", ex.ID, err)
 	}
 	if int64(len(x.plain)) > math.MaxUint32 {
-		return fmt.Errorf("example %q has %d bytes: too many to be grouped", ex.ID, len(x.plain))
+		return fmt.Errorf("example %q has %d bytes: too large to group", ex.ID, len(x.plain))
 	}
 	x.packed = s2.Encode(x.packed[:cap(x.packed)], x.plain)
 	return x.keep(x.key(ex), x.packed, uint32(len(x.plain)))

@@ -233,7 +233,7 @@ func failure(err error) event {
 func (in *instance) adopt(inc *incarnation) error {
 	spec := &in.plugin.spec
 	if first := &in.plugin.desc; first.Builders != nil && !reflect.DeepEqual(*first, inc.desc) {
-		inc.fail(errors.New("unexpected change: it now describes itself differently"))
+		inc.fail(errors.New("unexpected change of its description"))
 		<-inc.gone // wait: fail kills the process after a deadline
 		in.step(failed)
 		return &startError{Plugin: spec.Name, Err: inc.cause}

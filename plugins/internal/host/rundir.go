@@ -75,7 +75,7 @@ func (d *runDir) claim() (err error) {
 }
 
 // errNoFolder means that no plugin can be started, for lack of a folder for its socket. Trying again doesn't help.
-var errNoFolder = errors.New("cannot make the lost folder for plugin sockets again")
+var errNoFolder = errors.New("cannot recreate the lost folder for plugin sockets")
 
 // restore recreates the folder if it, or the folder it is in, was removed. Two instances may do so at once.
 func (d *runDir) restore() error {

@@ -674,7 +674,7 @@ func (a *attempt) overdue(limit time.Duration) (next time.Duration, err error) {
 		a.clock.skip(quiet)
 		return limit, nil
 	case quiet >= limit && answered && a.starved.Load():
-		return 0, fmt.Errorf("%w for %s, though everything sent is answered: a plugin must grant a frame for each one it has taken in", errNoCredit, limit)
+		return 0, fmt.Errorf("%w for %s, although everything sent has been answered: a plugin must grant a frame for each one it has consumed", errNoCredit, limit)
 	case quiet >= limit:
 		return 0, &deadlineError{fmt.Sprintf("it gave no sign of life for %s while it had groups to work on (plugins.%s.timeout)", limit, name)}
 	case fruitless >= patience*limit:

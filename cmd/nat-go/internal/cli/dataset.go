@@ -33,7 +33,7 @@ func rowLimits(cmd *cobra.Command) *dataset.Limits {
 // findDataset finds the data set that a command's argument names.
 func findDataset(path string, limits dataset.Limits) (*dataset.Place, error) {
 	if limits.Bytes < 1 || limits.Bytes > math.MaxInt32 || limits.Values < 1 {
-		return nil, exit.Usagef("--max-row-bytes is from 1 to %d, --max-row-values at least 1", math.MaxInt32)
+		return nil, exit.Usagef("--max-row-bytes must be from 1 to %d, --max-row-values at least 1", math.MaxInt32)
 	}
 	if err := onDisk(path); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func onDisk(path string) error {
 // noTexts returns the error for a data set without rows of text, where those are needed.
 func noTexts(p *dataset.Place, path string) error {
 	if len(p.Tokens()) > 0 {
-		return exit.Failedf("%s holds token rows only, which have no texts: name the folder of the run, whose records have them", path)
+		return exit.Failedf("%s holds only token rows, which contain no text: name the folder of the run, whose records do", path)
 	}
 	return exit.Failedf("no rows in %s", path)
 }

@@ -82,7 +82,7 @@ func (f *convertFlags) toDisk(_ *cobra.Command, args []string) error {
 	case objects.Is(f.output):
 		return exit.Usagef("--output %s: rows can only be written to a disk: name a folder there", f.output)
 	case objects.Is(args[0]) && f.output == "":
-		return exit.Usagef("%s: what is in object storage stays as it is: name a folder for the rows with --output",
+		return exit.Usagef("%s is in object storage, which is never changed: name a folder for the rows with --output",
 			args[0])
 	}
 	return nil
@@ -105,7 +105,7 @@ func (f *convertFlags) rowOptions(cmd *cobra.Command, from *dataset.Place) (rows
 	switch flags := cmd.Flags(); {
 	case !flags.Changed("completion"):
 	case f.completion != "turn" && f.completion != "stretch":
-		return opts, exit.Usagef("--completion is %q; it can be turn or stretch", f.completion)
+		return opts, exit.Usagef("--completion is %q: want turn or stretch", f.completion)
 	default:
 		opts.Stretch = f.completion == "stretch"
 	}

@@ -278,7 +278,7 @@ func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.
 		})
 		if err != nil {
 			fmt.Fprintf(cmd.ErrOrStderr(),
-				"nat-go: what was left out can't be shown, because the inputs can't be read again: %v\n", err)
+				"nat-go: can't show the dropped inputs, because they can't be read again: %v\n", err)
 		}
 	}
 	for _, v := range views {

@@ -106,7 +106,7 @@ func (r *runFlags) run(ctx context.Context, env finetune.Env) (*finetune.Summary
 	case err != nil:
 		return finetune.Failed(r.Request, exit.With(exit.Usage, err))
 	case r.timeout < 1:
-		return finetune.Failed(r.Request, exit.Usagef("--endpoint-timeout %d: at least one second", r.timeout))
+		return finetune.Failed(r.Request, exit.Usagef("--endpoint-timeout %d: must be at least one second", r.timeout))
 	}
 	return finetune.Run(ctx, r.Request, env)
 }

@@ -92,10 +92,10 @@ func composite(cmd *cobra.Command, batches, logits []string, output string, o lo
 		}
 	}
 	if !m.Finite() {
-		return exit.Failedf("loss is %v: %d rows of logits have no softmax (a NaN, +Inf, or -Inf throughout); else at jsd_beta 0 or 1 one side rules out what the other allows", m.Loss, m.NonFinite)
+		return exit.Failedf("loss is %v: %d rows of logits have no softmax (a NaN, +Inf, or -Inf throughout); otherwise, at jsd_beta 0 or 1, one side rules out what the other allows", m.Loss, m.NonFinite)
 	}
 	if unscored > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "nat-go: %d pairs have no teacher log-probs and weigh nothing\n", unscored)
+		fmt.Fprintf(cmd.ErrOrStderr(), "nat-go: %d pairs have no teacher log-probs and get zero weight\n", unscored)
 	}
 	if text := m.Slow(); text != "" {
 		fmt.Fprintln(cmd.ErrOrStderr(), "nat-go: "+text)

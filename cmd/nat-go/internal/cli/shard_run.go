@@ -55,7 +55,7 @@ code 143.`,
 					return c.withOriginalPath(err)
 				}
 				if !isQuiet(cmd) && from != "" {
-					fmt.Fprintf(cmd.ErrOrStderr(), "shard %d, as %s says\n", number, from)
+					fmt.Fprintf(cmd.ErrOrStderr(), "shard %d, from %s\n", number, from)
 				}
 				sum, err = c.runShard(ctx, finetune.Shard{Plan: c.dir, Stage: shards.Stage(stage), Number: number}, env)
 				c.restoreSummary(sum)

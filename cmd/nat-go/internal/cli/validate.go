@@ -108,7 +108,7 @@ var findingFormats = []string{"text", "json", "github", "sarif"}
 // loadOptions returns the options of config.Load from the flags that commands share.
 func loadOptions(types config.Types, compat string, overrides []string) (config.Options, error) {
 	if compat != "" && compat != "nat" {
-		return config.Options{}, exit.Usagef("--compat %s: the only other tool to be compatible with is nat", compat)
+		return config.Options{}, exit.Usagef("--compat %s: nat is the only supported value", compat)
 	}
 	opt := config.Options{Types: types, Compat: compat == "nat"}
 	for _, o := range overrides {

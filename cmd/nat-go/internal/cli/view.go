@@ -147,7 +147,7 @@ func exportView(
 		return exit.With(exit.Failed, err)
 	}
 	if e.Where != "" && held.Fit == 0 {
-		return exit.Failedf("none of %d records fits --where %s: nothing is written", held.Of, e.Where)
+		return exit.Failedf("none of %d records matches --where %s: nothing is written", held.Of, e.Where)
 	}
 	if err := f.Commit(); err != nil {
 		return exit.With(exit.Environment, err)

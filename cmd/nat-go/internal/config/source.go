@@ -23,7 +23,7 @@ func (c *Config) Source() ([]byte, error) {
 	}
 	var b strings.Builder
 	if len(c.passed) > 0 {
-		fmt.Fprintf(&b, "# left out, not used by nat-go: %s\n", strings.Join(c.passed, ", "))
+		fmt.Fprintf(&b, "# omitted, not used by nat-go: %s\n", strings.Join(c.passed, ", "))
 	}
 	for _, line := range s.notes {
 		b.WriteString("# " + line + "\n")

@@ -234,7 +234,7 @@ func rolesFault(nodes []ttc.Node) fault {
 			assistant = true
 		case "tool", "function":
 			if !assistant {
-				return faultf(ledger.BadRoles, "message %d is a tool's result before the assistant made a call", i)
+				return faultf(ledger.BadRoles, "message %d is a tool's result, but the assistant has made no call before it", i)
 			}
 		default:
 			if !isKnownRole(role) {

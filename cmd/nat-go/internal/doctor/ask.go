@@ -87,7 +87,7 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 		return nil, err
 	}
 	if err := errors.Join(os.WriteFile(script, askTRL, 0o600), os.WriteFile(rows, in.numbered(), 0o600)); err != nil {
-		return nil, exit.Environmentf("can't write what the trainer is asked: %w", err)
+		return nil, exit.Environmentf("can't write the trainer's input: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
 	defer cancel()
@@ -129,7 +129,7 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 		return nil, err
 	case !a.done:
 		return nil,
-			exit.Environmentf("%s ended before it had answered (%v); its last words: %s", t.Python, waited, last)
+			exit.Environmentf("%s exited before answering (%v); its last output: %s", t.Python, waited, last)
 	}
 	return a, nil
 }
@@ -149,11 +149,11 @@ func (t *Trainer) listen(out io.Reader, in *Input) (*asked, error) {
 	a := &asked{sides: map[int][]Side{}}
 	for line, err := range lines.Read(io.LimitReader(out, maxAnswers), maxAnswer) {
 		if err != nil {
-			return a, exit.Environmentf("can't read what %s answers: %w", t.Python, err)
+			return a, exit.Environmentf("can't read the answer of %s: %w", t.Python, err)
 		}
 		var x answer
 		if err := json.Unmarshal(line, &x); err != nil {
-			return a, exit.Environmentf("%s answers %.200q, which is not JSON", t.Python, line)
+			return a, exit.Environmentf("%s answered %.200q, which is not JSON", t.Python, line)
 		}
 		switch x.Kind {
 		case "versions":

@@ -44,10 +44,10 @@ func (c *Compared) text(b *bytes.Buffer, trainer string, colour bool) {
 		fmt.Fprintf(b, "  %s cuts the end off %s: see max_length (--set max_length=N asks with another)\n", trainer, rowList(c.Cut))
 	}
 	if len(c.LeftOut) > 0 {
-		fmt.Fprintf(b, "  %s leaves out %s\n", trainer, rowList(c.LeftOut))
+		fmt.Fprintf(b, "  %s omits %s\n", trainer, rowList(c.LeftOut))
 	}
 	for _, f := range c.Refused {
-		fmt.Fprintf(b, "  we make no tokens of row %d: %s\n", f.Row, f.Why)
+		fmt.Fprintf(b, "  our collator refuses row %d: %s\n", f.Row, f.Why)
 	}
 	for _, n := range c.Notes {
 		fmt.Fprintf(b, "  %s says: %s\n", trainer, strconv.Quote(n))

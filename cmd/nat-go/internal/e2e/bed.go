@@ -115,7 +115,7 @@ func (b *Bed) Resume(out string) *exec.Cmd {
 func (b *Bed) Same(t *testing.T, want map[string]string, out string) {
 	t.Helper()
 	if d := cmp.Diff(want, b.Content(t, out)); d != "" {
-		t.Errorf("%s is another data set (-want +got):\n%s", out, d)
+		t.Errorf("%s is a different data set (-want +got):\n%s", out, d)
 	}
 }
 

@@ -38,7 +38,7 @@ func (s Slurm) Files(r Run) ([]File, error) {
 		return nil, exit.Usagef("--time %q: write hours, minutes and seconds as sbatch takes them: 4:00:00", s.Time)
 	}
 	if s.AtOnce < 0 {
-		return nil, exit.Usagef("--at-once %d: the number of array tasks can't be negative; 0: no limit", s.AtOnce)
+		return nil, exit.Usagef("--at-once %d: the number of array tasks can't be negative; 0 means no limit", s.AtOnce)
 	}
 	if s.ArraySize < 1 {
 		return nil, exit.Usagef("--max-array-size %d: write the MaxArraySize that `scontrol show config` shows", s.ArraySize)

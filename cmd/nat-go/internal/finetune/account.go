@@ -147,7 +147,7 @@ func (r *verdict) noBatches() error {
 				strings.Join(strings.Fields(table.String()), " "), remedyOf(a.Dropped))
 			return nil
 		}
-		return exit.Failedf("no token batch was made from %s that the collator was given:%s\n%s lists each with what was wrong, "+
+		return exit.Failedf("no token batch was made from %s that the collator was given:%s\n%s lists each with its fault, "+
 			"`nat-go explain CODE` says what to do%s", ledger.Quantity(a.In, unitRecord), table.String(),
 			r.plan.folder.Dropped(), remedyOf(a.Dropped))
 	}

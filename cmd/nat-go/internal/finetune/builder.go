@@ -43,7 +43,7 @@ func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 	}
 	if res.Group != g {
 		return nil, b.failed(
-			fmt.Errorf("results of group %q came where those of %q were expected", res.Group.Key, g.Key),
+			fmt.Errorf("got results for group %q where %q was expected", res.Group.Key, g.Key),
 		)
 	}
 	return &res, nil

@@ -184,18 +184,18 @@ func chooseLayout(c config.Collator, out *collator.Config) error {
 	composer := c.Format == batch.Composer.String()
 	switch {
 	case out.ByExample && out.Rows == collator.PerTurn:
-		return errors.New("collator.composer.rows example makes one row of an example, and collator.rows turn several: leave one of them out")
+		return errors.New("collator.composer.rows example makes one row per example, and collator.rows turn makes several: remove one of them")
 	case out.ByExample && out.Order.Task:
 		return errors.New("collator.composer.rows example keeps the order of the examples, and collator.batch_by task shuffles tasks: " +
 			"leave one of them out")
 	case out.NullHints && c.Teacher != nil && c.Teacher.HintEffect:
-		return errors.New("collator.hints none leaves no hint whose effect collator.teacher.hint_effect could measure: leave one of them out")
+		return errors.New("collator.hints none leaves no hint whose effect collator.teacher.hint_effect could measure: remove one of them")
 	case !composer && (out.Form.EqualWidth || out.Form.SignedMask):
-		return errors.New("collator.composer is for collator.format composer: set that, or leave it out")
+		return errors.New("collator.composer is for collator.format composer: set that, or remove collator.composer")
 	case composer && c.Layout == batch.Packed.String():
 		return errors.New("collator.format composer and collator.layout packed exclude each other: choose one")
 	case composer && c.Teacher != nil:
-		return errors.New("collator.format composer has no pair table that collator.teacher could add to: leave one of them out")
+		return errors.New("collator.format composer has no pair table that collator.teacher could add to: remove one of them")
 	case composer:
 		out.Layout = batch.Composer
 	case c.Layout == batch.Packed.String():

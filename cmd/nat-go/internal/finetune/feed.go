@@ -91,7 +91,7 @@ func (b *building) feedAll(ctx context.Context, from cursor, items chan<- *item)
 		case !b.in.reads(f.k) || f.index == nil && f.k < from.Source.Run:
 			continue
 		case tasks != nil && f.k == from.Source.Run && tasks.Len() != from.Seen.Examples:
-			return exit.Environmentf("inputs gave %d examples before the run was interrupted and %d now: they changed, "+
+			return exit.Environmentf("inputs had %d examples before the run was interrupted and have %d now: they changed, "+
 				"so the run can't be resumed", from.Seen.Examples, tasks.Len())
 		}
 		one := f

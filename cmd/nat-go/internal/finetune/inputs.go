@@ -323,7 +323,7 @@ func natOutput(e config.Eval) ([]string, error) {
 	}
 	if g.Dataset != nil && g.Dataset.Structure.Disable {
 		return nil, exit.Usagef("eval.general.dataset.structure.disable is true: NAT then writes answers without " +
-			"ids and steps, from which nothing can be made")
+			"ids and steps, from which no record can be made")
 	}
 	if dir == "" {
 		return nil, exit.Usagef("nothing to read: name inputs with --from, or under sources")

@@ -159,7 +159,7 @@ func (p *part) checkFiles() error {
 		case err != nil:
 			return exit.Environmentf("can't read the run folder: %w", err)
 		case i < 0 || got != p.manifest.Files[i]:
-			return exit.Failedf("run in %s is damaged: %s is not what was written (`nat-go dataset verify %[1]s`)", f, rel)
+			return exit.Failedf("run in %s is damaged: %s has changed since it was written (`nat-go dataset verify %[1]s`)", f, rel)
 		}
 	}
 	c, err := recordlog.ReadCommit(f.Records())

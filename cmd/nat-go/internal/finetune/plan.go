@@ -155,7 +155,7 @@ func (p *plan) chooseFormats() error {
 		}
 		if f.Lines() == "trl_prompts" {
 			if p.options.Template = p.config.Collator.Tokenizer; p.options.Template == "" {
-				return exit.Usagef("the format %s holds what the model's template makes of prompts: name the model's folder "+
+				return exit.Usagef("format %s holds prompts rendered with the model's template: name the model's folder "+
 					"under collator.tokenizer", n)
 			}
 		}

@@ -97,7 +97,7 @@ func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cu
 		rd.seen.Models = models
 		if next.err == nil && rd.seen.ReadyPairs > 0 && in.lower != "" {
 			next.err = exit.Failedf("%s names the better side of its pairs, which scores more, and trajectory_builders.%s has "+
-				"score_direction: lower, which would reverse each of them: leave score_direction out", in.paths[k], in.lower)
+				"score_direction: lower, which would reverse each of them: remove score_direction", in.paths[k], in.lower)
 		}
 		if !rd.send(ctx, next) || next.err != nil {
 			return

@@ -113,7 +113,7 @@ func (r *run) submit(ctx context.Context) error {
 // refused.
 func overrideComplete(p *plan, lock *runfolder.Lock) error {
 	if len(p.Accept) > 0 {
-		return exit.Usagef("--accept-changed %s: the data set is complete already, and stays as it is", p.Accept[0])
+		return exit.Usagef("--accept-changed %s: the data set is already complete, and is not changed", p.Accept[0])
 	}
 	if len(p.Overrides) == 0 {
 		return nil
@@ -121,7 +121,7 @@ func overrideComplete(p *plan, lock *runfolder.Lock) error {
 	for _, o := range p.Overrides {
 		path, _, _ := strings.Cut(o, "=")
 		if p.config.Decides(strings.Split(path, ".")) {
-			return exit.Usagef("-o %s: the data set is complete already, and stays as it is; only what comes after it can be changed", path)
+			return exit.Usagef("-o %s: the data set is already complete, and is not changed; only settings for later steps can be", path)
 		}
 	}
 	if err := p.rewriteConfig(); err != nil {

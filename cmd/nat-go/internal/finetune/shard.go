@@ -311,7 +311,7 @@ func (r *sharding) checkShardFiles(d *shards.Done) error {
 	for _, f := range d.Files {
 		path := filepath.Join(string(r.run.plan.folder), filepath.FromSlash(f.Path))
 		if info, err := os.Stat(path); err != nil || info.Size() != f.Bytes {
-			return exit.Failedf("%s is not what shard %d wrote: remove %s and run the shard again", path, d.Shard,
+			return exit.Failedf("%s differs from the file that shard %d wrote: remove %s and run the shard again", path, d.Shard,
 				r.run.plan.folder)
 		}
 	}

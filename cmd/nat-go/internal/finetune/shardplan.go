@@ -53,9 +53,9 @@ func openDivision(ctx context.Context, req Request, env Env) (*plan, error) {
 		err = exit.Usagef("%s has a plan already: run its shards, or choose another folder with "+
 			"--plan-dir", p.division)
 	case how.Number < 0 || how.Bytes < 0:
-		err = exit.Usagef("--shards and --shard-bytes are numbers from 1 on")
+		err = exit.Usagef("--shards and --shard-bytes must be at least 1")
 	case how.Number > 0 && how.Bytes > 0:
-		err = exit.Usagef("--shards and --shard-bytes both say how many shards there are: leave one of them out")
+		err = exit.Usagef("--shards and --shard-bytes both set the number of shards: use one of them")
 	case how.Number == 0 && how.Bytes == 0:
 		err = exit.Usagef("how many shards? Say --shards N, or --shard-bytes for roughly that many bytes of input each")
 	case how.Number > shards.MaxShards:
@@ -122,7 +122,7 @@ func divisible(in *inputs) error {
 	for _, f := range in.began {
 		info, err := os.Stat(f.Path)
 		if f.Path == source.Stdin || in.as == nil && err == nil && !info.Mode().IsRegular() {
-			return exit.Usagef("input %s can be read once only, and every shard reads its part: name a file",
+			return exit.Usagef("input %s can be read only once, but every shard reads a part of it: name a file",
 				f.Path)
 		}
 	}

@@ -270,7 +270,7 @@ func decidedOn(
 	return func(yield func(*recordlog.Group, error) bool) {
 		for g, err := range groups {
 			if n := d.Len(); err == nil && (g.First > n || uint64(len(g.Records)) > n-g.First) {
-				err = errors.New("division of the data set names records that nothing was decided on")
+				err = errors.New("division of the data set names records without a decision")
 			}
 			if !yield(g, err) || err != nil {
 				return

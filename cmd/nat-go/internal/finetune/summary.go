@@ -185,10 +185,10 @@ func writeSites(b *strings.Builder, s *Summary, look Look) {
 		fmt.Fprintf(b, "  rows     %s with no end that a model would stop at: the template has none\n", ledger.Quantity(n, "turn"))
 	}
 	if n := st.LeftOut.Reasoning; n > 0 {
-		fmt.Fprintf(b, "  rows     the template leaves out the reasoning of %s that are trained\n", ledger.Quantity(n, "turn"))
+		fmt.Fprintf(b, "  rows     the template omits the reasoning of %s that are trained\n", ledger.Quantity(n, "turn"))
 	}
 	if n := st.LeftOut.Calls; n > 0 {
-		fmt.Fprintf(b, "  rows     the template leaves out the calls of %s\n", ledger.Quantity(n, "message"))
+		fmt.Fprintf(b, "  rows     the template omits the calls of %s\n", ledger.Quantity(n, "message"))
 	}
 }
 

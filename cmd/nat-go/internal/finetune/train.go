@@ -169,7 +169,7 @@ func (p *plan) chooseAdapter() error {
 	if p.Adapter != "" {
 		b = adapterNamed(p.config, p.Adapter)
 		if b == nil && p.Adapter != filesAdapter.Name {
-			return exit.Usagef("--trainer-adapter %s: there is no such entry under trainer_adapters; `files` needs none",
+			return exit.Usagef("--trainer-adapter %s: no such entry under trainer_adapters; `files` needs none",
 				p.Adapter)
 		}
 	}

@@ -188,7 +188,7 @@ func (f Folder) ReadManifest() (*Manifest, error) {
 		return nil, err
 	}
 	if n := bytes.Count(text, []byte(",")) + bytes.Count(text, []byte("{")); n > maxValues {
-		return nil, fmt.Errorf("%s holds %d values, more than the %d that are read", f.Manifest(), n, maxValues)
+		return nil, fmt.Errorf("%s holds %d values, more than the maximum of %d", f.Manifest(), n, maxValues)
 	}
 	m := new(Manifest)
 	if err := stdjson.Unmarshal(text, m); err != nil {
@@ -267,7 +267,7 @@ func (f Folder) complete(m *Manifest) error {
 		}
 	}
 	if have != want {
-		return fmt.Errorf("%d token batches were written, and %d are there: they were removed during the run", want, have)
+		return fmt.Errorf("%d token batches were written, but %d exist: they were removed during the run", want, have)
 	}
 	return nil
 }

@@ -102,7 +102,7 @@ func (r *Remote) fetch(ctx context.Context, dir Folder, path string, is *runfold
 	name := dir.stored(path)
 	return r.Get(ctx, name, path, is.Bytes, func(got runfolder.File) error {
 		if got.Bytes != is.Bytes || got.XXH3 != is.XXH3 {
-			return exit.Failedf("%s is not what its manifest names: remove it and the manifest, and run the shard "+
+			return exit.Failedf("%s doesn't match its manifest: remove it and the manifest, and run the shard "+
 				"again", r.Object(name))
 		}
 		return nil

@@ -53,7 +53,7 @@ func (e *Exported) String() string {
 		fmt.Fprintf(&b, ", of which %d fit its filter", e.Fit)
 	}
 	if e.OfDrops > 0 {
-		fmt.Fprintf(&b, ", and %d of %s of what was left out", e.Drops, ledger.Quantity(e.OfDrops, "line"))
+		fmt.Fprintf(&b, ", and %d of %s in the list of drops", e.Drops, ledger.Quantity(e.OfDrops, "line"))
 	}
 	b.WriteString(". The overview counts the whole run.")
 	if e.Full {
@@ -399,7 +399,7 @@ func exportedPage() (head, foot string, err error) {
 	}
 	head, foot, ok := strings.Cut(text, "</body>")
 	if !ok {
-		return "", "", errors.New("index.html has no end of its body")
+		return "", "", errors.New("index.html has no </body>")
 	}
 	return head, fmt.Sprintf("<script type=\"importmap\">%s</script>\n<script type=\"module\">%s</script>\n</body>%s",
 		table, start, foot), nil

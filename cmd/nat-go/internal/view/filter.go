@@ -111,7 +111,7 @@ func mistyped(text string) error {
 		return nil
 	}
 	names := slices.Sorted(maps.Keys(numbers))
-	return fmt.Errorf("no number %q: there are %s. Quotes around %q search for it in the texts",
+	return fmt.Errorf("no number %q: the numbers are %s. Quotes around %q search for it in the texts",
 		text[:i], strings.Join(names, ", "), text)
 }
 
@@ -129,7 +129,7 @@ func (r *Run) term(text string) (term, error) {
 	case "builder":
 		b := slices.Index(r.table.Builders, value)
 		if b < 0 {
-			return nil, fmt.Errorf("no builder %q: there are %s", value, strings.Join(r.table.Builders, ", "))
+			return nil, fmt.Errorf("no builder %q: the builders are %s", value, strings.Join(r.table.Builders, ", "))
 		}
 		return func(_ uint32, e *entry, _ curate.Decision) bool { return int(e.Builder) == b }, nil
 	case "kind":

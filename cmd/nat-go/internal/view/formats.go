@@ -89,7 +89,7 @@ func (r *Run) ofFormat(name string) (term, error) {
 	}
 	set, ok := of[name]
 	if !ok {
-		return nil, fmt.Errorf("no rows in the format %q: there are rows in %s", name,
+		return nil, fmt.Errorf("no rows in the format %q: the formats with rows are %s", name,
 			cmp.Or(strings.Join(slices.Sorted(maps.Keys(of)), ", "), "none"))
 	}
 	return func(n uint32, _ *entry, _ curate.Decision) bool { return set.has(n) }, nil

@@ -111,7 +111,7 @@ func (r *Run) tokenHead(req *http.Request) (answer, error) {
 		beside := 1
 		if text := q.Get("with"); text != "" {
 			if beside, err = strconv.Atoi(text); err != nil || beside < 1 || beside >= len(v.Sides) {
-				return nil, badQuery{fmt.Errorf("unknown side %q to show beside the first", text)}
+				return nil, badQuery{fmt.Errorf("unknown side %q to show next to the first", text)}
 			}
 		}
 		a.Shown = append(a.Shown, beside)

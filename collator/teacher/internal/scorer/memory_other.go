@@ -35,7 +35,7 @@ func (m *memory) read(n int) ([]byte, error) {
 	}
 	m.data = m.data[:n]
 	if _, err := io.ReadFull(io.NewSectionReader(m.file, 0, int64(n)), m.data); err != nil {
-		return nil, fmt.Errorf("took memory away: %w", err)
+		return nil, fmt.Errorf("shrank the shared memory: %w", err)
 	}
 	return m.data, nil
 }

@@ -204,7 +204,7 @@ func (s *Scorer) checkModel(in *introduction) error {
 	}[in.DType]
 	switch {
 	case !ok:
-		return refusef("gives logits of type %q: want float32, bfloat16 or float16", in.DType)
+		return refusef("returned logits of type %q: want float32, bfloat16 or float16", in.DType)
 	case in.Vocab < 2 || in.Vocab > maxVocab:
 		return refusef("says that its vocabulary has %d tokens", in.Vocab)
 	case int64(2*in.Vocab*dtype.Size()) > s.o.Memory:
@@ -212,20 +212,20 @@ func (s *Scorer) checkModel(in *introduction) error {
 			s.o.Memory)
 	case in.Probes == nil && s.o.Assume:
 	case in.Probes == nil:
-		return refusef("doesn't say what its tokenizer makes of texts, so nothing shows that it has the " +
+		return refusef("doesn't report its tokenizer's ids for the probes, so nothing confirms that it has the " +
 			"vocabulary of the model to be trained: set `vocabulary: assume` if you know that it does")
 	case len(in.Probes) != len(s.o.Probes):
-		return refusef("answers %d of %d texts", len(in.Probes), len(s.o.Probes))
+		return refusef("reported ids for %d of %d texts", len(in.Probes), len(s.o.Probes))
 	}
 	for i, ids := range in.Probes {
 		if want := s.o.Probes[i]; !slices.Equal(ids, want.IDs) {
-			return refusef("has another vocabulary: %q is %v there and %v for the model to be trained", want.Text,
+			return refusef("has a different vocabulary: %q is %v there and %v for the model to be trained", want.Text,
 				ids[:min(len(ids), 40)], want.IDs)
 		}
 	}
 	m := Model{Name: strings.ToValidUTF8(in.Model[:min(len(in.Model), maxModel)], "?"), Vocab: in.Vocab, DType: dtype}
 	if s.model.Vocab != 0 && (m.Vocab != s.model.Vocab || m.DType != s.model.DType) {
-		return refusef("gives other logits after a restart: %d columns of %v, not %d of %v", m.Vocab, m.DType,
+		return refusef("returned different logits after a restart: %d columns of %v, not %d of %v", m.Vocab, m.DType,
 			s.model.Vocab, s.model.DType)
 	}
 	s.model = m
@@ -281,7 +281,7 @@ func (s *Scorer) Score(ctx context.Context, all []Sequence) ([]byte, error) {
 		}
 		if at := slices.IndexFunc(all[i].IDs,
 			func(id int32) bool { return id < 0 || int(id) >= s.model.Vocab }); at >= 0 {
-			return nil, fmt.Errorf("scoring program %s has a vocabulary of %d tokens: the batches have id %d",
+			return nil, fmt.Errorf("scoring program %s has a vocabulary of %d tokens, but the batches contain id %d",
 				s.o.Command[0], s.model.Vocab, all[i].IDs[at])
 		}
 	}
@@ -321,7 +321,7 @@ func (s *Scorer) rows(ctx context.Context, all []Sequence, rows, size int) ([]by
 	case r.Error != nil:
 		return nil, &declined{strings.ToValidUTF8((*r.Error)[:min(len(*r.Error), 500)], "?")}
 	case r.Rows == nil || *r.Rows != rows:
-		return nil, fmt.Errorf("did not answer with the %d rows it was asked for", rows)
+		return nil, fmt.Errorf("did not return the %d rows it was asked for", rows)
 	}
 	return s.memory.read(size)
 }

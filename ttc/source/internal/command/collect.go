@@ -188,7 +188,7 @@ func (c *collector) start(ctx context.Context, argv []string) error {
 	case err == nil:
 		return nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return fmt.Errorf("%s did not end within %s; what it printed is in %s", argv[0], c.cfg.Timeout, log.Name())
+		return fmt.Errorf("%s did not end within %s; its output is in %s", argv[0], c.cfg.Timeout, log.Name())
 	case ctx.Err() != nil:
 		return ctx.Err()
 	default:

@@ -120,7 +120,7 @@ func (c *collector) ask(ctx context.Context) error {
 		return err
 	}
 	if c.failed > 0 {
-		return fmt.Errorf("%d of %d questions got no answer; the others' are kept, and the run can be resumed. The first: %w", c.failed, c.report.Questions, c.first)
+		return fmt.Errorf("%d of %d questions got no answer; the other answers are kept, and the run can be resumed. First error: %w", c.failed, c.report.Questions, c.first)
 	}
 	return nil
 }
@@ -179,7 +179,7 @@ func (c *collector) one(ctx context.Context, body []byte, path string) error {
 		c.first = err
 	}
 	if c.row >= maxFailed {
-		return fmt.Errorf("%d questions in a row got no answer; the others' are kept, and the run can be resumed: %w", c.row, err)
+		return fmt.Errorf("%d questions in a row got no answer; the other answers are kept, and the run can be resumed: %w", c.row, err)
 	}
 	return nil
 }

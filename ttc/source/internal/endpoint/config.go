@@ -82,7 +82,7 @@ var paths = []string{"/generate/full", "/v1/workflow/full"}
 func (c *Config) base() (string, error) {
 	u, err := url.Parse(c.Endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return "", errors.New("endpoint: it has to look like http://host:port")
+		return "", errors.New("endpoint: expected an address like http://host:port")
 	}
 	s := strings.TrimRight(c.Endpoint, "/")
 	for _, suffix := range []string{"/full", "/stream", "/generate", "/v1/workflow"} {

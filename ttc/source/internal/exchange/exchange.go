@@ -35,7 +35,7 @@ type Answer struct {
 }
 
 // ErrShape is the error for a response from an unknown API.
-var ErrShape = errors.New("response is not of chat completions, of the Responses API or of Anthropic's messages")
+var ErrShape = errors.New("response is not from chat completions, the Responses API or Anthropic's messages API")
 
 // Of reads a request and its response, in the response's format.
 func Of(request, response json.Raw) (Exchange, error) {

@@ -39,7 +39,7 @@ func arena(e json.Raw) (string, []Line, error) {
 	}
 	for i := range sides {
 		if talks[i][n].role != "assistant" {
-			return "", nil, fmt.Errorf("conversation ends with a message of the role %q", talks[i][n].role)
+			return "", nil, fmt.Errorf("last message of the conversation has the role %q", talks[i][n].role)
 		}
 		sides[i].text = talks[i][n].text
 	}
@@ -97,7 +97,7 @@ func talk(e json.Raw, name string) (out []said, err error) {
 		return nil, fmt.Errorf("response_%s: %w", name, err)
 	}
 	if len(asked) != len(answered) {
-		return nil, fmt.Errorf("response_%s has %d texts, and the prompt %d", name, len(answered), len(asked))
+		return nil, fmt.Errorf("response_%s has %d texts, but the prompt has %d", name, len(answered), len(asked))
 	}
 	for k := range asked {
 		out = append(out, said{"user", asked[k]}, said{"assistant", answered[k]})

@@ -104,7 +104,7 @@ func lmEval(e json.Raw) (string, []Line, error) {
 	for answer := range first.Elements() {
 		text, ok := answer.Text()
 		if !ok {
-			return "", nil, errors.New("resps has likelihoods instead of answers: the task is one of choices")
+			return "", nil, errors.New("resps has likelihoods instead of answers: the task is multiple choice")
 		}
 		line := object(nil).name(IDKey, id).set(PromptKey, prompt).text(OutputKey, text).set(ScoreKey, score)
 		lines = append(lines, Line{Answer: line.set(MetadataKey, pick(e, "doc_id", "target", "filter")).end()})

@@ -82,7 +82,7 @@ func (s *Scores) add(entry json.Raw, cfg *Config) error {
 	id, ok := entry.Get(cfg.Key)
 	if !ok {
 		return fmt.Errorf(
-			"entry has no %q; its keys are %s: name that of the id with dataset.scores.key",
+			"entry has no %q; its keys are %s: name the key of the id with dataset.scores.key",
 			cfg.Key,
 			source.KeysOf(entry),
 		)
@@ -90,7 +90,7 @@ func (s *Scores) add(entry json.Raw, cfg *Config) error {
 	value, ok := entry.Get(cfg.Value)
 	if !ok {
 		return fmt.Errorf(
-			"entry has no %q; its keys are %s: name that of the score with dataset.scores.value",
+			"entry has no %q; its keys are %s: name the key of the score with dataset.scores.value",
 			cfg.Value,
 			source.KeysOf(entry),
 		)
@@ -134,7 +134,7 @@ func number(v json.Raw) (float64, error) {
 	}
 	x, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(x) || math.IsInf(x, 0) || v.Kind() != json.Number && !isText {
-		return 0, fmt.Errorf("expected a number as score, got %s", v.Kind())
+		return 0, fmt.Errorf("expected a number as the score, got %s", v.Kind())
 	}
 	return x, nil
 }

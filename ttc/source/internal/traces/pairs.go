@@ -158,7 +158,7 @@ func (s *Source) scores(raw json.Raw, p *pair) (ledger.Reason, error) {
 	for i, v := range []json.Raw{chosen, rejected} {
 		f, err := reward(v)
 		if err != nil || f == nil {
-			return source.BadScore, fmt.Errorf("expected a finite number as score, got %s", shorten(v))
+			return source.BadScore, fmt.Errorf("expected a finite number as the score, got %s", shorten(v))
 		}
 		p.scores[i] = *f
 	}

@@ -91,7 +91,7 @@ func (a *Adapter) rowFiles(data trainers.DataSet) (train, validation string, err
 	left := f.File(other.String(), trainers.Train)
 	switch {
 	case train == "" && left != "":
-		return "", "", trainers.Errorf(trainers.Refused, op, fix, "training_type is %s, and the rows are %ss",
+		return "", "", trainers.Errorf(trainers.Refused, op, fix, "training_type is %s, but the rows are %ss",
 			a.conf.Hyperparameters.TrainingType, other)
 	case train == "":
 		return "", "", trainers.Errorf(trainers.Refused, op, "make more data, or lower dataset.split.validation",

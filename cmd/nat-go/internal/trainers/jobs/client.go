@@ -411,7 +411,7 @@ func (c *Client) leave(ctx context.Context, j *Job, leave *Leave) error {
 		}
 		return exit.With(leave.Code(), fmt.Errorf("job %s is being cancelled", j.Ref.ID))
 	}
-	return exit.With(leave.Code(), fmt.Errorf("left job %s running; `nat-go finetune wait %s` comes back to it, `nat-go finetune cancel %s` ends it", j.Ref.ID, c.Dir, c.Dir))
+	return exit.With(leave.Code(), fmt.Errorf("left job %s running; `nat-go finetune wait %s` waits for it again, `nat-go finetune cancel %s` ends it", j.Ref.ID, c.Dir, c.Dir))
 }
 
 // tail passes on the trainer's output since the last call.
