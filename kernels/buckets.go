@@ -148,9 +148,9 @@ func (q *bucketJob) complete(t *bucketTerms, restZ, restT float64) bool {
 	return true
 }
 
-// fewEntries is how long a row may be to be summed in float64, which takes a few microseconds: errors of float32 don't
-// average out over so few.
-const fewEntries = 512
+// maxExactEntries is the maximum length of a row that is summed in float64, which takes a few microseconds: errors of
+// float32 don't average out over so few.
+const maxExactEntries = 512
 
 // split computes the log-probabilities of the bucket's ids, which are skipped, into lp. With keep, the exponentials of
 // the rest are kept. It fails if the row lacks a softmax.
@@ -163,7 +163,7 @@ func (w *worker) split(
 	w.a.dk = float64(w.a.k)
 	first := path.sum[m.DType]
 	switch {
-	case m.Cols <= fewEntries:
+	case m.Cols <= maxExactEntries:
 		first, w.a.dk = paths()[len(paths())-1].exact[m.DType], math.Log2E/tau
 		if w.a.wide == nil {
 			w.a.wide = new([2][tile]float32)
@@ -260,7 +260,7 @@ func (q *bucketJob) buckets(w *worker, res *rowResult, s *split, grad []float32,
 }
 
 // topK lists the indices of the k largest entries of a row in ascending order; ties go to the lowest index. The k-th
-// largest of the blocks' maxima is a bound: only blocks that reach it are looked into.
+// largest of the blocks' maxima is a bound: only blocks that reach it are searched.
 func (w *worker) topK(m *Matrix, row, k int) []int32 {
 	b, a, p, n := &w.bucket, &w.a, m.row(row), m.Cols
 	b.maxima = b.maxima[:0]

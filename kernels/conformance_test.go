@@ -390,7 +390,7 @@ func goldenSparse(t *testing.T, s *Suite, path string) {
 		o := optionsOf(t, c, path)
 		g := gateOf(path)
 		g.rel = 1.5e-6
-		if in.V <= fewEntries {
+		if in.V <= maxExactEntries {
 			g.rel, g.abs = 1e-11, 1e-14 // both sides are summed in float64
 		}
 		o.Reduction = ReduceSum

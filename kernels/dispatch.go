@@ -34,7 +34,7 @@ type tileSet struct {
 	keepAny           [3]tileFunc
 	keptJSD, keptEven [3]tileFunc
 
-	// keep to within what float64 rounds, or nil
+	// keep to within float64 rounding, or nil
 	exact [3]tileFunc
 
 	// one pass over both sides, with refs -nls and -nlt: sum klLift 2^yt, sumG 2^ys, kl, klAbs; or nil

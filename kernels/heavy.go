@@ -19,21 +19,21 @@ type heavy struct {
 	clipped bool
 }
 
-// heavyShare is the probability from which an entry is heavy to begin with.
+// heavyShare is the minimum probability at which an entry is heavy initially.
 const heavyShare = 1.0 / 16
 
 // others summarises a row without its heavy entries: the sum of their kept exponentials and the largest, and the sum of
 // the teacher's.
-type others struct{ sum, largest, teacher float64 }
+type remainder struct{ sum, largest, teacher float64 }
 
 // setApart takes entries whose share of the student's total is at least share out of the kept exponentials.
-func (r *row) setApart(share float64) (rest others) {
-	w, least := r.w, float32(share*r.zs.total)
+func (r *row) setApart(share float64) (rest remainder) {
+	w, threshold := r.w, float32(share*r.zs.total)
 	for i, at := 0, 0; i < r.n; at++ {
 		m := tileAt(i, r.n)
 		top := r.largestKept(i, m)
-		if top >= least {
-			top = r.pick(i, m, least)
+		if top >= threshold {
+			top = r.pick(i, m, threshold)
 			w.sums[0][at], w.sums[1][at] = sum(w.kept[0][i:i+m]), sum(w.kept[1][i:i+m])
 		}
 		rest.sum += w.sums[0][at]
@@ -45,13 +45,13 @@ func (r *row) setApart(share float64) (rest others) {
 }
 
 // pick is setApart for the m entries from entry i on. It returns the largest that is left.
-func (r *row) pick(i, m int, least float32) (top float32) {
+func (r *row) pick(i, m int, threshold float32) (top float32) {
 	s, t := r.w.kept[0][i:i+m], r.w.kept[1][i:i+m]
 	for from := 0; from < m; from += block { // m is whole blocks
 		largest := r.largestKept(i+from, block)
-		if largest >= least {
+		if largest >= threshold {
 			for at, x := range s[from : from+block] {
-				if x >= least && x > 0 { // what pads the row is 0, and least may be
+				if x >= threshold && x > 0 { // the row's padding is 0, and least may be too
 					at += from
 					r.w.heavy = append(r.w.heavy, r.exactly(i+at))
 					s[at], t[at] = 0, 0
@@ -105,7 +105,7 @@ type light struct {
 }
 
 // lights does the second pass. It fails if a tile diverges.
-func (r *row) lights(rest others) (l light, ok bool) {
+func (r *row) lightPass(rest remainder) (l light, ok bool) {
 	p := &r.p
 	if p.kind == klPass {
 		l = r.read
@@ -170,8 +170,8 @@ func (r *row) isRough(lights, loss float64) bool {
 	return r.p.kind == ratePass && !(2e-7*math.Sqrt(beta*(1-beta)*math.Abs(lights)) <= 1e-6*loss)
 }
 
-// gradient does the second pass and the third, as often as it takes to find all entries that are too heavy for the
-// accuracy that float32 leaves of them.
+// gradient does the second and third passes, and repeats them until it has found all entries that are too heavy for
+// float32's accuracy.
 func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 	w, o := r.w, &r.j.opt
 	w.reserve(r.n)
@@ -185,7 +185,7 @@ func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 	res.loss = 0
 	for share := heavyShare; ; {
 		rest := r.setApart(share)
-		l, ok := r.lights(rest)
+		l, ok := r.lightPass(rest)
 		tmp := rowResult{loss: l.loss, clipped: l.clipped}
 		for i := range w.heavy {
 			tmp.add(&w.heavy[i])
@@ -228,7 +228,7 @@ func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 
 // fold computes the gradient. It returns the size of its largest entry, and of the terms against which the others may
 // have lost precision, in units of the loss.
-func (r *row) fold(l *light, rest others, out []float32, unit float64) (top, gone float64) {
+func (r *row) fold(l *light, rest remainder, out []float32, unit float64) (top, gone float64) {
 	w := r.w
 	turned := r.p.kind == ratePass && r.p.pivot != r.p.natural()
 	pivot, all := w.fold(l, rest.sum/r.zs.total, !turned)
@@ -276,7 +276,8 @@ func (r *rowResult) add(h *heavy) {
 	}
 }
 
-// unclipped is how much of the student's probability may be in entries that aren't clipped: rest is the others'.
+// unclipped returns the maximum share of the student's probability in entries that aren't clipped; rest is the share of
+// the entries that aren't heavy.
 func (w *worker) unclipped(rest float64) float64 {
 	for i := range w.heavy {
 		if !w.heavy[i].clipped {

@@ -62,9 +62,10 @@ type Batch struct {
 	// Vocab, if above 0, is the number of leading columns that are vocabulary; the rest is padding, is not read, and
 	// has gradient 0. It makes sides of different width comparable.
 	Vocab   int
-	Labels  []int32   // [rows] or nil; IgnoreIndex leaves a row out
+	Labels  []int32   // [rows] or nil; IgnoreIndex excludes a row
 	Weights []float32 // [rows] or nil; finite and >= 0
-	// Upstream is d loss / d the reduced loss, for a loss that is part of another: it multiplies the gradient. nil: 1.
+	// Upstream is d loss / d the reduced loss, for a loss that is part of another: it multiplies the gradient. nil
+	// means 1.
 	Upstream *float64
 }
 

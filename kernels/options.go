@@ -46,7 +46,7 @@ const (
 	ReduceDenom                      // S / Options.Denominator
 )
 
-// Rest says what becomes of the vocabulary outside a support.
+// Rest selects the treatment of the vocabulary outside a support.
 type Rest uint8
 
 // Treatments of the rest.
@@ -77,7 +77,7 @@ type Options struct {
 	Normalize   bool    // divide loss and gradient by beta(1-beta), which makes the ends continuous
 	Reduction   Reduction
 	Denominator float64 // > 0 with ReduceDenom, 0 otherwise
-	// Rows are distributed over this many goroutines; 0 or 1: only the caller's. Results don't depend on it.
+	// Rows are distributed over this many goroutines; 0 or 1 means only the caller's. Results don't depend on it.
 	Workers int
 	Strict  bool   // a row without a finite softmax is an error
 	Path    string // "" for the process's choice, else one of Paths()

@@ -101,7 +101,7 @@ func maskEntry(p unsafe.Pointer, d DType, i int) {
 	}
 }
 
-// nextRow is the location of the next row, to be prefetched while this one is computed. Zero: none.
+// nextRow is the location of the next row, to be prefetched while this one is computed. The zero value means none.
 type nextRow struct{ s, t unsafe.Pointer }
 
 // tileAt is the size of a row's tile that starts at entry i: whole blocks, then a padded tail of one block.
@@ -235,7 +235,7 @@ func (f *firstPass) start() bool {
 	return f.setReference()
 }
 
-// raise takes the largest entry as the reference, where the one so far is too small, for another start.
+// raise takes the largest entry as the reference for another start, if the current one is too small.
 func (f *firstPass) raise() bool {
 	top := f.largest()
 	if !(top > f.ref) {
@@ -265,9 +265,9 @@ func (a *tileArgs) norm(ref, scaled float32, total float64) norm {
 	return norm{ref: ref, sum: by - a.dk*float64(ref) + s, l: l, ok: math.Abs(l) < maxNormaliser, total: total}
 }
 
-// alike is how much the sums of two rows, relative to their references, may differ, in log2 units, if one row may be
-// the other plus a constant.
-const alike = 0.125
+// alike is the maximum difference, in log2 units, of two rows' sums relative to their references, at which one row may
+// be the other plus a constant.
+const maxSumDifference = 0.125
 
 // reference chooses what to subtract from both sides before scaling. Equal references of 0 keep t-s exact, which
 // nearly equal rows need; large or different normalisers are subtracted first, so that k*x - L does not round.
@@ -277,7 +277,7 @@ func (w *worker) reference(zs, zt norm) (rs, rt float32) {
 	// If one side is the other plus a constant with few digits, subtracting that from the larger one is exact. A small
 	// constant is left alone: it may carry an entry over a power of 2, and t-s is exact as it is.
 	c := float32(math.Round(apart*1024) / 1024)
-	if math.Abs(apart) < 1 || (math.Abs(apart) < 8 && math.Abs(zs.sum-zt.sum) > alike) {
+	if math.Abs(apart) < 1 || (math.Abs(apart) < 8 && math.Abs(zs.sum-zt.sum) > maxSumDifference) {
 		c = 0
 	}
 	switch {
@@ -386,7 +386,7 @@ func (r *row) end(grad []float32, scale float64) (res rowResult, ok bool) {
 	return res, ok
 }
 
-// maxLoss is the largest loss that is left to float32.
+// maxLoss is the largest loss that is computed in float32.
 const maxLoss = 1e4
 
 // forward does the second pass. ok is false if float32 can't represent the row.

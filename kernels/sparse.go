@@ -52,7 +52,7 @@ type SparseBatch struct {
 	Teacher  SparseTeacher
 	Labels   []int32   // [rows] or nil; IgnoreIndex leaves a row out
 	Weights  []float32 // [rows] or nil; finite and >= 0
-	Upstream *float64  // multiplies the gradient, for a loss that is part of another; nil: 1
+	Upstream *float64  // multiplies the gradient, for a loss that is part of another; nil means 1
 }
 
 // massTolerance is how far a row's log mass may exceed 0 through rounding of float32 or bfloat16 log-probabilities.

@@ -31,8 +31,8 @@ type piece struct {
 	c      [degree + 1]float64
 }
 
-// psiSlope is the derivative of psi. With an entry l(a, b) of the log-probabilities, which grows by e^c where both do
-// by c, psi is l at a or b = 0, for the larger one, and dl/da gives the slope on either side.
+// psiSlope is the derivative of psi. With an entry l(a, b) of the log-probabilities, which grows by a factor of e^c if
+// both grow by c, psi is l at a or b = 0, for the larger one, and dl/da gives the slope on either side.
 func psiSlope(d2, beta float64) float64 {
 	d := d2 * math.Ln2
 	if d > 0 {
@@ -84,7 +84,7 @@ func interpolate(f func(float64) float64, lo, hi float64, deg int, zero bool) pi
 	return p
 }
 
-// integral is the antiderivative of p that is at at the centre.
+// integral returns the antiderivative of p whose value at the centre is at.
 func (p piece) integral(at float64) piece {
 	q := piece{centre: p.centre}
 	q.c[0] = at
@@ -241,7 +241,7 @@ func (t *rateTable) plus(c float64, to []float32) {
 // bend is the D where both sides have the same share of the mixture, in log2 units.
 func bend(beta float64) float64 { return math.Log2((1 - beta) / beta) }
 
-// limitD is the largest |D| that counts, in log2 units: beyond it the lesser side weighs nothing.
+// limitD is the largest |D| that counts, in log2 units: beyond it the smaller side has no weight.
 const limitD = 40
 
 // evenTable is psi_1/2 over |D|. rate is not even: r(D) = r(|D|) - D/2 for D > 0, where the table holds r for D < 0.

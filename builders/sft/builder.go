@@ -252,7 +252,7 @@ func (b *Builder) emit(g *ttc.Group, c choice, out builders.Output) error {
 	return out.Drop(b.dropOf(g.Examples[c.example], c))
 }
 
-// seen says what earlier branches of a rollout had, by message.
+// seen marks the messages that earlier branches of a rollout trained or found failed.
 type seen struct{ trained, failed []bool }
 
 // branch emits the demonstration of one branch, up to its last trained turn, since nothing after that can train. What

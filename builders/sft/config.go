@@ -2,7 +2,7 @@ package sft
 
 import "github.com/nat-go/nat-go/builders"
 
-// FailedCalls says what becomes of failed tool calls.
+// FailedCalls is the treatment of failed tool calls.
 type FailedCalls string
 
 // The ways to treat failed tool calls.

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// contentOf returns a hash that is equal for choices whose words are.
+// contentOf returns a hash that is equal for choices with equal words.
 func contentOf(g *ttc.Group, c *choice) xxh3.Uint128 {
 	ex := g.Examples[c.example]
 	h := xxh3.New128()

@@ -7,9 +7,9 @@
 // selection is configured. Next to scored rollouts, an unscored one is neither good nor bad: only `select: all` takes
 // it.
 //
-// What failed is not imitated, even if nothing of its task went better. A score says that a rollout failed if it is 0
-// where all scores of the input are 0 or 1, or else the input's lowest; the group has the input's scale, and where it
-// doesn't, its own scores make one.
+// Failed rollouts and answers are not imitated, even if their task has nothing better. One failed if its score is 0
+// when all scores of the input are 0 or 1, or else if its score is the input's lowest; a group without the input's
+// scale uses the scale of its own scores.
 //
 // Failed tool calls are not imitated: they stay as context, together with their results, because the turns after them
 // answer to them. A turn with several calls of which one failed is context as a whole. A demonstration ends with its

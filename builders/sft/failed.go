@@ -107,7 +107,7 @@ func withoutFailed(
 	return messages, trained
 }
 
-// recorded reports whether the token ids of a walk were recorded, in which case its messages stay as they are.
+// recorded reports whether the token ids of a walk were recorded, in which case its messages must not change.
 func recorded(g *ttc.Graph, walk []int) bool {
 	return slices.ContainsFunc(walk, func(n int) bool { return g.Nodes[n].TokenIDs != nil })
 }

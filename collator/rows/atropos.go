@@ -93,7 +93,8 @@ func (e *Encoder) atroposRow(dst []byte, rs []*builders.Resolved) ([]byte, error
 	return append(dst, '}'), nil
 }
 
-// tokens checks that every token of a rollout is known, and returns whether the log-probs of the sampled ones are.
+// tokens checks that every token of a rollout is known, and returns whether the log-probs of the sampled ones are
+// known, too.
 func (e *Encoder) tokens(rollout int, nodes []ttc.Node) (logProbs bool, err error) {
 	logProbs = true
 	sampled := 0

@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// customizer is what NeMo Customizer v1 reads, as NAT 1.9.0 writes it (nemo_customizer_trainer_adapter).
+// customizer is the format that NeMo Customizer v1 reads, as NAT 1.9.0 writes it (nemo_customizer_trainer_adapter).
 var customizer = Format{
 	Name:     "customizer",
 	Consumer: "NeMo Customizer v1",

@@ -2,7 +2,7 @@
 //
 // A format either carries a record without losing anything a trainer reads, or refuses it with the reason; it never
 // flattens a part that it can't express. All rows of a file have the same shape. A trainer tokenises text rows itself,
-// with its own chat template and its own choice of trained text: exact masks are the business of token batches.
+// with its own chat template and its own choice of trained text: for exact masks, use token batches.
 //
 // A record makes one row in most formats; a preference makes two in kto, and in verl and atropos the rollouts of a task
 // share rows (Format.Together). verl reads Parquet: a Table writes the same JSON rows with a fixed schema and returns

@@ -14,12 +14,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// axolotl is a conversation as Axolotl's chat_template data sets have it (0.19, prompt_strategies/chat_template.py),
-// with the member train in each of the assistant's messages. Axolotl reads the member that message_field_training
-// names, and without that setting no member: it trains every turn then. Of the other members it passes those on that
-// message_property_mappings names, and of the rest only those that jinja_template_analyzer.py finds in the template:
-// none, unless the template's loop variable is called message. Arguments and tools are texts, which it parses: as
-// objects, loaders give them each other's keys, and tokenize_prompt removes every null.
+// axolotl is a conversation in the format of Axolotl's chat_template data sets (0.19,
+// prompt_strategies/chat_template.py), with the member train in each of the assistant's messages. Axolotl reads the
+// member that message_field_training names; without that setting, it trains every turn. Of the other members, it passes
+// on the ones that message_property_mappings names, and of the rest only the ones that jinja_template_analyzer.py finds
+// in the template: none, unless the template's loop variable is called message. Arguments and tools are texts, which it
+// parses: if they were objects, loaders would merge their keys, and tokenize_prompt would remove every null.
 //
 // Where reasoning is context, train_detail has the characters of the turn's text, for
 // message_field_training_detail: find_turn then looks for the text alone.
@@ -135,8 +135,8 @@ func (e *Encoder) openAISFTRow(dst []byte, r *builders.Resolved) ([]byte, error)
 	return append(e.appendTools(dst, r.Origin.Tools), '}'), err
 }
 
-// flagged reads a conversation whose assistant messages say under a key whether they are trained; those without the key
-// are.
+// flagged reads a conversation whose assistant messages have a key that says whether they are trained; messages without
+// the key are.
 func (r *rowReader) flagged(key string, check func(*chat.Message) string, tools func()) *Row {
 	var trained []bool
 	row := r.conversation(flagReader(key, &trained, check))
@@ -148,7 +148,7 @@ func (r *rowReader) flagged(key string, check func(*chat.Message) string, tools 
 	return row
 }
 
-// flagReader returns a check of messages that reads from a key of each whether it is trained, and appends the value.
+// flagReader returns a check that reads whether a message is trained from one of its keys, and appends the value.
 func flagReader(key string, trained *[]bool, check func(*chat.Message) string) func(*chat.Message) string {
 	return func(m *chat.Message) string {
 		ours := m.Role == "assistant" || m.Role == swiftCall

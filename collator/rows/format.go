@@ -42,12 +42,12 @@ type Options struct {
 	// LastTurn writes messages rows for a trainer that is set to train only the last turn: one row for each turn.
 	// Otherwise the trainer trains all of them.
 	LastTurn bool `json:"last_turn,omitempty"`
-	// Stretch lets the completion of a trl row have all turns, with what stands between them, up to the next turn that
-	// is context only: for trainers that mask what isn't the assistant's. Otherwise each turn has a row of its own.
+	// Stretch puts all turns up to the next context-only turn, and the messages between them, into the completion of a
+	// trl row, for trainers that mask everything but the assistant's text. Otherwise each turn has a row of its own.
 	Stretch bool `json:"stretch,omitempty"`
 	// JSONColumns says how tables hold values whose shape differs between rows.
 	JSONColumns JSONColumns `json:"json_columns,omitzero"`
-	// Template is a model's folder, with whose template trl_prompts rows are rendered; Render is that template.
+	// Template is the folder of the model whose chat template renders trl_prompts rows; Render is that template.
 	Template string          `json:"template,omitempty"`
 	Render   *turns.Renderer `json:"-"`
 }
@@ -135,8 +135,8 @@ type Format struct {
 // LastTurnOnly reports whether the format heeds Options.LastTurn.
 func (f Format) LastTurnOnly() bool { return f.Lines() == messagesName }
 
-// Whole reports whether the rows of a kind of record, read back, have all that the model was given. Of others only a
-// second encoding of the record shows whether they are right.
+// Whole reports whether the rows of a kind of record, read back, have all that the model was given. Other rows can be
+// verified only by encoding the record again.
 func (f Format) Whole(k builders.Kind) bool { return !slices.Contains(f.parts, k) }
 
 // LostTurns returns the reason for which a turn of a record that the format carries has no row.
@@ -306,7 +306,7 @@ func (e *Encoder) next(dst []byte) []byte {
 	return append(dst, '\n')
 }
 
-// Trimmed returns how many messages after its last turn the last record was written without.
+// Trimmed returns the number of messages after its last turn that were omitted from the last record.
 func (e *Encoder) Trimmed() int { return e.trimmed }
 
 // FinalNewline reports whether the last row of a file ends in a newline.

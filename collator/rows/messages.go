@@ -31,8 +31,8 @@ func (e *Encoder) plainMessages(dst []byte, nodes []ttc.Node, ok func(*chat.Mess
 	return append(dst, ']'), nil
 }
 
-// fullMessages appends messages the way Hugging Face chat templates take them: content, tool calls with their arguments
-// as an object, results with the id of their call.
+// fullMessages appends messages the way Hugging Face chat templates expect them: content, tool calls with their
+// arguments as an object, results with the id of their call.
 func (e *Encoder) fullMessages(dst []byte, nodes []ttc.Node) ([]byte, error) {
 	var err error
 	dst = append(dst, '[')

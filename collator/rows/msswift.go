@@ -13,11 +13,11 @@ import (
 )
 
 // msSwift is ms-swift's own form of a conversation (4.6, docs: Custom dataset): each tool call is a message, reasoning
-// stands in the text, tools are a JSON text, and loss says whether the assistant's text or a call is trained. Messages
-// of the assistant that follow each other become one, each part with its own loss (_swift_prepare_inputs in
+// is part of the text, tools are a JSON text, and loss says whether the assistant's text or a call is trained.
+// Consecutive assistant messages become one, each part with its own loss (_swift_prepare_inputs in
 // swift/template/base.py): that is how reasoning stays in the context of an answer that is trained. It can't hold ids:
-// results belong to the calls before them, in order. So the record is read back without ids, and only a second encoding
-// shows whether it is right.
+// results belong to the calls before them, in order. So the record is read back without ids, and can be verified only
+// by encoding it again.
 var msSwift = Format{
 	Name:     "ms_swift",
 	Consumer: "ms-swift (swift sft)",

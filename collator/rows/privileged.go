@@ -9,10 +9,10 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// privileged is what TRL's SDFTTrainer and SDPOTrainer read (1.16, trl/experimental/sdft and sdpo): a prompt, and what
-// the teacher alone is told. They sample their own completion and read no other column: tools aren't in the prompt, and
-// it isn't our target that is learnt. The teacher's prompt is the prompt with the hint in its last message, which must
-// be a user's: a turn after a result of a tool has no row.
+// privileged is the format of TRL's SDFTTrainer and SDPOTrainer (1.16, trl/experimental/sdft and sdpo): a prompt, and a
+// context for the teacher alone. They sample their own completion and read no other column: tools aren't in the prompt,
+// and our target isn't learnt. The teacher's prompt is the prompt with the hint in its last message, which must be a
+// user's: a turn after a result of a tool has no row.
 var privileged = Format{
 	Name:     "privileged",
 	Consumer: "TRL (SDFTTrainer, SDPOTrainer)",
@@ -66,8 +66,8 @@ func (e *Encoder) privilegedRows(dst []byte, r *builders.Resolved) (_ []byte, er
 	return dst, nil
 }
 
-// beforeTarget returns the messages before the turn that a hint is about. It returns nil if a damaged site names others
-// than the record has.
+// beforeTarget returns the messages before the turn that a hint is about. It returns nil if a damaged site names
+// messages that the record lacks.
 func beforeTarget(nodes []ttc.Node, s *builders.Site) []ttc.Node {
 	end := s.Call
 	if s.Target == builders.NextTurn {

@@ -18,12 +18,12 @@ type Row struct {
 	Chosen, Rejected builders.Passage // of a Preference
 	Completion       builders.Passage // of a Demonstration, or of a row that judges a single answer
 	WholePrompt      bool             // its assistant turns are trained too
-	// of a Demonstration whose messages say so: which, of the prompt's and then the completion's
+	// of a Demonstration whose messages say whether they are trained: the prompt's, then the completion's
 	Trained       []bool
 	MaskReasoning bool        // the reasoning of its trained turns is context
 	Label         *bool       // whether the completion is good; nil if the row doesn't judge
 	Tools         []chat.Tool // tools the model could call
-	// What all rows of one file must share: the keys, and whether each holds text or messages.
+	// Equal in all rows of a file: the keys, and whether each holds text or messages.
 	Shape string
 }
 
@@ -102,7 +102,7 @@ func (r *rowReader) passage(key string, check func(*chat.Message) string) (p bui
 	return p
 }
 
-// values returns a list with texts parsed as JSON if the row is from a table that holds them so.
+// values returns a list with texts parsed as JSON if the row is from a table that stores them that way.
 func (r *rowReader) values(list json.Raw) json.Raw {
 	if !r.parsed {
 		return list

@@ -16,8 +16,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// trlPrompts is what TRL's GRPOTrainer and OnlineDPOTrainer sample from. They take tools from the trainer, not from a
-// row, so a prompt is the text that the model's own template makes of the messages and the tools, up to and including
+// trlPrompts is the format that TRL's GRPOTrainer and OnlineDPOTrainer sample from. They take tools from the trainer,
+// not from a row, so a prompt is the messages and the tools rendered with the model's own template, up to and including
 // the generation prompt. TRL applies no template to a text and adds no special tokens to it.
 var trlPrompts = Format{
 	Name:     "trl_prompts",
@@ -37,7 +37,7 @@ var trlPrompts = Format{
 	},
 }
 
-// nemoGym is NeMo Gym's data set: a request of the Responses API, from which the agent that agent_ref names goes on.
+// nemoGym is NeMo Gym's data set: a request of the Responses API, from which the agent named by agent_ref continues.
 // Further keys reach the agent's verifier.
 var nemoGym = Format{
 	Name:     "nemo_gym",
@@ -59,7 +59,7 @@ var nemoGym = Format{
 
 func stateFiles(_ builders.Kind, s Split) string { return s.String() + ".jsonl" }
 
-// prompted returns the state that a record is, or refuses it.
+// prompted returns a record as a state, or refuses it.
 func (e *Encoder) prompted(r *builders.Resolved) (*builders.State, error) {
 	s, ok := r.Record.(*builders.State)
 	if !ok || r.Messages.IsText() {
@@ -68,7 +68,7 @@ func (e *Encoder) prompted(r *builders.Resolved) (*builders.State, error) {
 	return s, nil
 }
 
-// endState appends what is known of a state next to its prompt. It is a text, because its shape differs between rows.
+// endState appends a state's task and metadata. The metadata is a text, because its shape differs between rows.
 func (e *Encoder) endState(dst []byte, s *builders.State) ([]byte, error) {
 	dst, err := e.text(append(dst, `, "task": `...), s.Task)
 	if err == nil {

@@ -140,7 +140,7 @@ func (t *Table) Append(line []byte) error {
 // Close writes the remaining rows and the footer. It doesn't close the underlying file.
 func (t *Table) Close() error { return t.w.Close() }
 
-// cell converts a JSON value to what its column takes.
+// cell converts a JSON value to its column's type.
 func cell(n parquet.Node, v json.Raw) (any, error) {
 	switch {
 	case v.Kind() == json.Null:
@@ -284,7 +284,7 @@ func isList(n parquet.Node) bool {
 	return len(in) == 1 && in[0].Name() == "element"
 }
 
-// fromCell converts the library's value of a column, without nulls, to what encoding/json should write.
+// fromCell converts the library's value of a column, without nulls, to a value for encoding/json.
 func fromCell(n parquet.Node, v any) any {
 	switch v := v.(type) {
 	case map[string]any:

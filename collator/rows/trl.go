@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// trl is what TRL's DPOTrainer and SFTTrainer read: the conversational preference format with an explicit prompt, and
-// the conversational prompt-completion format (https://huggingface.co/docs/trl/dataset_formats), one row for each
+// trl is the format of TRL's DPOTrainer and SFTTrainer: the conversational preference format with an explicit prompt,
+// and the conversational prompt-completion format (https://huggingface.co/docs/trl/dataset_formats), one row for each
 // trained turn. A side of a pair may have several messages, all of which TRL treats as the completion: tool results
 // between turns are trained too.
 var trl = Format{
@@ -89,8 +89,8 @@ func (e *Encoder) trlPreference(dst []byte, r *builders.Resolved) ([]byte, error
 	return append(e.appendTools(dst, r.Origin.Tools), '}'), nil
 }
 
-// plainTexts reports whether a file holds plain texts only, and refuses pairs that are more than that: the trainer
-// applies no chat template to such rows, and so shows no tools.
+// plainTexts reports whether a file holds plain texts only, and refuses pairs with anything else: the trainer applies
+// no chat template to such rows, and so shows no tools.
 func (e *Encoder) plainTexts(r *builders.Resolved) (bool, error) {
 	switch {
 	case e.opts.TextPrompt != PlainText:
@@ -104,8 +104,8 @@ func (e *Encoder) plainTexts(r *builders.Resolved) (bool, error) {
 }
 
 // trlSide appends a prompt or a continuation as messages; text becomes one message with the given role. A continuation
-// begins and ends with an assistant turn. Passages are passed by their address here and in curation: copies are read in
-// larger pieces than they have just been written in, which the processor waits for.
+// begins and ends with an assistant turn. Passages are passed by pointer here and in curation: a copy is read in larger
+// units than it was just written in, which stalls the processor.
 func (e *Encoder) trlSide(dst []byte, name string, p *builders.Passage, role string) ([]byte, error) {
 	if p.IsText() {
 		dst = append(append(append(dst, `[{"role": "`...), role...), `", "content": `...)

@@ -20,8 +20,8 @@ func (t *Turns) Add(o Turns) {
 	t.Carried, t.Lost, t.Repeated = t.Carried+o.Carried, t.Lost+o.Lost, t.Repeated+o.Repeated
 }
 
-// Turns returns what became of the turns of the last record: zero if it wasn't a demonstration. After a refusal, all of
-// them are lost.
+// Turns returns the turn counts of the last record, or zero if it wasn't a demonstration. After a refusal, all of them
+// are lost.
 func (e *Encoder) Turns() Turns { return e.turns }
 
 // demonstrated returns a demonstration's messages up to its last trained turn, after which nothing trains, and which of
@@ -96,7 +96,7 @@ func (e *Encoder) everyTurn(nodes []ttc.Node, trained []bool) ([]ttc.Node, error
 }
 
 // eachTurn calls row for each trained turn of a demonstration, or for each stretch of them that no masked turn
-// interrupts, with the place of its first message and of what follows its last; it puts rows into lines.
+// interrupts, with the indices of its first message and of the one after its last; it separates rows into lines.
 func (e *Encoder) eachTurn(
 	dst []byte, nodes []ttc.Node, trained []bool, stretch bool, row func(dst []byte, from, to int) ([]byte, error),
 ) ([]byte, error) {
@@ -128,7 +128,7 @@ func (e *Encoder) eachTurn(
 	return dst, nil
 }
 
-// flagged appends messages of which each of the assistant's has a member that says whether it is trained.
+// flagged appends messages; each assistant message has a member that says whether it is trained.
 func (e *Encoder) flagged(
 	dst []byte, nodes []ttc.Node, trained []bool, member func(dst []byte, m *chat.Message, trained bool) []byte,
 ) ([]byte, error) {

@@ -17,9 +17,9 @@ import (
 // prompt per task, for which the trainer itself samples answers, and Parquet with conversations.
 //
 // A conversation without tools and calls is a column of {role, content}, which verl reads directly. Others are columns
-// of JSON: typed, Parquet would give every definition of a tool and every call's arguments the keys of all others, with
-// null in the gaps, and chat templates print those. verl's own class stops at such rows; natgo.verl parses them
-// (data.custom_cls).
+// of JSON: with typed columns, Parquet would give every tool definition and every call's arguments the keys of all
+// others, with null in the gaps, and chat templates print the nulls. verl's own class fails on JSON columns; natgo.verl
+// parses them (data.custom_cls).
 //
 // The messages of an RL prompt are {role, content} and nothing else. Its tools are kept in extra_info, for the file
 // that tool_config_path names, because RLHFDataset doesn't read them from rows.

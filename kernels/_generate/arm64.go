@@ -12,7 +12,7 @@ import (
 )
 
 // Go's arm64 assembler has few vector floating-point instructions. Missing ones are encoded here and printed as WORDs
-// with their mnemonic, to which the test disassembles them again. Every vector operation works on four float32 lanes
+// with their mnemonic; the test disassembles them and compares. Every vector operation works on four float32 lanes
 // unless its name says otherwise.
 
 type neon struct {

@@ -100,14 +100,14 @@ func (g *generator) zero512(z ...VecPhysical) {
 	}
 }
 
-// exp2_512 is p = 2^y; f, t0 and t1 are scratch. -Inf gives 0; +Inf and NaN are preserved.
+// exp2_512 computes p = 2^y; f, t0 and t1 are scratch. -Inf gives 0; +Inf and NaN are preserved.
 func (g *generator) exp2_512(y, f, p []VecPhysical, t0, t1 VecPhysical) {
 	g.fractions512(y, f)
 	g.leading512("", t0, t1)
 	g.powers512("", y, f, p, t0, t1)
 }
 
-// fractions512 is f = y - floor(y).
+// fractions512 computes f = y - floor(y).
 func (g *generator) fractions512(y, f []VecPhysical) {
 	for j := range y {
 		g.VREDUCEPS(Imm(9), y[j], f[j])
@@ -120,7 +120,7 @@ func (g *generator) leading512(lifted string, e5, e4 VecPhysical) {
 	g.VBROADCASTSS(g.wide.mem(lifted+"e4"), e4)
 }
 
-// powers512 is p = 2^y of y and its fraction f.
+// powers512 computes p = 2^y from y and its fraction f.
 func (g *generator) powers512(lifted string, y, f, p []VecPhysical, e5, e4 VecPhysical) {
 	for j := range y {
 		g.VMOVAPS(e5, p[j])

@@ -123,7 +123,7 @@ func (g *grad256) lookup(r, j int, dst VecPhysical) {
 	g.lookup256(g.even, g.p.tab, r, g.segment[j], g.segment[j], dst, g.late)
 }
 
-// polynomial evaluates one of degree top, whose coefficients begin at row first of the table.
+// polynomial evaluates a polynomial of degree top, whose coefficients begin at row first of the table.
 func (g *grad256) polynomial(dst []VecPhysical, first, top int) {
 	for j, v := range dst {
 		g.lookup(first+top, j, v)

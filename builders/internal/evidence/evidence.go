@@ -58,8 +58,8 @@ type Call struct {
 // Finding is a result's verdict about its call. The zero value says nothing about a failure.
 type Finding struct {
 	Rule   string // name of the rule; empty if none matches
-	Failed bool   // if false, a near miss: a rule's words occur, but something speaks against them
-	Why    string // for a near miss: what speaks against it
+	Failed bool   // if false, a near miss: a rule's words occur, but other evidence contradicts them
+	Why    string // for a near miss: the evidence against it
 	Quote  string // the line that the rule matched
 	// Supported reports whether the agent's next turn may settle this near miss.
 	Supported bool

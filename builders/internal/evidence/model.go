@@ -13,14 +13,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// What no rule reads is weighed: a logistic regression over the words and pairs of words of a sentence or two. Values
-// that the call gave are one word, numbers are another, so the weights are about how such sentences are built.
+// Text that no rule reads is weighed by a logistic regression over the words and word pairs of a sentence or two. All
+// argument values become one word and all numbers another, so the weights describe how such sentences are built.
 // TestWeights trains it from the labelled results and writes weights.txt.
 
 //go:embed weights.txt
 var weightsFile string
 
-// weights has a weight in hundredths for each feature; in all it gives the logarithm of the odds for a failure.
+// weights maps each feature to its weight in hundredths; their sum is the log-odds of a failure.
 type weights map[string]float64
 
 var trained = sync.OnceValue(func() weights {
@@ -32,7 +32,7 @@ var trained = sync.OnceValue(func() weights {
 	return w
 })
 
-// sure is the weight from which a text is taken for a failure: odds of nine to two.
+// sure is the minimum weight of a text that counts as a failure: odds of nine to two.
 const sure = 150
 
 // sentence weighs a text that no rule reads.
@@ -110,7 +110,7 @@ func (c Call) wordsOf(s string) []string {
 	return out
 }
 
-// replaceWord replaces the places of a text where a value stands as a word.
+// replaceWord replaces each occurrence of a value as a whole word.
 func replaceWord(s, value string) string {
 	if !holdsWord(s, value) {
 		return s

@@ -84,7 +84,7 @@ var (
 	})
 )
 
-// fold removes what differs between spellings of a key: errorMessage, error_message and Error-Message become one.
+// fold normalises the spelling of a key: errorMessage, error_message and Error-Message become one.
 func fold(key string) string {
 	key = strings.Trim(key, "_")
 	if strings.ContainsAny(key, "_-") {

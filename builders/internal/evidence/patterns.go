@@ -25,7 +25,7 @@ var patterns = sync.OnceValue(func() map[string]string {
 	return named
 })
 
-// pattern returns the regular expression that has a name in patterns.txt.
+// pattern returns the regular expression with the given name in patterns.txt.
 func pattern(name string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(patterns()[name]) })
 }

@@ -36,7 +36,7 @@ var (
 	compiler = pattern("compiler")
 	build    = pattern("build")
 	gitLine  = pattern("gitLine")
-	// The additions of a program to its complaint.
+	// Lines that a program adds to its error message.
 	more  = pattern("more")
 	usage = pattern("usage")
 	// The text of a program about its arguments, below its usage.
@@ -98,7 +98,7 @@ func (t *text) program() Finding {
 	return Finding{}
 }
 
-// diagnostic reports whether a line is the kind that a program ends with when it could not do its work.
+// diagnostic reports whether a line is one that a failing program ends with.
 func diagnostic(l string) bool {
 	return unixLine().MatchString(l) || build().MatchString(l) || compiler().MatchString(l) || gitLine().MatchString(l)
 }

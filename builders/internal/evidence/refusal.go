@@ -77,7 +77,7 @@ func (t *text) refusal() Finding {
 		return nearMiss("refusal", first, "it tells what was seen, or what holds in general")
 	case searched().MatchString(first):
 		return Finding{}
-	case byID().MatchString(first), undone().MatchString(first), t.stands(first) != "":
+	case byID().MatchString(first), undone().MatchString(first), t.obstacle(first) != "":
 		return failed("refusal", first)
 	case sought().MatchString(first), nothing().MatchString(first), done().MatchString(first), strings.HasSuffix(first,
 		"?"),

@@ -4,7 +4,7 @@ import "strings"
 
 // Refusals that say what stands in the way of the call, rather than that it can't be done.
 var (
-	// lacks matches what says that the one thing asked for isn't there, or that something the call needs isn't.
+	// lacks matches a statement that the requested item, or something the call needs, is missing.
 	lacks = pattern("lacks")
 	// falls matches what says that something falls short, or wasn't done, in a later clause.
 	falls = pattern("falls")
@@ -30,7 +30,7 @@ var (
 	ruleOf = pattern("ruleOf")
 	// exitTag matches an exit code in a tag, as some harnesses write it next to the output.
 	exitTag = pattern("exitTag")
-	// wellEnded matches a last line that says that the program did its work.
+	// wellEnded matches a last line saying that the program succeeded.
 	wellEnded = pattern("wellEnded")
 	// spoken matches a line of a conversation between speakers.
 	spoken = pattern("spoken")
@@ -38,8 +38,8 @@ var (
 	fieldLine = pattern("fieldLine")
 )
 
-// stands returns the words that say what stands in the way of the call; empty without any.
-func (t *text) stands(first string) string {
+// stands returns the words that name an obstacle to the call, or "" if there are none.
+func (t *text) obstacle(first string) string {
 	l := t.head[0]
 	switch {
 	case lacks().MatchString(first), signedOff().MatchString(l), firstDo().MatchString(l):

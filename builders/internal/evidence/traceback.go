@@ -184,7 +184,7 @@ func programContinues(lines []string) bool {
 			continue
 		}
 		if i+1 < len(lines) && (lines[i+1][0] == ' ' || lines[i+1][0] == '\t') || strings.ContainsAny(l[:1], "[({|^") {
-			continue // pydantic names a field and says on the next lines its fault
+			continue // pydantic names a field and describes its fault on the next lines
 		}
 		return true
 	}

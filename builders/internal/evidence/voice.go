@@ -60,7 +60,7 @@ func (c Call) voice(t *text) Finding {
 	if len(t.head) > 1 && t.document("program_message") != "" {
 		return Finding{}
 	}
-	if l := t.head[0]; len(t.head) <= fewLines && declines().MatchString(l) && t.paragraphs() == 0 {
+	if l := t.head[0]; len(t.head) <= maxUsageLines && declines().MatchString(l) && t.paragraphs() == 0 {
 		return failed("program_message", l)
 	}
 	for i := len(t.tail) - 1; i >= 0; i-- {
@@ -71,7 +71,7 @@ func (c Call) voice(t *text) Finding {
 			}
 			return failed("program_message", l)
 		}
-		if len(t.head) <= fewLines && l[0] == '[' && tagged().MatchString(l) {
+		if len(t.head) <= maxUsageLines && l[0] == '[' && tagged().MatchString(l) {
 			return failed("program_message", l)
 		}
 		if unsigned().MatchString(l) && !quiet().MatchString(l) && !figure().MatchString(l) {
@@ -84,18 +84,18 @@ func (c Call) voice(t *text) Finding {
 	return Finding{}
 }
 
-// fewLines is the length of a program's answer to a wrong invocation: the fault, and how to do it right.
-const fewLines = 6
+// maxUsageLines is the length of a program's answer to a wrong invocation: the fault, and how to do it right.
+const maxUsageLines = 6
 
-// complaint returns the first line of a short text in which the command's program speaks in its own name, which it does
-// not do when it works. What else the program says about the error follows below.
+// complaint returns the first line of a short text in which the command's program speaks in its own name, as it does
+// only when it fails. The rest of the program's message follows below.
 func (c Call) complaint(t *text, command string) Finding {
 	if command == "" {
 		return Finding{}
 	}
 	l := t.head[0]
 	m := signed().FindStringSubmatch(l)
-	long := len(t.head) > fewLines && !slices.ContainsFunc(t.head[1:fewLines], func(below string) bool {
+	long := len(t.head) > maxUsageLines && !slices.ContainsFunc(t.head[1:maxUsageLines], func(below string) bool {
 		return isUsage(below) || sameVoice(below, l)
 	})
 	if m == nil || long || !starts(command, m[1]) || !aWord().MatchString(m[2]) {
@@ -115,7 +115,7 @@ func (c Call) misused(t *text, command string) Finding {
 	if asksHelp().MatchString(command) && !host().MatchString(command) || len(t.all) > most {
 		return Finding{}
 	}
-	for _, l := range t.head[:min(fewLines, len(t.head))] {
+	for _, l := range t.head[:min(maxUsageLines, len(t.head))] {
 		name, rest, _ := strings.Cut(l, " ")
 		if len(t.head) <= few && pointsToHelp().MatchString(l) {
 			return failed("program_message", t.head[0])

@@ -40,7 +40,7 @@ type Report struct {
 	left time.Duration // the budget left after the rounds so far; compilation doesn't count
 }
 
-// floor is what the machine can do with a given number of threads.
+// floor is the machine's own throughput with a given number of threads.
 type floor struct {
 	Threads    int     `json:"threads"`
 	ReadGBps   float64 `json:"read_gb_per_s"` // two streams larger than the caches
@@ -49,7 +49,7 @@ type floor struct {
 	SecondCore bool    `json:"second_core"` // two threads multiply at least 1.8 times as fast as one
 }
 
-// result is one kernel on one path.
+// result is the measurement of one kernel on one path.
 type result struct {
 	Kernel       string  `json:"kernel"`
 	Path         string  `json:"path"`

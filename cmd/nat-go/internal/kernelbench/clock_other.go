@@ -4,5 +4,5 @@ package kernelbench
 
 import "time"
 
-// processorTime is the wall's here.
+// processorTime is wall-clock time here.
 func processorTime() time.Duration { return time.Duration(time.Now().UnixNano()) }

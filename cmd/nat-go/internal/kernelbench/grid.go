@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// point is a kind of rows that training meets, with the options they are computed with.
+// point is a kind of rows that occurs in training, with the options for computing it.
 type point struct {
 	name  string
 	fill  func(r *rand.Rand, s, t []float32)
@@ -80,7 +80,7 @@ func moved(sd float64) func(r *rand.Rand, s, t []float32) {
 	}
 }
 
-// peak is a student that is sure of a token, of which the teacher is less sure.
+// peak is a student that is surer of a token than the teacher.
 func peak(student, teacher float32) func(r *rand.Rand, s, t []float32) {
 	return func(r *rand.Rand, s, t []float32) {
 		normal(r, s, 1)
@@ -115,7 +115,7 @@ func padded(r *rand.Rand, s, t []float32) {
 	}
 }
 
-// Point is what one point of the grid takes on the first path with one thread, in microseconds of processor time per
+// Point is the time for one point of the grid on the first path with one thread, in microseconds of processor time per
 // row.
 type Point struct {
 	Name     string  `json:"name"`
@@ -230,7 +230,7 @@ func timeRun(j *kernels.JSD, b *kernels.Batch, out *kernels.Output) (took time.D
 	return took, slow, nil
 }
 
-// middle is the median, 0 of none.
+// middle is the median, or 0 without any values.
 func middle(x []float64) float64 {
 	if len(x) == 0 {
 		return 0
