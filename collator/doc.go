@@ -8,5 +8,5 @@
 //
 // It is large because a row is made in one pass by one worker, whose scratch memory all channels share.
 //
-// It is part of the supported Go API (v0).
+// Part of the Go API we promise (v0).
 package collator

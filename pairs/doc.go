@@ -6,5 +6,5 @@
 // the largest margins come from a heap over the sorted scores, so a turn with thousands of candidates and a limit of a
 // few pairs costs no more than a sort.
 //
-// It is part of the supported Go API (v0).
+// Part of the Go API we promise (v0).
 package pairs

@@ -199,7 +199,7 @@ func TestCommand(t *testing.T) {
 func TestCommandMisbehaves(t *testing.T) {
 	for how, want := range map[string]string{
 		"hang":     "did not answer within",
-		"lie":      `answered another question: id "another"`,
+		"lie":      `answered a different question: id "another"`,
 		"kind":     `unknown kind "certain"`,
 		"nonsense": `did not answer with {"id", "hint", "kind"}: "Sure! Here is a hint:`,
 		"flood":    "a line of more than 1048576 bytes",
@@ -301,7 +301,7 @@ func TestCommandIsGivenUp(t *testing.T) {
 	if n := asked(); n != maxRestarts+1 {
 		t.Errorf("%d starts", n)
 	}
-	if last := got.drops[len(got.drops)-2].Detail; !strings.Contains(last, "is not started again") {
+	if last := got.drops[len(got.drops)-2].Detail; !strings.Contains(last, "will not be restarted") {
 		t.Error(last)
 	}
 }

@@ -237,7 +237,7 @@ func TestConfigRefused(t *testing.T) {
 			c.Hints.Sources = []string{"feedback"}
 			c.Hints.Allow = []string{"hindsight"}
 		},
-		"success gives hindsight": func(c *Config) {
+		"success produces hindsight": func(c *Config) {
 			c.Hints.Allow = []string{"knowable"}
 			c.Hints.Sources = []string{"success"}
 		},

@@ -4,5 +4,5 @@
 // Rows come from package collator, in the order of the records, and there may be any number of them. The bytes are a
 // function of (rows, seed, epoch, budget) alone. README.md describes the order, the columns, and how to verify a batch.
 //
-// It is part of the supported Go API (v0).
+// Part of the Go API we promise (v0).
 package batch

@@ -402,7 +402,7 @@ func TestVocabulary(t *testing.T) {
 		serve  func(string) []int32
 		want   string
 	}{
-		"other ids":   {nil, func(string) []int32 { return []int32{1, 2} }, "another vocabulary"},
+		"other ids":   {nil, func(string) []int32 { return []int32{1, 2} }, "a different vocabulary"},
 		"no endpoint": {func(o *Options) { o.Protocol = "trl" }, letters, "cannot confirm"},
 		"no probes":   {func(o *Options) { o.Vocabulary.Probes = nil }, letters, "cannot confirm"},
 		"not found":   {func(o *Options) { o.Endpoint += "/elsewhere" }, letters, "does not tokenise"},

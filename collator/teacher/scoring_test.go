@@ -337,7 +337,7 @@ func TestScoringTypes(t *testing.T) {
 func TestScoringTypeRefused(t *testing.T) {
 	for mode, want := range map[string]string{
 		"float64": "want float32, bfloat16 or float16",
-		"changes": "gives other logits after a restart",
+		"changes": "returned different logits after a restart",
 	} {
 		t.Run(mode, func(t *testing.T) {
 			dir, _ := scoringFolder(t, mode)

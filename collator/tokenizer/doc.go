@@ -9,5 +9,5 @@
 // More than half of the package examines a folder's files before the library sees them, because the library ends the
 // process on some.
 //
-// It is part of the supported Go API (v0).
+// Part of the Go API we promise (v0).
 package tokenizer

@@ -191,7 +191,7 @@ func TestOutputLeavesWhatItIsPointedAt(t *testing.T) {
 	if info, err := os.Stat(in("elsewhere/target")); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("permissions %v, %v", info.Mode(), err)
 	}
-	if err := WriteOutput(in("pipe"), nil); err == nil || !strings.Contains(err.Error(), "nobody reads") {
+	if err := WriteOutput(in("pipe"), nil); err == nil || !strings.Contains(err.Error(), "has no reader") {
 		t.Errorf("a pipe without a reader: %v", err)
 	}
 	r, err := os.OpenFile(in("pipe"), os.O_RDWR, 0)

@@ -2,5 +2,5 @@
 // in another language; the generated Go code is in nat/builder/v1. The rules that the source can't express, and how the
 // protocol may change, are in README.md. The protocol is frozen: a minor version may add to it, but nothing is removed.
 //
-// It is part of the supported Go API (v0).
+// Part of the Go API we promise (v0).
 package proto

@@ -31,5 +31,5 @@
 // saves a large run much of the collector's work. The package pulls in no cgo, tokenizer, Parquet, compression or
 // built-in builder, so a plugin stays quick to build.
 //
-// It is part of the supported Go API (v0).
+// Part of the Go API we promise (v0).
 package sdk

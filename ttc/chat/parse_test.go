@@ -62,11 +62,11 @@ func TestParseMessagesNamesWhatIsWrong(t *testing.T) {
 	for in, want := range map[string]string{
 		`{}`:                            "an object, not an array",
 		`[{"role":"user"},1]`:           "messages[1]: expected a message object, got a number",
-		`[{"content":"x"}]`:             "messages[0]: missing role of a message",
+		`[{"content":"x"}]`:             "messages[0]: missing role",
 		`[{"role":1,"content":"x"}]`:    "messages[0]: role: a number, not text",
 		`[{"role":"user","content":1}]`: "messages[0]: content: a number, not text, null or parts",
 		`[{"role":"user","content":[{"type":"text"}]}]`:                    "messages[0]: content: part 0: text: nothing, not text",
-		`[{"role":"assistant","tool_calls":[{"id":"x","function":{}}]}]`:   "tool_calls: call 0: missing function name of a call",
+		`[{"role":"assistant","tool_calls":[{"id":"x","function":{}}]}]`:   "tool_calls: call 0: missing function name",
 		`[{"role":"assistant","tool_calls":{}}]`:                           "tool_calls: an object, not an array",
 		`[{"role":"user","content":[7]}]`:                                  "part 0: a number, not an object",
 		`[{"role":"assistant","tool_calls":[{"function":{"name":null}}]}]`: "function: null, not text",

@@ -209,7 +209,7 @@ func TestSource(t *testing.T) {
 	}
 	for _, kept := range []string{
 		"ttc_step_name: \"${STEP:-plan}\"", "hf_token: ${TOKEN}\n", "max_pairs: ${MAX}\n",
-		"left out, not used by nat-go: llms", "NATGO_COLLATOR_TEACHER_API_KEY",
+		"omitted, not used by nat-go: llms", "NATGO_COLLATOR_TEACHER_API_KEY",
 	} {
 		if !strings.Contains(string(out), kept) {
 			t.Errorf("%q is not in the copy:\n%s", kept, out)

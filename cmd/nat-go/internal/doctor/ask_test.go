@@ -98,14 +98,14 @@ func TestAskedBadly(t *testing.T) {
 	}{
 		"no trl":         {`echo '{"kind": "error", "code": "missing", "text": "trl: No module named trl"}'`, exit.Environment, "-m pip install trl"},
 		"refuses":        {versions + `echo '{"kind": "error", "code": "refused", "text": "TypeError: unexpected max_len"}'`, exit.Failed, "TRL 1.0 refuses these rows or settings: TypeError"},
-		"dies":           {`echo "Traceback: out of luck" >&2; exit 7`, exit.Environment, "exit status 7); its last words: \"Traceback: out of luck\""},
-		"no JSON":        {`echo hello; sleep 1000`, exit.Environment, `answers "hello"`},
+		"dies":           {`echo "Traceback: out of luck" >&2; exit 7`, exit.Environment, "exit status 7); its last output: \"Traceback: out of luck\""},
+		"no JSON":        {`echo hello; sleep 1000`, exit.Environment, `answered "hello"`},
 		"unknown row":    {`echo '{"kind": "row", "row": 7, "sides": {}}'`, exit.Environment, "no row 7"},
 		"twice":          {rowZero + rowZero, exit.Environment, "twice"},
 		"wrong side":     {`echo '{"kind": "row", "row": 0, "sides": {"chosen": {"ids": [], "trained": []}}}'`, exit.Environment, "row side"},
 		"mask too short": {`echo '{"kind": "row", "row": 0, "sides": {"row": {"ids": [1, 2], "trained": [1]}}}'`, exit.Environment, "2 ids and 1 marks"},
 		"floods":         {`head -c 70000000 /dev/zero | tr '\0' x; sleep 1000`, exit.Environment, "longer than 64 MiB"},
-		"not done":       {versions + rowZero, exit.Environment, "ended before it had answered"},
+		"not done":       {versions + rowZero, exit.Environment, "exited before answering"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := fake(t, c.script).ask(t.Context(), input(t, tokenRow), t.TempDir())
@@ -136,7 +136,7 @@ func TestBadRows(t *testing.T) {
 	for line, want := range map[string]string{
 		"[]":                             "expected an object, got an array",
 		"{":                              "rows.jsonl:1",
-		`{"text": "a"}`:                  "there are no turns to compare",
+		`{"text": "a"}`:                  "no turns to compare",
 		`{"input_ids": [1, 2]}`:          "labels 0",
 		`{"chosen": [], "rejected": []}`: "missing prompt",
 		`{"messages": {}}`:               "messages",

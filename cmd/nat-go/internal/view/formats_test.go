@@ -88,7 +88,7 @@ func TestFormats(t *testing.T) {
 		}
 	}
 	if _, _, err := r.find("format:kto", ""); statusOf(err) != http.StatusBadRequest ||
-		!strings.Contains(err.Error(), "there are rows in trl") {
+		!strings.Contains(err.Error(), "the formats with rows are trl") {
 		t.Errorf("a filter for a format without rows: %v", err)
 	}
 	write("rows.jsonl", `{"file":"train.jsonl","row":0,"record":"x"}`+"\n")

@@ -157,7 +157,7 @@ func TestScore(t *testing.T) {
 // not started twice.
 func TestRefused(t *testing.T) {
 	for what, want := range map[string]string{
-		"huge": "33554432 tokens", "wide": "shared memory", "int8": `"int8"`, "silent": "vocabulary: assume", "other": "another vocabulary", "few": "0 of 1",
+		"huge": "33554432 tokens", "wide": "shared memory", "int8": `"int8"`, "silent": "vocabulary: assume", "other": "a different vocabulary", "few": "0 of 1",
 	} {
 		t.Run(what, func(t *testing.T) {
 			s := start(t, what, nil)
@@ -179,7 +179,7 @@ func TestRefused(t *testing.T) {
 	}
 	s = start(t, "", nil)
 	if _, err := s.Score(t.Context(), []Sequence{{IDs: []int32{columns}, Positions: []int32{0}}}); err == nil ||
-		!strings.Contains(err.Error(), "have id 8") {
+		!strings.Contains(err.Error(), "contain id 8") {
 		t.Error(err)
 	}
 }

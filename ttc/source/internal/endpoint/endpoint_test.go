@@ -245,7 +245,7 @@ func TestTraps(t *testing.T) {
 			"connection refused",
 			0,
 		},
-		{"no address", &serve{}, func(c *Config) { c.Endpoint = "localhost" }, "has to look like", 0},
+		{"no address", &serve{}, func(c *Config) { c.Endpoint = "localhost" }, "expected an address like", 0},
 		{"token refused", &serve{fault: func(_ string, _ int, w http.ResponseWriter) bool {
 			w.WriteHeader(401)
 			return true

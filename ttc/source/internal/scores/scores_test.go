@@ -71,11 +71,11 @@ func TestGive(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for text, why := range map[string]string{
-		`{"name": "x", "score": 1}`:   `entry 1: entry has no "id"; its keys are name, score: name that of the id with dataset.scores.key`,
+		`{"name": "x", "score": 1}`:   `entry 1: entry has no "id"; its keys are name, score: name the key of the id with dataset.scores.key`,
 		`{"id": "x", "reward": 1}`:    `dataset.scores.value`,
-		`{"id": "x", "score": "hi"}`:  "expected a number as score",
-		`{"id": "x", "score": "nan"}`: "expected a number as score",
-		`{"id": "x", "score": [1]}`:   "expected a number as score",
+		`{"id": "x", "score": "hi"}`:  "expected a number as the score",
+		`{"id": "x", "score": "nan"}`: "expected a number as the score",
+		`{"id": "x", "score": [1]}`:   "expected a number as the score",
 		`{"id": "x", "score": null}`:  "no score",
 		`{"id": `:                     "a.jsonl",
 	} {
@@ -160,7 +160,7 @@ func TestRulesRefused(t *testing.T) {
 	for want, rule := range map[string]Rule{
 		"[0].tool: error parsing regexp":              {Tool: "(", Result: "x", Score: &one},
 		"[0].call: error parsing regexp":              {Call: "[", Result: "x", Score: &one},
-		"[0].result: it is empty":                     {Score: &one},
+		"[0].result: empty":                     {Score: &one},
 		"[0]: it has neither a score nor a group":     {Result: "x"},
 		"[0]: it has both a score and a group (?P<sc": {Result: "(?P<score>x)", Score: &one},
 	} {

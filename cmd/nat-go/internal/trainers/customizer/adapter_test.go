@@ -195,7 +195,7 @@ func TestSFTRefusesPreferences(t *testing.T) {
 	s := customizertest.Start(t, &customizertest.Service{})
 	conf := config(t, s.URL, "hyperparameters: {training_type: sft, finetuning_type: lora, lora: {adapter_dim: 16}}")
 	_, err := open(t, conf, trainers.Env{}).Submit(t.Context(), small(t), "k")
-	if err == nil || !strings.Contains(err.Error(), "training_type is sft, and the rows are preferences") {
+	if err == nil || !strings.Contains(err.Error(), "training_type is sft, but the rows are preferences") {
 		t.Fatalf("err = %v", err)
 	}
 	if n := len(s.Requests()); n != 0 {
