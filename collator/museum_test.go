@@ -31,7 +31,8 @@ func exhibits(t *testing.T) (file struct {
 		Messages             []any
 		Rows                 []string // what ⟦ ⟧ encloses is trained
 	}
-}) {
+},
+) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(museum, "museum.yml"))
 	if err == nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/nat-go/nat-go/collator/internal/prefix"
 )
 
-// forwarded counts the work of a model's forward passes: tokens, and pairs of a token and one that it attends to, itself
-// among them.
+// forwarded counts the work of a model's forward passes: tokens, and pairs of a token and one that it attends to,
+// itself among them.
 type forwarded struct {
 	Tokens int64 `json:"tokens"`
 	Pairs  int64 `json:"attended_pairs"`

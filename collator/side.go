@@ -289,7 +289,8 @@ func (b *sideBuilder) given(t *turns.Turn, n *ttc.Node) *cause {
 			return refuse(BadSampledIDs, "%s has a log-prob of %v", describe(t.Message, n), p)
 		}
 	}
-	if b.m.trained[t.Message] && (b.m.part == answer && n.Message.Thinks() || b.m.part != answer && b.m.part != wholeTurn) {
+	whole := b.m.part == wholeTurn || b.m.part == answer && !n.Message.Thinks()
+	if b.m.trained[t.Message] && !whole {
 		return refuse(ReasoningInIDs, "%s has ids, which don't say where a part of it ends", describe(t.Message, n))
 	}
 	start := len(b.ids)

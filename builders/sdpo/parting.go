@@ -127,7 +127,7 @@ func (b *Builder) partings(traces [][]*trace) {
 		if p, why := part(all, c); why != "" {
 			c.together = why
 		} else {
-			c.trace.parted = c.asFailure(p)
+			c.parted = c.asFailure(p)
 		}
 	}
 }

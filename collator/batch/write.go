@@ -99,7 +99,9 @@ type Count struct {
 
 // Plus returns the sum of two counts.
 func (c Count) Plus(d Count) Count {
-	return Count{c.Batches + d.Batches, c.Rows + d.Rows, c.Tokens + d.Tokens, c.Active + d.Active, c.Distinct + d.Distinct}
+	return Count{
+		c.Batches + d.Batches, c.Rows + d.Rows, c.Tokens + d.Tokens, c.Active + d.Active, c.Distinct + d.Distinct,
+	}
 }
 
 // Write writes the spool's rows as batches, in order, and the index last. It replaces batches left by an earlier,

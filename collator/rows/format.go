@@ -254,7 +254,7 @@ type Encoder struct {
 
 	cannotMask    func(*chat.Message) string // why a trained turn's reasoning can't be context; empty if it can
 	several       bool                       // a side of a pair may have several messages
-	textArguments bool                       // write tool call arguments as sampled, in a string; otherwise as an object
+	textArguments bool                       // tool call arguments are a string as sampled; otherwise an object
 }
 
 // NewEncoder returns an encoder for a format.

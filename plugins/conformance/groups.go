@@ -29,6 +29,7 @@ func anything(host.Result) error { return nil }
 func checkEmptyGroup(ctx context.Context, k *kit) error {
 	return survives(ctx, k, emptyGroup(), anything)
 }
+
 func checkHugeGroup(ctx context.Context, k *kit) error {
 	return survives(ctx, k, hugeGroup(), anything)
 }

@@ -324,7 +324,8 @@ func (l *loader) unknownType(b *Block, at *yaml.Node, ptr string, types map[stri
 	l.report(at, ptr, f)
 }
 
-// typeByFirstWord returns the only type whose first word is the one written: dpo_traj_builder for dpo, as --builder accepts it.
+// typeByFirstWord returns the only type whose first word is the one written: dpo_traj_builder for dpo, as --builder
+// accepts it.
 func typeByFirstWord(written string, known []string) (found string) {
 	for _, name := range known {
 		if strings.HasPrefix(name, strings.ToLower(written)+"_") {

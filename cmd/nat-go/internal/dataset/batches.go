@@ -68,7 +68,8 @@ func (r *Report) VerifyBatches(run runfolder.Folder, tok *tokenizer.Tokenizer) e
 	for _, channel := range slices.Sorted(maps.Keys(found.Turns)) {
 		t := found.Turns[channel]
 		r.Contexts = append(r.Contexts, formatContexts{
-			Format: batchesOf + channel, Contexts: runfolder.Contexts{Turns: t.Turns, Changed: t.Changed}, Checked: true,
+			Format: batchesOf + channel, Checked: true,
+			Contexts: runfolder.Contexts{Turns: t.Turns, Changed: t.Changed},
 		})
 	}
 	folder := run.Rel(run.Batches()) + "/"

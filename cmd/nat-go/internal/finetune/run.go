@@ -131,7 +131,8 @@ func (r *run) stages() []stage {
 		return []stage{m.alreadyLeft}
 	case p.join != nil:
 		return []stage{
-			p.checkPublishable, r.openTokens, j.openJoined, r.listDrops, j.joinRuns, r.curate, r.write, j.inheritAnswers,
+			p.checkPublishable, r.openTokens, j.openJoined, r.listDrops, j.joinRuns, r.curate, r.write,
+			j.inheritAnswers,
 			r.collate, r.account,
 		}
 	}

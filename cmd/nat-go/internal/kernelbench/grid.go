@@ -216,8 +216,8 @@ func (g *gridPoint) measure(
 	return ctx.Err()
 }
 
-// timeRun times a run whose arrays are in the caches, as torch's form has them, which also runs before it is timed. slow
-// is the share of rows on the float64 path.
+// timeRun times a run whose arrays are in the caches, as torch's form has them, which also runs before it is timed.
+// slow is the share of rows on the float64 path.
 func timeRun(j *kernels.JSD, b *kernels.Batch, out *kernels.Output) (took time.Duration, slow float64, err error) {
 	for range 2 {
 		began := processorTime()

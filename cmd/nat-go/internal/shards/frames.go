@@ -36,8 +36,8 @@ func HeadsPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "h
 // RowsPath returns the path of the file with a shard's token rows.
 func RowsPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "prepared.bin") }
 
-// continueFrames continues a file of frames, or starts it. It keeps the frames for which keep returns true, up to the first
-// for which it doesn't.
+// continueFrames continues a file of frames, or starts it. It keeps the frames for which keep returns true, up to the
+// first for which it doesn't.
 func continueFrames(path string, keep func(frame []byte) bool) (_ *frames, err error) {
 	file, err := durable.Continue(path)
 	if err != nil {

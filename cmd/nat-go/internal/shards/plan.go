@@ -24,7 +24,7 @@ import (
 // Version is the version of the files written here. Files of other versions are refused.
 const Version = 5
 
-// Most is the maximum number of shards in a plan.
+// MaxShards is the maximum number of shards in a plan.
 const MaxShards = 100_000
 
 // Plan says how a run is divided. It is written once; every shard follows it.

@@ -96,7 +96,8 @@ var harnesses = []struct {
 	{"OpenHands", ": export it as ATIF, which Harbor does", []string{"items.0.kind"}},
 }
 
-// unsupportedHarness returns a message that names the program whose unsupported log an input is, or "" for an unknown one.
+// unsupportedHarness returns a message that names the program whose unsupported log an input is, or "" for an unknown
+// one.
 func unsupportedHarness(h *source.Head) string {
 	for _, p := range harnesses {
 		if !slices.ContainsFunc(p.paths, func(path string) bool { return !at(h, path) }) {
@@ -115,7 +116,8 @@ func at(h *source.Head, path string) bool {
 	})
 }
 
-// conversionHint says how to convert an input of a known kind that can't be read directly; empty if its kind is unknown.
+// conversionHint says how to convert an input of a known kind that can't be read directly; empty if its kind is
+// unknown.
 func conversionHint(h *source.Head) string {
 	switch {
 	case at(h, "custom_id") && (at(h, "body.messages") || at(h, "params.messages")):

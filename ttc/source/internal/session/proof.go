@@ -8,8 +8,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// maxProofBytes limits the total size of the prompts that are checked for one example: each call's prompt is rendered as a
-// whole. Claims for further calls aren't checked.
+// maxProofBytes limits the total size of the prompts that are checked for one example: each call's prompt is rendered
+// as a whole. Claims for further calls aren't checked.
 const maxProofBytes = 16 << 20
 
 // check checks the claims for the answers of an example. A refuted claim lowers their fidelity, and the example's.

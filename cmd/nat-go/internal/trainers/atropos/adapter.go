@@ -113,7 +113,8 @@ func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string)
 	return trainers.JobRef{RunID: data.RunID, Backend: backend, ID: l.EnvName, Metadata: map[string]string{
 		"env_id": strings.Trim(fmt.Sprint(append(l.Earlier, l.EnvID)), "[]"), "key": key,
 		"groups": strconv.Itoa(l.Sent), "group_size": strconv.Itoa(l.GroupSize),
-		"batch_size": strconv.Itoa(l.BatchSize), "left_out": formatCounts(l.Skipped), "uncertain": strconv.Itoa(l.Uncertain),
+		"batch_size": strconv.Itoa(l.BatchSize), "left_out": formatCounts(l.Skipped),
+		"uncertain":       strconv.Itoa(l.Uncertain),
 		"without_teacher": strconv.Itoa(l.NoTeacher),
 		"wandb_group":     l.Life.Group, "wandb_project": l.Life.Project, "step": strconv.FormatInt(l.Life.Step, 10),
 	}}, nil
