@@ -81,7 +81,7 @@ func (o *outcome) addOmissions(l leftOut) {
 	o.Calls = max(o.Calls, l.calls)
 }
 
-// cause is why a record or turn yields no row.
+// cause is the reason a record or turn yields no row.
 type cause struct {
 	Reason ledger.Reason
 	Detail string

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Result is what Collate wrote.
+// Result describes the batches that Collate wrote.
 type Result struct {
 	Counts   map[string]batch.Count // by "channel/split"
 	Accounts []ledger.Account       // in and out of stage collate, in records and in turns; the drops were handed over

@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Prepared is what Prepare made from a group.
+// Prepared holds the rows and counts that Prepare made from a group.
 type Prepared struct {
 	Head []byte // the basis of counts and decisions
 	Rows []byte // the encoded rows, back to back

@@ -148,7 +148,7 @@ func isLong(output string) bool {
 	return len(output) >= most && utf8.RuneCountInString(strings.TrimSpace(output)) >= most
 }
 
-// place is where an output occurs in a prompt.
+// place is the position of an output in a prompt.
 type place uint8
 
 const (

@@ -88,7 +88,7 @@ func (b *Builder) fork(
 	return n, why, nil
 }
 
-// branch is how a session continued from a fork.
+// branch is one continuation of a session from a fork.
 type branch struct {
 	example int
 	ex      *ttc.Example

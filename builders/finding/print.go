@@ -42,7 +42,7 @@ func Text(w io.Writer, fs []Finding, color bool) error {
 	return err
 }
 
-// Place is where the finding is: file, line and column.
+// Place is the position of the finding: file, line and column.
 func (f Finding) Place() string {
 	if f.Line == 0 {
 		return f.File

@@ -25,7 +25,7 @@ type deed struct {
 	result string // of a read
 }
 
-// course is what a rollout did, in order, and its reward.
+// course holds the actions of a rollout, in order, and its reward.
 type course struct {
 	*trace
 	reward float64

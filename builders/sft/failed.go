@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// failure is what failed in a turn: some or all of its calls.
+// failure holds the failed calls of a turn, some or all.
 type failure struct {
 	calls   []int // by position in the turn
 	results []int // the messages that show it, by position in the walk

@@ -79,8 +79,8 @@ type Meta struct {
 	Sampling *Sampling `json:"sampling,omitempty"` // of sampled ids, if the source says
 }
 
-// Sampling is how a rollout was sampled: the kind of its log-probs, and the temperature by which a trainer must divide
-// logits to reproduce them.
+// Sampling describes how a rollout was sampled: the kind of its log-probs, and the temperature by which a trainer must
+// divide logits to reproduce them.
 type Sampling struct {
 	Temperature float64 `json:"temperature"`
 	TopP        float64 `json:"top_p"`
@@ -100,7 +100,7 @@ type Scored struct {
 	Teacher     *Taught `json:"teacher,omitempty"` // a teacher's answer, if one was asked
 }
 
-// Taught is what one or more teachers said about a row of the rl channel.
+// Taught holds the answers of one or more teachers about a row of the rl channel.
 type Taught struct {
 	TopK    int                `json:"top_k"`                  // log-probs per token; 0 means the token's own
 	LogProb *float64           `json:"mean_logprob,omitempty"` // of the trained tokens, in nats
@@ -240,7 +240,7 @@ func (e *Encoded) SetOrdinal(n int64) { binary.LittleEndian.PutUint64(e.data[8:]
 // SetGroup sets the number of an rl row's task, which is known only once all earlier rows are.
 func (e *Encoded) SetGroup(n int64) { binary.LittleEndian.PutUint64(e.data, uint64(n)) }
 
-// rowFields are what a row's encoding begins with, up to its description as JSON.
+// rowFields are the first fields of a row's encoding, up to its description as JSON.
 type rowFields struct {
 	Group, Ordinal int64 // rowHead
 	Meta, Sides    uint32

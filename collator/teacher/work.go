@@ -142,7 +142,7 @@ func (w *Work) asked() asker {
 	return nil
 }
 
-// loss is why a site was dropped.
+// loss is the reason a site was dropped.
 type dropCause struct {
 	reason ledger.Reason
 	detail string

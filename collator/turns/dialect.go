@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// dialect is how a template marks turns.
+// dialect describes how a template marks turns.
 type dialect struct {
 	header string   // what every assistant turn begins with, thinking or not
 	prompt string   // the generation prompt as configured; begins with header

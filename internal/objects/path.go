@@ -32,7 +32,7 @@ func Join(dir string, names ...string) string {
 	return strings.TrimRight(dir, "/") + "/" + path.Join(names...)
 }
 
-// place is where an object is: in which service, in which bucket or host, and under which key.
+// place is the location of an object: in which service, in which bucket or host, and under which key.
 type place struct {
 	scheme string
 	bucket string // of S3; the host of a web server; "datasets" of the hub

@@ -130,7 +130,7 @@ func (g *generator) prefetch(n int, step Register, ps ...Register) {
 // pointers loads the pointer arguments of a second-pass tile.
 type pointers struct{ s, t, g, n, tab, pfs, pft, step, i Register }
 
-// lanes is how many entries a vector has.
+// lanes is the number of entries in a vector.
 type lanes int
 
 const (

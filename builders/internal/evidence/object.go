@@ -380,7 +380,7 @@ var badStatus = set([]string{
 	"invalid", "not_found", "notfound", "unauthorized", "forbidden", "exception",
 })
 
-// decided are statuses that a request has once it has been decided.
+// decided lists the statuses of requests that have been decided.
 var decided = set([]string{"rejected", "denied", "refused"})
 
 // errorObject reads objects that are errors, or that say something did not work.

@@ -18,7 +18,7 @@ import (
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 )
 
-// BuilderInfo is how a builder describes itself.
+// BuilderInfo is a builder's description of itself.
 type BuilderInfo = wire.BuilderInfo
 
 // Finding is a plugin's finding about a builder's config; Pointer is a JSON pointer into it.

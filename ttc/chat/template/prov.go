@@ -311,7 +311,7 @@ func (b *builder) writeFrom(s []byte, p *prov, i int) {
 	b.p.add(len(s), src, off, Flat)
 }
 
-// size is what b holds, in bytes.
+// size returns the size of b's content in bytes.
 func (b *builder) size() int { return len(b.b) + spanSize*len(b.p.spans) }
 
 // spanSize is the size of a span, in bytes.

@@ -10,7 +10,7 @@ import (
 // which names it loads and stores, and how a variable gets its first value on entry. The rules come from
 // jinja2/idtracking.py; its Python local is a slot of an activation record here.
 
-// funcScope is what becomes one function: the template, a macro, a loop filter.
+// funcScope is a scope that becomes one function: the template, a macro, a loop filter.
 type funcScope struct {
 	parent *funcScope
 	slots  map[string]int

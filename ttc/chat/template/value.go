@@ -464,7 +464,7 @@ func (st *state) list(v val) []val {
 	}
 }
 
-// valueSize is what one list element counts towards the limit on bytes.
+// valueSize is the number of bytes that a list element counts towards the limit.
 const valueSize = 48
 
 // index is operator.index(v): an int or bool that fits, else Python's error.

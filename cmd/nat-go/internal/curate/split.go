@@ -205,7 +205,7 @@ func (d *Index) nameOf(n *nodes, root uint32) (string, error) {
 	return d.rules.Name(first), err
 }
 
-// heldRow reports whether a row is from a validation side being kept: it spans no record.
+// heldRow reports whether a row belongs to a validation side that is kept; such a row spans no record.
 func heldRow(row []byte) bool { return binary.BigEndian.Uint64(row[spanAt:]) == heldOrdinal }
 
 func (d *Index) anyKept(row []byte) bool {

@@ -18,7 +18,7 @@ type Direct struct {
 	made builders.Builder
 }
 
-// NewDirect takes a builder and its description.
+// NewDirect returns a builder that Build runs in this process.
 func NewDirect(name string, info builders.Info, made builders.Builder) *Direct {
 	picks := slices.ContainsFunc(info.Kinds, func(k builders.Kind) bool {
 		return k == builders.KindPreference || k == builders.KindDemonstration

@@ -26,7 +26,7 @@ type Options struct {
 	Torch   string        // a Python with torch.compile to measure against; empty means none
 }
 
-// Report is what Run measured.
+// Report holds the measurements of Run.
 type Report struct {
 	Machine string   `json:"machine"`
 	Paths   []string `json:"paths"`

@@ -25,7 +25,7 @@ import (
 type Settings struct {
 	// Tokenizer is a Hugging Face folder or a tokenizer.json.
 	Tokenizer string `json:"tokenizer"`
-	// Channels are what to make from the traces: rl, sdpo, dpo, sft.
+	// Channels lists the channels to make from the traces: rl, sdpo, dpo, sft.
 	Channels []string `json:"channels"`
 	// Collator is the section `collator` of a configuration, Source the settings of the source `traces`, and Builders
 	// the settings of the channels' builders. Each has the same defaults as in a configuration, except for

@@ -12,7 +12,7 @@ import (
 // make two of their own records look the same, and lose one of them, counted.
 type Hash [16]byte
 
-// Hashes are what curation compares records by.
+// Hashes identify records when curation compares them.
 type Hashes struct {
 	Content Hash // kind and all sides: what makes two records duplicates
 	// Of a Preference; for other kinds, Prompt covers their messages before the first assistant turn.

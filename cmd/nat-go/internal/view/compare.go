@@ -35,7 +35,7 @@ type difference struct {
 	Second *row   `json:"second,omitempty"`
 }
 
-// compared is which records of two runs are the same, and what became of the others.
+// compared divides the records of two runs into equal, changed, vanished and new ones.
 type compared struct {
 	same  int
 	other [len(kinds)][]pair

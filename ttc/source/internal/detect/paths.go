@@ -35,7 +35,7 @@ type meaning struct {
 func isPassage(c *source.Column) bool { return c.Text() && !c.Number() || c.List() }
 
 // byPaths reads an input that no source recognises by keys within its objects, as {"inputs": {"question"}, "outputs":
-// {"answer"}}, if there is only one for the prompt and one for the answer. It returns nil conversionHint.
+// {"answer"}}, if there is only one for the prompt and one for the answer. It returns nil otherwise.
 func byPaths(all []source.Factory, only string, h *source.Head) *Found {
 	if len(h.Given) > 0 || len(h.Entries) == 0 ||
 		h.Whole && len(h.Entries) == 1 && listWithin(h.Entries[0], "", 1) != "" {

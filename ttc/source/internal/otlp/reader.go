@@ -165,7 +165,7 @@ const (
 	longName  = 100
 )
 
-// tried are the newest versions of instrumentations whose exports were tried.
+// tried lists the newest tested version of each instrumentation.
 var tried = map[string]string{
 	"opentelemetry.instrumentation.openai_v2": "2.4b0",
 	"opentelemetry.util.genai.handler":        "1.1b0",
