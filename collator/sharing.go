@@ -40,11 +40,12 @@ func (s *sharing) Words(counts map[string]batch.Count) string {
 	for _, c := range counts {
 		inBatch += c.Distinct
 	}
-	times := func(n int64) string {
-		return fmt.Sprintf("%d (%.1f times fewer)", n, float64(s.Alone.Tokens)/float64(n))
+	once := func(f forwarded) string {
+		return fmt.Sprintf("%d (%.1f times fewer, %d pairs)", f.Tokens, float64(s.Alone.Tokens)/float64(f.Tokens), f.Pairs)
 	}
-	text := fmt.Sprintf("%d tokens are forwarded if each row is alone; with each prefix once per record %s, once per task %s, "+
-		"once per batch %s", s.Alone.Tokens, times(s.Record.Tokens), times(s.Group.Tokens), times(inBatch))
+	text := fmt.Sprintf("%d tokens and %d attended pairs are forwarded if each row is alone; with each prefix once per record "+
+		"%s, once per task %s, once per batch %d (%.1f times fewer)", s.Alone.Tokens, s.Alone.Pairs, once(s.Record),
+		once(s.Group), inBatch, float64(s.Alone.Tokens)/float64(inBatch))
 	if s.Alone.Tokens > 2*s.Record.Tokens {
 		text += `; natgo's trainers forward a prefix once with pack="tree" (plugins/python/README.md), and ` +
 			"collator.batch_by task keeps the rows of a task together"

@@ -38,6 +38,7 @@ type overview struct {
 	Split      []balance        `json:"split,omitempty"`
 	Formats    []format         `json:"formats"`
 	Batches    []batches        `json:"batches,omitempty"`
+	Forward    string           `json:"forward,omitempty"` // what forward passes over their rows cost
 	Warnings   []string         `json:"warnings,omitempty"`
 	Idle       []marks.Mark     `json:"idle,omitempty"`       // marks on no record of the run, at most maxIdle
 	IdleMarks  int              `json:"idle_marks,omitempty"` // all of them
@@ -132,6 +133,7 @@ func (r *Run) overview() (*overview, error) {
 			for name, c := range m.Batches.Counts {
 				o.Batches = append(o.Batches, batches{name, c.Batches, c.Rows, c.Tokens, c.Active, c.Distinct})
 			}
+			o.Forward = m.Batches.Stats.Forward.Words(m.Batches.Counts)
 			slices.SortFunc(o.Batches, func(a, b batches) int { return cmp.Compare(a.Name, b.Name) })
 		}
 	}

@@ -30,7 +30,7 @@ export async function overview() {
       { title: 'rows', numeric: true, cell: (b) => count(b.rows) },
       { title: 'tokens', numeric: true, cell: (b) => count(b.tokens) },
       { title: 'trained', numeric: true, cell: (b) => `${count(b.active)} (${percent(b.active, b.tokens)})` },
-      { title: 'each prefix once', numeric: true, cell: (b) => b.distinct ? count(b.distinct) : '' }], o.batches)],
+      { title: 'each prefix once', numeric: true, cell: (b) => b.distinct ? count(b.distinct) : '' }], o.batches), o.forward && el('p', {}, o.forward)],
     o.idle && [el('h2', {}, `${counted(o.idle_marks, 'mark')} on no record of this run`),
       el('p', {}, 'They stay in the file of marks: another run may have the records.'), table('Marks on no record', [
         { title: 'record', wide: true, cell: (m) => m.record },
