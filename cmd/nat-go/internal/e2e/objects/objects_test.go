@@ -547,5 +547,5 @@ func TestManifestsComeLast(t *testing.T) {
 	}
 	log := server.Get(t, names["shard.json"])
 	server.Put(t, names["shard.json"], append(slices.Clone(log[:len(log)-1]), log[len(log)-1]^1))
-	b.Refused(t, b.Command(nil, "shard", "merge", plan), 1, "records.log is not what its manifest names")
+	b.Refused(t, b.Command(nil, "shard", "merge", plan), 1, "records.log doesn't match its manifest")
 }

@@ -348,8 +348,8 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 	b.Must(t, b.Planned("out", "var.yml", "--shards", "3"))
 	b.Refused(t, b.Planned("out", "var.yml", "--shards", "3"), 2, "out/r.shards has a plan already")
 	b.Refused(t, b.Planned("other", "var.yml"), 2, "how many shards?")
-	b.Refused(t, b.Planned("other", "var.yml", "--shards", "2", "--shard-bytes", "9"), 2, "leave one of them out")
-	b.Refused(t, b.Planned("other", "var.yml", "--shards", "-2"), 2, "numbers from 1 on")
+	b.Refused(t, b.Planned("other", "var.yml", "--shards", "2", "--shard-bytes", "9"), 2, "use one of them")
+	b.Refused(t, b.Planned("other", "var.yml", "--shards", "-2"), 2, "must be at least 1")
 	b.Refused(t, b.Command(nil, "shard", "status", "out/r.shards", "--stage", "group"), 2,
 		"the stages of this plan are [build], and write once")
 	b.Refused(t, b.Planned("other", "var.yml", "--shards", "2", "--compat", "nat"), 2, "nothing to divide")
