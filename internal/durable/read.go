@@ -53,10 +53,24 @@ func ReadFile(path string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return readAll(f, limit)
+}
+
+// ReadInput reads a file of at most the given size that a user named, which may be a pipe, such as a shell's <(...).
+func ReadInput(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return readAll(f, limit)
+}
+
+// readAll reads a file and closes it.
+func readAll(f *os.File, limit int64) ([]byte, error) {
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(b)) > limit {
-		err = fmt.Errorf("too large %s: more than %d MiB", path, limit>>20)
+		err = fmt.Errorf("too large %s: more than %d MiB", f.Name(), limit>>20)
 	}
 	return b, err
 }

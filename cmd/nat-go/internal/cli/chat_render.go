@@ -63,7 +63,7 @@ func readTemplate(path string) (string, error) {
 		}
 		return text, nil
 	}
-	b, err := durable.ReadFile(path, tokenizer.MaxTemplateBytes)
+	b, err := durable.ReadInput(path, tokenizer.MaxTemplateBytes)
 	if err != nil {
 		return "", exit.With(exit.Usage, err)
 	}

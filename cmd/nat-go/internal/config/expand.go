@@ -225,7 +225,7 @@ func (l *loader) readValue(n *yaml.Node, ptr string) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(l.doc.File(n)), path)
 	}
-	text, err := durable.ReadFile(path, maxExpanded)
+	text, err := durable.ReadInput(path, maxExpanded)
 	switch {
 	case err != nil:
 		fail("the file can't be read: "+reason(err), "the path is relative to the configuration file")
