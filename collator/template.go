@@ -3,12 +3,12 @@ package collator
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"time"
 
 	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -37,7 +37,8 @@ func TemplateText(c *tokenizer.Config, name string) (string, error) {
 				fmt.Errorf("template too large: %s has %d bytes; the limit is "+
 					"%d", name, info.Size(), tokenizer.MaxTemplateBytes)
 		case err == nil && !info.IsDir():
-			return readTemplate(name)
+			text, err := durable.ReadInput(name, tokenizer.MaxTemplateBytes)
+			return string(text), err
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return "", err
 		}
@@ -70,21 +71,6 @@ const PlainTemplate = `{%- for m in messages -%}
 
 // PlainAdvice says what PlainTemplate does.
 const PlainAdvice = "the contents of messages are joined with newlines, calls as JSON, and the tokenizer's end of text ends each turn of the model"
-
-// readTemplate reads a template that may come from a pipe or a device, whose size is unknown.
-func readTemplate(name string) (string, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, tokenizer.MaxTemplateBytes+1))
-	if err == nil && len(b) > tokenizer.MaxTemplateBytes {
-		err = fmt.Errorf("cannot read template %s: it has more than %d bytes, which is the "+
-			"limit", name, tokenizer.MaxTemplateBytes)
-	}
-	return string(b), err
-}
 
 // TemplateVars returns the variables a template is rendered with: the tokenizer's special tokens under their names, as
 // in transformers, then extra ones.
