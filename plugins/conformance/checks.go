@@ -30,4 +30,6 @@ var checks = []check{
 	{"sigterm", "exits on SIGTERM", checkSigterm},
 	{"parent-death", "exits when its host is gone", checkParentDeath},
 	{"by-hand", "says what it is when started by hand, and exits", checkByHand},
+	{"stdout", "prints nothing to standard output besides the handshake", checkStdout},
+	{"stderr", "does not flood standard error", checkStderr},
 }

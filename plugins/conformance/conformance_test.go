@@ -77,6 +77,10 @@ func TestBadPluginsFailTheirCheck(t *testing.T) {
 			if name == "slow-consumer" && strings.HasSuffix(c.Detail, "had to be restarted") {
 				continue
 			}
+			// A flood is read at a bounded rate, which a check that gives a plugin many groups notices.
+			if name == "stderr" && c.Name == "many-groups" {
+				continue
+			}
 			if c.Status == Fail {
 				failed = append(failed, c.Name+": "+c.Detail)
 			}

@@ -94,12 +94,16 @@ func Run(ctx context.Context, opt Options, done func(Result)) (*Report, error) {
 
 // with starts the plugin for a check and stops it.
 func (k *kit) with(ctx context.Context, change func(*host.Spec), f func(*host.Plugin) error) error {
+	return k.logged(ctx, change, io.Discard, f)
+}
+
+func (k *kit) logged(ctx context.Context, change func(*host.Spec), log io.Writer, f func(*host.Plugin) error) error {
 	spec := k.opt.Spec
 	spec.Failures = 3
 	if change != nil {
 		change(&spec)
 	}
-	p, err := host.Start(ctx, spec, zerolog.Nop())
+	p, err := host.Start(ctx, spec, zerolog.New(log))
 	if err != nil {
 		return err
 	}

@@ -135,6 +135,14 @@ func (b best) Build(_ context.Context, g *ttc.Group, out builders.Output) error 
 		if n > 1900 { // more than any other check sends to one process
 			os.Exit(1)
 		}
+	case "stdout":
+		if n == 1 {
+			fmt.Println("building")
+		}
+	case "stderr":
+		for range 2000 {
+			fmt.Fprintln(os.Stderr, "building", g.Key)
+		}
 	}
 	return b.build(g, out, 0)
 }

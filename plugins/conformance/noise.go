@@ -1,0 +1,66 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/nat-go/nat-go/plugins/internal/host"
+)
+
+// noise returns the plugin's output while it builds the sample groups.
+func (k *kit) noise(ctx context.Context) (*countingWriter, error) {
+	log := &countingWriter{}
+	err := k.logged(ctx, nil, log, func(p *host.Plugin) error {
+		b := p.Describe()[0]
+		_, err := k.build(ctx, p, b, k.groups(b.Unit))
+		return err
+	})
+	return log, err
+}
+
+type countingWriter struct {
+	mu     sync.Mutex
+	stdout []string
+	lines  int
+	flood  bool
+}
+
+func (w *countingWriter) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if bytes.Contains(b, []byte(`"stream":"stdout"`)) && len(w.stdout) < 3 {
+		w.stdout = append(w.stdout, strings.TrimSpace(string(b)))
+	}
+	if bytes.Contains(b, []byte(`"stream":"stderr"`)) {
+		w.lines++
+	}
+	w.flood = w.flood || bytes.Contains(b, []byte("prints too much"))
+	return len(b), nil
+}
+
+func checkStdout(ctx context.Context, k *kit) error {
+	log, err := k.noise(ctx)
+	if err != nil {
+		return err
+	}
+	if len(log.stdout) > 0 {
+		return fmt.Errorf(`unexpected text on standard output:\n%s`, strings.Join(log.stdout, "\n"))
+	}
+	return nil
+}
+
+func checkStderr(ctx context.Context, k *kit) error {
+	log, err := k.noise(ctx)
+	if err != nil {
+		return err
+	}
+	if log.flood {
+		return errors.New("too much on standard error: more than 500 lines a second while it builds a dozen small " +
+			"groups")
+	}
+	return nil
+}
