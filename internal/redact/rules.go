@@ -101,7 +101,7 @@ func key(class, pattern string, bits float64, hints ...string) rule {
 	return rule{
 		class: class, hints: hints, re: regexp.MustCompile(`(?:^|[^A-Za-z0-9_])(` + pattern + `)`),
 		is: func(match, before string) bool {
-			return secret.Entropy(match) >= bits && !secret.StandsIn(match) && !strings.HasSuffix(before, "sha512-")
+			return secret.Entropy(match) >= bits && !secret.IsExample(match) && !strings.HasSuffix(before, "sha512-")
 		},
 	}
 }

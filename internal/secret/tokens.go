@@ -117,10 +117,10 @@ func inRun(c byte) bool {
 	return c > ' ' && c < 0x7f && strings.IndexByte("\"'`,;()[]{}<>\\", c) < 0
 }
 
-// fits reports whether a match looks random and isn't a placeholder.
+// fits reports whether a match looks random and isn't an example of a key or a checksum of npm's.
 func (t *token) fits(s string, from, to int) bool {
 	v := s[from:to]
-	if t.bits == 0 && !random(v, 0) || Entropy(v) < t.bits || StandsIn(v) || strings.HasSuffix(s[:from], "sha512-") {
+	if t.bits == 0 && !random(v, 0) || Entropy(v) < t.bits || IsExample(v) || strings.HasSuffix(s[:from], "sha512-") {
 		return false
 	}
 	return !t.named || strings.ContainsAny(v, "0123456789") && !version(v)
@@ -142,9 +142,9 @@ func Entropy(s string) float64 {
 	return bits
 }
 
-// StandsIn reports whether a text is a placeholder for a key, as in manuals: one repeated character, or words that say
-// so.
-func StandsIn(s string) bool {
+// IsExample reports whether a text is an example of a key, as manuals have them: one repeated character, or words that
+// say so.
+func IsExample(s string) bool {
 	lower := strings.ToLower(s)
 	return slices.ContainsFunc([]string{
 		"xxxx", "****", "....", "____", "0000000000", "placehold", "your-", "your_", "example_key",
