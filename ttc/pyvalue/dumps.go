@@ -15,7 +15,12 @@ type Dump struct {
 	ASCII    bool   // ensure_ascii
 	Indented bool   // indent is given: one element per line
 	Indent   string // indentation per level, if Indented
+	// Separators are written between items and after keys; nil means Python's defaults.
+	Separators *[2]string
 }
+
+// Python's default separators, without and with an indent.
+var inLine, onLines = [2]string{", ", ": "}, [2]string{",", ": "}
 
 // Dumps is json.dumps(v) with Python's defaults (ensure_ascii on).
 func Dumps(v Value) (string, error) {
@@ -26,6 +31,12 @@ func Dumps(v Value) (string, error) {
 // Append appends json.dumps(v). mark may be nil. It fails where Python would: on values that JSON can't express, and
 // values nested too deeply.
 func (o Dump) Append(dst []byte, v Value, mark Marker) ([]byte, error) {
+	if o.Separators == nil {
+		o.Separators = &inLine
+		if o.Indented {
+			o.Separators = &onLines
+		}
+	}
 	return o.value(dst, v, mark, 0)
 }
 
@@ -87,14 +98,6 @@ func (o *Dump) newline(dst []byte, v Value, mark Marker, depth int) []byte {
 	return dst
 }
 
-// comma ends an item; a space follows on the same line.
-func (o *Dump) comma(dst []byte) []byte {
-	if o.Indented {
-		return append(dst, ',')
-	}
-	return append(dst, ", "...)
-}
-
 func (o *Dump) items(dst []byte, v Value, mark Marker, depth int) (_ []byte, err error) {
 	mark.at(v, len(dst))
 	items := v.Items()
@@ -105,7 +108,7 @@ func (o *Dump) items(dst []byte, v Value, mark Marker, depth int) (_ []byte, err
 	for i, e := range items {
 		if i > 0 {
 			mark.at(v, len(dst))
-			dst = o.comma(dst)
+			dst = append(dst, o.Separators[0]...)
 		}
 		dst = o.newline(dst, v, mark, depth+1)
 		if dst, err = o.value(dst, e, mark, depth+1); err != nil {
@@ -126,7 +129,7 @@ func (o *Dump) dict(dst []byte, v Value, mark Marker, depth int) ([]byte, error)
 	for i := range d.keys {
 		if i > 0 {
 			mark.at(v, len(dst))
-			dst = o.comma(dst)
+			dst = append(dst, o.Separators[0]...)
 		}
 		dst = o.newline(dst, v, mark, depth+1)
 		var err error
@@ -134,7 +137,7 @@ func (o *Dump) dict(dst []byte, v Value, mark Marker, depth int) ([]byte, error)
 			return dst, err
 		}
 		mark.at(v, len(dst))
-		dst = append(dst, ": "...)
+		dst = append(dst, o.Separators[1]...)
 		if dst, err = o.value(dst, d.values[i], mark, depth+1); err != nil {
 			return dst, err
 		}

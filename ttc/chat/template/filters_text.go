@@ -98,15 +98,22 @@ func tojsonFilter(st *state, v val, a *args) val {
 	return st.finish(b)
 }
 
-// dumpOptions are the arguments of tojson. If the value is a text, Python ignores the indent.
+// dumpOptions are the arguments of tojson. If the value is a text, Python unpacks the separators and ignores the
+// indent.
 func dumpOptions(st *state, of val, a *args) pyvalue.Dump {
 	if a.none() {
 		return pyvalue.Dump{}
 	}
-	a.refuse("tojson", 2, "separators", "sort_keys")
-	p := a.bind("tojson", 0, "ensure_ascii", "indent")
+	a.refuse("tojson", 3, "sort_keys")
+	p := a.bind("tojson", 0, "ensure_ascii", "indent", "separators")
 	o := pyvalue.Dump{ASCII: or(p[0], pyvalue.False).Truth()}
-	if indent := or(p[1], pyvalue.None); !indent.IsNone() && of.Kind() != pyvalue.KindStr {
+	text := of.Kind() == pyvalue.KindStr
+	if seps := or(p[2], pyvalue.None); !seps.IsNone() {
+		if pair := st.unpack(seps, 2); !text {
+			o.Separators = &[2]string{textArg(pair[0], "separator").Text(), textArg(pair[1], "separator").Text()}
+		}
+	}
+	if indent := or(p[1], pyvalue.None); !indent.IsNone() && !text {
 		if indent.Kind() == pyvalue.KindStr {
 			throwUnsupported("a text as the indent of tojson")
 		}
