@@ -75,7 +75,7 @@ func (o *outcome) count() {
 	}
 }
 
-// leaves adds the omissions of a row. The calls of a message are counted once, however many rows contain it.
+// addOmissions adds the omissions of a row. The calls of a message are counted once, however many rows contain it.
 func (o *outcome) addOmissions(l leftOut) {
 	o.Reasoning += l.reasoning
 	o.Calls = max(o.Calls, l.calls)

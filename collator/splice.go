@@ -144,7 +144,7 @@ func (w *worker) given(m *material, v *view, at, start int) (*given, *cause) {
 	return g, nil
 }
 
-// behind returns the first message below limit whose text ends after byte q, or -1.
+// firstAfter returns the first message below limit whose text ends after byte q, or -1.
 func (g *given) firstAfter(q, limit int) int {
 	for s := range turns.Fields(&g.Result) {
 		if s.Message >= 0 && s.Message < limit && s.Start < s.End && s.End > q {

@@ -107,7 +107,7 @@ func (w *worker) spoken(m *material, fit fitter) (rows []made, turnsRefused []ca
 	return rows, turnsRefused, nil
 }
 
-// unlike says why a view does not show a message as it was sampled.
+// whyUnlike says why a view does not show a message as it was sampled.
 func (v *view) whyUnlike(m *material, i int) *cause {
 	if r := v.without(i); r != nil {
 		return r

@@ -22,7 +22,7 @@ type heavy struct {
 // heavyShare is the minimum probability at which an entry is heavy initially.
 const heavyShare = 1.0 / 16
 
-// others summarises a row without its heavy entries: the sum of their kept exponentials and the largest, and the sum of
+// remainder summarises a row without its heavy entries: the sum of their kept exponentials and the largest, and the sum of
 // the teacher's.
 type remainder struct{ sum, largest, teacher float64 }
 
@@ -104,7 +104,7 @@ type light struct {
 	pivot      float64 // the multiple of q that they lack
 }
 
-// lights does the second pass. It fails if a tile diverges.
+// lightPass does the second pass. It fails if a tile diverges.
 func (r *row) lightPass(rest remainder) (l light, ok bool) {
 	p := &r.p
 	if p.kind == klPass {

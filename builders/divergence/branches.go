@@ -141,7 +141,7 @@ func (br branch) policy() string {
 	return br.ex.Policy
 }
 
-// alike returns the reason two branches can't be paired, if any.
+// pairRefusal returns the reason two branches can't be paired, if any.
 func (b *Builder) pairRefusal(chosen, left branch) ledger.Reason {
 	switch {
 	case chosen.length == 0 || left.length == 0:

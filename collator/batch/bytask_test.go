@@ -2,6 +2,9 @@ package batch
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -74,5 +77,26 @@ func TestBatchByTask(t *testing.T) {
 				t.Errorf("%d distinct tokens of %d; the lines sum to %d", got, counts["sft/train"].Tokens, distinct)
 			}
 		})
+	}
+}
+
+// TestPackByTask checks that a packed task isn't spread over the gaps that earlier tasks leave.
+func TestPackByTask(t *testing.T) {
+	var rows []entry
+	for task, n := range []uint32{60, 30, 25} {
+		for range 4 {
+			rows = append(rows, entry{Hash: uint64(task), Length: [maxSides]uint32{n}})
+		}
+	}
+	var got []string
+	for _, b := range pack(rows, 100, false) {
+		var tasks strings.Builder
+		for _, r := range b {
+			fmt.Fprint(&tasks, r.Hash)
+		}
+		got = append(got, tasks.String())
+	}
+	if want := []string{"0", "0", "0", "01", "111", "2222"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

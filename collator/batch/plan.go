@@ -134,8 +134,8 @@ func cut(rows []entry, budget int, equal bool) [][]entry {
 	return append(out, rows[from:])
 }
 
-// pack fills sequences of up to budget tokens: each row, longest first if they may be sorted, goes into the first that
-// has room.
+// pack fills sequences of up to budget tokens. If the rows may be sorted, each goes, longest first, into the first
+// sequence that has room; otherwise into the last one, so that rows that follow each other stay together.
 func pack(rows []entry, budget int, sorted bool) [][]entry {
 	var out [][]entry
 	var room []int
@@ -148,6 +148,9 @@ func pack(rows []entry, budget int, sorted bool) [][]entry {
 		shortest = min(shortest, rows[i].total())
 	}
 	for _, r := range rows {
+		if !sorted {
+			first = max(0, len(out)-1)
+		}
 		for first < len(out) && room[first] < shortest {
 			first++
 		}

@@ -147,7 +147,6 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// canonical returns a JSON object with its keys in order.
 func state(task string, ms ...chat.Message) *builders.Resolved {
 	r := rollout(task, 0, ms...)
 	r.Record = &builders.State{

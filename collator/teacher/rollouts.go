@@ -142,7 +142,7 @@ func (w *rollouts) enter(group int64, failed bool) {
 	w.groups[group] = without || failed
 }
 
-// said summarises the answers about a row.
+// summarise summarises the answers about a row.
 func (w *rollouts) summarise(s *Sequence, r *Result, g *grid, row int) *batch.Taught {
 	out := &batch.Taught{TopK: s.entries(w.teacher.topK()), LogProb: g.mean(r.Scores, row)}
 	for i, name := range w.teacher.names() {

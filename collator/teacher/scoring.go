@@ -175,7 +175,7 @@ func (w *scoring) flush(ctx context.Context, m scorer.Model) error {
 	return nil
 }
 
-// lose drops a site with all its parts.
+// drop drops a site with all its parts.
 func (w *scoring) drop(site int64, err error) {
 	if w.lost[site] {
 		return

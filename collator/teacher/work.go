@@ -142,7 +142,7 @@ func (w *Work) asked() asker {
 	return nil
 }
 
-// loss is the reason a site was dropped.
+// dropCause is the reason a site was dropped.
 type dropCause struct {
 	reason ledger.Reason
 	detail string

@@ -25,7 +25,7 @@ func (d *decoder) token(id int32) (string, error) {
 // adds returns the text of the n tokens from i on.
 type adds func(ids []int32, i, n int) (string, error)
 
-// alone suits tokenizers whose tokens are bytes: a token adds the same text wherever it occurs.
+// textAlone suits tokenizers whose tokens are bytes: a token adds the same text wherever it occurs.
 func (d *decoder) textAlone(ids []int32, i, n int) (string, error) {
 	if n == 1 {
 		return d.token(ids[i])
@@ -33,7 +33,7 @@ func (d *decoder) textAlone(ids []int32, i, n int) (string, error) {
 	return d.decode(ids[i : i+n])
 }
 
-// after suits others as well: a token's text depends on the one before it, since a space is dropped at the beginning.
+// textAfter suits others as well: a token's text depends on the one before it, since a space is dropped at the beginning.
 func (d *decoder) textAfter(ids []int32, i, n int) (string, error) {
 	if i == 0 {
 		return d.textAlone(ids, i, n)

@@ -38,7 +38,7 @@ var (
 	fieldLine = pattern("fieldLine")
 )
 
-// stands returns the words that name an obstacle to the call, or "" if there are none.
+// obstacle returns the words that name an obstacle to the call, or "" if there are none.
 func (t *text) obstacle(first string) string {
 	l := t.head[0]
 	switch {

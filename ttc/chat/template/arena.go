@@ -74,7 +74,7 @@ func from[T any](st *state, s *slab[T], n int) []T {
 
 func (st *state) values(n int) []val { return from(st, &st.made.vals, n) }
 
-// list makes a list value.
+// newList makes a list value.
 func (st *state) newList(items []val) val {
 	l := &from(st, &st.made.lists, 1)[0]
 	l.Items = items

@@ -197,7 +197,7 @@ func (s *Scorer) start(ctx context.Context) (err error) {
 	return s.checkModel(&in)
 }
 
-// meet checks the program's description.
+// checkModel checks the program's description.
 func (s *Scorer) checkModel(in *introduction) error {
 	dtype, ok := map[string]tensors.DType{
 		"float32": tensors.Float32, "bfloat16": tensors.BFloat16, "float16": tensors.Float16,

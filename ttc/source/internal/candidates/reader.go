@@ -113,7 +113,7 @@ func (r *Reader) fill(f *fields, raw json.Raw, last *otherFields, cand *ttc.Cand
 	return "", ""
 }
 
-// beside holds a candidate's fields besides its answer. It is made once for all answers of a line: there may be a
+// otherFields holds a candidate's fields besides its answer. It is made once for all answers of a line: there may be a
 // million short ones under a prompt of megabytes.
 type otherFields struct {
 	prompt, context, system, metadata, model json.Raw // the source of the rest

@@ -137,7 +137,7 @@ func (s *Source) sides(raw json.Raw) (better, worse string, err error) {
 		s.cfg.ChoiceKey, shorten(label), s.cfg.FirstKey, s.cfg.SecondKey)
 }
 
-// asked returns the messages of a pair next to its sides, if they end before an answer.
+// pairPrompt returns the messages of a pair next to its sides, if they end before an answer.
 func (s *Source) pairPrompt(raw json.Raw) json.Raw {
 	list, _ := source.At(raw, s.cfg.MessagesKey)
 	messages, err := parseMessages(s.fromTranscript(list))
