@@ -98,7 +98,7 @@ func (o *output) finish() string {
 	return runfolder.Digest(o.sum)
 }
 
-// sumUp finishes the file and returns its manifest entry for a path in the data set.
+// finishFile finishes the file and returns its manifest entry for a path in the data set.
 func (o *output) finishFile(path string) runfolder.File {
 	sum := o.finish()
 	return runfolder.DatasetFile(path, o.bytes, sum).Until(o.file.Temporary())

@@ -65,7 +65,7 @@ func (n Needs) check() error {
 	return nil
 }
 
-// least is the minimum memory that nat-go is started with.
+// minMemory is the minimum memory that nat-go is started with.
 const minMemory schema.Size = 256 << 20
 
 // File is a file to write.

@@ -133,7 +133,7 @@ func (b *builder) logRecords(f *recordlog.Builder, index, first int, res *result
 // maxNames is the maximum number of distinct reasons and counters that a run distinguishes per builder.
 const maxNames = 1000
 
-// know records which of the builder's names a group of the log has.
+// recordNames records which of the builder's names a group of the log has.
 func (b *builder) recordNames(g *recordlog.Group) {
 	if b.kinds == nil {
 		b.kinds, b.names = map[dropKind]bool{}, map[string]bool{}

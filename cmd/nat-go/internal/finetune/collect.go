@@ -14,8 +14,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// live sets up a source that makes agent runs rather than finds them, if the block is one. Its output goes to the run
-// folder, in the form of workflow_output.json, one file per collection run; from there on the run is like any other.
+// newLiveSource sets up a source that makes agent runs rather than finds them, if the block is one. Its output goes to
+// the run folder, in the form of workflow_output.json, one file per collection run; from there on the run is like any
+// other.
 func (p *plan) newLiveSource(block *config.Block) (in *inputs, err error) {
 	if p.Endpoint != "" {
 		if block, err = p.endpointOfFlags(); err != nil {

@@ -131,7 +131,7 @@ func (x *decider) deciding() (map[string]string, error) {
 }
 
 // addCommand adds a program, with the scripts and other files that its arguments name. Earlier answers are in its
-// answers file, which grows with the run and is not identified by anything.
+// answers file, which grows with the run and is not identified by anything; nor is a URL, which may be a service's.
 func addCommand(files map[string]string, name string, command []string) {
 	for i, arg := range command {
 		if i == 0 {
@@ -204,13 +204,14 @@ func (x *decider) decidedByPlugins(d *runfolder.Decided) error {
 	return nil
 }
 
-// addFile adds the content of a file; a missing file counts as empty, and its reader reports it.
+// addFile adds the content of a file. Nothing is added for a missing file, which its reader reports, and for one without
+// identity, such as a folder that a program makes.
 func addFile(d *runfolder.Decided, name, path string) error {
 	if _, err := os.Stat(path); err != nil && !objects.Is(path) {
 		return nil
 	}
 	sum, err := contentSum(path)
-	if err == nil {
+	if sum != "" {
 		d.Add(name, sum)
 	}
 	return err

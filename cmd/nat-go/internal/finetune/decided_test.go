@@ -251,7 +251,7 @@ func TestResumeOverridesWhatComesAfter(t *testing.T) {
 }
 
 // TestDecidedByFiles checks that the hint command's program and script, and the dumped logits, are identified by their
-// content.
+// content, and that a folder has no identity: one that a program makes doesn't keep the run from being continued.
 func TestDecidedByFiles(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write := func(name, text string) {
@@ -264,7 +264,7 @@ func TestDecidedByFiles(t *testing.T) {
 trajectory_builders:
   h:
     _type: sdpo_traj_builder
-    hints: {allow: [knowable, hindsight], sources: [command], command: {run: [./hint.sh, script.py], answers: a}}
+    hints: {allow: [knowable, hindsight], sources: [command], command: {run: [./hint.sh, script.py, cache], answers: a}}
 collator: {tokenizer: t, teacher: {dumps: dumps}}
 finetuning: {enabled: true, trajectory_builder: h, output_dir: out}
 `)
@@ -287,6 +287,10 @@ finetuning: {enabled: true, trajectory_builder: h, output_dir: out}
 	}
 	if d := decided(); len(d.Hashes) > 0 {
 		t.Errorf("with missing files: %v", d.Hashes)
+	}
+	write("cache/made", "by the program") // while it ran
+	if d := decided(); len(d.Hashes) > 0 {
+		t.Errorf("with a folder: %v", d.Hashes)
 	}
 	for name := range files {
 		write(name, "before")

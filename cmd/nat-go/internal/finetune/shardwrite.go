@@ -119,6 +119,7 @@ func (r *merger) alreadyLeft(context.Context) error {
 // leftToShards reports the next step.
 func (r *merger) leftToShards() {
 	r.run.out.sum.Status, r.run.out.sum.RunDir = runfolder.Completed, string(r.run.plan.folder)
+	r.run.out.sum.NotStarted = false
 	r.run.out.sum.Next = fmt.Sprintf("`nat-go shard run %s --stage write --index I` writes the share of a shard; then "+
 		"merge again", r.run.plan.merging.dir)
 }
