@@ -233,6 +233,17 @@ func TestShapes(t *testing.T) {
 		{"vault: unknown option '--door'\nusage: vault [OPTION]\n" + strings.Repeat("  --x  a thing\n", 40), true},
 		{"[INFO] building\n[INFO] BUILD FAILURE\n[ERROR] door 7\n[ERROR] see the manual", true},
 		{"[INFO] building\n[INFO] BUILD FAILURE\n[ERROR] door 7\nIt was built at the second try", false},
+		{"nothing to commit, working tree clean", false},
+		{"Nothing to report: all 5 vaults are shut.", false},
+		{"Nothing to lock: the vault is empty.", true},
+		{"Your order is confirmed, you need to bring an ID.", false},
+		{"The vault holds 2 bars, you asked for 3.", true},
+		{"The vault is open. It needs 2 keys, they are at the desk.", false},
+		{"The vault needs 2 keys; there is 1.", true},
+		{"Please count the bars again next week.", false},
+		{"The vault was shut, please ring the bell again", true},
+		{"The guard is busy with a call until 3pm.", false},
+		{"The guard is busy with another vault.", true},
 	} {
 		t.Run(c.text, func(t *testing.T) {
 			if got := Read(c.text, Call{}); got.Failed != c.failed {
