@@ -244,6 +244,7 @@ type Encoder struct {
 	rows    int   // made from the current records
 	trimmed int   // messages after the last turn that were omitted
 	turns   Turns // of the current record
+	silent  []int // see Silent
 	masked  bool  // the reasoning of its trained turns is context
 	one     [1]*builders.Resolved
 	lone    bool // the rows contain half a surrogate pair
@@ -284,7 +285,7 @@ func (e *Encoder) Append(dst []byte, s Split, r *builders.Resolved) (out []byte,
 func (e *Encoder) AppendTogether(dst []byte, s Split, rs []*builders.Resolved) (out []byte, rows int, err error) {
 	n := len(dst)
 	e.split, e.rows, e.lone, e.trimmed = s, 1, false, 0
-	e.turns = Turns{}
+	e.turns, e.silent = Turns{}, e.silent[:0]
 	out, err = e.encode(e, dst, rs)
 	switch nat, prompt := e.opts.NAT && e.Name == customizer.Name, &rs[0].Prompt; {
 	case err != nil || nat:

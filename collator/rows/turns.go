@@ -24,6 +24,10 @@ func (t *Turns) Add(o Turns) {
 // are lost.
 func (e *Encoder) Turns() Turns { return e.turns }
 
+// Silent returns which of the last record's trained turns, in ascending order, are nothing but masked reasoning. Rows
+// don't train them.
+func (e *Encoder) Silent() []int { return e.silent }
+
 // demonstrated returns a demonstration's messages up to its last trained turn, after which nothing trains, and which of
 // them are trained.
 func (e *Encoder) demonstrated(r *builders.Resolved) (nodes []ttc.Node, trained []bool, err error) {
@@ -42,6 +46,7 @@ func (e *Encoder) demonstrated(r *builders.Resolved) (nodes []ttc.Node, trained 
 		n++
 		if d.MaskReasoning && nodes[i].Message.Thinks() {
 			if trained[i] = nodes[i].Message.Says(); !trained[i] {
+				e.silent = append(e.silent, int(n)-1)
 				continue
 			}
 			e.masked = true

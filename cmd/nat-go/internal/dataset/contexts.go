@@ -62,9 +62,7 @@ func (w *formatWriter) turns(row int, m *member) []byte {
 func (w *formatWriter) carried(m *member) (contexts []ttc.History, changes []builders.Change) {
 	contexts, changes = m.contexts, m.record.Changes
 	if t := w.enc.Turns(); t.Carried > 0 && int(t.Carried) < len(contexts) { // the rows don't have the others
-		return contexts[:t.Carried], slices.DeleteFunc(slices.Clone(changes), func(c builders.Change) bool {
-			return int64(c.Turn) >= t.Carried
-		})
+		return without(w.enc.Silent(), contexts, changes, int(t.Carried))
 	}
 	if m.record.Record.Kind() != builders.KindRollout || len(contexts) == 0 {
 		return contexts, changes
@@ -82,6 +80,25 @@ func (w *formatWriter) carried(m *member) (contexts []ttc.History, changes []bui
 		}
 	}
 	return contexts[1:], of
+}
+
+// without returns the first n contexts that aren't those of silent turns, with their changes.
+func without(
+	silent []int, contexts []ttc.History, changes []builders.Change, n int,
+) (of []ttc.History, its []builders.Change) {
+	for i := 0; i < len(contexts) && len(of) < n; i++ {
+		if _, found := slices.BinarySearch(silent, i); found {
+			continue
+		}
+		for _, c := range changes {
+			if c.Turn == i {
+				c.Turn = len(of)
+				its = append(its, c)
+			}
+		}
+		of = append(of, contexts[i])
+	}
+	return of, its
 }
 
 // partly returns the changes of a record only part of whose contexts are in a row.

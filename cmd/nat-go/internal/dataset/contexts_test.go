@@ -420,3 +420,16 @@ func TestChangedContextsAreNamed(t *testing.T) {
 		})
 	}
 }
+
+// TestSilentTurnsHaveNoContext checks that changes keep to their contexts where those of silent turns are taken out.
+func TestSilentTurnsHaveNoContext(t *testing.T) {
+	change := func(turn int, was ttc.History) builders.Change {
+		return builders.Change{Turn: turn, By: builders.Redacted, Was: was}
+	}
+	got, changes := without([]int{1}, []ttc.History{10, 11, 12, 13},
+		[]builders.Change{change(0, 1), change(1, 2), change(2, 3), change(3, 4)}, 2)
+	if !slices.Equal(got, []ttc.History{10, 12}) ||
+		!slices.Equal(changes, []builders.Change{change(0, 1), change(1, 3)}) {
+		t.Errorf("got %v, %v", got, changes)
+	}
+}

@@ -171,6 +171,25 @@ func TestNoSettingChangesAContext(t *testing.T) {
 	t.Log(turns)
 }
 
+// TestSilentTurnsAreNotTrained: of a turn that is nothing but masked reasoning, rows.jsonl doesn't name the context, but
+// those of the turns after it. `dataset verify` compares them with the rows.
+func TestSilentTurnsAreNotTrained(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "in.jsonl")
+	if err := os.WriteFile(file, []byte(`{"messages": [
+		{"role": "user", "content": "a"}, {"role": "assistant", "content": "one", "reasoning_content": "hm"},
+		{"role": "user", "content": "b"}, {"role": "assistant", "content": "", "reasoning_content": "only thinking"},
+		{"role": "user", "content": "c"}, {"role": "assistant", "content": "three"}
+	]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, written := imitated(t, file, "train_reasoning: false", "axolotl", "ms_swift")
+	for _, w := range written {
+		if c := w.Contexts; c == nil || c.Turns != 2 || c.Lost != 1 {
+			t.Errorf("%s: %+v", w.Format, c)
+		}
+	}
+}
+
 // TestChangesOfBatchesAreCounted: what token batches change of a context has a name and a count in `dataset verify`.
 func TestChangesOfBatchesAreCounted(t *testing.T) {
 	example := filepath.Join("..", "..", "..", "..", "examples", "hints")
