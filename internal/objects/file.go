@@ -70,7 +70,7 @@ func (f *File) drop() {
 // chunk is the number of bytes that Read requests at once. An unread body is not held open for long.
 const chunk = 64 << 20
 
-// worth is the number of bytes that must arrive for the retry count to be reset.
+// retryResetBytes is the number of bytes that must arrive for the retry count to be reset.
 const retryResetBytes = 256 << 10
 
 // Read continues reading. After an interrupted body it continues where that stopped.

@@ -288,7 +288,7 @@ func (r *Redactor) Text(s string) (string, bool) {
 	return b.String(), true
 }
 
-// vague ranks the class that only says "secret" last, so that a more specific class wins.
+// vagueness ranks the class that only says "secret" last, so that a more specific class wins.
 func vagueness(class string) int {
 	if class == secret.Context {
 		return 1

@@ -318,7 +318,7 @@ var given = compiled(`(?i)(?:^|[\s"'])--?(?:[\w-]*[_-])?` + flagWords + `(?:=|[ 
 // assigned matches a variable set for a program: `HF_TOKEN=value train`.
 var assigned = compiled(`\b(?:[A-Z][A-Z0-9]*_)*(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|(?:PG)?PASS|PWD|KEY|PAT|CREDENTIALS?)=` + value)
 
-// borne matches a token, of any characters, after the word that says how it is sent.
+// bearerToken matches a token, of any characters, after the word that says how it is sent.
 var bearerToken = compiled(`\b(?:Bearer|bearer|BEARER)[ \t]+` + value)
 
 // minBearerToken is the minimum number of bytes for a word after "Bearer" to be a token.

@@ -87,6 +87,8 @@ func TestBadPluginsFailTheirCheck(t *testing.T) {
 		}
 		if len(failed) != 1 || !strings.HasPrefix(failed[0], name+":") {
 			t.Errorf("the plugin that is bad at %s failed these checks:\n%s", name, strings.Join(failed, "\n"))
+		} else if name == "stdout" && strings.Contains(failed[0], `output:\n`) {
+			t.Errorf("its output is not on a line of its own: %s", failed[0])
 		}
 	}
 }

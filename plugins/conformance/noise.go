@@ -48,7 +48,7 @@ func checkStdout(ctx context.Context, k *kit) error {
 		return err
 	}
 	if len(log.stdout) > 0 {
-		return fmt.Errorf(`unexpected text on standard output:\n%s`, strings.Join(log.stdout, "\n"))
+		return fmt.Errorf("unexpected text on standard output:\n%s", strings.Join(log.stdout, "\n"))
 	}
 	return nil
 }

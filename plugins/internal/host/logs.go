@@ -121,7 +121,7 @@ func (p *logPump) drain(r io.Reader, stream string) {
 	p.reportSuppressed()
 }
 
-// take handles the result of reading a line.
+// handleLine handles the result of reading a line.
 func (p *logPump) handleLine(line []byte, err error, stream string) {
 	var long *lines.TooLong
 	blank := 0

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,7 +22,10 @@ is generated. Where NAT is installed (` + bench.PythonVariable + ` can name its 
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.JSON = asJSON(cmd)
-			var err error
+			err := positive(cmd, "examples", "turns", "candidates", "rounds")
+			if err != nil {
+				return err
+			}
 			if o.Program, err = os.Executable(); err != nil {
 				return exit.Environmentf("can't find this program's own file: %w", err)
 			}
@@ -47,6 +51,9 @@ func newBenchKernelsCmd() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.JSON = asJSON(cmd)
+			if err := positive(cmd, "vocabs", "threads", "mib", "rounds"); err != nil {
+				return err
+			}
 			return kernelbench.Run(cmd.Context(), cmd.OutOrStdout(), o)
 		},
 	}
@@ -58,4 +65,17 @@ func newBenchKernelsCmd() *cobra.Command {
 	f.StringVar(&o.Torch, "torch", "", "Python with torch: measure torch.compile too, with its memory pool kept")
 	f.DurationVar(&o.Budget, "budget", time.Minute, "time after which no new round is started")
 	return cmd
+}
+
+// positive refuses flags with a number below 1.
+func positive(cmd *cobra.Command, flags ...string) error {
+	for _, name := range flags {
+		text := cmd.Flag(name).Value.String() // [1,2] for several
+		for n := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune("[,]", r) }) {
+			if strings.HasPrefix(n, "-") || n == "0" {
+				return exit.Usagef("--%s %s: must be at least 1", name, n)
+			}
+		}
+	}
+	return nil
 }

@@ -106,3 +106,15 @@ func TestManualPages(t *testing.T) {
 		t.Errorf("%s, %v", page, err)
 	}
 }
+
+// TestBenchCounts checks that nothing is measured no times.
+func TestBenchCounts(t *testing.T) {
+	for _, args := range [][]string{
+		{"bench", "--rounds", "0"}, {"bench", "--rounds=-1"}, {"bench", "--candidates", "0"},
+		{"bench", "kernels", "--vocabs", "0"}, {"bench", "kernels", "--threads", "1,0", "--mib", "1"},
+	} {
+		if code, _, stderr := command(append(args, "--json")...); code != 2 || !strings.Contains(stderr, "at least 1") {
+			t.Errorf("%v: exit %d: %s", args, code, stderr)
+		}
+	}
+}

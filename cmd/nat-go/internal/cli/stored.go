@@ -136,7 +136,7 @@ func (c *storedCopies) remove() {
 	}
 }
 
-// tell replaces the names of copies in a text.
+// restoreNames replaces the names of copies in a text.
 func (c *storedCopies) restoreNames(text []byte) []byte {
 	for i := 0; i < len(c.names); i += 2 {
 		text = bytes.ReplaceAll(text, []byte(c.names[i]), []byte(c.names[i+1]))

@@ -228,7 +228,8 @@ func (l *loader) readValue(n *yaml.Node, ptr string) {
 	text, err := durable.ReadInput(path, maxExpanded)
 	switch {
 	case err != nil:
-		fail("the file can't be read: "+reason(err), "the path is relative to the configuration file")
+		fail("the file can't be read: "+reason(err),
+			"name a text of at most 1 MiB; the path is relative to the configuration file")
 	case !utf8.Valid(text):
 		fail("the file is not UTF-8 text", "save it as UTF-8")
 	case l.affords(n, ptr, len(text)):

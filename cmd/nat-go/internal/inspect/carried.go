@@ -72,8 +72,8 @@ func (y *Yield) try(g *ttc.Group, rec builders.Record, opt rows.Options) error {
 	return nil
 }
 
-// dear is the maximum ratio of the text in a format's rows to that of its conversations if the format is to be chosen
-// for carrying more turns: a trainer has to forward all of it.
+// maxTextRatio is the maximum ratio of the text in a format's rows to that of its conversations if the format is to be
+// chosen for carrying more turns: a trainer has to forward all of it.
 const maxTextRatio = 3
 
 // best returns the preferred format or, if another one carries more of the builder's records and isn't too costly, that

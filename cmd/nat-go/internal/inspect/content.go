@@ -131,7 +131,7 @@ func (k *check) reportUnusable(ctx context.Context, b *config.Block, file string
 // harmless are reasons for omitting unneeded parts of an input.
 var harmless = []ledger.Reason{source.OtherStep, source.KeyNotUsed, source.IdenticalRow}
 
-// losing warns of parts that the source would omit.
+// warnLosses warns of parts that the source would omit.
 func (k *check) warnLosses(b *config.Block, file string, r *Report) {
 	for _, reason := range harmless {
 		delete(r.Dropped, string(reason))
@@ -237,7 +237,8 @@ func (k *check) yield(ctx context.Context, b *config.Block, s *Sample) {
 	}
 }
 
-// barren reports a builder that makes no records from the sample, which is an error if the sample is the whole input.
+// reportNoYield reports a builder that makes no records from the sample, which is an error if the sample is the whole
+// input.
 func (k *check) reportNoYield(ctx context.Context, builder, input *config.Block, s *Sample, y *Yield) {
 	parts := counts(y.Dropped, slices.Sorted(maps.Keys(y.Dropped)))
 	read, severity := "beginning, "+ledger.Quantity(int64(s.Examples), "example"), finding.Warning

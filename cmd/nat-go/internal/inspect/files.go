@@ -172,7 +172,7 @@ func kindOf(mode fs.FileMode) string {
 	return "a device"
 }
 
-// pass skips a file that was found in a folder if it isn't data; an inspection lists unreadable files.
+// skip skips a file that was found in a folder if it isn't data; an inspection lists unreadable files.
 func (c *chooser) skip(ctx context.Context, file string, err error) error {
 	var unknown *readers.UnknownError
 	var unread *source.Error

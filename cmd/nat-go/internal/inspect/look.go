@@ -26,7 +26,8 @@ import (
 // How much of an input is examined: enough to recognise it, little enough to be quick.
 var defaultExtent = extent{1000, 32 << 20}
 
-// few bounds what is examined if the builder is named: enough for its settings, and for the other builders' records.
+// smallExtent bounds what is examined if the builder is named: enough for its settings, and for the other builders'
+// records.
 var smallExtent = extent{100, 1 << 20}
 
 // extent bounds the sample, by examples or by bytes.
@@ -193,7 +194,7 @@ func folders(paths []string) (all []string) {
 	return all
 }
 
-// expand finds the files. A folder means the file that the source expects there, or else for all data files in it.
+// expand finds the files. A folder means the file that the source expects there, or else all data files in it.
 func expand(opt Options) ([]string, error) {
 	name := readers.NATFile
 	if f, ok := builtin.Source(opt.Source); ok && f.File != "" {

@@ -77,7 +77,7 @@ func (a *Adapter) Check(context.Context) error {
 const script = `trap : TERM INT HUP; echo $$ > pid.new && mv pid.new pid || exit 125
 (d=$PWD; cd "$0" && : > "$d/began" || exit 125; exec "$@"); s=$?; echo $s > exit.new && mv exit.new exit`
 
-// born is the record of a submission before its program starts: the content of submission.json.
+// submissionRecord is the record of a submission before its program starts: the content of submission.json.
 type submissionRecord struct {
 	Key  string `json:"key"`
 	Host string `json:"host"`
@@ -255,7 +255,7 @@ func inode(path string) uint64 {
 	return uint64(st.Ino) //nolint:unconvert // its type differs by platform
 }
 
-// noted returns the process group recorded by the shell, waiting for a live shell that has not recorded it yet.
+// recordedGroup returns the process group recorded by the shell, waiting for a live shell that has not recorded it yet.
 func recordedGroup(ctx context.Context, dir string) (int, error) {
 	for {
 		living := alive(dir) // before the file is looked for
@@ -409,7 +409,7 @@ func unseen(dir string) error {
 // lockTimeout is how long the lock may be held once everything that could be found has been ended.
 const lockTimeout = 2 * time.Second
 
-// gone waits for the processes to release the lock.
+// waitReleased waits for the processes to release the lock.
 func waitReleased(ctx context.Context, dir string, limit time.Duration) bool {
 	end := time.Now().Add(limit)
 	for alive(dir) {

@@ -215,7 +215,7 @@ func (c *Client) status(ctx context.Context, j *Job) (trainers.JobStatus, error)
 	return c.Adapter.Status(ctx, *j.Ref)
 }
 
-// heard records a status that differs from the previous one.
+// recordStatus records a status that differs from the previous one.
 func (c *Client) recordStatus(j *Job, st trainers.JobStatus) error {
 	_, deploys := c.Adapter.(trainers.Deployer)
 	if st.State.Terminal() && (j.Phase == Deploying || st.State != trainers.Completed || !deploys) {
