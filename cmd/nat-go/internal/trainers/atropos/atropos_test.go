@@ -1040,3 +1040,19 @@ func venv() (string, error) {
 	}
 	return python, nil
 }
+
+// TestTopKOfRows checks that a row without a request to a teacher doesn't get the one of the next row.
+func TestTopKOfRows(t *testing.T) {
+	dir := t.TempDir()
+	index := `{"file":"a.safetensors","channel":"rl","split":"train","row_info":[{},{"scored":{"teacher_top_k":5}}]}` + "\n"
+	if err := os.WriteFile(filepath.Join(dir, "index.jsonl"), []byte(index), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	batches, err := trainBatches(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k := batches["rl"][0].topK; len(k) != 2 || k[0] != nil || k[1] == nil || *k[1] != 5 {
+		t.Errorf("%v", k)
+	}
+}

@@ -98,9 +98,11 @@ func trainBatches(dir string) (map[string][]trainBatch, error) {
 				return fmt.Errorf("%s has rollouts whose ids were made from text (collator.rl.ids: rendered), and an "+
 					"Atropos group is made of what was sampled: run again without that setting", l.File)
 			}
+			var topK *int
 			if row.RL != nil {
-				b.topK = append(b.topK, row.RL.TeacherTopK)
+				topK = row.RL.TeacherTopK
 			}
+			b.topK = append(b.topK, topK)
 		}
 		if l.Split == "train" {
 			batches[l.Channel] = append(batches[l.Channel], b)
