@@ -17,6 +17,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/ttc/json"
 )
 
 // Share describes the output of WritePart: the rows for one part of a log, as lines, which Join combines.
@@ -184,6 +185,11 @@ func (f *rowFile) join(ctx context.Context, path string) error {
 			f.out.buf = append(f.out.buf, '\n')
 		}
 		if f.reading != nil {
+			for line := range bytes.Lines(lines) {
+				if !json.Valid(line) {
+					return fmt.Errorf("%s is damaged: a row is not JSON", path)
+				}
+			}
 			f.reading.lines(lines)
 		}
 		f.rows += n

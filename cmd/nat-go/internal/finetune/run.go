@@ -242,6 +242,9 @@ func (r *run) end(ctx context.Context) (*Summary, error) {
 // explain adds advice to an error that may end any stage.
 func (r *verdict) explain(err error, locked bool) error {
 	again := "`nat-go " + r.plan.commandToContinue() + "` continues from here"
+	if r.plan.join != nil { // its folder is removed
+		again = "merge again"
+	}
 	switch {
 	case errors.Is(err, context.Canceled) && r.out.sum.Job == nil:
 		if locked {

@@ -4,16 +4,19 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/bench"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 )
 
-// TestWritingIsLeftOnce checks that a merge which finds the writing divided already says so on any machine, also on one
-// that lacks the run folder.
-func TestWritingIsLeftOnce(t *testing.T) {
+// dividedRun returns a function that carries out requests in a folder where the only shard of a plan was built.
+func dividedRun(t *testing.T) func(Request) (*Summary, error) {
+	t.Helper()
 	t.Chdir(t.TempDir())
 	var text bytes.Buffer
 	if err := bench.Generate(&text, bench.Shape{Examples: 4, Turns: 2, Candidates: 2, Seed: 3}); err != nil {
@@ -23,18 +26,27 @@ func TestWritingIsLeftOnce(t *testing.T) {
 		[]byte(strings.ReplaceAll(decidedConfig, "${TOKEN}", "t")), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	run := func(req Request) *Summary {
-		t.Helper()
-		sum, err := Run(t.Context(), req, testEnv(t))
+	run := func(req Request) (*Summary, error) { return Run(t.Context(), req, testEnv(t)) }
+	for _, req := range []Request{
+		{ConfigFile: "config.yml", RunID: "r", DryRun: true, Divide: &Division{Number: 1, Dir: "plan"}},
+		{Shard: &Shard{Plan: "plan", Stage: shards.Build}},
+	} {
+		if _, err := run(req); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return run
+}
+
+// TestWritingIsLeftOnce checks that a merge which finds the writing divided already says so on any machine, also on one
+// that lacks the run folder.
+func TestWritingIsLeftOnce(t *testing.T) {
+	run := dividedRun(t)
+	for range 2 {
+		sum, err := run(Request{Merge: "plan", LeaveWriting: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return sum
-	}
-	run(Request{ConfigFile: "config.yml", RunID: "r", DryRun: true, Divide: &Division{Number: 1, Dir: "plan"}})
-	run(Request{Shard: &Shard{Plan: "plan", Stage: shards.Build}})
-	for range 2 {
-		sum := run(Request{Merge: "plan", LeaveWriting: true})
 		var words strings.Builder
 		if err := WriteSummary(&words, sum, Look{}); err != nil {
 			t.Fatal(err)
@@ -45,5 +57,40 @@ func TestWritingIsLeftOnce(t *testing.T) {
 		if err := os.RemoveAll("out"); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestDamagedShareIsRefused cuts off the rows that a shard wrote: the merge says so.
+func TestDamagedShareIsRefused(t *testing.T) {
+	run := dividedRun(t)
+	for _, req := range []Request{
+		{Merge: "plan", LeaveWriting: true}, {Shard: &Shard{Plan: "plan", Stage: shards.Write}},
+	} {
+		if _, err := run(req); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows, err := filepath.Glob("plan/write/00000/dataset/trl/*.jsonl")
+	for _, path := range rows {
+		info, statErr := os.Stat(path)
+		if err = errors.Join(err, statErr); err == nil && filepath.Base(path) != "rows.jsonl" {
+			err = os.Truncate(path, info.Size()-5)
+		}
+	}
+	if err != nil || len(rows) < 2 {
+		t.Fatalf("%v: %v", rows, err)
+	}
+	_, err = run(Request{Merge: "plan"})
+	if exit.Code(err) != exit.Environment || !strings.Contains(err.Error(), "is damaged: a row is not JSON") {
+		t.Error(err)
+	}
+}
+
+// TestFullDiskOfAMerge checks that nobody is told to resume a merge of runs, whose folder is removed.
+func TestFullDiskOfAMerge(t *testing.T) {
+	p := &plan{folder: "out/r", join: &joining{}}
+	err := (&verdict{p, newReport(p, testEnv(t))}).explain(syscall.ENOSPC, true)
+	if !strings.HasSuffix(err.Error(), "make room on the disk of out/r, then merge again") {
+		t.Error(err)
 	}
 }
