@@ -143,14 +143,16 @@ func attempt(file *os.File) (left *Holder, busy bool, err error) {
 	for errors.Is(lockErr, unix.EINTR) {
 		lockErr = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	}
-	left, err = readHolder(file)
-	return left, errors.Is(lockErr, unix.EWOULDBLOCK), err
+	busy = errors.Is(lockErr, unix.EWOULDBLOCK)
+	left, err = readHolder(file, busy)
+	return left, busy, err
 }
 
 // maxHolder is the maximum number of bytes read from a lock file.
 const maxHolder = 1 << 20
 
-func readHolder(f *os.File) (*Holder, error) {
+// readHolder reads who holds the lock, or held it last; nil means not known.
+func readHolder(f *os.File, busy bool) (*Holder, error) {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
 		return nil, errors.Join(err, notRegular(f.Name(), info))
@@ -160,8 +162,11 @@ func readHolder(f *os.File) (*Holder, error) {
 		return nil, err
 	}
 	h := new(Holder)
-	if json.Unmarshal(text, h) != nil { // it died while writing
-		return &Holder{Command: "?"}, nil
+	if json.Unmarshal(text, h) != nil {
+		if busy { // it is writing
+			return nil, nil
+		}
+		return &Holder{Command: "?"}, nil // it died while writing
 	}
 	return h, nil
 }
@@ -240,8 +245,9 @@ func (f Folder) LeftBy() (*Holder, error) {
 	}
 	defer file.Close()
 	err = unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB)
-	h, readErr := readHolder(file)
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	busy := errors.Is(err, unix.EWOULDBLOCK)
+	h, readErr := readHolder(file, busy)
+	if busy {
 		return nil, &Busy{f, h}
 	}
 	if h != nil && h.converts() && h.Placing == nil {

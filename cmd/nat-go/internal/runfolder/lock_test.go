@@ -1,6 +1,7 @@
 package runfolder
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"testing"
@@ -52,4 +53,28 @@ func TestLockOutlivesItsHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	second.Close()
+}
+
+// TestLockIsBeingWritten reads a lock file while its holder writes to it: the holder isn't known then. Half a text in a
+// file that no process has locked was left by one that died.
+func TestLockIsBeingWritten(t *testing.T) {
+	folder := Folder(t.TempDir())
+	first, err := folder.Lock("first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.file.Truncate(20); err != nil {
+		t.Fatal(err)
+	}
+	var busy *Busy
+	if _, err := folder.Lock("second"); !errors.As(err, &busy) || busy.Holder != nil {
+		t.Errorf("%v", err)
+	}
+	if _, err := folder.LeftBy(); !errors.As(err, &busy) || busy.Holder != nil {
+		t.Errorf("%v", err)
+	}
+	first.file.Close()
+	if h, err := folder.LeftBy(); err != nil || h == nil || h.Command != "?" {
+		t.Errorf("%v, %v", h, err)
+	}
 }
