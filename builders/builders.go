@@ -55,7 +55,7 @@ const (
 	UnitRun
 )
 
-// String is the unit's name in messages.
+// String returns the unit's name, as used in messages.
 func (u Unit) String() string {
 	switch u {
 	case UnitExample:
@@ -80,7 +80,7 @@ const (
 	KindState
 )
 
-// String is the kind's name in files and messages.
+// String returns the kind's name, as used in files and messages.
 func (k Kind) String() string {
 	switch k {
 	case KindPreference:

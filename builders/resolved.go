@@ -42,7 +42,7 @@ const (
 
 var changedNames = [...]string{"", "redaction", "remove", "call_ids", "unknown", "format", "worded"}
 
-// String is the change's name in files and messages.
+// String returns the change's name, as used in files and messages.
 func (c Changed) String() string {
 	if int(c) < len(changedNames) {
 		return changedNames[c]

@@ -33,7 +33,7 @@ type taskKey struct {
 	Builder string
 	Task    string `json:",omitempty"`
 	Example string `json:",omitempty"`
-	Run     int    `json:",omitempty"` // example and run: only if the example is its own task
+	Run     int    `json:",omitempty"` // set, like Run, only if the example is its own task
 }
 
 // moments are the running mean and squared deviations of rewards (Welford).
@@ -50,7 +50,7 @@ func (m *moments) add(x float64) {
 	m.m2 += d * (x - m.mean)
 }
 
-// deviation is the standard deviation with ddof 1, or 0 for fewer than two rewards.
+// deviation returns the standard deviation with ddof 1, or 0 for fewer than two rewards.
 func (m *moments) deviation() float64 {
 	if m.n < 2 {
 		return 0
@@ -108,7 +108,7 @@ func (t *tasks) score(how Advantages, s *batch.Scored) {
 type taskFields struct {
 	N        int64
 	Mean, M2 float64
-	TopK     int64 // math.MinInt64: nothing is asked
+	TopK     int64 // math.MinInt64 if nothing is asked
 }
 
 // encode encodes the statistics that rows are scored with; decode reads them back.

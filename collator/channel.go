@@ -38,7 +38,7 @@ type outcome struct {
 	encoded []*batch.Encoded
 }
 
-// counts are the parts of an outcome that are counted. Turns are counted separately from records: Turns is the number
+// counts holds the parts of an outcome that are counted. Turns are counted separately from records: Turns is the number
 // to be trained, and TurnDrops lists the ones that ended up in no row.
 type counts struct {
 	Refused   *cause      `json:",omitempty"` // why rows are missing
@@ -93,5 +93,5 @@ func refuse(reason ledger.Reason, format string, a ...any) *cause {
 	return &cause{reason, fmt.Sprintf(format, a...)}
 }
 
-// refused is the outcome for a record that is refused as a whole.
+// refused returns the outcome for a record that is refused as a whole.
 func refused(r *cause) outcome { return outcome{counts: counts{Refused: r}} }

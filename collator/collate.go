@@ -17,7 +17,7 @@ import (
 // Result describes the batches that Collate wrote.
 type Result struct {
 	Counts   map[string]batch.Count // by "channel/split"
-	Accounts []ledger.Account       // in and out of stage collate, in records and in turns; the drops were handed over
+	Accounts []ledger.Account       // stage collate in records and in turns; its drops were passed to dropped
 	Stats    Stats
 	Steps    int // step files
 	Apart    int // sdpo rows without a matching row in a step by example
@@ -77,7 +77,7 @@ func (c *Collator) write(ctx context.Context, spool *batch.Spool, sum *summary, 
 	return res, err
 }
 
-// spec says how to make batches of the rows recorded in sum.
+// spec describes how to make batches of the rows recorded in sum.
 func (c *Collator) spec(sum *summary) batch.Spec {
 	spec := batch.Spec{
 		Budget: c.cfg.BatchTokens, Layout: c.cfg.Layout, Form: c.cfg.Form, Workers: c.cfg.Workers,
@@ -191,7 +191,7 @@ func (w *worker) encode(items []Item, outcomes []outcome) error {
 			}
 			o.encoded = append(o.encoded, e)
 		}
-		o.Rows = nil // only what is counted of them is used again
+		o.Rows = nil // only their counts are used again
 	}
 	return nil
 }
@@ -309,7 +309,7 @@ func (s *summary) book(it *subject, dropped bool, o *counts) (group int64, rows 
 	return group, o.Made
 }
 
-// endGroup counts what the group's records have in common.
+// endGroup counts the tokens that the group's records share.
 func (s *summary) endGroup() {
 	s.stats.Forward.endGroup(s.group)
 	s.group = s.group[:0]

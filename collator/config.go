@@ -67,7 +67,7 @@ type Config struct {
 	Reference        *Reference // dpo: log-probs of pairs under a reference model; nil if unused
 	NullHints        bool       // sdpo: a control with empty hints, so that teacher and student are equal
 	Cumulative       bool       // sdpo: a teacher has all hints of its row, each seen by targets after it; else one
-	HintSpan         string     // sdpo: what of its turn a hint may move: turn (or empty), call, text, reasoning
+	HintSpan         string     // sdpo: the part of a turn that a hint may move: turn (or empty), call, text, reasoning
 	// Neutral is a neutral hint for sdpo. The tokens it would have in each hint's place are stored with the row, as a
 	// baseline for the hints. If empty, none is used.
 	Neutral string
@@ -181,7 +181,8 @@ func (c *Collator) learnTokens() error {
 			strings.Join(c.render.Terminators(), ", "))
 	}
 	c.vocab = max(int64(tok.VocabSize()), int64(tok.MaxID())+1)
-	for _, name := range []string{"pad_token", "eos_token"} { // D25: the tokenizer's own; masks never look at it
+	// The pad id is the tokenizer's own; masks never depend on it (DEFECTS.md, D25).
+	for _, name := range []string{"pad_token", "eos_token"} {
 		if text, ok := tok.Config.Token(name); ok {
 			if id, ok := tok.ID(text); ok {
 				c.pad = int64(id)

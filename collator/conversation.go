@@ -40,7 +40,7 @@ func conversation(messages []chat.Message, tools []chat.Tool) (*turns.Conversati
 type material struct {
 	nodes   []ttc.Node
 	trained []bool // which messages to train; only the assistant's
-	part    part   // what of trained messages is in the loss
+	part    part   // the part of trained messages that is in the loss
 	tools   []chat.Tool
 	// elsewhere marks messages that other rows of the record train; nil if no other row does.
 	elsewhere []bool

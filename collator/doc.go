@@ -1,4 +1,4 @@
-// Package collator turns records into token rows: exact ids, and a mask that is on the tokens the model wrote.
+// Package collator turns records into token rows: exact ids, and a mask that covers the tokens the model wrote.
 //
 // A conversation is rendered with the model's chat template, the assistant's turns are located in the text (package
 // turns), the text is tokenised with the template's special tokens as such and special tokens in content as plain text
@@ -6,7 +6,7 @@
 // New takes a Config, Collate makes the batches, Verify checks them again. README.md describes refusals and rows, how
 // hints are spliced in, and how a row is verified.
 //
-// It is large because a row is made in one pass by one worker, whose scratch memory all channels share.
+// The package is large because a row is made in one pass by one worker, whose scratch memory all channels share.
 //
 // Part of the Go API we promise (v0).
 package collator

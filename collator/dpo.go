@@ -125,7 +125,7 @@ func (w *worker) pair(it *Item, prompt []ttc.Node, sides [2]continuation) (pair 
 			refusal = failed
 		}
 		if !retryable(failed) {
-			break // thinking is not the cause
+			break // another renderer wouldn't help
 		}
 	}
 	return pair, 0, refusal
@@ -402,5 +402,5 @@ func sameSlice[T any](a, b []T) bool {
 	return len(a) == len(b) && unsafe.SliceData(a) == unsafe.SliceData(b)
 }
 
-// key is the text that identifies a side; empty if it is not text.
+// key returns the text that identifies a side; empty if it is not text.
 func (c *continuation) key() string { return c.passage.Text }

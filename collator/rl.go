@@ -37,7 +37,7 @@ func (rollouts) Rows(w *worker, it *Item) outcome {
 	return out
 }
 
-// onlyOwn refuses rollouts that the rl channel can't take.
+// onlyOwn refuses rollouts that the rl channel can't accept.
 func (w *worker) onlyOwn(it *Item, m *material) *cause {
 	reward := it.Record.Record.(*builders.Rollout).Reward
 	if reward != nil && (math.IsNaN(*reward) || math.IsInf(*reward, 0)) {

@@ -328,7 +328,7 @@ func (sp *splicer) row(w *worker, m *material, v *view) (one *made, size int, re
 		splices = append(splices, *s)
 	}
 	if len(splices) == 0 {
-		return nil, 0, refusal // there is a reason: every trained turn is the target of some site
+		return nil, 0, refusal // a reason exists because every trained turn is the target of some site
 	}
 	if !slices.Equal(kept, m.trained) { // make the student again, without the turns that lack a teacher
 		fewer := *m

@@ -8,22 +8,22 @@ import (
 	"github.com/nat-go/nat-go/collator/internal/prefix"
 )
 
-// forwarded counts the work of a model's forward passes: tokens, and pairs of a token and one that it attends to,
-// itself among them.
+// forwarded counts the work of a model's forward passes: tokens, and pairs of a token and a token that it attends to,
+// including itself.
 type forwarded struct {
 	Tokens int64 `json:"tokens"`
 	Pairs  int64 `json:"attended_pairs"`
 }
 
-// add adds a sequence of n tokens whose first common ones are forwarded already.
+// add adds a sequence of n tokens, of which the first common ones have already been forwarded.
 func (f *forwarded) add(n, common int) {
 	pairs := func(n int64) int64 { return n * (n + 1) / 2 }
 	f.Tokens += int64(n - common)
 	f.Pairs += pairs(int64(n)) - pairs(int64(common))
 }
 
-// sharing counts the forward passes over the rows of sft and rl: alone, and with each token once that has the same
-// tokens before it in its record (a rollout) or its group (a task), as loaders that pack prefix trees forward it.
+// sharing counts the forward passes over the rows of sft and rl: each row alone, and with every shared prefix counted
+// once per record (a rollout) or per group (a task), as loaders that pack prefix trees forward it.
 type sharing struct {
 	Alone  forwarded `json:"alone"`
 	Record forwarded `json:"once_per_record"`
@@ -60,7 +60,7 @@ type sharedRow struct {
 	kept   bool // it is in a batch
 }
 
-// share finds what the rows of a group's outcomes have in common.
+// share finds the prefixes that the rows of a group's outcomes share.
 func share(outcomes []outcome) {
 	var all [][]int32
 	var made []*rowCounts
@@ -101,8 +101,8 @@ func (s *sharing) count(o *counts, kept bool, group []sharedRow) []sharedRow {
 	return group
 }
 
-// endGroup counts the rows of a group once. A kept row has in common with the kept row before it what all rows between
-// them have in common.
+// endGroup counts the rows of a group once. A kept row shares with the previous kept row the prefix that all rows
+// between them share.
 func (s *sharing) endGroup(rows []sharedRow) {
 	slices.SortFunc(rows, func(a, b sharedRow) int { return a.Rank - b.Rank })
 	common := 0

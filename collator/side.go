@@ -613,7 +613,7 @@ func (b *sideBuilder) owners(trained []chat.Span) (out batch.Owners) {
 	return out
 }
 
-// why says why a turn is not trained, or that it is.
+// why returns the reason a turn is not trained, or InLoss if it is.
 func (b *sideBuilder) why(message int) string {
 	switch {
 	case b.m.trained[message]:

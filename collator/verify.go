@@ -47,8 +47,8 @@ const maxProblems = 100
 // Verify checks every batch of a run folder again, from its files and the tokenizer alone: the file is the one in the
 // index; masks, positions, labels, pads and counts follow from the rows; the tokens encode the rendered text, or are
 // the ids from the source; the trained text is the text of the turns, and ends in a terminator unless it was cut off;
-// chosen and rejected continue the same prompt; hints stand directly before their targets; and no batch is missing from
-// the index. It returns an error only if it can't read the index or the folder.
+// chosen and rejected continue the same prompt; hints directly precede their targets; and no batch is missing from the
+// index. It returns an error only if it can't read the index or the folder.
 func Verify(dir string, tok *tokenizer.Tokenizer) (*Report, error) {
 	v := verifier{
 		dir:    filepath.Join(dir, "batches"),
@@ -192,7 +192,7 @@ func turnsIn(sides []batch.Proof) (n int64) {
 
 // stops counts a row's turns that end in a stop token.
 func (v *verifier) stops(l *batch.Line, r *batch.Row) {
-	if slices.Contains(r.Meta.Flags, "cut_off") || l.Channel == batch.SDPO.Name { // a hint may move a part of a turn
+	if slices.Contains(r.Meta.Flags, "cut_off") || l.Channel == batch.SDPO.Name {
 		return
 	}
 	e := v.ends[l.Channel]

@@ -34,7 +34,7 @@ type bucketRow struct {
 // bucketTerms are the log-probabilities over a row's support and, unless renormalised, of the rest as one more bucket.
 type bucketTerms struct {
 	a, b    []float64 // student, teacher
-	restZ   float64   // the student's rest; -Inf: none
+	restZ   float64   // the student's rest; -Inf if there is none
 	bregman bool      // the form of the loss's summands
 }
 

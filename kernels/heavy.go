@@ -141,8 +141,8 @@ func (r *row) turn(u float64) {
 	r.w.a.tab = unsafe.Pointer(r.w.rates)
 }
 
-// changes looks at a row's first tile, which is to be repeated if it shows that another pass is better: where the
-// student's rates are nearer to their limit than to 0, they are taken from their mean there; where the sides are nearly
+// changes examines a row's first tile and reports whether to repeat it, with the pass or pivot changed: where the
+// student's rates are nearer to their limit than to 0, they are taken from their mean; where the sides are nearly
 // equal, a ratePass isn't accurate.
 func (r *row) changes() bool {
 	p, a := &r.p, &r.w.a
@@ -248,7 +248,7 @@ func (r *row) fold(l *light, rest remainder, out []float32, unit float64) (top, 
 	gone = math.Abs(r.mean - l.pivot)
 	switch natural := r.p.natural(); {
 	case turned:
-		// U is off by up to 1e-9 near its limit, and x by what rounding takes of the bend.
+		// U is off by up to 1e-9 near its limit, and x by the rounding error of the bend.
 		beta := r.j.opt.Beta
 		gone += 0.002 + 0.05*math.Abs(bend(beta))*beta*(1-beta)
 	case r.p.kind == ratePass && natural > 0: // only rounding, since it is the same in all rates

@@ -69,13 +69,13 @@ type Batch struct {
 	Upstream *float64
 }
 
-// Output receives per-row results; leave slices nil that are not wanted. Ignored rows get 0.
+// Output receives per-row results; leave unwanted slices nil. Ignored rows get 0.
 type Output struct {
 	RowLoss    []float64 // [rows] before weight and denominator
 	StudentLSE []float64 // [rows] log sum exp(x/T)
 	TeacherLSE []float64 // [rows]
 	Clipped    []int32   // [rows] entries (or 1 for a token) at the limit
-	// Grad is d(reduced loss)/d(student logits), rows of Student.Cols with stride GradStride (0: Student.Cols). It
+	// Grad is d(reduced loss)/d(student logits), rows of Student.Cols with stride GradStride (0 means Student.Cols). It
 	// may be the student's own float32 memory with the same stride.
 	Grad       []float32
 	GradStride int
@@ -93,8 +93,8 @@ type Stats struct {
 	MassClamped int
 }
 
-// Slow says how many of the active rows were computed on the float64 path, if it was more than one in a hundred; else
-// it returns "".
+// Slow reports how many of the active rows were computed on the float64 path. It returns "" if that was at most one in
+// a hundred.
 func (s Stats) Slow() string {
 	if s.Exact*100 <= s.Active {
 		return ""

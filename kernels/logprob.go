@@ -39,13 +39,13 @@ func NewLogProb(o LogProbOptions) (*LogProb, error) {
 // LogProbBatch is rows of logits with one target each. Sequence s is rows Offsets[s]:Offsets[s+1].
 type LogProbBatch struct {
 	Logits   Matrix
-	Targets  []int32 // [rows]; IgnoreIndex: not scored
+	Targets  []int32 // [rows]; IgnoreIndex if not scored
 	Offsets  []int   // [sequences+1]
 	Upstream []float64
 	// Upstream[s] is d loss / d sequence s; nil means 1 each.
 }
 
-// LogProbOutput receives results; leave slices nil that are not wanted.
+// LogProbOutput receives results; leave unwanted slices nil.
 type LogProbOutput struct {
 	Token      []float64 // [rows] log-probability of the target, 0 where not scored
 	Sequence   []float64 // [sequences]
@@ -201,9 +201,9 @@ func (q *logProbJob) collect(r *run) (Stats, error) {
 	return st, bad
 }
 
-// logProb is log softmax(z/T)[y]. The mass of all other entries is summed without the target's, so that the
-// log-probability of a near-certain token keeps its relative accuracy: -log(1 + rest/target). exact says that the row
-// took the float64 path.
+// logProb returns log softmax(z/T)[y]. The mass of all other entries is summed without the target's, so that the
+// log-probability of a near-certain token keeps its relative accuracy: -log(1 + rest/target). exact reports that the
+// row took the float64 path.
 func (w *worker) logProb(
 	p unsafe.Pointer, d DType, n, y int, tau float64, next unsafe.Pointer, grad []float32, scale float64,
 ) (lp float64, exact bool) {

@@ -30,7 +30,7 @@ func (d DType) String() string {
 	return "unknown"
 }
 
-// Size is the number of bytes of one element.
+// Size returns the number of bytes of one element.
 func (d DType) Size() int {
 	if d == Float32 {
 		return 4

@@ -27,7 +27,7 @@ func ParsePolicyReduction(s string) (PolicyReduction, error) {
 
 // PolicyOptions of PolicyLoss.
 type PolicyOptions struct {
-	ClipLow, ClipHigh float64 // the ratio is held in [1-ClipLow, 1+ClipHigh]; 0 and 0 turn clipping off
+	ClipLow, ClipHigh float64 // the ratio is clipped to [1-ClipLow, 1+ClipHigh]; 0 and 0 turn clipping off
 	KL                float64 // weight of the penalty to Reference, the k3 estimator; 0 means none
 	Reduction         PolicyReduction
 	// Divides instead of this batch's own sum of weights, for a step made of several batches; 0 means the batch's.

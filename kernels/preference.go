@@ -39,8 +39,8 @@ type Pairs struct {
 	Weights                            []float64 // or nil
 }
 
-// PairResult is one pair of a preference loss. The margin is (pc-rc)-(pr-rr), a reward beta*(policy-reference). Grad is
-// d loss / d PolicyChosen before weight and mean; the rejected side's is its negative.
+// PairResult is the result for one pair of a preference loss. The margin is (pc-rc)-(pr-rr), a reward
+// beta*(policy-reference). Grad is d loss / d PolicyChosen before weight and mean; the rejected side's is its negative.
 type PairResult struct {
 	Loss, Grad, Margin, RewardChosen, RewardRejected float64
 }

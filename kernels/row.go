@@ -265,8 +265,8 @@ func (a *tileArgs) norm(ref, scaled float32, total float64) norm {
 	return norm{ref: ref, sum: by - a.dk*float64(ref) + s, l: l, ok: math.Abs(l) < maxNormaliser, total: total}
 }
 
-// alike is the maximum difference, in log2 units, of two rows' sums relative to their references, at which one row may
-// be the other plus a constant.
+// maxSumDifference is the maximum difference, in log2 units, between two rows' sums relative to their references at
+// which one row may be the other plus a constant.
 const maxSumDifference = 0.125
 
 // reference chooses what to subtract from both sides before scaling. Equal references of 0 keep t-s exact, which
@@ -361,7 +361,7 @@ type row struct {
 	n      int
 	next   nextRow
 	mean   float64 // the sum of the free derivatives
-	read   light   // what one reading shows of a gradient at an end of beta
+	read   light   // the sums of the one reading for a gradient at an end of beta
 }
 
 // choose decides on the second pass that comes next.
@@ -427,10 +427,10 @@ const (
 	lossPass  passKind = iota
 	entryPass          // the loss and the gradient of each entry, which it may clip
 	ratePass           // the gradient and the loss, which cancel where the sides are nearly equal
-	klPass             // none: the first pass is enough
+	klPass             // no second pass: the first is enough
 )
 
-// passOf is the kind of a row's first second pass.
+// passOf returns the kind of a row's first second pass.
 func (j *JSD) passOf(path *tileSet, d DType, grad bool) passKind {
 	switch {
 	case j.opt.clipsElements() || grad && (path.rate[d] == nil || min(j.opt.Beta, 1-j.opt.Beta) < steepEnd):
@@ -451,11 +451,11 @@ type plan struct {
 	// end is set if beta is 0, where the teacher's side weighs the log-odds, or 1, where the student's does.
 	end, teacherWeighs bool
 	pivot              float64 // the amount that a ratePass takes from the student's rates, in units of h
-	bend               float64 // what its x lack of D, in units of h
+	bend               float64 // the amount by which its x are less than D, in units of h
 }
 
-// natural is the amount that a ratePass takes from the student's rates so that what it looks up is 0 where the sides
-// are equal: the rates of the side that weighs more are the accurate ones.
+// natural returns the amount that a ratePass takes from the student's rates so that the rate it looks up is 0 where the
+// sides are equal: the rates of the side that weighs more are the accurate ones.
 func (p *plan) natural() float64 { return max(0, -p.bend) }
 
 // tiles chooses the pass and its table.
@@ -515,8 +515,8 @@ func (j *JSD) plan(w *worker, zs, zt norm, d DType, kind passKind) plan {
 	if p.teacherWeighs {
 		a.teacher = 1<<32 - 1
 	}
-	// Exponentials that are kept are not yet divided by a normaliser. In others nls and nlt are rounded, so each side's
-	// entries must be scaled to make up for it: by the mean of both.
+	// Exponentials that are kept are not yet divided by a normaliser. For other passes nls and nlt are rounded, so each
+	// side's entries must be scaled to compensate: by the mean of both.
 	p.fix = 1
 	switch {
 	case p.kept: // a ratePass needs neither

@@ -50,7 +50,7 @@ func (j *SparseJSD) Path() string { return j.path.name }
 type SparseBatch struct {
 	Student  Matrix
 	Teacher  SparseTeacher
-	Labels   []int32   // [rows] or nil; IgnoreIndex leaves a row out
+	Labels   []int32   // [rows] or nil; IgnoreIndex excludes a row
 	Weights  []float32 // [rows] or nil; finite and >= 0
 	Upstream *float64  // multiplies the gradient, for a loss that is part of another; nil means 1
 }
@@ -139,7 +139,7 @@ func checkSupport(r int, ids []int32, lp []float32, v int, rest Rest, seen []uin
 	return nil
 }
 
-// logSum is log sum exp(x(i)), -Inf for nothing.
+// logSum returns log sum exp(x(i)), or -Inf without terms.
 func logSum(n int, x func(int) float64) float64 {
 	m := math.Inf(-1)
 	for i := range n {
@@ -171,7 +171,8 @@ func (j *SparseJSD) Run(b *SparseBatch, out *Output) (Stats, error) {
 	return job.run(&j.pool, j.path, b.Labels)
 }
 
-// tailMass is 1 - sum exp(lp), subtracted from the largest down so that it does not cancel if one entry is nearly 1.
+// tailMass returns 1 - sum exp(lp), subtracted from the largest down so that it does not cancel if one entry is nearly
+// 1.
 func tailMass(lp []float32) float64 {
 	if len(lp) == 0 {
 		return 1

@@ -31,8 +31,8 @@ type piece struct {
 	c      [degree + 1]float64
 }
 
-// psiSlope is the derivative of psi. With an entry l(a, b) of the log-probabilities, which grows by a factor of e^c if
-// both grow by c, psi is l at a or b = 0, for the larger one, and dl/da gives the slope on either side.
+// psiSlope returns the derivative of psi. With an entry l(a, b) of the log-probabilities, which grows by a factor of
+// e^c if both grow by c, psi is l at a or b = 0, for the larger one, and dl/da gives the slope on either side.
 func psiSlope(d2, beta float64) float64 {
 	d := d2 * math.Ln2
 	if d > 0 {
@@ -62,7 +62,7 @@ func interpolate(f func(float64) float64, lo, hi float64, deg int, zero bool) pi
 		fit, first = deg-1, 1
 	}
 	mono := monomials(chebyshev(f, lo, hi, fit, zero), fit)
-	// mono is in w = scale*(D-centre) + shift.
+	// mono is a polynomial in w = scale*(D-centre) + shift.
 	p := piece{centre: (lo + hi) / 2}
 	scale, shift := 2/(hi-lo), 0.0
 	if zero {
@@ -152,14 +152,14 @@ func fitRate(f func(float64) float64, lo, hi float64, deg int) piece {
 	return interpolate(f, lo, hi, deg, lo == 0 || hi == 0)
 }
 
-// scaled is psi, its slope and rate as functions of D in units of h, which may be negative.
+// scaled returns psi, its slope and rate as functions of D in units of h, which may be negative.
 func scaled(beta, h float64) (f, slope, r func(float64) float64) {
 	f = func(d float64) float64 { return psi(d*h, beta) }
 	slope = func(d float64) float64 { return h * psiSlope(d*h, beta) }
 	return f, slope, func(d float64) float64 { return rate(d*h, beta) }
 }
 
-// growing says where psi and rate grow without a bound: for positive D or for negative.
+// growing reports on which side psi and rate grow without bound: for positive or for negative D.
 func growing(beta float64, positive bool) (psi, rate bool) {
 	if positive {
 		return beta == 0, beta > 0
@@ -230,7 +230,7 @@ func rates(width, degree int) *rateTable {
 
 var wideRates, narrowRates = rates(segments, rateDegree), rates(8, narrowRateDegree)
 
-// plus is the table of U + c, written into to.
+// plus writes the table of U + c into to.
 func (t *rateTable) plus(c float64, to []float32) {
 	copy(to, t.rows)
 	for i, u := range t.constant {
@@ -238,7 +238,7 @@ func (t *rateTable) plus(c float64, to []float32) {
 	}
 }
 
-// bend is the D where both sides have the same share of the mixture, in log2 units.
+// bend returns the D where both sides have the same share of the mixture, in log2 units.
 func bend(beta float64) float64 { return math.Log2((1 - beta) / beta) }
 
 // limitD is the largest |D| that counts, in log2 units: beyond it the smaller side has no weight.
@@ -269,17 +269,17 @@ const (
 	packedRate       = 12 // where a segment's rate is in packed
 )
 
-// narrowEdges are where the segments found by slot begin.
+// narrowEdges holds the starts of the segments that slot finds.
 var narrowEdges = [9]float64{0, 0.5, 1, 2, 3, 5, 7, 11, 15}
 
 // slot returns the segment that begins at |D| = edge: the exponent and first fraction bit of 1+|D|.
 func slot(edge float64) int { return int(math.Float32bits(float32(1+edge))>>22) & 7 }
 
-// octaveEdge is where segment i begins if there are n for each exponent of 1+|D|.
+// octaveEdge returns the start of segment i if there are n for each exponent of 1+|D|.
 func octaveEdge(i, n int) float64 { return math.Ldexp(1+float64(i%n)/float64(n), i/n) - 1 }
 
-// geometricEdge is where segment i of 16 begins, and geometricSlot its place: the exponent and two fraction bits of
-// 1+|D|.
+// geometricEdge returns the start of segment i of 16, and geometricSlot its place: the exponent and two fraction bits
+// of 1+|D|.
 func geometricEdge(i int) float64 { return octaveEdge(i, 4) }
 
 func geometricSlot(edge float64) int { return int(math.Float32bits(float32(1+edge))>>21) & 15 }

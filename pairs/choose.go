@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Strategy says which of a turn's possible pairs to take.
+// Strategy selects which of a turn's possible pairs to take.
 type Strategy string
 
 // The strategies. Candidates are ranked by score, best first; equal scores keep their order.
@@ -25,7 +25,7 @@ const (
 	RandomK     Strategy = "random_k"      // K pairs, drawn by a hash of the seed and the keys
 )
 
-// Config says how to choose pairs. Scores are finite; with LowerIsBetter, margins and thresholds apply in that
+// Config configures how pairs are chosen. Scores are finite; with LowerIsBetter, margins and thresholds apply in that
 // direction.
 type Config struct {
 	Strategy      Strategy
@@ -60,7 +60,7 @@ type Left struct {
 	Tie, BelowMargin, BelowMinChosen, NotChosen int64
 }
 
-// Total is the number of pairs not taken.
+// Total returns the number of pairs not taken.
 func (l Left) Total() int64 { return l.Tie + l.BelowMargin + l.BelowMinChosen + l.NotChosen }
 
 // Upper limits on the pairs from one turn. A thousand candidates make half a million pairs.
@@ -350,7 +350,7 @@ func (c *Chooser) draw(keys []uint64) {
 	}
 }
 
-// mix is one round of a multiply-and-fold hash.
+// mix computes one round of a multiply-and-fold hash.
 func mix(h, x uint64) uint64 {
 	hi, lo := bits.Mul64(h^0x9E3779B97F4A7C15, x^0xD1B54A32D192ED03)
 	return hi ^ lo

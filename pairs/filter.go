@@ -109,7 +109,7 @@ func (f *Filtered) leaks(all []ttc.Candidate, turn []int, cfg FilterConfig) []in
 	}
 	for k, i := range turn {
 		if where[k] != inside && where[k] != atEnd {
-			continue // true of almost all, and saves measuring their outputs
+			continue // true of almost all prompts, and avoids measuring their outputs
 		}
 		long := isLong(all[i].Output) && copied < len(turn)
 		if long || where[k] == atEnd && !answeredOtherwise(all, turn, i) {
@@ -209,7 +209,7 @@ var speaker = sync.OnceValue(func() *regexp.Regexp {
 // the search jumps from one occurrence of that byte to the next. Together these save a tenth of the builder's time.
 const anchorBytes = 32
 
-// contains is strings.Contains, tuned for texts that usually do not occur.
+// contains is like strings.Contains, but tuned for texts that usually do not occur.
 func contains(text, output string) bool {
 	if len(text) < len(output) {
 		return false

@@ -48,7 +48,7 @@ type Proofs uint8
 
 // The proofs. At most two fit in the record log.
 const (
-	PromptProven Proofs = 1 << iota // the messages have as many tokens as the prompt is recorded to have had
+	PromptProven Proofs = 1 << iota // the messages have as many tokens as were recorded for the prompt
 	IDsProven                       // the recorded ids decode to the recorded text
 )
 

@@ -63,7 +63,7 @@ func (s *Scales) Add(ex *Example) {
 	}
 }
 
-// Merge adds what others hold.
+// Merge extends the scales to the scores of o.
 func (s *Scales) Merge(o Scales) {
 	s.Rewards.merge(o.Rewards)
 	for step, of := range o.Steps {

@@ -245,7 +245,7 @@ func (b *Builder) tooLong(chosen, rejected int) ledger.Reason {
 	return ""
 }
 
-// length is the number of bytes the model wrote.
+// length returns the number of bytes the model wrote.
 func length(nodes []*ttc.Node) (n int) {
 	for _, node := range nodes {
 		if node.Sampled != ttc.No && node.Message.Role == "assistant" {

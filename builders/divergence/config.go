@@ -32,6 +32,6 @@ func (c *Config) chooser() pairs.Config {
 	return p
 }
 
-// noise is the largest difference between two scores that is attributed to chance: 1.96 standard deviations of that
-// difference.
+// noise returns the largest difference between two scores that is attributed to chance: 1.96 standard deviations of
+// that difference.
 func (c *Config) noise() float64 { return 1.96 * math.Sqrt2 * c.ScoreSD }

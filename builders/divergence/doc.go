@@ -1,9 +1,9 @@
 // Package divergence builds preference pairs of whole rollouts of a task (`_type: divergence_traj_builder`).
 //
-// Two scored rollouts of one task begin alike and part somewhere. The messages they share are the prompt; what follows
-// in the better one is chosen, what follows in the worse one is rejected. Messages from the environment are context on
-// both sides, and only the model's own turns are trained. The pair is thus about the step where one rollout began to go
-// wrong, not about everything that was done alike before.
+// Two scored rollouts of one task begin alike and diverge at some point. The messages they share are the prompt; what
+// follows in the better one is chosen, what follows in the worse one is rejected. Messages from the environment are
+// context on both sides, and only the model's own turns are trained. The pair is thus about the step where one rollout
+// began to go wrong, not about the steps that both took.
 //
 // Only rollouts that had the same tools and the same system prompt are compared. Rollouts that began with the same
 // messages are compared with each other as above. Simulated users word the same request differently every time, though:

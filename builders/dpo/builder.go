@@ -36,7 +36,7 @@ type Builder struct {
 
 var _ builders.Builder = (*Builder)(nil)
 
-// New returns a builder, or an error that names the fault of its configuration.
+// New returns a builder, or an error that describes the fault in its configuration.
 func New(cfg Config) (*Builder, error) {
 	if err := schema.Validate(&cfg); err != nil {
 		return nil, err
@@ -263,7 +263,7 @@ func (b *Builder) records(
 	return nil
 }
 
-// metadata is the metadata object NAT gives a pair, with its keys in NAT's order.
+// metadata returns the metadata object that NAT gives a pair, with its keys in NAT's order.
 func (b *Builder) metadata(ex *ttc.Example, turnID string, win, lose *ttc.Candidate, margin float64, n int) json.Raw {
 	m := append([]byte(nil), `{"dpo_type": "preference_pair", "score_diff": `...)
 	m = pyvalue.AppendFloat(m, margin)

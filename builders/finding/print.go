@@ -42,7 +42,7 @@ func Text(w io.Writer, fs []Finding, color bool) error {
 	return err
 }
 
-// Place is the position of the finding: file, line and column.
+// Place returns the position of the finding: file, line and column.
 func (f Finding) Place() string {
 	if f.Line == 0 {
 		return f.File
@@ -52,7 +52,7 @@ func (f Finding) Place() string {
 
 func (f Finding) inFile() bool { return f.File != "" && f.File != CommandLine }
 
-// String is the finding in one line.
+// String returns the finding in one line.
 func (f Finding) String() string {
 	s := fmt.Sprintf("%s: %s %s: %s", f.Place(), f.Severity, f.Code, f.Message)
 	if f.Fix != "" {

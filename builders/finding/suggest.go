@@ -33,7 +33,7 @@ var separators = strings.NewReplacer("-", "", "_", "", " ", "")
 
 func normalised(s string) string { return separators.Replace(strings.ToLower(s)) }
 
-// distance is the optimal string alignment distance in bytes.
+// distance returns the optimal string alignment distance in bytes.
 func distance(a, b string) int {
 	before, prev, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range prev {

@@ -124,8 +124,8 @@ func (a *answers) record(g *ttc.Group, e int, c *ttc.Candidate, out builders.Out
 	return out.Record(r)
 }
 
-// rolloutOf is the rollout of a candidate: its prompt and its answer. No single reference covers the two together, so
-// the messages go inline.
+// rolloutOf returns the rollout of a candidate: its prompt and its answer. No single reference covers the two together,
+// so the messages go inline.
 func rolloutOf(ex *ttc.Example, e int, c *ttc.Candidate) *builders.Rollout {
 	messages := slices.Clone(c.Prompt.Messages)
 	if c.Prompt.Form == ttc.TextPrompt {

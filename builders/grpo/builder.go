@@ -94,7 +94,7 @@ func (b *Builder) judge(g *ttc.Group) (why ledger.Reason, detail string) {
 	return "", ""
 }
 
-// rollout returns the reason to leave a rollout out of its task, if there is one.
+// rollout returns the reason to exclude a rollout from its task, if there is one.
 func (b *Builder) rollout(ex *ttc.Example) (why ledger.Reason, detail string) {
 	switch {
 	case !sampled(&ex.Graph):

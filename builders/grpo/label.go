@@ -6,8 +6,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// labels returns a label that judges a rollout of the task; known is false if it can't be judged: it lacks a reward, or
-// all rollouts of its task have the same, which is then neither above nor below their mean.
+// labels returns a function that reports whether a rollout of the task is good; known is false if that can't be judged:
+// the rollout lacks a reward, or all rollouts of its task have the same one.
 func (b *Builder) labels(g *ttc.Group) func(*ttc.Example) (good, known bool) {
 	var s scored
 	for _, ex := range g.Examples {
@@ -38,7 +38,7 @@ func (s *scored) add(score float64) {
 	s.n, s.sum = s.n+1, s.sum+score
 }
 
-// label says whether a score is good: compared with its task's, and on the scale of the whole input.
+// label reports whether a score is good, compared with its task's and on the scale of the whole input.
 func (b *Builder) label(score float64, task *scored, all ttc.Scale) (good, known bool) {
 	switch {
 	case b.cfg.GoodFrom != nil:
@@ -49,7 +49,7 @@ func (b *Builder) label(score float64, task *scored, all ttc.Scale) (good, known
 	return score > task.sum/task.n, task.scale.Low != task.scale.High
 }
 
-// metadata says whether a rollout is good, for formats that label answers.
+// metadata records whether a rollout is good, for formats that label answers.
 func metadata(good, known bool) json.Raw {
 	switch {
 	case !known:

@@ -12,19 +12,19 @@
 //	}
 //
 //	tag       meaning
-//	yaml      name of the key; ",inline" for an embedded struct; "-" to leave the field out
+//	yaml      name of the key; ",inline" for an embedded struct; "-" to ignore the field
 //	default   value where the key is absent, written as in YAML; without it: null for a pointer, else Go's zero value
 //	validate  rules of go-playground/validator, and "pattern", a regular expression; "required" also means that the
 //	          key must be there
-//	doc       one line for people
-//	example   a value for people to see, written as in YAML
-//	secret    "true": never shown (fields of type Secret are secret anyway)
-//	nullable  "true": null is allowed (it is for pointers anyway) and means absent
+//	doc       one line of documentation
+//	example   an example value, written as in YAML
+//	secret    "true": never shown (fields of type Secret always are)
+//	nullable  "true": null is allowed (as it always is for pointers) and means absent
 //	scalar    "true" on a list: a single value is read as a list of one
 //	alias     other accepted names of the key, comma separated
-//	aka       names people write by mistake, answered with the right one
+//	aka       names that users write by mistake; a finding suggests the right one
 //	was       settings of earlier versions that it has replaced, comma separated: key=value:its new form
-//	open      "true" on an object: keys it does not know pass
+//	open      "true" on an object: unknown keys are accepted
 //
 // The struct becomes a Spec; the Spec becomes a JSON Schema (which a plugin sends to the host, and from which the host
 // makes an equal Spec again); a Spec and a YAML tree yield findings and a filled struct.

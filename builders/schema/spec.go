@@ -112,7 +112,7 @@ func Of(v any) (*Spec, error) {
 // specs caches specs by type: a file may have a hundred thousand components of the same type.
 var specs sync.Map
 
-// MustOf is Of for structs that are part of the program.
+// MustOf is like Of, for structs that are part of the program; it panics on an error.
 func MustOf(v any) *Spec {
 	s, err := Of(v)
 	if err != nil {

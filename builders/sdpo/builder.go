@@ -239,8 +239,8 @@ func (w *work) trace(t *trace) error {
 	})
 }
 
-// targetsOf returns the turns that a failure's hint should change. A parting has no next turn: its action had an
-// effect.
+// targetsOf returns the turns that a failure's hint should change. A parting has no next turn, since no error follows
+// its action.
 func (b *Builder) targetsOf(f *failure) []builders.Target {
 	switch {
 	case !b.cfg.emits(emitDistillation):
@@ -252,7 +252,7 @@ func (b *Builder) targetsOf(f *failure) []builders.Target {
 	return b.cfg.targets()
 }
 
-// sitesOf returns where a site may be in a trace, in order.
+// sitesOf returns the places in a trace where a site may be, in order.
 func (b *Builder) sitesOf(t *trace) (all []*failure) {
 	if b.cfg.finds(failedCalls) {
 		for i := range t.failures {
@@ -266,7 +266,7 @@ func (b *Builder) sitesOf(t *trace) (all []*failure) {
 	return all
 }
 
-// foundBy is a record's metadata: the rule that found each of its sites, and for a divergence the mean reward and
+// foundBy returns a record's metadata: the rule that found each of its sites, and for a divergence the mean reward and
 // number of the rollouts in the states before and after it.
 func foundBy(rules []string, partings []*parting) json.Raw {
 	m := []byte(`{"found_by": [`)

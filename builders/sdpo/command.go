@@ -143,7 +143,7 @@ func (s *site) question() (*question, error) {
 	return q, nil
 }
 
-// line is the question as it is sent. Lone surrogates become U+FFFD, because the program reads plain JSON.
+// line returns the question as it is sent. Lone surrogates become U+FFFD, because the program reads plain JSON.
 func (q *question) line() ([]byte, error) {
 	schema, meta := stdjson.RawMessage(q.Schema), stdjson.RawMessage(q.ErrorMeta)
 	if !stdjson.Valid(schema) {

@@ -233,8 +233,8 @@ func (c *content) whole() json.Raw {
 	return c.value
 }
 
-// lazy is a regular expression that is compiled on first use: compiling these took a millisecond of the start-up of
-// processes that serve other builders.
+// lazy returns a regular expression that is compiled on first use: compiling these took a millisecond of the start-up
+// of processes that serve other builders.
 func lazy(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

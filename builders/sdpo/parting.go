@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// deed is a call that worked, by what it did.
+// deed is a successful call, identified by its effect.
 type deed struct {
 	*call
 	writes bool
@@ -60,7 +60,7 @@ func valueOf(all []*course) (v value) {
 		v.mean += c.reward
 	}
 	v.rollouts, v.mean = len(all), v.mean/n
-	if math.IsInf(v.mean, 0) || math.IsNaN(v.mean) { // the sum was too large
+	if math.IsInf(v.mean, 0) || math.IsNaN(v.mean) { // the sum overflowed
 		v.mean = 0
 		for _, c := range all {
 			v.mean += c.reward / n
@@ -132,8 +132,8 @@ func (b *Builder) partings(traces [][]*trace) {
 	}
 }
 
-// courses returns what the rollouts of a group did. Rollouts that have no reward or several branches can't be compared;
-// the reason is stored in their traces.
+// courses returns the actions of a group's rollouts. Rollouts that have no reward or several branches can't be
+// compared; the reason is stored in their traces.
 func (b *Builder) courses(traces [][]*trace) (all []*course) {
 	for _, branches := range traces {
 		why := ledger.Reason("")
@@ -207,9 +207,9 @@ func (c *course) asFailure(p parting) *failure {
 	return f
 }
 
-// siblingHint says what the best rollout in the same state did. It includes arguments only if each of their values
-// appears in a message before the site or in the tool's definition, and none repeats a run of the target's words;
-// otherwise it includes the tool's name and schema.
+// siblingHint describes the action of the best rollout in the same state. It includes arguments only if each of their
+// values appears in a message before the site or in the tool's definition, and none repeats a run of the target's
+// words; otherwise it includes the tool's name and schema.
 func (s *site) siblingHint(run int) hint {
 	h := hint{source: sourceSuccess, kind: builders.Hindsight}
 	d := s.parting.sibling

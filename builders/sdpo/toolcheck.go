@@ -135,7 +135,7 @@ func (k *checker) violations(tool *chat.Tool, args json.Raw) []string {
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(args))
 	if err != nil {
-		return nil // a lone surrogate, say: nothing a schema is about
+		return nil // for example a lone surrogate, which no schema is about
 	}
 	var found *jsonschema.ValidationError
 	if !errors.As(s.Validate(value), &found) {
@@ -237,12 +237,12 @@ func compile(schema json.Raw) *jsonschema.Schema {
 	return s
 }
 
-// closed is a loader that refuses to load anything.
+// closed is a loader that rejects every reference.
 type closed struct{}
 
 func (closed) Load(url string) (any, error) { return nil, fmt.Errorf("not loaded: %s", url) }
 
-// regexpOf compiles a schema's pattern. One that needs features RE2 lacks (look-ahead) objects to nothing.
+// regexpOf compiles a schema's pattern. A pattern that needs features RE2 lacks (look-ahead) accepts everything.
 func regexpOf(p string) (jsonschema.Regexp, error) {
 	if re, err := regexp.Compile(p); err == nil {
 		return re, nil

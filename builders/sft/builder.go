@@ -155,10 +155,10 @@ func (b *Builder) choose(g *ttc.Group, cs []choice, scale ttc.Scale, out builder
 	return nil
 }
 
-// countedOnly counts what is imitated although its score, the only one of the input, doesn't say whether it is good.
+// countedOnly counts the imitated examples whose score, the only one in the input, doesn't show whether they are good.
 const countedOnly = "only_score"
 
-// Remarks says what somebody should know about a run, from the builder's counters.
+// Remarks returns remarks for the user about a run, given the builder's counters.
 func Remarks(counters map[string]int64) []string {
 	n := counters[countedOnly]
 	if n == 0 {
@@ -191,7 +191,8 @@ func (b *Builder) judge(cs []choice, scale ttc.Scale) {
 	}
 }
 
-// pick sets why for every choice that can be taken and isn't: the first n distinct choices with the best score are.
+// pick sets why for every choice that could be taken but isn't. It takes the first n distinct choices with the best
+// score.
 func (b *Builder) pick(g *ttc.Group, cs []choice) {
 	if !b.cfg.best() {
 		return
@@ -255,8 +256,8 @@ func (b *Builder) emit(g *ttc.Group, c choice, out builders.Output) error {
 // seen marks the messages that earlier branches of a rollout trained or found failed.
 type seen struct{ trained, failed []bool }
 
-// branch emits the demonstration of one branch, up to its last trained turn, since nothing after that can train. What
-// branches share is trained in the first of them.
+// branch emits the demonstration of one branch, up to its last trained turn, since nothing after that can train. Turns
+// that branches share are trained in the first of them.
 func (b *Builder) branch(
 	g *ttc.Group, c choice, walk []int, several bool, seen *seen, score *float64, out builders.Output,
 ) (made bool, err error) {
@@ -338,8 +339,8 @@ func (b *Builder) flags(g *ttc.Graph, nodes []int, seen []bool) []bool {
 	return flags
 }
 
-// ofCandidate is the demonstration of a candidate: its prompt, and its output as the one turn to imitate. No single
-// reference covers the two together, so the messages go inline.
+// ofCandidate returns the demonstration of a candidate: its prompt, and its output as the one turn to imitate. No
+// single reference covers the two together, so the messages go inline.
 func (b *Builder) ofCandidate(g *ttc.Group, c choice, score *float64) builders.Record {
 	cand := &g.Examples[c.example].Candidates[c.candidate]
 	messages := slices.Clone(cand.Prompt.Messages)

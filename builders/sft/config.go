@@ -2,7 +2,7 @@ package sft
 
 import "github.com/nat-go/nat-go/builders"
 
-// FailedCalls is the treatment of failed tool calls.
+// FailedCalls selects how failed tool calls are treated.
 type FailedCalls string
 
 // The ways to treat failed tool calls.

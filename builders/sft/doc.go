@@ -4,12 +4,12 @@
 // for each of its turns. The best ones, the ones above a threshold, or all of them become demonstrations; each of the
 // others is dropped once, with the reason. The best are the candidates with the best score: the first n that differ in
 // their words. A task without a single scored rollout was not meant to be selected from: all of it is imitated unless a
-// selection is configured. Next to scored rollouts, an unscored one is neither good nor bad: only `select: all` takes
-// it.
+// selection is configured. Next to scored rollouts, an unscored one is neither good nor bad: only `select: all`
+// includes it.
 //
-// Failed rollouts and answers are not imitated, even if their task has nothing better. One failed if its score is 0
-// when all scores of the input are 0 or 1, or else if its score is the input's lowest; a group without the input's
-// scale uses the scale of its own scores.
+// Failed rollouts and answers are not imitated, even if their task has nothing better. A rollout or answer failed if
+// its score is 0 when all scores of the input are 0 or 1, or else if its score is the input's lowest; a group without
+// the input's scale uses the scale of its own scores.
 //
 // Failed tool calls are not imitated: they stay as context, together with their results, because the turns after them
 // answer to them. A turn with several calls of which one failed is context as a whole. A demonstration ends with its

@@ -78,8 +78,8 @@ func failed(n *ttc.Node, call *chat.ToolCall) bool {
 	return evidence.Read(text, evidence.Call{Arguments: args}).Failed
 }
 
-// withoutFailed returns the walk without what failed, as messages, and which of them are trained. A turn is removed if
-// all of its calls failed; otherwise only the failed calls are.
+// withoutFailed returns the walk without failed calls, as messages, and which messages are trained. A turn is removed
+// if all of its calls failed; otherwise only the failed calls are.
 func withoutFailed(
 	g *ttc.Graph, walk []int, flags []bool, fs map[int]failure,
 ) (messages []chat.Message, trained []bool) {

@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Info describes the builder. Its unit is the task because a divergence is one among siblings.
+// Info describes the builder. Its unit is the task because a divergence is found by comparing siblings.
 func Info() builders.Info {
 	return builders.Info{
 		Name: "states_traj_builder", Version: "1.0.0", Stability: "experimental",
@@ -26,7 +26,7 @@ func Info() builders.Info {
 	}
 }
 
-// Builder takes states. Build may be called concurrently.
+// Builder builds states. Build may be called concurrently.
 type Builder struct {
 	cfg    Config
 	finder *sdpo.Finder
@@ -50,7 +50,7 @@ func New(cfg Config) (*Builder, error) {
 	return &Builder{cfg, finder}, nil
 }
 
-// Build takes the states of each example of the group.
+// Build emits the states of each example of the group.
 func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) error {
 	found, err := b.finder.Find(ctx, g)
 	if err != nil {

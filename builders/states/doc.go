@@ -5,7 +5,7 @@
 // from better ones of its task (both as package sdpo finds them), or at each k-th turn. The prompt ends before that
 // turn, so it doesn't contain the rollout's action there. The record's metadata holds the action and its outcome: at
 // (the class of the failed call, divergence or turns), message, action, outcome, reward, and agent_ref, the agent that
-// goes on from there, if one is configured.
+// continues from there, if one is configured.
 //
 // Branches of an example that share a turn share its state. Curation keeps the first of equal prompts.
 package states

@@ -14,7 +14,7 @@ type open struct {
 var closes = map[byte]byte{'{': '}', '[': ']'}
 
 // unclosed finds the bracket or quote that was open where the library gave up, or that is closed by the wrong kind: the
-// library only notices what follows, possibly lines later. nil means there is none, or the text looks fine.
+// library only notices what follows, possibly lines later. It returns nil if there is none or the text looks fine.
 func unclosed(text []byte, end int) *open {
 	var stack []open
 	for i := 0; i < min(end+1, len(text)); i++ {

@@ -71,7 +71,7 @@ func Lookup(n *yaml.Node, path ...string) *yaml.Node {
 	return v
 }
 
-// LookupPair is Lookup that also returns the key node of the last step; nil for a list index.
+// LookupPair is like Lookup but also returns the key node of the last step, which is nil for a list index.
 func LookupPair(n *yaml.Node, path ...string) (key, value *yaml.Node) {
 	for _, p := range path {
 		key = nil
@@ -176,7 +176,7 @@ func (d *Document) Report(n *yaml.Node, ptr string, f finding.Finding) finding.F
 	return d.origins[n].src.reportAs(n, d.origins[n], ptr, f)
 }
 
-// ReportText is Report pointing at part of a scalar's text.
+// ReportText is like Report but points at part of a scalar's text.
 func (d *Document) ReportText(n *yaml.Node, piece, ptr string, f finding.Finding) finding.Finding {
 	src := d.origins[n].src
 	if src == nil || n.Line < 1 || n.Line > len(src.lines) {

@@ -36,7 +36,7 @@ func (x *expander) fail(n *yaml.Node, ptr, code, msg, fix string) {
 // MaxFindings bounds the findings about one text or one block: each shows its line, and a line may be long.
 const MaxFindings = 500
 
-// More is the finding that counts all findings not shown.
+// More returns the finding that counts all findings not shown.
 func More(file string) finding.Finding {
 	return finding.Finding{
 		File:     file,

@@ -123,7 +123,7 @@ func unguard(value string) string {
 	}, value)
 }
 
-// decodeNode guards against panics inside the YAML library: a hostile text must end in a finding.
+// decodeNode guards against panics inside the YAML library: a hostile text must result in a finding.
 func decodeNode(dec *yaml.Decoder, n *yaml.Node) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -216,7 +216,7 @@ func isForbidden(r rune) bool {
 var lookAhead = sync.OnceValue(func() int {
 	r := &oneByteReader{text: []byte("@\n\n\n\n\n\n\n\n")} // a character that can't start anything
 	if decodeNode(yaml.NewDecoder(r), new(yaml.Node)) == nil || r.read == len(r.text) {
-		return 0 // the line is still right
+		return 0 // the line is still correct
 	}
 	return r.read - 1
 })

@@ -53,7 +53,7 @@ func (s *Source) snippet(line, col, end int) string {
 	return cropped(out, from, max(to, from+1))
 }
 
-// hiddenIn finds what looks secret, as ranges of characters. If the text begins in the middle of a line, so may a
+// hiddenIn finds the ranges of characters that look secret. If the text begins in the middle of a line, so may a
 // secret.
 func hiddenIn(text []rune, cut bool) (hide [][2]int) {
 	whole := string(text)

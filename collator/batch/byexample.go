@@ -17,13 +17,13 @@ import (
 //	sdpo_row_weight                                              [B]    weight of a masked position; 0 without hints
 //	dpo_...                                                      as in the other step files
 
-// exampleColumns are common to both channels.
+// exampleColumns returns the columns that both channels share.
 func exampleColumns(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 	dst = rolloutColumns(dst, a)
 	return append(dst, a.lossMask(), a.floats("sdpo_row_weight", hintWeight))
 }
 
-// hintWeight is the weight of a pair in a row of combine.
+// hintWeight returns the weight of a pair in a row of combine.
 func hintWeight(r *Row) float32 {
 	if len(r.Meta.Sites) == 0 {
 		return 0
@@ -65,7 +65,7 @@ func (h hints) combine(rollouts []*Row) []*Row {
 			rest := r.Sides[0].IDs[len(s.Sides[0].IDs):] // an sdpo row ends with its last target
 			both.Sides[1] = Side{IDs: slices.Concat(s.Sides[1].IDs, rest), Trained: s.Sides[1].Trained}
 			both.Meta.Sites = slices.Clone(s.Meta.Sites)
-			for k := range both.Meta.Sites { // all have the same weight: shareWeights of package collator
+			for k := range both.Meta.Sites { // shareWeights in package collator gives all of them the same weight
 				both.Meta.Sites[k].Weight = s.Weight
 			}
 		}
@@ -74,7 +74,7 @@ func (h hints) combine(rollouts []*Row) []*Row {
 	return out
 }
 
-// exampleTensors makes the tensors of a step file but for its pairs. Without any hint it has no teacher.
+// exampleTensors makes the tensors of a step file except its pairs. A file without hints has no teacher.
 func exampleTensors(rows []*Row, form Form, pad int64) []tensors.Tensor {
 	if !slices.ContainsFunc(rows, func(r *Row) bool { return len(r.Meta.Sites) > 0 }) {
 		return assemble(RL, rows, Composer, form.forChannel(RL, Composer), pad)

@@ -78,7 +78,7 @@ func (a *assembly) height(side int) int {
 	return len(a.seqs[side])
 }
 
-// starts are the positions of the sequences' first tokens in a side's tensors.
+// starts returns the positions of the sequences' first tokens in a side's tensors.
 func (a *assembly) starts(side int) []int {
 	at := make([]int, len(a.seqs[side]))
 	next := 0
@@ -143,8 +143,8 @@ func (a *assembly) gaps(side, row int) (out []gap) {
 	return out
 }
 
-// positions are 0, 1, 2, ... for the tokens of each sequence. Cells of a gap carry the position of the token after it;
-// nothing reads them.
+// positions returns 0, 1, 2, ... for the tokens of each sequence. Cells of a gap carry the position of the token after
+// it; nothing reads them.
 func (a *assembly) positions(name string, side int) tensors.Tensor {
 	t := a.grid(name, side, 0, func(cells []int64, _ *Side) {
 		for i := range cells {
@@ -204,7 +204,7 @@ func assemble(c *Channel, rows []*Row, layout Layout, form Form, pad int64) []te
 	return out
 }
 
-// labelGrid is input_ids where trained and Ignored elsewhere; in the composer layout, a mask.
+// labelGrid returns input_ids where trained and Ignored elsewhere; in the composer layout, a mask.
 func (a *assembly) labelGrid(side int) tensors.Tensor {
 	if a.layout == Composer {
 		return a.maskGrid(a.channel.Sides[side]+"labels", side, 0, 0)
@@ -218,7 +218,7 @@ func (a *assembly) labelGrid(side int) tensors.Tensor {
 	})
 }
 
-// maskGrid is 1 the given number of positions before each trained token, and off elsewhere.
+// maskGrid returns a grid that is 1 the given number of positions before each trained token, and off elsewhere.
 func (a *assembly) maskGrid(name string, side, before int, off int64) tensors.Tensor {
 	return a.grid(name, side, off, func(cells []int64, s *Side) {
 		for _, r := range s.Trained {
@@ -274,7 +274,8 @@ func rolloutColumns(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 		a.ints("group", func(i int) int64 { return a.rows[i].Meta.RL.Group }))
 }
 
-// rowColumns are the columns that every channel has. row_rollout and row_example index the lists in the batch's line.
+// rowColumns returns the columns that every channel has. row_rollout and row_example index the lists in the batch's
+// line.
 func (a *assembly) rowColumns() []tensors.Tensor {
 	rollouts, examples := lists(a.rows)
 	return []tensors.Tensor{

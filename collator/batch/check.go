@@ -242,7 +242,7 @@ func items[T int64 | float32](r *reader, name string, dims int) (v []T, shape []
 	return v, t.Shape
 }
 
-// unpack rebuilds rows from a batch's tensors and its line. The rest is left to compare.
+// unpack rebuilds rows from a batch's tensors and its line. compare checks the rest.
 func unpack(c *Channel, l *Line, all []tensors.Tensor) ([]*Row, error) {
 	r := &reader{tensors: all}
 	if l.Layout == Composer.String() {

@@ -30,8 +30,8 @@ type Line struct {
 	Rows    int   `json:"rows"`
 	Tokens  int64 `json:"tokens"`   // without padding, all sides
 	NActive int64 `json:"n_active"` // tokens in the loss
-	// Distinct is how many of the tokens there are if each is counted once that has the same tokens before it in the
-	// batch; 0 for rows of several sequences.
+	// Distinct is the number of tokens if tokens with the same prefix in the batch are counted once; 0 for rows of
+	// several sequences.
 	Distinct  int64    `json:"distinct,omitempty"`
 	PadID     int64    `json:"pad_id"`
 	VocabSize int64    `json:"vocab_size"`

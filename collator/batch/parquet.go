@@ -23,8 +23,8 @@ func WriteParquet(w io.Writer, dir string, split Split) (rows int64, err error) 
 	})
 }
 
-// WriteLossMasks is WriteParquet for SkyRL's pre-tokenised rows: input_ids, and loss_mask, 1 where a token is trained
-// and 0 elsewhere. SkyRL passes on every other column, so no others are written.
+// WriteLossMasks is like WriteParquet, for SkyRL's pre-tokenised rows: input_ids, and loss_mask, 1 where a token is
+// trained and 0 elsewhere. SkyRL passes on every other column, so no others are written.
 func WriteLossMasks(w io.Writer, dir string, split Split) (rows int64, err error) {
 	columns := []tensors.Column{
 		{Name: "input_ids", Kind: tensors.Int64List}, {Name: "loss_mask", Kind: tensors.Uint8List},

@@ -35,7 +35,7 @@ func (s *Side) InLoss(i int) bool {
 	return ok
 }
 
-// Active is the number of trained tokens.
+// Active returns the number of trained tokens.
 func (s *Side) Active() (n int) {
 	for _, r := range s.Trained {
 		n += r.End - r.Start
@@ -176,7 +176,7 @@ func (o *Owner) UnmarshalJSON(b []byte) error {
 func (p *Proof) begin() int {
 	at := 0
 	for _, o := range p.Owners {
-		if o.Why == InLoss || o.Why == CutOff { // the latter: a tag at the beginning, which is not trained
+		if o.Why == InLoss || o.Why == CutOff { // CutOff is a tag at the beginning, which is not trained
 			break
 		}
 		at = o.End
@@ -283,7 +283,7 @@ func appendRow(dst []byte, r *Row) ([]byte, error) {
 	return dst, err
 }
 
-// readRow decodes what appendRow made.
+// readRow decodes a row encoded by appendRow.
 func readRow(b []byte) (*Row, error) {
 	d := decoder{b: b}
 	var head rowFields

@@ -53,7 +53,7 @@ const NoHint = "none"
 // sound reports whether the hint has tokens if and only if its mode says so.
 func (s *RowSite) sound() bool { return s.Hint > 0 != (s.Mode == NoHint) && s.Hint >= 0 }
 
-// shift is how far a teacher's tokens are behind the student's at a position.
+// shift returns how far a teacher's tokens are behind the student's at a position.
 func (r *Row) shift(teacher, at int) (by int) {
 	for i := range r.Meta.Sites {
 		if s := &r.Meta.Sites[i]; s.Teacher == teacher && int(s.At) <= at {
@@ -153,7 +153,7 @@ func sitePairs(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 	return append(dst, tensors.Of("pair_weight", w, len(w)))
 }
 
-// lossMask is 1 at the positions of the teacher's logits that predict a target.
+// lossMask returns a mask that is 1 at the positions of the teacher's logits that predict a target.
 func (a *assembly) lossMask() tensors.Tensor {
 	off := int64(0)
 	if a.form.SignedMask {
@@ -162,7 +162,8 @@ func (a *assembly) lossMask() tensors.Tensor {
 	return a.maskGrid(lossMask, 1, 1, off)
 }
 
-// ownTurns is 1 at the student's tokens that the model wrote in this rollout, whether or not they are targets.
+// ownTurns returns a mask that is 1 at the student's tokens that the model wrote in this rollout, whether or not they
+// are targets.
 func (a *assembly) ownTurns() tensors.Tensor {
 	next := 0
 	return a.grid("response_mask", 0, 0, func(cells []int64, _ *Side) {
@@ -218,8 +219,8 @@ func (r *Row) Splices() error {
 	return nil
 }
 
-// inTurn checks that no hint of a teacher lies before the end of an earlier target. sites are in the order of the
-// hints; a site without pairs is the second of its target.
+// inTurn checks that no hint of a teacher precedes the end of an earlier target. sites are in the order of the hints; a
+// site without pairs is the second of its target.
 func inTurn(sites []RowSite) error {
 	end, of := 0, 0
 	for _, s := range sites {

@@ -19,8 +19,8 @@ import (
 )
 
 // A step file combines all channels of a step, as the reference composite trainer's collator returns them: the rows of
-// an rl batch, then the rows of an sdpo batch, all of one width, and the pairs of a dpo batch next to them. It is put
-// together solely from batches of equal width in the composer layout, so that it can be made again and compared.
+// an rl batch, then the rows of an sdpo batch, all of one width, and the pairs of a dpo batch next to them. It is
+// assembled solely from batches of equal width in the composer layout, so that it can be made again and compared.
 //
 //	input_ids attention_mask position_ids response_mask          [B,T]  rollouts, then the students of sites
 //	rewards advantages reward_null group row_channel row_...     [B]    row_channel: 0 rl, 1 sdpo; no reward of sites
@@ -38,7 +38,7 @@ type step struct {
 	Batches []string `json:"batches"` // the files it is made from, at most one per channel
 	Rows    int      `json:"rows"`    // of rollouts and sites
 	Pairs   int      `json:"pairs"`   // of the dpo part
-	// ByExample says that each row is an example: see byexample.go.
+	// ByExample reports whether each row is an example; see byexample.go.
 	ByExample bool   `json:"by_example,omitempty"`
 	SHA256    string `json:"sha256"`
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/internal/tensors"
 )
 
-// Layout says how a batch's sequences are laid out.
+// Layout selects how a batch's sequences are laid out.
 type Layout uint8
 
 // The layouts.
@@ -69,7 +69,7 @@ func (l Layout) forChannel(c *Channel) Layout {
 	return l
 }
 
-// Spec says how batches are written.
+// Spec describes how batches are written.
 type Spec struct {
 	Dir         string // the folder for index.jsonl and <channel>/<split>/; created if missing
 	Budget      int    // tokens per batch, including padding
@@ -272,7 +272,7 @@ func (spec *Spec) line(p *planned, rows []*Row) *Line {
 	return l
 }
 
-// distinct counts the tokens of rows of one sequence each, once where rows have the same tokens up to there.
+// distinct counts the tokens of rows of one sequence each. It counts a shared prefix once.
 func distinct(rows []*Row) (n int64) {
 	if len(rows[0].Sides) != 1 {
 		return 0

@@ -418,7 +418,7 @@ func (c *checker) equal(a, b []float64) bool {
 	return slices.EqualFunc(a, b, c.same)
 }
 
-// shifted has at each position the value that many positions further on.
+// shifted returns a copy in which each position has the value that was by positions after it.
 func shifted(x []float64, by int) []float64 {
 	out := make([]float64, len(x))
 	for i := range x {

@@ -114,8 +114,8 @@ func weight(w []float32, i int) float64 {
 	return float64(w[i])
 }
 
-// Gradients receives d L / d logits; leave slices nil that are not wanted. Slices are contiguous and have the shapes of
-// the logits.
+// Gradients receives d L / d logits; leave unwanted slices nil. Slices are contiguous and have the shapes of the
+// logits.
 type Gradients struct {
 	GRPO, Chosen, Rejected, Student []float32
 }
@@ -150,8 +150,8 @@ func (m *Metrics) count(st kernels.Stats) {
 	m.Exact += st.Exact
 }
 
-// Slow says how many rows of logits took the kernels' float64 path, if it was more than one in a hundred; else it
-// returns "".
+// Slow reports how many rows of logits took the kernels' float64 path. It returns "" if that was at most one in a
+// hundred.
 func (m *Metrics) Slow() string { return kernels.Stats{Exact: m.Exact, Active: m.Rows}.Slow() }
 
 // composite computes the objective over one batch. step holds the denominators of the whole optimiser step; the zero
@@ -225,7 +225,7 @@ func (t *Tokens) predictions(side string, trained func(i int) bool) ([]int32, er
 	return targets, nil
 }
 
-// each holds the offsets that make every logit row its own sequence; rows holds the offsets that keep batch rows whole.
+// each returns the offsets that make every logit row its own sequence, rows the offsets that keep batch rows whole.
 func (t *Tokens) each() []int { return ramp(t.R*t.T, 1) }
 func (t *Tokens) rows() []int { return ramp(t.R, t.T) }
 
@@ -381,7 +381,7 @@ func (d *DPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	if total == 0 {
 		total = stepOf(Batch{DPO: d}, o).DPO
 	}
-	if total == 0 { // nothing counts: exactly 0
+	if total == 0 { // nothing is counted, so the loss is exactly 0
 		total = 1
 	}
 	chosen.Upstream, rejected.Upstream = d.tally(o, total, out, m)
@@ -391,7 +391,7 @@ func (d *DPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	return gradient(lp, rejected, grads.Rejected)
 }
 
-// sound checks that the columns are there and fit each other.
+// sound checks that the columns are present and match each other.
 func (d *DPO) sound() error {
 	n := d.Chosen.R
 	switch {

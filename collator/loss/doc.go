@@ -1,4 +1,4 @@
-// Package loss is the composite objective over a batch and the logits a model gave for it, with gradients:
+// Package loss computes the composite objective over a batch and a model's logits for it, with gradients:
 //
 //	L = grpo + alpha_sdpo * jsd + beta_replay * dpo
 //

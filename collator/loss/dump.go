@@ -151,7 +151,7 @@ func (d *Dump) readSDPO(c *columns) {
 	d.SDPO = s
 }
 
-// pairLogits reads a side's logits at the pair positions, and where they were gathered from.
+// pairLogits reads a side's logits at the pair positions, and the positions they were gathered from.
 func (d *Dump) pairLogits(c *columns, prefix string, targets []int64) (m kernels.Matrix, at []int) {
 	name := prefix + "logits"
 	d.remember(c, name, 2)
@@ -274,7 +274,7 @@ func (m *Metrics) add(x Metrics) {
 	m.Rows, m.Exact = m.Rows+x.Rows, m.Exact+x.Exact
 }
 
-// Finite reports whether the loss is a number.
+// Finite reports whether the loss is finite.
 func (m *Metrics) Finite() bool { return !math.IsNaN(m.Loss) && !math.IsInf(m.Loss, 0) }
 
 func (d *Dump) gradients() *Gradients {
@@ -333,7 +333,7 @@ func (d *Dump) spread(student, whole []float32) []float32 {
 	return whole
 }
 
-// studentLogits is the name of the tensor with the student's logits.
+// studentLogits returns the name of the tensor with the student's logits.
 func (d *Dump) studentLogits() string {
 	if d.shared {
 		return "logits"

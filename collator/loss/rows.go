@@ -143,7 +143,7 @@ func Rows(q RowsRequest) (*RowsResult, error) {
 	return res, nil
 }
 
-// weight is the sum of the weights of the rows that take part.
+// weight returns the sum of the weights of the rows that take part.
 func (q *RowsRequest) weight() float64 {
 	sum := 0.0
 	for r := range q.Student.Rows {

@@ -28,7 +28,7 @@ func (r *Row) Contexts(h *history.Hasher, dst []ttc.History) []ttc.History {
 	return dst
 }
 
-// flaggedContexts is Contexts of a row whose messages say whether they are trained.
+// flaggedContexts is like Contexts, for a row whose messages say whether they are trained.
 func (r *Row) flaggedContexts(h *history.Hasher, at ttc.History, dst []ttc.History) []ttc.History {
 	for i := range r.Trained {
 		n := &r.Completion.Nodes[0]
@@ -42,8 +42,8 @@ func (r *Row) flaggedContexts(h *history.Hasher, at ttc.History, dst []ttc.Histo
 	return dst
 }
 
-// walk continues a hash with a passage, a text being a message with the given role, and appends it after each turn if
-// turns are trained.
+// walk continues a hash with a passage, treating a text as a message with the given role, and appends it after each
+// turn if turns are trained.
 func walk(
 	h *history.Hasher, at ttc.History, p builders.Passage, role string, trained bool, dst []ttc.History,
 ) (ttc.History, []ttc.History) {

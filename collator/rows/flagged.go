@@ -80,8 +80,9 @@ func (e *Encoder) axolotlRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 
 func lastRune(m *chat.Message) int64 { return int64(utf8.RuneCountInString(m.Text)) - 1 }
 
-// axolotlCannotMask says why Axolotl (0.19, _tokenize_single_prompt) would mask more or less than a turn's reasoning.
-// It encodes the turn's text alone and lays the tokens over the conversation's, from where the text begins in it.
+// axolotlCannotMask explains why Axolotl (0.19, _tokenize_single_prompt) would mask more or less than a turn's
+// reasoning. It encodes the turn's text alone and overlays the tokens on the conversation's, starting where the text
+// begins.
 func axolotlCannotMask(m *chat.Message) string {
 	switch {
 	case len(m.ToolCalls) > 0:

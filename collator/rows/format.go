@@ -135,11 +135,11 @@ type Format struct {
 // LastTurnOnly reports whether the format heeds Options.LastTurn.
 func (f Format) LastTurnOnly() bool { return f.Lines() == messagesName }
 
-// Whole reports whether the rows of a kind of record, read back, have all that the model was given. Other rows can be
-// verified only by encoding the record again.
+// Whole reports whether the rows of a kind of record, read back, contain the whole input of the model. Other rows can
+// be verified only by encoding the record again.
 func (f Format) Whole(k builders.Kind) bool { return !slices.Contains(f.parts, k) }
 
-// LostTurns returns the reason for which a turn of a record that the format carries has no row.
+// LostTurns returns the reason a turn has no row although the format carries its record.
 func (f Format) LostTurns() ledger.Reason { return cmp.Or(f.lost, AfterContextTurn) }
 
 // Partly reports whether the rows of a record hold only a part of the model's input, because the format can't hold the
@@ -281,7 +281,7 @@ func (e *Encoder) Append(dst []byte, s Split, r *builders.Resolved) (out []byte,
 	return e.AppendTogether(dst, s, e.one[:])
 }
 
-// AppendTogether is Append for records with the same key from Together.
+// AppendTogether is like Append, for records with the same key from Together.
 func (e *Encoder) AppendTogether(dst []byte, s Split, rs []*builders.Resolved) (out []byte, rows int, err error) {
 	n := len(dst)
 	e.split, e.rows, e.lone, e.trimmed = s, 1, false, 0

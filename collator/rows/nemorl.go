@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// helixFiles are the file names that NeMo Helix looks for at the root of a fileset; NeMo RL takes any.
+// helixFiles returns the file name that NeMo Helix looks for at the root of a fileset; NeMo RL accepts any.
 func helixFiles(_ builders.Kind, s Split) string {
 	if s == Validation {
 		return "validation.jsonl"

@@ -156,7 +156,7 @@ func (r *rowReader) turns(key string) builders.Passage {
 	return p
 }
 
-// answerOf is answer with a different check of the message.
+// answerOf is like answer, but with the given check of the message.
 func (r *rowReader) answerOf(key string, check func(*chat.Message) string) builders.Passage {
 	p := r.passage(key, check)
 	if !p.IsText() && (len(p.Nodes) != 1 || p.Nodes[0].Message.Role != "assistant") {
@@ -239,7 +239,8 @@ func (r *rowReader) tools() {
 	}
 }
 
-// toolsText reads the column of tool definitions of a format that has them as one text. Its consumer takes a list too.
+// toolsText reads the column of tool definitions of a format that has them as one text. Its consumer accepts a list
+// too.
 func (r *rowReader) toolsText() {
 	if text, is := r.fields["tools"].Text(); is {
 		r.fields["tools"] = json.Raw(text)

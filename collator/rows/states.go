@@ -100,7 +100,7 @@ func (e *Encoder) trlPrompt(dst []byte, r *builders.Resolved) ([]byte, error) {
 	return e.endState(dst, s)
 }
 
-// rendered is a prompt in the model's template.
+// rendered returns a prompt in the model's template.
 func rendered(t *turns.Renderer, r *builders.Resolved) (string, error) {
 	messages := make([]chat.Message, len(r.Messages.Nodes))
 	for i := range messages {
@@ -144,7 +144,7 @@ func (e *Encoder) nemoGymRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 		for key, value := range f.Members() {
 			dst = append(append(append(append(dst, ", "...), key...), ": "...), e.compact(nil, value)...)
 		}
-		for _, key := range []string{"parameters", "strict"} { // required; null is what they are by default
+		for _, key := range []string{"parameters", "strict"} { // required; null is their default
 			if _, ok := f.Get(key); !ok {
 				dst = append(append(append(dst, `, "`...), key...), `": null`...)
 			}

@@ -51,7 +51,7 @@ type columns struct {
 	Contents
 }
 
-// value is a column whose values differ in shape: any JSON.
+// value returns a column whose values differ in shape: any JSON.
 func (c columns) value() parquet.Node {
 	if c.JSONColumns == JSONText {
 		return parquet.String()
@@ -59,8 +59,8 @@ func (c columns) value() parquet.Node {
 	return parquet.JSON()
 }
 
-// messages is a column of messages: {role, content} or, if any have more than that, free-form values. A struct with all
-// keys that any message has would come back with nulls, which chat templates treat as present.
+// messages returns a column of messages: {role, content} or, if any have more than that, free-form values. A struct
+// with all keys that any message has would come back with nulls, which chat templates treat as present.
 func (c columns) messages() parquet.Node {
 	if c.Rich {
 		return parquet.List(c.value())
@@ -68,10 +68,10 @@ func (c columns) messages() parquet.Node {
 	return plainMessages
 }
 
-// plainMessages is a column of {role, content}.
+// plainMessages returns a column of {role, content}.
 var plainMessages = parquet.List(parquet.Group{"role": parquet.String(), "content": parquet.String()})
 
-// passage is a column of text if text prompts are written as such, otherwise of messages.
+// passage returns a column of text if text prompts are written as such, otherwise of messages.
 func (c columns) passage() parquet.Node {
 	if c.TextPrompt == PlainText {
 		return parquet.String()
@@ -79,7 +79,7 @@ func (c columns) passage() parquet.Node {
 	return c.messages()
 }
 
-// plainPassage is passage for a format whose messages are always {role, content}.
+// plainPassage is like passage, for a format whose messages are always {role, content}.
 func (c columns) plainPassage() parquet.Node {
 	if c.TextPrompt == PlainText {
 		return parquet.String()
@@ -95,7 +95,7 @@ func (c columns) and(g parquet.Group) parquet.Group {
 	return g
 }
 
-// andToolsText is and for tools that are one text.
+// andToolsText is like and, for tools that are one text.
 func (c columns) andToolsText(g parquet.Group) parquet.Group {
 	if c.Tools {
 		g["tools"] = parquet.Optional(parquet.String())
@@ -249,7 +249,8 @@ func EachTableRow(r io.ReaderAt, size, from int64, f func(n int64, line []byte) 
 	}
 }
 
-// asStrings is a node with strings in place of JSON values: the library would decode those and lose the order of keys.
+// asStrings returns a node with strings in place of JSON values: the library would decode those and lose the order of
+// keys.
 func asStrings(n parquet.Node) parquet.Node {
 	var out parquet.Node
 	switch {

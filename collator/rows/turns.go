@@ -67,7 +67,7 @@ func (e *Encoder) demonstrated(r *builders.Resolved) (nodes []ttc.Node, trained 
 	return nodes[:last+1], trained[:last+1], nil
 }
 
-// wholeTurns is for trainers that train all of a turn or nothing of it.
+// wholeTurns is for trainers that train all of a turn or none of it.
 func wholeTurns(*chat.Message) string { return "its trainer trains a turn as a whole" }
 
 // carry notes that rows carry n more of the record's turns.

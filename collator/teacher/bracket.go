@@ -9,7 +9,7 @@ const rounding = 1e-6
 // known. Tokens known on both sides count exactly. The rest of either side - its tail and tokens listed only by the
 // other - is spread in some unknown way over the rest of the vocabulary:
 //
-//   - taking that for a single token can only bring the two nearer, which gives the lower end;
+//   - treating that as a single token can only bring the two closer, which gives the lower end;
 //   - no token counts more than ln 2 / 2 times its two probabilities, as does a token that only one side has, which
 //     gives the upper.
 //

@@ -109,7 +109,7 @@ func (e *Fatal) Unwrap() error { return e.Err }
 // Result is the outcome for one sequence: scores, or a reason and an error.
 type Result struct {
 	Scores *Scores
-	Each   []*Scores // for several teachers, what each says, in order
+	Each   []*Scores // for several teachers, the answer of each, in order
 	Reason ledger.Reason
 	Err    error
 }
@@ -152,7 +152,8 @@ func (c *Client) Check(ctx context.Context) error {
 	return nil
 }
 
-// tokens reads a server's ids for a text for which we have want ids; a few more ids show a mismatch.
+// tokens reads a server's ids for a text that has want ids here. It reads only a few more, which suffice to show a
+// mismatch.
 func (c *Client) tokens(body wire.Raw, want int) ([]int32, error) {
 	list, ok := body.Get("tokens")
 	if !ok || list.Kind() != wire.Array {

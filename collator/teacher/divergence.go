@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// SiteJSD is how far teacher and student differ at a site.
+// SiteJSD is the divergence between teacher and student at a site.
 type SiteJSD struct {
 	Site   int64
 	Mean   float64 // weighted mean over its pairs, in nats

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Direction says which way a good hint moves the target tokens.
+// Direction is the direction in which a good hint moves the target tokens.
 type Direction int
 
 // The directions.
@@ -28,7 +28,7 @@ type Probed struct {
 	Direction        Direction
 }
 
-// Measure says how hints are measured.
+// Measure configures how hints are measured.
 type Measure struct {
 	Least    float64 // nats per token by which a hint must do better than the neutral one
 	LeastJSD float64 // sites whose divergence is certainly lower get weight 0; 0 means no limit
@@ -39,8 +39,8 @@ type Measured struct {
 	Sites int `json:"sites"` // tried out
 	// of these, sites compared with a neutral hint: elsewhere the template offers no place for one
 	Neutral int     `json:"neutral"`
-	Mean    float64 `json:"mean_effect"` // nats per token the right way, beyond the neutral hint, over the sites measured
-	// Means over the measured sites of the bounds of their divergence, which the best k tokens leave open.
+	Mean    float64 `json:"mean_effect"` // nats per token the right way beyond the neutral hint, over the measured sites
+	// Means, over the measured sites, of the bounds of their divergence that follow from the best k tokens.
 	Lower float64 `json:"mean_jsd_lower"`
 	Upper float64 `json:"mean_jsd_upper"`
 	Below int     `json:"below,omitempty"` // sites whose divergence is certainly below LeastJSD, whether or not they were dropped already
@@ -238,8 +238,8 @@ func (m *Measure) judge(o *Outcome, rep *Measured) (reason ledger.Reason, detail
 		e.Hint, e.Control)
 }
 
-// probes returns the batch's sites as they are to be measured: one hint each, even if the teacher's row has more. A
-// second hint for one turn lacks pairs, and therefore a probe.
+// probes returns the batch's sites for measurement, with one hint each, even if the teacher's row has more. A second
+// hint for one turn lacks pairs, and therefore a probe.
 func (b *open) probes() (map[int64]Probed, error) {
 	out := map[int64]Probed{}
 	site, teacher := int64(0), 0

@@ -5,7 +5,7 @@ import "github.com/nat-go/nat-go/collator/teacher/internal/scorer"
 // Scorer runs a user's program that computes a model's logits. Package scorer documents the protocol.
 type Scorer = scorer.Scorer
 
-// ScorerOptions say which program a Scorer runs.
+// ScorerOptions configures a Scorer and its program.
 type ScorerOptions = scorer.Options
 
 // ScorerProbe is a text and its ids, which the program's tokenizer is compared with.

@@ -54,7 +54,7 @@ func (e *badAnswer) Error() string { return "the teacher's answer can't be used:
 
 func bad(format string, a ...any) error { return &badAnswer{fmt.Sprintf(format, a...)} }
 
-// raw is one position of an answer as the server gave it.
+// raw is one position of an answer as the server returned it.
 type raw struct {
 	entries []Entry
 	actual  float64 // log-prob of the actual token; NaN: look it up in the entries

@@ -162,7 +162,7 @@ func (w *scoring) flush(ctx context.Context, m scorer.Model) error {
 		w.drop(parts[0].site, err)
 		return nil
 	}
-	for i := range parts { // one of them spoils it for the others
+	for i := range parts { // one of them makes the request fail for the others
 		if w.lost[parts[i].site] {
 			continue
 		}
@@ -265,7 +265,7 @@ const scoringVersion = "scored logits 1"
 func (s *Scoring) key(p *Pairs) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n%q\n%q\n", scoringVersion, s.Command, s.Fingerprint)
-	put := func(v any) { _ = binary.Write(h, binary.LittleEndian, v) } // a hash takes everything
+	put := func(v any) { _ = binary.Write(h, binary.LittleEndian, v) } // writing to a hash never fails
 	for _, row := range slices.Concat(p.Student, p.Teacher) {
 		put(uint32(len(row)))
 		put(row)

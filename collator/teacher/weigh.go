@@ -14,7 +14,7 @@ import (
 // baseWeight is the column with a batch's original pair weights, once Work has set others.
 const baseWeight = batch.BaseWeight
 
-// Weighing says where the full logits at the pair positions come from, and how they are used.
+// Weighing configures where the full logits at the pair positions come from, and how they are used.
 type Weighing struct {
 	// Folder with one file per batch, under the batch's name, with student_logits and teacher_logits [P, V].
 	Dumps    string
@@ -55,7 +55,7 @@ func newWeigher(w *Weighing) (*weigher, error) {
 	return out, err
 }
 
-// batch drops the sites that differ too little or go the wrong way, and spreads the weights of the others over their
+// batch drops the sites that differ too little or move the wrong way, and spreads the weights of the others over their
 // tokens, as configured. It records the effect of every site's hint.
 func (w *weigher) batch(ctx context.Context, b *open) error {
 	d, route, err := w.logits(ctx, b)
@@ -119,7 +119,7 @@ func (w *weigher) logits(ctx context.Context, b *open) (*Divergence, string, err
 	return d, "dumps", nil
 }
 
-// directions returns, for each site, which way a good hint moves its target.
+// directions returns, for each site, the direction in which a good hint moves its target.
 func (b *open) directions() map[int64]Direction {
 	out, site := map[int64]Direction{}, int64(0)
 	for r := range b.line.RowInfo {

@@ -13,7 +13,7 @@ import (
 // byte-level BPE encodes each word by itself, and a regular expression defines a word. A piece is one or more whole
 // words: it ends between two characters that no word of any known expression holds together.
 type pieces struct {
-	digits int     // the most digits of a word; 0 for GPT-2's words: no limit, and a space may precede them
+	digits int     // maximum digits of a word; 0 for GPT-2's words, which have no limit and may follow a space
 	added  *finder // the added tokens that are not special; nil without any
 	cache  *cache
 	lists  sync.Pool // of *pieceList
@@ -161,7 +161,7 @@ const (
 	letter               // ASCII, as are all below
 	digit                //
 	mark                 // punctuation or a symbol
-	slash                // which some expressions take after line breaks
+	slash                // which some expressions accept after line breaks
 	blank                // space or tab
 	newline              // carriage return or line feed; except for GPT-2's, words of lines only end in them
 	classes
@@ -218,7 +218,7 @@ func (l *pieceList) cut(text string, from, to, digits int) {
 		end := ends[a][b]
 		switch {
 		case (a == blank || a == newline) && (b == blank || b == newline && digits == 0):
-			// The last of the white space goes with what follows it, or is a word.
+			// The last white space character belongs to the word after it, or is a word itself.
 			end = i+1 < to && classOf[text[i+1]]-letter <= slash-letter
 		case a == newline && digits == 0:
 			end = end && start == i-1
@@ -339,7 +339,7 @@ func (p *pieces) learn(text string, run []piece, enc Encoding) {
 	}
 }
 
-// joined is the encoding of all pieces.
+// joined returns the encoding of all pieces.
 func joined(all []piece) Encoding {
 	n := 0
 	for i := range all {

@@ -192,7 +192,7 @@ type Look struct {
 	Full   bool // print all lines of untrained runs, however long
 }
 
-// folded is the number of lines shown of an untrained run of tokens unless it is printed in full.
+// maxFoldedLines is the number of lines shown of an untrained run of tokens unless it is printed in full.
 const maxFoldedLines = 4
 
 // Print writes a row as text: a new line each time the owner or the reason changes, trained text marked with >,

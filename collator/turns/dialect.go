@@ -16,7 +16,7 @@ import (
 type dialect struct {
 	header string   // what every assistant turn begins with, thinking or not
 	prompt string   // the generation prompt as configured; begins with header
-	fixed  bool     // it ends every conversation, whether or not it was requested
+	fixed  bool     // the template ends every conversation with prompt, even if it wasn't requested
 	others []string // generation prompts with thinking switched on or off, longest first
 	filler string   // written by the switch after the header: an empty think block; empty if unknown
 	// Without a generation prompt: the ends of a question and of a result, after which a turn starts.
@@ -166,7 +166,7 @@ func (p prober) generationPrompt() (string, bool) {
 	if !ok1 || !ok2 {
 		return "", false
 	}
-	// What closes a conversation (Phi-3's end of text) may appear where the generation prompt goes.
+	// The end of a conversation (Phi-3's end of text) may appear in place of the generation prompt.
 	n := commonPrefix(closed.Text, open.Text)
 	if rest := closed.Text[n:]; rest != "" && !p.marks.in(closed.Text[lineStart(closed.Text, n):]) {
 		return "", false
@@ -237,7 +237,7 @@ func (d *dialect) learnFixedPrompt(p prober) {
 	if len(p.marks.all(header)) < 2 {
 		return
 	}
-	// What ends the question's turn also ends an answer's.
+	// The text that ends the question's turn also ends an answer's.
 	if _, stop, _ := p.marks.next(header); strings.Contains(tail(&again, 1), header[:stop]) {
 		header, prompt = header[stop:], prompt[stop:]
 	} else if header == prompt {
@@ -392,7 +392,7 @@ func (d *dialect) learnCall(p prober, written bool) {
 		d.halt(all[len(all)-1])
 	case longer && marked:
 		d.halt(rest[start:stop])
-	default: // history reads differently from the end: what ends an answer there ends a call
+	default: // history differs from the end: the text that ends an answer there ends a call
 		for _, t := range d.terminators {
 			if at := strings.Index(b, t); at >= 0 {
 				from := len(strings.TrimRight(b[:at], " \n"))

@@ -1,7 +1,7 @@
 // Package turns finds the assistant's turns in a rendered conversation: the text that the model wrote, or would have
 // written, whether it comes from fields or from the template.
 //
-// A turn's span goes from the end of the generation prompt to the end of its terminator. Three things locate it. The
+// A turn's span extends from the end of the generation prompt to the end of its terminator. Three things locate it. The
 // dialect of the template - generation prompt, terminators, empty think block - is learned once by rendering tiny
 // conversations (dialect.go). The origin of every byte says where each message's text ended up, so text that merely
 // looks like a header or terminator can't mislead us (find.go). And renders of the conversation's prefixes say whether

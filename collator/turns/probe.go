@@ -39,10 +39,10 @@ type Report struct {
 	Arguments     string `json:"arguments"`     // how it wants them: object, string (it refuses objects), or refused
 	RawArguments  string `json:"raw_arguments"` // arguments that are not an object: raw, quoted, dropped or refused
 
-	PrefixPreserving map[string]bool `json:"prefix_preserving"` // conversation kind -> turns stand in history as they were sampled
+	PrefixPreserving map[string]bool `json:"prefix_preserving"` // kind of conversation -> turns are shown as sampled
 	RewritesHistory  bool            `json:"rewrites_history"`
 	Reasoning        Reasoning       `json:"reasoning"`
-	Filler           []string        `json:"filler"` // text it inserts into turns that no model wrote
+	Filler           []string        `json:"filler"` // text that it inserts into turns and no model wrote
 
 	Terminators map[string]string `json:"terminators"` // kind of turn -> what ends it
 	NoThink     *Switch           `json:"no_think,omitempty"`
@@ -50,7 +50,7 @@ type Report struct {
 	Hints map[string]Place `json:"hints"` // where a message can be inserted, and whether the rest is unchanged
 }
 
-// Trim says which sides of a text lose their white space.
+// Trim names the sides of a text that lose their white space.
 type Trim struct {
 	Left  bool `json:"left"`
 	Right bool `json:"right"`
@@ -71,7 +71,7 @@ type Switch struct {
 // Place is the effect of inserting one more message at some position.
 type Place struct {
 	Fate Fate `json:"fate"`
-	// Splice says that the text with the message is the text without it plus one piece: a hint there changes nothing
+	// Splice reports that the text with the message is the text without it plus one piece: a hint there changes nothing
 	// else in the model's input.
 	Splice bool `json:"splice"`
 }
@@ -221,7 +221,7 @@ func (p *probing) prompt(rep *Report) {
 	if err1 != nil || err2 != nil {
 		return
 	}
-	// What closes a conversation may appear here (Phi-3).
+	// The end of a conversation may appear here (Phi-3).
 	if rep.GenerationPrompt = p.r.Prompt(false); rep.GenerationPrompt == "" {
 		rep.GenerationPrompt = open.Text[commonPrefix(closed.Text, open.Text):]
 	}
@@ -320,7 +320,7 @@ func (p *probing) toolUse(rep *Report) {
 	rep.RawArguments = p.rawArguments()
 }
 
-// callFate is Kept only if every call of the message appears.
+// callFate returns Kept only if every call of the message appears.
 func (p *probing) callFate(n int, ms ...chat.Message) Fate {
 	_, res, err := p.render(false, ms...)
 	if err != nil {

@@ -28,7 +28,7 @@ type Renderer struct {
 	shortIDs    bool
 	silent      *Renderer // the same with thinking switched off, if the template has a switch
 	cut         *Renderer // the same, for turns that the template shows without the end of the generation prompt
-	cuts        bool      // this is such a renderer
+	cuts        bool      // this is the renderer that Cut returns
 }
 
 // Settings of a renderer.
@@ -96,7 +96,7 @@ func (r *Renderer) Silent() *Renderer { return r.silent }
 // where the row has the turn.
 func (r *Renderer) Cut() *Renderer { return r.cut }
 
-// Cuts reports whether this is such a renderer.
+// Cuts reports whether the renderer was returned by Cut.
 func (r *Renderer) Cuts() bool { return r.cuts }
 
 // Fingerprint identifies the template: "sha256:" and 64 hex digits.

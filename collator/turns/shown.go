@@ -12,7 +12,7 @@ type Shown struct {
 	Calls     bool // at least a part of one
 }
 
-// ShownOf says for each message of a conversation what its render shows.
+// ShownOf returns, for each message of a conversation, the parts that its render shows.
 func ShownOf(res *template.Result, messages int) []Shown {
 	out := make([]Shown, messages)
 	for i := range res.Spans {

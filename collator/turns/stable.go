@@ -36,7 +36,7 @@ func (r *Renderer) Stable(c *Conversation, res *template.Result, t *Turn) (bool,
 	if strings.HasPrefix(res.Text, then.Text) {
 		return true, nil
 	}
-	// Only what closes a whole conversation may differ.
+	// Only the end of a whole conversation may differ.
 	return len(then.Text) >= t.End && then.Text[:t.End] == res.Text[:t.End], nil
 }
 

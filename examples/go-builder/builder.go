@@ -21,8 +21,8 @@ type builder struct{ Config }
 
 func newBuilder(c *Config) (builders.Builder, error) { return builder{*c}, nil }
 
-// Build emits one pair per turn. Every candidate is part of a pair or dropped with a reason, because the run's books
-// have to balance.
+// Build emits one pair per turn. Every candidate is part of a pair or dropped with a reason, because a run accounts for
+// every candidate.
 func (b builder) Build(_ context.Context, g *ttc.Group, out builders.Output) error {
 	for e, ex := range g.Examples {
 		var turns []string

@@ -392,8 +392,8 @@ func (g *generator) store512(v VecPhysical, to Mem, stream bool) {
 
 // kl512 is the one-pass Kullback-Leibler divergence of t from s: both normalisers and the weighted log-odds in one
 // reading. Weights are lifted, so that one which float32 would round to 0 counts where the log-odds are huge. Infinite
-// log-odds make the sum infinite or NaN. A gradient keeps the student's exponentials, and what its entries are q less a
-// multiple of or, if the student is t, the raw gradient.
+// log-odds make the sum infinite or NaN. A gradient keeps the student's exponentials and a second value: a multiple of
+// it is subtracted from q or, if the student is t, it is the raw gradient.
 func (g *generator) kl512(d dtype, gradient string) {
 	g.text("AVX512", "kl"+gradient+d.name)
 	p, ks, kt := g.loadPointers(), R12, R13

@@ -13,8 +13,8 @@ type grad256 struct {
 	d      dtype
 	p      pointers
 	ks, kt Register
-	// Two vectors each. odds is the argument within the segment, then the student's probability; student what rate_1/2
-	// is less for D > 0; segment has the sign of D on top, then the larger probability.
+	// Two vectors each. odds is the argument within the segment, then the student's probability; student the amount by
+	// which rate_1/2 is less for D > 0; segment has the sign of D on top, then the larger probability.
 	odds, student, segment, psi, rate []VecPhysical
 	tmp, late                         VecPhysical // scratch
 	far, acc, accG                    VecPhysical

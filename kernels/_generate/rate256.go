@@ -46,7 +46,7 @@ func (g *generator) rate256(d dtype) {
 	g.RET()
 }
 
-// spill is where a vector's x waits.
+// spill is the memory slot of a vector's x.
 func (g *rate256) spill(j int) Mem { return Mem{Base: g.odds, Disp: 32 * j} }
 
 // place loads both sides, spills x and finds the segment and the argument within it.

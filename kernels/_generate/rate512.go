@@ -6,10 +6,10 @@ import (
 )
 
 // rate512 is the second pass of a gradient without clips of entries, for a beta inside (0,1), over kept exponentials. x
-// is D less its value where both sides have the same share of the mixture. A table of |x| is U: the student's rate is
-// U - max(x, 0) and the teacher's U + min(x, 0), less a constant. Its 32 segments are chosen by the exponent and three
-// fraction bits of 1+|x|. Two groups of four vectors are half a step apart. x waits in memory, because registers don't
-// suffice.
+// is D less its value where both sides have the same share of the mixture. A table of |x| is U: the student's rate is U
+// - max(x, 0) and the teacher's U + min(x, 0), less a constant. Its 32 segments are chosen by the exponent and three
+// fraction bits of 1+|x|. Two groups of four vectors are half a step apart. x is spilled to memory, because there are
+// too few registers.
 type rate512 struct {
 	*generator
 	d                   dtype
@@ -59,7 +59,7 @@ func (g *generator) rate512(d dtype) {
 	g.RET()
 }
 
-// spill is where the x of a group's vector waits.
+// spill is the memory slot of the x of a group's vector.
 func (g *rate512) spill(entry, j int) Mem { return Mem{Base: g.odds, Disp: 4*entry + 64*j} }
 
 // head loads both sides, spills x and finds the segment and the argument within it.

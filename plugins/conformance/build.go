@@ -26,7 +26,7 @@ func checkBuilds(ctx context.Context, k *kit) error {
 	})
 }
 
-// checkTaken returns an error if a run would take none of the records.
+// checkTaken returns an error if a run would accept none of the records.
 func (k *kit) checkTaken(rs []host.Result) error {
 	if k.opt.Refused == nil {
 		return nil

@@ -20,14 +20,15 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Options say what to check.
+// Options selects the checks and what they run on.
 type Options struct {
 	Spec    host.Spec                        // how to start the plugin
 	Configs map[string][]byte                // config per builder, as JSON; {} if missing
 	Groups  func(builders.Unit) []*ttc.Group // groups to build from; if nil, our samples
 	Only    []string                         // names of checks; if empty, all
 
-	// Refused says why a run would not take a record of a group, "" if it would; if nil, that isn't checked.
+	// Refused returns the reason a run would not accept a record of a group, or "" if it would. If nil, this isn't
+	// checked.
 	Refused func(*ttc.Group, builders.Record) (reason ledger.Reason, detail string)
 }
 
@@ -147,7 +148,7 @@ func (k *kit) each(ctx context.Context, change func(*host.Spec), f func(*host.Pl
 	})
 }
 
-// eachBuilt is each, for checks of what a builder makes of groups.
+// eachBuilt is like each, for checks of a builder's results.
 func (k *kit) eachBuilt(
 	ctx context.Context, groups func(builders.Unit) []*ttc.Group, f func(rs []host.Result) error,
 ) error {
@@ -201,7 +202,7 @@ func Build(
 	}
 }
 
-// clean is build, but a group that fails is an error.
+// clean is like build, but returns an error if a group fails.
 func (k *kit) clean(
 	ctx context.Context, p *host.Plugin, b host.BuilderInfo, groups []*ttc.Group,
 ) ([]host.Result, error) {
@@ -264,7 +265,7 @@ func skipIfNoRecords(rs []host.Result) error {
 	return skipError("the builder makes no record of the sample groups; give it a config and groups that it works on")
 }
 
-// processEnv is the environment for plugins that a check starts itself.
+// processEnv returns the environment for plugins that a check starts itself.
 func processEnv() []string {
 	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
 }

@@ -79,12 +79,12 @@ func sampleExample(id, task string, row int) *ttc.Example {
 	return ex
 }
 
-// emptyGroup has an example with nothing in it.
+// emptyGroup returns a group whose example is empty.
 func emptyGroup() *ttc.Group {
 	return &ttc.Group{Key: "empty", Examples: []*ttc.Example{{ID: "empty"}}}
 }
 
-// hugeGroup is far larger than a frame: many texts, and one of several MiB.
+// hugeGroup returns a group far larger than a frame: many texts, and one of several MiB.
 func hugeGroup() *ttc.Group {
 	g := sampleGroups(1, builders.UnitExample)[0]
 	ex := g.Examples[0]

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/plugins/internal/wire"
 )
 
-// ConfigError says that a plugin rejected a builder's config.
+// ConfigError reports that a plugin rejected a builder's config.
 type ConfigError = host.ConfigError
 
 // BuilderInfo is a builder's description of itself.
@@ -28,17 +28,17 @@ type Plugin = host.Plugin
 // the same order. Send and CloseSend belong to one goroutine, Recv to another.
 type Session = host.Session
 
-// Result is the outcome of a group. Records and Drops stand unless Reason says that the group was dropped as a whole:
-// then it holds no records, and one drop of unit "group".
+// Result is the outcome of a group. Records and Drops are valid unless Reason says that the group was dropped as a
+// whole: then it holds no records, and one drop of unit "group".
 type Result = host.Result
 
-// Spec says how to run a plugin. Zero values mean the defaults given with each field.
+// Spec describes how to run a plugin. Zero values mean the defaults given with each field.
 type Spec = host.Spec
 
 // ProtocolVersion is the version of the builder protocol that all plugins speak.
 const ProtocolVersion = wire.ProtocolVersion
 
-// ModuleArgs are the arguments with which an interpreter serves the builders of a Python module that it locates
+// ModuleArgs returns the arguments with which an interpreter serves the builders of a Python module that it locates
 // itself.
 func ModuleArgs(module string) []string { return host.ModuleArgs(module) }
 

@@ -28,7 +28,7 @@ import (
 // Serve runs the plugin and does not return: it serves a host or, if started by hand, runs the command line.
 func Serve(p Plugin) { ServeArgs(p, os.Args[1:]) }
 
-// ServeArgs is Serve for programs that have already parsed some of their arguments.
+// ServeArgs is like Serve, for programs that have already parsed some of their arguments.
 func ServeArgs(p Plugin, args []string) {
 	if os.Getenv(wire.CookieName) != wire.CookieValue {
 		os.Exit(commandLine(p, args, os.Stdout, os.Stderr))

@@ -148,7 +148,7 @@ func (x *Index) keep(key [keyWidth]byte, packed []byte, plain uint32) error {
 	return x.byKey.Add(row)
 }
 
-// key is equal for the examples of one group.
+// key returns a key that is equal for the examples of one group.
 func (x *Index) key(ex *ttc.Example) [keyWidth]byte {
 	switch {
 	case x.opt.By == Run:

@@ -25,7 +25,7 @@ func (l Limits) orDefaults() Limits {
 	return l
 }
 
-// SyntaxError says where the input stops being JSON and the text expected there.
+// SyntaxError reports where the input stops being JSON and the text expected there.
 type SyntaxError struct {
 	Offset    int64  // byte offset of the error; of the end if the input is truncated
 	Line      int64  // its line, from 1
@@ -55,7 +55,7 @@ func LineError(err error) error {
 	return said
 }
 
-// SizeError says that one value exceeds the limit. A Reader continues after it with the next value.
+// SizeError reports that one value exceeds the limit. A Reader continues after it with the next value.
 type SizeError struct {
 	Offset int64 // where the value begins
 	Limit  int64 // in bytes or, if Many, in objects and lists

@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// Layout says how values are arranged in a stream.
+// Layout selects how values are arranged in a stream.
 type Layout uint8
 
 // The layouts.
@@ -247,7 +247,8 @@ func (r *Reader) brokenLine(i int) int {
 	return 0
 }
 
-// endOfLine is the error for a value that begins at an offset and isn't complete where its line ends, at r.buf[end].
+// endOfLine returns the error for a value that begins at an offset and isn't complete where its line ends, at
+// r.buf[end].
 func (r *Reader) endOfLine(end int, open int64) error {
 	e := newSyntaxError(r.buf, end, r.base, r.line, fmt.Sprintf("expected the rest of the value that begins at byte %d",
 		open))

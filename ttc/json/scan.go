@@ -128,7 +128,7 @@ func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 				if i, st = s.restOfString(data, i+1); st != complete {
 					return i, st
 				}
-				if i < len(data) && data[i] == ':' { // as it nearly always is
+				if i < len(data) && data[i] == ':' { // nearly always true
 					i++
 					s.state = wantValue
 				}

@@ -144,8 +144,8 @@ func AppendASCII(dst []byte, text string) []byte {
 	return dst
 }
 
-// AppendChecked is AppendASCII, and reports whether text is UTF-8. Other text changes when it is read back from the
-// JSON, or becomes half a surrogate pair.
+// AppendChecked is like AppendASCII, and also reports whether text is UTF-8. Other text changes when it is read back
+// from the JSON, or becomes half a surrogate pair.
 func AppendChecked(dst []byte, text string) (out []byte, isUTF8 bool) {
 	return appendQuoted(dst, text, true)
 }

@@ -206,7 +206,7 @@ next:
 	return append(dst, '"')
 }
 
-// escapes has the high bit set for the ones of eight bytes that need escaping in a JSON string.
+// escapes returns a word with the high bit set in each of its eight bytes that needs escaping in a JSON string.
 func escapes(w uint64) uint64 {
 	const ones, high, low = 0x0101010101010101, 0x8080808080808080, 0x7f7f7f7f7f7f7f7f
 	seven := w & low

@@ -55,7 +55,7 @@ type Printer interface {
 	AppendRepr(dst []byte, mark Marker, depth int) ([]byte, error)
 }
 
-// AppendReprAt is AppendRepr for a value nested inside an object at the given depth.
+// AppendReprAt is like AppendRepr, for a value nested inside an object at the given depth.
 func AppendReprAt(dst []byte, v Value, mark Marker, depth int) ([]byte, error) {
 	return appendRepr(dst, v, mark, depth)
 }

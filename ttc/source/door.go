@@ -31,7 +31,7 @@ type Claim = source.Claim
 // parts.
 type Prove = source.Prove
 
-// ScanOptions say how an input is scanned.
+// ScanOptions configures how an input is scanned.
 type ScanOptions = source.ScanOptions
 
 // Source reads examples. It is used by one goroutine.

@@ -137,7 +137,7 @@ var answering = map[string]bool{
 	"test": true, "[": true, "pgrep": true, "which": true, "expr": true,
 }
 
-// isAnswer says why a non-zero exit code is not a failure: the program found nothing, or reports its findings.
+// isAnswer explains why a non-zero exit code is not a failure: the program found nothing, or reports its findings.
 func (c Call) isAnswer(code int, body string) string {
 	if code == 124 || code == 126 || code == 127 || code > 128 || code < 0 {
 		return "" // a timeout, no such program, a signal

@@ -57,7 +57,7 @@ func (w weights) of(fs map[string]float64) float64 {
 
 const given, number = "<given>", "<number>"
 
-// features are the words, pairs of words, and the form of a text. The longer the text, the less a word counts.
+// features returns the words, the pairs of words and the form of a text. The longer the text, the less a word counts.
 func features(s string, c Call) map[string]float64 {
 	words := c.wordsOf(s)
 	fs := map[string]float64{}

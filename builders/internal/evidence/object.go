@@ -441,7 +441,7 @@ func refuses(s string) bool { return textOf(s).refusal().Failed }
 // many.
 var failureKeys = []string{"failurereason", "failuremessage", "errorreason", "statusmessage", "statusreason"}
 
-// evidence says which member indicates a failure. certain means that the member is about this call, not about the
+// evidence returns the member that indicates a failure. certain means that the member is about this call, not about the
 // queried thing.
 func (o *object) evidence() (key, rule string, certain bool) {
 	explained := false
@@ -469,7 +469,7 @@ func (o *object) evidence() (key, rule string, certain bool) {
 			}
 		}
 		if ok && n >= 400 && n <= 599 && explained {
-			// RFC 9457: a problem has a title or details, plus any members it likes.
+			// RFC 9457: a problem has a title or details, plus any other members.
 			return k, "status_object", o.text("detail", "title") != "" && k != "code"
 		}
 		if ok && n != 0 && (n < 100 || n > 399) && o.refusesData() {

@@ -30,7 +30,7 @@ func pattern(name string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(patterns()[name]) })
 }
 
-// lazy is a regular expression that is compiled on first use: a process that serves other builders never needs it.
+// lazy returns a regular expression that is compiled on first use: a process that serves other builders never needs it.
 func lazy(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

@@ -83,7 +83,7 @@ func (t *text) prefix() Finding {
 	return failed("error_prefix", first)
 }
 
-// figure matches an error that is a number: a model's error, a measurement's.
+// figure matches a numeric error, such as the error of a model or a measurement.
 var figure = pattern("figure")
 
 // startingLike counts the lines that begin with the same word as the given one.

@@ -6,7 +6,7 @@ import "strings"
 var (
 	// lacks matches a statement that the requested item, or something the call needs, is missing.
 	lacks = pattern("lacks")
-	// falls matches what says that something falls short, or wasn't done, in a later clause.
+	// falls matches a later clause saying that something falls short or wasn't done.
 	falls = pattern("falls")
 	// state matches a state that forbids the call.
 	state = pattern("state")

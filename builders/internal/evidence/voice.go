@@ -196,7 +196,7 @@ func starts(command, program string) bool {
 		}
 		name := strings.TrimLeft(words[0][strings.LastIndexByte(words[0], '/')+1:], `"'`)
 		if rest, ok := strings.CutPrefix(name, program); ok && (rest == "" || len(program) > 2 &&
-			strings.ContainsAny(rest[:1], "-_.0123456789")) { // erb is erb3.1, cscope speaks for cscope-indexer
+			strings.ContainsAny(rest[:1], "-_.0123456789")) { // erb3.1 signs as erb, cscope-indexer as cscope
 			return true
 		}
 	}

@@ -214,7 +214,7 @@ func dictKey(raw json.Raw) (string, error) {
 	return "", errors.New("unhashable type: 'dict'")
 }
 
-// str is Python's str() of a JSON value.
+// str returns Python's str() of a JSON value.
 func str(raw json.Raw) (string, error) {
 	if s, ok := raw.Text(); ok {
 		return s, nil
@@ -431,7 +431,7 @@ func (b *Builder) emit(turn []candidate, id string, out builders.Output, m *metr
 	return nil
 }
 
-// metadata is the pair's metadata object, with its keys in NAT's order.
+// metadata returns the pair's metadata object, with its keys in NAT's order.
 func (p *pair) metadata() json.Raw {
 	c, r := p.chosen, p.rejected
 	m := make([]byte, 0, 256+len(c.metadata)+len(r.metadata))

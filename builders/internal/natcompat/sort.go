@@ -18,7 +18,7 @@ func sortReversed(keys []float64, items []int32) {
 
 const minGallop = 7
 
-// slice is keys and items that move together.
+// slice holds keys and items that move together.
 type slice struct {
 	keys  []float64
 	items []int32
@@ -211,7 +211,7 @@ type side struct {
 
 func (s *side) next() float64 { return s.keys[s.at] }
 
-// merging merges the runs a and b into all. The shorter one, kept, lies in temporary memory; if that is a, the merge
+// merging merges the runs a and b into all. The shorter one, kept, is held in temporary memory; if that is a, the merge
 // goes up from the front, otherwise down from the back (merge_lo and merge_hi).
 type merging struct {
 	all                 slice

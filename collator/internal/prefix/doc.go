@@ -1,2 +1,2 @@
-// Package prefix finds what sequences of tokens have in common from their start.
+// Package prefix finds the common prefixes of token sequences.
 package prefix

@@ -2,11 +2,11 @@ package prefix
 
 import "slices"
 
-// Place is a sequence's place among others in the order of their ids. The prefix tree of sequences has as many nodes as
-// they have tokens that aren't common with the sequence before.
+// Place is a sequence's place among others in the order of their ids. The prefix tree of sequences has one node for
+// each token that a sequence doesn't share with the one before it.
 type Place struct {
 	Rank   int // from 0
-	Common int // leading ids that are equal to the ones of the sequence before
+	Common int // number of leading ids shared with the sequence before
 }
 
 // Places returns the places of sequences.

@@ -54,7 +54,7 @@ func lookError(path string, err error) error {
 	return err
 }
 
-// execError says why the system refused to run a file that exists and is executable.
+// execError explains why the system refused to run a file that exists and is executable.
 func execError(path string, err error) error {
 	_, statErr := os.Stat(path)
 	switch {
@@ -138,7 +138,7 @@ func checkedCopy(path, copied, sum string) error {
 	return nil
 }
 
-// checksumError says that a plugin's file is not the one that was locked.
+// checksumError reports that a plugin's file is not the one that was locked.
 type checksumError struct{ Path, Want, Got string }
 
 func (e *checksumError) Error() string {

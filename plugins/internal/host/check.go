@@ -90,7 +90,7 @@ func countDrops(drops []ledger.Drop) error {
 	return nil
 }
 
-// groupDrop is the drop of a whole group for one builder.
+// groupDrop returns the drop of a whole group for one builder.
 func groupDrop(g *ttc.Group, builder string, reason ledger.Reason, detail string) ledger.Drop {
 	d := ledger.Drop{
 		Stage:   ledger.Build,

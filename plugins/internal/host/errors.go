@@ -12,7 +12,8 @@ import (
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 )
 
-// startError says why a plugin did not start. It is about the environment: the file, the machine, the plugin itself.
+// startError explains why a plugin did not start. It is about the environment: the file, the machine, the plugin
+// itself.
 type startError struct {
 	Plugin string
 	Err    error
@@ -25,7 +26,7 @@ func (e *startError) Error() string {
 
 func (e *startError) Unwrap() error { return e.Err }
 
-// CrashError says that a plugin's process ended, was killed, or broke the protocol while it was working on groups.
+// CrashError reports that a plugin's process ended, was killed, or broke the protocol while it was working on groups.
 type CrashError struct {
 	Plugin string
 	PID    int
@@ -39,7 +40,7 @@ func (e *CrashError) Error() string {
 
 func (e *CrashError) Unwrap() error { return e.Err }
 
-// circuitError says that a plugin has failed too often in a row to continue.
+// circuitError reports that a plugin has failed too often in a row to continue.
 type circuitError struct {
 	Plugin   string
 	Failures int
@@ -52,7 +53,7 @@ func (e *circuitError) Error() string {
 
 func (e *circuitError) Unwrap() error { return e.Err }
 
-// BuilderError says that a builder failed on a group; its process is fine.
+// BuilderError reports that a builder failed on a group; its process is fine.
 type BuilderError struct {
 	Builder, Group, Message string
 	Stack                   string // of a panic
@@ -62,7 +63,7 @@ func (e *BuilderError) Error() string {
 	return fmt.Sprintf("builder %s failed on group %q: %s", e.Builder, e.Group, e.Message)
 }
 
-// PoisonError says that a plugin's process fails repeatedly on a group even without others.
+// PoisonError reports that a plugin's process fails repeatedly on a group even without others.
 type PoisonError struct {
 	Builder, Group string
 	Err            error
@@ -74,7 +75,7 @@ func (e *PoisonError) Error() string {
 
 func (e *PoisonError) Unwrap() error { return e.Err }
 
-// tooLargeError says that a group exceeds the limit for one unit of work.
+// tooLargeError reports that a group exceeds the limit for one unit of work.
 type tooLargeError struct {
 	Group       string
 	Size, Limit int

@@ -37,7 +37,7 @@ type incarnation struct {
 	proc   *program       // nil if the plugin was not started by us
 	client *plugin.Client // nil if the plugin is in memory
 
-	woken atomic.Int32 // how many times it was told to continue
+	woken atomic.Int32 // how many times it was sent SIGCONT
 
 	connsMu sync.Mutex
 	conns   []*grpc.ClientConn // go-plugin forgets a connection whose first call failed

@@ -292,7 +292,7 @@ type syncWriter struct {
 	buf    []byte
 }
 
-// Write takes a message. If it exceeds the log's limit per second, only its first and last lines are examined.
+// Write receives a message. If it exceeds the log's limit per second, only its first and last lines are examined.
 func (w *syncWriter) Write(b []byte) (int, error) {
 	n := len(b)
 	if n > bytesPerSec+tailBytes {

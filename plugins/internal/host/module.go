@@ -29,7 +29,8 @@ const (
 	maxWhere       = 64 << 10
 )
 
-// ModuleArgs are the arguments with which an interpreter serves the builders of a Python module that it locates itself.
+// ModuleArgs returns the arguments with which an interpreter serves the builders of a Python module that it locates
+// itself.
 func ModuleArgs(module string) []string { return []string{"-m", serveModule, module} }
 
 // module returns the interpreter and arguments that serve the spec's module. With a checksum, the module's package is
@@ -61,7 +62,7 @@ func (s *Spec) module(ctx context.Context, runDir string) (interpreter string, a
 	return interpreter, append([]string{"-m", serveModule, "--from", dir, s.Module}, s.Args...), nil
 }
 
-// moduleChanged says which file of a package differs from the locked one.
+// moduleChanged names the file of a package that differs from the locked one.
 func (s *Spec) moduleChanged(folder string, files map[string]string, sum string) error {
 	for _, name := range slices.Sorted(maps.Keys(s.Beside)) {
 		switch got := files[name]; got {

@@ -50,7 +50,7 @@ func Start(ctx context.Context, spec Spec, log zerolog.Logger) (*Plugin, error) 
 	return p.start(ctx)
 }
 
-// Connect is Start for a plugin served in memory: dial makes a connection to it. It is for tests.
+// Connect is like Start, for a plugin served in memory: dial makes a connection to it. It is for tests.
 func Connect(
 	ctx context.Context, spec Spec, dial func(context.Context) (net.Conn, error), log zerolog.Logger,
 ) (*Plugin, error) {
@@ -124,7 +124,7 @@ func (p *Plugin) Validate(ctx context.Context, builder string, config []byte) ([
 	return p.findings(m.GetFindings()), nil
 }
 
-// callError says why a call failed: a call that takes too long means that the process is stuck.
+// callError explains why a call failed: a call that takes too long means that the process is stuck.
 func (p *Plugin) callError(ctx context.Context, inc *incarnation, call string, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):

@@ -46,7 +46,7 @@ func (s *spans) refer(r builders.Ref) {
 	}
 }
 
-// nodeBytes is roughly the memory of a message: itself, and its encoding in the record log.
+// nodeBytes returns roughly the memory of a message: itself, and its encoding in the record log.
 func nodeBytes(n *ttc.Node) int64 {
 	m := &n.Message
 	size := int(unsafe.Sizeof(*n)) + len(m.Text) + len(m.Reasoning) + 5*len(n.TokenIDs) + 5*len(n.LogProbs)

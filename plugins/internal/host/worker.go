@@ -24,7 +24,7 @@ type worker struct {
 	instance *instance
 	heldBack atomic.Int64  // bytes of results that Recv has not taken
 	taken    chan struct{} // signalled when it takes some
-	backlog  []*job        // taken from the queue, sent in vain and to be sent again, in order
+	backlog  []*job        // taken from the queue, sent without success, to be sent again in order
 }
 
 // run serves the session's queue until it ends.
@@ -97,8 +97,8 @@ func (w *worker) room(ctx context.Context) bool {
 func (w *worker) full() bool { return w.heldBack.Load() > heldLimit }
 
 // isolate sends the jobs that a failing process was working on one by one, each after the previous answer. A failure
-// then has only one possible culprit, which has already failed in company, and counts as poison. It returns those not
-// sent because too many results are waiting to be consumed.
+// then has only one possible culprit, which has already failed together with others, and counts as poison. It returns
+// those not sent because too many results are waiting to be consumed.
 //
 // A killed process proves nothing: a user, or the system for lack of memory, may have killed it, and may do so again.
 // Such a group is tried alone aloneTries times.
@@ -294,7 +294,7 @@ type frame struct {
 	bytes int64
 }
 
-// deadlineError says that the plugin gave no sign of life, or no useful one, for too long.
+// deadlineError reports that the plugin gave no sign of life, or no useful one, for too long.
 type deadlineError struct{ what string }
 
 func (e *deadlineError) Error() string { return e.what }

@@ -434,7 +434,7 @@ func (r *RecordReader) begin() *Results {
 	return &Results{}
 }
 
-// OutputLimitError says that a builder produced more from one group than is allowed.
+// OutputLimitError reports that a builder produced more from one group than is allowed.
 type OutputLimitError struct{ Limit, Records int }
 
 func (e *OutputLimitError) Error() string {

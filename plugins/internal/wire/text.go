@@ -86,7 +86,7 @@ func (t *textWriter) add(s string) uint32 {
 	return id
 }
 
-// addOnce is add for raw values that are not expected again: it sends without searching.
+// addOnce is like add, for raw values that are not expected again: it sends without searching.
 func (t *textWriter) addOnce(b []byte) uint32 {
 	if len(b) == 0 {
 		return 0

@@ -109,7 +109,7 @@ func (a *arena) string(b []byte) string {
 	return unsafe.String(&a.text[n], len(b)) // these bytes are not written again before reset
 }
 
-// collected is b.prov() in the arena.
+// collected returns b.prov(), allocated in the arena.
 func (st *state) collected(b *provBuilder) *prov {
 	if len(b.spans) == 0 {
 		return nil
@@ -120,10 +120,10 @@ func (st *state) collected(b *provBuilder) *prov {
 	return p
 }
 
-// value returns what b holds.
+// value returns the value that b holds.
 func (st *state) value(b *builder) val { return str(st.made.string(b.b), st.collected(&b.p)) }
 
-// markEscapes is v with escapes marked as such, for texts from which many parts are cut.
+// markEscapes returns v with escapes marked as such, for texts from which many parts are cut.
 func markEscapes(v val) val {
 	if p := rawProv(v); p == nil || !p.escapes {
 		return v

@@ -42,7 +42,7 @@ func (f *frame) inner() *frame {
 	return &frame{sym: newSymbols(f.sym, f.fn, 0), fn: f.fn, inLoop: f.inLoop}
 }
 
-// function is a frame that is a function of its own.
+// function returns a new frame that is a function of its own.
 func (f *frame) function() *frame {
 	fn := &funcScope{parent: f.fn, slots: map[string]int{}}
 	return &frame{sym: newSymbols(f.sym, fn, 0), fn: fn}

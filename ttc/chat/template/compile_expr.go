@@ -233,7 +233,7 @@ func (c *compiler) binary(n *binaryNode, f *frame) expr {
 	}
 }
 
-// addends are the operands of a + b + c + ...
+// addends returns the operands of a + b + c + ...
 func addends(n *binaryNode) []node {
 	var out []node
 	var left node = n

@@ -15,8 +15,8 @@
 // would raise is an *Error with its place in the template. README.md says how the engine is built, and why it is our
 // own.
 //
-// It is one large package because every builtin needs what must stay unexported, the limits and the provenance of a
-// value; filters.go has a function for each of jinja2's filters.
+// It is one large package because every builtin needs unexported parts, the limits and the provenance of a value;
+// filters.go has a function for each of jinja2's filters.
 //
 // Part of the Go API we promise (v0).
 package template

@@ -26,7 +26,7 @@ func (e *Error) Error() string {
 // thrown carries an error up to Compile or Render, which are the only places that recover.
 type thrown struct {
 	class, text string
-	pos         int32 // offset into the normalised source; -1: the current one
+	pos         int32 // offset into the normalised source; -1 means the current one
 }
 
 func throwAt(pos int32, class, format string, a ...any) {

@@ -110,7 +110,7 @@ func sortFilter(st *state, v val, a *args) val {
 	items := st.list(v)
 	keys := make([]val, len(items))
 	for i, item := range items {
-		keys[i] = pyvalue.NewList([]val{st.ignoreCase(get(item))}) // undefined ones are equal in a list
+		keys[i] = pyvalue.NewList([]val{st.ignoreCase(get(item))}) // undefined values are equal in a list
 	}
 	return pyvalue.NewList(st.sorted(items, keys))
 }

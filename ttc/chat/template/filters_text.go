@@ -98,7 +98,7 @@ func tojsonFilter(st *state, v val, a *args) val {
 	return st.finish(b)
 }
 
-// dumpOptions are the arguments of tojson. If the value is a text, Python unpacks the separators and ignores the
+// dumpOptions returns the arguments of tojson. If the value is a text, Python unpacks the separators and ignores the
 // indent.
 func dumpOptions(st *state, of val, a *args) pyvalue.Dump {
 	if a.none() {

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// ParseMessages reads the JSON array of a conversation into what Input.Messages takes: every value as Python sees it,
+// ParseMessages reads the JSON array of a conversation into the form of Input.Messages: every value as Python sees it,
 // with its origin attached. Nothing is changed or checked.
 func ParseMessages(raw json.Raw) ([]pyvalue.Value, error) {
 	v, err := pyvalue.Parse(raw)
@@ -26,7 +26,7 @@ func ParseMessages(raw json.Raw) ([]pyvalue.Value, error) {
 	return out, nil
 }
 
-// ParseTools reads the JSON array of tool definitions into what Input.Tools takes.
+// ParseTools reads the JSON array of tool definitions into the form of Input.Tools.
 func ParseTools(raw json.Raw) (pyvalue.Value, error) {
 	v, err := pyvalue.Parse(raw)
 	if err != nil {
@@ -133,7 +133,7 @@ func Conversation(messages []chat.Message) ([]pyvalue.Value, error) {
 	return conversation(messages, false)
 }
 
-// RawConversation is Conversation with all arguments as the sampled text, for templates that expect it.
+// RawConversation is like Conversation, but with all arguments as the sampled text, for templates that expect it.
 func RawConversation(messages []chat.Message) ([]pyvalue.Value, error) {
 	return conversation(messages, true)
 }

@@ -387,7 +387,7 @@ func unescape(s string, pos int) string {
 	return string(out)
 }
 
-// escapeText is the rest of an escape whose backslash was itself escaped.
+// escapeText returns the rest of an escape whose backslash was itself escaped.
 func escapeText(r rune) string {
 	h := strconv.FormatInt(int64(r), 16)
 	switch {

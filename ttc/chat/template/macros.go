@@ -125,7 +125,7 @@ func (st *state) callMacro(m *macro, a *args) val {
 	return v
 }
 
-// refuseRest rejects arguments that no parameter took.
+// refuseRest rejects arguments that no parameter accepts.
 func (code *macroCode) refuseRest(a *args, taken []bool) {
 	for i, name := range a.names {
 		if !taken[i] {

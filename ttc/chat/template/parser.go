@@ -126,7 +126,7 @@ func (p *parser) statements(ends []string) []node {
 	}
 }
 
-// block parses the body of a tag up to one of the end tags, and takes the end tag.
+// block parses the body of a tag up to one of the end tags, and consumes the end tag.
 func (p *parser) block(ends ...string) ([]node, string) {
 	p.skipOp(":")
 	p.expect(tokBlockEnd, "", "end of statement block")

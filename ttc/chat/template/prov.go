@@ -28,7 +28,7 @@ type prov struct {
 	escapes bool // some span is quoted
 }
 
-// rawProv is the provenance of v, in which spans may be quoted; for copying whole texts.
+// rawProv returns the provenance of v, in which spans may be quoted; for copying whole texts.
 func rawProv(v val) *prov {
 	if t := v.LeafTag(); t != nil {
 		p, _ := t.Of.(*prov)
@@ -37,7 +37,7 @@ func rawProv(v val) *prov {
 	return nil
 }
 
-// provOf is the provenance of v without quoted spans: every part of the text can be located.
+// provOf returns the provenance of v without quoted spans: every part of the text can be located.
 func provOf(v val) *prov {
 	p := rawProv(v)
 	if p == nil || !p.escapes {
@@ -90,7 +90,7 @@ func str(s string, p *prov) val {
 	return pyvalue.TaggedStr(s, p.asTag())
 }
 
-// plainProv is p without the Markup flag.
+// plainProv returns p without the Markup flag.
 func plainProv(p *prov) *prov {
 	if p == nil || !p.markup {
 		return p
@@ -101,7 +101,7 @@ func plainProv(p *prov) *prov {
 	return &prov{spans: p.spans, escapes: p.escapes}
 }
 
-// markupProv is p with the Markup flag.
+// markupProv returns p with the Markup flag.
 func markupProv(p *prov) *prov {
 	if p == nil {
 		return &prov{markup: true}

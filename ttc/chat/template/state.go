@@ -252,7 +252,7 @@ func (st *state) dump(b *builder, v val, o pyvalue.Dump) {
 	st.append(b, func(dst []byte, m pyvalue.Marker) ([]byte, error) { return o.Append(dst, v, m) })
 }
 
-// text is str(v) with its provenance.
+// text returns str(v) with its provenance.
 func (st *state) text(v val) (string, *prov) {
 	if v.Kind() == pyvalue.KindStr {
 		return v.Text(), provOf(v)

@@ -85,7 +85,7 @@ type Input struct {
 	Limits              Limits
 }
 
-// Span says where a run of the output comes from. Text outside all spans is the template's own.
+// Span is a run of the output and its origin. Text outside all spans is the template's own.
 type Span struct {
 	chat.Span      // bytes of Result.Text
 	*Source        // shared by the spans of a field
@@ -150,9 +150,9 @@ func (t *Template) Render(in Input) (Result, error) { return t.RenderIn(nil, in)
 // use.
 type Room struct{ out builder }
 
-// RenderIn is Render with the result in room, replacing the previous one: a caller that is done with each result before
-// making the next leaves nothing to the garbage collector. The result's text and spans are valid until the room's next
-// render.
+// RenderIn is like Render, but puts the result in room, replacing the previous one: a caller that is done with each
+// result before making the next leaves nothing to the garbage collector. The result's text and spans are valid until
+// the room's next render.
 func (t *Template) RenderIn(room *Room, in Input) (res Result, err error) {
 	st := states.Get().(*state)
 	if room != nil {

@@ -21,7 +21,7 @@ var plainTests = map[string]func(val) bool{
 	"iterable":  isIterable,
 }
 
-// tests are those with an argument.
+// tests are the tests with an argument.
 var tests = map[string]testFunc{
 	"in": func(st *state, v val, a *args) bool { return st.in(v, a.bind("in", 1, "seq")[0]) },
 	"==": operatorTest("=="), "eq": operatorTest("=="), "equalto": operatorTest("=="),
@@ -32,7 +32,7 @@ var tests = map[string]testFunc{
 	"<=": operatorTest("<="), "le": operatorTest("<="),
 }
 
-// testNamed returns a test; nil if there is none of the name.
+// testNamed returns the test with the given name, or nil if there is none.
 func testNamed(name string) testFunc {
 	is := plainTests[name]
 	if is == nil {

@@ -38,8 +38,8 @@ func throwUnsupported(what string) {
 	throw(unsupportedError, "%s is not supported in chat templates", what)
 }
 
-// refuse raises an error about arguments that jinja2 has and this engine lacks: the named ones, and others than the
-// first few.
+// refuse raises an error about arguments that jinja2 has and this engine lacks: the named ones, and positional ones
+// after the first few.
 func (a *args) refuse(fn string, few int, names ...string) {
 	for _, name := range names {
 		if _, ok := a.get(name); ok || len(a.plain) > few {
@@ -48,7 +48,7 @@ func (a *args) refuse(fn string, few int, names ...string) {
 	}
 }
 
-// unsupportedFunction is a global of jinja2 that this engine lacks.
+// unsupportedFunction returns a global of jinja2 that this engine lacks.
 func unsupportedFunction(name string) val {
 	return function(name, func(*state, *args) val {
 		throwUnsupported("the function " + name)

@@ -73,7 +73,7 @@ func (u *undefined) raise() {
 	throw("UndefinedError", "%s has no element %s", of, reprOf(u.name))
 }
 
-// reprOf is repr(v) for a message, shortened.
+// reprOf returns repr(v) for a message, shortened.
 func reprOf(v val) string {
 	const most = 200
 	if s := v.Text(); len(s) > most {
@@ -437,7 +437,7 @@ func (st *state) runes(v val) iterator {
 	}}
 }
 
-// mustIterate is iterate, or Python's TypeError.
+// mustIterate is like iterate, but raises Python's TypeError.
 func (st *state) mustIterate(v val) iterator {
 	it, ok := st.iterate(v)
 	if !ok {

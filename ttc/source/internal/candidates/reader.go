@@ -72,8 +72,8 @@ func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, st
 	return r.fill(&f, raw, &otherFields{}, cand)
 }
 
-// fill is Candidate for the fields of an object. It reuses the fields other than the answer from last if they are the
-// same.
+// fill is like Candidate, for the fields of an object. It reuses the fields other than the answer from last if they are
+// the same.
 func (r *Reader) fill(f *fields, raw json.Raw, last *otherFields, cand *ttc.Candidate) (ledger.Reason, string) {
 	if reason, why := r.place(f, cand); reason != "" {
 		return reason, why

@@ -11,7 +11,7 @@ import (
 // newest is the latest version of the program whose files were tried.
 const newest = "2.1.329"
 
-// Factory is the source as a configuration names it.
+// Factory returns the factory of this source, which a configuration selects by its type.
 func Factory() source.Factory {
 	return session.Format{
 		Type: "claude_code", Tried: "Claude Code " + newest,

@@ -158,7 +158,7 @@ func (r *requests) shapeOf(a *answer) (shape, bool) {
 	return s, ok
 }
 
-// give gives a call the messages of its request. It reports whether they are known.
+// give sets a call's messages to its request's. It reports whether they are known.
 func (r *requests) give(t *transcript, a *answer, c *calls.Call) bool {
 	q := r.byID[a.ref]
 	if q == nil || q.broken {

@@ -47,13 +47,13 @@ type entry struct {
 // turn is an answer whose items are arriving.
 type turn struct {
 	call      calls.Call
-	through   int64    // how far the model had read; -1: unknown
+	through   int64    // how far the model had read; -1 if unknown
 	input     []*entry // what it was given
 	inherited bool
 	missing   bool
 }
 
-// everything is the ordinal that has a file read completely.
+// everything is an ordinal that makes load read a file completely.
 const everything = math.MaxInt64
 
 // maxForks is the maximum number of levels of forks followed.
@@ -212,7 +212,7 @@ func (t *thread) compacted(payload json.Raw, l session.Line) {
 	t.append(&entry{message: userText(session.Text(payload, "message"))})
 }
 
-// replaced adds an item of a history that took the place of another. The model's messages in it are context.
+// replaced adds an item of a history that replaced another. The model's messages in it are context.
 func (t *thread) replaced(item json.Raw, l session.Line) {
 	n := len(t.answers)
 	t.item(item, l)

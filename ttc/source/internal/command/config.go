@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Factory is the source as a configuration names it.
+// Factory returns the factory of this source, which a configuration selects by its type.
 func Factory() source.Factory {
 	return source.Factory{
 		Type: "command", Doc: "nat eval, or another program that leaves a workflow_output.json",

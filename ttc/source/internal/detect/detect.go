@@ -95,7 +95,7 @@ func looksLikeJSON(b []byte) bool {
 	return len(b) > 0 && (b[0] == '{' || b[0] == '[')
 }
 
-// Found says how an input is read.
+// Found describes how an input is read.
 type Found struct {
 	Source source.Factory
 	source.Reading
@@ -261,12 +261,12 @@ func (f Found) with(given map[string]string) *Found {
 	return &f
 }
 
-// AmbiguousError says that an input can be read in more than one way.
+// AmbiguousError reports that an input can be read in more than one way.
 type AmbiguousError struct{ Path, What string }
 
 func (e *AmbiguousError) Error() string { return e.Path + ": " + e.What }
 
-// UnknownError says that no source can read an input.
+// UnknownError reports that no source can read an input.
 type UnknownError struct {
 	Path, What string
 	Brief      string // in a few words

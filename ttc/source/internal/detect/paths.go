@@ -116,7 +116,7 @@ func at(h *source.Head, path string) bool {
 	})
 }
 
-// conversionHint says how to convert an input of a known kind that can't be read directly; empty if its kind is
+// conversionHint explains how to convert an input of a known kind that can't be read directly; empty if its kind is
 // unknown.
 func conversionHint(h *source.Head) string {
 	switch {
@@ -147,8 +147,8 @@ func conversionHint(h *source.Head) string {
 	return ""
 }
 
-// conversationIn says how to read entries that hold a conversation in a list of texts with their speakers; is is true
-// for such entries, even if only numbers identify the speakers, which can't be converted.
+// conversationIn explains how to read entries that hold a conversation in a list of texts with their speakers. It
+// returns true for such entries, even if only numbers identify the speakers, which can't be converted.
 func conversationIn(h *source.Head) (help string, is bool) {
 	if len(h.Entries) == 0 {
 		return "", false

@@ -19,7 +19,7 @@ type answer struct {
 	hasText bool
 }
 
-// errIncomplete is an answer that ended before the workflow's value.
+// errIncomplete reports that an answer ended before the workflow's value.
 var errIncomplete = errors.New("unexpected end of the answer before the workflow's result")
 
 // line is one line of intermediate_data.
@@ -72,7 +72,7 @@ func (a *answer) bare(text []byte) error {
 	return nil
 }
 
-// data reads part of the result. Texts are joined; any other value stands alone.
+// data reads part of the result. Texts are joined; any other value is kept separate.
 func (a *answer) data(text []byte) error {
 	if string(text) == "[DONE]" {
 		return nil

@@ -318,7 +318,7 @@ func (c *collector) assemble(ctx context.Context, path string) error {
 	return w.CommitChanged()
 }
 
-// object is an entry with what NAT adds to it.
+// object returns an entry with the members that NAT adds.
 func (c *collector) object(e entry, a *answer) []byte {
 	b := []byte{'{'}
 	for k, v := range e.raw.Members() {

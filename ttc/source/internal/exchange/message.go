@@ -48,7 +48,7 @@ func Content(role string, content json.Raw) chat.Message {
 	return m
 }
 
-// TextPart is a part that is a text.
+// TextPart returns a part that is a text.
 func TextPart(text string) chat.Part {
 	raw := json.AppendString([]byte(`{"type":"text","text":`), text)
 	return chat.Part{Type: "text", Text: text, Raw: append(raw, '}')}

@@ -8,7 +8,7 @@ import (
 // Type is the source's `_type`.
 const Type = "workflow_output"
 
-// Factory is the source as a configuration names it.
+// Factory returns the factory of this source, which a configuration selects by its type.
 func Factory() source.Factory {
 	return source.Files(source.Factory{
 		Type: Type, Doc: "the workflow_output.json that `nat eval` writes", File: FileName,

@@ -85,8 +85,8 @@ func (p *parser) example(
 	return true, nil
 }
 
-// name gives the example its id, or row if the entry lacks one. It returns the id as written in the entry, and whether
-// an identical entry occurs earlier in the file.
+// name sets the example's id: the entry's own, or row if it lacks one. It returns the id as written in the entry, and
+// whether an identical entry occurs earlier in the file.
 func (p *parser) name(
 	ex *ttc.Example, e entry, ids *source.Names, hash xxh3.Uint128, row string,
 ) (id string, identical bool) {
@@ -140,8 +140,8 @@ func (p *parser) entry(c json.Cursor) (e entry) {
 // in a remote one.
 func isEmpty(answer json.Raw) bool { return string(answer) == `""` || answer.Kind() == json.Null }
 
-// graph is the question and the workflow's answer, if both are text. The answer is the workflow's result; that a model
-// sampled it is assumed.
+// graph returns the question and the workflow's answer, if both are text. The answer is the workflow's result; that a
+// model sampled it is assumed.
 func (p *parser) graph(e entry) ttc.Graph {
 	question, _ := e.question.Text()
 	answer, _ := e.answer.Text()

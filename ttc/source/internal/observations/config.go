@@ -9,18 +9,18 @@ import (
 // extensions are the file name extensions of exports.
 var extensions = []string{".jsonl", ".json", ".ndjson", ".parquet", ".csv"}
 
-// Langfuse is the source for exports of Langfuse.
+// Langfuse returns the source for exports of Langfuse.
 func Langfuse() source.Factory {
 	return factory("langfuse", "exports of Langfuse: observations and scores", langfuse,
 		"trace_id", "traceId", "parent_observation_id", "data_type", "dataType")
 }
 
-// LangSmith is the source for exports of LangSmith.
+// LangSmith returns the source for exports of LangSmith.
 func LangSmith() source.Factory {
 	return factory("langsmith", "exports of LangSmith: runs", langSmith, "run_type")
 }
 
-// OpenAIAgents is the source for spans that tracing processors of the OpenAI Agents SDK export.
+// OpenAIAgents returns the source for spans that tracing processors of the OpenAI Agents SDK export.
 func OpenAIAgents() source.Factory {
 	return factory("openai_agents", "spans of the OpenAI Agents SDK, of models of chat completions", openAIAgents, "span_data")
 }

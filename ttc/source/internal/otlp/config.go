@@ -6,7 +6,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Factory is the source as a configuration names it.
+// Factory returns the factory of this source, which a configuration selects by its type.
 func Factory() source.Factory {
 	return session.Format{
 		Type:       "otlp",

@@ -274,7 +274,7 @@ func mergeAnswers(in []chat.Message) []chat.Message {
 }
 
 // continues reports whether a message of the model is the rest of the one before it: a call without a text of its own,
-// or what follows reasoning alone.
+// or the message after reasoning alone.
 func continues(before, m *chat.Message) bool {
 	thought := before.Reasoning != "" && !says(before) && before.ToolCalls == nil
 	return thought && m.Reasoning == "" || m.ToolCalls != nil && !says(m)

@@ -207,7 +207,7 @@ func appendInt(b []byte, v json.Raw) []byte {
 	return append(b, v...)
 }
 
-// nanoseconds is a time, which is a text in JSON.
+// nanoseconds reads a time, which is a text in JSON.
 func nanoseconds(values ...json.Raw) int64 {
 	for _, v := range values {
 		n, ok := v.Int64()

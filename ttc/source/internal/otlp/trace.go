@@ -276,7 +276,7 @@ func (t *traces) read(s *span) {
 	t.calls = append(t.calls, recorded{s, e})
 }
 
-// restore gives answers in a history the text that was omitted there but recorded where they were written.
+// restore adds to answers in a history the text that was omitted there but recorded where they were written.
 func (t *traces) restore(e *modelCall) {
 	for i := range e.input {
 		m := &e.input[i]
@@ -293,7 +293,7 @@ func (t *traces) restore(e *modelCall) {
 	}
 }
 
-// recall gives answers the reasoning that only the histories of later calls have.
+// recall adds to answers the reasoning that only the histories of later calls have.
 func (t *traces) recall(history []chat.Message) {
 	for i := range history {
 		m := &history[i]
@@ -390,7 +390,7 @@ func modelCallOf(s *span) (e modelCall) {
 	return e
 }
 
-// raws are the elements of a list.
+// raws returns the elements of a list.
 func raws(list json.Raw) (out []json.Raw) {
 	for e := range list.Elements() {
 		out = append(out, e)

@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// shape says how a message field is written in JSON.
+// shape describes how a message field is written in JSON.
 type shape struct {
 	key  string
 	kind kind

@@ -67,7 +67,7 @@ func aiSDK(e json.Raw) (c conversed, err error) {
 }
 
 // partsOf appends the turns of a model that a message of the AI SDK holds, or the results. Where the provider has run a
-// tool, its result stands between the model's texts before and after.
+// tool, its result appears between the model's texts before and after.
 func partsOf(m messages, role string, said json.Raw) messages {
 	var t turn
 	var own messages
@@ -175,7 +175,7 @@ func content(v json.Raw) json.Raw {
 			texts = append(texts, text)
 			parts = parts.raw(object(nil).text("type", "text").text("text", text).end())
 		case value(part, "inlineData", "fileData") != nil,
-			// whose text stands next to it
+			// whose text is next to it
 			(kind == "file" || kind == "image") && !value(part, "mime").Is("text/plain"):
 			files = true
 			parts = parts.raw(object(nil).text("type", "file").set("file", part).end())
@@ -255,7 +255,7 @@ func inspectAI(e json.Raw) (c conversed, err error) {
 	return c, nil
 }
 
-// turn is a turn of a model, whose calls stand next to their results.
+// turn is a turn of a model, whose calls are next to their results.
 type turn struct {
 	content        json.Raw
 	thoughts       []string

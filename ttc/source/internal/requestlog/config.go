@@ -12,14 +12,14 @@ var extensions = []string{".jsonl", ".json", ".ndjson", ".log"}
 // keys lists the keys of which an entry has at least one.
 var keys = []string{"request", "litellm_call_id", "model_input_messages"}
 
-// Chat is the source for logs of chat completions and Anthropic's messages.
+// Chat returns the source for logs of chat completions and Anthropic's messages.
 func Chat() source.Factory {
 	return factory("chat", "OpenAI's chat completions and LiteLLM 1.106.2; Anthropic's messages: documented",
 		"logs of requests: chat completions (OpenAI and what imitates it, LiteLLM's payload), Anthropic's messages",
 		func(e *entry) bool { return !e.isResponses() })
 }
 
-// Responses is the source for logs of the Responses API.
+// Responses returns the source for logs of the Responses API.
 func Responses() source.Factory {
 	return factory("responses", "the Responses API", "logs of requests: OpenAI's responses", (*entry).isResponses)
 }

@@ -1,4 +1,4 @@
-// Package scores gives examples scores that their input doesn't have.
+// Package scores adds to examples the scores that their input lacks.
 //
 // Scores are read from files that accompany the input - from an evaluation, a judge, a test run - and joined by the
 // examples' ids. An id that occurs twice with different scores gets none, since either may be right.

@@ -76,7 +76,7 @@ func NewRules(rules []Rule) (*Rules, error) {
 	return out, nil
 }
 
-// Give gives an example its score, if a rule matches one of its results.
+// Give sets an example's score, if a rule matches one of its results.
 func (r *Rules) Give(ex *ttc.Example) {
 	if e, ok := r.Of(ex); ok {
 		r.given[e.Rule]++

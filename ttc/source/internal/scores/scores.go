@@ -139,7 +139,7 @@ func number(v json.Raw) (float64, error) {
 	return x, nil
 }
 
-// Give gives an example its score.
+// Give sets an example's score.
 func (s *Scores) Give(ex *ttc.Example) {
 	score, ok := s.byID[ex.ID]
 	if !ok || s.conflicts[ex.ID] {

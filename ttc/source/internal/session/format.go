@@ -54,12 +54,12 @@ type Settings struct {
 	Redact redact.Config
 }
 
-// Factory is the source as a configuration names it.
+// Factory returns the factory of this source, which a configuration selects by its type.
 func (f Format) Factory() source.Factory {
 	return Factory(f, func(c *Config) Settings { return Settings{&c.Path, c.Limits, c.Redact} })
 }
 
-// Factory is Format.Factory for a source with its own config.
+// Factory is like Format.Factory, for a source with its own config.
 func Factory[C any](f Format, settings func(*C) Settings) source.Factory {
 	out := source.Factory{Type: f.Type, Doc: f.Doc, Tried: f.Tried, Recognize: f.Recognize}
 	path := func(c *C) *[]string { return settings(c).Path }

@@ -35,7 +35,7 @@ func Lines(ctx context.Context, path string, limit int64, tally *source.Tally, e
 	return readLines(ctx, f, path, limit, tally, each)
 }
 
-// readLines is Lines for an open file.
+// readLines is like Lines, for an open file.
 func readLines(
 	ctx context.Context, f io.Reader, path string, limit int64, tally *source.Tally, each func(Line) bool,
 ) error {

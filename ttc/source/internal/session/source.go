@@ -107,7 +107,7 @@ func (s *Source) Next(ctx context.Context) (*ttc.Example, source.Cursor, error) 
 	return &ex.Example, s.at, nil
 }
 
-// named drops the examples with a call that names no tool: no trainer takes one.
+// named drops the examples with a call that names no tool, because no trainer accepts one.
 func (s *Source) named(all []*calls.Example) []*calls.Example {
 	return slices.DeleteFunc(all, func(ex *calls.Example) bool {
 		for i := range ex.Graph.Nodes {

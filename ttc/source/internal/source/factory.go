@@ -60,7 +60,7 @@ type Collection struct {
 	Warn      func(text string)
 }
 
-// Progress says how far a collection is.
+// Progress reports how far a collection has got.
 type Progress struct {
 	Step        string // "collect run 1 of 3"
 	Text        string // shown instead of the numbers if not empty

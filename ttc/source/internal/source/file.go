@@ -299,7 +299,7 @@ func Open(ctx context.Context, path string) (*File, error) {
 	return open(ctx, &File{ID: Input{Path: path}})
 }
 
-// OpenPlain is Open for callers that read tables themselves.
+// OpenPlain is like Open, for callers that read tables themselves.
 func OpenPlain(ctx context.Context, path string) (*File, error) {
 	return open(ctx, &File{ID: Input{Path: path}, plain: true})
 }

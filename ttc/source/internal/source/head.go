@@ -33,7 +33,7 @@ const (
 	Certain     // it carries the mark of one format: a version, a type, unique keys
 )
 
-// Reading says how a source would read an input.
+// Reading describes how a source would read an input.
 type Reading struct {
 	Fit      Fit
 	Settings map[string]string // non-default settings for the source's config: {"output_key": "response"}

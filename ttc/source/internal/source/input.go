@@ -73,7 +73,7 @@ func ReadFile(ctx context.Context, path string, most int64) ([]byte, error) {
 	return b, err
 }
 
-// openWaiting is os.Open, which on a named pipe waits indefinitely for a writer; here it waits only until ctx ends.
+// openWaiting is like os.Open, except that on a named pipe it waits for a writer only until ctx ends.
 func openWaiting(ctx context.Context, path string) (*os.File, error) {
 	if info, err := os.Stat(path); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
 		return os.Open(path)

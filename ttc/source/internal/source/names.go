@@ -18,7 +18,7 @@ type Names struct {
 	part     *Part                     // names for the entries of a part; nil if this is not a part
 	tell     func(row int64, id string)
 
-	noted *noted // of a scan, which gives the names itself
+	noted *noted // of a scan, which makes the names itself
 }
 
 // Reset forgets everything, for the next file.
@@ -28,7 +28,7 @@ func (n *Names) Reset() {
 	n.more = map[xxh3.Uint128]struct{}{}
 }
 
-// Add takes the id of an entry and its hash. It returns the id to use, unique within the file, or identical if the same
+// Add adds an entry by its id and its hash. It returns the id to use, unique within the file, or identical if the same
 // entry occurred before.
 func (n *Names) Add(row int64, id string, entry xxh3.Uint128) (unique string, identical bool) {
 	if n.noted != nil {
@@ -49,7 +49,7 @@ func (n *Names) Add(row int64, id string, entry xxh3.Uint128) (unique string, id
 	return unique, identical
 }
 
-// AddLine takes an entry without an id, which is named after its line.
+// AddLine adds an entry without an id, which is named after its line.
 func (n *Names) AddLine(row, line int64, entry xxh3.Uint128) (unique string, identical bool) {
 	if n.noted != nil {
 		n.noted.addName(row, "", line, byLine, entry)
@@ -58,7 +58,7 @@ func (n *Names) AddLine(row, line int64, entry xxh3.Uint128) (unique string, ide
 	return n.Add(row, RowName(line), entry)
 }
 
-// addRow takes an entry without an id, which is named after its row.
+// addRow adds an entry without an id, which is named after its row.
 func (n *Names) addRow(row int64, entry xxh3.Uint128) (unique string, identical bool) {
 	if n.noted != nil {
 		n.noted.addName(row, "", row, byRow, entry)
@@ -92,7 +92,7 @@ func (n *Names) add(id string, entry xxh3.Uint128) (unique string, identical boo
 	}
 }
 
-// Name gives an example an id that is unique within the file: its own, its task and trial, or its row. It reports an
+// Name sets an example's id, which is unique within the file: its own, its task and trial, or its row. It reports an
 // entry that occurred before, and counts the names it made up.
 func (n *Names) Name(ex *ttc.Example, entry xxh3.Uint128, st *Stats) (identical bool) {
 	id, missing := ex.ID, false

@@ -17,7 +17,7 @@ import (
 type ScanOptions struct {
 	Path    string
 	Size    int64
-	Block   int64 // bytes that a worker reads at a time; 0: DefaultBlock
+	Block   int64 // bytes that a worker reads at a time; 0 means DefaultBlock
 	Workers int
 	Open    func(context.Context, Options) (Source, error) // opens a Walk over the input
 	Named   func(row int64, id string)                     // as Options.Named

@@ -238,7 +238,7 @@ func (s *Stats) Cures() (out []string) {
 type Tally struct {
 	S      Stats
 	Tell   func(ledger.Drop)
-	Silent bool  // while what precedes a cursor is reread
+	Silent bool  // while the part before a cursor is reread
 	Sample int64 // how many bytes of each file are read, to the end of the entry there; 0 means all
 }
 
@@ -299,7 +299,7 @@ func (t *Tally) Unused(ex *ttc.Example, key string) {
 // Error explains an input that can't be read: where, what, and what to do.
 type Error struct {
 	Path   string
-	Offset int64 // byte offset in the (uncompressed) file; -1: unknown
+	Offset int64 // byte offset in the (uncompressed) file; -1 if unknown
 	Line   int64 // from 1; 0 means unknown
 	What   string
 	Help   string

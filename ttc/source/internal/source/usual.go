@@ -69,7 +69,7 @@ var outcomes = []struct {
 // lowerIsBetter are names of scores for which lower is better.
 var lowerIsBetter = []string{"loss", "error_rate", "distance", "rank", "perplexity", "regret", "penalty", "nll"}
 
-// ScoreNames are names of scores next to the key's own.
+// ScoreNames returns names of scores next to the key's own.
 func ScoreNames() []string {
 	names := []string{"reward"}
 	for _, o := range outcomes {

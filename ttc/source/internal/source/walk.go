@@ -69,7 +69,7 @@ func (w *Walk) Chain(hash uint64) {
 	}
 }
 
-// Indivisible says why the file can't be read in parts; see Divisible.
+// Indivisible returns the reason the file can't be read in parts; see Divisible.
 func (w *Walk) Indivisible() string {
 	if w.whole == "" && w.Reader != nil && w.Reader.InArray() {
 		return "it is one JSON array"

@@ -29,7 +29,7 @@ type within struct {
 // textScan tracks whether a byte of JSON is inside a text.
 type textScan struct{ inside, escaped bool }
 
-// outside takes the next byte, and reports whether it is outside all texts.
+// outside consumes the next byte, and reports whether it is outside all texts.
 func (s *textScan) outside(b byte) bool {
 	switch {
 	case !s.inside:

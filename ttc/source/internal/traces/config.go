@@ -5,7 +5,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Factory is the source as a configuration names it.
+// Factory returns the factory of this source, which a configuration selects by its type.
 func Factory() source.Factory {
 	return source.Files(source.Factory{
 		Type: "traces", Doc: "agent runs in the OpenAI chat format, as JSON lines or one array", File: fileName,

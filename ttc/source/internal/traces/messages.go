@@ -164,7 +164,8 @@ func (s *Source) demonstration(prompt, response json.Raw, ex *ttc.Example) error
 	return s.chain(slices.Concat(s.earlier(s.field(s.cfg.HistoryKey)), messages, answer), ex)
 }
 
-// complete adds to a prompt what its entry has next to it: a text to put below it, earlier turns, a system message.
+// complete adds to a prompt the parts that its entry has next to it: a text to put below it, earlier turns, a system
+// message.
 func (s *Source) complete(p ttc.Prompt, entry json.Raw) ttc.Prompt {
 	more, earlier := s.context(first(entry, s.cfg.ContextKey)), s.earlier(first(entry, s.cfg.HistoryKey))
 	switch {
@@ -434,7 +435,8 @@ func tellError(n *ttc.Node, v json.Raw) {
 	}
 }
 
-// unsaid marks, while an entry is read, an assistant message for which the trace doesn't say whether it was sampled.
+// sampledUnset marks, while an entry is read, an assistant message for which the trace doesn't say whether it was
+// sampled.
 const sampledUnset ttc.Sampled = 255
 
 func sampledIf(v bool) ttc.Sampled {
@@ -444,7 +446,7 @@ func sampledIf(v bool) ttc.Sampled {
 	return ttc.No
 }
 
-// assume decides for the messages whose trace doesn't say.
+// assume decides whether messages were sampled if the trace doesn't say.
 func (s *Source) assume(nodes []ttc.Node) {
 	last := lastAssistant(nodes)
 	for i := range nodes {
@@ -601,8 +603,8 @@ func reward(raw json.Raw) (*float64, error) {
 	return &f, nil
 }
 
-// sampling reads how a rollout was sampled. Unless all of it is numbers, it is unknown: a guessed temperature gives
-// wrong log-probs.
+// sampling reads how a rollout was sampled. Unless all its values are numbers, it is unknown: a guessed temperature
+// gives wrong log-probs.
 func sampling(raw json.Raw) *ttc.Sampling {
 	if raw.Kind() != json.Object {
 		return nil
@@ -705,7 +707,7 @@ func parseTools(raw json.Raw) ([]chat.Tool, error) {
 	return out, nil
 }
 
-// fidelity is the claim that the trace can prove: ids and log-probs only if every sampled message has them.
+// fidelity returns the grade that the trace can prove: ids and log-probs only if every sampled message has them.
 func fidelity(nodes []ttc.Node) ttc.Fidelity {
 	f, any := ttc.IDsLogProbs, false
 	for i := range nodes {

@@ -152,7 +152,7 @@ func recognize(h *source.Head) (r source.Reading) {
 	return r
 }
 
-// takeConversations takes the columns of conversations.
+// takeConversations notes the columns of conversations.
 func takeConversations(r *source.Reading, h *source.Head, cols source.Columns, messages, reward source.Choice) {
 	r.Take(messagesKey, messages)
 	if inTurn(h, messages.Key) {
@@ -171,7 +171,7 @@ func takeConversations(r *source.Reading, h *source.Head, cols source.Columns, m
 	}
 }
 
-// unanswered says what to do about conversations in which, by their names, the assistant never speaks.
+// unanswered explains what to do about conversations in which, by their names, the assistant never speaks.
 func unanswered(h *source.Head, key string) string {
 	stranger, by := "", ""
 	for _, e := range h.Entries {
@@ -300,10 +300,10 @@ func hasKey(list json.Raw, key string) bool {
 	return false
 }
 
-// speakers are the keys that say whose a message is, in the order in which they are looked for.
+// speakers are the keys that name the speaker of a message, in the order in which they are looked for.
 var speakers = []string{"role", "from", "speaker", "sender", "who"}
 
-// speaker returns the key that says whose a message is; empty means it has none.
+// speaker returns the key that names the speaker of a message; it is empty if there is none.
 func speaker(m json.Raw) string {
 	for _, key := range speakers {
 		if _, ok := m.Get(key); ok {
