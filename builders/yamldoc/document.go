@@ -178,13 +178,36 @@ func (d *Document) Report(n *yaml.Node, ptr string, f finding.Finding) finding.F
 
 // ReportText is like Report but points at part of a scalar's text.
 func (d *Document) ReportText(n *yaml.Node, piece, ptr string, f finding.Finding) finding.Finding {
+	line, col := d.find(n, piece)
+	if line == 0 {
+		return d.Report(n, ptr, f)
+	}
+	f.Pointer = ptr
+	return d.origins[n].src.place(f, line, col, col+utf8.RuneCountInString(piece))
+}
+
+// reportWithin is Report for a finding whose line and columns are those in the scalar's text, and whose snippet is that
+// line.
+func (d *Document) reportWithin(n *yaml.Node, ptr string, f finding.Finding) finding.Finding {
+	from, to := f.Column-1, f.EndColumn-1
+	whole := []rune(f.Snippet)
+	line, col := d.find(n, f.Snippet)
+	if line == 0 || to > len(whole) {
+		return d.ReportText(n, string(whole[min(from, len(whole)):min(to, len(whole))]), ptr, f)
+	}
+	f.Pointer = ptr
+	return d.origins[n].src.place(f, line, col+from, col+to)
+}
+
+// find returns where a part of a scalar's text was written; line 0 means that it isn't written as such.
+func (d *Document) find(n *yaml.Node, piece string) (line, col int) {
 	src := d.origins[n].src
 	if src == nil || n.Line < 1 || n.Line > len(src.lines) {
-		return d.Report(n, ptr, f)
+		return 0, 0
 	}
 	written, _ := d.Written(n)
 	most := len(`\u0000`)*utf8.RuneCountInString(written) + 64 // the longest the scalar can be, however it is escaped
-	for line := n.Line; line <= len(src.lines); line++ {
+	for line = n.Line; line <= len(src.lines); line++ {
 		text := src.line(line)
 		from := 0
 		if line == n.Line {
@@ -194,12 +217,10 @@ func (d *Document) ReportText(n *yaml.Node, piece, ptr string, f finding.Finding
 		}
 		within := string(text[from:min(len(text), from+most)]) // the file may be a single line
 		if i := strings.Index(within, piece); i >= 0 {
-			col := from + utf8.RuneCountInString(within[:i]) + 1
-			f.Pointer = ptr
-			return src.place(f, line, col, col+utf8.RuneCountInString(piece))
+			return line, from + utf8.RuneCountInString(within[:i]) + 1
 		}
 	}
-	return d.Report(n, ptr, f)
+	return 0, 0
 }
 
 // Set puts a value at a path, creating mappings on the way, and records that all of it was written in src at the nodes'
@@ -258,8 +279,9 @@ func (d *Document) own(n *yaml.Node, src *Source) {
 	}
 }
 
-// Adopt places findings that only have a pointer below block, such as a plugin's. at is block's own pointer; fallback
-// is the node to point at if a pointer leads nowhere.
+// Adopt places findings that only have a pointer below block, such as a plugin's, or also a place within the text there,
+// of which their snippet is the line. at is block's own pointer; fallback is the node to point at if a pointer leads
+// nowhere.
 func (d *Document) Adopt(block, fallback *yaml.Node, at string, fs []finding.Finding) []finding.Finding {
 	out := make([]finding.Finding, len(fs))
 	for i, f := range fs {
@@ -273,7 +295,11 @@ func (d *Document) Adopt(block, fallback *yaml.Node, at string, fs []finding.Fin
 				break
 			}
 		}
-		out[i] = d.Report(node, at+f.Pointer, f)
+		if f.File == "" && f.Line > 0 && node.Kind == yaml.ScalarNode && node != fallback {
+			out[i] = d.reportWithin(node, at+f.Pointer, f)
+		} else {
+			out[i] = d.Report(node, at+f.Pointer, f)
+		}
 	}
 	return out
 }

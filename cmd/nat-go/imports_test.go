@@ -23,6 +23,7 @@ var mayImport = map[string][]string{
 	"internal/history":     {"ttc", "ttc/chat", "ttc/json"},
 	"internal/natmodel":    {"ttc/json"},
 	"internal/redact":      {"internal/...", "ttc", "ttc/chat", "ttc/json"},
+	"internal/where":       {"builders", "builders/finding", "ttc", "ttc/chat", "ttc/ledger"},
 	"internal/sessiontest": {"internal/...", "builders/schema", "ttc/..."},
 	"kernels/...":          {},
 	"builders/finding":     {"internal/..."},

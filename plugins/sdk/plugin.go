@@ -2,6 +2,7 @@ package sdk
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"reflect"
 
@@ -59,7 +60,11 @@ func (f Factory) Open(config []byte) (builders.Builder, []finding.Finding) {
 		return nil, found
 	}
 	b, err := f.make(into)
-	if err != nil {
+	var placed interface{ Finding() finding.Finding }
+	switch {
+	case errors.As(err, &placed):
+		return nil, append(found, placed.Finding())
+	case err != nil:
 		return nil, append(found, finding.Finding{Severity: finding.Error, Message: err.Error()})
 	}
 	return b, found

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/builders/yamldoc"
+	"github.com/nat-go/nat-go/internal/where"
 )
 
 // natSections are NAT's sections that are not ours.
@@ -134,10 +136,20 @@ func (l *loader) check(c *Config) {
 			l.unknownSection(key, ptr)
 		}
 	}
+	l.filter(c)
 	c.Dataset.Split.ValidationSet = c.Has("dataset", "split", "validation")
 	if firstForeign != nil {
 		l.report(firstForeign, yamldoc.Pointer(firstForeign.Value), notice(finding.Note, codeForeign, "",
 			"sections of NAT that nat-go does not use were passed over: %s", strings.Join(c.passed, ", ")))
+	}
+}
+
+// filter checks dataset.where.
+func (l *loader) filter(c *Config) {
+	var wrong *where.Error
+	if _, err := where.Parse(c.Dataset.Where, where.Fields); errors.As(err, &wrong) {
+		key, section := yamldoc.LookupPair(l.doc.Root, "dataset")
+		l.add(l.doc.Adopt(section, key, "/dataset", []finding.Finding{wrong.Finding()})...)
 	}
 }
 

@@ -8,10 +8,14 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/internal/where"
 )
 
 //go:embed page.md
 var pageHead string
+
+//go:embed filter.md
+var filterHead string
 
 // Page returns the page of the whole configuration: the content of page.md, and every key of every section and
 // component from the structs that read them.
@@ -26,6 +30,7 @@ func Page(types Types) []byte {
 		"What makes records from examples, under names of your own. `nat-go builders describe TYPE` prints the same,\n"+
 			"also for those of plugins, whose type is `PLUGIN/BUILDER`.", types.Builders)
 	r.section("dataset", "What is made from the records: formats and split.", sections["dataset"])
+	r.filter()
 	r.section("collator", "How records become token batches. Without `tokenizer` there are none.", sections["collator"])
 	r.section("finetuning", "What a run does. NAT's section, with NAT's defaults.", sections["finetuning"])
 	r.components("trainers",
@@ -42,6 +47,19 @@ func Page(types Types) []byte {
 		sections["limits"])
 	r.section("eval", "NAT's section. Only the settings for where its output is, and in what form, are read.", sections["eval"])
 	return []byte(r.String())
+}
+
+// filter writes the fields of dataset.where.
+func (r page) filter() {
+	r.WriteString(filterHead + "\n| of | field | is | meaning |\n|---|---|---|---|\n")
+	for _, of := range []struct {
+		what   string
+		fields []where.Field[*where.Subject]
+	}{{"example", where.ExampleFields}, {"task", where.GroupFields}, {"record", where.RecordFields}} {
+		for _, f := range of.fields {
+			fmt.Fprintf(r, "| %s | `%s` | %s | %s |\n", of.what, f.Name, f.Type(), f.Meaning())
+		}
+	}
 }
 
 // commonSettings are the settings that configurations of users have, by the page's sections, types and keys.

@@ -11,6 +11,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/secret"
+	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -35,6 +36,8 @@ type books struct {
 	near map[string]*sdpo.NearMisses // by builder
 	err  error
 
+	unmet map[string]int64 // drops of dataset.where, by clause
+
 	first map[ledger.Stage]string // the first drop of each stage with details beyond its reason, for display
 
 	hide func(string) string // removes secrets from a text that is listed
@@ -58,6 +61,7 @@ func newBooks() *books {
 		more:     map[dropKind]*ledger.Drop{},
 		near:     map[string]*sdpo.NearMisses{},
 		first:    map[ledger.Stage]string{},
+		unmet:    map[string]int64{},
 		hide:     secret.Shape,
 	}
 }
@@ -101,6 +105,9 @@ func (b *books) count(builder, name string, n int64) {
 
 // drop records a drop and lists it.
 func (b *books) drop(d ledger.Drop) {
+	if d.Reason == where.NotMet {
+		b.unmet[d.Detail] += d.N()
+	}
 	d.Reason = ledger.Reason(b.hide(string(d.Reason)))
 	if d.Unit != unitPair {
 		b.Drop(d)

@@ -14,6 +14,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 )
@@ -53,6 +54,7 @@ type recording struct {
 	index    *curate.Index
 	log      *recordlog.Writer
 	frame    *recordlog.Builder // for the group being logged
+	where    runFilter          // which records are used
 	marked   marked
 	at       cursor        // what is logged
 	order    *shards.Order // of the groups in the log, if others are to be inserted between them; else nil
@@ -62,6 +64,7 @@ type recording struct {
 // newRecording starts the index of the records. It must be closed.
 func newRecording(r *run) (*recording, error) {
 	b := &recording{plan: r.plan, out: r.out, builders: r.builders}
+	_, b.where = r.plan.where.Split(where.ExampleFields)
 	var err error
 	if b.index, err = curate.NewIndex(r.plan.indexed(), string(r.plan.folder)); err == nil {
 		r.built = &built{index: b.index}
@@ -76,6 +79,7 @@ type building struct {
 	in       *inputs
 	ahead    *reader // of the first input, until it is used
 	total    int64   // bytes of all inputs; 0 means unknown
+	unmet    int64   // examples of the collection runs read so far that dataset.where drops
 	expected bool    // the index knows roughly how many records will come
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -52,7 +53,7 @@ func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 // log puts a builder's results into the group's frame and closes its account of the group: every candidate - or, if the
 // examples have none or the builder works on whole ones, every example - is used in at least one record or dropped
 // once, with a reason. first is the index in the frame's group of the first example that the results are about.
-func (b *builder) log(f *recordlog.Builder, index, first int, res *result) {
+func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep *keeping) {
 	refuseDrops(res)
 	b.limit(res)
 	g := res.Group
@@ -77,7 +78,7 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result) {
 	}
 	f.Account(ledger.Build, a.unit, a.total, a.used)
 	b.logDrops(f, a, res.Drops, left)
-	b.logRecords(f, index, first, res)
+	b.logRecords(f, index, first, res, keep)
 	for _, c := range res.Counts {
 		f.Count(index, c.Name, c.N)
 	}
@@ -106,9 +107,21 @@ func (b *builder) logDrops(f *recordlog.Builder, a *account, drops []ledger.Drop
 	}
 }
 
-// logRecords logs the records that the builder made. A record that refers to something its group doesn't have is
-// dropped.
-func (b *builder) logRecords(f *recordlog.Builder, index, first int, res *result) {
+// keeping decides which records of a group are used.
+type keeping struct {
+	runFilter
+	subject where.Subject
+}
+
+// unmet returns the clause of dataset.where that drops a record of an example, or "".
+func (k *keeping) unmet(ex *ttc.Example, builder string, r builders.Record) string {
+	k.subject.Example, k.subject.Builder, k.subject.Record = ex, builder, r
+	return k.Fails(&k.subject)
+}
+
+// logRecords logs the records that the builder made. A record is dropped if dataset.where says so, or if it refers to
+// something its group doesn't have.
+func (b *builder) logRecords(f *recordlog.Builder, index, first int, res *result, keep *keeping) {
 	found := evidence{rules: b.rules, group: res.Group}
 	for _, r := range res.Records {
 		head := *r.Header()
@@ -117,15 +130,18 @@ func (b *builder) logRecords(f *recordlog.Builder, index, first int, res *result
 		if d, ok := r.(*builders.Distillation); ok {
 			f.Account(ledger.Build, unitSite, int64(len(d.Sites)), int64(len(d.Sites)))
 		}
-		if err := f.Record(index, r); err != nil {
+		why := ledger.Drop{Unit: unitRecord, Turn: head.Turn, Index: -1}
+		if within := head.Example >= 0 && head.Example < len(res.Group.Examples); within {
+			why.Detail = keep.unmet(res.Group.Examples[head.Example], b.name, r)
+		}
+		if why.Detail != "" {
+			why.Reason = where.NotMet
+		} else if err := f.Record(index, r); err != nil {
+			why.Reason, why.Detail = builders.BadReference, err.Error()
+		}
+		if why.Reason != "" {
 			f.Account(ledger.Build, unitRecord, 1, 0)
-			f.Drop(b.place(res.Group, head.Example, ledger.Drop{
-				Reason: builders.BadReference,
-				Unit:   unitRecord,
-				Turn:   head.Turn,
-				Index:  -1,
-				Detail: err.Error(),
-			}))
+			f.Drop(b.place(res.Group, head.Example, why))
 		}
 	}
 }

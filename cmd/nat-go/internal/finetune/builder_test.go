@@ -98,7 +98,7 @@ func TestCandidatesNeverVanish(t *testing.T) {
 			b := &builder{name: "b", picks: true}
 			f := recordlog.NewBuilder([]string{"b"})
 			f.Begin(g)
-			b.log(f, 0, 0, &c.result)
+			b.log(f, 0, 0, &c.result, new(keeping))
 			books := ledger.NewBook()
 			for _, a := range f.Group().Accounts {
 				books.In(a.Stage, a.Unit, a.In)
@@ -147,7 +147,7 @@ func TestReasonsAreLimited(t *testing.T) {
 				Unit:    name,
 			}},
 			Counts: []host.Count{{Name: name, N: 1}},
-		})
+		}, new(keeping))
 		for _, d := range f.Group().Drops {
 			if d.Reason == builders.OtherReasons && d.Detail != "p/"+name {
 				t.Errorf("drop %d has the detail %q", i, d.Detail)

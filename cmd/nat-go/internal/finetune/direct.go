@@ -42,7 +42,7 @@ func (d *Direct) Build(ctx context.Context, f *recordlog.Builder, index int, g *
 		for i := range out.Drops {
 			out.Drops[i].Stage, out.Drops[i].Builder = ledger.Build, d.name
 		}
-		d.log(f, index, first, &out.result)
+		d.log(f, index, first, &out.result, new(keeping))
 		first += len(part.Examples)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/group"
@@ -48,9 +49,12 @@ func (it *item) partsFor(b *builder, unit builders.Unit) []*ttc.Group {
 	return it.parts
 }
 
-// unit returns the run's unit: the coarsest that its builders ask for.
+// unit returns the run's unit: the coarsest that its builders, and dataset.where, ask for.
 func (b *building) unit() builders.Unit {
 	unit := builders.UnitExample
+	if b.plan.where.Names(where.GroupFields) {
+		unit = builders.UnitTask
+	}
 	for _, x := range b.builders {
 		unit = max(unit, x.unit)
 	}
@@ -90,9 +94,9 @@ func (b *building) feedAll(ctx context.Context, from cursor, items chan<- *item)
 		switch {
 		case !b.in.reads(f.k) || f.index == nil && f.k < from.Source.Run:
 			continue
-		case tasks != nil && f.k == from.Source.Run && tasks.Len() != from.Seen.Examples:
+		case tasks != nil && f.k == from.Source.Run && tasks.Len()+b.unmet != from.Seen.Examples:
 			return exit.Environmentf("inputs had %d examples before the run was interrupted and have %d now: they changed, "+
-				"so the run can't be resumed", from.Seen.Examples, tasks.Len())
+				"so the run can't be resumed", from.Seen.Examples, tasks.Len()+b.unmet)
 		}
 		one := f
 		one.failed = tasks != nil && slices.Contains(from.Failed, f.k)
@@ -237,6 +241,7 @@ func (f *feeder) read(ctx context.Context) error {
 	defer func() {
 		rd.close()
 		f.seen = rd.seen
+		f.of.unmet += rd.unmet
 	}()
 	for {
 		next, err := rd.next(ctx)
@@ -254,8 +259,10 @@ func (f *feeder) read(ctx context.Context) error {
 		f.at = next.at
 		switch {
 		case f.of.plan.Compat.WholeRuns():
-			f.held = append(f.held, next.example)
-		case f.index != nil:
+			if next.example != nil {
+				f.held = append(f.held, next.example)
+			}
+		case f.index != nil || next.example == nil:
 			err = f.keep(ctx, next.example)
 		default:
 			err = f.send(ctx, &ttc.Group{Key: next.example.ID, Examples: []*ttc.Example{next.example}})
@@ -275,12 +282,14 @@ func (f *feeder) reader(ctx context.Context) *reader {
 	return newReader(ctx, f.of.in, f.k, f.resume)
 }
 
-// keep puts an example into the index. The source's drops before it go to the log - in a frame of its own, so that the
-// log is the same however the inputs are divided - unless it is there already because the run was interrupted later
-// than this.
+// keep puts an example into the index, unless dataset.where dropped it. The drops before it go to the log - in a frame of
+// its own, so that the log is the same however the inputs are divided - unless it is there already because the run was
+// interrupted later than this.
 func (f *feeder) keep(ctx context.Context, ex *ttc.Example) error {
-	if err := f.index.Add(ex); err != nil {
-		return exit.With(exit.Environment, err)
+	if ex != nil {
+		if err := f.index.Add(ex); err != nil {
+			return exit.With(exit.Environment, err)
+		}
 	}
 	switch {
 	case f.at.Run < f.logged.Run || f.at.Run == f.logged.Run && f.at.Row <= f.logged.Row:

@@ -132,10 +132,14 @@ func (b *recording) append(g *ttc.Group, drops []ledger.Drop, results [][]*resul
 		f.Drop(d)
 	}
 	f.Account(ledger.Source, unitExample, 0, int64(len(g.Examples)))
+	keep := &keeping{runFilter: b.where}
+	if len(keep.Clauses) > 0 && results != nil {
+		keep.subject.InGroup(g)
+	}
 	for i, parts := range results {
 		first := 0
 		for _, res := range parts {
-			b.builders[i].log(f, i, first, res)
+			b.builders[i].log(f, i, first, res, keep)
 			first += len(res.Group.Examples)
 		}
 	}

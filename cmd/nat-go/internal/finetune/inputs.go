@@ -17,6 +17,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/internal/objects"
+	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
@@ -30,6 +31,7 @@ type inputs struct {
 	limit   int64                // at most this many examples per path; 0 means all
 	scores  *readers.Scores      // from files next to them; nil means none
 	verdict *readers.ScoreRules  // derived from results; nil if none
+	where   runFilter            // which examples are used
 	prove   source.Prove         // checks what inputs claim; nil means nothing can be checked
 	models  bool                 // count the models that sampled the examples
 	lower   string               // a builder for which a lower score is better
@@ -50,6 +52,7 @@ func findInputs(ctx context.Context, p *plan) (*inputs, error) {
 	}
 	in.limit, in.lower = p.Limit, lowerIsBetter(p.config)
 	in.scores, in.verdict, in.models = p.scores, p.verdict, p.asksForPolicy()
+	in.where, _ = p.where.Split(where.ExampleFields)
 	if err := in.identify(ctx); err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}

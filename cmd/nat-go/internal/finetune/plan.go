@@ -22,6 +22,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/internal/objects"
+	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
@@ -40,6 +41,7 @@ type plan struct {
 	marks   *marks.File         // made by a user; nil means none
 	scores  *readers.Scores     // from files next to the inputs; nil means none
 	verdict *readers.ScoreRules // scores derived from results; nil if none
+	where   runFilter           // dataset.where
 	copyTo  string              // NAT's dataset_output_dir; empty means no copy
 	notes   []string
 	self    string           // path of this program
@@ -58,6 +60,9 @@ type plan struct {
 	minFidelity ttc.Fidelity // of a record's trace
 }
 
+// runFilter says which examples or records a run uses.
+type runFilter = where.Filter[*where.Subject]
+
 func newPlan(ctx context.Context, req Request, env Env) (*plan, error) {
 	return unlessEnded(ctx, func() (*plan, error) { return readPlan(ctx, req, env) })
 }
@@ -68,6 +73,9 @@ func readPlan(ctx context.Context, req Request, env Env) (*plan, error) {
 		return nil, err
 	}
 	p := &plan{Request: req, config: c, chosen: chosen, self: env.Self}
+	if p.where, err = where.Parse(c.Dataset.Where, where.Fields); err != nil {
+		return nil, exit.Usagef("dataset.where: %w", err)
+	}
 	if p.NATConfig == "" {
 		p.NATConfig = req.ConfigFile
 	}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -28,12 +29,13 @@ type reader struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when everything was read; then the rest is known
 	seen   source.Stats
+	unmet  int64 // examples that dataset.where drops
 	inputs []source.Input
 }
 
 // reading is an example, or the reason for the end: io.EOF.
 type reading struct {
-	example *ttc.Example
+	example *ttc.Example // nil if dataset.where drops it
 	at      source.Cursor
 	drops   []ledger.Drop // the source's drops before it
 	err     error
@@ -67,7 +69,7 @@ func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cu
 		return
 	}
 	defer src.Close()
-	models := map[string]int64{}
+	models, subject := map[string]int64{}, where.Subject{}
 	at, end := in.bounds(k)
 	if resume != nil {
 		at = *resume
@@ -85,7 +87,12 @@ func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cu
 			if in.scores != nil {
 				in.scores.Give(next.example)
 			}
-			if in.models {
+			subject.Example = next.example
+			if clause := in.where.Fails(&subject); clause != "" {
+				held.add(unmet(next.example, clause))
+				next.example = nil
+				rd.unmet++
+			} else if in.models {
 				countModels(models, next.example)
 			}
 			next.bytes = max(at.Offset-before, 0)
@@ -103,6 +110,14 @@ func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cu
 			return
 		}
 		next = reading{}
+	}
+}
+
+// unmet returns the drop of an example by a clause of dataset.where.
+func unmet(ex *ttc.Example, clause string) ledger.Drop {
+	return ledger.Drop{
+		Stage: ledger.Source, Reason: where.NotMet, Unit: unitExample, Run: ex.Run, Example: ex.ID, Index: -1,
+		File: ex.File, Offset: ex.Offset, Detail: clause,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 )
@@ -17,6 +18,7 @@ import (
 type report struct {
 	env     Env
 	books   *books
+	where   runFilter
 	history *compat.History     // the run as NAT reports it
 	made    *runfolder.Manifest // facts about the run so far
 	sum     *Summary
@@ -27,7 +29,7 @@ func newReport(p *plan, env Env) *report {
 	b := newBooks()
 	b.hide = env.hide
 	return &report{
-		env: env, books: b, history: compat.NewHistory(p.Compat, p.RunID, pairsOf(p), env.Now),
+		env: env, books: b, where: p.where, history: compat.NewHistory(p.Compat, p.RunID, pairsOf(p), env.Now),
 		made: &runfolder.Manifest{
 			NatGo:  Version(),
 			Log:    recordlog.Version,
@@ -69,8 +71,12 @@ func (r *report) count() {
 		c.Kept = r.books.Account(ledger.Curate, unitRecord).Out
 		c.Dropped = r.books.DroppedByReason()
 		m.Books, m.Counters = r.books.Accounts(), r.books.counters
+		examples, records := r.where.Split(where.ExampleFields)
+		m.Where = append(
+			examples.Funnel(unitExample, r.books.Account(ledger.Source, unitExample).Out, r.books.unmet),
+			records.Funnel(unitRecord, c.Records, r.books.unmet)...)
 	}
-	r.sum.Counts, r.sum.Accounts, r.sum.Batches = m.Counts, m.Books, m.Batches
+	r.sum.Counts, r.sum.Where, r.sum.Accounts, r.sum.Batches = m.Counts, m.Where, m.Books, m.Batches
 	r.sum.Sites, r.sum.Labels = counted(m.Counters, "sites/"), counted(m.Counters, "labels/")
 	r.sum.Written = nil
 	for _, w := range m.Dataset {

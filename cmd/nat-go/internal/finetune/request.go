@@ -19,6 +19,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
 	"github.com/nat-go/nat-go/internal/secret"
+	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -111,6 +112,7 @@ type Summary struct {
 	DatasetDir string             `json:"dataset_dir"`
 	Chosen     string             `json:"chosen,omitempty"` // the reading of the input, and the output
 	Counts     runfolder.Counts   `json:"counts"`
+	Where      []where.Step       `json:"where,omitempty"` // what dataset.where left
 	Job        any                `json:"job,omitempty"`
 	Error      string             `json:"error,omitempty"`
 	Findings   []finding.Finding  `json:"findings,omitempty"` // of the configuration's check

@@ -17,6 +17,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
@@ -66,7 +67,7 @@ func openDivision(ctx context.Context, req Request, env Env) (*plan, error) {
 
 // divide divides the inputs between the shards, and writes the plan.
 func (r *run) divide(ctx context.Context) error {
-	tasks := false
+	tasks := r.plan.where.Names(where.GroupFields)
 	for _, b := range r.builders {
 		if b.unit == builders.UnitRun {
 			return exit.Usagef("builder %s takes all examples of a collection run together, so there is nothing "+

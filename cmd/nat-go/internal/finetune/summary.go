@@ -73,6 +73,9 @@ func WriteSummary(w io.Writer, s *Summary, look Look) error {
 	if !s.NotStarted {
 		fmt.Fprintf(&b, "  in       %s, %s\n", ledger.Quantity(c.Examples, "example"),
 			ledger.Quantity(c.Candidates, "candidate"))
+		for _, step := range s.Where {
+			look.line(&b, "", "where", step.String())
+		}
 		fmt.Fprintf(&b, "  records  %s made, %d kept\n", ledger.Quantity(c.Records, "record"), c.Kept)
 	}
 	for _, f := range s.Written {

@@ -18,6 +18,7 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/collator/teacher"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -36,6 +37,7 @@ type Manifest struct {
 	Inputs    []source.Input              `json:"inputs"`
 	Seed      uint64                      `json:"seed"`
 	Counts    Counts                      `json:"counts"`
+	Where     []where.Step                `json:"where,omitempty"` // what dataset.where left, clause by clause
 	Books     []ledger.Account            `json:"books"`
 	Counters  map[string]map[string]int64 `json:"counters,omitempty"` // the builders' own, by builder
 	Dataset   []Written                   `json:"dataset"`

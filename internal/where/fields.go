@@ -1,0 +1,203 @@
+package where
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+)
+
+// Subject is what a run filters: an example, or a record with its example and its group.
+type Subject struct {
+	Example *ttc.Example
+	Group   *ttc.Group
+	Record  builders.Record
+	Builder string // of the record, as the user named it
+
+	task rewards // of Group
+}
+
+// InGroup sets the group of the next records.
+func (s *Subject) InGroup(g *ttc.Group) { s.Group, s.task = g, rewardsOf(g) }
+
+// rewards summarizes the rewards of a group: NaN without any.
+type rewards struct{ best, spread float64 }
+
+func rewardsOf(g *ttc.Group) rewards {
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, ex := range g.Examples {
+		if r := reward(ex); !math.IsNaN(r) {
+			low, high = min(low, r), max(high, r)
+		}
+	}
+	if low > high {
+		return rewards{math.NaN(), math.NaN()}
+	}
+	return rewards{high, high - low}
+}
+
+func reward(ex *ttc.Example) float64 {
+	if ex.Reward == nil {
+		return math.NaN()
+	}
+	return *ex.Reward
+}
+
+// Fields are the fields of a run's filter: those of examples, of groups, and of records.
+var Fields = append(append(ExampleFields[:len(ExampleFields):len(ExampleFields)], GroupFields...), RecordFields...)
+
+// ExampleFields are known as soon as an example has been read.
+var ExampleFields = []Field[*Subject]{
+	text("id", "id of the example", func(s *Subject) string { return s.Example.ID }),
+	text("task", "the problem that it is a rollout of; its id, if the source names none",
+		func(s *Subject) string { return cmp.Or(s.Example.Task, s.Example.ID) }),
+	text("file", "the input file, as it was named", func(s *Subject) string { return s.Example.File }),
+	text("policy", "the model that sampled it, if the source says", func(s *Subject) string { return s.Example.Policy }),
+	text("fidelity", "how much of what the model saw is recorded",
+		func(s *Subject) string { return s.Example.Fidelity.String() },
+		ttc.Partial.String(), ttc.TextOnly.String(), ttc.IDs.String(), ttc.IDsLogProbs.String()),
+	number("reward", "score of the whole rollout", func(s *Subject) float64 { return reward(s.Example) }),
+	condition("scored", "whether it has a reward", func(s *Subject) bool { return s.Example.Reward != nil }),
+	condition("interrupted", "whether the workflow ended with an exception",
+		func(s *Subject) bool { return s.Example.Interrupted }),
+	number("candidates", "scored candidates for its turns",
+		func(s *Subject) float64 { return float64(len(s.Example.Candidates)) }),
+	number("messages", "messages, on all branches", func(s *Subject) float64 { return float64(len(s.Example.Graph.Nodes)) }),
+	sum("turns", "turns of the model, without those that are only context", func(n *ttc.Node) bool {
+		return n.Message.Role == "assistant" && n.Sampled != ttc.No
+	}),
+	number("calls", "tool calls", func(s *Subject) (n float64) {
+		for i := range s.Example.Graph.Nodes {
+			n += float64(len(s.Example.Graph.Nodes[i].Message.ToolCalls))
+		}
+		return n
+	}),
+	sum("failed", "messages that the source marks as an error or a failure", func(n *ttc.Node) bool {
+		return n.Error != nil && *n.Error || n.Failure != nil
+	}),
+	number("bytes", "bytes of text in its messages and candidates", func(s *Subject) (n float64) {
+		texts(s, func(text string) bool {
+			n += float64(len(text))
+			return false
+		})
+		return n
+	}),
+	list("called", "the tools that it called", called),
+	list("tools", "the tools that it was offered", func(s *Subject, meets func(string) bool) bool {
+		return slices.ContainsFunc(s.Example.Tools, func(t chat.Tool) bool { return meets(t.Name) })
+	}),
+	list("text", "each text of its messages, calls and candidates", texts),
+}
+
+// GroupFields are known once the examples of a task are together.
+var GroupFields = []Field[*Subject]{
+	number("rollouts", "examples of the task", func(s *Subject) float64 { return float64(len(s.Group.Examples)) }),
+	number("best", "largest reward of the task", func(s *Subject) float64 { return s.task.best }),
+	number("spread", "largest reward of the task minus the smallest", func(s *Subject) float64 { return s.task.spread }),
+}
+
+// RecordFields are known once a builder has made a record.
+var RecordFields = []Field[*Subject]{
+	text("builder", "name of the builder that made it", func(s *Subject) string { return s.Builder }),
+	text("kind", "kind of the record", func(s *Subject) string { return s.Record.Kind().String() }, Kinds...),
+	number("margin", "of a preference: the difference of its scores", func(s *Subject) float64 {
+		if p, ok := s.Record.(*builders.Preference); ok {
+			return math.Abs(p.ChosenScore - p.RejectedScore)
+		}
+		return math.NaN()
+	}),
+	number("score", "of another record: its score or reward", func(s *Subject) float64 {
+		var score *float64
+		switch r := s.Record.(type) {
+		case *builders.Demonstration:
+			score = r.Score
+		case *builders.Rollout:
+			score = r.Reward
+		}
+		if score == nil {
+			return math.NaN()
+		}
+		return *score
+	}),
+	number("sites", "of a distillation: its error sites", func(s *Subject) float64 {
+		if d, ok := s.Record.(*builders.Distillation); ok {
+			return float64(len(d.Sites))
+		}
+		return 0
+	}),
+}
+
+// Kinds are the names of the kinds of record.
+var Kinds = []string{
+	builders.KindPreference.String(), builders.KindDemonstration.String(), builders.KindRollout.String(),
+	builders.KindDistillation.String(), builders.KindState.String(),
+}
+
+func text(name, doc string, of func(*Subject) string, values ...string) Field[*Subject] {
+	return Field[*Subject]{Name: name, Doc: doc, Values: values, Text: of}
+}
+
+func number(name, doc string, of func(*Subject) float64) Field[*Subject] {
+	return Field[*Subject]{Name: name, Doc: doc, Number: of}
+}
+
+func condition(name, doc string, of func(*Subject) bool) Field[*Subject] {
+	return Field[*Subject]{Name: name, Doc: doc, Bool: of}
+}
+
+func list(name, doc string, of func(*Subject, func(string) bool) bool) Field[*Subject] {
+	return Field[*Subject]{Name: name, Doc: doc, Texts: of}
+}
+
+// sum counts messages.
+func sum(name, doc string, is func(*ttc.Node) bool) Field[*Subject] {
+	return number(name, doc, func(s *Subject) (n float64) {
+		for i := range s.Example.Graph.Nodes {
+			if is(&s.Example.Graph.Nodes[i]) {
+				n++
+			}
+		}
+		return n
+	})
+}
+
+func called(s *Subject, meets func(string) bool) bool {
+	for i := range s.Example.Graph.Nodes {
+		for _, c := range s.Example.Graph.Nodes[i].Message.ToolCalls {
+			if meets(c.Name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// texts reports whether any text of an example does; arguments of calls are texts.
+func texts(s *Subject, meets func(string) bool) bool {
+	for i := range s.Example.Graph.Nodes {
+		if textsOf(&s.Example.Graph.Nodes[i].Message, meets) {
+			return true
+		}
+	}
+	for i := range s.Example.Candidates {
+		c := &s.Example.Candidates[i]
+		for k := range c.Prompt.Messages {
+			if textsOf(&c.Prompt.Messages[k], meets) {
+				return true
+			}
+		}
+		if meets(c.Prompt.Text) || meets(c.Output) {
+			return true
+		}
+	}
+	return false
+}
+
+func textsOf(m *chat.Message, meets func(string) bool) bool {
+	return meets(m.Reasoning) || meets(m.Text) ||
+		slices.ContainsFunc(m.Parts, func(p chat.Part) bool { return meets(p.Text) }) ||
+		slices.ContainsFunc(m.ToolCalls, func(c chat.ToolCall) bool { return meets(c.Name) || meets(c.Arguments) })
+}

@@ -1,0 +1,17 @@
+package where
+
+import "github.com/nat-go/nat-go/builders/finding"
+
+// Finding returns the error as a finding on the setting `where`. Its line and columns are those in the setting's text,
+// of which its snippet is the line.
+func (e *Error) Finding() finding.Finding {
+	f := finding.Finding{
+		Pointer: "/where", Line: e.Line, Column: e.From, EndColumn: e.To, Snippet: e.Text,
+		Code: codeWhere, Severity: finding.Error, Message: e.Message, Suggestion: e.Suggestion,
+		Fix: "write it as configs/README.md says: reward > 0.5 and not interrupted",
+	}
+	if e.Suggestion != "" {
+		f.Fix = "write " + e.Suggestion
+	}
+	return f
+}

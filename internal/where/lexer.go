@@ -1,0 +1,107 @@
+package where
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// lexer divides a filter into tokens.
+type lexer struct {
+	text  []rune
+	at    int // behind the token
+	token token
+	ended int // end of the token before
+}
+
+// token is a word, a number, an operator, a text in quotes, or the end.
+type token struct {
+	from, to int // in runes
+	text     string
+	quoted   bool
+}
+
+func (t *token) is(words ...string) bool { return !t.quoted && slices.Contains(words, t.text) }
+
+func (t *token) String() string {
+	switch {
+	case t.quoted:
+		return "a text"
+	case t.text == "":
+		return "the end of the filter"
+	}
+	return fmt.Sprintf("%q", t.text)
+}
+
+// long are the operators of two characters.
+var long = []string{"==", "!=", "<=", ">=", "&&", "||"}
+
+// next reads the next token.
+func (l *lexer) next() {
+	l.ended = l.token.to
+	for l.at < len(l.text) && unicode.IsSpace(l.text[l.at]) {
+		l.at++
+	}
+	from := l.at
+	l.token = token{from: from}
+	if from == len(l.text) {
+		l.token.to = from
+		return
+	}
+	switch c := l.text[from]; {
+	case c == '"' || c == '\'':
+		l.quoted(c)
+	case unicode.IsDigit(c):
+		l.while(func(c rune) bool { return unicode.IsDigit(c) || unicode.IsLetter(c) || c == '.' })
+	case isWord(c):
+		l.while(isWord)
+	default:
+		l.at++
+		if l.at < len(l.text) && slices.Contains(long, string(l.text[from:l.at+1])) {
+			l.at++
+		}
+	}
+	if l.token.to = l.at; !l.token.quoted {
+		l.token.text = string(l.text[from:l.at])
+	}
+}
+
+func isWord(c rune) bool { return c == '_' || unicode.IsLetter(c) || unicode.IsDigit(c) }
+
+func (l *lexer) while(is func(rune) bool) {
+	for l.at < len(l.text) && is(l.text[l.at]) {
+		l.at++
+	}
+}
+
+// quoted reads a text in quotes. A backslash stands before a quote or another backslash; any other is part of the text.
+func (l *lexer) quoted(quote rune) {
+	var b strings.Builder
+	for i := l.at + 1; i < len(l.text); i++ {
+		switch c := l.text[i]; {
+		case c == quote:
+			l.at, l.token.text, l.token.quoted = i+1, b.String(), true
+			return
+		case c == '\\' && i+1 < len(l.text) && (l.text[i+1] == quote || l.text[i+1] == '\\'):
+			i++
+			b.WriteRune(l.text[i])
+		default:
+			b.WriteRune(c)
+		}
+	}
+	l.fail(l.at, l.at+1, "", "text without a closing %c", quote)
+}
+
+// fail ends the parsing with an error about a part of the filter.
+func (l *lexer) fail(from, to int, suggestion, format string, a ...any) {
+	before, rest := string(l.text[:from]), string(l.text[from:])
+	start := strings.LastIndexByte(before, '\n') + 1
+	line, _, _ := strings.Cut(before[start:]+rest, "\n")
+	column := utf8.RuneCountInString(before[start:]) + 1
+	panic(&Error{
+		Text: line, Line: strings.Count(before, "\n") + 1, From: column, To: column + max(to-from, 1),
+		Message: fmt.Sprintf(format, a...), Suggestion: suggestion,
+	})
+}

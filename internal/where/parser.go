@@ -1,0 +1,313 @@
+package where
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nat-go/nat-go/builders/finding"
+)
+
+// parser turns a filter into functions. It panics with an *Error.
+type parser[S any] struct {
+	lexer
+	fields []Field[S]
+	named  []string // fields, in the order of the filter
+}
+
+// node is a part of a filter: a field, or a value or function without a name.
+type node[S any] struct {
+	Field[S]
+	from, to int
+	constant *string // of a text in quotes
+}
+
+func (p *parser[S]) unexpected(expected string) {
+	suggestion := ""
+	if p.token.is("=") {
+		suggestion = "=="
+	}
+	p.fail(p.token.from, p.token.to, suggestion, "expected %s, got %s", expected, &p.token)
+}
+
+// condition checks that a node is true or false, and that it ends before the token.
+func (p *parser[S]) condition(n *node[S]) {
+	if !p.token.is("", ")", "and", "&&", "or", "||") {
+		p.unexpected("an operator, or the end of the filter")
+	}
+	if n.Bool == nil {
+		p.fail(n.from, n.to, "", "expected a condition, got a %s", n.Type())
+	}
+}
+
+// or parses the operands of `or`. If there is only one, each gets the operands of its `and`.
+func (p *parser[S]) or(each func(n node[S], fields []string)) node[S] {
+	type part struct {
+		node[S]
+		fields []string
+	}
+	var parts []part
+	left := p.and(func(n node[S], fields []string) { parts = append(parts, part{n, fields}) })
+	if !p.token.is("or", "||") && each != nil {
+		for _, x := range parts {
+			p.condition(&x.node)
+			each(x.node, x.fields)
+		}
+	}
+	for p.token.is("or", "||") {
+		p.next()
+		right := p.and(nil)
+		left = p.both(left, right, func(a, b func(S) bool) func(S) bool {
+			return func(s S) bool { return a(s) || b(s) }
+		})
+	}
+	return left
+}
+
+func (p *parser[S]) and(each func(n node[S], fields []string)) node[S] {
+	operand := func() node[S] {
+		begin := len(p.named)
+		n := p.not()
+		if each != nil {
+			each(n, slices.Clone(p.named[begin:]))
+		}
+		return n
+	}
+	left := operand()
+	for p.token.is("and", "&&") {
+		p.next()
+		left = p.both(left, operand(), func(a, b func(S) bool) func(S) bool {
+			return func(s S) bool { return a(s) && b(s) }
+		})
+	}
+	return left
+}
+
+func (p *parser[S]) both(l, r node[S], join func(a, b func(S) bool) func(S) bool) node[S] {
+	p.condition(&l)
+	p.condition(&r)
+	return node[S]{Field: Field[S]{Bool: join(l.Bool, r.Bool)}, from: l.from, to: r.to}
+}
+
+func (p *parser[S]) not() node[S] {
+	if !p.token.is("not", "!") {
+		return p.comparison()
+	}
+	from := p.token.from
+	p.next()
+	n := p.not()
+	p.condition(&n)
+	return p.negated(n, from)
+}
+
+func (p *parser[S]) negated(n node[S], from int) node[S] {
+	holds := n.Bool
+	return node[S]{Field: Field[S]{Bool: func(s S) bool { return !holds(s) }}, from: from, to: n.to}
+}
+
+func (p *parser[S]) comparison() node[S] {
+	left := p.sum()
+	op := p.token
+	switch {
+	case op.is("=="), op.is("!="), op.is("<"), op.is("<="), op.is(">"), op.is(">="):
+		p.next()
+		return p.compared(op, left, p.sum())
+	case op.is("contains"), op.is("startsWith"), op.is("endsWith"), op.is("matches"):
+		p.next()
+		return p.tested(op.text, left, p.sum())
+	case op.is("in"):
+		return p.in(left)
+	case op.is("not"):
+		if p.next(); !p.token.is("in") {
+			p.unexpected("in after not")
+		}
+		return p.negated(p.in(left), left.from)
+	}
+	return left
+}
+
+// orders are the comparisons of numbers.
+var orders = map[string]func(a, b float64) bool{
+	"==": func(a, b float64) bool { return a == b },
+	"!=": func(a, b float64) bool { return a != b },
+	"<":  func(a, b float64) bool { return a < b },
+	"<=": func(a, b float64) bool { return a <= b },
+	">":  func(a, b float64) bool { return a > b },
+	">=": func(a, b float64) bool { return a >= b },
+}
+
+func (p *parser[S]) compared(op token, l, r node[S]) node[S] {
+	out := node[S]{from: l.from, to: r.to}
+	equals := op.text == "=="
+	switch {
+	case l.Number != nil && r.Number != nil:
+		a, b, holds := l.Number, r.Number, orders[op.text]
+		out.Bool = func(s S) bool { return holds(a(s), b(s)) }
+	case !op.is("==", "!="):
+		p.fail(op.from, op.to, "", "cannot compare a %s and a %s by %s: expected numbers", l.Type(), r.Type(), op.text)
+	case l.Text != nil && r.Text != nil:
+		p.hasValue(&l, &r)
+		p.hasValue(&r, &l)
+		a, b := l.Text, r.Text
+		out.Bool = func(s S) bool { return (a(s) == b(s)) == equals }
+	case l.Bool != nil && r.Bool != nil:
+		a, b := l.Bool, r.Bool
+		out.Bool = func(s S) bool { return (a(s) == b(s)) == equals }
+	default:
+		p.fail(op.from, op.to, "", "cannot compare a %s and a %s", l.Type(), r.Type())
+	}
+	return out
+}
+
+// hasValue checks a text that a field is compared with.
+func (p *parser[S]) hasValue(of, value *node[S]) {
+	if value.constant == nil || of.Values == nil || slices.Contains(of.Values, *value.constant) {
+		return
+	}
+	near := finding.Nearest(*value.constant, of.Values)
+	if near != "" {
+		near = strconv.Quote(near)
+	}
+	p.fail(value.from, value.to, near, "unknown value %q of %s: expected %s", *value.constant, of.Name,
+		strings.Join(of.Values, ", "))
+}
+
+// tested returns the condition that a text, or any text of a list, meets.
+func (p *parser[S]) tested(op string, l, r node[S]) node[S] {
+	if r.constant == nil {
+		p.fail(r.from, r.to, "", "expected a text in quotes after %s", op)
+	}
+	meets, what := func(string) bool { return false }, *r.constant
+	switch op {
+	case "contains":
+		meets = func(s string) bool { return strings.Contains(s, what) }
+	case "startsWith":
+		meets = func(s string) bool { return strings.HasPrefix(s, what) }
+	case "endsWith":
+		meets = func(s string) bool { return strings.HasSuffix(s, what) }
+	default:
+		re, err := regexp.Compile(what)
+		if err != nil {
+			p.fail(r.from, r.to, "", "invalid regular expression: %v", err)
+		}
+		meets = re.MatchString
+	}
+	out := node[S]{from: l.from, to: r.to}
+	switch {
+	case l.Text != nil:
+		text := l.Text
+		out.Bool = func(s S) bool { return meets(text(s)) }
+	case l.Texts != nil:
+		out.Bool = func(s S) bool { return l.Texts(s, meets) }
+	default:
+		p.fail(l.from, l.to, "", "expected a text before %s, got a %s", op, l.Type())
+	}
+	return out
+}
+
+// in parses what follows a value: `in`, and a list.
+func (p *parser[S]) in(l node[S]) node[S] {
+	out := node[S]{from: l.from}
+	if p.next(); !p.token.is("[") {
+		r := p.sum()
+		if r.Texts == nil || l.constant == nil {
+			p.fail(l.from, r.to, "", "expected a text in quotes before in, and after it a list, got a %s and a %s", l.Type(),
+				r.Type())
+		}
+		equals := func(text string) bool { return text == *l.constant }
+		out.to, out.Bool = r.to, func(s S) bool { return r.Texts(s, equals) }
+		return out
+	}
+	is := func(S) bool { return false }
+	for done := false; !done; done = p.token.is("]") {
+		eq := token{text: "==", from: p.token.from, to: p.token.to}
+		p.next()
+		before, one := is, p.compared(eq, l, p.sum()).Bool
+		is = func(s S) bool { return before(s) || one(s) }
+		if !p.token.is(",", "]") {
+			p.unexpected("a comma or ]")
+		}
+	}
+	out.to, out.Bool = p.token.to, is
+	p.next()
+	return out
+}
+
+func (p *parser[S]) sum() node[S]     { return p.arithmetic([]string{"+", "-"}, p.product) }
+func (p *parser[S]) product() node[S] { return p.arithmetic([]string{"*", "/"}, p.operand) }
+
+// arithmetic parses operands that operators join.
+func (p *parser[S]) arithmetic(operators []string, operand func() node[S]) node[S] {
+	left := operand()
+	for p.token.is(operators...) {
+		op := p.token
+		p.next()
+		right := operand()
+		a, b := left.Number, right.Number
+		if a == nil || b == nil {
+			p.fail(op.from, op.to, "", "expected numbers around %s, got a %s and a %s", op.text, left.Type(), right.Type())
+		}
+		left = node[S]{from: left.from, to: right.to}
+		left.Number = map[string]func(S) float64{
+			"+": func(s S) float64 { return a(s) + b(s) },
+			"-": func(s S) float64 { return a(s) - b(s) },
+			"*": func(s S) float64 { return a(s) * b(s) },
+			"/": func(s S) float64 { return a(s) / b(s) },
+		}[op.text]
+	}
+	return left
+}
+
+// operand parses a value, a field, or an expression in parentheses.
+func (p *parser[S]) operand() (n node[S]) {
+	t := p.token
+	n = node[S]{from: t.from, to: t.to}
+	switch {
+	case t.quoted:
+		n.constant, n.Text = &t.text, func(S) string { return t.text }
+	case t.is("true", "false"):
+		n.Bool = func(S) bool { return t.text == "true" }
+	case t.is("-"):
+		p.next()
+		if n = p.operand(); n.Number == nil {
+			p.fail(t.from, t.to, "", "expected a number after -, got a %s", n.Type())
+		}
+		of := n.Number
+		return node[S]{Field: Field[S]{Number: func(s S) float64 { return -of(s) }}, from: t.from, to: n.to}
+	case t.is("("):
+		p.next()
+		n = p.or(nil)
+		if !p.token.is(")") {
+			p.unexpected("a closing parenthesis")
+		}
+		n.from, n.to = t.from, p.token.to
+	case t.text != "" && t.text[0] >= '0' && t.text[0] <= '9':
+		x, err := strconv.ParseFloat(t.text, 64)
+		if err != nil {
+			p.fail(t.from, t.to, "", "invalid number %q", t.text)
+		}
+		n.Number = func(S) float64 { return x }
+	case t.text != "" && isWord([]rune(t.text)[0]) && !t.is("and", "or", "in", "contains", "matches"):
+		n.Field = *p.field(t)
+	default:
+		p.unexpected("a field or a value")
+	}
+	p.next()
+	return n
+}
+
+// field looks a field up.
+func (p *parser[S]) field(t token) *Field[S] {
+	f := lookUp(p.fields, t.text)
+	if f == nil {
+		names := make([]string, len(p.fields))
+		for i := range p.fields {
+			names[i] = p.fields[i].Name
+		}
+		p.fail(t.from, t.to, finding.Nearest(t.text, names), "unknown field %q: expected one of %s", t.text,
+			strings.Join(names, ", "))
+	}
+	p.named = append(p.named, f.Name)
+	return f
+}

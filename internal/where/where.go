@@ -1,0 +1,162 @@
+package where
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Field is a value of S that filters name. One of its functions is set, which is also its type.
+type Field[S any] struct {
+	Name, Doc string
+	Values    []string // of a text that has one of few; nil means any
+
+	Bool   func(S) bool
+	Number func(S) float64
+	Text   func(S) string
+	Texts  func(s S, meets func(string) bool) bool // whether any text of a list does
+}
+
+// Type is the word for the type of the field.
+func (f *Field[S]) Type() string {
+	switch {
+	case f.Bool != nil:
+		return "condition"
+	case f.Number != nil:
+		return "number"
+	case f.Text != nil:
+		return "text"
+	}
+	return "list of texts"
+}
+
+// Meaning is the description of the field, with its values if they are few.
+func (f *Field[S]) Meaning() string {
+	if f.Values == nil {
+		return f.Doc
+	}
+	return f.Doc + ": " + strings.Join(f.Values, ", ")
+}
+
+// Filter is a parsed filter; the zero value fits everything.
+type Filter[S any] struct{ Clauses []Clause[S] }
+
+// Clause is an operand of the outermost `and` of a filter.
+type Clause[S any] struct {
+	Text   string // as it was written
+	fields []string
+	holds  func(S) bool
+}
+
+// Split divides a filter into the clauses that name fields only from the given ones, and the others.
+func (f *Filter[S]) Split(within []Field[S]) (inside, others Filter[S]) {
+	for _, c := range f.Clauses {
+		to := &inside
+		if slices.ContainsFunc(c.fields, func(name string) bool { return lookUp(within, name) == nil }) {
+			to = &others
+		}
+		to.Clauses = append(to.Clauses, c)
+	}
+	return inside, others
+}
+
+// Names reports whether the filter names any of the fields.
+func (f *Filter[S]) Names(fields []Field[S]) bool {
+	return slices.ContainsFunc(f.Clauses, func(c Clause[S]) bool {
+		return slices.ContainsFunc(c.fields, func(name string) bool { return lookUp(fields, name) != nil })
+	})
+}
+
+func lookUp[S any](fields []Field[S], name string) *Field[S] {
+	if i := slices.IndexFunc(fields, func(f Field[S]) bool { return f.Name == name }); i >= 0 {
+		return &fields[i]
+	}
+	return nil
+}
+
+// Fails returns the text of the first clause that doesn't hold for s, or "".
+func (f *Filter[S]) Fails(s S) string {
+	for i := range f.Clauses {
+		if !f.Clauses[i].holds(s) {
+			return f.Clauses[i].Text
+		}
+	}
+	return ""
+}
+
+// Step says how many things are left after a clause.
+type Step struct {
+	Clause string `json:"clause"`
+	Unit   string `json:"unit"` // example, record
+	Left   int64  `json:"left"`
+}
+
+func (s Step) String() string { return ledger.Quantity(s.Left, s.Unit) + " left by " + s.Clause }
+
+// Funnel returns how many things are left after each clause, given how many each dropped and how many were kept.
+func (f *Filter[S]) Funnel(unit string, kept int64, dropped map[string]int64) []Step {
+	steps := make([]Step, len(f.Clauses))
+	for i, c := range slices.Backward(f.Clauses) {
+		steps[i] = Step{c.Text, unit, kept}
+		kept += dropped[c.Text]
+	}
+	return steps
+}
+
+// Parse parses a filter over fields; a blank text is the filter that fits everything. The error is an *Error.
+func Parse[S any](text string, fields []Field[S]) (f Filter[S], err error) {
+	p := &parser[S]{lexer: lexer{text: []rune(text)}, fields: fields}
+	defer func() {
+		if r := recover(); r != nil {
+			wrong, is := r.(*Error)
+			if !is {
+				panic(r)
+			}
+			err = wrong
+		}
+	}()
+	if len(p.text) > maxLength {
+		p.fail(0, 1, "", "filter of %d characters: expected at most %d", len(p.text), maxLength)
+	}
+	if p.next(); p.token.is("") {
+		return f, nil
+	}
+	whole := p.or(func(n node[S], fields []string) {
+		c := Clause[S]{strings.TrimSpace(string(p.text[n.from:n.to])), fields, n.Bool}
+		if !slices.ContainsFunc(f.Clauses, func(other Clause[S]) bool { return other.Text == c.Text }) {
+			f.Clauses = append(f.Clauses, c)
+		}
+	})
+	if p.condition(&whole); !p.token.is("") {
+		p.unexpected("the end of the filter")
+	}
+	if len(f.Clauses) == 0 {
+		f.Clauses = []Clause[S]{{strings.TrimSpace(text), p.named, whole.Bool}}
+	}
+	return f, nil
+}
+
+// maxLength is the maximum number of characters of a filter.
+const maxLength = 10_000
+
+// Error says what is wrong with a filter, and where.
+type Error struct {
+	Text       string // the faulty line of the filter
+	Line       int    // from 1
+	From, To   int    // columns in characters, from 1; To is exclusive
+	Message    string
+	Suggestion string // the text to write instead of the faulty part; may be empty
+}
+
+func (e *Error) Error() string {
+	text := fmt.Sprintf("column %d: %s", e.From, e.Message)
+	if e.Line > 1 {
+		text = fmt.Sprintf("line %d, %s", e.Line, text)
+	}
+	if e.Suggestion != "" {
+		text += "; did you mean " + e.Suggestion + "?"
+	}
+	return text
+}
