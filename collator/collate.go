@@ -160,7 +160,14 @@ func lockThread() (unlock func()) {
 
 func (w *worker) outcomes(items []Item) []outcome {
 	out := make([]outcome, len(items))
-	w.pairs = pairCache{}
+	w.pairs, w.sites = pairCache{}, nil
+	for i := range items {
+		if d, ok := items[i].Record.Record.(*builders.Distillation); ok {
+			for k := range d.Sites {
+				w.sites = append(w.sites, &d.Sites[k])
+			}
+		}
+	}
 	for i := range items {
 		it := &items[i]
 		if it.Dropped {

@@ -71,6 +71,8 @@ type Config struct {
 	// Neutral is a neutral hint for sdpo. The tokens it would have in each hint's place are stored with the row, as a
 	// baseline for the hints. If empty, none is used.
 	Neutral string
+	// Contrast stores with each site of sdpo another site's hint in the same way; sites without one are dropped.
+	Contrast bool
 }
 
 // Collator makes batches from records. It is safe for concurrent use.

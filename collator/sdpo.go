@@ -456,6 +456,7 @@ func rowSite(s *builders.Site, sp *splice, teacher int) batch.RowSite {
 		At:         int32(sp.at),
 		Hint:       int32(len(sp.ids)),
 		Neutral:    sp.neutral,
+		Contrast:   sp.contrast,
 		Pairs:      sp.runs,
 	}
 }

@@ -4,6 +4,7 @@ package collator
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -806,5 +807,54 @@ func TestHintSpan(t *testing.T) {
 		if got, turns := c.reasons("site"), c.reasons("turn"); got != x.sites || turns != x.turns {
 			t.Errorf("%s: sites %q, turns %q", x.template, got, turns)
 		}
+	}
+}
+
+// TestContrast checks that each site has the tokens of the next other hint of its task, the same ones that it would have
+// as the hint, and that sites without one are counted.
+func TestContrast(t *testing.T) {
+	group := func(items []Item) iter.Seq2[[]Item, error] {
+		return func(yield func([]Item, error) bool) { yield(items, nil) }
+	}
+	items := func(hints ...string) []Item {
+		other := distillation("y", nodes(bugHunt), failedSite(1, 2, hints[2]))
+		return []Item{distillation("x", nodes(bugHunt), failedSite(1, 2, hints[0]), nextSite(1, 2, hints[1])), other}
+	}
+	for _, null := range []bool{false, true} {
+		cfg := toyConfig(t, "chatml.jinja")
+		cfg.NullHints, cfg.Contrast = null, true
+		c := collate(t, cfg, group(items("Tools: edit.", "Edit takes a line.", "Tools: edit.")))
+		cfg.NullHints, cfg.Contrast = false, false
+		wrong := collate(t, cfg, group(items("Edit takes a line.", "Tools: edit.", "Edit takes a line.")))
+		if len(c.rows) != 2 || len(wrong.rows) != 2 {
+			t.Fatalf("%d and %d rows: %+v", len(c.rows), len(wrong.rows), c.drops)
+		}
+		for k := range c.rows {
+			for i, s := range c.rows[k].Meta.Sites {
+				want := &wrong.rows[k].Meta.Sites[i]
+				ids := wrong.rows[k].Sides[1+want.Teacher].IDs[want.At : want.At+want.Hint]
+				if null {
+					ids = nil
+				}
+				if s.At != want.At || !slices.Equal(s.Contrast, ids) {
+					t.Errorf("row %d, site %d: contrast %v at %d, want %v at %d", k, i, s.Contrast, s.At, ids, want.At)
+				}
+				if want.Contrast != nil {
+					t.Error("a wrong hint was recorded although none is wanted")
+				}
+			}
+		}
+	}
+	cfg := toyConfig(t, "chatml.jinja")
+	cfg.Contrast = true
+	all := items("Tools: edit.", "Tools: edit. ", "Edit takes a line.")
+	all[1].Record.Record.(*builders.Distillation).Sites[0].HintSource = "command"
+	if c := collate(t, cfg, group(all)); c.reasons("site") != "contrast_absent 3" {
+		t.Error(c.reasons("site"))
+	}
+	cfg.MaxLength = 40
+	short := collate(t, cfg, group(items("Tools.", "Tools.", strings.Repeat("Edit takes a line. ", 20))))
+	if got := short.reasons("site"); got != "too_long 3" {
+		t.Errorf("a contrast that is longer than max_length: %s", got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 	"unsafe"
 
+	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/collator/turns"
@@ -31,7 +32,8 @@ type worker struct {
 	runs    []chat.Span
 	fields  []template.Span
 	pairs   pairCache
-	sizes   []int // see outcome
+	sizes   []int            // see outcome
+	sites   []*builders.Site // of the group's records
 }
 
 // view is a rendered conversation with its turns located.

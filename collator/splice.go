@@ -35,15 +35,16 @@ import (
 // splice is a hint at a position in a student row.
 type splice struct {
 	site    int
-	target  int         // first token of the target turn
-	message int         // message of the target, as an index in the record
-	at      int         // the hint precedes this token of the student
-	ids     []int32     // of the hint
-	room    int         // tokens of a hint that a control run omits, from the rows that would have had it
-	text    string      // their text, if that was checked
-	neutral []int32     // tokens of the neutral hint in its place; nil without one, or if it doesn't fit here
-	runs    []chat.Span // the target's tokens in the loss
-	mode    string
+	target  int     // first token of the target turn
+	message int     // message of the target, as an index in the record
+	at      int     // the hint precedes this token of the student
+	ids     []int32 // of the hint
+	room    int     // tokens of a hint that a control run omits, from the rows that would have had it
+	text    string  // their text, if that was checked
+	// tokens of the neutral hint, and of another site's, in its place; nil without one, or if it doesn't fit here
+	neutral, contrast []int32
+	runs              []chat.Span // the target's tokens in the loss
+	mode              string
 }
 
 // The ways to place a hint in a conversation, in the order they are tried.
@@ -101,9 +102,18 @@ func (w *worker) splice(m *material, v *view, student *side, at int, site *build
 			return nil, r
 		}
 		if detail == "" {
-			s.neutral = w.neutral(m, v, given, student, at, mode, s)
+			in := func(hint string) []int32 { return w.instead(m, v, given, student, at, s, hint) }
+			s.neutral = in(w.cfg.Neutral)
+			if w.cfg.Contrast {
+				if s.contrast = w.contrast(site, student, s, in); s.contrast == nil {
+					return nil, refuse(ContrastAbsent, "no other site of the task has another hint of the same source that "+
+						"fits before message %d", s.message)
+				}
+				s.room = max(0, len(s.contrast)-len(s.ids))
+			}
 			if w.cfg.NullHints {
-				s.room, s.ids, s.text, s.mode = len(s.ids), nil, "", modeNone
+				s.room += len(s.ids)
+				s.ids, s.contrast, s.text, s.mode = nil, nil, "", modeNone
 			}
 			return s, nil
 		}
@@ -207,12 +217,27 @@ func (w *worker) spliceAs(
 	return first, nil
 }
 
-// neutral returns the neutral hint, put in the same place in the same way as a hint; nil if the template can't hold it.
-func (w *worker) neutral(m *material, v *view, given *given, student *side, at int, mode string, s *splice) []int32 {
-	if w.cfg.Neutral == "" {
+// contrast returns the tokens of a wrong hint: the next of the task that differs from the site's and has its source.
+func (w *worker) contrast(site *builders.Site, student *side, s *splice, in func(string) []int32) []int32 {
+	own := slices.Index(w.sites, site)
+	for _, x := range slices.Concat(w.sites[own+1:], w.sites[:own]) {
+		if x.HintSource != site.HintSource || strings.TrimSpace(x.Hint) == strings.TrimSpace(site.Hint) ||
+			w.leaksTokens(x.Hint, student, s) {
+			continue
+		}
+		if ids := in(x.Hint); ids != nil {
+			return ids
+		}
+	}
+	return nil
+}
+
+// instead returns another hint, put in the place of a site's in the same way; nil if the template can't hold it.
+func (w *worker) instead(m *material, v *view, given *given, student *side, at int, s *splice, hint string) []int32 {
+	if hint == "" {
 		return nil
 	}
-	hinted, detail := w.hinted(m, v, given, at, mode, w.cfg.Neutral)
+	hinted, detail := w.hinted(m, v, given, at, s.mode, hint)
 	if detail != "" {
 		return nil
 	}

@@ -25,8 +25,10 @@ type RowSite struct {
 	At      int32  `json:"at"`   // the hint precedes the student's token with this index
 	Hint    int32  `json:"hint"` // number of tokens in the hint; 0 if and only if Mode is NoHint
 	// Neutral holds the tokens of a neutral hint that would replace the hint.
-	Neutral []int32     `json:"neutral,omitempty"`
-	Pairs   []chat.Span `json:"pairs"` // the target's tokens, as positions in the student
+	Neutral []int32 `json:"neutral,omitempty"`
+	// Contrast holds the tokens of a wrong hint that would replace the hint: that of another site of the task.
+	Contrast []int32     `json:"contrast,omitempty"`
+	Pairs    []chat.Span `json:"pairs"` // the target's tokens, as positions in the student
 	// Weight is the weight of each pair, if it differs from the row's.
 	Weight float32 `json:"weight,omitempty"`
 }
@@ -287,6 +289,10 @@ func unpackSites(r *reader, l *Line, rows []*Row) error {
 				return fmt.Errorf("invalid row_info %d: teachers are not numbered in order", i)
 			}
 			n = max(n, s.Teacher+1)
+			if slices.ContainsFunc(s.Contrast, func(id int32) bool { return id < 0 || int64(id) >= l.VocabSize }) {
+				return fmt.Errorf("invalid row_info %d: the contrast of site %d has an id outside the "+
+					"vocabulary", i, s.Site)
+			}
 		}
 		if n == 0 || next+n > len(teachers) {
 			return fmt.Errorf("mismatched teachers: row_info %d has %d, the file has %d in all", i, n, len(teachers))

@@ -30,6 +30,7 @@ type Collator struct {
 	Sites          string         `yaml:"sites" default:"per_site" validate:"oneof=per_site cumulative" doc:"hints of a trace one at a time, or accumulated"`
 	Hints          string         `yaml:"hints" default:"given" validate:"oneof=given none" doc:"none: a control run in which every hint is left out; a trainer that reads the right positions then has jsd 0"`
 	HintSpan       string         `yaml:"hint_span" default:"turn" validate:"oneof=turn call text reasoning" doc:"part of a turn that a hint may move: pairs are made of its tokens alone. call keeps the hint off reasoning and text, where hinted models are reported to lose accuracy; sites whose turn lacks the part make no pairs (part_absent)"`
+	Contrast       bool           `yaml:"contrast" default:"false" doc:"store with each hint a wrong one for natgo.trl's contrast: the next hint of the task that has the same source and another text, in the same place. Sites without one are dropped (contrast_absent)"`
 	Advantages     string         `yaml:"advantages" default:"group" validate:"oneof=group none batch" doc:"what a reward is compared with"`
 	Epoch          uint64         `yaml:"epoch" default:"0" doc:"epoch that determines the order of batches: another one shuffles the same rows differently, from the same dataset.split.seed"`
 	Reference      *Reference     `yaml:"reference" doc:"log-probs of pairs under a reference model, for the columns ref_chosen_logps and ref_rejected_logps" example:"{path: reference.jsonl, fingerprint: my-model}"`

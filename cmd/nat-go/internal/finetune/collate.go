@@ -150,7 +150,7 @@ func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 	if c.Teacher != nil && c.Teacher.HintEffect {
 		out.Neutral = c.Teacher.Neutral
 	}
-	out.HintSpan = c.HintSpan
+	out.HintSpan, out.Contrast = c.HintSpan, c.Contrast
 	out.NullHints = c.Hints == "none"
 	out.Weight = map[string]collator.Weight{
 		"token": collator.ByToken, "site": collator.BySite, "rollout": collator.ByRollout,
