@@ -830,6 +830,9 @@ func TestContrast(t *testing.T) {
 			t.Fatalf("%d and %d rows: %+v", len(c.rows), len(wrong.rows), c.drops)
 		}
 		for k := range c.rows {
+			if got, all := len(c.rows[k].Meta.Sites), len(wrong.rows[k].Meta.Sites); got != all {
+				t.Fatalf("row %d: %d sites of %d", k, got, all)
+			}
 			for i, s := range c.rows[k].Meta.Sites {
 				want := &wrong.rows[k].Meta.Sites[i]
 				ids := wrong.rows[k].Sides[1+want.Teacher].IDs[want.At : want.At+want.Hint]

@@ -50,13 +50,20 @@ func TestTRLHints(t *testing.T) {
 	}
 	collate(t, dir, "weighted", nil, items)
 
-	for name, hints := range map[string]string{"hints": "given", "null": "none"} {
-		finetune(t, natGo, "../../examples/hints", filepath.Join(work, name), "-o", "collator.tokenizer=tokenizer",
-			"-o", "collator.policy=booker-1", "-o", "trajectory_builders.hints.target=both",
-			"-o", "collator.hints="+hints)
+	for name, more := range map[string][]string{
+		"hints": nil, "null": {"collator.hints=none"}, "contrast": {"collator.contrast=true"},
+		"cumulative": {"collator.contrast=true", "collator.sites=cumulative"},
+	} {
+		args := []string{"-o", "collator.tokenizer=tokenizer", "-o", "collator.policy=booker-1", "-o", "trajectory_builders.hints.target=both"}
+		for _, one := range more {
+			args = append(args, "-o", one)
+		}
+		finetune(t, natGo, "../../examples/hints", filepath.Join(work, name), args...)
 	}
 	t.Run("airline", func(t *testing.T) { // of its own, so that missing oracle data skips no more than itself
 		finetune(t, natGo, airlineFolder(t), filepath.Join(work, "airline"))
+		finetune(t, natGo, airlineFolder(t), filepath.Join(work, "airline-contrast"), "-o", "collator.contrast=true",
+			"-o", "trajectory_builders.hints.hints={}")
 	})
 	say("-m", "unittest", "-v", "tests/trl/test_hints.py")
 	say("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/trl/test_wrong_input.py")
@@ -133,7 +140,7 @@ func airlineFolder(t *testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&rows, `{"id":"%d/%d","task":"%[1]d","reward":%[3]g,"messages":%[4]s,"tools":%[5]s}`+"\n",
+		fmt.Fprintf(&rows, `{"id":"%d/%d","task_id":"%[1]d","reward":%[3]g,"messages":%[4]s,"tools":%[5]s}`+"\n",
 			x.Task, x.Trial, x.Reward, messages, tools)
 	}
 	put("traces.jsonl", []byte(rows.String()))

@@ -5,7 +5,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
-from natgo.trl.rows import REFERENCE, SIDES, STORED, WEIGHT
+from natgo.trl.rows import CONTRAST, REFERENCE, SIDES, STORED, WEIGHT
 
 
 def weights(examples: Sequence[Dict[str, Any]]) -> Dict[str, torch.Tensor]:
@@ -85,6 +85,9 @@ class HintCollator(_Collator):
             for name, key in (("student_pos", "pair_pos"), *((n, f"pair_{n}") for n in ("teacher_pos", "target_id", "site", "weight"))):
                 columns[name] += x[key]
             first += len(x["teacher_input_ids"])
+        if CONTRAST[0] in examples[0]:
+            out.update(self.side("contrast_", [t for x in examples for t in x[CONTRAST[0]]] or [[0]]))
+            columns["contrast_pos"] = [at for x in examples for at in x[CONTRAST[1]]]
         for name, values in columns.items():
             out[f"pair_{name}"] = torch.tensor(values, dtype=torch.float32 if name == "weight" else torch.int64)
         if STORED[0] in examples[0]:

@@ -38,6 +38,16 @@ class TopK(NamedTuple):
     """float32 [N,K], in nats."""
 
 
+def contrasted(right: torch.Tensor, wrong: torch.Tensor, alpha: float, temperature: float) -> torch.Tensor:
+    """Logits [N,V] of a teacher proportional to p_right^(1 + alpha) / p_wrong^alpha, both at the temperature.
+
+    It is the dense target of RLCSD's contrast (arXiv 2606.11709, section 4.3; `opsd_ectr` in its authors' code), which
+    holds log p_wrong above -30. Here both are, so that equal ones leave the teacher as it is, to the bit.
+    """
+    r, w = ((at_least_float32(x) / temperature).log_softmax(1).clamp(min=-30) for x in (right, wrong))
+    return right + alpha * temperature * (r - w)
+
+
 def at_least_float32(x: torch.Tensor) -> torch.Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 

@@ -11,7 +11,7 @@ from natgo.trl.divergence import divergence
 from natgo.trl.exact import data_sets, embeddings, fits, has_columns, pad_id, refuse
 from natgo.trl.losses import Objective, sdpo_loss, units
 from natgo.trl.microbatch import Batch
-from natgo.trl.rows import HINTS, STORED
+from natgo.trl.rows import CONTRAST, HINTS, STORED
 from natgo.trl.scoring import TEACHERS, AtPositions, Teacher
 from natgo.trl.trees import NOT_IN_TREES, InTrees, Part, at_nodes, check, finite, limit, whole_step
 
@@ -39,8 +39,12 @@ class HintConfig(trl.SFTConfig):  # type: ignore[misc]  # TRL has no types
     token_clip: Optional[float] = field(default=None, metadata={"help": "Upper limit of a position's divergence."})
     top_k: Optional[int] = field(default=None, metadata={"help": "Compare the student's best, and everything else as one more entry."})
 
+    contrast: float = field(
+        default=0.0, metadata={"help": "Above 0: learn from p_right^(1 + contrast) / p_wrong^contrast, p_wrong being the teacher's under a wrong hint."}
+    )
+
     def objective(self) -> Objective:
-        return Objective(jsd_beta=self.jsd_beta, temperature=self.temperature, jsd_clip=self.token_clip or 0.0, top_k=self.top_k or 0)
+        return Objective(contrast=self.contrast, jsd_beta=self.jsd_beta, temperature=self.temperature, jsd_clip=self.token_clip or 0.0, top_k=self.top_k or 0)
 
 
 class UpdateTeacher(TrainerCallback):  # type: ignore[misc]  # transformers has no types
@@ -102,15 +106,17 @@ class HintTrainer(InTrees, trl.SFTTrainer):  # type: ignore[misc]  # TRL has no 
             raise ValueError(f"teacher_model goes with teacher='frozen', not {args.teacher!r}")
         if isinstance(teacher_model, str):
             raise ValueError(f"teacher_model: expected a model, got {teacher_model!r}: load it with AutoModelForCausalLM.from_pretrained")
-        needed = [*HINTS, *(STORED if args.teacher == "stored" else ())]
+        if args.contrast and (self.tree_tokens or args.teacher == "stored"):
+            raise ValueError("contrast can't be used with trees or a stored teacher, which have no rows with wrong hints")
+        option, columns = ("stored=True", STORED) if args.teacher == "stored" else ("contrast=True", CONTRAST) if args.contrast else ("", ())
         for one in data_sets(more.get("train_dataset"), more.get("eval_dataset")):
-            has_columns(one, needed, f"hints({'stored=True' if args.teacher == 'stored' else ''})")
+            has_columns(one, [*HINTS, *columns], f"hints({option})")
             fits(one, ["student_input_ids"], args.max_length)
         args.dataset_kwargs = {**(args.dataset_kwargs or {}), "skip_prepare_dataset": True}
         collator = HintCollator(pad_id(more.get("processing_class")), args.pad_to_multiple_of)
         self.objective = args.objective()
         super().__init__(model, args, data_collator=collator, **more)
-        collator.vocabulary = embeddings(self, ["student_input_ids", "teacher_input_ids"])
+        collator.vocabulary = embeddings(self, ["student_input_ids", "teacher_input_ids", *(CONTRAST[:1] if args.contrast else ())])
         self.loss_is_scaled_for_ga, self.model_accepts_loss_kwargs = True, True  # by the step's weights
         if self.tree_tokens:
             check(self.model)
@@ -130,7 +136,7 @@ class HintTrainer(InTrees, trl.SFTTrainer):  # type: ignore[misc]  # TRL has no 
         return teacher
 
     def _set_signature_columns_if_needed(self) -> None:
-        self._signature_columns = [*HINTS, *STORED]
+        self._signature_columns = [*HINTS, *STORED, *CONTRAST]
 
     def _micro_batch(self, inputs: Dict[str, Any]) -> Batch:
         return Batch("sdpo", {"vocab_size": len(self.processing_class)}, inputs)

@@ -6,6 +6,7 @@ mask and the position ids. Losses are sums over a micro-batch, divided by what t
 neither the division into micro-batches nor the number of ranks changes a gradient.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
@@ -13,7 +14,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from natgo.trl.divergence import Divergence, TopK, at_least_float32, divergence
+from natgo.trl.divergence import Divergence, TopK, at_least_float32, contrasted, divergence
 from natgo.trl.microbatch import SIDES, Batch, idle, trained
 from natgo.trl.scoring import scoring
 
@@ -32,6 +33,7 @@ class Objective:
     temperature: float = 1.0  # of both sides' logits in the JSD
     jsd_normalize: bool = False  # divide by beta (1-beta): continuous at both ends
     jsd_clip: float = 0.0  # above 0: the upper limit of a position's loss
+    contrast: float = 0.0  # how far the teacher moves from what it says under a wrong hint
     top_k: int = 0  # above 0: the JSD is over the student's best, and everything else as one more entry
     dpo_beta: float = 0.1
     clip_epsilon: float = 0.2  # the ratio is held in [1 - clip_epsilon, 1 + clip_epsilon_high]
@@ -41,6 +43,8 @@ class Objective:
     reference: str = ""  # fingerprint that ref_ columns must have to be used
 
     def __post_init__(self) -> None:
+        if not 0 <= self.contrast < math.inf:
+            raise ValueError(f"contrast is {self.contrast}: expected a number of at least 0")
         self.divergence()  # raises an error if a setting of its is wrong
 
     def highest(self) -> float:
@@ -120,6 +124,9 @@ def sdpo_loss(model: Any, b: Batch, o: Objective, teacher: Any = None, **_: Any)
     else:
         with teacher.scoring() as scorer:
             p = side_logits(scorer, b, "teacher_", t["pair_teacher_row"], t["pair_teacher_pos"])
+            if o.contrast:
+                wrong = side_logits(scorer, b, "contrast_", t["pair_teacher_row"], t["pair_contrast_pos"])
+                p = contrasted(p, wrong, o.contrast, o.temperature)
         z, p = same_vocabulary(z, p, b.line["vocab_size"])
     loss = divergence(z, p, o.divergence())
     return (w * loss)[w > 0].sum(), {"target_logp": (w * target).sum(), "pairs": w.sum()}

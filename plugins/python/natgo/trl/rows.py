@@ -20,6 +20,7 @@ REFERENCE = ("ref_chosen_logps", "ref_rejected_logps")
 WEIGHT = "row_weight"
 STORED = ("pair_teacher_topk_ids", "pair_teacher_topk_logprobs")
 SPREAD = ("pair_teacher_rest_mass", "pair_teacher_entropy")
+CONTRAST = ("contrast_input_ids", "pair_contrast_pos")
 HINTS = ("student_input_ids", "teacher_input_ids", "pair_pos", "pair_teacher", "pair_teacher_pos", "pair_target_id", "pair_site", "pair_weight")
 _IDS, _MASK = datasets.List(datasets.Value("int32")), datasets.List(datasets.Value("bool"))
 
@@ -199,7 +200,7 @@ def _demonstration_rows(batches: BatchSet, numbers: Sequence[str]) -> Iterator[D
             yield {"input_ids": ids, "labels": np.where(trained, ids, IGNORED), **{name: float(batch[name][at]) for name in numbers}}
 
 
-def hints(run: Path, split: str = "train", *, stored: bool = False, verify: bool = True) -> "datasets.Dataset":
+def hints(run: Path, split: str = "train", *, stored: bool = False, contrast: bool = False, verify: bool = True) -> "datasets.Dataset":
     """The rollouts of a run with their hints, for `HintTrainer`: a row a rollout.
 
     `student_input_ids` is the rollout, `teacher_input_ids` a list of its rows with hints. Pair i compares the student's
@@ -208,6 +209,8 @@ def hints(run: Path, split: str = "train", *, stored: bool = False, verify: bool
     or rollout). `stored=True` adds the teacher's top-k that the run fetched (`collator.teacher`): `pair_teacher_topk_ids`
     and `pair_teacher_topk_logprobs`, [pairs, k], the former -1 where the teacher named fewer; and of each pair the mass that
     they leave to other tokens, `pair_teacher_rest_mass`, and `pair_teacher_entropy`, for which that is one token more.
+    `contrast=True` adds the teachers' rows under wrong hints (`collator.contrast`), `contrast_input_ids`, in which pair i
+    is at `pair_contrast_pos[i]`.
     """
     batches = load(run, "sdpo", split, verify=verify)
     for batch in batches:
@@ -218,13 +221,37 @@ def hints(run: Path, split: str = "train", *, stored: bool = False, verify: bool
             raise BatchError(f"{where}: has no stored teacher: set collator.teacher.endpoint, or omit stored=True")
         if stored and float(batch.get("pair_teacher_temperature", [1.0])[0]) != 1:
             raise BatchError(f"{where}: its teacher's log-probs are not at temperature 1")
+        if contrast and any("contrast" not in site and site["mode"] != "none" for site in _sites(batch)):
+            raise BatchError(f"{where}: has no wrong hints: set collator.contrast, or omit contrast=True")
     if not any((batch["pair_weight"] > 0).any() for batch in batches):
         raise BatchError(f"{run}: no hint's pair has a weight above 0, so that nothing is trained: change collator.weight or the weights of the hints' rows")
     ints, floats = datasets.List(datasets.Value("int32")), datasets.List(datasets.Value("float32"))
     features = {"student_input_ids": ints, "teacher_input_ids": datasets.List(ints), "pair_weight": floats, **{name: ints for name in _PAIR.values()}}
     if stored:
         features.update(zip((*STORED, *SPREAD), (datasets.List(ints), datasets.List(floats), floats, floats)))
-    return _dataset(_hint_rows, batches, features, (*STORED, *SPREAD) if stored else ())
+    if contrast:
+        features.update(zip(CONTRAST, (datasets.List(ints), ints)))
+    return _dataset(_hint_rows, batches, features, (*((*STORED, *SPREAD) if stored else ()), *(CONTRAST if contrast else ())))
+
+
+def _contrasts(row: Dict[str, Any], sites: List[Dict[str, Any]]) -> Tuple[List[Any], Any]:
+    """A row's teachers with wrong hints in the place of theirs, and where its pairs are then."""
+    out, pos = [], row["pair_teacher_pos"].copy()
+    for k, teacher in enumerate(sorted({site["teacher"] for site in sites if site["pairs"]})):
+        ids, by = row["teacher_input_ids"][k].tolist(), 0
+        for site in sorted((site for site in sites if site["teacher"] == teacher), key=lambda site: int(site["at"])):
+            wrong, start = site.get("contrast", []), site["at"] + by
+            ids[start : start + site["hint"]] = wrong
+            pos[(row["pair_teacher"] == k) & (row["pair_pos"] + 1 >= site["at"])] += len(wrong) - site["hint"]
+            by += len(wrong)
+        out.append(ids)
+    return out, pos
+
+
+def _sites(batch: Batch, row: Optional[int] = None) -> List[Dict[str, Any]]:
+    """What the batch's line says of the sites of a row, or of all."""
+    about = batch.line["row_info"]
+    return [site for one in (about if row is None else about[row : row + 1]) for site in one["sites"]]
 
 
 # The columns of the pair table, and what they are called in a row of hints.
@@ -240,8 +267,10 @@ def _hint_rows(batches: BatchSet, numbers: Sequence[str]) -> Iterator[Dict[str, 
             teachers, own = np.unique(batch["pair_teacher_row"][pairs], return_inverse=True)
             out = {name: batch[column][pairs] for column, name in _PAIR.items()}
             out.update({name: batch[name][pairs] for name in numbers if name in STORED})
-            if numbers:
+            if STORED[1] in numbers:
                 out.update(zip(SPREAD, spread(out[STORED[1]])))
             out.update(pair_teacher=own, pair_weight=batch["pair_weight"][pairs], student_input_ids=ids[: lengths["student"][row]])
             out["teacher_input_ids"] = [batch["teacher_input_ids"][t, : lengths["teacher"][t]] for t in teachers]
+            if CONTRAST[0] in numbers:
+                out.update(zip(CONTRAST, _contrasts(out, _sites(batch, row))))
             yield out

@@ -77,17 +77,20 @@ def random_rows(rng, count, vocab, stored=False):
     for _ in range(count):
         ids = [rng.randrange(vocab) for _ in range(rng.randint(6, 24))]
         row = {"student_input_ids": ids, "teacher_input_ids": [], "pair_pos": [], "pair_teacher": [], "pair_teacher_pos": [], "pair_target_id": [],
-               "pair_site": [], "pair_weight": []}
+               "pair_site": [], "pair_weight": [], "contrast_input_ids": [], "pair_contrast_pos": []}
         for site in range(rng.randint(0 if out else 1, 2)):
             start = rng.randint(1, len(ids) - 3)
             end = rng.randint(start + 1, len(ids) - 1)
             at, hint = rng.randint(0, start), [rng.randrange(vocab) for _ in range(rng.randint(1, 5))]
+            wrong = [rng.randrange(vocab) for _ in range(len(hint) % 3 + 1)]
             row["teacher_input_ids"].append(ids[:at] + hint + ids[at : end + 1])
+            row["contrast_input_ids"].append(ids[:at] + wrong + ids[at : end + 1])
             for pos in range(start, end):
                 if pos not in row["pair_pos"]:
                     row["pair_pos"].append(pos)
                     row["pair_teacher"].append(site)
                     row["pair_teacher_pos"].append(pos + len(hint))
+                    row["pair_contrast_pos"].append(pos + len(wrong))
                     row["pair_target_id"].append(ids[pos + 1])
                     row["pair_site"].append(site)
                     row["pair_weight"].append(rng.choice([0.0, 0.5, 1.0, 3.0]))

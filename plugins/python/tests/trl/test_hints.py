@@ -244,6 +244,82 @@ class Gradients(Case):
                 self.assertTrue(torch.equal(x, before[name]), name)
 
 
+class Contrast(Case):
+    """What a teacher with a right hint and one with a wrong hint say, as one teacher."""
+
+    def batch(self, trainer, rows):
+        batch = trainer.data_collator(rows)
+        if float(batch["pair_weight"].sum()) == 0:
+            batch["pair_weight"] += 1
+        return batch
+
+    def test_losses_beside_nat_go(self):
+        rng, vocab = random.Random(11), 61
+        trainer = self.hinted(model(vocab), random_rows(rng, 4, vocab), contrast=0.5)
+        for n in range(60):
+            batch = self.batch(trainer, random_rows(rng, rng.randint(1, 5), vocab))
+            beta, temperature, alpha = rng.choice([0, 0.1, 0.5, 1]), rng.choice([1, 1, 0.7, 2]), rng.choice([0.1, 0.5, 2])
+            options = {"jsd_beta": beta, "temperature": temperature, **({"top_k": 4} if n % 3 == 2 else {})}
+            trainer.objective = Objective(contrast=alpha, **options)
+            loss, z, p = self.terms(trainer, batch)
+            right, wrong = (
+                trainer.model(input_ids=batch[f"{side}_input_ids"], attention_mask=batch[f"{side}_attention_mask"]).logits[
+                    batch["pair_teacher_row"], batch[f"pair_{side}_pos"]].detach().double().div(temperature).log_softmax(1) for side in ("teacher", "contrast")
+            )
+            meant = temperature * ((1 + alpha) * right - alpha * wrong.clamp(min=-30))  # as it is published
+            self.beside(loss, batch, z, meant.float(), options)
+            self.assertLess(float((p.double().softmax(1) - meant.softmax(1)).abs().max()), 1e-5)
+            z.requires_grad_(True)
+            (sdpo_loss.__globals__["divergence"](z, p, trainer.objective.divergence()) * batch["pair_weight"] / batch["pair_weight"].sum()).sum().backward()
+            self.assertLess(float((z.grad - self.beside(loss, batch, z.detach(), p, options)).abs().max()), 1e-5)
+
+    def test_equal_hints_change_nothing(self):
+        rows = random_rows(random.Random(4), 5, 61)
+        for row in rows:
+            row.update(contrast_input_ids=row["teacher_input_ids"], pair_contrast_pos=row["pair_teacher_pos"])
+        plain, contrasted = (self.hinted(model(61), rows, contrast=alpha) for alpha in (0.0, 0.5))
+        batch = self.batch(plain, rows)
+        self.assertEqual(float(self.terms(plain, batch)[0].detach()), float(self.terms(contrasted, batch)[0].detach()))
+        data = hints(WORK / "null", contrast=True)
+        trainer = self.hinted(model(vocabulary(data), layers=2), data, contrast=0.5, max_steps=2, learning_rate=1e-2)
+        trainer.train()
+        self.assertEqual([x["loss"] for x in trainer.state.log_history if "loss" in x], [0.0, 0.0])
+
+    def test_rows_of_a_run(self):
+        for run in ("contrast", "cumulative", *(["airline-contrast"] if AIRLINE else [])):
+            data, sites = hints(WORK / run, contrast=True), set()
+            for row in data:
+                self.assertEqual(len(row["contrast_input_ids"]), len(row["teacher_input_ids"]))
+                for ids, told in zip(row["contrast_input_ids"], row["teacher_input_ids"]):
+                    self.assertNotEqual(ids, told)
+                for teacher, at, target in zip(row["pair_teacher"], row["pair_contrast_pos"], row["pair_target_id"]):
+                    self.assertEqual(row["contrast_input_ids"][teacher][at + 1], target)
+                sites |= {(tuple(row["student_input_ids"]), x) for x in row["pair_site"]}
+            about = [site for batch in natgo.load(WORK / run, "sdpo") for row in batch.line["row_info"] for site in row["sites"]]
+            wrong = {tuple(site["contrast"]) for site in about}
+            rows = [ids for row in data for ids in row["contrast_input_ids"]]
+            self.assertTrue(all(any(tuple(ids[i : i + len(x)]) == x for x in wrong for i in range(len(ids))) for ids in rows))
+            self.assertGreater(len(sites), 1)
+            print(f"{run}: {len(about)} sites with a wrong hint, {len(rows)} rows")
+
+    def test_gradients(self):
+        data = hints(WORK / "contrast", contrast=True)
+        vocab = max(vocabulary(data), max(max(ids) for x in data for ids in x["contrast_input_ids"]) + 1)
+        self.assertEqual(Gradients.wrong(self, self.hinted(model(vocab, width=16), data, contrast=0.5), data)[0], 0)
+
+    def test_refused(self):
+        data = hints(WORK / "hints")
+        for options, what in (
+            ({"contrast": 0.5}, r"no column 'contrast_input_ids': make it with natgo.trl.hints\(contrast=True\)"),
+            ({"contrast": -1.0}, "contrast is -1.0: expected a number of at least 0"),
+            ({"contrast": 0.5, "teacher": "stored"}, "contrast can't be used with trees or a stored teacher"),
+        ):
+            with self.subTest(**options), self.assertRaisesRegex(ValueError, what):
+                self.hinted(model(900), hints(WORK / "contrast", contrast=True) if options["contrast"] < 0 else data, **options)
+        with self.assertRaisesRegex(natgo.BatchError, "has no wrong hints: set collator.contrast"):
+            hints(WORK / "hints", contrast=True)
+
+
 class Steps(Case):
     rows = random_rows(random.Random(9), 8, 61)
 
@@ -365,15 +441,17 @@ class Steps(Case):
 class Page(Case):
     def test_the_snippet_runs(self):
         page = (pathlib.Path(__file__).parents[2] / "README.md").read_text()
-        (code,) = [b for b in re.findall(r"```python\n(.*?)```", page, re.S) if "HintTrainer" in b]
+        first, then = [b for b in re.findall(r"```python\n(.*?)```", page, re.S) if "HintTrainer" in b]
         os.symlink(WORK / "hints", f"{self.out}/first")
+        os.symlink(WORK / "contrast", f"{self.out}/contrast")
         net = model(len(tokenizer()) + 700)
         net.save_pretrained(f"{self.out}/model")
         tokenizer().save_pretrained(f"{self.out}/model")
-        code = code.replace("path/to/model", f"{self.out}/model").replace('"out/', f'"{self.out}/')
         names = {}
-        exec(code.replace('teacher="frozen"', 'teacher="frozen", max_steps=1, report_to=[], save_strategy="no", use_cpu=True, bf16=False'), names)
-        self.assertEqual(names["trainer"].state.global_step, 1)
+        for code, option in ((first, 'teacher="frozen"'), (then, "contrast=0.5")):
+            code = code.replace("path/to/model", f"{self.out}/model").replace('"out/', f'"{self.out}/')
+            exec(code.replace(f"{option})", f'{option}, max_steps=1, report_to=[], save_strategy="no", use_cpu=True, bf16=False)'), names)
+            self.assertEqual(names["trainer"].state.global_step, 1)
 
 
 class Weights(Case):
