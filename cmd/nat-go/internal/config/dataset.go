@@ -15,7 +15,14 @@ type Dataset struct {
 	MaxPairs       *int                  `yaml:"max_pairs" validate:"omitempty,gte=1" doc:"keep at most this many records, drawn with split.seed; takes precedence over the trainer's max_pairs" example:"5000"`
 	Scores         *readers.ScoresConfig `yaml:"scores" doc:"scores of rollouts from separate files, joined by the rollouts' ids"`
 	ScoreRules     []readers.ScoreRule   `yaml:"score_rules" validate:"unique=Name,dive" doc:"scores derived from tool results: the last result that any rule matches decides, by the first rule that matches it" example:"[{name: passed, tool: Bash, call: pytest, result: ' passed in ', score: 1}, {name: failed, tool: Bash, call: pytest, result: ' failed', score: 0}]"`
+	Contamination  *Contamination        `yaml:"contamination" doc:"benchmarks whose words no record should have"`
 	Marks          string                `yaml:"marks" doc:"marks file, as nat-go view writes it beside a run: records rejected there are left out" example:"out/run1.marks.jsonl"`
+}
+
+// Contamination is `dataset.contamination`: what to do with records that share words with benchmarks.
+type Contamination struct {
+	Files  []string `yaml:"files" scalar:"true" validate:"required,min=1" doc:"text, JSON lines, JSON, CSV or Parquet"`
+	Action string   `yaml:"action" default:"report" validate:"oneof=report drop" doc:"count such records, or drop them"`
 }
 
 // Split is `dataset.split`: the share set aside for validation.

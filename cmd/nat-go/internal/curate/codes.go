@@ -9,5 +9,6 @@ const (
 	notSampled    ledger.Reason = "not_sampled"
 	rejected      ledger.Reason = "rejected_by_mark"
 	Held          ledger.Reason = "shares_validation"
+	Contaminated  ledger.Reason = "contaminated"
 	lowFidelity   ledger.Reason = "fidelity_too_low"
 )

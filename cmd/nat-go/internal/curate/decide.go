@@ -12,6 +12,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/internal/extsort"
+	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // NewIndex returns an empty index for the rules. Data that exceeds the memory limit goes to temporary files in tmp.
@@ -93,6 +94,12 @@ func (d *Index) Add(e Entry) (err error) {
 	}
 	return err
 }
+
+// Kept reports whether a record is kept so far.
+func (d *Index) Kept(ordinal uint64) bool { return d.of[ordinal].Kept() }
+
+// Drop drops a record, before Decide, for a reason beyond the entries.
+func (d *Index) Drop(ordinal uint64, why ledger.Reason) { d.of[ordinal] = Dropped(why) }
 
 // heldOrdinal is the ordinal of the entries that Hold adds, above that of any record.
 const heldOrdinal = 1<<ordinalBits - 1

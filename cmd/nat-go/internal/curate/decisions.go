@@ -31,6 +31,7 @@ const firstDrop = 8
 var reasons = []ledger.Reason{
 	ledger.BadRecord, ledger.BadRoles, ledger.EmptyResponse, ledger.NonFiniteScore, ledger.SameText, pairs.Tie,
 	Contradiction, duplicate, notSampled, rejected, Held, lowFidelity,
+	Contaminated,
 }
 
 // Dropped returns the decision to drop for a reason of Gate or Decide. It panics for any other reason.

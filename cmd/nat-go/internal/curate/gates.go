@@ -13,6 +13,8 @@ import (
 type Gates struct {
 	Unfit       bool         // refuse what Gate finds unfit; NAT refuses nothing
 	MinFidelity ttc.Fidelity // of its trace
+	// Overlaps describes the first records that were dropped as contaminated, by ordinal.
+	Overlaps map[uint64]string
 }
 
 // Refuse returns "" for a record that passes, otherwise the reason and one line of explanation.
@@ -36,7 +38,7 @@ func (x Gates) Refuse(r *builders.Resolved) (reason ledger.Reason, detail string
 // StageOf returns the stage that drops records for a reason: the gate, or the comparison.
 func StageOf(r ledger.Reason) ledger.Stage {
 	switch r {
-	case duplicate, Contradiction, notSampled, rejected, Held:
+	case duplicate, Contradiction, notSampled, rejected, Held, Contaminated:
 		return ledger.Curate
 	}
 	return ledger.Gate
@@ -57,6 +59,9 @@ func (d *Decisions) EachDrop(g *recordlog.Group, gates Gates, report func(ledger
 		}
 		if drop.Stage == ledger.Gate {
 			_, drop.Detail = gates.Refuse(rec)
+		}
+		if reason == Contaminated {
+			drop.Detail = gates.Overlaps[g.First+uint64(i)]
 		}
 		report(drop)
 	}

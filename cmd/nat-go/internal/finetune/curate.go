@@ -1,6 +1,7 @@
 package finetune
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/marks"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/overlap"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -15,13 +17,17 @@ import (
 
 // curation is the stage that keeps records or drops them.
 type curation struct {
-	plan *plan
-	out  *report
+	plan       *plan
+	out        *report
+	benchmarks *overlap.Index // nil if there are none
 }
 
 // curate decides on every record in the log.
-func (r *curation) curate(b *built) (*curate.Decisions, error) {
-	d, err := r.decide(b)
+func (r *curation) curate(ctx context.Context, b *built) (*curate.Decisions, error) {
+	d, err := r.decide(ctx, b)
+	if err == nil && r.benchmarks != nil {
+		r.out.made.Overlaps, r.plan.overlaps, err = readOverlaps(r.plan.folder)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -50,9 +56,14 @@ func (r *curation) curate(b *built) (*curate.Decisions, error) {
 }
 
 // decide decides, or reads the decisions of an earlier merge.
-func (r *curation) decide(b *built) (*curate.Decisions, error) {
+func (r *curation) decide(ctx context.Context, b *built) (*curate.Decisions, error) {
 	if m := r.plan.merging; r.plan.isDecided() {
 		return cutDecisions(m.dir, m.cut, r.plan.folder)
+	}
+	if r.benchmarks != nil {
+		if err := r.overlaps(ctx, b.index); err != nil {
+			return nil, err
+		}
 	}
 	d, err := b.index.Decide()
 	var split *curate.SplitError
@@ -123,7 +134,7 @@ func (r *curation) writeDecisions(d *curate.Decisions) error {
 
 // gates returns the gates that each record has to pass by itself.
 func (p *plan) gates() curate.Gates {
-	return curate.Gates{Unfit: p.Compat.Gates(), MinFidelity: p.minFidelity}
+	return curate.Gates{Unfit: p.Compat.Gates(), MinFidelity: p.minFidelity, Overlaps: p.overlaps}
 }
 
 // exampleOf names the example of a record, for an error.

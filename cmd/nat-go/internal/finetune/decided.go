@@ -58,7 +58,12 @@ func (x *decider) decided(salt string) (*runfolder.Decided, error) {
 		d.Add("collator.template", t.template)
 	}
 	if c := p.config.Dataset.Scores; c != nil {
-		if err := x.decidedByScores(d, c.Path); err != nil {
+		if err := addFiles(d, "dataset.scores.content", c.Path); err != nil {
+			return nil, err
+		}
+	}
+	if c := p.config.Dataset.Contamination; c != nil {
+		if err := addFiles(d, "dataset.contamination.content", c.Files); err != nil {
 			return nil, err
 		}
 	}
@@ -302,9 +307,9 @@ func (p *plan) rewriteConfig() error {
 	return nil
 }
 
-// decidedByScores adds the content of the score files, in the order in which they are read.
-func (x *decider) decidedByScores(d *runfolder.Decided, patterns []string) error {
-	paths, err := source.Matches(patterns)
+// addFiles adds the content of files that patterns name, in the order in which they are read.
+func addFiles(d *runfolder.Decided, name string, patterns []string) error {
+	paths, err := source.Expand(patterns, readers.NATFile)
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}
@@ -316,6 +321,6 @@ func (x *decider) decidedByScores(d *runfolder.Decided, patterns []string) error
 		}
 		sums = append(sums, sum)
 	}
-	d.Add("dataset.scores.content", strings.Join(sums, " "))
+	d.Add(name, strings.Join(sums, " "))
 	return nil
 }

@@ -58,6 +58,8 @@ type plan struct {
 	complete *runfolder.Manifest // of the data set that is there already
 
 	minFidelity ttc.Fidelity // of a record's trace
+
+	overlaps map[uint64]string // see curate.Gates
 }
 
 // runFilter says which examples or records a run uses.

@@ -77,6 +77,7 @@ func (r *report) count() {
 			records.Funnel(unitRecord, c.Records, r.books.unmet)...)
 	}
 	r.sum.Counts, r.sum.Where, r.sum.Accounts, r.sum.Batches = m.Counts, m.Where, m.Books, m.Batches
+	r.sum.Contamination = m.Overlaps
 	r.sum.Sites, r.sum.Labels = counted(m.Counters, "sites/"), counted(m.Counters, "labels/")
 	r.sum.Written = nil
 	for _, w := range m.Dataset {

@@ -127,6 +127,8 @@ type Summary struct {
 	Batches    *runfolder.Batches `json:"-"`
 	Next       string             `json:"-"` // what to do next
 	NotStarted bool               `json:"-"` // it failed before there was a folder for it
+
+	Contamination *runfolder.Contamination `json:"contamination,omitempty"`
 }
 
 // Share is a shard's part of the data set.

@@ -12,6 +12,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/overlap"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -85,6 +86,8 @@ type run struct {
 	builders  []*builder
 	built     *built
 	decisions *curate.Decisions
+
+	benchmarks *overlap.Index // of dataset.contamination; nil if there are none
 }
 
 func newRun(p *plan, env Env) *run {
@@ -131,9 +134,8 @@ func (r *run) stages() []stage {
 		return []stage{m.alreadyLeft}
 	case p.join != nil:
 		return []stage{
-			p.checkPublishable, r.openTokens, j.openJoined, r.listDrops, j.joinRuns, r.curate, r.write,
-			j.inheritAnswers,
-			r.collate, r.account,
+			p.checkPublishable, r.readBenchmarks, r.openTokens, j.openJoined, r.listDrops, j.joinRuns, r.curate,
+			r.write, j.inheritAnswers, r.collate, r.account,
 		}
 	}
 	records := []stage{r.openBuilders, r.collect, r.build, r.curate}
@@ -143,11 +145,12 @@ func (r *run) stages() []stage {
 			dataSet = []stage{m.leaveWriting}
 		}
 	}
-	return slices.Concat([]stage{r.start, r.find, r.openTokens, r.openFolder, r.listDrops}, records, dataSet)
+	begin := []stage{r.start, r.readBenchmarks, r.find, r.openTokens, r.openFolder, r.listDrops}
+	return slices.Concat(begin, records, dataSet)
 }
 
-func (r *run) curate(context.Context) (err error) {
-	r.decisions, err = (&curation{r.plan, r.out}).curate(r.built)
+func (r *run) curate(ctx context.Context) (err error) {
+	r.decisions, err = (&curation{r.plan, r.out, r.benchmarks}).curate(ctx, r.built)
 	return err
 }
 

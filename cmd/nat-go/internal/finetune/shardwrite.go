@@ -183,6 +183,11 @@ func (r *sharding) writeShard(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if c := r.run.plan.config.Dataset.Contamination; c != nil {
+		if _, r.run.plan.overlaps, err = readOverlaps(s.run); err != nil {
+			return err
+		}
+	}
 	made := &share{}
 	if made.Rows, err = r.writeRows(ctx, cut.Ranges[s.number], d); err != nil {
 		return exit.Default(exit.Environment, fmt.Errorf("can't write the rows: %w", err))

@@ -95,6 +95,7 @@ func WriteSummary(w io.Writer, s *Summary, look Look) error {
 	writeLabels(&b, s)
 	writeSites(&b, s, look)
 	writeDrops(&b, s.Accounts, look)
+	writeOverlaps(&b, s.Contamination, look)
 	writeJob(&b, s)
 	for _, text := range s.Warnings {
 		look.line(&b, "33", "warning", text)
@@ -207,6 +208,22 @@ func writeEffects(b *strings.Builder, t *teacher.Report) {
 	if h := t.Hints; h != nil && h.Sites > 0 {
 		fmt.Fprintf(b, "  hints    move the predictions at %s by %.3g to %.3g nats on average (JSD, as far as top-k log-probs say)\n",
 			ledger.Quantity(int64(h.Sites), "site"), h.Lower, h.Upper)
+	}
+}
+
+// writeOverlaps says how much the records share with benchmarks, and where the first of them do.
+func writeOverlaps(b *strings.Builder, c *runfolder.Contamination, look Look) {
+	if c == nil {
+		return
+	}
+	text := fmt.Sprintf("%d of %s share 13 words in a row, or a whole text, with the files of dataset.contamination",
+		c.Records, ledger.Quantity(int64(c.Checked), unitRecord))
+	if c.Records > 0 {
+		text += fmt.Sprintf(" (%s; contamination.jsonl lists them)", ledger.Quantity(c.Examples, unitExample))
+	}
+	look.line(b, "", "overlap", text)
+	for i := range c.Overlaps[:min(len(c.Overlaps), 3)] {
+		look.line(b, "33", "overlap", "example "+c.Overlaps[i].Example+": "+c.Overlaps[i].String())
 	}
 }
 

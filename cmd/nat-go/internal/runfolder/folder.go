@@ -39,6 +39,9 @@ func (f Folder) Begun() string { return f.path("records", "begun.json") }
 // Decisions returns the file with curation's decision on every record of the log.
 func (f Folder) Decisions() string { return f.path("records", "decisions.bin") }
 
+// Contamination returns the file that lists the records that share words with benchmarks.
+func (f Folder) Contamination() string { return f.path("contamination.jsonl") }
+
 // Dataset returns the folder that has a folder for each format.
 func (f Folder) Dataset() string { return f.path("dataset") }
 

@@ -46,6 +46,7 @@ type Manifest struct {
 	Batches   *Batches                    `json:"batches,omitempty"`
 	Fidelity  *Fidelity                   `json:"fidelity,omitempty"` // for sources that report calls
 	Warnings  []string                    `json:"warnings,omitempty"`
+	Overlaps  *Contamination              `json:"contamination,omitempty"`    // of dataset.contamination
 	Accepted  []string                    `json:"accepted_changes,omitempty"` // see --accept-changed
 	Files     []File                      `json:"files"`                      // all files of the run but the manifest, the job's and the trainer's
 }
@@ -56,6 +57,35 @@ type Fidelity struct {
 	Gaps   map[string]int64 `json:"gaps,omitempty"`   // calls that lack something, by the missing part
 	Rising map[string]int64 `json:"rising,omitempty"` // calls that would be of the grade text if that were recorded
 	Proven map[string]int64 `json:"proven,omitempty"` // calls for which the claim was checked and held, by the kind of comparison
+}
+
+// Contamination says what the records share with the files of dataset.contamination.
+type Contamination struct {
+	Runs     int    `json:"word_runs"` // of 13 words, and shorter texts, in the files
+	OneIn    uint64 `json:"one_in"`    // so many of them one was looked for
+	Common   int    `json:"common"`    // those that are ignored, since many examples have them
+	Checked  uint64 `json:"checked"`   // records
+	Records  int64  `json:"records"`   // that overlap
+	Examples int64  `json:"examples"`  // that these are made from
+	Dropped  bool   `json:"dropped"`   // whether they are left out
+
+	Overlaps []Overlap `json:"overlaps"` // the first; contamination.jsonl has all
+}
+
+// Overlap is words that a record shares with a benchmark, the longest run of them.
+type Overlap struct {
+	Record  uint64 `json:"record"` // its ordinal
+	Example string `json:"example"`
+	Run     int    `json:"run,omitempty"` // collection run
+	Role    string `json:"role"`          // of the message
+	File    string `json:"file"`
+	Line    int64  `json:"line"` // of a table its row
+	Words   string `json:"words"`
+}
+
+// String says where the words stand.
+func (o *Overlap) String() string {
+	return fmt.Sprintf("%s:%d has words of the %s's message: %q", o.File, o.Line, o.Role, o.Words)
 }
 
 // NAT's words for the state of a run.

@@ -337,7 +337,7 @@ func codes(v any) any {
 }
 
 // outputs are what a run leaves that must not depend on when, where and in how many pieces it ran.
-var outputs = []string{"dataset", "batches", "dropped.jsonl"}
+var outputs = []string{"dataset", "batches", "dropped.jsonl", "contamination.jsonl"}
 
 // hashes returns a line for each file at and below the paths of folder; of drops, without their texts.
 func (b *bench) hashes(t *testing.T, folder string, paths ...string) (lines []string) {

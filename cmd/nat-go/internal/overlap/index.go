@@ -1,0 +1,245 @@
+package overlap
+
+import (
+	"math/bits"
+	"slices"
+	"strings"
+)
+
+// maxGrams is the number of runs of words that an index holds: 24 million words take 130 MB at most.
+const maxGrams = 4 << 20
+
+// Index holds the runs of words of benchmarks. Call Add for all benchmarks, then Count for all examples, then Find.
+type Index struct {
+	OneIn uint64 // so many runs one is held: a power of two
+
+	slots  []slot // open addressing, by the upper bits of the hash
+	filter []uint64
+	grams  int
+	limit  int
+	places []Place
+
+	tallies  [][numRoles]tally // of runs that occur
+	examples uint32
+	task     uint32 // of the current example
+}
+
+type slot struct {
+	gram  uint64 // 0 if the slot is free
+	place uint32
+	tally uint32 // number of its tally, from 1
+}
+
+// Place is where a text of a benchmark is.
+type Place struct {
+	File string
+	Line int64 // of a table its row
+}
+
+// Role says who speaks.
+type Role uint8
+
+const (
+	system Role = iota
+	user
+	assistant
+	tool
+	numRoles
+)
+
+// RoleOf returns the role of a message.
+func RoleOf(name string) Role {
+	switch name {
+	case "system", "developer":
+		return system
+	case "user":
+		return user
+	case "assistant":
+		return assistant
+	}
+	return tool
+}
+
+// tally counts the examples in which a run occurs in messages of a role.
+type tally struct {
+	examples, last uint32
+	tasks          [3]uint32 // hashes of the first tasks; 0 if there were fewer
+}
+
+// Overlap is words of a text that stand in a benchmark.
+type Overlap struct {
+	Place Place
+	Words string // as the text has them
+}
+
+// NewIndex returns an empty index.
+func NewIndex() *Index { return newIndex(maxGrams) }
+
+func newIndex(limit int) *Index { return &Index{OneIn: 1, limit: limit, slots: make([]slot, 1024)} }
+
+// Grams returns the number of runs of words that it holds.
+func (x *Index) Grams() int { return x.grams }
+
+// Add adds a text of a benchmark.
+func (x *Index) Add(text string, at Place) {
+	words := scan(text)
+	for found := words.next(); len(found) > 0; found = words.next() {
+		for _, g := range found {
+			x.add(g.hash, at)
+		}
+	}
+}
+
+func (x *Index) add(gram uint64, at Place) {
+	s := x.find(gram)
+	if s.gram == gram || !x.holds(gram) {
+		return
+	}
+	if n := len(x.places); n == 0 || x.places[n-1] != at {
+		x.places = append(x.places, at)
+	}
+	*s = slot{gram: gram, place: uint32(len(x.places) - 1)}
+	if x.grams++; x.grams > x.limit {
+		x.OneIn *= 2
+		x.rehash(len(x.slots))
+	} else if 2*x.grams > len(x.slots) {
+		x.rehash(2 * len(x.slots))
+	}
+}
+
+// holds reports whether a run is among those that are held. The lowest bit of a hash is always set.
+func (x *Index) holds(gram uint64) bool { return gram>>1&(x.OneIn-1) == 0 }
+
+// find returns the slot of a run, or the free slot for it.
+func (x *Index) find(gram uint64) *slot {
+	last := len(x.slots) - 1
+	for i := int(gram >> (64 - bits.Len(uint(last)))); ; i = (i + 1) & last {
+		if s := &x.slots[i]; s.gram == gram || s.gram == 0 {
+			return s
+		}
+	}
+}
+
+func (x *Index) rehash(size int) {
+	old := x.slots
+	x.slots, x.grams = make([]slot, size), 0
+	for _, s := range old {
+		if s.gram != 0 && x.holds(s.gram) {
+			*x.find(s.gram) = s
+			x.grams++
+		}
+	}
+}
+
+// held calls found for the runs of a text that the index holds. A filter of 8 to 16 bits per run spares most of the
+// table's cache misses.
+func (x *Index) held(text string, found func(s *slot, from, to int)) {
+	if x.filter == nil {
+		x.filter = make([]uint64, len(x.slots)/16)
+		for _, s := range x.slots {
+			if s.gram != 0 {
+				word, bit := x.bit(s.gram)
+				x.filter[word] |= bit
+			}
+		}
+	}
+	words := scan(text)
+	var maybe [len(words.batch)]gram
+	for all := words.next(); len(all) > 0; all = words.next() {
+		n := 0
+		for _, g := range all {
+			word, bit := x.bit(g.hash)
+			maybe[n] = g
+			if x.filter[word]&bit != 0 {
+				n++
+			}
+		}
+		for _, g := range maybe[:n] {
+			if s := x.find(g.hash); s.gram == g.hash {
+				found(s, g.from, g.to)
+			}
+		}
+	}
+}
+
+func (x *Index) bit(gram uint64) (word, bit uint64) {
+	at := gram >> 8
+	return at >> 6 & uint64(len(x.filter)-1), 1 << (at & 63)
+}
+
+// Example begins the next example that is counted, given its task.
+func (x *Index) Example(task uint64) {
+	x.examples++
+	x.task = uint32(task) | 1
+}
+
+// Count counts the runs of a text of the current example.
+func (x *Index) Count(of Role, text string) {
+	x.held(text, func(s *slot, _, _ int) {
+		if s.tally == 0 {
+			x.tallies = append(x.tallies, [numRoles]tally{})
+			s.tally = uint32(len(x.tallies))
+		}
+		t := &x.tallies[s.tally-1][of]
+		if t.last != x.examples {
+			t.last = x.examples
+			t.examples++
+		}
+		if i := slices.IndexFunc(t.tasks[:], func(n uint32) bool { return n == 0 || n == x.task }); i >= 0 {
+			t.tasks[i] = x.task
+		}
+	})
+}
+
+// common reports whether so many examples have a run, in messages of some role, that it is part of the environment.
+func (x *Index) common(of *[numRoles]tally) bool {
+	for _, t := range of {
+		if 20*uint64(t.examples) > uint64(x.examples) && t.tasks[2] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Common returns the number of runs that are ignored.
+func (x *Index) Common() (n int) {
+	for i := range x.tallies {
+		if x.common(&x.tallies[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// Find returns the longest overlap of a text with one text of a benchmark.
+func (x *Index) Find(text string) (longest Overlap, found bool) {
+	var now, best struct {
+		from, to int
+		place    uint32
+	}
+	x.held(text, func(s *slot, from, to int) {
+		if s.tally != 0 && x.common(&x.tallies[s.tally-1]) {
+			return
+		}
+		if from >= now.to || s.place != now.place {
+			now.from, now.place = from, s.place
+		}
+		if now.to = to; now.to-now.from > best.to-best.from {
+			best = now
+		}
+	})
+	if best.to == 0 {
+		return longest, false
+	}
+	return Overlap{x.places[best.place], quote(text[best.from:best.to])}, true
+}
+
+// quote returns a text on one line, shortened.
+func quote(text string) string {
+	const size = 240
+	words := strings.Join(strings.Fields(strings.ToValidUTF8(text[:min(len(text), 4*size)], "")), " ")
+	if len(words) > size {
+		words = strings.ToValidUTF8(words[:size], "") + "..."
+	}
+	return words
+}

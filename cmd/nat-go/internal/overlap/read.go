@@ -1,0 +1,102 @@
+package overlap
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/lines"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source"
+)
+
+// Limits of what is read of a benchmark at once, in bytes.
+const (
+	maxValue     = 64 << 20 // a JSON value
+	maxLine      = 1 << 20
+	maxParagraph = 1 << 20
+)
+
+// Read adds the texts of a file: of JSON and tables every text value, of another file every line and every paragraph.
+func (x *Index) Read(ctx context.Context, path string) error {
+	var in io.ReadCloser
+	var err error
+	if strings.HasSuffix(strings.ToLower(path), ".txt") { // it is not taken for a table if its first line has commas
+		in, err = durable.Open(path)
+	} else {
+		in, err = source.Open(ctx, path)
+	}
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	text := bufio.NewReader(in)
+	head, err := text.Peek(1 << 10)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if start := strings.TrimLeft(strings.TrimPrefix(string(head), "\uFEFF"), " \t\r\n"); start != "" &&
+		strings.ContainsRune("{[", rune(start[0])) {
+		return x.values(text, path)
+	}
+	return x.lines(text, path)
+}
+
+func (x *Index) values(in io.Reader, path string) error {
+	r := json.NewReader(in, json.Auto, json.Limits{Size: maxValue})
+	for {
+		v, _, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		Texts(v, func(text string) { x.Add(text, Place{path, r.Line()}) })
+	}
+}
+
+// Texts calls f for each text in a JSON value.
+func Texts(v json.Raw, f func(text string)) {
+	switch v.Kind() {
+	case json.String:
+		text, _ := v.Text()
+		f(text)
+	case json.Array:
+		for e := range v.Elements() {
+			Texts(e, f)
+		}
+	case json.Object:
+		for _, e := range v.Members() {
+			Texts(e, f)
+		}
+	}
+}
+
+// lines adds lines, and the paragraphs that they are parts of. A run within a line is placed there.
+func (x *Index) lines(in io.Reader, path string) error {
+	var paragraph []byte
+	at, first := Place{File: path}, int64(1)
+	for line, err := range lines.Read(in, maxLine) {
+		at.Line++
+		if err != nil {
+			return fmt.Errorf("%s:%d: %w", path, at.Line, err)
+		}
+		if blank := strings.TrimSpace(string(line)) == ""; blank || len(paragraph)+len(line) > maxParagraph {
+			x.Add(string(paragraph), Place{path, first})
+			paragraph, first = paragraph[:0], at.Line
+			if blank {
+				first++
+				continue
+			}
+		}
+		x.Add(string(line), at)
+		paragraph = append(append(paragraph, line...), '\n')
+	}
+	x.Add(string(paragraph), Place{path, first})
+	return nil
+}

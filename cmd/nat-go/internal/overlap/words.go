@@ -1,0 +1,169 @@
+package overlap
+
+import (
+	"math/bits"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	// runLength is the number of words in a run, a gram.
+	runLength = 13
+	// minLetters is the number of letters and digits from which a text of fewer words counts as a whole. "42" and
+	// "thanks" are nobody's property.
+	minLetters = 10
+)
+
+// kinds tells what an ASCII character is: the letter or digit in lower case, or one of the kinds below.
+var kinds = func() (k [256]byte) {
+	for c := range k {
+		switch {
+		case c >= utf8.RuneSelf:
+			k[c] = beyondASCII
+		case c >= 'A' && c <= 'Z':
+			k[c] = byte(c) + 'a' - 'A'
+		case c >= 'a' && c <= 'z' || c >= '0' && c <= '9':
+			k[c] = byte(c)
+		case c == ' ' || c >= '\t' && c <= '\r':
+			k[c] = space
+		}
+	}
+	return k
+}()
+
+const (
+	punctuation = iota // removed
+	space
+	beyondASCII
+)
+
+// unspaced are the scripts whose words are not separated by spaces.
+var unspaced = []*unicode.RangeTable{
+	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar,
+}
+
+const (
+	seed  = 0xCBF29CE484222325
+	prime = 0x100000001B3
+)
+
+// mix spreads a hash over all 64 bits. It is never 0.
+func mix(h uint64) uint64 {
+	h = (h ^ h>>32) * 0x9E3779B97F4A7C15
+	h = (h ^ h>>29) * 0xBF58476D1CE4E5B9
+	return h ^ h>>32 | 1
+}
+
+// gram is the hash of a run of words, or of a whole text that is shorter, and its place in the text.
+type gram struct {
+	hash     uint64
+	from, to int
+}
+
+// scanner finds the runs of a text, in batches: the look-ups of a batch wait for memory together.
+type scanner struct {
+	text    string
+	at      int
+	words   int // ended
+	letters int
+
+	from    int // of the current word; -1 between words
+	hash    uint64
+	rolling uint64 // of the last words
+	hashes  [16]uint64
+	starts  [16]int
+	batch   [128]gram
+}
+
+// next returns the next runs; none at the end.
+func (s *scanner) next() []gram {
+	found := s.batch[:0]
+	for s.at < len(s.text) && len(found) < len(s.batch)-2 {
+		if n := s.ascii(); n > 0 {
+			continue
+		}
+		kind, end := kinds[s.text[s.at]], s.at
+		switch s.at++; kind {
+		case space:
+			found = s.endWord(found, end)
+		case beyondASCII:
+			s.at = end
+			found = s.character(found)
+		}
+	}
+	if s.at == len(s.text) {
+		found = s.endWord(found, s.at)
+		if s.words > 0 && s.words < runLength && s.letters >= minLetters {
+			found = append(found, gram{mix(s.rolling + uint64(s.words)), 0, len(s.text)})
+		}
+		s.words = runLength // of which nothing is left to report
+	}
+	return found
+}
+
+// ascii goes on to what is neither an ASCII letter nor a digit, and returns the number of bytes.
+func (s *scanner) ascii() int {
+	text, hash := s.text[s.at:], s.hash
+	n := 0
+	for ; n < len(text); n++ {
+		kind := kinds[text[n]]
+		if kind <= beyondASCII {
+			break
+		}
+		hash = (hash ^ uint64(kind)) * prime
+	}
+	if n > 0 {
+		if s.from < 0 {
+			s.from = s.at
+		}
+		s.at, s.letters, s.hash = s.at+n, s.letters+n, hash
+	}
+	return n
+}
+
+// character goes over a character beyond ASCII.
+func (s *scanner) character(found []gram) []gram {
+	r, size := utf8.DecodeRuneInString(s.text[s.at:])
+	at := s.at
+	s.at += size
+	if unicode.IsSpace(r) {
+		return s.endWord(found, at)
+	}
+	if !unicode.In(r, unicode.L, unicode.N, unicode.M) {
+		return found
+	}
+	alone := unicode.In(r, unspaced...)
+	if alone {
+		found = s.endWord(found, at)
+	}
+	if s.from < 0 {
+		s.from = at
+	}
+	s.hash, s.letters = (s.hash^uint64(unicode.ToLower(r)))*prime, s.letters+1
+	if alone {
+		found = s.endWord(found, s.at)
+	}
+	return found
+}
+
+// endWord ends the current word, if there is one, and with it a run.
+func (s *scanner) endWord(found []gram, to int) []gram {
+	if s.from < 0 {
+		return found
+	}
+	const ring = len(s.hashes)
+	hash, n := mix(s.hash), s.words
+	s.rolling = bits.RotateLeft64(s.rolling, 1) ^ hash
+	if n >= runLength {
+		s.rolling ^= bits.RotateLeft64(s.hashes[(n-runLength)%ring], runLength)
+	}
+	s.hashes[n%ring], s.starts[n%ring] = hash, s.from
+	s.words, s.hash, s.from = n+1, seed, -1
+	if s.words < runLength {
+		return found
+	}
+	return append(found, gram{mix(s.rolling), s.starts[(s.words-runLength)%ring], to})
+}
+
+// batches returns a scanner of a text.
+func scan(text string) scanner { return scanner{text: text, from: -1, hash: seed} }
