@@ -122,11 +122,12 @@ type arguments struct {
 	plain  []node
 	names  []string // of keywords
 	values []node
+	star   node // *args or nil
 }
 
-func (a *arguments) empty() bool { return len(a.plain)+len(a.names) == 0 }
+func (a *arguments) empty() bool { return len(a.plain)+len(a.names) == 0 && a.star == nil }
 
-func (a *arguments) nodes() []node { return concat(a.plain, a.values) }
+func (a *arguments) nodes() []node { return concat(a.plain, a.values, present(a.star)) }
 
 // Statements.
 type (
@@ -147,14 +148,14 @@ type (
 		elifs     []*ifNode
 		otherwise []node
 	}
-	macroNode struct { // name is empty for the body of a generation block
+	macroNode struct { // name is empty for the body of a block
 		pos
 		name     string
 		params   []*nameNode
 		defaults []node // of the last parameters
 		body     []node
 	}
-	generationNode struct {
+	bodyNode struct { // of a generation block; of a call block, it is an argument of the call
 		pos
 		macro *macroNode
 	}
@@ -251,7 +252,7 @@ func statementChildren(n node) []node {
 			out = append(out, p)
 		}
 		return concat(out, n.defaults, n.body)
-	case *generationNode:
+	case *bodyNode:
 		return statementChildren(n.macro)
 	case *filterBlockNode:
 		return concat(n.body, []node{n.filter})

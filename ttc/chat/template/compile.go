@@ -179,7 +179,7 @@ func (c *compiler) statement(n node, f *frame) stmt {
 		return c.setBlock(n, f)
 	case *macroNode:
 		return c.macroStatement(n, f)
-	case *generationNode:
+	case *bodyNode:
 		return c.generation(n, f)
 	case *filterBlockNode:
 		return c.filterBlock(n, f)

@@ -44,6 +44,9 @@ func (c *compiler) expr(n node, f *frame) expr {
 		return c.unary(n, f)
 	case *concatNode:
 		return c.concat(n, f)
+	case *bodyNode:
+		code := c.macro(n.macro, f)
+		return func(st *state) val { return pyvalue.OfObject(&macro{code, st.act}) }
 	}
 	return c.display(n, f)
 }
@@ -362,7 +365,15 @@ func (c *compiler) arguments(a *arguments, f *frame) func(st *state) *args {
 		return func(st *state) *args { return &st.none }
 	}
 	names := a.names
-	return func(st *state) *args { return st.newArgs(evaluate(st, plain), names, evaluate(st, values)) }
+	if a.star == nil {
+		return func(st *state) *args { return st.newArgs(evaluate(st, plain), names, evaluate(st, values)) }
+	}
+	star := c.expr(a.star, f)
+	return func(st *state) *args {
+		given, more := evaluate(st, plain), st.list(star(st))
+		st.spend(valueSize * len(more))
+		return st.newArgs(slices.Concat(given, more), names, evaluate(st, values))
+	}
 }
 
 func (c *compiler) callExpr(n *callNode, f *frame) expr {

@@ -13,6 +13,7 @@ var filters = map[string]filterFunc{
 	"e":          escapeFilter,
 	"escape":     escapeFilter,
 	"first":      firstFilter,
+	"format":     formatFilter,
 	"indent":     indentFilter,
 	"int":        intFilter,
 	"items":      itemsFilter,
@@ -22,6 +23,7 @@ var filters = map[string]filterFunc{
 	"list":       listFilter,
 	"lower":      textFilter("lower", (*state).lower),
 	"map":        mapFilter,
+	"min":        minFilter,
 	"reject":     selectFilter("reject", false, false),
 	"rejectattr": selectFilter("rejectattr", true, false),
 	"replace":    replaceFilter,
@@ -30,8 +32,10 @@ var filters = map[string]filterFunc{
 	"selectattr": selectFilter("selectattr", true, true),
 	"sort":       sortFilter,
 	"string":     func(st *state, v val, a *args) val { a.bind("string", 0); return st.softText(v) },
+	"title":      textFilter("title", (*state).titleWords),
 	"tojson":     tojsonFilter,
 	"trim":       trimFilter,
+	"unique":     uniqueFilter,
 	"upper":      textFilter("upper", (*state).upper),
 }
 

@@ -30,6 +30,53 @@ func dictsortFilter(st *state, v val, a *args) val {
 	return pyvalue.NewList(st.sorted(items, keys))
 }
 
+func minFilter(st *state, v val, a *args) val {
+	a.refuse("min", 0, "case_sensitive", "attribute")
+	a.bind("min", 0)
+	items := st.list(v)
+	if len(items) == 0 {
+		return undefinedHint("No aggregated item, sequence was empty.")
+	}
+	best := items[0]
+	for _, item := range items[1:] {
+		st.step()
+		if st.holds("<", st.ignoreCase(item), st.ignoreCase(best)) {
+			best = item
+		}
+	}
+	return best
+}
+
+// uniqueFilter yields the first of items that are equal but for case.
+func uniqueFilter(st *state, v val, a *args) val {
+	a.refuse("unique", 0, "case_sensitive", "attribute")
+	a.bind("unique", 0)
+	seen := &pyvalue.Dict{}
+	var it iterator
+	started := false
+	return st.newGenerator("sync_do_unique", func() (val, bool) {
+		if !started {
+			it, started = st.mustIterate(v), true
+		}
+		for {
+			item, ok := it.next()
+			if !ok {
+				return missing, false
+			}
+			st.step()
+			key := st.ignoreCase(item)
+			st.hashes(key)
+			known, err := seen.Contains(key)
+			check(err)
+			if !known {
+				st.spend(4 * valueSize)
+				check(seen.Set(key, pyvalue.None))
+				return item, true
+			}
+		}
+	})
+}
+
 // sorted sorts items by keys, stably.
 func (st *state) sorted(items, keys []val) []val {
 	order := make([]int, len(items))

@@ -9,39 +9,73 @@ import (
 // percent is `format % with` for the conversions that chat templates use: %s, %d and %%.
 func (st *state) percent(format, with val) val {
 	rest := []val{with}
-	lone := isLone(with)
 	if with.Kind() == pyvalue.KindTuple {
 		rest = with.Items()
 	}
+	v := st.fill(format, "%", func(b *builder, mark string) {
+		switch {
+		case mark == "%":
+			throw("ValueError", "incomplete format")
+		case mark != "%s" && mark != "%d":
+			throwUnsupported("the conversion " + mark)
+		case len(rest) == 0:
+			throw("TypeError", "not enough arguments for format string")
+		}
+		st.writeConverted(b, format, rest[0], mark == "%d")
+		rest = rest[1:]
+	})
+	if len(rest) > 0 && !isLone(with) {
+		throw("TypeError", "not all arguments converted during string formatting")
+	}
+	return v
+}
+
+// formatFilter is percent with the arguments in a tuple.
+func formatFilter(st *state, v val, a *args) val {
+	if len(a.names) > 0 {
+		throwUnsupported("an argument of format with a name")
+	}
+	return st.percent(st.softText(v), pyvalue.NewTuple(a.plain...))
+}
+
+// formatMethod is str.format for the replacement field {}.
+func formatMethod(st *state, self val, a *args) val {
+	rest := a.plain
+	return st.fill(self, "{}", func(b *builder, mark string) {
+		switch {
+		case mark[0] == '}' || mark == "{":
+			throw("ValueError", "a single '%c' in a format string", mark[0])
+		case mark != "{}":
+			throwUnsupported("a replacement field other than {}")
+		case len(rest) == 0:
+			throw("IndexError", "not enough arguments for format string")
+		}
+		st.writeConverted(b, self, rest[0], false)
+		rest = rest[1:]
+	})
+}
+
+// fill copies a format, in which a doubled mark means itself. convert writes what the other marks mean; it gets the
+// mark and the byte after it.
+func (st *state) fill(format val, marks string, convert func(b *builder, mark string)) val {
 	var b builder
-	s, p := format.Text(), provOf(format)
-	for at := 0; ; {
-		i := strings.IndexByte(s[at:], '%')
+	s, p, at := format.Text(), provOf(format), 0
+	for {
+		i := strings.IndexAny(s[at:], marks)
 		if i < 0 {
-			b.writeSlice(s, p, at, len(s))
 			break
 		}
 		b.writeSlice(s, p, at, at+i)
 		at += i + 2
-		switch kind := s[at-1 : min(at, len(s))]; {
-		case kind == "":
-			throw("ValueError", "incomplete format")
-		case kind == "%":
-			b.write("%", nil)
-		case kind != "s" && kind != "d":
-			throwUnsupported("the conversion %" + kind)
-		case len(rest) == 0:
-			throw("TypeError", "not enough arguments for format string")
-		default:
-			st.writeConverted(&b, format, rest[0], kind == "d")
-			rest = rest[1:]
+		if mark := s[at-2 : min(at, len(s))]; len(mark) == 2 && mark[0] == mark[1] {
+			b.write(mark[:1], nil)
+		} else {
+			convert(&b, mark)
 		}
 		st.step()
 		st.room(b.size())
 	}
-	if len(rest) > 0 && !lone {
-		throw("TypeError", "not all arguments converted during string formatting")
-	}
+	b.writeSlice(s, p, at, len(s))
 	st.spend(b.size())
 	return st.like(format, b.value())
 }

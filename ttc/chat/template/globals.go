@@ -6,7 +6,7 @@ import (
 
 var globals = map[string]val{
 	"range":           function("safe_range", rangeGlobal),
-	"dict":            unsupportedFunction("dict"),
+	"dict":            class("dict", dictGlobal),
 	"namespace":       class("jinja2.utils.Namespace", namespaceGlobal),
 	"cycler":          unsupportedFunction("cycler"),
 	"joiner":          unsupportedFunction("joiner"),
@@ -41,16 +41,21 @@ func rangeGlobal(_ *state, a *args) val {
 	return pyvalue.OfObject(r)
 }
 
-func namespaceGlobal(st *state, a *args) val {
+func dictGlobal(_ *state, a *args) val { return pyvalue.OfDict(a.dict("dict")) }
+
+func namespaceGlobal(_ *state, a *args) val { return pyvalue.OfObject(&namespace{a.dict("namespace")}) }
+
+// dict returns the arguments of a function that all have names.
+func (a *args) dict(fn string) *pyvalue.Dict {
 	if len(a.plain) > 0 {
-		throwUnsupported("an argument of namespace without a name")
+		throwUnsupported("an argument of " + fn + " without a name")
 	}
 	d := pyvalue.NewDict(len(a.names))
 	for i, name := range a.names {
 		d.SetStr(name, a.named[i])
 	}
-	st.spend(2 * valueSize * d.Len())
-	return pyvalue.OfObject(&namespace{d})
+	a.st.spend(2 * valueSize * d.Len())
+	return d
 }
 
 func raiseGlobal(st *state, a *args) val {

@@ -115,14 +115,16 @@ func (l *lexer) root() {
 		at++
 	}
 	text, kind := l.src[start:at], l.src[at+1]
-	after := at + 2
-	sign := byte(0)
-	if after < len(l.src) && (l.src[after] == '-' || l.src[after] == '+') {
-		sign = l.src[after]
-		after++
+	sign, after := l.sign(at + 2)
+	raw := -1
+	if kind == '%' {
+		raw = l.rawBegin(after)
 	}
 	l.data(l.stripped(text, sign, kind == '{'), start)
 	switch {
+	case raw >= 0:
+		l.advance(raw)
+		l.raw(at)
 	case kind == '#':
 		l.advance(after)
 		l.comment(at)
@@ -134,6 +136,58 @@ func (l *lexer) root() {
 		l.advance(after)
 		l.emit(tokBlockBegin, "", at)
 		l.tag(false)
+	}
+}
+
+// sign returns the sign of a tag, 0 if it has none, and the position after it.
+func (l *lexer) sign(at int) (byte, int) {
+	if at < len(l.src) && (l.src[at] == '-' || l.src[at] == '+') {
+		return l.src[at], at + 1
+	}
+	return 0, at
+}
+
+// named returns the position after the name of a tag and white space, or -1 if the tag has another name.
+func (l *lexer) named(at int, name string) int {
+	at = l.skipSpace(at)
+	if !strings.HasPrefix(l.src[at:], name) {
+		return -1
+	}
+	return l.skipSpace(at + len(name))
+}
+
+// rawBegin returns the end of the rest of a tag raw, or -1. Unlike other tags it keeps the line break after it.
+func (l *lexer) rawBegin(at int) int {
+	at = l.named(at, "raw")
+	switch {
+	case at < 0:
+	case strings.HasPrefix(l.src[at:], "-%}"):
+		return l.skipSpace(at + 3)
+	case strings.HasPrefix(l.src[at:], "%}"):
+		return at + 2
+	}
+	return -1
+}
+
+// raw reads text up to and with the tag endraw.
+func (l *lexer) raw(open int) {
+	start := l.pos
+	for at := start; ; at += 2 {
+		i := strings.Index(l.src[at:], "{%")
+		if i < 0 {
+			throwAt(int32(open), "TemplateSyntaxError", "Missing end of raw directive")
+		}
+		at += i
+		sign, after := l.sign(at + 2)
+		after = l.named(after, "endraw")
+		if after < 0 {
+			continue
+		}
+		if end := l.closing(after, "%}"); end >= 0 {
+			l.data(l.stripped(l.src[start:at], sign, false), start)
+			l.advance(end)
+			return
+		}
 	}
 }
 

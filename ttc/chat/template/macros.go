@@ -4,7 +4,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// macro is a macro, or the body of a generation block.
+// macro is a macro, or the body of a generation or call block.
 type macro struct {
 	code *macroCode
 	act  *activation // where it was defined
@@ -24,6 +24,7 @@ type macroCode struct {
 	params   []string
 	places   []variable // of params
 	defaults []expr     // of the last parameters
+	caller   *variable  // if the body uses it
 	fn       *funcScope
 	enter    func(st *state)
 	body     stmt
@@ -46,9 +47,12 @@ func (c *compiler) macro(n *macroNode, f *frame) *macroCode {
 		explicit[p.name] = true
 		m.params = append(m.params, p.name)
 	}
-	special := []string{"caller", "kwargs", "varargs"}
-	wants := undeclared(n.body, special...)
-	for _, name := range special {
+	wants := undeclared(n.body, "caller", "kwargs", "varargs")
+	if wants["caller"] && !explicit["caller"] {
+		v := in.variable(in.sym.parameter("caller"))
+		m.caller = &v
+	}
+	for _, name := range []string{"kwargs", "varargs"} {
 		if wants[name] && !explicit[name] {
 			throwAt(n.at(), unsupportedError, "the variable %s of a macro is not supported in chat templates", name)
 		}
@@ -77,7 +81,7 @@ func (c *compiler) macroStatement(n *macroNode, f *frame) stmt {
 // generation compiles transformers' {% generation %}: the body runs like a macro, and the range of its
 // text in the output is recorded. transformers gets the range wrong inside a macro or a set block; there, none is
 // recorded.
-func (c *compiler) generation(n *generationNode, f *frame) stmt {
+func (c *compiler) generation(n *bodyNode, f *frame) stmt {
 	code := c.macro(n.macro, f)
 	at := n.at()
 	return func(st *state) flow {
@@ -112,6 +116,13 @@ func (st *state) callMacro(m *macro, a *args) val {
 		given = append(given, take(name))
 	}
 	back := st.call(code.at, code.fn, m.act)
+	if code.caller != nil {
+		caller := take("caller")
+		if isMissing(caller) || caller.IsNone() {
+			caller = undefinedHint("No caller defined")
+		}
+		*code.caller.of(st) = caller
+	}
 	code.refuseRest(a, taken)
 	for i, place := range code.places {
 		*place.of(st) = given[i]

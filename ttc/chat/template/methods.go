@@ -10,6 +10,8 @@ var stringMethods = map[string]method{
 	"upper":      plainMethod("upper", (*state).upper),
 	"lower":      plainMethod("lower", (*state).lower),
 	"capitalize": plainMethod("capitalize", (*state).capitalize),
+	"title":      plainMethod("title", (*state).title),
+	"format":     formatMethod,
 	"strip":      stripMethod("strip", true, true),
 	"lstrip":     stripMethod("lstrip", true, false),
 	"rstrip":     stripMethod("rstrip", false, true),

@@ -363,14 +363,16 @@ func (p *parser) callArguments() arguments {
 			}
 		}
 		switch {
-		case p.isOp("*") || p.isOp("**"):
-			p.unsupported(p.cur(), "passing on a list of arguments")
+		case p.isOp("**"):
+			p.unsupported(p.cur(), "passing on a dict of arguments")
+		case a.star == nil && p.skipOp("*"):
+			a.star = p.expression()
 		case p.cur().kind == tokName && p.peek().is(tokOp, "="):
 			a.names = append(a.names, p.next().text)
 			p.next()
 			a.values = append(a.values, p.expression())
 		default:
-			if a.values != nil {
+			if a.values != nil || a.star != nil {
 				p.fail(open, "invalid syntax for function call expression")
 			}
 			a.plain = append(a.plain, p.expression())

@@ -156,12 +156,14 @@ func (p *parser) statement() node {
 	case "generation":
 		m := &macroNode{pos: pos(t.pos)}
 		m.body, _ = p.block("endgeneration")
-		return &generationNode{pos(t.pos), m}
+		return &bodyNode{pos(t.pos), m}
+	case "call":
+		return p.callBlock(t)
 	case "break":
 		return &breakNode{pos(t.pos)}
 	case "continue":
 		return &continueNode{pos(t.pos)}
-	case "autoescape", "block", "call", "extends", "from", "import", "include", "print", "raw", "with":
+	case "autoescape", "block", "extends", "from", "import", "include", "print", "with":
 		p.unsupported(t, "the tag "+t.text)
 	}
 	p.failUnknown(t.text, t)
@@ -266,6 +268,22 @@ func (p *parser) macroStatement(t token) node {
 	p.signature(m)
 	m.body, _ = p.block("endmacro")
 	return m
+}
+
+// callBlock parses the printing of a call that passes on the block's body as the argument caller.
+func (p *parser) callBlock(t token) node {
+	m := &macroNode{pos: pos(t.pos)}
+	if p.isOp("(") {
+		p.signature(m)
+	}
+	call, ok := p.expression().(*callNode)
+	if !ok {
+		p.fail(t, "expected call")
+	}
+	m.body, _ = p.block("endcall")
+	call.args.names = append(call.args.names, "caller")
+	call.args.values = append(call.args.values, &bodyNode{pos(t.pos), m})
+	return &outputNode{pos(t.pos), []node{call}}
 }
 
 func (p *parser) filterBlock(t token) node {

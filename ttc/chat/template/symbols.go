@@ -170,6 +170,9 @@ func (s *symbols) scanNode(n node) {
 	case *nameNode:
 		switch n.use {
 		case useLoad:
+			if _, ok := s.find(n.name); !ok && n.name == "self" { // jinja2's own, which has the template's blocks
+				throwAt(n.at(), unsupportedError, "the variable self is not supported in chat templates")
+			}
 			s.load(n.name)
 		case useStore:
 			s.store(n.name)
@@ -190,7 +193,7 @@ func (s *symbols) scanNode(n node) {
 		s.scan(n.filter)
 	case *setBlockNode:
 		s.scan(n.target)
-	case *generationNode:
+	case *bodyNode:
 	default:
 		s.scan(children(n)...)
 	}

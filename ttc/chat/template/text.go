@@ -160,6 +160,32 @@ func (st *state) capitalize(v val) val {
 	})
 }
 
+// title is str.title(): a capital begins every run of letters that have case.
+func (st *state) title(v val) val {
+	s := v.Text()
+	return st.mapRunes(v, func(dst []byte, at int, r rune) []byte {
+		if at > 0 && pytext.IsCased(lastRune(s[:at])) {
+			return appendLower(dst, s, at, r)
+		}
+		return pytext.AppendTitle(dst, r)
+	})
+}
+
+// titleWords is jinja2's filter title: a capital begins every text between white space and - ( { [ <.
+func (st *state) titleWords(v val) val {
+	s, rest := v.Text(), 0 // rest is the start of the word's second character
+	return st.mapRunes(str(s, plainProv(provOf(v))), func(dst []byte, at int, r rune) []byte {
+		if at == 0 || isWordBreak(lastRune(s[:at])) {
+			_, n := pytext.DecodeRune(s[at:])
+			rest = at + n
+			return pytext.AppendUpper(dst, r)
+		}
+		return appendLower(dst, s[rest:], at-rest, r) // jinja2 lower-cases the rest of the word separately
+	})
+}
+
+func isWordBreak(r rune) bool { return pytext.IsSpace(r) || strings.ContainsRune("-({[<", r) }
+
 // escape is markupsafe.escape: HTML's five characters; a Markup is unchanged.
 func (st *state) escape(v val) val {
 	if isMarkup(v) {

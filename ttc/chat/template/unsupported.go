@@ -10,8 +10,8 @@ import (
 // The names below exist in jinja2 or Python, but no public chat template uses them. A template that does gets an error
 // that says so; without the lists, jinja2's rule for unknown names would apply, which may yield an empty text.
 
-var unsupportedFilters = strings.Fields("abs attr batch center filesizeformat float forceescape format groupby " +
-	"max min pprint random reverse round slice striptags sum title truncate unique urlencode urlize wordcount wordwrap xmlattr")
+var unsupportedFilters = strings.Fields("abs attr batch center filesizeformat float forceescape groupby " +
+	"max pprint random reverse round slice striptags sum truncate urlencode urlize wordcount wordwrap xmlattr")
 
 var unsupportedTests = strings.Fields("callable divisibleby escaped even filter lower odd sameas test upper")
 
@@ -19,8 +19,8 @@ var numberNames = strings.Fields("real imag numerator denominator conjugate bit_
 	"to_bytes from_bytes is_integer hex fromhex")
 
 var unsupportedAttributes = map[pyvalue.Kind][]string{
-	pyvalue.KindStr: strings.Fields("casefold center count find format index " +
-		"isalnum isalpha isdigit islower isnumeric isspace isupper partition rfind rindex rpartition swapcase title ljust rjust zfill expandtabs translate maketrans format_map " +
+	pyvalue.KindStr: strings.Fields("casefold center count find index " +
+		"isalnum isalpha isdigit islower isnumeric isspace isupper partition rfind rindex rpartition swapcase ljust rjust zfill expandtabs translate maketrans format_map " +
 		"isdecimal istitle isascii isprintable isidentifier encode unescape striptags " +
 		"rsplit splitlines join removeprefix removesuffix"),
 	pyvalue.KindDict:  {"copy", "fromkeys"},
