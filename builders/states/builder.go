@@ -11,6 +11,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/builders/sdpo"
+	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -30,9 +31,13 @@ func Info() builders.Info {
 type Builder struct {
 	cfg    Config
 	finder *sdpo.Finder
+	where  where.Filter[*where.Subject]
 }
 
 var _ builders.Builder = (*Builder)(nil)
+
+// fields are the fields of where.
+var fields = slices.Concat(where.TurnFields, where.ExampleFields, where.GroupFields)
 
 // atTurns is the place that needs no finder.
 const atTurns = "turns"
@@ -47,7 +52,11 @@ func New(cfg Config) (*Builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Builder{cfg, finder}, nil
+	filter, err := where.Parse(cfg.Where, fields)
+	if err != nil {
+		return nil, err
+	}
+	return &Builder{cfg, finder, filter}, nil
 }
 
 // Build emits the states of each example of the group.
@@ -56,7 +65,10 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 	if err != nil {
 		return err
 	}
+	var subject where.Subject
+	subject.InGroup(g)
 	for e, ex := range g.Examples {
+		unmet := map[string]int64{} // turns, by clause
 		places := found[e]
 		if slices.Contains(b.cfg.At, atTurns) {
 			places = append(places, b.turns(ex)...)
@@ -65,19 +77,42 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 		taken := map[int]bool{} // nodes
 		for i := range places {
 			p := &places[i]
-			if node := p.Walk[p.Turn]; taken[node] || ex.Graph.Nodes[node].Sampled == ttc.No || p.Turn == 0 {
+			node := p.Walk[p.Turn]
+			if taken[node] || ex.Graph.Nodes[node].Sampled == ttc.No || p.Turn == 0 {
 				continue
-			} else {
-				taken[node] = true
 			}
+			subject.Example, subject.Turn = ex, where.Turn{At: p.Class, Walk: p.Walk, Position: p.Turn}
+			if clause := b.where.Fails(&subject); clause != "" {
+				unmet[clause]++
+				continue
+			}
+			taken[node] = true
 			if err := b.take(e, ex, p, out); err != nil {
 				return err
 			}
+		}
+		if err := b.leave(ex, unmet, out); err != nil {
+			return err
 		}
 		if len(taken) == 0 {
 			if err := out.Drop(builders.NewDrop(ex, "example", noState)); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// leave drops the turns of an example that where excludes, by clause.
+func (b *Builder) leave(ex *ttc.Example, unmet map[string]int64, out builders.Output) error {
+	for _, c := range b.where.Clauses {
+		if unmet[c.Text] == 0 {
+			continue
+		}
+		d := builders.NewDrop(ex, "turn", where.NotMet)
+		d.Detail, d.Count = c.Text, unmet[c.Text]
+		if err := out.Drop(d); err != nil {
+			return err
 		}
 	}
 	return nil

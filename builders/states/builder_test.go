@@ -2,12 +2,14 @@ package states
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -139,6 +141,41 @@ func TestEvery(t *testing.T) {
 	}
 	cfg.Detect.Writes = []string{"("}
 	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "writes") {
+		t.Errorf("got the error %v", err)
+	}
+}
+
+// TestWhere: of the turns that at finds, those are taken for which where holds; the others are counted by clause.
+func TestWhere(t *testing.T) {
+	good := rollout("good", 1, says("user", "pay 7"), calls("pay", `{"id":7}`), answers("ok"), says("assistant", "Paid."))
+	bad := rollout("bad", 0, says("user", "pay 7"), calls("look", `{"id":7}`), answers("Error: no tool look"),
+		calls("pay", `{"id":8}`), answers("paid"), says("assistant", "It is done."))
+	for filter, want := range map[string]string{
+		`"pay" in uses`:                        `good:1 bad:3 drops: good turn 1 "pay" in uses; bad turn 2 "pay" in uses; `,
+		`at == "turns" and position > 4`:       `bad:5 drops: good turn 2 position > 4; good example 0 ; bad turn 2 position > 4; `,
+		`outcome contains "Error"`:             `bad:1 drops: good turn 2 outcome contains "Error"; good example 0 ; bad turn 2 outcome contains "Error"; `,
+		`action contains "done" or reward > 0`: `good:1 good:3 bad:5 drops: bad turn 2 action contains "done" or reward > 0; `,
+		`rollouts == 2 and spread == 1`:        `good:1 good:3 bad:1 bad:3 bad:5 drops: `,
+	} {
+		cfg := schema.New[Config]()
+		cfg.At, cfg.Where = []string{"turns"}, filter
+		got, g := build(t, cfg, good, bad)
+		var have strings.Builder
+		for _, s := range got.records {
+			fmt.Fprintf(&have, "%s:%d ", g.Examples[s.Example].ID, s.Messages.Ref.Last+1)
+		}
+		have.WriteString("drops: ")
+		for _, d := range got.drops {
+			fmt.Fprintf(&have, "%s %s %d %s; ", d.Example, d.Unit, d.Count, d.Detail)
+		}
+		if have.String() != want {
+			t.Errorf("%s: got %s\nwant %s", filter, have.String(), want)
+		}
+	}
+	cfg := schema.New[Config]()
+	cfg.Where = "kind == 3"
+	var placed interface{ Finding() finding.Finding }
+	if _, err := New(cfg); !errors.As(err, &placed) || placed.Finding().Pointer != "/where" {
 		t.Errorf("got the error %v", err)
 	}
 }

@@ -279,9 +279,9 @@ func (d *Document) own(n *yaml.Node, src *Source) {
 	}
 }
 
-// Adopt places findings that only have a pointer below block, such as a plugin's, or also a place within the text there,
-// of which their snippet is the line. at is block's own pointer; fallback is the node to point at if a pointer leads
-// nowhere.
+// Adopt places findings that only have a pointer below block, such as a plugin's, or also a place within the text
+// there, of which their snippet is the line. at is block's own pointer; fallback is the node to point at if a pointer
+// leads nowhere.
 func (d *Document) Adopt(block, fallback *yaml.Node, at string, fs []finding.Finding) []finding.Finding {
 	out := make([]finding.Finding, len(fs))
 	for i, f := range fs {

@@ -16,8 +16,16 @@ type Subject struct {
 	Group   *ttc.Group
 	Record  builders.Record
 	Builder string // of the record, as the user named it
+	Turn    Turn
 
 	task rewards // of Group
+}
+
+// Turn is a place in an example: a turn of the model on a branch.
+type Turn struct {
+	At       string // why it is one: a class of error, divergence or turns
+	Walk     []int  // nodes of the branch, from the root on
+	Position int    // on the walk
 }
 
 // InGroup sets the group of the next records.
@@ -65,7 +73,8 @@ var ExampleFields = []Field[*Subject]{
 		func(s *Subject) bool { return s.Example.Interrupted }),
 	number("candidates", "scored candidates for its turns",
 		func(s *Subject) float64 { return float64(len(s.Example.Candidates)) }),
-	number("messages", "messages, on all branches", func(s *Subject) float64 { return float64(len(s.Example.Graph.Nodes)) }),
+	number("messages", "messages, on all branches",
+		func(s *Subject) float64 { return float64(len(s.Example.Graph.Nodes)) }),
 	sum("turns", "turns of the model, without those that are only context", func(n *ttc.Node) bool {
 		return n.Message.Role == "assistant" && n.Sampled != ttc.No
 	}),
@@ -128,6 +137,30 @@ var RecordFields = []Field[*Subject]{
 		}
 		return 0
 	}),
+}
+
+// TurnFields are those of a turn of an example, which the builder of states knows.
+var TurnFields = []Field[*Subject]{
+	text("at", "class of the failed call, divergence or turns", func(s *Subject) string { return s.Turn.At }),
+	number("position", "messages before the turn", func(s *Subject) float64 { return float64(s.Turn.Position) }),
+	list("uses", "the tools that the turn calls", func(s *Subject, meets func(string) bool) bool {
+		return slices.ContainsFunc(s.said(s.Turn.Position).ToolCalls, func(c chat.ToolCall) bool { return meets(c.Name) })
+	}),
+	list("action", "each text of the turn and its calls", func(s *Subject, meets func(string) bool) bool {
+		return textsOf(s.said(s.Turn.Position), meets)
+	}),
+	list("outcome", "each text between the turn and the next", func(s *Subject, meets func(string) bool) bool {
+		for i := s.Turn.Position + 1; i < len(s.Turn.Walk) && s.said(i).Role != "assistant"; i++ {
+			if textsOf(s.said(i), meets) {
+				return true
+			}
+		}
+		return false
+	}),
+}
+
+func (s *Subject) said(position int) *chat.Message {
+	return &s.Example.Graph.Nodes[s.Turn.Walk[position]].Message
 }
 
 // Kinds are the names of the kinds of record.

@@ -29,6 +29,7 @@ tokens, and the recorded ids. A call whose trace says otherwise is partial.`,
   zcat runs.jsonl.gz | nat-go inspect -
   nat-go inspect answers.csv --map output=reply
   nat-go inspect ~/.claude/projects --quick
+  nat-go inspect traces.jsonl --where 'reward > 0.5 and "refund" in called'
   nat-go inspect traces.jsonl --tokenizer ./my-model --policy my-model`,
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			if len(paths) == 0 {
@@ -59,6 +60,7 @@ tokens, and the recorded ids. A call whose trace says otherwise is partial.`,
 	f.StringVar(&in.Model.Tokenizer, "tokenizer", "", "folder with the model's tokenizer")
 	f.StringVar(&in.Model.Template, "template", "", "the model's chat template, if not the tokenizer's own")
 	cmd.MarkFlagsRequiredTogether("policy", "tokenizer")
+	f.StringVar(&in.Where, "where", "", "examine the examples that meet this, as in dataset.where; what is about records is ignored")
 	f.BoolVar(&in.Quick, "quick", false, "read only a sample of each file")
 	return cmd
 }

@@ -55,7 +55,7 @@ func (r page) filter() {
 	for _, of := range []struct {
 		what   string
 		fields []where.Field[*where.Subject]
-	}{{"example", where.ExampleFields}, {"task", where.GroupFields}, {"record", where.RecordFields}} {
+	}{{"example", where.ExampleFields}, {"task", where.GroupFields}, {"record", where.RecordFields}, {"turn", where.TurnFields}} {
 		for _, f := range of.fields {
 			fmt.Fprintf(r, "| %s | `%s` | %s | %s |\n", of.what, f.Name, f.Type(), f.Meaning())
 		}

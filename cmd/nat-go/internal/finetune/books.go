@@ -105,7 +105,7 @@ func (b *books) count(builder, name string, n int64) {
 
 // drop records a drop and lists it.
 func (b *books) drop(d ledger.Drop) {
-	if d.Reason == where.NotMet {
+	if d.Reason == where.NotMet && d.Unit != unitTurn { // turns are a builder's
 		b.unmet[d.Detail] += d.N()
 	}
 	d.Reason = ledger.Reason(b.hide(string(d.Reason)))

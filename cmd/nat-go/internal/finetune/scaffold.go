@@ -14,6 +14,7 @@ type Inspection struct {
 	Map      []string // what their keys mean: "output=response"
 	Builders []string // those the user named: then none is tried
 	Model    model    // checks the claims about its calls; zero means no check
+	Where    string   // in the language of dataset.where: which examples to examine
 	Quick    bool     // read only a sample of each file
 }
 
@@ -27,6 +28,7 @@ func (in *Inspection) options() (opt inspect.Options, err error) {
 	}
 	return inspect.Options{
 		Paths: in.From, Source: in.Source, Map: keys, Builders: in.Builders, Tokenizers: true, Quick: in.Quick,
+		Where: in.Where,
 	}, nil
 }
 

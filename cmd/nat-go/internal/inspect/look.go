@@ -17,6 +17,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/internal/table"
+	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -55,6 +56,8 @@ type Options struct {
 
 	Prove source.Prove // checks the claims about model calls; nil means that no claim can be checked
 
+	Where string // examples that don't meet it are counted, and passed over; see dataset.where
+
 	Inspect bool // sessions are read to their end, although builders are tried on the beginning
 	Quick   bool // only a sample of each file is read
 }
@@ -91,6 +94,11 @@ type Report struct {
 
 	others []Yield // of the beginning, if the user named the builder
 
+	Where []where.Step `json:"where,omitempty"` // what the filter left of the examples
+
+	filter where.Filter[*where.Subject]
+	unmet  map[string]int64 // examples, by clause
+
 	read  []string // the files that are read, if others are skipped
 	steps int      // of examples
 }
@@ -98,6 +106,7 @@ type Report struct {
 // empty makes the maps of a report.
 func (r *Report) empty() {
 	r.Dropped, r.Names, r.Unused = map[string]int64{}, map[string]int64{}, map[string]int64{}
+	r.unmet = map[string]int64{}
 }
 
 // Inputs returns the configuration entries that read the same data: the paths as they were named, or the files in them
@@ -133,11 +142,15 @@ func readFormat(ctx context.Context, found *readers.Found, files []string, opt O
 		Guessed: found.Guessed, Lower: found.Lower,
 	}
 	r.empty()
+	all, err := where.Parse(opt.Where, where.Fields)
+	if err != nil {
+		return nil, exit.Usagef("--where: %w", err)
+	}
+	r.filter, _ = all.Split(where.ExampleFields)
 	if opt.Quick {
 		r.Sample = bytesPerFile(len(files))
 	}
 	if found.Source.OpenAll != nil && !opt.Inspect { // it reads folders itself
-		var err error
 		if files, err = source.Matches(opt.Paths); err != nil {
 			return nil, exit.With(exit.Environment, err)
 		}
@@ -147,13 +160,13 @@ func readFormat(ctx context.Context, found *readers.Found, files []string, opt O
 	if err := r.readAll(ctx, found, files, opt, y); err != nil {
 		return nil, exit.Default(exit.Failed, err)
 	}
+	r.Where = r.filter.Funnel("example", int64(r.Examples), r.unmet)
 	for _, name := range slices.Sorted(maps.Keys(r.Names)) {
 		if r.Step == "" || r.Names[name] > r.Names[r.Step] {
 			r.Step = name
 		}
 	}
 	if len(opt.Builders) == 0 {
-		var err error
 		if r.Builders, err = y.make(ctx, r); err != nil {
 			return nil, err
 		}
@@ -169,7 +182,6 @@ func readFormat(ctx context.Context, found *readers.Found, files []string, opt O
 	r.Choice = r.choose()
 	if len(opt.Builders) > 0 {
 		r.take(opt.Builders)
-		var err error
 		if r.others, err = y.make(ctx, r); err != nil {
 			return nil, err
 		}
@@ -329,6 +341,7 @@ func (r *Report) readFrom(
 	ctx context.Context, src source.Source, left extent, y *yields,
 ) (bytes int64, err error) {
 	defer src.Close()
+	var subject where.Subject
 	for r.Examples < left.examples && bytes < left.bytes {
 		ex, at, err := src.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -339,6 +352,11 @@ func (r *Report) readFrom(
 			return bytes, err
 		}
 		bytes = at.Offset
+		subject.Example = ex
+		if clause := r.filter.Fails(&subject); clause != "" {
+			r.unmet[clause]++
+			continue
+		}
 		r.Add(ex)
 		if len(ex.Graph.Nodes) > 0 {
 			if r.Sizes == nil {

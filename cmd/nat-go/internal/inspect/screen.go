@@ -56,6 +56,9 @@ func (r *Report) contents(line printer) {
 	}
 	r.sessions(line)
 	line("examples", "%d%s", r.Examples, some)
+	for _, step := range r.Where {
+		line("where", "%s", step)
+	}
 	if r.Messages > 0 {
 		line("messages", "%d, of which %s of the assistant; %s",
 			r.Messages, quantity(r.Turns, "turn"), quantity(r.ToolCalls, "tool call"))
