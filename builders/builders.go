@@ -147,7 +147,7 @@ const (
 	TrainAll     Train = iota // all sampled assistant turns
 	TrainLast                 // the last one
 	TrainCalls                // the ones with tool calls
-	TrainFlagged              // those flagged in Trained
+	TrainFlagged              // turns flagged in Trained
 )
 
 // Rollout is a conversation and its reward; token ids and log-probs come from the referenced nodes.

@@ -22,7 +22,7 @@ type Resolved struct {
 
 // Change records that a turn's context differs from the recorded one.
 type Change struct {
-	Turn int // which of the record's turns, counted from 0
+	Turn int // index among the record's turns, from 0
 	By   Changed
 	Was  ttc.History // as recorded; 0 if unknown
 }

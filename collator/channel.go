@@ -51,7 +51,7 @@ type counts struct {
 	Calls     int         `json:",omitempty"`
 	Made      []rowCounts `json:",omitempty"` // rows
 
-	Once forwarded `json:",omitzero"` // its rows, with each token once
+	Once forwarded `json:",omitzero"` // work for its rows, with each shared token once
 }
 
 // rowCounts are the counts taken from a row.

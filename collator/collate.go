@@ -175,7 +175,7 @@ func (w *worker) outcomes(items []Item) []outcome {
 		}
 		ch := w.channels[it.Record.Record.Kind()]
 		if ch == nil {
-			out[i] = refused(refuse(InvariantBroken, "no channel takes %s records", it.Record.Record.Kind()))
+			out[i] = refused(refuse(InvariantBroken, "no channel accepts %s records", it.Record.Record.Kind()))
 			continue
 		}
 		w.sizes = w.sizes[:0]
@@ -244,7 +244,7 @@ type subject struct {
 	Drop   *ledger.Drop `json:",omitempty"` // the drop, except for unit, reason and detail
 	Task   *taskKey     `json:",omitempty"` // of a rollout
 	Reward *float64     `json:",omitempty"`
-	TopK   *int         `json:",omitempty"` // its request to a teacher
+	TopK   *int         `json:",omitempty"` // the task's request to a teacher
 }
 
 func (it *Item) subject() subject {

@@ -18,7 +18,7 @@ import (
 // different.
 const (
 	argsNone  = "none"  // no calls
-	argsExact = "exact" // the same text except for white space between tokens
+	argsExact = "exact" // printed as the same text except for white space between tokens
 	argsValue = "value" // the same value
 	argsRaw   = "raw"   // printed as the sampled string
 )
@@ -39,7 +39,7 @@ func conversation(messages []chat.Message, tools []chat.Tool) (*turns.Conversati
 // material is a conversation to be made into rows.
 type material struct {
 	nodes   []ttc.Node
-	trained []bool // which messages to train; only the assistant's
+	trained []bool // whether to train each message; only the assistant's
 	part    part   // the part of trained messages that is in the loss
 	tools   []chat.Tool
 	// elsewhere marks messages that other rows of the record train; nil if no other row does.

@@ -62,7 +62,7 @@ func (c *Collator) keep(items []Item, outcomes []outcome) (p Prepared, err error
 			Index: items[i].Index, Kind: items[i].Record.Record.Kind(), subject: items[i].subject(), counts: o.counts,
 		}
 		if r := k.Reward; r != nil && (math.IsNaN(*r) || math.IsInf(*r, 0)) {
-			k.Reward = nil // it doesn't count as a reward
+			k.Reward = nil // a null reward is not counted
 		}
 		if o.Refused == nil && len(o.TurnDrops) == 0 && len(o.SiteDrops) == 0 && k.TopK == nil {
 			k.Drop = nil // not needed
@@ -148,7 +148,7 @@ func (c *Collator) CutKept(
 func (cut *Cut) take(g *KeptGroup, k *prepared, ordinal int64) error {
 	ch := cut.collator.channels[k.Kind]
 	if ch == nil {
-		return errors.New("damaged group in preparation: no channel takes its records")
+		return errors.New("damaged group in preparation: no channel accepts its records")
 	}
 	dropped, split := g.Decide(k.Index)
 	task, booked := cut.sum.book(&k.subject, dropped, &k.counts)

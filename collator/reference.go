@@ -18,7 +18,7 @@ import (
 // Reference holds log-probs of preferences under a reference model, supplied by the user. They are valid only for the
 // tokens they were computed for, so each is looked up by a hash of the row's tokens and labels.
 type Reference struct {
-	Fingerprint string // of model, tokenizer, template and length limit
+	Fingerprint string // identifies model, tokenizer, template and length limit
 	LogProbs    func(rowHash string) (chosen, rejected float64, ok bool)
 }
 

@@ -252,7 +252,7 @@ type spliced struct {
 	teachers []batch.Side
 	proofs   []batch.Proof
 	sites    []batch.RowSite
-	students []meaning // of each teacher, in the composer layout: the student's row up to that teacher's target
+	students []meaning // for each teacher in the composer layout: the student's row up to the teacher's target
 	size     int       // tokens of the longest teacher, including omitted hints
 }
 

@@ -27,7 +27,7 @@ import (
 type worker struct {
 	*Collator
 	enc     tokenizer.Encoding
-	offsets []chat.Span // of the side being made
+	offsets []chat.Span // offsets of the side being made
 	spans   []chat.Span
 	runs    []chat.Span
 	fields  []template.Span
@@ -118,7 +118,7 @@ type side struct {
 	args     string
 
 	text    string      // the tokens' text, if each token's part of it is known; else empty
-	offsets []chat.Span // of text; the worker's memory, valid until it makes its next side
+	offsets []chat.Span // positions in text; the worker's memory, valid until it makes its next side
 }
 
 // leftOut counts the parts of a row's messages that a template omits.
@@ -178,7 +178,7 @@ type sideBuilder struct {
 type span struct {
 	chat.Span
 	message  int
-	terminal bool // it runs to the end of a turn with a terminator
+	terminal bool // the span runs to the end of a turn with a terminator
 }
 
 // side makes the tokens of a conversation as v shows it. Ids that the source has for assistant turns are used

@@ -52,7 +52,7 @@ const (
 	modeSystem = "system"
 	modeUser   = "user"
 	modeAppend = "append" // to the message before: a tool result or a user message
-	modeLine   = "line"   // the same followed by a line break: the last token doesn't merge with what follows
+	modeLine   = "line"   // like append, followed by a line break: the last token doesn't merge with the next one
 	// To the message before, in front of its text: what follows the text merges with its last token.
 	modePrepend = "prepend"
 	// The same with a space in between, which may be the first byte of a token that the row already has there.

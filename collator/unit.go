@@ -83,7 +83,7 @@ func (w *worker) spoken(m *material, fit fitter) (rows []made, turnsRefused []ca
 		// What precedes a message that the template refuses can still be rendered.
 		first = r
 	}
-	known := len(w.sizes) // of the whole, if it can be rendered: a larger max_length would fit it
+	known := len(w.sizes) // sizes of the whole, if it can be rendered: a larger max_length would fit it
 	for i := range m.nodes {
 		if !m.trained[i] {
 			continue

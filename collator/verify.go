@@ -126,7 +126,7 @@ func (v *verifier) batch(l *batch.Line) {
 	}
 	v.files[l.File] = true
 	if l.Tokenizer != v.tok.Fingerprint() {
-		v.problem(l, -1, "made with tokenizer %s, this is %s", l.Tokenizer, v.tok.Fingerprint())
+		v.problem(l, -1, "made with tokenizer %s, not with %s", l.Tokenizer, v.tok.Fingerprint())
 		return
 	}
 	rows, err := batch.Read(v.dir, l)
@@ -162,7 +162,7 @@ func (v *verifier) turns(l *batch.Line, r *batch.Row) {
 		v.report.Turns[l.Channel] = t
 	}
 	n := int64(len(r.Meta.Messages))
-	if l.Channel == batch.DPO.Name { // those are the chosen side's
+	if l.Channel == batch.DPO.Name { // the messages of a pair's row are the chosen side's
 		n = turnsIn(r.Meta.Proof)
 	}
 	t.Turns += n
@@ -294,7 +294,7 @@ func (v *verifier) hints(l *batch.Line, row int, r *batch.Row) {
 		}
 		for _, o := range owners[first:last] {
 			if o.Message >= 0 && o.Message < target && (o.Message != before || !within(s.Mode) && s.Mode != modeNone) {
-				v.problem(l, row, "text of message %d lies between the hint of site %d and its target", o.Message, s.Site)
+				v.problem(l, row, "text of message %d is between the hint of site %d and its target", o.Message, s.Site)
 				break
 			}
 		}

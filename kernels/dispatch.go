@@ -45,7 +45,7 @@ type tileSet struct {
 
 	tab     func(*table) unsafe.Pointer
 	tabH    float64                     // unit of D in tab, in log2 of odds; 0 means the table's own
-	evenTab func(*table) unsafe.Pointer // of even or of keptEven
+	evenTab func(*table) unsafe.Pointer // the table that even or keptEven reads
 	evenH   float64                     // unit of |D| in the even table, in log2 of odds
 
 	gradTab func(*table) unsafe.Pointer

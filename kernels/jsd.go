@@ -136,7 +136,7 @@ func checkRows(rows int, labels []int32, weights []float32) error {
 	}
 	for r, w := range weights {
 		if !(w >= 0) || math.IsInf(float64(w), 1) {
-			return fail(CodeWeight, "row %d: weight %v: want a finite number, 0 or above", r, w)
+			return fail(CodeWeight, "row %d: invalid weight %v: expected a finite number, 0 or above", r, w)
 		}
 	}
 	return nil

@@ -39,7 +39,7 @@ type PolicyBatch struct {
 	LogProbs  []float64 // under the policy being trained
 	Old       []float64 // under the policy that sampled
 	Reference []float64 // under the reference, or nil without KL
-	Mask      []bool    // which tokens the policy produced; nil means all
+	Mask      []bool    // whether the policy produced each token; nil means all
 	Offsets   []int     // [sequences+1]
 	Advantage []float64 // [sequences]
 	Weights   []float64 // [sequences] or nil
@@ -160,12 +160,13 @@ func (b *PolicyBatch) check(o *PolicyOptions, grad []float64) error {
 	n := len(b.LogProbs)
 	switch {
 	case !(o.ClipLow >= 0 && o.ClipLow <= 1) || !(o.ClipHigh >= 0) || !finite(o.ClipHigh):
-		return fail(CodeClip, "clip range is [1-%v, 1+%v]: want a low in [0,1] and a finite high of 0 or above", o.ClipLow, o.ClipHigh)
+		return fail(CodeClip, "invalid clip range [1-%v, 1+%v]: expected a low in [0,1] and a finite high of 0 or above",
+			o.ClipLow, o.ClipHigh)
 	case !(o.KL >= 0) || !finite(o.KL):
-		return fail(CodeBeta, "the KL weight is %v: want a finite number, 0 or above", o.KL)
+		return fail(CodeBeta, "invalid KL weight %v: expected a finite number, 0 or above", o.KL)
 	case o.Reduction > PerConstant || !(o.Denominator >= 0) || !finite(o.Denominator) ||
 		(o.Reduction == PerConstant && o.Denominator == 0):
-		return fail(CodeDenominator, "denom is %v: want a finite number above 0", o.Denominator)
+		return fail(CodeDenominator, "invalid denom %v: expected a finite number above 0", o.Denominator)
 	case len(b.Old) != n:
 		return fail(CodeShape, "%d log-probs but %d old ones", n, len(b.Old))
 	case b.Mask != nil && len(b.Mask) != n:
@@ -186,7 +187,8 @@ func (b *PolicyBatch) check(o *PolicyOptions, grad []float64) error {
 			return fail(CodeOffsets, "sequence %d: offsets decrease", s)
 		}
 		if b.Weights != nil && (!(b.Weights[s] >= 0) || !finite(b.Weights[s])) {
-			return fail(CodeWeight, "sequence %d: weight %v: want a finite number, 0 or above", s, b.Weights[s])
+			return fail(CodeWeight, "sequence %d: invalid weight %v: expected a finite number, 0 or above",
+				s, b.Weights[s])
 		}
 		for i := b.Offsets[s]; i < b.Offsets[s+1]; i++ {
 			if b.Mask != nil && !b.Mask[i] {

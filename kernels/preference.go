@@ -49,10 +49,11 @@ type PairResult struct {
 // w*Grad/max(pairs,1). A log-probability that is not finite is refused: one bad pair would poison the mean.
 func DPO(p Pairs, o PreferenceOptions, out []PairResult) (float64, error) {
 	if !(o.Beta > 0) || math.IsInf(o.Beta, 1) {
-		return 0, fail(CodeBeta, "beta is %v: want a finite number above 0", o.Beta)
+		return 0, fail(CodeBeta, "invalid beta %v: expected a finite number above 0", o.Beta)
 	}
 	if !(o.LabelSmoothing >= 0 && o.LabelSmoothing < 0.5) {
-		return 0, fail(CodeLabelSmoothing, "label_smoothing is %v: want a number in [0, 0.5)", o.LabelSmoothing)
+		return 0, fail(CodeLabelSmoothing, "invalid label_smoothing %v: expected a number in [0, 0.5)",
+			o.LabelSmoothing)
 	}
 	if o.LabelSmoothing > 0 && o.Kind != Sigmoid {
 		return 0, fail(CodeLabelSmoothing, "label_smoothing has no meaning for ipo and hinge")
@@ -80,7 +81,8 @@ func DPO(p Pairs, o PreferenceOptions, out []PairResult) (float64, error) {
 			}
 		}
 		if p.Weights != nil && (!(p.Weights[i] >= 0) || math.IsInf(p.Weights[i], 1)) {
-			return 0, fail(CodeWeight, "pair %d: weight %v: want a finite number, 0 or above", i, p.Weights[i])
+			return 0, fail(CodeWeight, "pair %d: invalid weight %v: expected a finite number, 0 or above",
+				i, p.Weights[i])
 		}
 	}
 	total := 0.0

@@ -43,7 +43,7 @@ func (s Scale) Worst(lower bool) (score float64, ok bool) {
 // Scales are the ranges of the scores of several examples, each kind by itself.
 type Scales struct {
 	Rewards Scale            // of whole rollouts
-	Steps   map[string]Scale // of candidates, by step name
+	Steps   map[string]Scale // scales of candidates, by step name
 }
 
 // maxScales is the maximum number of step names with a scale. Candidates of other steps have none.

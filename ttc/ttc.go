@@ -13,14 +13,14 @@ import (
 type Group struct {
 	Key      string
 	Examples []*Example
-	Scales   *Scales // of the scores of all examples of the run; nil if unknown
+	Scales   *Scales // ranges of the scores of all examples of the run; nil if unknown
 }
 
 // Example is one data-set entry that an agent was run on, with everything the rollout produced.
 type Example struct {
 	ID    string // as text; unique within a run except in compat mode
 	Task  string // shared by all trials of one problem; if empty, the example is its own task
-	Trial string // which rollout of the task, if the source says
+	Trial string // identifies the rollout within the task, if the source says
 	Run   int    // collection run, from 0
 	Row   int64  // position among the entries of the run, from 0
 
@@ -161,7 +161,7 @@ var fidelityNames = [...]string{"partial", "text", "ids", "ids+logprobs"}
 func ParseFidelity(name string) (Fidelity, error) {
 	i := slices.Index(fidelityNames[:], name)
 	if i < 0 {
-		return 0, fmt.Errorf("%q is none of %s", name, strings.Join(fidelityNames[:], ", "))
+		return 0, fmt.Errorf("unknown fidelity %q: expected one of %s", name, strings.Join(fidelityNames[:], ", "))
 	}
 	return Fidelity(i), nil
 }

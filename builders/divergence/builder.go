@@ -126,7 +126,7 @@ func (b *Builder) choose(g *ttc.Group, set []*rollout, lonely ledger.Reason, out
 		return out.Drop(builders.NewDrop(set[0].ex, "example", lonely))
 	}
 	if err := b.cfg.chooser().Check(len(set)); err != nil {
-		return fmt.Errorf("max_pairs_per_task says how many pairs are wanted: %w", err)
+		return fmt.Errorf("limit the pairs with max_pairs_per_task: %w", err)
 	}
 	scores := make([]float64, len(set))
 	for i, r := range set {

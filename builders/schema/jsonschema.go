@@ -219,7 +219,7 @@ const (
 func FromJSONSchema(text []byte) (*Spec, error) {
 	if len(text) > maxSchemaBytes {
 		return nil,
-			fmt.Errorf("invalid JSON Schema: %s, more than the limit of %s", Size(len(text)), Size(maxSchemaBytes))
+			fmt.Errorf("invalid JSON Schema: %s exceeds the limit of %s", Size(len(text)), Size(maxSchemaBytes))
 	}
 	if len(text) == 0 {
 		text = []byte(`{"type": "object", "additionalProperties": {}}`)

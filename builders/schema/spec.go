@@ -50,7 +50,7 @@ type Spec struct {
 	MinLen   *int // characters of a String, entries of a List or Map
 	MaxLen   *int
 	Pattern  *regexp.Regexp
-	Fields   []Field // of an Object, in order
+	Fields   []Field // the keys of an Object, in order
 	Open     bool    // for an Object: unknown keys are accepted
 	Elem     *Spec   // for a List or Map; nil means anything
 	Single   bool    // for a List: a single value is accepted as a list of one
@@ -278,7 +278,7 @@ func words(tag string) (out []string) {
 func (f *Field) rules(tag string) error {
 	s := f.Spec
 	if s.Elem != nil && s.Elem.ruled() && !slices.Contains(strings.Split(tag, ","), "dive") {
-		return fmt.Errorf("validate %q: its entries have rules, which are not kept without dive", tag)
+		return fmt.Errorf("validate %q: rules of entries need dive", tag)
 	}
 	for rule := range strings.SplitSeq(tag, ",") {
 		name, param, _ := strings.Cut(rule, "=")

@@ -205,7 +205,8 @@ func (s *Spec) failed(
 	case strings.HasPrefix(tag, "required_"):
 		return rule("is missing: it goes together with "+others, "add "+e.Field()+", or change "+others)
 	case tag == "unique":
-		if f, ok := e.Type().Elem().FieldByName(e.Param()); ok { // of the entries, not of the struct that has the list
+		// a field of the entries, not of the struct that has the list
+		if f, ok := e.Type().Elem().FieldByName(e.Param()); ok {
 			others, _, _ = strings.Cut(f.Tag.Get("yaml"), ",")
 		}
 		return rule("has two entries of the same "+others, "give each a "+others+" of its own")

@@ -25,7 +25,7 @@ func (s *site) kindOfHint(text string, wording map[string]bool) builders.HintKin
 	if t := s.tool(); t != nil {
 		addWords(definition, string(t.Raw))
 	} else if len(s.example.Tools) > 0 {
-		return builders.Hindsight // of a tool that doesn't exist
+		return builders.Hindsight // the tool doesn't exist
 	}
 	has := func(message map[string]bool) bool {
 		for _, w := range named {

@@ -13,7 +13,7 @@ import (
 // A run's counters.
 const (
 	countedCalls        = "calls"
-	countedShort        = "shortened_hints" // of the source feedback
+	countedShort        = "shortened_hints" // hints of the source feedback
 	countedWithoutTools = "calls_without_tools"
 )
 

@@ -272,7 +272,7 @@ func (b *Builder) branch(
 		flags[i] = flags[i] && remove && len(f.calls) < len(graph.Nodes[walk[i]].Message.ToolCalls)
 	}
 	last := lastOf(flags)
-	if last < 0 { // its turns are trained in earlier branches, or all its calls failed
+	if last < 0 { // earlier branches train the turns, or all calls failed
 		return false, nil
 	}
 	if err := count(out, "trailing_messages", len(walk)-1-last); err != nil {

@@ -7,9 +7,9 @@ type FailedCalls string
 
 // The ways to treat failed tool calls.
 const (
-	Context FailedCalls = "context" // they stay, and the turns that made them aren't trained
-	Train   FailedCalls = "train"   // they stay, and are trained
-	Remove  FailedCalls = "remove"  // they are cut out, together with their results
+	Context FailedCalls = "context" // failed calls stay, and the turns that made them aren't trained
+	Train   FailedCalls = "train"   // failed calls stay, and are trained
+	Remove  FailedCalls = "remove"  // failed calls are cut out, together with their results
 )
 
 // Config is `trajectory_builders.<name>` with `_type: sft_traj_builder`.

@@ -18,7 +18,7 @@ const (
 // snippet returns the line with secrets masked, a newline, and a caret under columns [col, end).
 func (s *Source) snippet(line, col, end int) string {
 	text := s.line(line)
-	first := 0 // of the characters to examine
+	first := 0 // index of the first character to examine
 	if len(text) > maxLine {
 		first = max(0, min(col-1-maxLine/2, len(text)-maxLine))
 		text = text[first : first+maxLine]

@@ -12,7 +12,7 @@ import (
 type Assembled struct {
 	Lines   []Line
 	tensors [][]tensors.Tensor // of each
-	rows    map[string][]*Row  // of each channel, if each row of the file is to be an example
+	rows    map[string][]*Row  // by channel, if each row of the file is to be an example
 	form    Form
 }
 

@@ -55,7 +55,7 @@ type Site struct {
 	Kind       string `json:"kind"`
 	Class      string `json:"class"`
 
-	Effect *Effect `json:"effect,omitempty"` // of its hint, if collator.teacher measured it
+	Effect *Effect `json:"effect,omitempty"` // the effect of its hint, if collator.teacher measured it
 }
 
 // Effect is a hint's effect on the predictions of its target's tokens: unweighted means over these, in nats. The
@@ -108,7 +108,7 @@ func lists(rows []*Row) (rollouts, examples *indexed) {
 		rollouts.add(r.Meta.rollout())
 		id := r.Meta.Example
 		if run, ok := runs[id]; ok && run != r.Meta.Run {
-			id = strconv.Itoa(r.Meta.Run) + "/" + id // the same id in another collection run
+			id = strconv.Itoa(r.Meta.Run) + "/" + id // another collection run has the same id
 		} else {
 			runs[id] = r.Meta.Run
 		}

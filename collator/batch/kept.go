@@ -17,7 +17,7 @@ type Kept struct {
 	Variant uint8
 	Length  [maxSides]uint32
 	Bytes   uint32 // of the encoding
-	Sum     uint64 // its xxh3, which the reader checks
+	Sum     uint64 // xxh3 of the encoding, which the reader checks
 
 	// Where it is stored, and the facts that were unknown when the row was made.
 	File    int   `json:"-"`

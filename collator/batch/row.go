@@ -46,7 +46,7 @@ func (s *Side) Active() (n int) {
 // Row is a row of a channel.
 type Row struct {
 	Sides  []Side  // as many as the channel has; sdpo: the student's, then one per teacher
-	Weight float32 // of each of its tokens, or pairs, in the loss
+	Weight float32 // weight of each of its tokens, or pairs, in the loss
 	Meta   Meta
 }
 
@@ -54,7 +54,7 @@ type Row struct {
 type Meta struct {
 	Record   string   `json:"record"`           // hash of the record
 	Ordinal  int64    `json:"ordinal"`          // position of the record among those collated, from 0
-	Part     int      `json:"part"`             // which row of the record, from 0
+	Part     int      `json:"part"`             // index of the row within the record, from 0
 	Run      int      `json:"run"`              // collection run of the example
 	Example  string   `json:"example"`          // id of the example
 	Turn     string   `json:"turn,omitempty"`   // turn id within the example
@@ -76,7 +76,7 @@ type Meta struct {
 	Ref *Ref    `json:"reference,omitempty"` // dpo only
 
 	Sites    []RowSite `json:"sites,omitempty"`    // sdpo only
-	Sampling *Sampling `json:"sampling,omitempty"` // of sampled ids, if the source says
+	Sampling *Sampling `json:"sampling,omitempty"` // how ids were sampled, if the source says
 }
 
 // Sampling describes how a rollout was sampled: the kind of its log-probs, and the temperature by which a trainer must
@@ -103,8 +103,8 @@ type Scored struct {
 // Taught holds the answers of one or more teachers about a row of the rl channel.
 type Taught struct {
 	TopK    int                `json:"top_k"`                  // log-probs per token; 0 means the token's own
-	LogProb *float64           `json:"mean_logprob,omitempty"` // of the trained tokens, in nats
-	By      map[string]float64 `json:"by,omitempty"`           // the same for each of several teachers
+	LogProb *float64           `json:"mean_logprob,omitempty"` // mean over the trained tokens, in nats
+	By      map[string]float64 `json:"by,omitempty"`           // mean log-prob by teacher, if there are several
 	Failed  string             `json:"failed,omitempty"`       // why there are none
 }
 
@@ -116,8 +116,8 @@ type Ref struct {
 
 // Proof lets a side be checked without the run. Hashes are SHA-256 in hex.
 type Proof struct {
-	Text   string `json:"text"`           // of the text of all tokens
-	Target string `json:"target"`         // of the texts of the trained runs, each followed by a NUL
+	Text   string `json:"text"`           // hash of the text of all tokens
+	Target string `json:"target"`         // hash of the texts of the trained runs, each followed by a NUL
 	IDs    string `json:"ids,omitempty"`  // sampled ids: of the source's ids, as little-endian int32
 	Open   int    `json:"open,omitempty"` // trained runs without a terminator: cut off, or followed by filler
 	// the tokenizer does not restore the text exactly; hashes are of the restored text
@@ -140,8 +140,8 @@ const (
 	Markup     = "template"    // the template's own text
 	Tools      = "tools"       // tool definitions
 	Filler     = "filler"      // inserted into a turn by the template; no model wrote it
-	Reasoning  = "reasoning"   // of a turn that is trained without it
-	OtherPart  = "other_part"  // of a turn of which another part is trained
+	Reasoning  = "reasoning"   // the reasoning of a turn that is trained without it
+	OtherPart  = "other_part"  // a part of a turn whose other part is trained
 	Hint       = "hint"        // the teacher's hint
 	NotSampled = "not_sampled" // an assistant message that the model did not produce in this rollout
 	OtherRow   = "other_row"   // a turn that another row of the record trains

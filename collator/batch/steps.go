@@ -36,7 +36,7 @@ type step struct {
 	File    string   `json:"file"` // relative to the folder of the list
 	Split   string   `json:"split"`
 	Batches []string `json:"batches"` // the files it is made from, at most one per channel
-	Rows    int      `json:"rows"`    // of rollouts and sites
+	Rows    int      `json:"rows"`    // number of rollouts and sites
 	Pairs   int      `json:"pairs"`   // of the dpo part
 	// ByExample reports whether each row is an example; see byexample.go.
 	ByExample bool   `json:"by_example,omitempty"`
@@ -169,7 +169,7 @@ func CheckSteps(dir string) (listed []string, problems []StepProblem, err error)
 type stepMaker struct {
 	dir   string
 	plan  [][]*Line // the batches of each step
-	hints hints     // of steps by example: the sdpo rows not yet in any step; otherwise nil
+	hints hints     // for steps by example, the sdpo rows not yet in any step; otherwise nil
 	form  Form      // of these rows
 }
 

@@ -207,7 +207,7 @@ func (c *checker) grid(name string, side *Tokens, trained func(i int) bool, sign
 		g.trained[i] = trained(i)
 	}
 	if side.R > maxRows {
-		return nil, fmt.Errorf("too many rows: got %d, a check takes at most %d", side.R, maxRows)
+		return nil, fmt.Errorf("too many rows: got %d, expected at most %d", side.R, maxRows)
 	}
 	var err error
 	if g.ours, err = c.logProbs(g, -1, 1, sign); err != nil {
@@ -234,7 +234,7 @@ func (c *checker) logProbs(g *grid, from int, temperature, sign float64) ([]floa
 			continue
 		}
 		if id := g.side.IDs[i]; id < 0 || id >= int64(g.side.Logits.Cols) {
-			return nil, fmt.Errorf("row %d: token %d has id %d, the vocabulary is %d",
+			return nil, fmt.Errorf("row %d: token %d has id %d, the vocabulary size is %d",
 				i/g.side.T, i%g.side.T, id, g.side.Logits.Cols)
 		}
 		targets[i+from] = int32(g.side.IDs[i])

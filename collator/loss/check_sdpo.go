@@ -19,7 +19,7 @@ func (c *checker) checkSDPO(file, logits *tensors.File, d *Dump) error {
 		return err
 	}
 	if n := slices.Max(append(rows, 0)) + 1; n > maxRows {
-		return fmt.Errorf("too many rows: got %d, a check takes at most %d", n, maxRows)
+		return fmt.Errorf("too many rows: got %d, expected at most %d", n, maxRows)
 	}
 	ours, err := c.divergences(d.SDPO, c.o.JSD)
 	if err != nil {

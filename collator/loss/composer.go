@@ -44,7 +44,7 @@ func (d *Dump) readComposer(c *columns) error {
 		}},
 		{"dpo_chosen_input_ids", "chosen_logits", func() {
 			c.made = labelsOf(c)
-			if c.has("dpo_row_weight") { // of a file with all channels
+			if c.has("dpo_row_weight") { // the name in a file with all channels
 				weights := c.floats("dpo_row_weight", 1)
 				c.made["row_weight"] = tensors.Of("row_weight", weights, len(weights))
 			}

@@ -138,7 +138,7 @@ type Metrics struct {
 	Positions    int     `json:"sdpo_positions"`
 	NonFinite    int     `json:"nonfinite_rows"`
 	Rows         int     `json:"logit_rows"`
-	Exact        int     `json:"float64_rows"` // of these, on the kernels' float64 path
+	Exact        int     `json:"float64_rows"` // rows that took the kernels' float64 path
 	SDPOClipped  int     `json:"sdpo_clipped"`
 	TokenLogprob float64 `json:"grpo_mean_logprob"`
 }
@@ -194,7 +194,7 @@ func (t *Tokens) check(side string, columns map[string]int) error {
 	}
 	for name, n := range columns {
 		if n != t.R*t.T {
-			return fmt.Errorf("%s: %s has %d entries, want R x T = %d x %d", side, name, n, t.R, t.T)
+			return fmt.Errorf("%s: %s has %d entries, expected R x T = %d x %d", side, name, n, t.R, t.T)
 		}
 	}
 	return nil
@@ -217,7 +217,8 @@ func (t *Tokens) predictions(side string, trained func(i int) bool) ([]int32, er
 			}
 			if id := t.IDs[i]; id < 0 || id >= int64(t.Logits.Cols) {
 				return nil,
-					fmt.Errorf("%s row %d: token %d has id %d, the vocabulary is %d", side, r, p, id, t.Logits.Cols)
+					fmt.Errorf("%s row %d: token %d has id %d, the vocabulary size is %d",
+						side, r, p, id, t.Logits.Cols)
 			}
 			targets[i-1] = int32(t.IDs[i])
 		}

@@ -216,8 +216,8 @@ func sparse(
 				continue
 			}
 			if ids[i] < 0 || ids[i] >= int64(vocab) {
-				return nil, 0, fmt.Errorf("invalid pair_teacher_topk_ids: pair %d has id %d, the vocabulary is "+
-					"%d", p, ids[i], vocab)
+				return nil, 0, fmt.Errorf("invalid pair_teacher_topk_ids: pair %d has id %d, the vocabulary size "+
+					"is %d", p, ids[i], vocab)
 			}
 			t.IDs, t.LogProbs = append(t.IDs, int32(ids[i])), append(t.LogProbs, logps[i])
 		}

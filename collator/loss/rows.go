@@ -113,7 +113,7 @@ func Rows(q RowsRequest) (*RowsResult, error) {
 		Normalize:   q.Normalize == "beta",
 		Workers:     q.Workers,
 	}
-	scale := 1.0                                        // from the kernel's reduction to the sum
+	scale := 1.0                                        // factor from the kernel's reduction to the sum
 	if !q.Sum && weight > 0 && !math.IsInf(weight, 1) { // bad weights are refused below
 		o.Reduction, o.Denominator = kernels.ReduceDenom, weight
 		scale = 1 / weight
@@ -185,7 +185,7 @@ func (q *RowsRequest) divergence(o kernels.Options) (interface {
 	case q.TopK != 0:
 		return kernels.NewTopKJSD(o, q.TopK, rest)
 	case rest != kernels.RestBucket:
-		return nil, fmt.Errorf("cannot use rest %s without a top-k: whole rows lack a rest", q.Rest)
+		return nil, fmt.Errorf("cannot use rest %s without a top-k: whole rows leave no rest", q.Rest)
 	}
 	return kernels.NewJSD(o)
 }

@@ -240,10 +240,10 @@ type Encoder struct {
 	Format
 	opts    Options
 	encode  encode
-	split   Split // of the rows being made
+	split   Split // split of the rows being made
 	rows    int   // made from the current records
 	trimmed int   // messages after the last turn that were omitted
-	turns   Turns // of the current record
+	turns   Turns // turn counts of the current record
 	silent  []int // see Silent
 	masked  bool  // the reasoning of its trained turns is context
 	one     [1]*builders.Resolved
@@ -269,7 +269,7 @@ func NewEncoder(f Format, o Options) *Encoder {
 // address in memory.
 func (e *Encoder) Begin() {
 	clear(e.byText)
-	clear(e.escaped) // or a large group's texts would stay in memory until as many are escaped again
+	clear(e.escaped) // otherwise a large group's texts would stay in memory until as many are escaped again
 	e.escaped = e.escaped[:0]
 	e.arena = e.arena[:0]
 }

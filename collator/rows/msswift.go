@@ -156,7 +156,7 @@ func (r *rowReader) msSwift() *Row {
 		open := n > 0 && messages[n-1].Role == "assistant"
 		ours := m.Role == "assistant" || m.Role == swiftCall
 		if open && ours && flags[i] && onlyThought(&messages[n-1]) && !row.Trained[n-1] {
-			row.Trained[n-1], row.MaskReasoning = true, true // it is the reasoning of this turn
+			row.Trained[n-1], row.MaskReasoning = true, true // the message before holds the reasoning of this turn
 			if m.Role == "assistant" {
 				messages[n-1].Text = m.Text
 				continue

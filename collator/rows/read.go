@@ -16,8 +16,8 @@ type Row struct {
 	Kind             builders.Kind
 	Prompt           builders.Passage
 	Chosen, Rejected builders.Passage // of a Preference
-	Completion       builders.Passage // of a Demonstration, or of a row that judges a single answer
-	WholePrompt      bool             // its assistant turns are trained too
+	Completion       builders.Passage // for a Demonstration, or a row that judges a single answer
+	WholePrompt      bool             // the prompt's assistant turns are trained too
 	// of a Demonstration whose messages say whether they are trained: the prompt's, then the completion's
 	Trained       []bool
 	MaskReasoning bool        // the reasoning of its trained turns is context
@@ -62,7 +62,7 @@ type rowReader struct {
 	shape  []string
 	listed []chat.Tool // tools
 	err    error
-	parsed bool // from a table: a text where a value is expected is that value as JSON (see JSONText)
+	parsed bool // the row is from a table: a text in place of a value is that value as JSON (see JSONText)
 }
 
 func (r *rowReader) has(key string) bool { _, ok := r.fields[key]; return ok }

@@ -157,7 +157,7 @@ func (c *Client) Check(ctx context.Context) error {
 func (c *Client) tokens(body wire.Raw, want int) ([]int32, error) {
 	list, ok := body.Get("tokens")
 	if !ok || list.Kind() != wire.Array {
-		return nil, &Fatal{bad("%s gave no tokens", c.p.tokenize)}
+		return nil, &Fatal{bad("%s returned no tokens", c.p.tokenize)}
 	}
 	var ids []int32
 	for e := range list.Elements() {

@@ -43,7 +43,7 @@ func newDivergence(n int) *Divergence {
 type Kernel struct {
 	Calls   int64   `json:"calls"`
 	Rows    int64   `json:"rows"`                   // pairs of rows of logits
-	Exact   int64   `json:"float64_rows,omitempty"` // of these, on the float64 path
+	Exact   int64   `json:"float64_rows,omitempty"` // pairs of rows that took the float64 path
 	Seconds float64 `json:"seconds"`                // that it took
 }
 

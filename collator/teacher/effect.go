@@ -37,7 +37,7 @@ type Measure struct {
 // Measured counts the outcomes of the hints that were measured.
 type Measured struct {
 	Sites int `json:"sites"` // tried out
-	// of these, sites compared with a neutral hint: elsewhere the template offers no place for one
+	// measured sites compared with a neutral hint: elsewhere the template offers no place for one
 	Neutral int     `json:"neutral"`
 	Mean    float64 `json:"mean_effect"` // nats per token the right way beyond the neutral hint, over the measured sites
 	// Means, over the measured sites, of the bounds of their divergence that follow from the best k tokens.

@@ -15,7 +15,7 @@ type Taught struct {
 	Asked
 	Teachers []string `json:"teachers,omitempty"` // if there are several, in order
 	Groups   int      `json:"groups"`             // tasks with at least one row in a request
-	// of these, tasks with a row that lacks columns: they are pushed without any
+	// tasks with a row that lacks columns: they are pushed without any
 	Without int `json:"groups_without,omitempty"`
 	Excused int `json:"excused,omitempty"` // rows whose group wanted no teacher
 }

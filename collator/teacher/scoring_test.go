@@ -336,7 +336,7 @@ func TestScoringTypes(t *testing.T) {
 // TestScoringTypeRefused checks that a type the kernel doesn't accept, or that differs after a restart, ends the run.
 func TestScoringTypeRefused(t *testing.T) {
 	for mode, want := range map[string]string{
-		"float64": "want float32, bfloat16 or float16",
+		"float64": "expected float32, bfloat16 or float16",
 		"changes": "returned different logits after a restart",
 	} {
 		t.Run(mode, func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 // byteTexts has the text of each id of a byte-level vocabulary: the bytes encoded by the characters of its token.
 type byteTexts struct {
 	all []byte
-	end []int32 // of each id's text in all; the one before ends where it begins
+	end []int32 // end of each id's text in all; it begins at the end of the text before
 }
 
 // newByteTexts returns nil if the tokenizer doesn't decode in this way, or two tokens share an id.

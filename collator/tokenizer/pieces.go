@@ -157,7 +157,7 @@ func overlap(a, b string) bool {
 type class uint8
 
 const (
-	other   class = iota // of a character outside ASCII, a control character, or an apostrophe: never next to an end
+	other   class = iota // outside ASCII, a control character, or an apostrophe: never next to an end
 	letter               // ASCII, as are all below
 	digit                //
 	mark                 // punctuation or a symbol

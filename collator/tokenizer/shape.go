@@ -16,9 +16,9 @@ import (
 const (
 	maxVocab          = 8 << 20  // entries in the model's vocabulary
 	maxAddedTokens    = 1 << 20  // entries of added_tokens
-	maxTokenBytes     = 16 << 10 // of a single added token
+	maxTokenBytes     = 16 << 10 // limit for a single added token
 	maxTemplateTokens = 1 << 10  // special tokens that a template adds to a text
-	maxPipelineBytes  = 16 << 20 // of normalizer, pre_tokenizer, post_processor, decoder each
+	maxPipelineBytes  = 16 << 20 // limit for each of normalizer, pre_tokenizer, post_processor, decoder
 	maxPipelineDepth  = 24
 	maxPadTokens      = 1 << 20
 	maxGrowth         = 4096 // factor by which replacement may lengthen a text
@@ -64,7 +64,7 @@ func readShape(data []byte) (*shape, error) {
 	}
 	// The library puts file content into error messages, and a NUL in one aborts the process.
 	if at := bytes.Index(data, []byte(`\u0000`)); at >= 0 {
-		return nil, refuseAt(at, CodeBadTokenizer, "a NUL character (\\u0000) at byte %d, which the library can't take", at)
+		return nil, refuseAt(at, CodeBadTokenizer, "a NUL character (\\u0000) at byte %d, which the library does not accept", at)
 	}
 	s := &shape{}
 	if err := json.Unmarshal(data, &s.parts); err != nil {
@@ -220,7 +220,7 @@ func (s *shape) add(config *Config) error {
 		return err
 	}
 	if bytes.Contains(raw, []byte(`\u0000`)) {
-		return refuse(CodeBadTokenizer, "tokenizer_config.json: an added token with a NUL character, which the library can't take")
+		return refuse(CodeBadTokenizer, "tokenizer_config.json: an added token with a NUL character, which the library does not accept")
 	}
 	s.parts["added_tokens"] = raw
 	s.added = nil

@@ -189,7 +189,7 @@ func (c *patternCheck) item() (wrong string) {
 		if wrong := c.repeat(&item); wrong != "" {
 			return wrong
 		}
-		c.open[len(c.open)-1].size -= c.closed.size // it is counted with its repeats
+		c.open[len(c.open)-1].size -= c.closed.size // the repeated item is counted with its repeats
 	}
 	outer := &c.open[len(c.open)-1]
 	if outer.size += item.size; outer.size > maxPatternItems {

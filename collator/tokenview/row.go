@@ -21,7 +21,7 @@ type Row struct {
 	Row     int        `json:"row"` // from 1
 	Channel string     `json:"channel"`
 	Meta    batch.Meta `json:"info"`
-	Weight  float32    `json:"weight"` // of each of its trained tokens, or pairs, in the loss
+	Weight  float32    `json:"weight"` // weight of each of its trained tokens, or pairs, in the loss
 	Sides   []Side     `json:"sides"`
 }
 
@@ -106,7 +106,7 @@ func ReadRow(dir, ref string, tok *tokenizer.Tokenizer) (*Row, error) {
 // madeWith refuses to print a batch's ids with a different tokenizer, for which they mean different texts.
 func madeWith(l *batch.Line, tok *tokenizer.Tokenizer) error {
 	if l.Tokenizer != tok.Fingerprint() {
-		return fmt.Errorf("%s was made with tokenizer %s, this is %s", l.File, l.Tokenizer, tok.Fingerprint())
+		return fmt.Errorf("%s was made with tokenizer %s, not with %s", l.File, l.Tokenizer, tok.Fingerprint())
 	}
 	return nil
 }

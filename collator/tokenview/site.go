@@ -20,7 +20,7 @@ type Site struct {
 	TeacherRow int           `json:"teacher_row"` // of teacher_input_ids
 	Site       batch.RowSite `json:"site"`
 	OnPolicy   string        `json:"on_policy"`
-	Effect     *batch.Effect `json:"effect,omitempty"` // of the hint, if measured
+	Effect     *batch.Effect `json:"effect,omitempty"` // the effect of the hint, if measured
 	Parts      []Part        `json:"parts"`
 }
 

@@ -22,7 +22,7 @@ type dialect struct {
 	// Without a generation prompt: the ends of a question and of a result, after which a turn starts.
 	openers     []string
 	terminators []string // what ends a turn, longest first
-	halts       []string // those at which sampling stops; the others may be within a turn
+	halts       []string // terminators at which sampling stops; the others may be within a turn
 	next        string   // what follows a call that the template does not terminate; empty if it terminates calls
 	stops       stops
 	// Without a terminator: the texts that the template writes after every turn, longest first.
@@ -318,7 +318,7 @@ func (d *dialect) learnFinal(p prober) (written bool) {
 	b = b[:strings.Index(b+resultText, resultText)]
 	same := a[:commonPrefix(a, b)]
 	both := p.marks.all(same)
-	if start, stop, ok := p.marks.next(d.header); ok && start == 0 { // from there on it belongs to the next turn
+	if start, stop, ok := p.marks.next(d.header); ok && start == 0 { // the rest belongs to the next turn
 		if i := slices.Index(both, d.header[:stop]); i > 0 {
 			both = both[:i]
 		}

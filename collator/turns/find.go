@@ -61,7 +61,7 @@ func (t *Turn) Shows(c *Conversation, res *template.Result) bool {
 type NotFound struct {
 	Message int
 	Why     string
-	Split   bool // there is a turn, but a part of the message is outside it
+	Split   bool // a turn was found, but a part of the message is outside it
 }
 
 func (e *NotFound) Error() string {
@@ -71,7 +71,7 @@ func (e *NotFound) Error() string {
 // origins maps the bytes of a render to their sources.
 type origins struct {
 	text  string
-	spans []template.Span // of fields, without roles
+	spans []template.Span // spans of fields, without roles
 	all   []template.Span
 }
 
@@ -298,7 +298,7 @@ func (d *dialect) opened(o *origins, i, from int) (Turn, *NotFound) {
 				t.Start = end
 			}
 			if !mine {
-				break // its turn is the first of the following ones
+				break // the message's turn is the first of the following ones
 			}
 		}
 	}
@@ -414,7 +414,7 @@ func (d *dialect) end(o *origins, t *Turn) {
 		switch header := d.header != "" && strings.HasPrefix(o.text[t.End:], d.header) &&
 			o.own(t.End, t.End+len(d.header)); {
 		case header && strings.HasPrefix(o.spans[k].Field, "content") && o.calls(t):
-			return // its calls ended it; the text after them is in a turn of its own (DeepSeek's R1)
+			return // calls ended the turn; the text after them is in a turn of its own (DeepSeek's R1)
 		case header:
 			at = t.End + len(d.header)
 		default:

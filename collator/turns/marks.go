@@ -10,7 +10,7 @@ import (
 // marks finds special tokens in text: the tokenizer's or, without a tokenizer, any text that looks like one.
 type marks struct {
 	first   [256]bool // bytes with which a special token can begin
-	lengths []int     // of the tokens, longest first
+	lengths []int     // lengths of the tokens, longest first
 	tokens  map[string]bool
 }
 

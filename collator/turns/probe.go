@@ -17,8 +17,8 @@ type Fate string
 // The fates.
 const (
 	Kept    Fate = "kept"
-	Dropped Fate = "dropped" // it does not appear in the text at all
-	Hoisted Fate = "hoisted" // it appears before messages that precede it
+	Dropped Fate = "dropped" // the message does not appear in the text at all
+	Hoisted Fate = "hoisted" // the message appears before messages that precede it
 	Refused Fate = "refused" // the template raises
 )
 
@@ -26,9 +26,10 @@ const (
 type Report struct {
 	Template string `json:"template"` // "sha256:..." of its source
 
-	GenerationPrompt       string `json:"generation_prompt"`
-	PromptIsPrefix         bool   `json:"generation_prompt_is_prefix"`          // of the turn as it is in a finished conversation
-	PromptIsPrefixThinking bool   `json:"generation_prompt_is_prefix_thinking"` // the same for a turn with reasoning
+	GenerationPrompt string `json:"generation_prompt"`
+	// the prompt is a prefix of the turn in a finished conversation
+	PromptIsPrefix         bool `json:"generation_prompt_is_prefix"`
+	PromptIsPrefixThinking bool `json:"generation_prompt_is_prefix_thinking"` // the same for a turn with reasoning
 
 	Roles map[string]Fate `json:"roles"` // system first, system mid-conversation, developer, tool, ...
 	Trims map[string]Trim `json:"trims"` // role -> white space stripped from around its content

@@ -112,7 +112,7 @@ func checkBadConfig(ctx context.Context, k *kit) error {
 				return fmt.Errorf("validating config %s returned %w", config, err)
 			}
 			if err == nil && len(m.GetFindings()) == 0 {
-				return fmt.Errorf("invalid config %s passes as valid", config)
+				return fmt.Errorf("invalid config %s is accepted", config)
 			}
 		}
 		return alive(ctx, c)

@@ -69,7 +69,7 @@ func (k *kit) start(script string) (*started, error) {
 		line <- s
 	}
 	c.Stderr = func(io.Reader) {} // drained
-	c.Survives = true             // it must end without our help
+	c.Survives = true             // the plugin must end without our help
 	p, err := process.Start(c)
 	if err != nil {
 		os.RemoveAll(dir)
@@ -185,7 +185,7 @@ func checkByHand(ctx context.Context, k *kit) error {
 	case ctx.Err() != nil:
 		return errors.New("without the handshake's cookie it neither serves nor exits")
 	case err == nil:
-		return errors.New("without the handshake's cookie it exits with status 0, which its caller takes for success")
+		return errors.New("without the handshake's cookie it exits with status 0, as if it had succeeded")
 	case len(bytes.TrimSpace(out)) == 0:
 		return errors.New("without the handshake's cookie it exits without a message")
 	}

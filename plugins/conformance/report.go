@@ -29,7 +29,7 @@ type Result struct {
 
 // Report is the outcome of all checks.
 type Report struct {
-	Plugin  string   `json:"plugin"` // its own name; empty if it never started
+	Plugin  string   `json:"plugin"` // the plugin's own name; empty if it never started
 	Version string   `json:"version"`
 	Passed  int      `json:"passed"`
 	Failed  int      `json:"failed"`

@@ -74,7 +74,7 @@ func checkSlowConsumer(ctx context.Context, k *kit) error {
 		for {
 			m, err := stream.Recv()
 			if ctx.Err() != nil {
-				return nil // it waits for credit, as it should
+				return nil // the plugin waits for credit, as it should
 			}
 			if err != nil {
 				return err

@@ -15,7 +15,7 @@ import (
 
 // Plugin is a program that serves builders.
 type Plugin struct {
-	Name, Version string // of the program; also used for builders without a version
+	Name, Version string // identify the program; also used for builders without a version
 	Builders      []Factory
 }
 

@@ -24,7 +24,7 @@ type Message struct {
 	ToolCallID string // on a tool's result: the id of the call it answers
 
 	Reasoning    string // hidden reasoning, if the source has it
-	ReasoningKey string // its key (reasoning_content, reasoning, thinking); empty without one
+	ReasoningKey string // the reasoning's key (reasoning_content, reasoning, thinking); empty without one
 
 	Extra []Member // other keys, raw, in source order
 }

@@ -11,7 +11,7 @@ import (
 // is copied out of raw. The error names the message and the field that can't be read.
 func ParseMessages(raw json.Raw) ([]Message, error) {
 	if raw.Kind() != json.Array {
-		return nil, fmt.Errorf("messages are %s, not an array", raw.Kind())
+		return nil, fmt.Errorf("expected an array of messages, got %s", raw.Kind())
 	}
 	var out []Message
 	for e := range raw.Elements() {
@@ -102,7 +102,7 @@ func (m *Message) parseContent(v json.Raw) error {
 			m.Parts = append(m.Parts, p)
 		}
 	default:
-		return fmt.Errorf("%s, not text, null or parts", v.Kind())
+		return fmt.Errorf("expected text, null or parts, got %s", v.Kind())
 	}
 	return nil
 }
@@ -129,12 +129,12 @@ func parsePart(v json.Raw) (Part, error) {
 		}
 		return p, nil
 	}
-	return p, fmt.Errorf("%s, not an object", v.Kind())
+	return p, fmt.Errorf("expected an object, got %s", v.Kind())
 }
 
 func parseCalls(v json.Raw) ([]ToolCall, error) {
 	if v.Kind() != json.Array {
-		return nil, fmt.Errorf("%s, not an array", v.Kind())
+		return nil, fmt.Errorf("expected an array, got %s", v.Kind())
 	}
 	out := []ToolCall{}
 	for e := range v.Elements() {
@@ -152,7 +152,7 @@ func parseCalls(v json.Raw) ([]ToolCall, error) {
 func ParseToolCall(raw json.Raw) (ToolCall, error) {
 	var call ToolCall
 	if raw.Kind() != json.Object {
-		return call, fmt.Errorf("%s, not an object", raw.Kind())
+		return call, fmt.Errorf("expected an object, got %s", raw.Kind())
 	}
 	fn, nested := raw.Get("function")
 	nested = nested && fn.Kind() == json.Object

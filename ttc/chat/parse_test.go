@@ -60,15 +60,15 @@ func TestParseMessages(t *testing.T) {
 
 func TestParseMessagesNamesWhatIsWrong(t *testing.T) {
 	for in, want := range map[string]string{
-		`{}`:                            "an object, not an array",
+		`{}`:                            "expected an array of messages, got an object",
 		`[{"role":"user"},1]`:           "messages[1]: expected a message object, got a number",
 		`[{"content":"x"}]`:             "messages[0]: missing role",
 		`[{"role":1,"content":"x"}]`:    "messages[0]: role: a number, not text",
-		`[{"role":"user","content":1}]`: "messages[0]: content: a number, not text, null or parts",
+		`[{"role":"user","content":1}]`: "messages[0]: content: expected text, null or parts, got a number",
 		`[{"role":"user","content":[{"type":"text"}]}]`:                    "messages[0]: content: part 0: text: nothing, not text",
 		`[{"role":"assistant","tool_calls":[{"id":"x","function":{}}]}]`:   "tool_calls: call 0: missing function name",
-		`[{"role":"assistant","tool_calls":{}}]`:                           "tool_calls: an object, not an array",
-		`[{"role":"user","content":[7]}]`:                                  "part 0: a number, not an object",
+		`[{"role":"assistant","tool_calls":{}}]`:                           "tool_calls: expected an array, got an object",
+		`[{"role":"user","content":[7]}]`:                                  "part 0: expected an object, got a number",
 		`[{"role":"assistant","tool_calls":[{"function":{"name":null}}]}]`: "function: null, not text",
 	} {
 		t.Run(in, func(t *testing.T) {

@@ -35,7 +35,7 @@ const (
 // Limits bound a group. Zero means the default.
 type Limits struct {
 	Examples int64 // 100,000
-	Bytes    int64 // of its encoded examples; default 32 MiB
+	Bytes    int64 // size of its encoded examples; default 32 MiB
 }
 
 // Options configure an index.
@@ -56,7 +56,7 @@ type Index struct {
 	n     uint64
 	err   error
 
-	scales ttc.Scales // of all examples added
+	scales ttc.Scales // ranges of the scores of all examples added
 
 	entry  [keyWidth + placeWidth + 8]byte
 	packed []byte // scratch
@@ -79,7 +79,7 @@ type Group struct {
 type Refusal struct {
 	First    *ttc.Example // its first member
 	Examples int64
-	Bytes    int64 // of its encoded examples
+	Bytes    int64 // size of its encoded examples
 	Limits   Limits
 }
 

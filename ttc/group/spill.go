@@ -33,7 +33,7 @@ type Spill struct {
 // spillIndex lists the positions of each part's blocks, in the order of their examples.
 type spillIndex struct {
 	Parts  [][]spillBlock `json:"parts"`
-	Scales ttc.Scales     `json:"scales"` // of the scores of all its examples
+	Scales ttc.Scales     `json:"scales"` // ranges of the scores of all its examples
 }
 
 type spillBlock struct {

@@ -36,7 +36,7 @@ func (t *text) document(rule string) string {
 		return "it is a record with fields"
 	}
 	if exitStatus().MatchString(t.last()) && t.short {
-		return "" // from the program that ran the command printed above
+		return "" // the error is from the program that ran the command printed above
 	}
 	return t.kind()
 }

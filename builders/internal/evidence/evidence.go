@@ -9,7 +9,7 @@ import (
 
 // Classes of evidence.
 const (
-	ExitCode  = "exit_code" // of a process, as shown by a harness
+	ExitCode  = "exit_code" // the exit code of a process, as shown by a harness
 	Status    = "status"    // a status or flag inside a JSON object
 	Exception = "exception" // an exception, a framework's wrapper, an error object
 	Message   = "message"   // the wording of a program or service

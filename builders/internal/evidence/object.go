@@ -400,7 +400,7 @@ func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 	}
 	foreign := c.foreign(o)
 	if decided[strings.ToLower(o.text("status"))] && o.by["id"] != nil {
-		foreign = append(foreign, "id") // of the requested thing
+		foreign = append(foreign, "id") // it identifies the requested thing
 	}
 	switch {
 	case len(foreign) == 0:

@@ -63,8 +63,8 @@ const maxSorted = 2048 * 2047 / 2
 // sorted sorts all pairs as CPython does: where scores are NaN, their order depends on every comparison.
 func (r *ranking) sorted(sorted []*candidate, cfg *dpo.Config) error {
 	if n := int64(len(sorted)); n*(n-1)/2 > maxSorted {
-		return fmt.Errorf("turn %q has %d candidates, which make %d pairs, and the limit is %d: remove some of them, or leave "+
-			"out --compat nat", sorted[0].turn, n, n*(n-1)/2, maxSorted)
+		return fmt.Errorf("turn %q has %d candidates, which make %d pairs; the limit is %d: remove some of them, or "+
+			"run without --compat nat", sorted[0].turn, n, n*(n-1)/2, maxSorted)
 	}
 	var diffs []float64
 	var ranks [][2]int32

@@ -62,7 +62,7 @@ func execError(path string, err error) error {
 		return fmt.Errorf("cannot run %s on %s/%s: it was built for another platform, or is a script whose first "+
 			"line doesn't name its interpreter (#!)", path, runtime.GOOS, runtime.GOARCH)
 	case errors.Is(err, fs.ErrNotExist) && statErr == nil:
-		return fmt.Errorf("%s can't be run: the interpreter that it names, in its first line if it is a script, is not on this machine", path)
+		return fmt.Errorf("cannot run %s: the interpreter that it names, in its first line if it is a script, is not on this machine", path)
 	}
 	return err
 }
@@ -127,13 +127,13 @@ func checkedCopy(path, copied, sum string) error {
 	defer out.Abort()
 	h := sha256.New()
 	if _, err := io.Copy(io.MultiWriter(out, h), in); err != nil {
-		return fmt.Errorf("can't copy the plugin: %w", err)
+		return fmt.Errorf("cannot copy the plugin: %w", err)
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); got != sum {
 		return &checksumError{Path: path, Want: sum, Got: got}
 	}
 	if err := errors.Join(out.Chmod(0o500), out.CommitUnsynced()); err != nil {
-		return fmt.Errorf("can't copy the plugin: %w", err)
+		return fmt.Errorf("cannot copy the plugin: %w", err)
 	}
 	return nil
 }

@@ -226,7 +226,7 @@ func (inc *incarnation) close(timeout time.Duration) {
 	case <-inc.dead:
 	default:
 		if inc.proc == nil {
-			break // it is not ours to end
+			break // the process was not started by us
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		_, _ = inc.rpc.Drain(ctx, &pb.DrainRequest{})

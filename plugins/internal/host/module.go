@@ -171,7 +171,7 @@ func (s *Spec) askWhere(ctx context.Context, interpreter string) (string, error)
 			"wheel` writes to dist: `%s -m pip install WHEEL grpcio "+
 			"protobuf`", interpreter, serveModule, s.Module, interpreter)
 	case err != nil:
-		return "", fmt.Errorf("%s can't say where the module %s is: %s", interpreter, s.Module, lastLine(told))
+		return "", fmt.Errorf("%s cannot locate the module %s: %s", interpreter, s.Module, lastLine(told))
 	case json.Unmarshal(out, &where) != nil || !filepath.IsAbs(where.Path):
 		return "", fmt.Errorf("%s says that the module %s is at %q", interpreter, s.Module, out)
 	}

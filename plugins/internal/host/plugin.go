@@ -170,7 +170,7 @@ type instance struct {
 	mu   sync.Mutex
 	sup  supervisor
 	inc  *incarnation
-	last error // of the last start; nil if it succeeded and the process failed later
+	last error // error of the last start; nil if it succeeded and the process failed later
 }
 
 // incarnation returns the running incarnation, starting one if necessary.

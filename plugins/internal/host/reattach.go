@@ -45,7 +45,7 @@ func (p *Plugin) reattach(ctx context.Context, number int) (*incarnation, error)
 	if err := inc.connect(ctx, p.spec.StartTimeout); err != nil {
 		inc.fail(err)
 		<-inc.gone // wait: fail closes the connection
-		return nil, &startError{Plugin: p.spec.Name, Err: fmt.Errorf("can't attach to %s: %w", p.spec.Reattach, err)}
+		return nil, &startError{Plugin: p.spec.Name, Err: fmt.Errorf("cannot attach to %s: %w", p.spec.Reattach, err)}
 	}
 	return inc, nil
 }

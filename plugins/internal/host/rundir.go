@@ -50,7 +50,7 @@ func newRunDir() (*runDir, error) {
 	}
 	if err := d.claim(); err != nil {
 		d.remove()
-		return nil, fmt.Errorf("can't make a folder for plugin sockets: %w", err)
+		return nil, fmt.Errorf("cannot make a folder for plugin sockets: %w", err)
 	}
 	return d, nil
 }
@@ -112,12 +112,12 @@ func (d *runDir) remove() {
 func runBase() (string, error) {
 	base := fmt.Sprintf("/tmp/nat-go-%d", os.Getuid())
 	if x := os.Getenv("XDG_RUNTIME_DIR"); x != "" && len(x) < 50 {
-		if info, err := os.Stat(x); err == nil && info.IsDir() { // it may be left over from an earlier login
+		if info, err := os.Stat(x); err == nil && info.IsDir() { // the folder may be left over from an earlier login
 			base = filepath.Join(x, "nat-go")
 		}
 	}
 	if err := os.Mkdir(base, 0o700); err != nil && !os.IsExist(err) {
-		return "", fmt.Errorf("can't make a folder for plugin sockets: %w", err)
+		return "", fmt.Errorf("cannot make a folder for plugin sockets: %w", err)
 	}
 	info, err := os.Lstat(base)
 	if err != nil {

@@ -9,8 +9,8 @@ const (
 	stopped  phase = iota
 	starting       // the process is being started
 	ready          // it takes groups
-	backoff        // it failed; the next start is delayed
-	open           // it failed too often: the circuit is open for good
+	backoff        // the process failed; the next start is delayed
+	open           // the process failed too often: the circuit is open for good
 	closed         // the plugin was stopped
 )
 
@@ -28,11 +28,11 @@ type event uint8
 const (
 	wanted   event = iota // someone needs it
 	started               // the handshake is done
-	failed                // it did not start, or its process is gone or was killed
+	failed                // the process did not start, is gone or was killed
 	finished              // it finished a group
 	waited                // the pause is over
 	stop                  // the plugin is to stop
-	hopeless              // it did not start, and never will
+	hopeless              // the process did not start, and never will
 )
 
 const maxBackoff = 30 * time.Second

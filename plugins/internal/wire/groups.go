@@ -21,7 +21,7 @@ type GroupWriter struct {
 	part  *pb.GroupPart // the last of parts, of the group being written
 	bytes int           // estimate of the frame's size
 	texts textWriter
-	slab  []pb.Candidate // of the unsent part; reused afterwards
+	slab  []pb.Candidate // candidates of the unsent part; reused afterwards
 	used  int
 
 	prompts     map[string]uint32 // text prompts already sent

@@ -362,8 +362,8 @@ func (r *RecordReader) Pending() int {
 const (
 	recordBytes  = 400
 	dropBytes    = 250
-	elementBytes = 200 // of an element of a record
-	textBytes    = 20  // of an entry of the text table
+	elementBytes = 200 // memory of an element of a record
+	textBytes    = 20  // memory of an entry of the text table
 )
 
 // Part processes a part of the results of g and returns them when they are complete, else nil. It keeps the part's

@@ -11,7 +11,7 @@ import (
 // hundred here. The memory a plugin's message would take is computed before it is decoded.
 const (
 	maxDecoded   = 64 << 20 // bytes in memory of one message
-	messageBytes = 224      // of a nested message, without its content
+	messageBytes = 224      // memory of a nested message, without its content
 	numberBytes  = 8        // of a packed number
 )
 

@@ -32,7 +32,7 @@ type textWriter struct {
 	split func() error      // ends that frame in the middle of the group
 	err   error             // of split; it sticks
 
-	text           []byte // of the frame, whose parts share one buffer
+	text           []byte // text of the frame, whose parts share one buffer
 	ends           []uint32
 	from, fromEnds int // where the current part starts in them
 }
@@ -130,7 +130,7 @@ func (t *textWriter) free() {
 // textReader is the text table of the group being read.
 type textReader struct {
 	texts   []string
-	partial []byte // of a text that continues in the next part
+	partial []byte // beginning of a text that continues in the next part
 	start   uint64 // where the next text starts
 	size    uint64 // bytes seen
 }

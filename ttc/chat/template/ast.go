@@ -152,7 +152,7 @@ type (
 		pos
 		name     string
 		params   []*nameNode
-		defaults []node // of the last parameters
+		defaults []node // defaults of the last parameters
 		body     []node
 	}
 	bodyNode struct { // of a generation block; of a call block, it is an argument of the call

@@ -17,7 +17,7 @@ func ParseMessages(raw json.Raw) ([]pyvalue.Value, error) {
 		return nil, err
 	}
 	if v.Kind() != pyvalue.KindList {
-		return nil, fmt.Errorf("messages are %s, not a list", v.TypeName())
+		return nil, fmt.Errorf("expected a list of messages, got %s", v.TypeName())
 	}
 	out := make([]pyvalue.Value, len(v.Items()))
 	for i, m := range v.Items() {

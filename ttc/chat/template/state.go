@@ -58,7 +58,7 @@ type state struct {
 	free   []*builder
 	made   arena
 	none   args           // no arguments
-	marker marker         // of the active printer
+	marker marker         // marker of the active printer
 	mark   pyvalue.Marker // its method
 
 	kept     [8]val // see keep
@@ -100,7 +100,7 @@ func (st *state) reads(texts ...val) {
 
 // room checks that n more bytes may be made.
 func (st *state) room(n int) {
-	if uint64(n) > uint64(st.bytes) { // also if n is negative, too large for an int
+	if uint64(n) > uint64(st.bytes) { // also true if n is negative, having overflowed an int
 		st.tooManyBytes()
 	}
 }

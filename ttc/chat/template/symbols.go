@@ -53,7 +53,7 @@ type symbols struct {
 	fn     *funcScope
 	refs   map[string]ref
 	loads  map[ref]load
-	order  []ref // of loads, so that compiling is deterministic
+	order  []ref // order of loads, so that compiling is deterministic
 	stores []string
 }
 

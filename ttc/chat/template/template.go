@@ -43,7 +43,7 @@ func Compile(src string) (t *Template, err error) {
 			t, err = nil, th.place(t.src, 0)
 		}
 	}()
-	if !utf8.ValidString(src) { // it would render as garbage between the fields
+	if !utf8.ValidString(src) { // such source would render as garbage between the fields
 		throwAt(0, "UnicodeDecodeError", "the template is not UTF-8; save it as UTF-8")
 	}
 	c := &compiler{lib: builtins}

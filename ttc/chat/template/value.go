@@ -27,7 +27,7 @@ type undefined struct {
 	hint   string
 	of     val // the value that lacks it, unless missing
 	name   val
-	unsafe bool // it exists, but the sandbox forbids it
+	unsafe bool // the attribute exists, but the sandbox forbids it
 }
 
 func (*undefined) TypeName() string            { return "Undefined" }
@@ -78,7 +78,7 @@ func reprOf(v val) string {
 	const most = 200
 	if s := v.Text(); len(s) > most {
 		v = pyvalue.Str(strings.ToValidUTF8(s[:most], ""))
-		s, _ := pyvalue.Repr(v) // of a text, so it can't fail
+		s, _ := pyvalue.Repr(v) // v is a text, so Repr can't fail
 		return s + "..."
 	}
 	if parts := most; !isSmall(v, &parts) {

@@ -87,8 +87,8 @@ func New(o Options) (*Scorer, error) {
 		return nil, errors.New("missing command of the scoring program")
 	}
 	if o.Memory < 0 || o.Timeout < 0 || o.StartTimeout < 0 {
-		return nil, fmt.Errorf("memory of %d bytes, timeouts %s and %s: want more than 0", o.Memory, o.Timeout,
-			o.StartTimeout)
+		return nil, fmt.Errorf("invalid memory of %d bytes or timeouts %s and %s: expected more than 0",
+			o.Memory, o.Timeout, o.StartTimeout)
 	}
 	return &Scorer{o: o}, nil
 }
@@ -148,7 +148,7 @@ func (s *Scorer) failed(ctx context.Context, err error) bool {
 		return false
 	}
 	if s.failures++; s.failures >= maxFailures {
-		s.last = fmt.Errorf("%w; it has failed %d times in a row and is given up", err, s.failures)
+		s.last = fmt.Errorf("%w; gave up after %d failures in a row", err, s.failures)
 		return false
 	}
 	return true
@@ -176,7 +176,7 @@ type introduction struct {
 
 func (s *Scorer) start(ctx context.Context) (err error) {
 	if s.memory, err = newMemory(s.o.Memory); err != nil {
-		return refusef("can't be given shared memory: %v", err)
+		return refusef("cannot be given shared memory: %v", err)
 	}
 	s.starts++
 	s.program, err = process.Respond(
@@ -184,7 +184,7 @@ func (s *Scorer) start(ctx context.Context) (err error) {
 		maxAnswer,
 	)
 	if err != nil {
-		return refusef("can't be started: %v", err)
+		return refusef("cannot be started: %v", err)
 	}
 	ask := hello{Hello: version, Memory: s.o.Memory, Probes: []string{}}
 	for _, p := range s.o.Probes {
@@ -204,9 +204,9 @@ func (s *Scorer) checkModel(in *introduction) error {
 	}[in.DType]
 	switch {
 	case !ok:
-		return refusef("returned logits of type %q: want float32, bfloat16 or float16", in.DType)
+		return refusef("returned logits of type %q, expected float32, bfloat16 or float16", in.DType)
 	case in.Vocab < 2 || in.Vocab > maxVocab:
-		return refusef("says that its vocabulary has %d tokens", in.Vocab)
+		return refusef("reports a vocabulary of %d tokens", in.Vocab)
 	case int64(2*in.Vocab*dtype.Size()) > s.o.Memory:
 		return refusef("needs %d bytes for a pair of rows: the shared memory has %d", 2*in.Vocab*dtype.Size(),
 			s.o.Memory)
@@ -244,7 +244,7 @@ func (s *Scorer) exchange(ctx context.Context, ask any, wait time.Duration, into
 	}
 	dec := json.NewDecoder(bytes.NewReader(answer))
 	if err := dec.Decode(into); err != nil {
-		return fmt.Errorf("gave an answer that can't be read (%w): %s", err, process.Beginning(answer))
+		return fmt.Errorf("returned an unreadable answer (%w): %s", err, process.Beginning(answer))
 	}
 	return nil
 }
@@ -287,7 +287,7 @@ func (s *Scorer) Score(ctx context.Context, all []Sequence) ([]byte, error) {
 	}
 	size := rows * s.model.Vocab * s.model.DType.Size()
 	if int64(size) > s.o.Memory {
-		return nil, fmt.Errorf("%d rows of logits don't fit in %d bytes", rows, s.o.Memory)
+		return nil, fmt.Errorf("%d rows of logits do not fit in %d bytes", rows, s.o.Memory)
 	}
 	s.requests++
 	data, err := s.rows(ctx, all, rows, size)

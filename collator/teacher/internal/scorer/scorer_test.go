@@ -174,7 +174,7 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	s := start(t, "", func(o *Options) { o.Command = []string{"/no/such/program"} })
-	if _, err := s.Score(t.Context(), two); err == nil || !strings.Contains(err.Error(), "can't be started") {
+	if _, err := s.Score(t.Context(), two); err == nil || !strings.Contains(err.Error(), "cannot be started") {
 		t.Error(err)
 	}
 	s = start(t, "", nil)
@@ -188,7 +188,7 @@ func TestRefused(t *testing.T) {
 func TestGivenUp(t *testing.T) {
 	for what, want := range map[string]string{
 		"exits": "ended without an answer", "dies": "ended without an answer", "rows": "3 rows",
-		"id": "answered request", "prose": "can't be read",
+		"id": "answered request", "prose": "unreadable answer",
 		"flood": "more than", "sleeps": "did not answer",
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -205,7 +205,7 @@ func TestGivenUp(t *testing.T) {
 				}
 			}
 			if err == nil || errors.As(err, &again) || !strings.Contains(err.Error(), want) ||
-				!strings.Contains(err.Error(), "given up") ||
+				!strings.Contains(err.Error(), "gave up") ||
 				s.Starts() != maxFailures {
 				t.Errorf("%v after %d starts", err, s.Starts())
 			}

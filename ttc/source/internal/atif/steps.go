@@ -134,7 +134,7 @@ func untrainedReason(step json.Raw) (ledger.Reason, string) {
 	}
 	if v, ok := step.Get("llm_call_count"); ok {
 		if n, ok := v.Int64(); ok && n != 1 {
-			return severalCalls, fmt.Sprintf("the step stands for %d calls", n)
+			return severalCalls, fmt.Sprintf("the step represents %d calls", n)
 		}
 	}
 	return "", ""

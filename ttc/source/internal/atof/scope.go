@@ -23,7 +23,7 @@ type scopes struct {
 	failed map[string]bool   // tool calls, by id
 	agents map[*scope]string // names of sub-agents, unique within the session
 
-	version string // of the format, according to the latest event
+	version string // version of the format, according to the latest event
 }
 
 // scope is a stretch of work: its first and its last event.

@@ -35,7 +35,7 @@ type Source struct {
 
 	scanned ttc.Example // the result of a scan for every example, since it keeps no example
 
-	rewrite published.Rewriter // of entries in the shape of a published data set; nil if they are plain
+	rewrite published.Rewriter // rewrites entries in the shape of a published data set; nil if they are plain
 }
 
 var _ source.Source = (*Source)(nil)
@@ -271,7 +271,7 @@ func (s *Source) belongs() belonging {
 	if name := source.IDText(s.ahead.rawID); name != "" {
 		return belonging{id: name}
 	}
-	if s.rewrite != nil { // its answers are compared only with each other
+	if s.rewrite != nil { // the answers of an entry are compared only with each other
 		return belonging{}
 	}
 	if prompt, _ := source.At(s.ahead.raw, s.cfg.PromptKey); len(prompt.Bytes()) > 0 || prompt.Kind() == json.Array {

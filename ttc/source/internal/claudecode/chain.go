@@ -154,7 +154,7 @@ func (h *history) add(rec *record) {
 	case h.placed[rec]:
 	case rec.boundary:
 		h.boundary = rec
-		h.placed[rec] = true // it may claim to have preserved itself
+		h.placed[rec] = true // a compaction may claim to have preserved itself
 	case rec.answer != nil:
 		h.answer(rec.answer)
 	case rec.hasResults && len(rec.results) == len(rec.given):

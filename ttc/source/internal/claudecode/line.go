@@ -9,7 +9,7 @@ import (
 type line struct {
 	typ, subtype, uuid, parent, agent string
 	sidechain, summary, apiError      bool
-	linked                            bool // it says which line it follows, or that it follows none
+	linked                            bool // the line says which line it follows, or that it follows none
 	requestID, requestRef             string
 	blockIndex                        int64 // -1: not said
 	at                                int64 // nanoseconds since 1970

@@ -27,7 +27,7 @@ type request struct {
 	shape  string
 	last   int32   // step of its last message; -1 without one
 	answer *answer // what came back
-	broken bool    // its beginning is missing
+	broken bool    // the beginning of the list is missing
 }
 
 // step is a message in a list.

@@ -26,7 +26,7 @@ type transcript struct {
 	objects  int64
 	tooLarge bool
 
-	records  map[string]*record // of the chain, by uuid
+	records  map[string]*record // lines of the chain, by uuid
 	last     string             // the uuid of the line before
 	lines    int
 	answers  []*answer
@@ -38,12 +38,12 @@ type transcript struct {
 	roots     map[*record]*record
 	snapshots map[place][]chat.Tool // nil if not searched for yet
 
-	prompt    string            // from the latest prompt snapshot; empty without one
+	prompt    string            // system prompt of the latest snapshot; empty without one
 	prefixes  map[string]string // what precedes a prompt; not every snapshot says
 	tools     []chat.Tool
 	toolTexts map[xxh3.Uint128][]chat.Tool
 	path      string
-	versions  map[string]bool // of the program, as raw JSON
+	versions  map[string]bool // versions of the program, as raw JSON
 }
 
 // block is a piece of an answer.

@@ -63,7 +63,7 @@ func (c *collector) collect(ctx context.Context) (string, error) {
 	if err := c.endOrphans(); err != nil {
 		return "", err
 	}
-	if err := os.RemoveAll(c.dir); err != nil { // from an interrupted run
+	if err := os.RemoveAll(c.dir); err != nil { // left by an interrupted run
 		return "", err
 	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
@@ -209,7 +209,7 @@ func (c *collector) endOrphans() error {
 		return nil // there was none
 	}
 	if left := (&process.Tree{Mark: string(mark)}).Stop(context.Background(), c.cfg.StopTimeout); len(left) > 0 {
-		return fmt.Errorf("program of the interrupted run is still running and can't be stopped: processes %v write to %s", left, c.dir)
+		return fmt.Errorf("program of the interrupted run is still running and cannot be stopped: processes %v write to %s", left, c.dir)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ type Survey struct {
 	LogProbs   int `json:"log_probs"`
 
 	Reasoning     int `json:"reasoning"`      // turns with reasoning
-	ReasoningPast int `json:"reasoning_past"` // of these, those before the conversation's last question
+	ReasoningPast int `json:"reasoning_past"` // turns with reasoning before the conversation's last question
 
 	Scored     int      `json:"scored"` // rollouts with a score
 	Unscored   int      `json:"unscored"`

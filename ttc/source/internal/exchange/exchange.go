@@ -23,7 +23,7 @@ type Exchange struct {
 	Tools     []chat.Tool // nil if the request doesn't say
 	Gaps      ttc.Gaps
 	Usage     calls.Usage
-	Time      int64 // of the response, in nanoseconds since 1970; 0 if unknown
+	Time      int64 // time of the response, in nanoseconds since 1970; 0 if unknown
 }
 
 // Answer is a model's answer.

@@ -27,7 +27,7 @@ func Responses(request, response json.Raw) (Exchange, error) {
 			e.Answers = append(e.Answers, Answer{Message: m.Message})
 		}
 	}
-	if len(e.Answers) > 1 { // there are tools in between that ran on the server
+	if len(e.Answers) > 1 { // tools ran on the server between the answers
 		e.Answers = e.Answers[:1]
 	}
 	for i := range e.Answers {
@@ -58,7 +58,7 @@ func ResponseFinish(response json.Raw, m *chat.Message) string {
 // separate items, become one message.
 type Items struct {
 	Summaries bool             // the reasoning summary is written by the model, as with servers of open models
-	Hidden    bool             // there was reasoning whose text is missing
+	Hidden    bool             // the text of some reasoning is missing
 	Unread    map[string]int64 // items without content for a model, by type
 	Turn      func(items []json.Raw, m *chat.Message)
 

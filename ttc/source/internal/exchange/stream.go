@@ -188,7 +188,7 @@ func (c *choice) append(out json.Raw) json.Raw {
 func joinMessage(pieces []json.Raw) json.Raw {
 	head := member(pieces[0], "message")
 	usage := map[string]string{}
-	var keys []string // of the usage, in order of arrival
+	var keys []string // keys of the usage, in order of arrival
 	count := func(object json.Raw) {
 		for k, v := range object.Members() {
 			name, _ := k.Text()

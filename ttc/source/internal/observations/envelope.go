@@ -81,7 +81,7 @@ func withoutKeys(object json.Raw, keys []string) json.Raw {
 
 // holder is an entry's data about the entries it holds.
 type holder struct {
-	self           bool // it is an observation or a run itself
+	self           bool // the entry is an observation or a run itself
 	trace, session string
 }
 

@@ -122,7 +122,7 @@ func (t *transcoder) message(b, message []byte, of map[protowire.Number]shape) (
 		if !known || typ != s.kind.wire() {
 			return true
 		}
-		if s.kind == listKind { // its elements need not be adjacent
+		if s.kind == listKind { // the elements of a list need not be adjacent
 			lists[num] = append(lists[num], value)
 			return int64(len(lists[num])) <= t.objects || t.stop()
 		}

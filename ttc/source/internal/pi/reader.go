@@ -151,7 +151,7 @@ func (r *reader) after(s *calls.Session, part session.Kept, before *given) *give
 		m.Message = chat.Message{Role: "user", Form: chat.Text, Text: session.Text(entry, "summary")}
 		if typ == "compaction" {
 			kept := before.from(session.Text(entry, "firstKeptEntryId"))
-			s.Give(len(kept)) // which are linked again
+			s.Give(len(kept)) // the kept messages are linked again
 			context := (*given)(nil).then(id, s.Message(m))
 			for _, g := range slices.Backward(kept) {
 				context = context.then(g.entry, g.ref)
@@ -171,7 +171,7 @@ func (r *reader) after(s *calls.Session, part session.Kept, before *given) *give
 func (r *reader) answer(s *calls.Session, part session.Kept, message json.Raw, before *given) *given {
 	entry := json.Raw(part.JSON)
 	id, stop := session.Text(entry, "id"), session.Text(message, "stopReason")
-	if stop == "error" || stop == "aborted" { // which is not sent again
+	if stop == "error" || stop == "aborted" { // such an answer is not sent again
 		r.tally.S.Calls++
 		r.tally.Drop(ledger.Drop{
 			Unit: "call", Reason: session.FailedCall, Detail: stop, Example: s.ID, Index: -1, File: part.Path,

@@ -60,7 +60,7 @@ func vote(e json.Raw) (a, b float64, err error) {
 		if strings.HasPrefix(strings.ToLower(name), "tie") || strings.HasPrefix(name, "both") { // also tie (bothbad)
 			return 0, 0, nil
 		}
-		return 0, 0, fmt.Errorf("winner is %s: want model_a, model_b or tie", v)
+		return 0, 0, fmt.Errorf("invalid winner %s: expected model_a, model_b or tie", v)
 	}
 	one := func(key string) bool {
 		v := value(e, key)
@@ -167,7 +167,7 @@ func textsOf(v json.Raw) (out []string, err error) {
 		return []string{text}, nil
 	}
 	inner, err := list(v)
-	if text, ok := v.Text(); ok && err != nil { // it only looks like a list
+	if text, ok := v.Text(); ok && err != nil { // the text only looks like a list
 		return []string{text}, nil
 	}
 	if err != nil {

@@ -99,7 +99,7 @@ func (o *oasst) message(m json.Raw, id, parent string) (json.Raw, error) {
 	case role == "prompter":
 		role = "user"
 	case role != "assistant":
-		return nil, fmt.Errorf("role is %q: want prompter or assistant", role)
+		return nil, fmt.Errorf("unknown role %q: expected prompter or assistant", role)
 	}
 	above, known := o.above[parent]
 	if parent != "" && !known {

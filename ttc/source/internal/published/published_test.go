@@ -139,7 +139,7 @@ func TestAnswers(t *testing.T) {
 			"arena", `{"prompt": "q", "response_a": "a", "response_b": "[b]", "winner": "A"}`,
 			[]string{`{` + prompt + `,"output":"a","score":1}`, `{` + prompt + `,"output":"[b]","score":0}`},
 		},
-		"an unknown winner": {"arena", `{` + battle + `, "winner": "me"}`, []string{`error: winner is "me"`}},
+		"an unknown winner": {"arena", `{` + battle + `, "winner": "me"}`, []string{`error: invalid winner "me": expected model_a, model_b or tie`}},
 		"no winner":         {"arena", `{` + battle + `}`, []string{"error: winner is null or missing"}},
 		"a vote on two answers": {
 			"arena", `{"prompt": ["q", "r"], "response_a": ["a", "b"], "response_b": ["c", "d"], "winner": "a"}`,
@@ -194,7 +194,7 @@ func TestAnswers(t *testing.T) {
 			`{"id":"t","turn_id":"1",` + prompt + `,"output":"a","score":0}`,
 			`{"id":"t","turn_id":"3","prompt":[{"role":"user","content":"q"},{"role":"assistant","content":"a"},` +
 				`{"role":"user","content":"r"}],"output":"c","score":0,"metadata":{"message_id":"4"}}`,
-			`error: message 5: role is "bot": want prompter or assistant`,
+			`error: message 5: unknown role "bot": expected prompter or assistant`,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -56,7 +56,7 @@ func (r *reader) sessions(g session.Group) []*calls.Session {
 			s = g.Limits.New(id)
 		}
 		at := last
-		if parent, ok := places[session.Text(line, "parentUuid")]; ok { // it goes back to an earlier line
+		if parent, ok := places[session.Text(line, "parentUuid")]; ok { // the conversation returns to an earlier line
 			at = parent
 		}
 		history := append([]calls.Ref(nil), at.history...)

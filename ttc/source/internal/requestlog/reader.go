@@ -39,7 +39,7 @@ func (r *reader) key(raw json.Raw) (string, bool) {
 	begins := e.session()
 	if begins == "" {
 		begins = e.opening()
-	} else { // it may be longer than a key
+	} else { // an id may be longer than a key
 		r.named.Set(hashed(begins), begins)
 		begins = hashed(begins)
 	}
@@ -114,8 +114,8 @@ type call struct {
 	part session.Kept
 	time int64
 	full []calls.Ref // all messages that it was given; nil if not assembled yet
-	open bool        // it is being assembled
-	lost bool        // its predecessor is missing from the log
+	open bool        // the history is being assembled
+	lost bool        // the call's predecessor is missing from the log
 }
 
 func (l *log) add(part session.Kept) {

@@ -39,7 +39,7 @@ type Rules struct {
 type rule struct {
 	Rule
 	tool, call, result *regexp.Regexp // if nil, anything matches
-	group              int            // of result that captures the score; -1 if none
+	group              int            // group of result that captures the score; -1 if none
 }
 
 // NewRules compiles rules. Its errors name the invalid setting.

@@ -24,7 +24,7 @@ type Entries struct {
 	Within   func(entry json.Raw) []json.Raw
 	Regroup  func(id string) string
 	Names    []*Names                     // what ID keeps
-	Sessions func(Group) []*calls.Session // of the entries with one id
+	Sessions func(Group) []*calls.Session // makes the sessions of the entries with one id
 }
 
 // read reads the sessions of files.

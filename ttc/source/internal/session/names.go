@@ -31,7 +31,8 @@ func (n *Names) Set(key, name string) {
 	if n.byKey == nil {
 		n.byKey = map[string]string{}
 	}
-	key, name = strings.Clone(key), strings.Clone(ID(name)) // they may be parts of long lines, which would be kept
+	// key and name may be parts of long lines, which would be kept
+	key, name = strings.Clone(key), strings.Clone(ID(name))
 	old, ok := n.byKey[key]
 	n.taken += int64(len(name) - len(old))
 	if !ok {

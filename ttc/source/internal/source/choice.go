@@ -11,7 +11,7 @@ type Chosen uint8
 
 // The verdicts of a label.
 const (
-	NoChoice Chosen = iota // it names neither answer
+	NoChoice Chosen = iota // the label names neither answer
 	First
 	Second
 	Tie

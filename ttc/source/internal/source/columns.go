@@ -206,8 +206,8 @@ type Key struct {
 // Choice is the key chosen for a setting in an input.
 type Choice struct {
 	*Column        // nil means none
-	Guessed bool   // it is neither the default nor named by the user
-	Given   bool   // it was named explicitly
+	Guessed bool   // the key is neither the default nor named by the user
+	Given   bool   // the user named the key
 	Problem string // two keys qualify
 
 	Passed []string // names that came later in the ranking, quoted

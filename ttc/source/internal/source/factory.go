@@ -18,7 +18,7 @@ type Factory struct {
 	// detect.
 	Recognize func(*Head) Reading
 	Paths     func(config any) []string // the files that a config names
-	Wrapped   bool                      // it has the setting entries_key
+	Wrapped   bool                      // the source has the setting entries_key
 	Same      map[string]string         // settings of other sources and their equivalents here
 	// Open opens one of them.
 	Open func(ctx context.Context, config any, path string, opt Options) (Source, error)

@@ -9,11 +9,11 @@ type Head struct {
 	Path    string     // as named by the user
 	Bytes   []byte     // the first bytes, uncompressed, at most HeadBytes
 	Entries []json.Raw // the first ones: JSON lines, elements of an array, rows of a table; none if it isn't JSON
-	Whole   bool       // these are all the entries
+	Whole   bool       // Entries holds all entries of the input
 
 	Given map[string]string // settings given by the user: {"output_key": "response"}; Find respects them
 
-	columns []*Column // of Entries; nil if not computed yet
+	columns []*Column // columns of Entries; nil if not computed yet
 }
 
 // The size of a head.
@@ -29,8 +29,8 @@ type Fit uint8
 // resolve.
 const (
 	NoFit   Fit = iota
-	Fits        // its keys match a common shape
-	Certain     // it carries the mark of one format: a version, a type, unique keys
+	Fits        // the input's keys match a common shape
+	Certain     // the input carries the mark of one format: a version, a type, unique keys
 )
 
 // Reading describes how a source would read an input.

@@ -18,7 +18,7 @@ type Names struct {
 	part     *Part                     // names for the entries of a part; nil if this is not a part
 	tell     func(row int64, id string)
 
-	noted *noted // of a scan, which makes the names itself
+	noted *noted // set by a scan, which makes the names itself
 }
 
 // Reset forgets everything, for the next file.

@@ -25,7 +25,7 @@ type pipe struct {
 	mu   sync.Mutex
 	in   io.Reader
 	kept *spool.File
-	err  error // of the pipe; io.EOF at its end
+	err  error // error of reading the pipe; io.EOF at its end
 }
 
 // openPipe opens standard input or a pipe from its beginning; nil if path is neither.

@@ -10,9 +10,9 @@ type Claim struct {
 	Model        string
 	Given        []chat.Message
 	Tools        []chat.Tool
-	PromptTokens int64 // of the input, as recorded by the provider; 0 if unknown
+	PromptTokens int64 // tokens of the input, as recorded by the provider; 0 if unknown
 	Answer       *chat.Message
-	IDs          []int32 // of the answer; nil if unknown
+	IDs          []int32 // ids of the answer; nil if unknown
 }
 
 // Prove checks a claim against the model's tokenizer and template. It neither proves nor refutes the unverifiable

@@ -61,15 +61,15 @@ type scanner struct {
 	each  func(Cursor) error
 	names Names
 	at    Cursor // after the last example
-	next  Cursor // of the next entry; its offset is negative at the end of the input
+	next  Cursor // place of the next entry; its offset is negative at the end of the input
 }
 
 // noted holds the facts learnt from reading a block.
 type noted struct {
-	end     int64 // of the block; 0 if everything is read
+	end     int64 // end of the block; 0 if everything is read
 	most    int64 // nothing after this offset is read
 	entries []notedEntry
-	sums    []uint64 // that the rolling hash consists of
+	sums    []uint64 // the hashes that make up the rolling hash
 	names   []notedName
 }
 

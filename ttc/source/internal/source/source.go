@@ -78,7 +78,7 @@ type Stats struct {
 	Steps      int64 `json:"steps"`
 	Candidates int64 `json:"candidates"`
 	Calls      int64 `json:"calls,omitempty"`       // model calls, for sources that report them
-	Sessions   int64 `json:"sessions,omitempty"`    // that they were made in
+	Sessions   int64 `json:"sessions,omitempty"`    // sessions in which the calls were made
 	ReadyPairs int64 `json:"ready_pairs,omitempty"` // pairs whose better side is named by the input and scores more
 
 	MissingIDs  int64            `json:"missing_ids,omitempty"`  // examples named by their row, "#12"
@@ -89,10 +89,11 @@ type Stats struct {
 	Names       map[string]int64 `json:"names,omitempty"`        // candidates by step name
 	Unread      map[string]int64 `json:"unread,omitempty"`       // counts of keys that mean something but are not read
 
-	Versions map[string]int64  `json:"versions,omitempty"` // mentions of the programs that wrote the input
-	Newer    map[string]string `json:"newer,omitempty"`    // those newer than the newest version tested, which is the value
+	Versions map[string]int64 `json:"versions,omitempty"` // mentions of the programs that wrote the input
+	// newer versions than tested, each with the newest version tested
+	Newer map[string]string `json:"newer,omitempty"`
 
-	GivenTokens   int64 `json:"given_tokens,omitempty"`   // of the prompts of trained calls, as recorded
+	GivenTokens   int64 `json:"given_tokens,omitempty"`   // tokens in the prompts of trained calls, as recorded
 	WrittenTokens int64 `json:"written_tokens,omitempty"` // of their answers
 	Cut           int64 `json:"cut,omitempty"`            // files of which only a sample was read
 

@@ -58,7 +58,7 @@ func printable(name string) string {
 func numbers(version string) (out []int) {
 	for _, digits := range strings.FieldsFunc(version, func(r rune) bool { return r < '0' || r > '9' }) {
 		n, err := strconv.Atoi(digits)
-		if err != nil { // it overflows our integers, so it is larger than any that was tried
+		if err != nil { // the number overflows, so it is larger than any that was tried
 			n = math.MaxInt
 		}
 		out = append(out, n)

@@ -21,7 +21,7 @@ func (file *File) Within(key string) {
 type within struct {
 	in    *bufio.Reader
 	key   string
-	depth int // of brackets, while the list is read
+	depth int // nesting of brackets, while the list is read
 	scan  textScan
 	err   error
 }

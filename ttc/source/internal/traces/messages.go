@@ -151,7 +151,7 @@ func (s *Source) demonstration(prompt, response json.Raw, ex *ttc.Example) error
 		last := &messages[len(messages)-1]
 		last.Text += "\n\n" + more
 	}
-	if response.Kind() == json.Number { // such as the result of a sum
+	if response.Kind() == json.Number { // a numeric answer, such as the result of a sum
 		response = json.AppendString(nil, string(response))
 	}
 	answer, err := passage(response, "assistant")
@@ -174,7 +174,7 @@ func (s *Source) complete(p ttc.Prompt, entry json.Raw) ttc.Prompt {
 			p.Text += "\n\n" + more
 		}
 		p = p.After(earlier...)
-	case p.Form == ttc.MessagesPrompt: // it is the whole conversation
+	case p.Form == ttc.MessagesPrompt: // the prompt is the whole conversation
 		if more != "" {
 			s.unused(s.cfg.ContextKey)
 		}
@@ -280,7 +280,7 @@ func passage(raw json.Raw, role string) ([]chat.Message, error) {
 		}
 		return parseMessages(json.Raw("[" + string(raw) + "]"))
 	}
-	return nil, fmt.Errorf("%s, neither text nor messages", raw.Kind())
+	return nil, fmt.Errorf("expected text or messages, got %s", raw.Kind())
 }
 
 // chain makes the graph, beginning with the entry's own system message if the messages have none.
@@ -487,13 +487,13 @@ func tokenIDs(raw json.Raw, failed error) ([]int32, error) {
 		return nil, failed
 	}
 	if raw.Kind() != json.Array {
-		return nil, fmt.Errorf("token ids are %s, not a list", raw.Kind())
+		return nil, fmt.Errorf("expected a list of token ids, got %s", raw.Kind())
 	}
 	out := []int32{}
 	for e := range raw.Elements() {
 		id, ok := e.Int64()
 		if !ok || id < 0 || id > math.MaxInt32 {
-			return nil, fmt.Errorf("token id %d is invalid: %s", len(out), shorten(e))
+			return nil, fmt.Errorf("invalid token id %d: %s", len(out), shorten(e))
 		}
 		out = append(out, int32(id))
 	}
@@ -509,7 +509,7 @@ func logProbs(raw json.Raw, failed error) ([]float32, error) {
 		raw, _ = raw.Get("content")
 	}
 	if raw.Kind() != json.Array {
-		return nil, fmt.Errorf("log-probs are %s, not a list", raw.Kind())
+		return nil, fmt.Errorf("expected a list of log-probs, got %s", raw.Kind())
 	}
 	out := []float32{}
 	for e := range raw.Elements() {
@@ -519,7 +519,7 @@ func logProbs(raw json.Raw, failed error) ([]float32, error) {
 		}
 		f, ok := v.Float64()
 		if !ok || math.IsNaN(f) || f > 0 {
-			return nil, fmt.Errorf("log-prob %d is invalid: %s", len(out), shorten(e))
+			return nil, fmt.Errorf("invalid log-prob %d: %s", len(out), shorten(e))
 		}
 		out = append(out, float32(f))
 	}
@@ -594,11 +594,11 @@ func reward(raw json.Raw) (*float64, error) {
 	case raw.Is(""):
 		return nil, nil
 	case !ok:
-		return nil, fmt.Errorf("%s, not a number", raw.Kind())
+		return nil, fmt.Errorf("expected a number, got %s", raw.Kind())
 	case math.IsNaN(f):
 		return nil, nil
 	case math.IsInf(f, 0):
-		return nil, fmt.Errorf("%s is not finite", shorten(raw))
+		return nil, fmt.Errorf("expected a finite number, got %s", shorten(raw))
 	}
 	return &f, nil
 }
@@ -637,7 +637,7 @@ func (s *Source) overrides(raw json.Raw) (topK *int, err error) {
 		return nil, nil
 	}
 	if raw.Kind() != json.Object {
-		return nil, fmt.Errorf("%s, not an object", raw.Kind())
+		return nil, fmt.Errorf("expected an object, got %s", raw.Kind())
 	}
 	for key, v := range raw.Members() {
 		switch name, _ := key.Text(); name {
@@ -647,7 +647,8 @@ func (s *Source) overrides(raw json.Raw) (topK *int, err error) {
 				continue
 			}
 			if !ok || n < -maxTopK || n > maxTopK {
-				return nil, fmt.Errorf("teacher_top_k is %s: want a whole number up to %d", shorten(v), maxTopK)
+				return nil, fmt.Errorf("invalid teacher_top_k %s: expected a whole number up to %d",
+					shorten(v), maxTopK)
 			}
 			if topK == nil {
 				k := max(0, int(n))
@@ -656,7 +657,7 @@ func (s *Source) overrides(raw json.Raw) (topK *int, err error) {
 		case "skip_teacher_top_k":
 			skip, ok := v.Bool()
 			if !ok && v.Kind() != json.Null {
-				return nil, fmt.Errorf("skip_teacher_top_k is %s: want true or false", shorten(v))
+				return nil, fmt.Errorf("invalid skip_teacher_top_k %s: expected true or false", shorten(v))
 			}
 			if skip {
 				none := -1
@@ -691,7 +692,7 @@ func parseTools(raw json.Raw) ([]chat.Tool, error) {
 		raw = inner
 	}
 	if raw.Kind() != json.Array {
-		return nil, fmt.Errorf("%s, not a list", raw.Kind())
+		return nil, fmt.Errorf("expected a list, got %s", raw.Kind())
 	}
 	var out []chat.Tool
 	for e := range raw.Elements() {

@@ -37,7 +37,7 @@ type Source struct {
 		parsed []chat.Tool
 	}
 
-	shape     *published.Conversations // of the entries; nil means they are plain
+	shape     *published.Conversations // shape of the entries; nil means they are plain
 	keepEqual bool                     // keep entries that are identical
 }
 

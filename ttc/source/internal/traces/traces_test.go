@@ -561,12 +561,12 @@ func TestGroupOverrides(t *testing.T) {
 		`{"teacher_top_k": 20, "skip_teacher_top_k": true}`:  "-1",
 		`{"teacher_top_k": 20, "skip_teacher_top_k": false}`: "20",
 		`{"temperature": 1, "teacher_top_k": 1000}`:          "1000, unused group_overrides.temperature",
-		`7`:                            "group_overrides: a number, not an object",
-		`{"teacher_top_k": 1001}`:      "group_overrides: teacher_top_k is 1001: want a whole number up to 1000",
-		`{"teacher_top_k": "twenty"}`:  `group_overrides: teacher_top_k is "twenty": want a whole number up to 1000`,
-		`{"teacher_top_k": 1e400}`:     "group_overrides: teacher_top_k is 1e400: want a whole number up to 1000",
-		`{"teacher_top_k": 2.5}`:       "group_overrides: teacher_top_k is 2.5: want a whole number up to 1000",
-		`{"skip_teacher_top_k": "no"}`: `group_overrides: skip_teacher_top_k is "no": want true or false`,
+		`7`:                            "group_overrides: expected an object, got a number",
+		`{"teacher_top_k": 1001}`:      "group_overrides: invalid teacher_top_k 1001: expected a whole number up to 1000",
+		`{"teacher_top_k": "twenty"}`:  `group_overrides: invalid teacher_top_k "twenty": expected a whole number up to 1000`,
+		`{"teacher_top_k": 1e400}`:     "group_overrides: invalid teacher_top_k 1e400: expected a whole number up to 1000",
+		`{"teacher_top_k": 2.5}`:       "group_overrides: invalid teacher_top_k 2.5: expected a whole number up to 1000",
+		`{"skip_teacher_top_k": "no"}`: `group_overrides: invalid skip_teacher_top_k "no": expected true or false`,
 	} {
 		t.Run(overrides, func(t *testing.T) {
 			r, err := read(t, nil, source.Options{}, write(t, fileName, fmt.Sprintf(entry, overrides)))

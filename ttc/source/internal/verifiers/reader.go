@@ -11,7 +11,7 @@ import (
 type reader struct {
 	tally  *source.Tally
 	limits session.Limits
-	out    []*calls.Session // of the lines with one id
+	out    []*calls.Session // sessions of the lines with one id
 }
 
 func entries(tally *source.Tally) session.Entries {
