@@ -28,7 +28,7 @@ var uplot = component{"library", "uplot", "1.6.32", "pkg:npm/uplot@1.6.32"}
 
 const uplotDir = "cmd/nat-go/internal/view/page/vendor/uplot"
 
-// crate matches an entry of a Cargo.lock.
+// crate matches an entry in a Cargo.lock file.
 var crate = regexp.MustCompile(`(?m)^\[\[package\]\]\nname = "([^"]+)"\nversion = "([^"]+)"$`)
 
 // bill lists the components of the binary (Go's standard library, the modules it was linked from, the crates of the

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// libraries lists the libraries present on every Linux with glibc, according to PEP 600; a binary must link in any
-// other that it needs.
+// libraries lists the libraries present on every Linux with glibc, according to PEP 600; a binary must contain any
+// other library that it needs.
 var libraries = []string{
 	"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libresolv.so.2", "libutil.so.1",
 	"ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1",
@@ -54,12 +54,12 @@ func needs(program []byte) (m machine, oldest release, err error) {
 	if err != nil && !errors.Is(err, elf.ErrNoSymbols) { // a static program has none
 		return m, oldest, err
 	}
-	oldest = release{2, 5} // the release behind the oldest tag
+	oldest = release{2, 5} // the release of the oldest tag
 	for _, library := range versions {
 		for _, v := range library.Needs {
 			var of release
 			if n, _ := fmt.Sscanf(v.Dep, "GLIBC_%d.%d", &of.major, &of.minor); n != 2 {
-				return m, oldest, fmt.Errorf("unknown version of glibc: program needs %s of %s", v.Dep, library.Name)
+				return m, oldest, fmt.Errorf("unknown glibc version: program needs %s from %s", v.Dep, library.Name)
 			}
 			if oldest.before(of) {
 				oldest = of
@@ -75,7 +75,7 @@ var legacy = map[release]string{{2, 5}: "manylinux1", {2, 12}: "manylinux2010", 
 // platform returns the platform tag for wheels that require this glibc on a machine.
 func (r release) platform(m machine) string {
 	if m.goarch == "arm64" && r.before(release{2, 17}) {
-		r = release{2, 17} // the first that supports it
+		r = release{2, 17} // the first release that supports it
 	}
 	tag := fmt.Sprintf("manylinux_%d_%d_%s", r.major, r.minor, m.python)
 	if old := legacy[r]; old != "" {

@@ -38,7 +38,7 @@ func (b *build) image(w io.Writer) (name string, err error) {
 		return "", err
 	}
 	if m.goarch != runtime.GOARCH {
-		return "", fmt.Errorf("program is for %s: an image takes glibc from this machine, so make it on one", m.goarch)
+		return "", fmt.Errorf("program is for %s: build its image on such a machine, whose glibc it contains", m.goarch)
 	}
 	files, err := b.rootFiles()
 	if err != nil {
@@ -121,8 +121,7 @@ func blobPath(d oci.Descriptor) string {
 	return path.Join(oci.ImageBlobsDir, d.Digest.Algorithm().String(), d.Digest.Encoded())
 }
 
-// rootFiles returns the files of an image: besides the program and its libraries, it contains nothing that can be run,
-// not even a shell.
+// rootFiles returns the files of an image, in which the program is the only executable: it contains no shell.
 func (b *build) rootFiles() (files []file, err error) {
 	libraries, version, err := glibc(b.binary)
 	if err != nil {
@@ -243,7 +242,7 @@ func provides(library []byte) (version string, err error) {
 		}
 	}
 	if newest == (release{}) {
-		return "", errors.New("is not of glibc")
+		return "", errors.New("is not part of glibc")
 	}
 	return fmt.Sprintf("%d.%d", newest.major, newest.minor), nil
 }
@@ -286,7 +285,7 @@ func (f *file) header() *tar.Header {
 	return h
 }
 
-// gzipped compresses what write writes.
+// gzipped returns the output of write, compressed.
 func gzipped(w io.Writer, write func(io.Writer) error) error {
 	compressed, err := gzip.NewWriterLevel(w, gzip.BestCompression)
 	if err != nil {

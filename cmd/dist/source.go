@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// noBuildMessage is the message with which building the source distribution fails; pip shows it.
+// noBuildMessage is the error that pip shows when it tries to build the source distribution.
 const noBuildMessage = "nat-go's source distribution is not built by pip. Install a wheel (Linux x86-64 or arm64 with " +
 	"glibc 2.17, macOS arm64), or run `make build` in the unpacked archive: it needs Go 1.26, a C compiler, make and Rust."
 
@@ -25,7 +25,7 @@ backend-path = ["."]
 `
 
 // source writes the source distribution (PEP 643) and returns its name: the files of the commit, with the description
-// that an index reads. pip can't build it, and prints a line that names what can.
+// that an index reads. pip can't build it, and prints noBuildMessage.
 func (b *build) source(w io.Writer) (name string, err error) {
 	var committed, said bytes.Buffer
 	cmd := exec.Command("git", "archive", "--format=tar", "HEAD")

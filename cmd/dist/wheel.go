@@ -84,7 +84,7 @@ func (b *build) wheel(w io.Writer) (name string, err error) {
 }
 
 // platformOf returns the platform tag for wheels with a program: manylinux_2_17_x86_64.manylinux2014_x86_64, say. The
-// library, if there is one, has to be for the same machine.
+// library, if any, must be for the same machine.
 func platformOf(program, library []byte) (string, error) {
 	if mac, err := macOS(program); mac != "" || err != nil {
 		return mac, err

@@ -1,13 +1,13 @@
 //go:build cshared
 
-// Command libnatgo is package kernels' divergence as a C library, for torch in the same process. `.ci/portable` builds
-// it, the wheel has it, and natgo/kernel.py calls it:
+// Command libnatgo exports the divergence of package kernels as a C library, for torch in the same process.
+// `.ci/portable` builds it, the wheel contains it, and natgo/kernel.py calls it:
 //
 //	go build -tags cshared -buildmode=c-shared -o libnatgo.so ./cmd/libnatgo
 //
-// Without the tag nothing builds it. It is the only package here with cgo of its own: the compiled files of such a
-// package contain the checkout's path, and builds with -trimpath share them between checkouts, so linters would look
-// for files of a checkout that is gone.
+// The tag keeps other builds from compiling it. It is the only package here that imports "C": compiled cgo files
+// contain the checkout's path, but builds with -trimpath share them between checkouts, so linters would look for files
+// in a deleted checkout.
 package main
 
 /*
@@ -37,7 +37,7 @@ import (
 func main() {}
 
 // natgo_jsd returns 0, or 1 with a message. It may be called from several threads at once, but not in a process forked
-// after the library was loaded: Go's other threads aren't there.
+// after the library was loaded, which lacks Go's other threads.
 //
 //export natgo_jsd
 func natgo_jsd(c *C.natgo_call) C.int {

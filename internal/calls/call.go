@@ -10,14 +10,14 @@ type Call struct {
 	ID    string // id of the answer; empty if unknown
 	Agent string // which agent of the session made the call; empty for the main one
 	Model string
-	Time  int64 // when, in nanoseconds since 1970; 0 if unknown
+	Time  int64 // time of the call in nanoseconds since 1970; 0 if unknown
 
-	After Walk  // the first messages of its context, which are in the session already
+	After Walk  // the first messages of its context, which are already in the session
 	Input []Ref // the messages that follow them
 	Tools []chat.Tool
 
 	Output       chat.Message
-	Tokens       uint64 // of the output; see Message
+	Tokens       uint64 // tokens of the output; see Message
 	FinishReason string
 	TokenIDs     []int32   // of the output
 	LogProbs     []float32 // of the output
@@ -25,14 +25,14 @@ type Call struct {
 	Usage Usage
 	Gaps  ttc.Gaps // facts about this call that the trace lacks
 
-	File   string // where the call was recorded, as named by the user
+	File   string // path of the recording, as named by the user
 	Offset int64
 }
 
 // Ref refers to a message of a session.
 type Ref int32
 
-// Message is a message in the context of a call.
+// Message is a message of a call.
 type Message struct {
 	chat.Message
 	Error *bool // on a tool result: an explicit flag of the source

@@ -73,7 +73,7 @@ func Plain(m *chat.Message) (string, bool) {
 // maxCanonical is the depth down to which values are canonicalised; deeper ones are used as written.
 const maxCanonical = 64
 
-// maxMembers is how many members an object may have to be canonicalised; larger ones are used as written.
+// maxMembers is the maximum number of members of an object that is canonicalised; larger ones are used as written.
 const maxMembers = 10_000
 
 // AppendCanonical appends a value in the form that all equal values share: keys sorted, no white space, numbers by

@@ -38,14 +38,14 @@ type Session struct {
 	scratch  []byte
 }
 
-// kept is a message, and the copy of it that is handed out.
+// kept is a message, with the copy of it that is returned.
 type kept struct {
 	Message
 	hash    xxh3.Uint128
 	written bool // written by the model in some call
 }
 
-// thread is what can become one example: an agent with one set of tools.
+// thread holds the calls that can become one example: those of an agent with one set of tools.
 type thread struct {
 	agent string
 	tools xxh3.Uint128
@@ -63,7 +63,7 @@ type graph struct {
 type node struct {
 	parent, message int32
 	walk            uint64 // hash of all messages up to it
-	answer          int32  // the call that wrote it, as an index in calls; -1: none did
+	answer          int32  // index in calls of the call that wrote it, or -1
 	inner           bool   // a message follows
 	renumbered      int32  // -1: not yet
 }
@@ -182,7 +182,8 @@ func (s *Session) intern(m *Message, written bool) int32 {
 	return n
 }
 
-// spelledBefore orders copies of a message: first the ones with arguments as the model spelled them, then longer ones.
+// spelledBefore orders copies of a message: copies with arguments as the model spelled them come first, then longer
+// ones.
 func spelledBefore(m, than *chat.Message) bool {
 	if x, y := sampledSpelling(m), sampledSpelling(than); x != y {
 		return x
@@ -231,10 +232,10 @@ func (s *Session) child(g *graph, parent, message int32) int32 {
 	return at
 }
 
-// Size is roughly how many bytes the messages take.
+// Size returns the approximate memory of the messages in bytes.
 func (s *Session) Size() int64 { return s.size }
 
-// Example is an example made from a session, with what became of its calls.
+// Example is an example made from a session, with the outcome of its calls.
 type Example struct {
 	ttc.Example
 	Agent    string
@@ -244,7 +245,7 @@ type Example struct {
 	Answers  []Answer   // of calls that are
 }
 
-// Answer is a trained message of an example, and what can be claimed for its call.
+// Answer is a trained message of an example, with the claims that hold for its call.
 type Answer struct {
 	Node         int   // in the graph
 	PromptTokens int64 // as recorded by the provider; 0 if unknown
@@ -264,7 +265,7 @@ type setAside struct {
 // Reason says why a call is not trained.
 type Reason uint8
 
-// Why a call is not trained.
+// Reasons for not training a call.
 const (
 	Repeated  Reason = iota // the same answer to the same messages was recorded earlier
 	Copied                  // another session or place owns the answer
@@ -272,7 +273,8 @@ const (
 	Ambiguous               // several answers to the same messages, and no call continues from any of them
 )
 
-// owner reports whether an answer is trained here. It is called once per answer, in order; if nil, every answer is.
+// owner reports whether an answer is trained here. It is called once per answer, in order. If it is nil, every answer
+// is trained.
 type owner func(id string, answer xxh3.Uint128) bool
 
 // Examples makes the examples, in the order of their first calls. No calls can be added afterwards.
@@ -388,7 +390,7 @@ func (s *Session) example(g *graph, given []*graph, own owner) *Example {
 func (s *Session) settle(g *graph, given []*graph, own owner, ex *Example) []bool {
 	trained := make([]bool, len(g.calls))
 	type siblings struct{ all, continued int }
-	answers := map[int32]siblings{} // by the node they answer
+	answers := map[int32]siblings{} // by the node that they answer
 	for i := range g.calls {
 		c := &g.calls[i]
 		n := &g.nodes[c.at]
@@ -405,7 +407,7 @@ func (s *Session) settle(g *graph, given []*graph, own owner, ex *Example) []boo
 		}
 		answers[n.parent] = of
 	}
-	for i := range g.calls { // in order, so that messages set aside are listed in order
+	for i := range g.calls { // in order, so that the calls set aside are listed in order
 		c := &g.calls[i]
 		if !trained[i] {
 			continue

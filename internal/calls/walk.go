@@ -31,7 +31,7 @@ func (s *Session) Last(w Walk) (r Ref, before Walk, ok bool) {
 	return Ref(step.message), step.before, true
 }
 
-// along returns the node that a walk ends at, looking up prefixes that were followed before.
+// along returns the node at which a walk ends, looking up prefixes that were followed before.
 func (s *Session) along(g *graph, w Walk) int32 {
 	var steps []Walk
 	at := int32(-1)

@@ -8,13 +8,13 @@ import (
 // behindBytes is the number of bytes written to a file before the disk is asked to start writing them.
 const behindBytes = 8 << 20
 
-// Behind returns a writer that continues at the file's current offset. It asks the disk to begin writing while more is
-// added, without waiting: otherwise the sync would have to write everything.
+// Behind returns a writer that continues at the file's current offset. It asks the disk, without waiting, to begin
+// writing while more is added, so that the final sync doesn't have to write everything.
 func Behind(file *os.File) io.Writer { return &behind{file: file} }
 
 type behind struct {
 	file *os.File
-	rest int64 // bytes that the disk hasn't been asked to write
+	rest int64 // bytes that the disk hasn't been asked to write yet
 }
 
 func (b *behind) Write(p []byte) (int, error) {

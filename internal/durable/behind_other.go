@@ -4,5 +4,5 @@ package durable
 
 import "os"
 
-// startWriting does nothing: only Linux can be asked to begin before a file is synced.
+// startWriting does nothing: only Linux can begin writing before a file is synced.
 func startWriting(*os.File) {}

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mark begins the name of a temporary file; random digits follow, so two writers never share one. Its writer holds a
-// lock on it; Sweep removes the files that a crash left behind.
+// mark is the prefix of a temporary file's name; random digits follow, so two writers never share a file. Its writer
+// holds a lock on it; Sweep removes the files that a crash left behind.
 const mark = ".nat-go-tmp-"
 
 // bufferBytes is the size up to which writes are combined; larger ones bypass the buffer.
@@ -26,7 +26,7 @@ const bufferBytes = 64 << 10
 type File struct {
 	*bufio.Writer
 	file *os.File
-	path string // if empty, writes go straight to file
+	path string // if empty, writes go directly to file
 	over bool
 	safe bool // Prepare has made it durable
 }
@@ -53,16 +53,16 @@ func temporary(dir string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		// A file system without locks must do without: Sweep then removes nothing.
+		// On a file system without locks the file stays unlocked, and Sweep removes nothing.
 		_ = Lock(f, unix.LOCK_EX|unix.LOCK_NB)
 		if sameFile(f) {
 			return f, nil
 		}
-		f.Close() // swept between creation and locking
+		f.Close() // removed by Sweep between creation and locking
 	}
 }
 
-// Lock locks a file as unix.Flock does, also when a signal arrives meanwhile.
+// Lock locks a file as unix.Flock does, and retries after a signal.
 func Lock(f *os.File, how int) error {
 	for {
 		if err := unix.Flock(int(f.Fd()), how); !errors.Is(err, unix.EINTR) {
@@ -106,8 +106,8 @@ func (f *File) CommitUnsynced() error { return f.rename(false) }
 // Temporary returns the path that the file has until it is committed; see Adopt.
 func (f *File) Temporary() string { return f.file.Name() }
 
-// Adopt gives a temporary file the name that its writer, which was killed, was about to give it. Its content must have
-// been prepared. It does nothing if the file already has the name.
+// Adopt gives a temporary file the name that its killed writer was about to give it. Its content must have been
+// prepared. It does nothing if the file already has the name.
 func Adopt(temp, path string) error {
 	err := os.Rename(temp, path) //nolint:forbidigo // this is where it is allowed
 	if errors.Is(err, fs.ErrNotExist) {
@@ -181,7 +181,7 @@ func (f *File) same() (bool, error) {
 	}
 }
 
-// end closes the file, and removes it if something failed.
+// end closes the file, and removes it after an error.
 func (f *File) end(err error) error {
 	f.over = true
 	if err != nil && f.path != "" {

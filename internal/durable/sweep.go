@@ -19,7 +19,7 @@ func Temporary(name string) bool {
 }
 
 // Sweep removes the temporary files that a crash left in a folder, which need not exist; sub-folders are not searched.
-// It keeps files being written: their writer holds a lock that is released when the process ends, however it ends.
+// It keeps files being written: their writer holds a lock, which is released when the process ends for whatever reason.
 func Sweep(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,9 +1,9 @@
 // Package extsort sorts more fixed-width entries than fit in memory.
 //
 // An entry is a row of bytes and its order is the order of its bytes, so a key is written big-endian, most significant
-// field first, and a total order needs no comparison function. A thing to be grouped by a hash, joined on an id or
-// drawn by a seeded key becomes an entry of a few dozen bytes that says where the thing itself is: curation and
-// grouping work on such an index and never hold a map of all records.
+// field first, and a total order needs no comparison function. Data to be grouped by a hash, joined on an id or drawn
+// by a seeded key is represented by entries of a few dozen bytes that locate it: curation and grouping work on such an
+// index and never hold a map of all records.
 //
 // Design choices:
 //   - Up to the memory budget nothing touches the disk. Beyond it, sorted runs go to one temporary file, which is

@@ -20,7 +20,7 @@ const minRead = 64 << 10
 type Sorter struct {
 	width  int
 	dir    string
-	limit  int // bytes of rows held before they are written out
+	limit  int // maximum bytes of rows in memory before they are written
 	rows   []byte
 	spare  []byte // scratch space for sorting, then read buffers for merging
 	count  int64
@@ -31,8 +31,8 @@ type Sorter struct {
 	err  error
 }
 
-// run is a sorted stretch of the file. Runs of one level are merged into one of the next, so that the number read at
-// once stays bounded.
+// run is a sorted range of the file. Runs of one level are merged into one of the next, so that the number read at once
+// stays bounded.
 type run struct {
 	off, len int64
 	level    int
@@ -93,8 +93,8 @@ func (s *Sorter) grow(bytes int) {
 // Len returns the number of entries added.
 func (s *Sorter) Len() int64 { return s.count }
 
-// Sort sorts the entries in memory, after which nothing can be added. All would do it, too; called separately, it lets
-// several sorters sort concurrently.
+// Sort sorts the entries in memory, after which nothing can be added. All does this, too; a separate call lets several
+// sorters sort concurrently.
 func (s *Sorter) Sort() {
 	if !s.sorted {
 		s.sorted = true
@@ -132,7 +132,7 @@ func (s *Sorter) Close() {
 	s.rows, s.spare, s.runs = nil, nil, nil
 	s.sorted, s.err = true, errors.New("extsort: the sorter is closed")
 	if s.file != nil {
-		s.file.Close() // a failure loses nothing that will be read
+		s.file.Close() // an error is harmless, since the file won't be read
 		s.file = nil
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// maxInsertionRows is the number of rows up to which comparing beats counting.
+// maxInsertionRows is the maximum number of rows for which insertion sort beats counting.
 const maxInsertionRows = 20
 
 // sortRows sorts rows of width bytes by their bytes. All rows are equal before depth; scratch is at least as long as
@@ -81,7 +81,7 @@ func scan(rows []byte, width, depth int) (common int, sorted bool) {
 	return common, sorted
 }
 
-// insertRows sorts a few rows by comparing what follows depth.
+// insertRows sorts a few rows by comparing the bytes from depth on.
 func insertRows(rows, hold []byte, width, depth int) {
 	for i := width; i < len(rows); i += width {
 		j := i

@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Worker is what one goroutine works with.
+// Worker holds the functions of one goroutine.
 type Worker[T, R any] struct {
 	Work func(T) (R, error)
 	Stop func() // called in the goroutine when the work ends; may be nil
 }
 
-// Ordered has workers compute a result for each item, and calls take with each item and its result, in order and one at
+// Ordered computes a result for each item in workers, and calls take with each item and its result, in order and one at
 // a time. start makes a worker, in the goroutine that will use it. At most ahead items wait for an earlier one. The
 // first error, including one from the items, ends everything; Ordered returns when nothing is running any more.
 func Ordered[T, R any](

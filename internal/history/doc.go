@@ -1,9 +1,9 @@
 // Package history identifies the context of a model's answer: the tools that it could call and the messages, in their
 // order.
 //
-// A hash rolls over a conversation. It begins with the tools, and each message is added to the hash of what precedes
-// it, so that the hash after a turn identifies the turn and its whole context. Two contexts with the same hash are
-// equal in everything that a row format writes: roles, texts, reasoning, calls with their arguments, ids and names. How
-// a value was spelled makes no difference: the escapes of a string, the space between values, arguments as an object or
-// as text, a text as a list with one part.
+// The hash of a conversation is a rolling one. It begins with the tools, and each message is added to the hash of
+// everything before it, so that the hash after a turn identifies the turn and its whole context. Two contexts with the
+// same hash are equal in all parts that row formats write: roles, texts, reasoning, calls with their arguments, ids and
+// names. How a value was spelled makes no difference: the escapes of a string, the space between values, arguments as
+// an object or as text, a text as a list with one part.
 package history

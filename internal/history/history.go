@@ -64,7 +64,7 @@ func (h *Hasher) Graph(root ttc.History, g *ttc.Graph) []ttc.History {
 	return out
 }
 
-// Then is Add for a message whose hash is known.
+// Then is like Add, for a message whose hash is known.
 func Then(before ttc.History, m Message) ttc.History {
 	var b [16]byte
 	binary.LittleEndian.PutUint64(b[:], uint64(before))
@@ -72,7 +72,7 @@ func Then(before ttc.History, m Message) ttc.History {
 	return ttc.History(xxh3.Hash(b[:]))
 }
 
-// Text returns the hash of a message with nothing but a role and a text.
+// Text returns the hash of a message that has only a role and a text.
 func (h *Hasher) Text(role, text string) Message {
 	return h.Message(&chat.Message{Role: role, Form: chat.Text, Text: text})
 }

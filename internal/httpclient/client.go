@@ -34,12 +34,12 @@ type Options struct {
 	Timeout     time.Duration
 	Backoff     time.Duration // before the second try; doubles, with jitter; 0 means half a second
 	MaxPause    time.Duration // longest pause between two tries, even if the service asks for more; 0 means a minute
-	MaxAnswer   int64         // bytes of an answer after decompression; 0: maxAnswer
+	MaxAnswer   int64         // bytes of an answer after decompression; 0 means maxAnswer
 	Connections int           // idle connections kept for later requests; 0 means two
-	Secrets     []string      // never shown in an error, even if the service repeats them; nor are Token and Base's
+	Secrets     []string      // never shown in errors, as are Token and Base's secrets
 
-	// Large is how many answers may be large, above an eighth of maxAnswer, at the same time; others wait, with their
-	// clocks stopped. A Reply counts until it is closed. 0 means no limit.
+	// Large is the maximum number of concurrent answers above an eighth of maxAnswer; others wait, with their time
+	// limits suspended. A Reply counts until it is closed. 0 means no limit.
 	Large int
 }
 
@@ -86,7 +86,8 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// Transport returns what opens connections: each within a time, and so many to a host are kept for later requests.
+// Transport returns a transport with a time limit for opening a connection and a number of connections per host to keep
+// for later requests.
 func Transport(connect time.Duration, kept int) *http.Transport {
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
@@ -121,8 +122,8 @@ type Request struct {
 	Check func(*Reply) error
 }
 
-// patience is the maximum multiple of MaxPause that a service may ask us to wait. A service that asks for more, a day
-// for example, will not answer any sooner, and a run that waits in vain before each request seems to hang.
+// patience is the maximum multiple of MaxPause that a service may ask us to wait. Retrying a service that asks for
+// more, such as a day, is useless, and a run that waits before each request seems to hang.
 const patience = 10
 
 // Do makes the request, retrying where that is allowed and may help, and reads the whole answer.
@@ -139,7 +140,7 @@ func (c *Client) Do(ctx context.Context, req Request) (*Reply, error) {
 			e.Fix = fmt.Sprintf("the service asks for a pause of %s: try again then", e.RetryAfter.Round(time.Second))
 			return reply, err
 		}
-		pause := wait/2 + rand.N(wait/2+1) // so that many clients don't come back at once
+		pause := wait/2 + rand.N(wait/2+1) // so that clients don't all retry at the same time
 		if e.RetryAfter > 0 {
 			pause = e.RetryAfter + rand.N(wait/2+1)
 		}
@@ -203,7 +204,7 @@ func (c *Client) once(ctx context.Context, req Request) (*Reply, error) {
 }
 
 // errStalled is the cause for which a stalled request is cancelled.
-var errStalled = errors.New("no answer in time")
+var errStalled = errors.New("no answer within the time limit")
 
 func (x *exchange) build(ctx context.Context, req Request) (*http.Request, error) {
 	var body io.ReadCloser = http.NoBody
@@ -297,7 +298,7 @@ func origin(u *url.URL) string {
 	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
-// failed returns the error for a request without a complete answer.
+// failed returns the error for a request that got no complete answer.
 func (x *exchange) failed(ctx context.Context, err error, sent bool) error {
 	c := x.c
 	why := err
@@ -443,7 +444,7 @@ func (p *pieces) join() []byte {
 }
 
 // ErrTooLong is the cause of an error about an answer above the limit. It is not requested again.
-var ErrTooLong = errors.New("too long an answer")
+var ErrTooLong = errors.New("answer is too long")
 
 func size(n int64) string {
 	if n%(1<<20) == 0 {
@@ -452,7 +453,7 @@ func size(n int64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// enlarge waits for a slot among the answers that may be large.
+// enlarge waits for a slot for a large answer.
 func (r *Reply) enlarge(ctx context.Context) error {
 	r.x.watch.pause()
 	defer r.x.watch.reset()

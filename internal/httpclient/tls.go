@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// TLS says how a service proves its identity, and how we prove ours. It is part of adapters' configs.
+// TLS configures how a service proves its identity, and how we prove ours. It is part of adapters' configs.
 type TLS struct {
 	CAFile             string `yaml:"ca_file" doc:"PEM file of the authorities that may sign the service's certificate; unset: the system's"`
 	CertFile           string `yaml:"cert_file" validate:"required_with=KeyFile" doc:"PEM file of our own certificate, for services that ask for one"`
@@ -18,7 +18,7 @@ type TLS struct {
 	InsecureSkipVerify bool   `yaml:"insecure_skip_verify" default:"false" doc:"don't verify the service's certificate at all; for tests only, and refused with a token"`
 }
 
-// maxPEM is the size of the largest certificate file; those shipped with systems have a few hundred KiB.
+// maxPEM is the maximum size of a certificate file; systems ship files of a few hundred KiB.
 const maxPEM = 16 << 20
 
 func (t TLS) config() (*tls.Config, error) {
@@ -34,7 +34,7 @@ func (t TLS) config() (*tls.Config, error) {
 		}
 		conf.RootCAs = x509.NewCertPool()
 		if !conf.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("tls.ca_file: %s has no PEM certificate", t.CAFile)
+			return nil, fmt.Errorf("tls.ca_file: no PEM certificate in %s", t.CAFile)
 		}
 	}
 	if t.CertFile != "" {

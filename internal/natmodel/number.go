@@ -63,7 +63,7 @@ func rustFloat(s string) (float64, bool) {
 
 // Int is an integer of any size.
 type Int struct {
-	Text  string // in decimal, as Python prints it
+	Text  string // decimal digits, as Python prints them
 	Value int64  // where Fits
 	Fits  bool   // in 64 bits
 }

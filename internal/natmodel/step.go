@@ -53,8 +53,8 @@ func ParseStep(raw json.Raw) (Step, error) {
 	return ReadStep(&c)
 }
 
-// ReadStep is ParseStep for the value that c is before; it moves c past it. It parses the parts it needs without first
-// finding where they end.
+// ReadStep is ParseStep for the value at c, which it moves past the value. It parses the parts that it needs without
+// scanning for their ends first.
 func ReadStep(c *json.Cursor) (Step, error) {
 	start := *c
 	if !c.Enter(json.Object) {
@@ -97,7 +97,7 @@ var (
 	errNoPayload  = refuse("payload", "is missing")
 )
 
-// checkAncestry checks the value that c is before, and moves c past it.
+// checkAncestry checks the value at c, and moves c past it.
 func checkAncestry(c *json.Cursor) error {
 	const at = "function_ancestry"
 	if !c.Enter(json.Object) {
@@ -136,7 +136,7 @@ func notAnObject(field string, c *json.Cursor) error {
 	return err
 }
 
-// readPayload reads the value that c is before, and moves c past it.
+// readPayload reads the value at c, and moves c past it.
 func readPayload(c *json.Cursor) (Step, error) {
 	if !c.Enter(json.Object) {
 		return Step{}, notAnObject(payload, c)
@@ -153,10 +153,10 @@ type payloadFields struct {
 	event, timestamp, spanTimestamp, framework, name, tags, metadata, data, usage, uuid json.Raw
 
 	inData  json.Cursor // before data
-	strange bool        // a key that isn't one of these is not Unicode text
+	strange bool        // an unknown key is invalid Unicode
 }
 
-// read takes the values of the object that c is in.
+// read reads the fields of the object that c is in.
 func (p *payloadFields) read(c *json.Cursor) {
 	for key, ok := c.Member(); ok; key, ok = c.Member() {
 		switch string(key.Bytes()) {
@@ -225,7 +225,7 @@ func (p *payloadFields) step() (s Step, err error) {
 	return s, nil
 }
 
-// checkTimes checks both timestamps, the second of which only the end of a span has.
+// checkTimes checks both timestamps; only the end of a span has the second one.
 func (p *payloadFields) checkTimes(end bool) error {
 	if p.timestamp != nil {
 		if err := wantFloat(payload+".event_timestamp", p.timestamp); err != nil {
@@ -334,7 +334,7 @@ func wantInts(at string, raw json.Raw, keys ...string) error {
 // digits.
 const shortNumber = 300
 
-// wantFloat doesn't parse a number just to check that it can: a file has one or two numbers for every step.
+// wantFloat doesn't parse a number only to check it: a file has one or two numbers for every step.
 func wantFloat(field string, raw json.Raw) error {
 	if raw.Kind() == json.Number {
 		if len(raw) > shortNumber {

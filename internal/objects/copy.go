@@ -82,7 +82,7 @@ func (s *Storage) Copy(ctx context.Context, prefix string, names []string, most 
 	return dir, replace(dir, own)
 }
 
-// unfinished begins the names of copies being made; lockName is the file that is locked during a copy.
+// unfinished is the prefix of the names of copies being made; lockName is the file that is locked during a copy.
 const (
 	unfinished = "new-"
 	lockName   = "making.lock"
@@ -99,7 +99,7 @@ func sweep(cache string) (*os.File, error) {
 		entries, _ := os.ReadDir(cache)
 		for _, e := range entries {
 			if e.IsDir() && strings.HasPrefix(e.Name(), unfinished) {
-				_ = os.RemoveAll(filepath.Join(cache, e.Name())) // the next copy tries again
+				_ = os.RemoveAll(filepath.Join(cache, e.Name())) // the next copy retries
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-// Package objects reads and writes objects in storage that is reached over a network and fails now and then: S3 and
+// Package objects reads and writes objects in storage that is accessed over a network and sometimes fails: S3 and
 // services that speak its protocol, and, for reading, files served by a web server or the Hugging Face hub.
 //
 // An object is read in ranges. Received bytes are counted: after an interrupted body, reading continues where it

@@ -40,10 +40,10 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// errChanged is the cause of an error about an object that has changed since it was opened.
+// errChanged is wrapped by the error for an object that has changed since it was opened.
 var errChanged = errors.New("object changed")
 
-// statusError is an answer with an error status.
+// statusError is the error for an answer with an error status.
 type statusError struct {
 	status     int
 	code       string // of S3: "SlowDown"
@@ -62,7 +62,7 @@ func (e *statusError) Error() string {
 // maxMessage is the maximum length of a service's message in an error.
 const maxMessage = 300
 
-// explain turns an error into one for users, without secrets.
+// explain converts an error into one for users, without secrets.
 func explain(ctx context.Context, p, doing string, err error, hidden *secret.Values) *Error {
 	var known *Error
 	if errors.As(err, &known) {
@@ -116,7 +116,7 @@ func answered(err error) *statusError {
 	return &statusError{status: s3.StatusCode, code: s3.Code, message: s3.Message}
 }
 
-// passing reports whether a retry may get a different answer.
+// passing reports whether an error may be temporary, so that a retry may succeed.
 func passing(status int, code string) bool {
 	switch code {
 	case "RequestTimeout", "BadDigest", "IncompleteBody", "InvalidDigest", "XAmzContentSHA256Mismatch", "SlowDown",
@@ -132,7 +132,7 @@ func passing(status int, code string) bool {
 	return status >= 500
 }
 
-// certain reports whether a request that got no answer will never get one.
+// certain reports whether a request without an answer would fail again.
 func certain(err error) bool {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError

@@ -18,10 +18,10 @@ type File struct {
 	path string
 
 	place int64 // of Read
-	last  int64 // where Read ends: at the end of the object or of a section
-	end   int64 // of body, as an offset in the object
+	last  int64 // offset at which Read ends: the end of the object or of a section
+	end   int64 // offset in the object of the end of body
 	body  io.ReadCloser
-	cut   error // the error that ended body too early, until it is counted
+	cut   error // error that ended body too early, until the retry is counted
 	left  patience
 	since int64 // bytes received since patience was reset
 
@@ -44,7 +44,7 @@ func (s *Storage) Open(ctx context.Context, path string) (*File, error) {
 	return f, nil
 }
 
-// GoTo sets where Read continues, as an offset in the object.
+// GoTo sets the offset in the object at which Read continues.
 func (f *File) GoTo(offset int64) { f.Section(offset, f.Size-offset) }
 
 // Section limits Read to n bytes from an offset, or fewer if the object is shorter, and requests no more.
@@ -67,13 +67,13 @@ func (f *File) drop() {
 	}
 }
 
-// chunk is the number of bytes that Read requests at once. An unread body is not held open for long.
+// chunk is the number of bytes that Read requests at once. This limits how long an unread body is held open.
 const chunk = 64 << 20
 
 // retryResetBytes is the number of bytes that must arrive for the retry count to be reset.
 const retryResetBytes = 256 << 10
 
-// Read continues reading. After an interrupted body it continues where that stopped.
+// Read continues reading. After an interrupted body it continues at the next byte.
 func (f *File) Read(p []byte) (int, error) {
 	for {
 		if f.place >= f.last {
@@ -144,13 +144,13 @@ func (f *File) explain(err error) *Error {
 	return e
 }
 
-// The memory of ReadAt: as many blocks as the number of table columns read side by side.
+// The size and the number of the blocks that ReadAt keeps: one for each table column that is read alternately.
 const (
 	block     = 512 << 10
 	maxBlocks = 64
 )
 
-// ReadAt reads at an offset. Read data is kept in blocks, for tables, whose columns are read alternately.
+// ReadAt reads at an offset. It caches data in blocks, for tables, whose columns are read alternately.
 func (f *File) ReadAt(p []byte, at int64) (n int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -197,7 +197,7 @@ func (f *File) block(number int64) ([]byte, error) {
 	return b, nil
 }
 
-// fill reads as much as arrives.
+// fill reads until b is full or the object ends.
 func (f *File) fill(b []byte, from int64) (int, error) {
 	body, err := f.open(from, int64(len(b)))
 	if err != nil {

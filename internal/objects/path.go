@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The schemes, by which a path names a kind of storage.
+// The schemes of paths: one for each kind of storage.
 const (
 	schemeS3    = "s3"
 	schemeGS    = "gs"
@@ -39,7 +39,7 @@ type place struct {
 	key    string // never empty
 }
 
-// Check returns the fault of an object's path.
+// Check returns an error for an invalid path of an object.
 func Check(p string) error {
 	_, err := parse(p)
 	return err

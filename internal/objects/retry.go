@@ -12,16 +12,16 @@ import (
 	"github.com/nat-go/nat-go/internal/httpclient"
 )
 
-// How a request is retried.
+// Limits on retries.
 const (
 	maxTries     = 10
 	firstPause   = 200 * time.Millisecond // doubles
 	maxPause     = 20 * time.Second
 	stallTimeout = time.Minute // with no progress for this long, the request is abandoned and repeated
-	minProgress  = 64 << 10    // bytes that count as progress, so that a trickle doesn't
+	minProgress  = 64 << 10    // minimum number of bytes that counts as progress
 )
 
-// patience counts the attempts at one thing.
+// patience counts the attempts at one operation.
 type patience struct {
 	s     *Storage
 	tries int
@@ -40,7 +40,7 @@ func (p *patience) waitForRetry(ctx context.Context, e *Error) bool {
 	return httpclient.Sleep(ctx, pause)
 }
 
-// try repeats something idempotent until it succeeds or another attempt is pointless.
+// try repeats an idempotent operation until it succeeds or another attempt is pointless.
 func (s *Storage) try(ctx context.Context, p, doing string, do func(context.Context) error) error {
 	left := patience{s: s}
 	for {
@@ -55,7 +55,7 @@ func (s *Storage) try(ctx context.Context, p, doing string, do func(context.Cont
 	}
 }
 
-// once makes a single attempt, and gives up when too little is sent and received.
+// once makes a single attempt, and cancels it if it sends and receives too little.
 func (s *Storage) once(ctx context.Context, do func(context.Context) error) error {
 	ctx, w := s.watch(ctx)
 	defer w.stop()
@@ -70,12 +70,12 @@ type watch struct {
 	most   time.Duration
 	once   sync.Once
 
-	mu    sync.Mutex    // a service may answer while it is still being sent to
+	mu    sync.Mutex    // a service may answer before it has received the whole request
 	left  time.Duration // of most, for the next minProgress bytes
 	bytes int           // since left was most
 }
 
-var errSilent = errors.New("almost nothing was sent or received for a minute")
+var errSilent = errors.New("request stalled for a minute")
 
 type watchKey struct{}
 
@@ -87,7 +87,7 @@ func (s *Storage) watch(ctx context.Context) (context.Context, *watch) {
 	return w.ctx, w
 }
 
-// moved counts bytes that took some time, and reports whether there was progress.
+// moved counts bytes and the time they took, and reports whether there was progress.
 func (w *watch) moved(n int, took time.Duration) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -99,7 +99,7 @@ func (w *watch) moved(n int, took time.Duration) bool {
 	return true
 }
 
-// wait starts the timer for the next bytes.
+// wait restarts the timer for the next bytes.
 func (w *watch) wait() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,13 +129,13 @@ type moving struct {
 
 func (m moving) Read(p []byte) (int, error) {
 	n, err := m.ReadSeeker.Read(p)
-	if m.w.moved(n, 0) || err != nil { // at the end, the answer has its own time
+	if m.w.moved(n, 0) || err != nil { // after the body, the time limit for the answer applies
 		m.w.timer.Reset(m.w.most)
 	}
 	return n, err
 }
 
-// watched is a body whose request is over when it is closed.
+// watched is a body that ends its request when it is closed.
 type watched struct {
 	io.ReadCloser
 	w *watch

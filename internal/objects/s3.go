@@ -66,7 +66,7 @@ func (s *Storage) s3(kind string) (service, error) {
 	return &s3{client: core}, nil
 }
 
-// answers limits a service's answers about objects; the client library reads some of it to its end, wherever that is.
+// answers limits a service's answers about objects, some of which the client library reads without a limit.
 type answers struct {
 	http.RoundTripper
 }
@@ -108,8 +108,8 @@ func first(getenv func(string) string, names ...string) string {
 	return ""
 }
 
-// credentials come from the environment: its variables, AWS's credentials file, and the credentials given to a machine
-// or pod in AWS. Without any, requests are not signed, as for public buckets.
+// credentials returns credentials from the environment: its variables, AWS's credentials file, and the credentials
+// given to a machine or pod in AWS. Without any, requests are not signed, as for public buckets.
 func (s *Storage) credentials(prefix string, own bool) (*credentials.Credentials, error) {
 	id, key := s.getenv(prefix+"_ACCESS_KEY_ID"), s.getenv(prefix+"_SECRET_ACCESS_KEY")
 	var from []credentials.Provider
@@ -136,11 +136,11 @@ func (s *Storage) credentials(prefix string, own bool) (*credentials.Credentials
 	return credentials.NewChainCredentials(from), nil
 }
 
-// credentialTimeout is how long a server may take to hand out credentials. The library asks it even if the request that
-// needs them was cancelled, and all other requests wait.
+// credentialTimeout is the time limit for a server that provides credentials. The library waits for it even if the
+// request that needs the credentials was cancelled, and all other requests wait.
 const credentialTimeout = 5 * time.Second
 
-// credentialClient is the client for servers that hand out credentials. It follows no redirect: its requests contain
+// credentialClient is the client for servers that provide credentials. It follows no redirect: its requests contain
 // secrets.
 func (s *Storage) credentialClient() *http.Client {
 	return &http.Client{
@@ -149,7 +149,7 @@ func (s *Storage) credentialClient() *http.Client {
 	}
 }
 
-// hiding is a provider whose credentials are added to the values that are never shown, whenever it is asked for them.
+// hiding is a provider that adds its credentials, whenever they are requested, to the values that are never shown.
 type hiding struct {
 	credentials.Provider
 	storage *Storage
@@ -203,19 +203,19 @@ func checkRange(header http.Header, from, n int64, now *Info) error {
 	if _, err := fmt.Sscanf(text, "bytes %d-%d/%d", &first, &last, &size); err != nil {
 		length, err := strconv.ParseInt(header.Get("Content-Length"), 10, 64)
 		if err == nil && length == n && from == 0 {
-			now.Size = n // all of it was requested
+			now.Size = n // the whole object was requested
 			return nil
 		}
 		return errNoRanges
 	}
 	now.Size = size
 	if first != from || last != from+n-1 {
-		return fmt.Errorf("bytes %d to %d were requested, but %d to %d arrived", from, from+n-1, first, last)
+		return fmt.Errorf("requested bytes %d to %d, got %d to %d", from, from+n-1, first, last)
 	}
 	return nil
 }
 
-var errNoRanges = errors.New("server doesn't serve parts of an object (no Content-Range): copy it to a disk first")
+var errNoRanges = errors.New("server cannot serve a part of an object (no Content-Range): copy it to a disk first")
 
 // maxPut is the largest size that is written in a single request.
 const maxPut = 64 << 20

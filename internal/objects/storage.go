@@ -12,14 +12,14 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// service is the interface of a kind of storage. Each call is a single attempt: retries are decided above.
+// service is the interface of a kind of storage. Each call is a single attempt: the callers retry.
 type service interface {
 	stat(ctx context.Context, at place) (Info, error)
 	// get opens n bytes from an offset on, of the object in a known state.
 	get(ctx context.Context, at place, from, n int64, is Info) (io.ReadCloser, error)
 	// put writes a whole object; with onlyNew, only if it doesn't exist yet.
 	put(ctx context.Context, at place, data []byte, onlyNew bool) error
-	// begin starts a multipart upload; it takes effect only when it is completed.
+	// begin starts a multipart upload, which takes effect only when it is completed.
 	begin(ctx context.Context, at place) (upload, error)
 	remove(ctx context.Context, at place) error
 }
@@ -43,7 +43,8 @@ func (i Info) same(other Info) bool {
 	return i.Size == other.Size && i.ETag == other.ETag && (i.ETag != "" || i.ModTime.Equal(other.ModTime))
 }
 
-// Storage is all the object storage that a process can reach, with its credentials. It is safe for concurrent use.
+// Storage gives access to all the object storage that a process can reach, with its credentials. It is safe for
+// concurrent use.
 type Storage struct {
 	getenv  func(string) string
 	pause   time.Duration
@@ -53,7 +54,7 @@ type Storage struct {
 
 	mu       sync.Mutex
 	services map[string]service
-	honours  map[string]error // by bucket: nil if a second write with If-None-Match is refused
+	honours  map[string]error // by bucket: nil if it refuses a second write with If-None-Match
 }
 
 // New returns the storage that an environment gives access to. It sends no request.
@@ -66,7 +67,7 @@ func New(getenv func(string) string) *Storage {
 		s.hidden.AddAddress(getenv(name))
 	}
 	s.http = httpclient.Transport(10*time.Second, 8)
-	s.http.DisableCompression = true // objects are transferred as they are
+	s.http.DisableCompression = true // objects are transferred uncompressed
 	return s
 }
 
@@ -142,5 +143,5 @@ func (s *Storage) Stat(ctx context.Context, path string) (info Info, err error) 
 	return info, err
 }
 
-// maxETag is how long the ETag of an object may be: it is kept with the results made from the object.
+// maxETag is the maximum length of an ETag, which is stored with the results made from the object.
 const maxETag = 1 << 10

@@ -16,7 +16,7 @@ import (
 // web is a server of files. at.bucket is its host, at.key the path there.
 type web struct {
 	s     *Storage
-	token string // sent only to the host itself
+	token string // sent only to this host
 }
 
 func (s *Storage) web(at place) service {
@@ -40,7 +40,7 @@ func (s *Storage) hub(at place) (place, error) {
 	if err := of.check(base); err != nil {
 		return at, err
 	}
-	revision = strings.ReplaceAll(revision, "%2F", "/") // the hub's own client writes a branch with a slash this way
+	revision = strings.ReplaceAll(revision, "%2F", "/") // the hub's own client escapes a slash in a branch this way
 	key := strings.TrimPrefix(u.Path+"/", "/") +
 		"datasets/" + parts[0] + "/" + name + "/resolve/" + url.PathEscape(revision) + "/" + escapePath(parts[2])
 	return place{scheme: schemeHF, bucket: u.Scheme + "://" + u.Host, key: key}, nil
@@ -68,15 +68,15 @@ func (c *web) address(at place) string {
 	return at.scheme + "://" + at.bucket + "/" + at.key
 }
 
-// maxHops is how many redirects are followed.
+// maxHops is the maximum number of redirects that are followed.
 const maxHops = 5
 
-// redirectError is a redirect that isn't followed. Asking again leads to the same.
+// redirectError is the error for a redirect that isn't followed. A retry would get the same one.
 type redirectError string
 
 func (e redirectError) Error() string { return string(e) }
 
-// ask requests a range. The token goes only to the host that was named.
+// ask requests a range. It sends the token only to the named host.
 func (c *web) ask(ctx context.Context, at place, from, last int64, is Info) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.address(at), http.NoBody)
 	if err != nil {
@@ -140,7 +140,7 @@ func (c *web) stat(ctx context.Context, at place) (Info, error) {
 		total = resp.Header.Get("Content-Length")
 	}
 	if info.Size, err = strconv.ParseInt(total, 10, 64); err != nil || info.Size < 0 {
-		return info, errors.New("server doesn't say how large the file is: copy it to a disk first")
+		return info, errors.New("unknown size of the file on the server: copy it to a disk first")
 	}
 	return info, nil
 }

@@ -27,7 +27,7 @@ func (s *Storage) ReadAll(ctx context.Context, path string, most int64) ([]byte,
 	return io.ReadAll(f)
 }
 
-// partSize is how much is sent at once: ten thousand parts, the maximum, are 640 GiB.
+// partSize is the size of a part: ten thousand parts, the maximum, are 640 GiB.
 const partSize = maxPut
 
 // maxParts is the maximum number of parts of an object.
@@ -75,7 +75,7 @@ func (s *Storage) write(ctx context.Context, path string, in io.Reader, size, pa
 			})
 		}
 		if err != nil {
-			_ = s.once(context.WithoutCancel(ctx), up.abort) // the storage's own rules remove its leftovers
+			_ = s.once(context.WithoutCancel(ctx), up.abort) // the storage's own rules remove the uploaded parts
 			return err
 		}
 		left -= n
@@ -83,8 +83,8 @@ func (s *Storage) write(ctx context.Context, path string, in io.Reader, size, pa
 	return s.complete(ctx, path, up, size)
 }
 
-// complete ends an upload. If it succeeded but the answer was lost, a retry, which the client may make by itself, finds
-// the upload unknown: then the object shows whether it has changed since.
+// complete ends an upload. If it succeeded but the answer was lost, a retry, which the client may make by itself, fails
+// because the upload is unknown: then the state of the object shows whether it was replaced.
 func (s *Storage) complete(ctx context.Context, path string, up upload, size int64) error {
 	before, err := s.Stat(ctx, path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -101,7 +101,7 @@ func (s *Storage) complete(ctx context.Context, path string, up upload, size int
 
 // Create writes an object that doesn't exist yet: the manifest that names the objects written before it. An existing
 // one with the same content is not an error: an earlier attempt, or another process doing the same, wrote it. Create
-// refuses storage that would let two writers each believe they were first.
+// refuses storage in which two concurrent writers could both succeed.
 func (s *Storage) Create(ctx context.Context, path string, data []byte) error {
 	to, at, err := s.find(path)
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *Storage) CanCreate(ctx context.Context, path string) error {
 			Help: "Use storage that does, such as AWS S3, Cloudflare R2 or MinIO, or a shared disk",
 		}
 	default:
-		return err // the next attempt may differ
+		return err // the next attempt may get another answer
 	}
 	s.mu.Lock()
 	s.honours[at.scheme+at.bucket] = err

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Mask is a line of chat/masks: what transformers makes of a conversation, and which of its tokens are the model's.
+// Mask is a line of chat/masks: the tokens of a conversation according to transformers, and which of them are the
+// model's.
 type Mask struct {
 	Conversation, Template, Tokenizer, Text string
 	Messages, Tools, Kwargs                 json.RawMessage

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A brand keeps a process's marks where it can't lose them by accident: in the soft limit on how long a realtime thread
-// may run without waiting. Children inherit it, even if they lose their environment, session and parent, and only a
-// program that sets this very limit loses it. Other processes have no limit; a brand is 146,000 years and the halves of
-// its last 62 bits are hashes of the two marks.
+// A brand stores a process's marks where it can't lose them by accident: in the soft limit on the time that a realtime
+// thread may run without waiting. Children inherit it, even if they lose their environment, session and parent, and
+// only a program that sets this very limit loses it. Other processes have no limit; a brand is 146,000 years and the
+// halves of its last 62 bits are hashes of the two marks.
 const (
 	brandBit  = 1 << 62
 	brandHalf = 31
@@ -26,8 +26,9 @@ func brandOf(mark string) uint64 {
 	return h.Sum64() & brandMask
 }
 
-// launch starts a command and brands it. One that is held (attributes) stops before its first instruction until it has
-// the brand; where a process can't be held, and without confinement, its children of that instant may lack the brand.
+// launch starts a command and brands it. A command that is held (attributes) stops before its first instruction until
+// it has the brand. A process that can't be held, or that isn't confined, may start children that lack the brand in
+// that instant.
 func launch(cmd *exec.Cmd, with, mark string) (*exec.Cmd, error) {
 	err := cmd.Start()
 	if err != nil && cmd.SysProcAttr.Ptrace { // the error doesn't say whether tracing or starting failed
@@ -44,7 +45,7 @@ func launch(cmd *exec.Cmd, with, mark string) (*exec.Cmd, error) {
 	pid := cmd.Process.Pid
 	if cmd.SysProcAttr.Ptrace {
 		_ = waitFor(pid, unix.WSTOPPED|unix.WEXITED)
-		defer func() { _ = unix.PtraceDetach(pid) }() // it fails if the process has been killed
+		defer func() { _ = unix.PtraceDetach(pid) }() // fails if the process has been killed
 	}
 	brand(pid, with, mark)
 	return cmd, nil
@@ -70,11 +71,11 @@ func brand(pid int, with, mark string) {
 	}
 }
 
-// branded reports whether a process has a brand with the mark.
+// branded reports whether a process's brand contains the mark.
 func branded(pid int, mark string) bool {
 	var limit unix.Rlimit
 	err := unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &limit)
-	if err != nil || limit.Cur&^(brandBit-1) != brandBit { // another user's, or unlimited
+	if err != nil || limit.Cur&^(brandBit-1) != brandBit { // the process is another user's, or unlimited
 		return false
 	}
 	h := brandOf(mark)

@@ -11,9 +11,9 @@ import (
 
 // confine keeps the children of this thread from reading the memory and the environment of this program, and on a new
 // kernel (6.12) from sending signals to it. Landlock does so for every process that isn't in the same domain or a
-// domain within it; it must also restrict something, which is not needed here: signals to others or, on kernels that
-// can't restrict them, the right to change mounts. Without Landlock, this program is made unreadable to other processes
-// of the same user. Neither stops root, so root's children lack the capability to look into other processes.
+// domain within it; it must also restrict something, though that is not needed here: signals to others or, on kernels
+// that can't restrict them, the right to change mounts. Without Landlock, this program is made unreadable to other
+// processes of the same user. Neither stops root, so root's children lack the capability to look into other processes.
 func confine() {
 	if !landlocked() {
 		undumpable()
@@ -36,7 +36,7 @@ const (
 	landlockScopes = 6 // version from which signals can be restricted
 )
 
-// landlocked puts this thread in a domain of its own. It reports whether it could.
+// landlocked puts this thread in a separate domain, and reports whether that succeeded.
 func landlocked() bool {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 || version < landlockRefer {
@@ -65,7 +65,7 @@ func landlocked() bool {
 		return nil
 	}
 	err := restrict()
-	if errors.Is(err, unix.EPERM) { // without privileges, Landlock requires a promise to gain none
+	if errors.Is(err, unix.EPERM) { // without privileges, Landlock requires a promise not to gain any
 		if err = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err == nil {
 			err = restrict()
 		}

@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// Config says what to run and how.
+// Config configures a program to start.
 type Config struct {
 	Args []string // the program and its arguments
 	Path string   // the program's file, if Args[0] is only its display name
 	Dir  string   // working directory; if empty, this program's
 	Env  []string // its whole environment, except for the mark
 	Mark string   // identifies its processes, see NewMark; if empty, a new one
-	With string   // an additional mark, which it shares with others; may be empty
+	With string   // an additional mark, shared with other processes; may be empty
 
 	// Stdout and Stderr read its output, each in its own goroutine, until the end; the rest is drained. A nil Stdout
 	// discards the output; a nil Stderr sends it where Stdout goes. Output, instead of both, is a file that the program
@@ -34,9 +34,9 @@ type Config struct {
 	// sessions.
 	Group bool
 
-	Input    bool       // it reads from Process.Stdin; otherwise its standard input is empty
+	Input    bool       // its standard input is Process.Stdin; otherwise it is empty
 	Files    []*os.File // further open files: descriptors 3, 4, ...
-	Confined bool       // it can't read this program's memory and environment: see the package comment
+	Confined bool       // it cannot read this program's memory and environment; see the package comment
 	// it continues when this program ends, as do the processes it leaves running when it ends by itself
 	Survives bool
 }
@@ -49,7 +49,7 @@ type Process struct {
 	pid      int
 	mark     string
 	started  uint64
-	survives bool // if it ends by itself, processes that it left running may continue
+	survives bool // after it ends by itself, its other processes may continue
 
 	mu     sync.Mutex
 	reaped bool
@@ -61,7 +61,7 @@ type Process struct {
 	done chan struct{}
 }
 
-// drainTimeout is how long a process that was not found may hold the pipes once the program has ended.
+// drainTimeout is how long an undetected process may hold the pipes open after the program has ended.
 const drainTimeout = time.Second
 
 // Start starts a program.
@@ -208,20 +208,21 @@ func (p *Process) tree() *Tree {
 	return &Tree{Session: p.pid, Mark: p.mark, ours: true, since: p.started}
 }
 
-// PID returns the id of the program's process, and of its session or group.
+// PID returns the id of the program's process, which is also the id of its session or group.
 func (p *Process) PID() int { return p.pid }
 
-// Mark returns what identifies the program's processes.
+// Mark returns the mark that identifies the program's processes.
 func (p *Process) Mark() string { return p.mark }
 
 // Done is closed when the program has ended, with everything it started unless that may survive, and its output has
 // been read.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Over is closed when the program itself has ended: its children may be running, and output may be left to read.
+// Over is closed when the program itself has ended; its children may still be running, and there may be unread output.
 func (p *Process) Over() <-chan struct{} { return p.over }
 
-// Err says how the program ended: why it was killed, if it was; otherwise nil or an *exec.ExitError. It waits for Done.
+// Err returns how the program ended: the reason it was killed, if it was; otherwise nil or an *exec.ExitError. It waits
+// for Done.
 func (p *Process) Err() error {
 	<-p.done
 	if p.cause != nil {
@@ -252,7 +253,7 @@ func (p *Process) Kill(cause error) {
 	if p.cause == nil {
 		p.cause = cause
 	}
-	// Its group at once; the rest after it has ended, while the processes that a later scan would miss are still
+	// Kill its group at once, and the rest after it has ended, while processes that a later scan would miss are still
 	// children of the ending one.
 	tree := p.tree()
 	tree.signal(syscall.SIGKILL)

@@ -57,9 +57,9 @@ func (r *Responder) listen(out io.Reader) {
 	}
 }
 
-// Ask sends a line and waits for the answer. The error's text continues a sentence that begins "the ... command ...".
+// Ask sends a line and waits for the answer. The error's text completes a sentence that begins "the ... command ...".
 func (r *Responder) Ask(ctx context.Context, send []byte, wait time.Duration) ([]byte, error) {
-	select { // there must be no unsolicited output
+	select { // unsolicited output is an error
 	case a, ok := <-r.answers:
 		if !ok {
 			return nil, errors.New("ended")
@@ -81,7 +81,7 @@ func (r *Responder) Ask(ctx context.Context, send []byte, wait time.Duration) ([
 		select {
 		case err := <-sent:
 			if err != nil {
-				return nil, fmt.Errorf("does not read its input: %w", err)
+				return nil, fmt.Errorf("did not read its input: %w", err)
 			}
 			sent = nil
 		case a, ok := <-r.answers:

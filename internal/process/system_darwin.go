@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attributes gives the program its own session, or a process group. The parent-death signal is missing here.
+// attributes gives the program its own session, or a process group. This system has no parent-death signal.
 func attributes(c *Config) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: !c.Group, Setpgid: c.Group}
 }
@@ -53,10 +53,11 @@ func startTime(pid int) uint64 {
 	return uint64(t.Sec)*1e6 + uint64(t.Usec)
 }
 
-// Stopped is not available here.
+// Stopped is not implemented on this system.
 func Stopped(int) bool { return false }
 
-// Boot identifies the current boot of this system; other systems and other boots have different names. Empty: unknown.
+// Boot returns a name of the current boot of this system that differs from the names of other systems and boots, or ""
+// if it is unknown.
 func Boot() string {
 	id, err := unix.Sysctl("kern.bootsessionuuid")
 	if err != nil {
@@ -65,14 +66,14 @@ func Boot() string {
 	return id
 }
 
-// marksSeen says that the marks of other processes can't be read here.
+// marksSeen is false: the marks of other processes can't be read here.
 const marksSeen = false
 
-// hasMark is not available here: the environment of other processes can't be read.
+// hasMark always returns false: the environment of other processes can't be read.
 func hasMark(int, string) (has, hidden bool) { return false, false }
 
 // launch starts a command. Limits of other processes can't be read or set.
 func launch(cmd *exec.Cmd, _, _ string) (*exec.Cmd, error) { return cmd, cmd.Start() }
 
-// branded is never true here.
+// branded always returns false on this system.
 func branded(int, string) bool { return false }

@@ -13,7 +13,7 @@ import (
 )
 
 // attributes gives the program its own session, or a process group, and has it killed when the thread that created it
-// ends. A confined program is held, see launch; another may be one that gains privileges, which it would not if traced.
+// ends. A confined program is held, see launch; other programs may gain privileges, which tracing would prevent.
 func attributes(c *Config) *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Setsid: !c.Group, Setpgid: c.Group, Ptrace: c.Confined}
 	if !c.Survives {
@@ -29,7 +29,7 @@ func await(cmd *exec.Cmd, ended func()) error {
 	return cmd.Wait()
 }
 
-// waitFor waits for a change of a child's state, and leaves it to be waited for.
+// waitFor waits for a change of a child's state without reaping the child.
 func waitFor(pid, change int) error {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, change|unix.WNOWAIT, nil)
@@ -62,7 +62,7 @@ func list() []entry {
 
 // livingEntry returns a process that has not ended.
 func livingEntry(pid int) (e entry, ok bool) {
-	var buf [1024]byte // the needed fields are at the line's beginning
+	var buf [1024]byte // the needed fields are at the beginning of the line
 	stat := readStat(pid, buf[:])
 	// The second field is the name in parentheses, which may contain anything. Then come state, parent, group, session
 	// and, as the 22nd field overall, the start in clock ticks since boot.
@@ -79,8 +79,8 @@ func livingEntry(pid int) (e entry, ok bool) {
 	return e, err == nil
 }
 
-// readStat reads /proc/PID/stat into buf. It returns nil if the process doesn't exist. A scan reads the files of all
-// processes, each time a plugin ends: package os would take twice the time.
+// readStat reads /proc/PID/stat into buf. It returns nil if the process doesn't exist. Each time a plugin ends, a scan
+// reads the files of all processes; package os would take twice as long.
 func readStat(pid int, buf []byte) []byte {
 	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -112,10 +112,10 @@ func Boot() string {
 	return string(bytes.TrimSpace(id))
 }
 
-// marksSeen says that the marks of other processes can be read here.
+// marksSeen is true: the marks of other processes can be read here.
 const marksSeen = true
 
-// maxEnviron is how much of a process's environment is searched.
+// maxEnviron is the maximum number of bytes of a process's environment that are searched.
 const maxEnviron = 8 << 20
 
 // hasMark looks for the mark in a process's limit and environment. The environment of a process that is just replacing

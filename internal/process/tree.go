@@ -14,7 +14,7 @@ import (
 // markVariable holds the marks of a program and its ancestors: "outer inner".
 const markVariable = "NATGO_PROCESS"
 
-// NewMark returns a mark that nothing else has.
+// NewMark returns a unique mark.
 func NewMark() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -31,7 +31,7 @@ func withMarks(env []string, marks ...string) []string {
 // Tree is a program and everything it started, as far as that can be found: see the package comment.
 type Tree struct {
 	Session int    // its first process, if known
-	Mark    string // carried by its processes in their environment
+	Mark    string // mark in the environment of its processes
 
 	ours  bool   // the first process is a child of ours that has not been waited for, so its id can't have been reused
 	since uint64 // when it started
@@ -49,8 +49,8 @@ func (t *Tree) Members() []int {
 	return pids
 }
 
-// members lists the running processes of the tree. If sure is false, there are others whose marks can't be seen at the
-// moment.
+// members lists the running processes of the tree. If sure is false, there are other processes whose marks can't be
+// read at the moment.
 func (t *Tree) members() (pids []int, sure bool) {
 	sure = true
 	var all []entry
@@ -97,13 +97,14 @@ func (t *Tree) signal(s syscall.Signal) {
 	}
 }
 
-// endTimeout is how long the system has to end processes that were killed.
+// endTimeout is the time limit for killed processes to end.
 const endTimeout = 2 * time.Second
 
-// Kill kills the whole tree and returns what doesn't end.
+// Kill kills the whole tree and returns the processes that don't end.
 func (t *Tree) Kill() []int { return t.kill(context.Background(), endTimeout) }
 
-// Stop asks the whole tree to end, kills the rest after a time, and returns what doesn't end even then.
+// Stop asks the whole tree to end, kills the remaining processes after a time, and returns the ones that don't end even
+// then.
 func (t *Tree) Stop(ctx context.Context, patience time.Duration) (left []int) {
 	t.signal(syscall.SIGTERM)
 	t.signal(syscall.SIGCONT) // a stopped process can't handle signals
@@ -121,12 +122,12 @@ func (t *Tree) kill(ctx context.Context, patience time.Duration) []int {
 	})
 }
 
-// unsureLooks is the number of consecutive scans that must find nothing, while some processes hide their marks, before
-// the result is trusted: 63 ms, after which a process that was replacing its program has its environment back.
+// unsureLooks is the number of consecutive scans that must find no process, while some hide their marks, before the
+// result is trusted. They take 63 ms, after which a process that was replacing its program has its environment back.
 const unsureLooks = 6
 
-// gone waits until nothing in the tree is running, and calls what, if not nil, with the remaining processes on each
-// scan.
+// gone waits until no process of the tree is running, and calls what, if not nil, with the remaining processes after
+// each scan.
 func (t *Tree) gone(ctx context.Context, patience time.Duration, what func([]int)) []int {
 	end := time.Now().Add(patience)
 	unsure := 0

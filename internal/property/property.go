@@ -19,8 +19,8 @@ func Check(t *testing.T, holds func(*rapid.T)) {
 	rapid.Check(t, holds)
 }
 
-// seed sets rapid's seed, unless the command line has. A variable reaches every package; a flag of rapid's would be
-// refused by the packages that don't use it.
+// seed sets rapid's seed, unless the command line has. A variable works for every package; packages that don't use
+// rapid would refuse its flag.
 var seed = sync.OnceValue(func() error {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.seed" })

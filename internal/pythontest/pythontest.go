@@ -13,8 +13,9 @@ import (
 	"testing"
 )
 
-// Need returns a python3 on which check, a line of Python, runs without failing ("import jinja2, tokenizers"). Without
-// one the test is skipped or, if NATGO_REQUIRE names what, fails. unchecked completes the message: the untested part.
+// Need returns a python3 that runs check, a line of Python such as "import jinja2, tokenizers", without failing.
+// Without one the test is skipped or, if NATGO_REQUIRE names what, fails. unchecked completes the message: the untested
+// part.
 func Need(t testing.TB, what, check, unchecked string) string {
 	t.Helper()
 	Long(t, unchecked)
@@ -41,7 +42,7 @@ func Long(t testing.TB, unchecked string) {
 	}
 }
 
-// Required reports whether NATGO_REQUIRE names it.
+// Required reports whether NATGO_REQUIRE contains a name.
 func Required(what string) bool {
 	return slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), what)
 }
@@ -122,8 +123,8 @@ var trl = sync.OnceValues(func() (string, error) {
 })
 
 // Trainers returns a Python in which Axolotl 0.19 and ms-swift 4.6 prepare data: NATGO_TRAINERS_PYTHON or, if
-// NATGO_REQUIRE names trainers, a virtual environment in the user's cache. It has their own packages and takes the rest
-// from TRL's environment, whose versions are newer than they ask for; their preparation works anyway.
+// NATGO_REQUIRE names trainers, a virtual environment in the user's cache. It contains their own packages and uses
+// TRL's environment for the rest, whose versions are newer than the ones they require; their preparation works anyway.
 func Trainers(t testing.TB) string {
 	t.Helper()
 	return found(t, trainers, "no Python with axolotl and ms-swift, so their preparation read no rows; "+
@@ -160,7 +161,7 @@ var trainers = sync.OnceValues(func() (string, error) {
 
 // Datasets3 returns a Python with Hugging Face datasets 3.6, the last version before JSON columns:
 // NATGO_DATASETS3_PYTHON or, if NATGO_REQUIRE names datasets3, a virtual environment set up for it in the user's cache.
-// It is empty without one, which is logged: a test continues with the current version.
+// Without one it logs this and returns "", and the test continues with the current version.
 func Datasets3(t testing.TB) string {
 	t.Helper()
 	path, err := datasets3()
@@ -230,7 +231,7 @@ func create(env, need, base string, flags []string, packages ...string) error {
 	return nil
 }
 
-// first returns the first of the Pythons on which check runs.
+// first returns the first of the Pythons that runs check.
 func first(check string, pythons ...string) string {
 	for _, p := range pythons {
 		// A Python given without its folder looks for its own library through PATH, which tests clear.

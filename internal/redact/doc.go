@@ -5,7 +5,7 @@
 // copy. A tag within a turn is not trained (see Tags): a model shouldn't learn to write it.
 //
 // Tokens of services and values that are named like secrets are found by internal/secret; the rules here find personal
-// data, and values that need a look at their surroundings or a checksum. README.md reports the detection rates.
+// data, and values that are recognised by their surroundings or a checksum. README.md reports the detection rates.
 //
-// No value is kept for longer than it takes to redact its example: values are remembered by their hashes.
+// No value is kept after its example has been redacted: only hashes of values are.
 package redact

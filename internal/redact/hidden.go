@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// invisible are characters that a page shows as nothing: spaces and joiners of no width, and the soft hyphen.
+// invisible lists characters that a page does not show: spaces and joiners of zero width, and the soft hyphen.
 var invisible = strings.NewReplacer("\u200b", "", "\u200c", "", "\u200d", "", "\u2060", "", "\ufeff", "", "\u00ad", "")
 
-// visible returns a text without its invisible characters, and where each of its bytes is in the text; nil if it has
-// none.
+// visible returns a text without its invisible characters, and the position in the text of each of its bytes. It
+// returns nil if there are no such characters.
 func visible(s string) (shown string, at []int) {
 	if !strings.ContainsAny(s, "\u200b\u200c\u200d\u2060\ufeff\u00ad") {
 		return s, nil
@@ -37,8 +37,8 @@ var percent = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`%(?:0[AD]|[2-6][0-9A-Fa-f]|7[0-9A-Ea-e])`)
 })
 
-// unescapedAddress returns a text without its percent-encoding, and where each of its bytes is in the text; nil if it
-// has no such encoding. A + is a space as in forms, unless spaces are written as %20.
+// unescapedAddress returns a text without its percent-encoding, and the position in the text of each of its bytes. It
+// returns nil if there is no such encoding. A + is a space as in forms, unless spaces are written as %20.
 func unescapedAddress(s string) (plain string, at []int) {
 	if strings.IndexByte(s, '%') < 0 {
 		return s, nil
@@ -55,7 +55,7 @@ func unescapedAddress(s string) (plain string, at []int) {
 		at = append(at, i)
 		switch {
 		case len(found) > 0 && i == found[0][0]:
-			n, _ := strconv.ParseUint(s[i+1:i+3], 16, 8) // the pattern admits nothing else
+			n, _ := strconv.ParseUint(s[i+1:i+3], 16, 8) // cannot fail: the pattern matches only hex digits
 			c, i, found = byte(n), i+2, found[1:]
 		case c == '+' && form:
 			c = ' '
@@ -66,7 +66,7 @@ func unescapedAddress(s string) (plain string, at []int) {
 }
 
 const (
-	minEncoded = 24      // minimum bytes of base64 to decode: fewer can't hold a secret and its signs
+	minEncoded = 24      // minimum bytes of base64 to decode: fewer can't contain a recognisable secret
 	maxEncoded = 1 << 20 // maximum bytes of base64 to decode: more is a file
 	minWrapped = 60      // bytes of a line of base64 that continues in the next one
 )
@@ -94,7 +94,7 @@ func (r *Redactor) encoded(s string) (out []found) {
 	return out
 }
 
-// encodes are the characters of base64, in either alphabet, without the padding.
+// encodes marks the characters of base64, in either alphabet, other than padding.
 var encodes = func() (table [256]bool) {
 	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_") {
 		table[c] = true
@@ -102,7 +102,7 @@ var encodes = func() (table [256]bool) {
 	return table
 }()
 
-// encodedEnd returns the end of the base64 that begins at from; long lines continue in the next one.
+// encodedEnd returns the end of the base64 that begins at from. After a long line it continues with the next one.
 func encodedEnd(s string, from int) int {
 	line, at := from, from
 	for {
@@ -124,7 +124,7 @@ func encodedEnd(s string, from int) int {
 	return at
 }
 
-// decoded returns the text that is encoded; false if it isn't text.
+// decoded returns the encoded text, or false if it isn't text.
 func decoded(s string) (string, bool) {
 	s = strings.TrimRight(s, "=")
 	encoding := base64.RawStdEncoding
@@ -135,11 +135,11 @@ func decoded(s string) (string, bool) {
 	if b, err := encoding.DecodeString(s[:min(len(s), head)&^3]); err != nil || !printable(b, true) {
 		return "", false
 	}
-	b, err := encoding.DecodeString(s) // which skips line breaks
+	b, err := encoding.DecodeString(s) // the decoder skips line breaks
 	return string(b), err == nil && printable(b, false)
 }
 
-// printable reports whether bytes are text, of which the last character may be cut.
+// printable reports whether bytes are text; the last character may be cut.
 func printable(b []byte, cut bool) bool {
 	for len(b) > 0 {
 		c, n := utf8.DecodeRune(b)

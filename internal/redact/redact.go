@@ -33,13 +33,13 @@ type Redactor struct {
 	counts   map[string]int64
 	clean    map[xxh3.Uint128]struct{} // texts without findings: prompts and tools recur in every session
 	known    map[string]bool           // secrets of this example that are recognisable only from their context
-	tools    []chat.Tool               // the last ones examined, which examples share
+	tools    []chat.Tool               // the tools examined last, which examples share
 	redacted []chat.Tool
 	hasher   history.Hasher
 	decoding bool // the searched text was encoded
 }
 
-// New returns a redactor; nil if it is switched off.
+// New returns a redactor, or nil if redaction is off.
 func New(cfg Config) (*Redactor, error) {
 	if !cfg.Enabled {
 		return nil, nil
@@ -62,7 +62,7 @@ func New(cfg Config) (*Redactor, error) {
 	return r, nil
 }
 
-// Counts returns how many places of each class were replaced.
+// Counts returns the number of replaced places of each class.
 func (r *Redactor) Counts() map[string]int64 { return r.counts }
 
 // Example redacts an example, whose messages may be shared with others: what changes is copied. If anything changes,
@@ -84,7 +84,7 @@ func (r *Redactor) Example(ex *ttc.Example) {
 	}
 	r.known = nil
 	changed = r.nodes(ex) || changed
-	if r.known != nil { // they may appear elsewhere on their own
+	if r.known != nil { // secrets may appear elsewhere on their own
 		changed = r.nodes(ex) || changed
 		r.known = nil
 	}
@@ -158,7 +158,7 @@ func (r *Redactor) message(m *chat.Message) (changed bool) {
 	return changed
 }
 
-// maxDepth is how deeply values are searched.
+// maxDepth is the maximum depth at which values are searched.
 const maxDepth = 200
 
 // json redacts the texts in a value. The rest is unchanged byte for byte.
@@ -240,10 +240,10 @@ func offset(whole, part json.Raw) int {
 	return int(uintptr(unsafe.Pointer(unsafe.SliceData(part))) - uintptr(unsafe.Pointer(unsafe.SliceData(whole))))
 }
 
-// maxClean is how many texts without findings are remembered.
+// maxClean is the maximum number of texts without findings that are remembered.
 const maxClean = 100_000
 
-// found is a place in a text.
+// found is a place to replace in a text.
 type found struct {
 	from, to int
 	class    string
@@ -296,8 +296,8 @@ func vagueness(class string) int {
 	return 0
 }
 
-// find finds the places, including those where escapes or colours precede a secret that would otherwise begin a word,
-// places with invisible characters within a secret, and places in the percent-encoding of addresses and forms.
+// find finds the places to replace, even if escapes or colours precede a secret, invisible characters are within it, or
+// it is percent-encoded in an address or a form.
 func (r *Redactor) find(s string) []found {
 	out := r.places(s, s)
 	if bare := unescaped(s); bare != s {
@@ -401,8 +401,8 @@ const opening = "<REDACTED:"
 
 var tags = regexp.MustCompile(`<REDACTED:([a-z0-9_]+):\d{1,9}>`)
 
-// Tags returns the byte ranges [from, to) of the tags in a text, in order. What merely resembles one doesn't count: its
-// class isn't ours, or it isn't closed.
+// Tags returns the byte ranges [from, to) of the tags in a text, in order. Text that merely resembles a tag, with a
+// foreign class or without an end, doesn't count.
 func Tags(s string) (out [][]int) {
 	if !strings.Contains(s, opening) {
 		return nil
@@ -431,7 +431,7 @@ var classes = sync.OnceValue(func() map[string]bool {
 const minRemainder = 4
 
 // appendOutside appends the parts of a place that lie outside the tags, which are in order: a text may be redacted more
-// than once, and it may contain text that looks like a tag, or be one that is copied to hide a secret.
+// than once, and it may contain text that looks like a tag, even one copied to hide a secret.
 func appendOutside(out []found, place found, tags [][]int) []found {
 	at := place.from
 	for _, t := range tags {

@@ -14,17 +14,17 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// rule is a shape of something to replace: the last submatch of its pattern.
+// rule recognises text to replace: the last submatch of its pattern.
 type rule struct {
 	class string
-	hints []string // every matching text contains one of these
+	hints []string // one of these is in every matching text
 	re    *regexp.Regexp
 	is    func(match, before string) bool // whether a match counts; if nil, it always counts
 	near  func(s string, at int) bool     // whether to look around a hint; if nil, always
 	long  bool                            // a match may be longer than a window
 }
 
-// A window is the searched text around a hint: a pattern costs time for every byte it sees.
+// A window is the searched text around a hint: a pattern takes time for every byte that it examines.
 const (
 	windowBefore = 128
 	windowAfter  = 512
@@ -212,7 +212,7 @@ func isLogin(match, _ string) bool {
 	return err == nil && ok && name != "" && password != ""
 }
 
-// keys are the ones that no word hints at.
+// keys are the rules for keys that need no word before them.
 func keys() []rule {
 	azure := key("azure_key", `[A-Za-z0-9+/]{86}==`, 4.5, "==")
 	azure.near = func(s string, at int) bool { return afterWord(s, at-1) }
@@ -223,7 +223,8 @@ func keys() []rule {
 
 func digits(s string) bool { return strings.ContainsAny(s, "0123456789") }
 
-// checked reports whether the last six characters are the checksum of those before, as in tokens of GitHub and npm.
+// checked reports whether the last six characters are the checksum of the preceding ones, as in tokens of GitHub and
+// npm.
 func checked(s string) bool {
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	if len(s) < 7 {
@@ -257,8 +258,8 @@ func isEmail(match, before string) bool {
 	return !notDomains[last]
 }
 
-// notDomains are what may follow an @ and a dot without being a domain: the endings of files (logo@2x.png) and of
-// systemd's units, and reserved names.
+// notDomains lists suffixes that may follow an @ and a dot but aren't domains: the endings of files (logo@2x.png) and
+// of systemd's units, and reserved names.
 var notDomains = map[string]bool{
 	"png": true, "jpg": true, "jpeg": true, "gif": true, "svg": true,
 	"webp": true, "js": true, "ts": true, "css": true, "json": true,

@@ -10,8 +10,8 @@ import (
 type finder struct {
 	hints  []string // in lower case, at least three bytes each: every text that matches contains one, in any case
 	re     func() *regexp.Regexp
-	window func(s string, at, end int) (w [2]int, ok bool) // what to search around a hint at [at, end)
-	// the class of a match with its groups; false if it isn't a secret
+	window func(s string, at, end int) (w [2]int, ok bool) // returns the window to search around a hint at [at, end)
+	// returns the class of a match with its groups, or false if it isn't a secret
 	place func(s string, match []int) (Place, bool)
 }
 
@@ -19,7 +19,7 @@ type finder struct {
 const (
 	windowBefore = 128
 	windowAfter  = 512
-	maxRunBytes  = 16 << 10 // of a token, or of a line
+	maxRunBytes  = 16 << 10 // maximum bytes of a token, or of a line
 )
 
 // around returns the window around a hint. It cuts no word in two.
@@ -34,7 +34,7 @@ func around(s string, at, end int) [2]int {
 // index finds the hints of all finders in one pass over a text, by their first three bytes.
 type index struct {
 	finders []finder
-	filter  [1 << 10]uint64 // by hash: whether a hint may begin with such bytes
+	filter  [1 << 10]uint64 // by hash of three bytes: whether a hint may begin with them
 	hints   map[uint32][]hint
 }
 
@@ -43,7 +43,7 @@ type hint struct {
 	finder int
 }
 
-// indexed is made when the first text is searched, because doing so would slow down every start of the program.
+// indexed is made when the first text is searched, because making it would slow down every start of the program.
 var indexed = sync.OnceValue(func() *index {
 	x := &index{finders: shapes(), hints: map[uint32][]hint{}}
 	for _, t := range tokens() {
@@ -116,7 +116,7 @@ func (x *index) windows(s string) (list []searched) {
 	return list
 }
 
-// Find returns what looks like a secret, in no particular order. The places may overlap.
+// Find returns the places that look like secrets, in no particular order. They may overlap.
 func Find(s string) (out []Place) {
 	for _, span := range privateKeys(s) {
 		out = append(out, Place{span[0], span[1], "private_key"})

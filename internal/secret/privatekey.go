@@ -8,8 +8,8 @@ import (
 var (
 	keyBegin = compiled(`-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----`)
 	keyEnd   = compiled(`-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----`)
-	// keyStart matches how the base64 of a private key begins: RSA and EC keys, PKCS #8 with and without a password,
-	// and OpenSSH's keys. Certificates and public keys begin otherwise.
+	// keyStart matches the beginning of a private key in base64: RSA and EC keys, PKCS #8 with and without a password,
+	// and OpenSSH's keys. Certificates and public keys begin differently.
 	keyStart = compiled(`\b(?:MII(?:[BCEJ][A-Za-z0-9+/]{2}(?:IBAAK|gIBAAK|AIBAAK)|[A-Za-z0-9+/]{2}[QgAw]IBADANBgkqhkiG9w0)|MIG[A-Za-z0-9+/]{1,2}AgEAM|MHcCAQEE|MC4CAQAwBQYDK2Vw|b3BlbnNzaC1rZXktdjE)`)
 	// keyText matches encoded data, as opposed to words: base64 without a gap.
 	keyText = compiled(`[A-Za-z0-9+/]{16,}={0,2}`)
@@ -24,7 +24,7 @@ const (
 )
 
 // privateKeys returns the byte ranges [from, to) of private keys in PEM, in order and disjoint: complete ones, and keys
-// cut off after the first line or before the last. A line that merely mentions such a key isn't one.
+// cut off after the first line or before the last. A line that merely mentions such a key doesn't count.
 func privateKeys(s string) [][2]int {
 	var out [][2]int
 	if strings.Contains(s, "PRIVATE KEY") {
@@ -51,7 +51,7 @@ func privateKeys(s string) [][2]int {
 	return merge(out)
 }
 
-// keyEndAfter returns where a private key ends whose first line ends at from; 0 if none follows.
+// keyEndAfter returns the end of the private key whose first line ends at from, or 0 if there is no key.
 func keyEndAfter(s string, from int) int {
 	rest := s[from:min(len(s), from+maxKeyBytes)]
 	if m := keyEnd().FindStringIndex(rest); m != nil {
@@ -78,7 +78,7 @@ func encoded(s string) bool {
 	return long > 0 && 2*long >= len(strings.Join(strings.Fields(s), ""))
 }
 
-// keyLines returns where the lines of base64 end that begin at from.
+// keyLines returns the end of the lines of base64 that begin at from.
 func keyLines(s string, from int) int {
 	for at := from; ; {
 		line := base64End(s, at)
@@ -108,7 +108,8 @@ func alone(s string, before, from, to int) bool {
 		(to == len(s) || strings.IndexByte("\r\n\\\"'", s[to]) >= 0)
 }
 
-// keyStartBefore returns where the lines of base64 begin that end before the last line of a private key, or at.
+// keyStartBefore returns the start of the lines of base64 that precede the last line of a private key, or at if there
+// are none.
 func keyStartBefore(s string, at int) int {
 	from, end := at, at
 	for last := true; ; last = false {

@@ -32,9 +32,9 @@ func keyNames() (out []string) {
 	return out
 }
 
-// shape returns a finder for a way to write a secret, which is the last group of the pattern. If sure, every match is a
-// secret; otherwise it must also look random, because prose mentions such keys, and have at least least bytes; 0 means
-// eight, and -1 lifts the minimum of minValue. fits reports whether a hint at [at, end) is worth a search.
+// shape returns a finder for a pattern whose last group is a secret. If sure, every match is a secret; otherwise it
+// must also look random, because prose mentions such keys, and have at least least bytes; 0 means eight, and -1 lifts
+// the minimum of minValue. fits reports whether the surroundings of a hint at [at, end) should be searched.
 func shape(pattern string, sure bool, least int, fits func(s string, at, end int) bool, hints ...string) finder {
 	return finder{
 		hints: hints, re: compiled(pattern),
@@ -55,7 +55,7 @@ func shape(pattern string, sure bool, least int, fits func(s string, at, end int
 	}
 }
 
-// secretIn reports whether a value is a secret; before is what precedes it in the match.
+// secretIn reports whether a value is a secret; before is the part of the match that precedes it.
 func secretIn(before, v string, sure bool, least int) bool {
 	switch {
 	case v == "" || IsReference(v) || ofShell().MatchString(v) || strings.Trim(v, "*") == "",
@@ -127,7 +127,7 @@ func wholeLine(window func(s string, at, end int) ([2]int, bool)) func(s string,
 	}
 }
 
-// settingHints: every text that names a secret contains one of these, in lower case.
+// settingHints are words in lower case, one of which is in every text that names a secret.
 var settingHints = []string{"token", "secret", "pass", "pwd", "key", "credential", "pat=", "bearer "}
 
 func hinted(lower string, hints []string) bool {
@@ -155,10 +155,10 @@ func Shape(s string) string {
 // looks reports whether a text contains something that looks like a secret.
 func looks(s string) bool { return spansIn(s) != nil }
 
-// spansIn returns the byte ranges [from, to) of what looks like a secret, in order and disjoint.
+// spansIn returns the byte ranges [from, to) of possible secrets, in order and disjoint.
 func spansIn(s string) [][2]int { return merge(found(s)) }
 
-// found returns the ranges of what looks like a secret, which may overlap.
+// found returns the ranges of possible secrets, which may overlap.
 func found(s string) (out [][2]int) {
 	for _, p := range Find(s) {
 		out = append(out, [2]int{p.From, p.To})
@@ -193,7 +193,7 @@ func unquoted(s string, from, to int) (int, int) {
 	return from, to
 }
 
-// random reports whether a text may be a secret: letters mixed with digits, or otherwise in ways that words aren't.
+// random reports whether a text may be a secret: it mixes letters with digits, or in other ways that words don't.
 func random(v string, least int) bool {
 	least = cmp.Or(least, 8)
 	if len(v) < least || strings.ContainsAny(v, " \t\n") && len(v) < 16 {
@@ -261,7 +261,7 @@ func Plain(v string) bool {
 	return len(v) < 8 && strings.Trim(v, "0123456789.") == ""
 }
 
-// compiled compiles an expression when it is first used, like shapes.
+// compiled returns a function that compiles an expression on first use.
 func compiled(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }
@@ -318,7 +318,7 @@ var given = compiled(`(?i)(?:^|[\s"'])--?(?:[\w-]*[_-])?` + flagWords + `(?:=|[ 
 // assigned matches a variable set for a program: `HF_TOKEN=value train`.
 var assigned = compiled(`\b(?:[A-Z][A-Z0-9]*_)*(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|(?:PG)?PASS|PWD|KEY|PAT|CREDENTIALS?)=` + value)
 
-// bearerToken matches a token, of any characters, after the word that says how it is sent.
+// bearerToken matches a token, of any characters, after the word that names its scheme.
 var bearerToken = compiled(`\b(?:Bearer|bearer|BEARER)[ \t]+` + value)
 
 // minBearerToken is the minimum number of bytes for a word after "Bearer" to be a token.
@@ -366,7 +366,7 @@ func Setting(text string) bool {
 	return plain(text, given(), assigned()) != nil
 }
 
-// plain returns the ranges of secrets that may be plain words, in a text written as a setting.
+// plain returns the ranges of secrets, which may be plain words, in a text written as a setting.
 func plain(text string, expressions ...*regexp.Regexp) (out [][2]int) {
 	for _, re := range expressions {
 		for _, m := range re.FindAllStringSubmatchIndex(text, -1) {
@@ -389,7 +389,7 @@ func plain(text string, expressions ...*regexp.Regexp) (out [][2]int) {
 const minGranted = 6
 
 // Granted returns the secret that a variable granted to a program may hold: one named like a secret, or one whose value
-// is neither a number nor a file path, which could be part of other words.
+// is neither a number nor a file path, since these could be part of other words.
 func Granted(name, value string) []string {
 	if Named(name) || len(value) >= minGranted && value[0] != '/' && strings.Trim(value, "0123456789.,:- ") != "" {
 		return []string{value}
@@ -397,8 +397,8 @@ func Granted(name, value string) []string {
 	return nil
 }
 
-// OfSetting lists the secrets in the value of a setting: all of it if the name says so, otherwise the parts that look
-// like one.
+// OfSetting lists the secrets in the value of a setting: the whole value if its name says so, otherwise the parts that
+// look like secrets.
 func OfSetting(key, value string) []string {
 	if Named(key) {
 		return []string{value}

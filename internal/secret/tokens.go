@@ -32,12 +32,12 @@ var tokens = sync.OnceValue(func() (all []token) {
 type token struct {
 	class   string
 	hints   []string // in lower case, at least three bytes each: every text that matches contains one, in any case
-	pattern string   // its first group that matches is the token
-	// minimum entropy per character; 0 means it has to look random, as a value does whose name sounds secret
+	pattern string   // its first matching group is the token
+	// minimum entropy per character; 0 means that it must look random, as for a value with a secret name
 	bits   float64
-	run    int  // the token begins with a hint, and has at least so many bytes
-	before int  // the token has at least so many bytes before a hint
-	named  bool // the hint is a name, and the token is what follows it
+	run    int  // the token begins with a hint and has at least this many bytes
+	before int  // the token has at least this many bytes before a hint
+	named  bool // the hint is a name, and the token follows it
 }
 
 // A Place is a part of a text that looks like a secret.
@@ -59,7 +59,7 @@ func Classes() []string {
 	return slices.Compact(all)
 }
 
-// finder returns what finds a token.
+// finder returns a finder for a token.
 func (t *token) finder() finder {
 	return finder{
 		hints: t.hints, re: compiled(t.pattern), window: t.window,
@@ -70,8 +70,8 @@ func (t *token) finder() finder {
 	}
 }
 
-// matched returns the range of the first group that took part in a match: a pattern's alternatives have a group each.
-// It returns the range of the whole match if none did.
+// matched returns the range of the first group that matched, since each of a pattern's alternatives has a group, or
+// else the range of the whole match.
 func matched(m []int) (from, to int) {
 	for i := 2; i < len(m); i += 2 {
 		if m[i] >= 0 {
@@ -85,7 +85,7 @@ func matched(m []int) (from, to int) {
 // pattern treats the beginning of its window as the beginning of a word.
 const minGluedHint = 4
 
-// window returns what to search around a hint; false if there is no token around it.
+// window returns the range to search around a hint, or false if there is no token around it.
 func (t *token) window(s string, at, end int) (w [2]int, ok bool) {
 	if t.run > 0 {
 		from := max(0, at-2)
@@ -112,12 +112,12 @@ func runEnd(s string, at int) int {
 	return end
 }
 
-// inRun reports whether a token may contain a character: no quote, separator or bracket.
+// inRun reports whether a token may contain a character, which excludes quotes, separators and brackets.
 func inRun(c byte) bool {
 	return c > ' ' && c < 0x7f && strings.IndexByte("\"'`,;()[]{}<>\\", c) < 0
 }
 
-// fits reports whether a match looks random and isn't an example of a key or a checksum of npm's.
+// fits reports whether a match looks random and is neither an example of a key nor one of npm's checksums.
 func (t *token) fits(s string, from, to int) bool {
 	v := s[from:to]
 	if t.bits == 0 && !random(v, 0) || Entropy(v) < t.bits || IsExample(v) || strings.HasSuffix(s[:from], "sha512-") {
@@ -142,8 +142,7 @@ func Entropy(s string) float64 {
 	return bits
 }
 
-// IsExample reports whether a text is an example of a key, as manuals have them: one repeated character, or words that
-// say so.
+// IsExample reports whether a text is an example of a key, as in manuals: one repeated character, or words that say so.
 func IsExample(s string) bool {
 	lower := strings.ToLower(s)
 	return slices.ContainsFunc([]string{

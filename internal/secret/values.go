@@ -20,7 +20,7 @@ const Mask = "***"
 const (
 	minValue = 4  // minimum bytes of a value: shorter ones occur in other words
 	minLine  = 12 // minimum bytes for a line of a multi-line value to be masked by itself
-	minCut   = 4  // bytes of a value that remain at the edge of a text that was cut
+	minCut   = 4  // minimum bytes of a value that are recognised at the edge of a cut text
 )
 
 // Values are secrets whose values are known, including their quoted, escaped or encoded forms. The zero value holds
@@ -38,7 +38,7 @@ func NewValues(values ...string) *Values {
 	return v
 }
 
-// Add adds values. Values of fewer than four bytes are ignored.
+// Add adds values. Values shorter than four bytes are ignored.
 func (v *Values) Add(values ...string) {
 	var more []string
 	for _, s := range values {
@@ -61,7 +61,7 @@ func (v *Values) Add(values ...string) {
 	for _, f := range v.forms {
 		pairs = append(pairs, f, Mask)
 	}
-	v.replacer = strings.NewReplacer(pairs...) // the longest match wins, so it comes first
+	v.replacer = strings.NewReplacer(pairs...) // the longest match must win, so it comes first
 }
 
 // AddAddress adds the secrets in an address: its password or, failing that, its user name, which on its own is usually
@@ -82,7 +82,7 @@ func OfAddress(address string) []string {
 	return []string{header, password}
 }
 
-// Len returns how many texts are searched for.
+// Len returns the number of texts that are searched for.
 func (v *Values) Len() int {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -256,7 +256,7 @@ func escaped(s string) []string {
 	if enc.Encode(s) == nil {
 		plain := strings.TrimSuffix(b.String(), "\n")
 		plain = plain[1 : len(plain)-1]
-		twice := strconv.Quote(plain) // JSON within JSON, as found in an error inside an answer
+		twice := strconv.Quote(plain) // JSON within JSON, as in an error inside an answer
 		list = append(list, plain, strings.ReplaceAll(plain, "/", `\/`), twice[1:len(twice)-1])
 	}
 	// Percent escapes also come in lower case.
@@ -280,8 +280,8 @@ func escaped(s string) []string {
 		if len(s) < 8 {
 			continue
 		}
-		// In the base64 of a longer text the value begins at one of three alignments: search for the part that the
-		// value alone determines.
+		// In the base64 of a longer text the value begins at one of three alignments: search for the part that only the
+		// value determines.
 		for lead := range 3 {
 			enc := e.EncodeToString(append(make([]byte, lead), s...))
 			from := (lead*8 + 5) / 6

@@ -61,7 +61,7 @@ func ReadAfter(f source.Factory, resume *source.Cursor, inputs []source.Input, p
 	}
 }
 
-// Sampled returns a source that reads this many bytes of each file, to the end of the entry there.
+// Sampled returns a source that reads this many bytes of each file, up to the end of the current entry.
 func Sampled(f source.Factory, bytes int64) source.Factory {
 	open := f.OpenAll
 	f.OpenAll = func(ctx context.Context, config any, paths []string, opt source.Options) (source.Source, error) {
@@ -90,7 +90,7 @@ func ReadText(t testing.TB, f source.Factory, name, text string) Reading {
 	return Read(t, f, Write(t, t.TempDir(), name, text))
 }
 
-// One reads a text, which must be one example with these walks.
+// One reads a text, which must yield one example with these walks.
 func One(t testing.TB, f source.Factory, name, text, walks string) Reading {
 	t.Helper()
 	r := ReadText(t, f, name, text)
@@ -137,12 +137,12 @@ func Recorded(t testing.TB, elem ...string) string {
 	return oracletest.Path(t, append([]string{"readers"}, elem...)...)
 }
 
-// Balanced checks that everything that was read is accounted for.
+// Balanced checks that the books account for everything that was read.
 func Balanced(t testing.TB, r Reading) {
 	t.Helper()
 	for _, a := range r.Stats.Accounts() {
 		if a.In != a.Out+a.DroppedTotal() || a.Out < 0 {
-			t.Errorf("books don't balance: %+v", a)
+			t.Errorf("books do not balance: %+v", a)
 		}
 	}
 }

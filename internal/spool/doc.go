@@ -1,3 +1,2 @@
-// Package spool stores blocks in an unnamed temporary file: it is gone when it is closed, or when the process ends,
-// however it ends.
+// Package spool stores blocks in an unnamed temporary file, which disappears when it is closed or the process ends.
 package spool

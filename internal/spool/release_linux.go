@@ -7,6 +7,6 @@ import (
 )
 
 func release(f *os.File, at, n int64) {
-	// Not all file systems can do this.
+	// Some file systems can't do this.
 	_ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, at, n)
 }

@@ -35,7 +35,7 @@ func (f *inflater) check(in io.Reader, codec format.CompressionCodec, h *format.
 		return err
 	}
 	data, size := f.page.Bytes(), int64(h.UncompressedPageSize)
-	if h.DataPageHeaderV2.Valid { // its levels aren't compressed
+	if h.DataPageHeaderV2.Valid { // the levels of a page aren't compressed
 		v2 := &h.DataPageHeaderV2.V
 		levels := int64(v2.RepetitionLevelsByteLength) + int64(v2.DefinitionLevelsByteLength)
 		if v2.RepetitionLevelsByteLength < 0 || v2.DefinitionLevelsByteLength < 0 || levels > min(n, size) {

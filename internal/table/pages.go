@@ -13,8 +13,8 @@ import (
 // valueBytes is roughly the overhead of a value in a decoded page.
 const valueBytes = 8
 
-// largest returns the number of bytes that the dictionary and the largest page of a column take when decoded. Each page
-// is decompressed once to check that it holds no more than it says.
+// largest returns the decoded size of the dictionary and of the largest page of a column. It decompresses each page
+// once to check that it holds no more than it declares.
 func (f *inflater) largest(in io.ReaderAt, c *format.ColumnMetaData) (int64, error) {
 	begin := c.DataPageOffset
 	if d := c.DictionaryPageOffset; d > 0 && d < begin {
@@ -40,7 +40,7 @@ func (f *inflater) largest(in io.ReaderAt, c *format.ColumnMetaData) (int64, err
 			err = thrift.NewDecoder(new(thrift.CompactProtocol).NewReader(buf)).Decode(&h)
 		}
 		if err == nil && (h.CompressedPageSize < 0 || h.UncompressedPageSize < 0) {
-			err = errors.New("its size is negative")
+			err = errors.New("size is negative")
 		}
 		if err != nil {
 			return 0, fmt.Errorf("cannot read the header of a page: %w", err)
@@ -66,7 +66,7 @@ func (f *inflater) largest(in io.ReaderAt, c *format.ColumnMetaData) (int64, err
 	return dictionary + page, nil
 }
 
-// values returns how many values a page claims to have.
+// values returns the number of values that a page declares.
 func values(h *format.PageHeader) int64 {
 	switch {
 	case h.DataPageHeader.Valid:

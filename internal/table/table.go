@@ -11,15 +11,15 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// The limits on a file's demands. For each column a dictionary and a page are held at once.
+// Limits on the memory for a file. For each column, a dictionary and a page are held at once.
 const (
 	maxFooter  = 32 << 20  // bytes of the file's metadata
 	maxColumns = 1024      // that hold values
 	maxHeld    = 96 << 20  // bytes of one dictionary and one page of every column
 	maxRow     = 32 << 20  // bytes of a row's values
 	maxValues  = 1 << 19   // of a row
-	maxGrown   = 256 << 20 // bytes that the rows of any file may have
-	maxGrowth  = 10_000    // maximum ratio of the rows' size to the file's beyond that
+	maxGrown   = 256 << 20 // bytes allowed for the rows of any file
+	maxGrowth  = 10_000    // maximum ratio of the rows' size to the file's above maxGrown
 )
 
 // Reader reads rows.
@@ -32,7 +32,7 @@ type Reader struct {
 	skip    int64              // rows to skip in the next group
 	row     parquet.Row
 	number  int64
-	left    int64 // bytes that rows may still have
+	left    int64 // remaining bytes for rows
 	pages   inflater
 	schema  *parquet.Schema    // of the rows that are returned
 	convert parquet.Conversion // nil means the file's
@@ -55,7 +55,7 @@ func Open(in io.ReaderAt, size int64) (r *Reader, err error) {
 	return &Reader{file: file, in: in, groups: file.RowGroups(), schema: file.Schema(), left: left}, nil
 }
 
-// checkFooter refuses the metadata of a file if it asks for too much.
+// checkFooter refuses metadata that requires too much memory.
 func checkFooter(in io.ReaderAt, size int64) error {
 	var end [8]byte
 	if size < int64(len(end)) {
@@ -81,7 +81,7 @@ func checkFooter(in io.ReaderAt, size int64) error {
 // Schema returns the file's schema.
 func (r *Reader) Schema() *parquet.Schema { return r.file.Schema() }
 
-// As makes Next return rows in another schema with the same columns.
+// As sets the schema of the rows that Next returns, which must have the same columns.
 func (r *Reader) As(schema *parquet.Schema) (err error) {
 	defer recovered(&err)
 	if parquet.EqualNodes(schema, r.file.Schema()) {
@@ -194,12 +194,12 @@ func (r *Reader) group() error {
 	return nil
 }
 
-// LimitError says that a file demands too much.
+// LimitError is the error for a file that requires too much memory.
 type LimitError struct{ What string }
 
 func (e *LimitError) Error() string { return e.What }
 
-// broken says that a file is damaged, unless it only demands too much.
+// broken returns the error for a damaged file; it returns nil and a LimitError unchanged.
 func broken(what any) error {
 	if err, is := what.(error); is || what == nil {
 		var large *LimitError
@@ -220,10 +220,10 @@ func recovered(err *error) {
 	}
 }
 
-// budget is how much more a row may take.
+// budget is the remaining memory for a row.
 type budget struct{ bytes, values int }
 
-// column is a column of a row group, read value by value.
+// column reads a column of a row group value by value.
 type column struct {
 	pages  parquet.Pages
 	values parquet.ValueReader
@@ -232,7 +232,7 @@ type column struct {
 	err    error           // after them
 }
 
-// next appends the values of the next row: one value, and its repetitions.
+// next appends the values of the next row: one value and its repetitions.
 func (c *column) next(row parquet.Row, left *budget) (parquet.Row, error) {
 	for first := true; ; first = false {
 		v, err := c.peek()
@@ -265,7 +265,7 @@ func (c *column) peek() (parquet.Value, error) {
 		if c.err != nil && !errors.Is(c.err, io.EOF) {
 			return parquet.Value{}, c.err
 		}
-		if c.values == nil || c.err != nil { // the next page; the row still uses the memory of the last one
+		if c.values == nil || c.err != nil { // read the next page; the row still uses the memory of the last one
 			page, err := c.pages.ReadPage()
 			if err != nil {
 				return parquet.Value{}, err

@@ -12,7 +12,7 @@ import (
 
 // Limits on the metadata of a file or page: bytes, list elements, nested structures.
 const (
-	maxHeader   = 4*maxRow + 1<<20 // bytes of a page's, which may quote the smallest and the largest value twice
+	maxHeader   = 4*maxRow + 1<<20 // bytes of a page header, which may repeat the smallest and the largest value
 	maxSchema   = 4096             // columns and groups of columns
 	maxChunks   = 1 << 17          // columns of all row groups
 	maxElements = 1 << 20          // of all other lists
@@ -29,8 +29,9 @@ var (
 	chunksList = place{4, 1}
 )
 
-// walker reads a structure in Thrift's compact encoding without decoding it, and refuses one that asks for too much:
-// the library allocates room for as many elements and bytes as a structure claims to have, and follows any nesting.
+// walker reads a structure in Thrift's compact encoding without decoding it, and refuses one that would take too much
+// memory: the library allocates room for as many elements and bytes as a structure claims to have, and follows any
+// nesting.
 type walker struct {
 	in                       *bufio.Reader
 	most, left               int64 // bytes
@@ -79,7 +80,7 @@ func (w *walker) fields(depth int, within place) error {
 			at[0] = within[1]
 		}
 		if typ == thrift.TRUE || typ == thrift.FALSE {
-			continue // the type is the value
+			continue // the type contains the value
 		}
 		if err := w.value(typ, depth, at); err != nil {
 			return err
@@ -143,7 +144,7 @@ func (w *walker) pairs(depth int, at place) error {
 	return w.repeat(n, depth, at, thrift.Type(b>>4), thrift.Type(b&0xF))
 }
 
-// repeat reads n elements, each of which is a value of every type. They are counted before any is read.
+// repeat reads n elements, each a value of every type, after counting them.
 func (w *walker) repeat(n uint64, depth int, at place, types ...thrift.Type) error {
 	left := &w.elements
 	switch at {

@@ -3,7 +3,7 @@
 //
 // A safetensors file is eight bytes of header length (little endian), a JSON object {name: {dtype, shape,
 // data_offsets}}, and the arrays' bytes, row-major and little endian (https://huggingface.co/docs/safetensors). The
-// package has its own writer and reader because both are small and two things matter here that libraries leave open:
+// package has its own writer and reader because both are small and libraries lack two properties that matter here:
 //
 //   - The same arrays give the same bytes. Names are sorted, "__metadata__" comes
 //     first with sorted keys, nothing else is in the header, and it is padded with

@@ -5,7 +5,7 @@ import "math"
 // DType is the type of a tensor's items, as safetensors spells it.
 type DType string
 
-// The item types batches use.
+// The item types of batches.
 const (
 	Int64    DType = "I64"
 	Float64  DType = "F64"
@@ -17,7 +17,7 @@ const (
 	Bool     DType = "BOOL"
 )
 
-// sizes of an item in bytes.
+// sizes holds the size of an item in bytes.
 var sizes = map[DType]int{Int64: 8, Float64: 8, Int32: 4, Float32: 4, Float16: 2, BFloat16: 2, Uint8: 1, Bool: 1}
 
 // Size returns the number of bytes in an item, 0 for a type this package doesn't know.

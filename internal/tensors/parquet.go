@@ -8,7 +8,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// rowGroupBytes is roughly how much a Parquet writer buffers before it writes a row group.
+// rowGroupBytes is the approximate number of bytes that a Parquet writer buffers before it writes a row group.
 const rowGroupBytes = 32 << 20
 
 // Column describes a column of a Parquet file: per row, a list of numbers, a number, or a text.
@@ -20,7 +20,7 @@ type Column struct {
 // Kind is the type of a column's cells.
 type Kind int
 
-// The kinds of cells, and the Go type Append takes for each.
+// The kinds of cells, and the Go type that Append accepts for each.
 const (
 	Int64List   Kind = iota // []int64
 	Uint8List               // []uint8, stored as 32-bit integers marked as unsigned 8-bit
@@ -33,7 +33,7 @@ const (
 // ParquetWriter writes pre-tokenised rows. Files are deterministic: the same rows give the same bytes. TRL's SFT
 // trainer uses the columns input_ids and labels (or completion_mask) without tokenising again.
 type ParquetWriter struct {
-	columns []Column        // in the order the caller named them
+	columns []Column        // in the caller's order
 	leaf    []int           // their positions in the file, which sorts columns by name
 	w       *parquet.Writer //nolint:staticcheck // GenericWriter wants a Go type; the columns have none
 	row     parquet.Row
@@ -46,7 +46,7 @@ func NewParquetWriter(w io.Writer, columns ...Column) (*ParquetWriter, error) {
 	group := parquet.Group{}
 	for _, c := range columns {
 		if c.Name == "" || group[c.Name] != nil {
-			return nil, fmt.Errorf("parquet column %q: empty, or given twice", c.Name)
+			return nil, fmt.Errorf("parquet column %q: empty or duplicate name", c.Name)
 		}
 		node, err := node(c.Kind)
 		if err != nil {

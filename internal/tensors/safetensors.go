@@ -22,8 +22,8 @@ const (
 	maxHeaderBytes = 16 << 20
 	maxTensors     = 100_000
 	maxDims        = 16
-	// maxReadBytes bounds what Read takes from one tensor and ReadAll from a file, unless File.Limit says otherwise: a
-	// sparse file can claim any size.
+	// maxReadBytes is the maximum number of bytes that Read reads from one tensor and ReadAll from a file, unless
+	// File.Limit is set: a sparse file can claim any size.
 	maxReadBytes = 8 << 30
 )
 
@@ -38,7 +38,7 @@ type Tensor struct {
 // Len returns the number of items.
 func (t Tensor) Len() int { return len(t.Data) / max(1, t.DType.Size()) }
 
-// number is an item type that tensors can be made of.
+// number is a constraint for the item types of tensors.
 type number interface {
 	int64 | float64 | int32 | float32 | uint8
 }
@@ -69,7 +69,7 @@ func Of[T number](name string, items []T, shape ...int) Tensor {
 	return Tensor{Name: name, DType: dtype, Shape: shape, Data: data}
 }
 
-// volume returns the number of items in a shape; false if it is negative or overflows.
+// volume returns the number of items in a shape, or false if it is negative or overflows.
 func volume(shape []int) (int, bool) {
 	n := 1
 	for _, d := range shape {
@@ -99,7 +99,7 @@ type Info struct {
 // The order of tensors doesn't matter: the same set gives the same bytes.
 func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	ordered := slices.Clone(tensors)
-	slices.SortFunc(ordered, func(a, b Tensor) int { // wide items come first, which keeps all aligned
+	slices.SortFunc(ordered, func(a, b Tensor) int { // wide items come first, which keeps all items aligned
 		if d := b.DType.Size() - a.DType.Size(); d != 0 {
 			return d
 		}
@@ -136,9 +136,9 @@ func layout(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 			return nil,
 				fmt.Errorf("tensor %q: %d bytes of %s don't fill shape %v", t.Name, len(t.Data), t.DType, t.Shape)
 		case t.Name == "__metadata__" || !utf8.ValidString(t.Name):
-			return nil, fmt.Errorf("tensor %q: not a name the format allows", t.Name)
+			return nil, fmt.Errorf("tensor %q: invalid name", t.Name)
 		case entries[t.Name] != nil:
-			return nil, fmt.Errorf("tensor %q is given twice", t.Name)
+			return nil, fmt.Errorf("duplicate tensor %q", t.Name)
 		}
 		end := at + int64(len(t.Data))
 		entries[t.Name] = entry{t.DType, append([]int{}, t.Shape...), []int64{at, end}}
@@ -156,7 +156,7 @@ func layout(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 		b.WriteByte(' ')
 	}
 	if b.Len()-8 > maxHeaderBytes || len(entries) > maxTensors {
-		return nil, fmt.Errorf("too large a header: %d bytes for %d tensors, the limits are %d and %d", b.Len()-8, len(entries), maxHeaderBytes, maxTensors)
+		return nil, fmt.Errorf("header is too large: %d bytes for %d tensors, the limits are %d and %d", b.Len()-8, len(entries), maxHeaderBytes, maxTensors)
 	}
 	binary.LittleEndian.PutUint64(b.Bytes(), uint64(b.Len()-8))
 	return b.Bytes(), nil
@@ -165,7 +165,7 @@ func layout(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 // File is an open safetensors file. Reads are independent of each other.
 type File struct {
 	Header
-	Limit int64 // bytes that Read may take from one tensor, and ReadAll in total; 0: maxReadBytes
+	Limit int64 // maximum for Read per tensor, and for ReadAll in total; 0 means maxReadBytes
 	r     io.ReaderAt
 	data  int64 // where the data begins
 	close func() error
@@ -182,7 +182,7 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	}
 	length := binary.LittleEndian.Uint64(prefix[:])
 	if length > maxHeaderBytes || int64(length) > size-8 {
-		return nil, fmt.Errorf("not a safetensors file: a header of %d bytes in a file of %d", length, size)
+		return nil, fmt.Errorf("not a safetensors file: header of %d bytes in a file of %d", length, size)
 	}
 	raw := make([]byte, length)
 	if _, err := r.ReadAt(raw, 8); err != nil {
@@ -215,7 +215,7 @@ func OpenFile(path string) (*File, error) {
 	return file, nil
 }
 
-// Close closes a file that OpenFile opened; for any other it does nothing.
+// Close closes the file if OpenFile opened it.
 func (f *File) Close() error {
 	if f.close == nil {
 		return nil
@@ -241,7 +241,7 @@ func parseHeader(raw []byte, data int64) (*Header, error) {
 		}
 		name, ok := key.(string)
 		if !ok || seen[name] {
-			return nil, fmt.Errorf("%v is given twice", key)
+			return nil, fmt.Errorf("duplicate key %v", key)
 		}
 		seen[name] = true
 		if len(seen) > maxTensors {
@@ -285,7 +285,7 @@ func parseInfo(dec *json.Decoder, name string) (Info, error) {
 		return Info{}, fmt.Errorf("unknown item type %q", entry.DType)
 	}
 	if entry.Shape == nil || len(entry.Shape) > maxDims || len(entry.Offsets) != 2 {
-		return Info{}, fmt.Errorf("needs a shape of at most %d dimensions and two data_offsets", maxDims)
+		return Info{}, fmt.Errorf("expected a shape of at most %d dimensions and two data_offsets", maxDims)
 	}
 	n, ok := volume(entry.Shape)
 	start, end := entry.Offsets[0], entry.Offsets[1]
@@ -373,7 +373,7 @@ func (f *File) ReadAll() ([]Tensor, error) {
 	return tensors, nil
 }
 
-// alignedBytes returns n bytes at an address any item type can be read from.
+// alignedBytes returns n bytes at an address that is aligned for every item type.
 func alignedBytes(n int) []byte {
 	words := make([]uint64, (n+7)/8)
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8)[:n:n]
@@ -383,7 +383,7 @@ func alignedBytes(n int) []byte {
 func Items[T number](t Tensor) ([]T, error) {
 	want := Of[T]("", nil, 0).DType
 	if t.DType != want {
-		return nil, fmt.Errorf("tensor %q holds %s, not %s", t.Name, t.DType, want)
+		return nil, fmt.Errorf("tensor %q: expected %[3]s, got %[2]s", t.Name, t.DType, want)
 	}
 	if len(t.Data) == 0 {
 		return nil, nil

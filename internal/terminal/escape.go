@@ -26,8 +26,8 @@ func Line(s string) string {
 
 var styles = regexp.MustCompile("\x1b\\[[0-9;:]*m")
 
-// Output makes plain lines from a program's output for a terminal: of an overwritten line, such as a progress bar, only
-// the last state, and no colours.
+// Output converts a program's output for a terminal to plain lines: it removes colours, and keeps only the last state
+// of an overwritten line, such as a progress bar.
 func Output(printed []byte) string {
 	var b strings.Builder
 	for line := range strings.Lines(styles.ReplaceAllString(string(printed), "")) {
@@ -93,7 +93,8 @@ func appendUnit(dst []byte, r rune) []byte {
 	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 }
 
-// appendInvalid writes a lone surrogate (three bytes of WTF-8) or a stray byte, and returns how many bytes it consumed.
+// appendInvalid appends an escaped lone surrogate (three bytes of WTF-8) or stray byte, and returns the number of bytes
+// consumed.
 func appendInvalid[T string | []byte](dst []byte, s T) ([]byte, int) {
 	if len(s) >= 3 && s[0] == 0xed && s[1] >= 0xa0 && s[1] <= 0xbf && s[2]&0xc0 == 0x80 {
 		return appendUnit(dst, 0xd000|rune(s[1]&0x3f)<<6|rune(s[2]&0x3f)), 3

@@ -26,11 +26,11 @@ func Style(style, text string) string {
 func ClearLine() string { return mark() + "[K" }
 
 // Writer makes text written through it safe, and passes on the styles of this package. Known secrets are masked. An
-// incomplete character waits for its other half. It is safe for concurrent use.
+// incomplete character is held back until the rest follows. It is safe for concurrent use.
 type Writer struct {
 	mu      sync.Mutex
 	raw     io.Writer
-	out     io.Writer // raw, or what masks secrets in front of it
+	out     io.Writer // raw, or a writer in front of it that masks secrets
 	secrets *secret.Writer
 	held    []byte
 	buf     []byte
@@ -40,7 +40,7 @@ type Writer struct {
 // NewWriter makes a writer that writes to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{raw: w, out: w} }
 
-// For returns w itself if it is a Writer, and otherwise a new one that writes to it.
+// For returns w itself if it is a Writer, or otherwise a new Writer that writes to it.
 func For(w io.Writer) *Writer {
 	if t, ok := w.(*Writer); ok {
 		return t
@@ -68,7 +68,7 @@ func (r raw) Write(p []byte) (int, error) {
 	return n, r.w.remember(err)
 }
 
-// Err returns the first write error: nothing after it was written.
+// Err returns the first write error, after which nothing was written.
 func (w *Writer) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -91,7 +91,7 @@ func Is(w io.Writer) bool {
 	if !ok {
 		return false
 	}
-	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ) // nothing else has a size
+	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ) // only terminals have a size
 	return err == nil
 }
 
@@ -173,7 +173,7 @@ func incomplete(text []byte) int {
 	}
 	if n := len(text); n > 0 && text[n-1] == 0xed {
 		return 1
-	} else if n > 1 && text[n-2] == 0xed && text[n-1]&0xc0 == 0x80 { // a lone surrogate is shown as one
+	} else if n > 1 && text[n-2] == 0xed && text[n-1]&0xc0 == 0x80 { // a lone surrogate is shown as one character
 		return 2
 	}
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {

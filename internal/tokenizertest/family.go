@@ -13,7 +13,7 @@ var special = regexp.MustCompile(`<[|｜][^\s<>]{1,40}[|｜]>|<\|[a-z_]+>|<[a-z_
 	`|\[e~\[|\]~b\]|\[/?(?:INST|TOOL_CALLS|TOOL_RESULTS|AVAILABLE_TOOLS|SYSTEM_PROMPT|ARGS|CALL_ID|THINK)\]` +
 	`|<seed:(?:bos|eos)>|<(?:beginning|end)_of_sentence>|<SPECIAL_\d+>|<sep>|</?(?:assistant|user|system|role)>`)
 
-// pieced matches templates that assemble role markers from pieces.
+// pieced matches templates that assemble role markers from parts.
 var pieced = regexp.MustCompile(`['"]<\|['"]`)
 
 // Family returns base, the text of a tokenizer.json, with the special strings of a template's source, and common begin

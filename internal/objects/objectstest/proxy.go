@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Proxy sits in front of a server and disturbs some requests as networks and busy servers do.
+// Proxy is a proxy in front of a server that disturbs some requests as networks and busy servers do.
 type Proxy struct {
 	Address string
 
@@ -22,7 +22,7 @@ type Proxy struct {
 	rng    *rand.Rand
 	rate   float64
 	faults map[string]int
-	// Before is called before each request that is not spoiled; if it returns true the request is not passed on.
+	// Before is called before each request that is not spoiled; if it returns true the request is not forwarded.
 	Before func(w http.ResponseWriter, r *http.Request) bool
 }
 
@@ -85,7 +85,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.pass(w, r, kind, share)
 }
 
-// Lose passes a request on and loses the answer.
+// Lose forwards a request and loses the answer.
 func (p *Proxy) Lose(w http.ResponseWriter, r *http.Request) { p.pass(w, r, "answer lost", 0) }
 
 func (p *Proxy) pass(w http.ResponseWriter, r *http.Request, kind string, share float64) {

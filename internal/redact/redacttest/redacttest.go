@@ -14,7 +14,7 @@ import (
 
 const alnum = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// alphabets that secrets are drawn from, by the name in a pattern.
+// alphabets are the characters that secrets are drawn from, by the name in a pattern.
 var alphabets = map[string]string{
 	"alnum":  alnum,
 	"hex":    "0123456789abcdef",
@@ -30,16 +30,16 @@ var alphabets = map[string]string{
 // Planter makes secrets.
 type Planter struct{ rand *rand.Rand }
 
-// New returns a planter that makes the same secrets whenever it is given the same seed.
+// New returns a planter. The same seed yields the same secrets.
 func New(seed uint64) Planter { return Planter{rand.New(rand.NewPCG(seed, seed+1))} }
 
-// innermost is a part of a pattern that is drawn and doesn't contain such a part.
+// innermost matches a drawn part of a pattern that contains no other one.
 var innermost = regexp.MustCompile(`\{([a-z0-9]+) ([^{}]*)\}`)
 
-// Plant returns a secret that fits a pattern, with the text before and after it. In a pattern the secret stands between
-// bars, and the drawn parts between braces: {hex 32} is 32 characters of an alphabet, {octet 60} a number from 60 on,
-// {crc 36} 36 characters whose last six are the CRC-32 of the others, as in GitHub's tokens, and {base64 TEXT} is the
-// text encoded, once its own parts are drawn.
+// Plant returns a secret that fits a pattern, with the text before and after it. In a pattern, bars enclose the secret
+// and braces enclose the drawn parts: {hex 32} is 32 characters of an alphabet, {octet 60} a number from 60 on, {crc
+// 36} 36 characters whose last six are the CRC-32 of the others, as in GitHub's tokens, and {base64 TEXT} is the text
+// encoded, once its own parts are drawn.
 func (p Planter) Plant(pattern string) (before, secret, after string) {
 	for innermost.MatchString(pattern) {
 		pattern = innermost.ReplaceAllStringFunc(pattern, func(part string) string {
@@ -95,7 +95,7 @@ var files embed.FS
 // Kinds are patterns of secrets in context, by name.
 var Kinds = patterns("kinds.yaml")
 
-// Further are patterns of kinds that are rarer, or that only their surroundings reveal.
+// Further are patterns of kinds that are rarer, or only recognisable by their surroundings.
 var Further = patterns("further.yaml")
 
 func patterns(name string) (all map[string]string) {

@@ -9,7 +9,7 @@ import (
 // Width returns how many columns a line takes.
 func Width(line string) int { return uniseg.StringWidth(line) }
 
-// Fit cuts a line to the given number of columns, with an ellipsis if something is missing.
+// Fit cuts a line to the given number of columns, with an ellipsis if it was too long.
 func Fit(line string, columns int) string {
 	if Width(line) <= columns {
 		return line

@@ -7,7 +7,7 @@ import (
 
 const (
 	gap = 2
-	// minLastWidth is the minimum width of the last column before it moves below the others.
+	// minLastWidth is the width of the last column below which it is printed under the other columns.
 	minLastWidth = 24
 	indent       = 4
 )
@@ -22,9 +22,9 @@ type Table struct {
 // Add adds a row.
 func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
-// Text lays out the table in at most width columns if its columns allow it; 0 means no limit. What doesn't fit in the
-// last column is wrapped there or, if there is too little room, moved to lines of its own below. A word that is longer
-// than a line, such as a path, is broken.
+// Text lays out the table in at most width columns if its columns allow it; 0 means no limit. Text that doesn't fit in
+// the last column is wrapped there or, if there is too little room, printed on separate lines below. A word that is
+// longer than a line, such as a path, is broken.
 func (t *Table) Text(width int) string {
 	wide := t.widths()
 	before := t.Indent
@@ -90,7 +90,7 @@ func (t *Table) line(b *strings.Builder, r int, row []string, wide []int, before
 	b.WriteByte('\n')
 }
 
-// broken breaks lines that are longer than width: after a slash where they have one, since they are mostly paths.
+// broken breaks lines that are longer than width, after a slash if possible, since they are mostly paths.
 func broken(lines []string, width int) []string {
 	var out []string
 	for _, line := range lines {
@@ -99,7 +99,7 @@ func broken(lines []string, width int) []string {
 			if slash := strings.LastIndexByte(head, '/'); slash > 0 {
 				head = head[:slash+1]
 			}
-			if head == "" { // a character wider than the line
+			if head == "" { // the character is wider than the line
 				break
 			}
 			out = append(out, head)

@@ -91,12 +91,12 @@ func (e *Refused) Error() string {
 	return fmt.Sprintf("%d of %d requests were refused; their lines say why", e.Refused, e.Of)
 }
 
-// invalid returns why a template doesn't compile.
+// invalid is the error for a template that doesn't compile.
 type invalid struct{ error }
 
 func (e invalid) Unwrap() error { return e.error }
 
-// appendRefusal appends an error answer up to, but not including, its last brace; placed adds a place.
+// appendRefusal appends an error answer up to, but not including, its last brace; placed adds the line and column.
 func appendRefusal(dst []byte, err error, placed bool) []byte {
 	code, text, line, column := "bad_request", err.Error(), 0, 0
 	var t *template.Error
@@ -163,10 +163,10 @@ func parseRequest(line []byte) (q request, err error) {
 	}
 	messages, ok := raw.Get("messages")
 	if !ok {
-		return q, errors.New("missing messages of the request")
+		return q, errors.New("missing messages in the request")
 	}
 	if messages.Kind() != json.Array {
-		return q, fmt.Errorf("messages is %s, not a list", messages.Kind())
+		return q, fmt.Errorf("expected a list of messages, got %s", messages.Kind())
 	}
 	if q.messages, err = template.ParseMessages(messages); err != nil {
 		return q, err
@@ -191,7 +191,7 @@ func parseRequest(line []byte) (q request, err error) {
 		return q, err
 	}
 	if q.kwargs = v.Dict(); q.kwargs == nil {
-		return q, fmt.Errorf("kwargs are %s, not an object", kwargs.Kind())
+		return q, fmt.Errorf("expected an object of kwargs, got %s", kwargs.Kind())
 	}
 	return q, nil
 }

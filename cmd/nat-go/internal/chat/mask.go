@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// Mask answers which tokens of a conversation are trained.
+// Mask answers with the tokens of a conversation and a mask of the trained ones.
 //
 // A request is the same as for Render. An answer has
 //
@@ -142,7 +142,8 @@ func (m *Mask) conversation(line []byte) (*turns.Conversation, *turns.Renderer, 
 	return c, r, err
 }
 
-// renderer returns the template with a request's variables. Consecutive requests tend to have the same ones.
+// renderer returns the template with a request's variables. It caches the last one, since consecutive requests tend to
+// have the same variables.
 func (m *Mask) renderer(vars *pyvalue.Dict) (*turns.Renderer, error) {
 	key, err := pyvalue.Repr(pyvalue.OfDict(vars))
 	if err != nil {

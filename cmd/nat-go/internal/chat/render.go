@@ -21,11 +21,11 @@ import (
 // generations is present if the template marks the model's own text.
 type Render struct {
 	Now       time.Time // what strftime_now shows
-	Normalise bool      // prepare messages the way traces are (template.Conversation)
+	Normalise bool      // prepare messages as for traces (template.Conversation)
 
 	tmpl    *template.Template
 	room    template.Room // the answer is written before the next render
-	invalid error         // why the template doesn't compile: then every answer says so
+	invalid error         // if the template doesn't compile, the error for every request
 }
 
 // NewRender compiles the template. One that doesn't compile refuses every request, as it would in transformers.
@@ -66,9 +66,9 @@ func (r *Render) answer(dst, line []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// asTraces reads the messages of a request as those of a trace.
+// asTraces reads the messages of a request as if they came from a trace.
 func asTraces(line []byte) ([]pyvalue.Value, error) {
-	raw, _ := json.Raw(line).Get("messages") // the line has been parsed
+	raw, _ := json.Raw(line).Get("messages") // cannot fail: the line has been parsed
 	messages, err := chat.ParseMessages(raw)
 	if err != nil {
 		return nil, err

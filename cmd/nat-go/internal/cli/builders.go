@@ -65,7 +65,7 @@ func (f *pluginFlags) find(cmd *cobra.Command, name string) (*inspect.Named, err
 // start starts the plugin that the user named.
 func (f *pluginFlags) start(cmd *cobra.Command, name string) (*host.Plugin, *inspect.Named, error) {
 	for _, b := range builtin.Builders() {
-		if typ := inspect.TypeOf(name); b.Info().Name == typ { // dpo, as --builder accepts it
+		if typ := inspect.TypeOf(name); b.Info().Name == typ { // accept dpo, as --builder does
 			name = typ
 		}
 	}

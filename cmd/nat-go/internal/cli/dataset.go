@@ -56,7 +56,7 @@ func onDisk(path string) error {
 	return nil
 }
 
-// noTexts returns the error for a data set without rows of text, where those are needed.
+// noTexts returns the error for a data set without rows of text, for commands that need them.
 func noTexts(p *dataset.Place, path string) error {
 	if len(p.Tokens()) > 0 {
 		return exit.Failedf("%s holds only token rows, which contain no text: name the folder of the run, whose records do", path)
@@ -70,8 +70,7 @@ func findRun(path string) (*dataset.Place, error) {
 	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, exit.Usagef("cannot find %s", path)
 	} else if err == nil && !info.IsDir() || p.Log() == "" {
-		return nil, exit.Usagef("not a run's folder: %s, and this needs a run's record log: name <output_dir>/<run_id>",
-			path)
+		return nil, exit.Usagef("%s is not a run's folder: name <output_dir>/<run_id>, which has a record log", path)
 	}
 	p.Run.Recover()
 	return p, nil

@@ -105,7 +105,7 @@ func (f *convertFlags) rowOptions(cmd *cobra.Command, from *dataset.Place) (rows
 	switch flags := cmd.Flags(); {
 	case !flags.Changed("completion"):
 	case f.completion != "turn" && f.completion != "stretch":
-		return opts, exit.Usagef("--completion is %q: want turn or stretch", f.completion)
+		return opts, exit.Usagef("--completion: expected turn or stretch, got %q", f.completion)
 	default:
 		opts.Stretch = f.completion == "stretch"
 	}
@@ -168,8 +168,7 @@ func convertible(path, output string, limits dataset.Limits) (*dataset.Place, er
 	case len(texts) > 1:
 		return nil, exit.Usagef("%s holds rows of several formats: name the folder of one, such as %s", path, texts[0].Dir)
 	case output == "":
-		return nil, exit.Usagef("not a run's folder, which converted rows could be added to: %s; name another with --output",
-			path)
+		return nil, exit.Usagef("cannot add rows to %s, which is not a run's folder: name one with --output", path)
 	}
 	return p, nil
 }

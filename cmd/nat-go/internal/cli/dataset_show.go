@@ -129,7 +129,7 @@ func (s *showFlags) showRecords(cmd *cobra.Command, path string) error {
 		}
 	}
 	if q.Split != "" && q.Split != rows.Train.String() && q.Split != rows.Validation.String() {
-		return exit.Usagef("--split %s: train or validation", q.Split)
+		return exit.Usagef("--split: expected train or validation, got %s", q.Split)
 	}
 	p := newViewPrinter(cmd.OutOrStdout(), s.width, s.full, asJSON(cmd))
 	err := showRecords(path, *s.limits, s.row, q, p.print)
@@ -185,8 +185,8 @@ func showRecords(path string, limits dataset.Limits, row string, q dataset.Query
 	return exit.Default(exit.Failed, err)
 }
 
-// showInput shows the records that a run makes from the first examples of a file in no row format. refused explains why
-// the file isn't rows; it is the error if a run can't read the file either.
+// showInput shows the records that a run makes from the first examples of a file that is in no row format. refused
+// explains why the file isn't rows; showInput returns it if a run can't read the file either.
 func (s *showFlags) showInput(
 	cmd *cobra.Command, path string, q dataset.Query, print func(show.View) error, refused error,
 ) error {
@@ -248,8 +248,8 @@ func (p *viewPrinter) print(v show.View) error {
 	return nil
 }
 
-// drops prints the entries omitted before they became records: as listed in dropped.jsonl, along with the dropped input
-// itself.
+// drops prints the entries that were dropped before they became records, as listed in dropped.jsonl, along with the
+// dropped input.
 func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.Query) error {
 	var drops []ledger.Drop
 	err := dataset.EachDrop(run.Dropped(), q, func(d ledger.Drop) error {
@@ -278,7 +278,7 @@ func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.
 		})
 		if err != nil {
 			fmt.Fprintf(cmd.ErrOrStderr(),
-				"nat-go: can't show the dropped inputs, because they can't be read again: %v\n", err)
+				"nat-go: cannot read the dropped inputs again: %v\n", err)
 		}
 	}
 	for _, v := range views {
@@ -289,7 +289,7 @@ func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.
 	return nil
 }
 
-// dropped identifies the example that something was dropped from.
+// dropped identifies the example that an entry was dropped from.
 type dropped struct {
 	run     int
 	example string

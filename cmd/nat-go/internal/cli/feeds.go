@@ -20,11 +20,11 @@ type feed struct {
 //go:embed feeds.yaml
 var feedsFile []byte
 
-// feeds returns the table "what feeds what".
+// feeds returns the parts of records that each trainer trains.
 var feeds = sync.OnceValue(func() []feed {
 	var file struct{ Feeds []feed }
 	if err := yaml.Unmarshal(feedsFile, &file); err != nil {
-		panic(err) // the file is part of the program, and the tests read it
+		panic(err) // cannot happen: the file is embedded, and tests parse it
 	}
 	return file.Feeds
 })

@@ -31,7 +31,7 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 
 var defaultOutputDirs = []string{"out", ".tmp/nat/finetuning"}
 
-// addOutputDirs adds the flag that says where runs are: by default NAT's output_dir, and the folder of runs without a
+// addOutputDirs adds the flag for the folders of runs: by default NAT's output_dir, and the folder for runs without a
 // configuration.
 func addOutputDirs(cmd *cobra.Command, dirs *[]string) {
 	cmd.Flags().StringArrayVar(dirs, "output-dir", defaultOutputDirs,
@@ -125,7 +125,7 @@ func closeAdapter(a trainers.Adapter) {
 	}
 }
 
-// onInterrupt returns a function that explains on a terminal the effect of a second interrupt.
+// onInterrupt returns a function that, on a terminal, explains the effect of a second interrupt.
 func onInterrupt(stderr io.Writer, j *jobs.Job) func() {
 	return func() {
 		fmt.Fprintf(stderr, "\nleaving job %s running; interrupt again within %s to cancel it\n", j.Ref.ID, jobs.Grace)
@@ -144,7 +144,7 @@ func printUpdates(w io.Writer) func(jobs.Update) {
 	}
 }
 
-// leaveSignals are the signals by which a user stops waiting.
+// leaveSignals are the signals with which a user stops waiting.
 var leaveSignals = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
 // force ends the program immediately, as a kill would: the system releases its resources, and a run in progress can be

@@ -85,7 +85,7 @@ func (r *runFlags) register(cmd *cobra.Command) {
 	f.StringVar(&r.Metrics, "metrics", "", "write the run's counters to this file as Prometheus text")
 }
 
-// requestFlags adds the flags that name the parts of a run, in one piece or in shards.
+// requestFlags adds the flags that describe a run, whether it is divided into shards or not.
 func requestFlags(f *pflag.FlagSet, r *finetune.Request, seed *int64) {
 	f.StringVar(&r.ConfigFile, "config-file", "", "configuration: a NAT file, or one of nat-go's with base: nat.yml")
 	f.StringArrayVarP(&r.Overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")

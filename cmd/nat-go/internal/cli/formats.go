@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
-// recipe is an example that goes all the way to a trained model.
+// recipe is an end-to-end example that trains a model.
 type recipe struct {
 	Folder string `json:"folder"`
 	Does   string `json:"does"`

@@ -145,7 +145,7 @@ func (o *compositeFlags) parse(cmd *cobra.Command) (loss.Options, error) {
 	case "none", "beta":
 		o.JSD.Normalize = o.normalize == "beta"
 	default:
-		return o.Options, fmt.Errorf("--normalize is %q: want none or beta", o.normalize)
+		return o.Options, fmt.Errorf("--normalize: expected none or beta, got %q", o.normalize)
 	}
 	o.GRPO.ClipLow = o.clipEpsilon
 	if !cmd.Flags().Changed("clip-epsilon-high") {

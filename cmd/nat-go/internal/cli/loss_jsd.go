@@ -29,7 +29,7 @@ the gradient with respect to student_logits of sum(w*loss)/sum(w), or with --red
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if reduction != "mean" && reduction != "sum" {
-				return exit.Usagef("--reduction is %q: want mean or sum", reduction)
+				return exit.Usagef("--reduction: expected mean or sum, got %q", reduction)
 			}
 			if err := refuseOverwrite(output, input); err != nil {
 				return err

@@ -199,7 +199,7 @@ func TestLossJSDOfBadRows(t *testing.T) {
 	for want, args := range map[string][]string{
 		"beta is 2":             {"--jsd-beta", "2"},
 		"clip mode":             {"--clip", "some"},
-		"want mean or sum":      {"--reduction", "max"},
+		"expected mean or sum":  {"--reduction", "max"},
 		"expected none or beta": {"--normalize", "x"},
 		"k is -1":               {"--top-k", "-1"},
 		"cannot use rest renormalise without a top-k": {"--top-k-rest", "renormalise"},

@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// natFlags are flags of NAT's `finetune` without an equivalent here, and why.
+// natFlags maps each flag of NAT's `finetune` without an equivalent here to the reason.
 var natFlags = map[string]string{
 	"result_json_path":       "it cuts an answer out of a workflow's result, and preference pairs are made from the recorded steps",
 	"validation_dataset":     "NAT's preference training reads no validation runs; dataset.split cuts the validation set from the pairs",

@@ -66,13 +66,13 @@ func hide(cmd *cobra.Command) *secret.Values {
 // stackField is the field in which the host logs a plugin's traceback.
 const stackField = "stack"
 
-// console writes log lines as text. It uses colours, so it bypasses the writer that would escape them, after escaping
-// text from elsewhere itself.
+// console writes log lines as text. It escapes text from elsewhere itself and bypasses the escaping writer, which would
+// also escape its colours.
 func console(w io.Writer) io.Writer {
 	return zerolog.ConsoleWriter{
 		Out: terminal.For(w).Raw(), NoColor: !colored(w), TimeFormat: time.TimeOnly,
 		FieldsExclude: []string{stackField},
-		FormatExtra: func(event map[string]any, out *bytes.Buffer) error { // a traceback as a traceback, below its line
+		FormatExtra: func(event map[string]any, out *bytes.Buffer) error { // prints a traceback below its line
 			if stack, ok := event[stackField].(string); ok && stack != "" {
 				for line := range strings.Lines(strings.TrimRight(stack, "\n") + "\n") {
 					out.WriteString("\n    " + strings.TrimRight(line, "\n"))

@@ -48,7 +48,7 @@ func newPluginsListCmd() *cobra.Command {
 	return cmd
 }
 
-// programOf names what serves a plugin's builders.
+// programOf returns the program, with any arguments, that serves a plugin's builders.
 func programOf(v inspect.Plugin) string {
 	if v.Python != "" {
 		return v.Path + " " + strings.Join(host.ModuleArgs(v.Python), " ")

@@ -79,7 +79,8 @@ func (p Program) run(args []string, stdin io.Reader, stdout, stderr *terminal.Wr
 	return exit.Usage
 }
 
-// indented indents text from elsewhere, so that no line of it passes for one of ours, and removes secrets from it.
+// indented indents text from elsewhere, so that none of its lines can be mistaken for ours, and removes secrets from
+// it.
 func indented(text string) string {
 	return strings.ReplaceAll(strings.TrimRight(secret.Shape(text), "\n"), "\n", "\n  ")
 }

@@ -38,7 +38,7 @@ often one was interrupted.`,
 type copied struct {
 	dir    shards.Folder
 	plan   *shards.Plan   // nil unless dir is a copy
-	remote *shards.Remote // what dir is a copy of; nil means it is not a copy
+	remote *shards.Remote // the original of dir; nil means that dir is not a copy
 }
 
 // copyPlan copies a plan in object storage to a folder below work.
@@ -62,7 +62,7 @@ func (c *copied) withOriginalPath(err error) error {
 	return c.remote.Told(c.dir, err)
 }
 
-// restoreSummary does the same to the text of a summary.
+// restoreSummary does the same for the text of a summary.
 func (c *copied) restoreSummary(s *finetune.Summary) {
 	if c.remote == nil || s == nil {
 		return

@@ -109,7 +109,8 @@ func (c *copied) runShard(
 
 var errBuilt = errors.New("shard is done")
 
-// shardIndex returns the number of the shard: index, or else the environment's, with the name of its variable.
+// shardIndex returns the number of the shard: index, or else the value of an environment variable, with the variable's
+// name.
 func shardIndex(dir shards.Folder, index int) (number int, from string, err error) {
 	if index >= 0 {
 		return index, "", nil
@@ -138,7 +139,7 @@ func printShard(cmd *cobra.Command, number int, s *finetune.Summary) {
 	for _, w := range s.Warnings {
 		fmt.Fprintf(out, "  warning  %s\n", w)
 	}
-	if s.RunID == "" || s.Status != runfolder.Completed { // nothing was begun here, or the shard isn't complete
+	if s.RunID == "" || s.Status != runfolder.Completed { // nothing was started here, or the shard isn't complete
 		fmt.Fprintf(out, "shard %d  %s\n", number, s.Status)
 		return
 	}

@@ -93,8 +93,8 @@ func (s *script) write(
 	return err
 }
 
-// places returns the plan's folder as every process finds it, and the folder to write the scripts to: for a plan in
-// object storage, below the working folder.
+// places returns the plan's folder by a path that every process can use, and the folder to write the scripts to: for a
+// plan in object storage, below the working folder.
 func (s *script) places(dir shards.Folder) (plan, out string, err error) {
 	plan, out = string(dir), filepath.Join(string(dir), s.engine)
 	if dir.Remote() != nil {

@@ -101,7 +101,7 @@ func lookAt(ctx context.Context, c *copied, stage string) (*shards.Plan, []*shar
 		if err != nil {
 			return nil, nil, exit.With(exit.Failed, err)
 		}
-		if states = append(states, s); len(s.Missing) > 0 { // the next is due when this is done
+		if states = append(states, s); len(s.Missing) > 0 { // the next stage waits for this one
 			break
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/nat-go/nat-go/internal/objects"
 )
 
-// readsStored lets a command that only reads take runs and files in object storage, and rows from standard input (-).
-// It works on copies that are removed afterwards, and prints the names that it was given.
+// readsStored lets a command that only reads accept runs and files in object storage, and rows from standard input (-).
+// The command works on temporary copies, but prints the names that it was given.
 func readsStored(cmd *cobra.Command) *cobra.Command {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
@@ -27,7 +27,7 @@ func readsStored(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// withCopies does work with copies of those arguments that are in object storage, or mean standard input.
+// withCopies calls work with the arguments, after replacing stored objects and standard input with copies.
 func withCopies(cmd *cobra.Command, args []string, work func(args []string) error) (err error) {
 	c := &storedCopies{}
 	defer c.remove()
@@ -83,7 +83,7 @@ func (c *storedCopies) copy(ctx context.Context, name string) (string, error) {
 	return to, err
 }
 
-// make makes the folder of the copies.
+// make creates the folder for the copies.
 func (c *storedCopies) make() (err error) {
 	if c.dir == "" {
 		c.dir, err = os.MkdirTemp("", "nat-go-copy-")

@@ -12,21 +12,22 @@ import (
 // frame of the built-in builders, which have little live memory at any time, and five times while a run starts.
 var collector struct {
 	sync.Mutex
-	percent uint64 // of live memory plus slack, by which the heap may grow; if 0, GOGC decides
+	percent uint64 // of live memory plus slack; the heap may grow by it; 0 means GOGC decides
 	floor   uint64 // bytes to which it may always grow
-	current int    // GOGC as it was set last
-	limit   int64  // the memory limit as it was set last; if 0, GOMEMLIMIT decides
+	current int    // the last value set for GOGC
+	limit   int64  // the last memory limit set; 0 means GOMEMLIMIT decides
 }
 
 const (
-	// slack counts as live when a percentage is taken: the smaller a heap is, the more of it is garbage.
+	// slack is added to the live memory before the percentage is applied, so that a small heap may hold relatively more
+	// garbage.
 	slack = 8 << 20
 	// standardFloor is for commands that don't state a floor.
 	standardFloor = 16 << 20
 	// runFloor is the size to which a run's heap grows anyway, unless its input is small.
 	runFloor = 36 << 20
 	// shardFloor is for the commands that divide a run, which are limited by processors rather than by memory: it cuts
-	// collections to a third of a run's.
+	// the number of collections to a third.
 	shardFloor   = 64 << 20
 	shardPercent = 100
 )
@@ -44,11 +45,11 @@ func collectOften(percent, floor uint64) {
 
 const (
 	// softLimit is the size above which the heap is collected more often: otherwise garbage may equal the live memory,
-	// and an input at its limit takes twice the memory. Above it garbage may be a third of the live memory; with a
-	// fixed limit a program that needs more would do little but collect.
+	// and an input at its limit would take twice the memory. Above it garbage may be a third of the live memory; under
+	// a fixed limit, a program that needs more would do little but collect.
 	softLimit = 256 << 20
-	// minLimit is the limit while little is live. A limit makes the runtime return unused memory at once; otherwise
-	// it holds it for seconds, which adds a tenth to a run's peak.
+	// minLimit is the limit while little memory is live. A limit makes the runtime return unused memory immediately;
+	// otherwise it keeps the memory for seconds, which adds a tenth to a run's peak.
 	minLimit = 43 << 20
 )
 

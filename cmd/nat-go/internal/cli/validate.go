@@ -81,7 +81,7 @@ Exit code 2 if there is an error, 0 if there are only warnings and notes.`,
 	return cmd
 }
 
-// isData reports whether a file is an input by its name. One called .json may be a configuration.
+// isData reports whether a file's name is that of an input. A .json file may be a configuration.
 func isData(file string) bool {
 	name := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(file), ".gz"), ".zst")
 	return slices.Contains([]string{".jsonl", ".ndjson", ".csv", ".tsv", ".parquet"}, filepath.Ext(name))

@@ -54,7 +54,7 @@ much of the run it holds.`,
   nat-go view out/run1 --addr 127.0.0.1:8080 --no-browser`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			out := cmd.OutOrStdout() // no name of a copy is printed
+			out := cmd.OutOrStdout() // never prints the name of a copy
 			return withCopies(cmd, args, func(local []string) error { return v.run(cmd, out, args, local) })
 		},
 	}
@@ -74,7 +74,7 @@ much of the run it holds.`,
 // run shows the places that the arguments name; local holds their paths on this machine.
 func (v *viewFlags) run(cmd *cobra.Command, out io.Writer, args, local []string) error {
 	if v.file == "" && (cmd.Flags().Changed("where") || cmd.Flags().Changed("limit")) {
-		return exit.Usagef("--where and --limit say what --export FILE writes")
+		return exit.Usagef("--where and --limit need --export FILE, whose content they select")
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -195,8 +195,8 @@ func openView(path, cache, tokenizerPath string, shown *progress) (*view.Run, er
 }
 
 // openBrowser opens a link in the user's browser, if there is one, and returns a function that cleans up. The link
-// holds a token, and the arguments of programs can be read by all users of the machine: the browser gets a file that
-// leads to the link.
+// holds a token, and the arguments of programs can be read by all users of the machine: so the browser opens a file
+// that redirects to the link.
 func openBrowser(url string) (cleanUp func()) {
 	program := "xdg-open"
 	switch {

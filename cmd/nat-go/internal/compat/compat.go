@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// Mode says whose behaviour a run follows.
+// Mode is the program whose behaviour a run follows.
 type Mode string
 
 // The modes: nat-go's own, and NAT's.
@@ -26,13 +26,13 @@ func Parse(name string) (Mode, error) {
 	if m := Mode(name); m == Own || m == NAT {
 		return m, nil
 	}
-	return Own, fmt.Errorf("--compat %s: the only other tool to be compatible with is nat", name)
+	return Own, fmt.Errorf("--compat %s: the only supported value is nat", name)
 }
 
 // RawInput reports whether sources keep raw ids and steps and judge nothing.
 func (m Mode) RawInput() bool { return m == NAT }
 
-// Source returns the type of source to read when asked was requested: NAT reads nothing but its own output.
+// Source returns the type of source that a run reads if asked was requested: NAT reads only its own output.
 func (m Mode) Source(asked string) string {
 	if m == NAT {
 		return readers.NATType
@@ -83,8 +83,8 @@ func (m Mode) Gates() bool { return m != NAT }
 // like NAT's own.
 func (m Mode) ExplainsEmpty() bool { return m != NAT }
 
-// Rules returns the rules of curation when r was requested. NAT drops duplicates and draws a sample, and splits by
-// position.
+// Rules returns the rules that curation applies if r was requested. NAT drops duplicates and draws a sample, and splits
+// by position.
 func (m Mode) Rules(r curate.Rules) curate.Rules {
 	if m == NAT {
 		r.Contradictions = false
@@ -99,7 +99,7 @@ func (m Mode) WritesItself(format string) (bool, error) {
 		return false, nil
 	}
 	if m != NAT {
-		return true, fmt.Errorf("format %s is NAT's own collection and exists with --compat nat only", format)
+		return true, fmt.Errorf("format %s is NAT's own: add --compat nat to write it", format)
 	}
 	return true, nil
 }

@@ -73,7 +73,7 @@ func (h *History) Add(g *recordlog.Group) {
 	}
 }
 
-// examplesOf returns how many examples the records of a group are from, or only its pairs.
+// examplesOf returns the number of examples that a group's records, or only its pairs, come from.
 func examplesOf(g *recordlog.Group, pairs bool) int {
 	var first, last *builders.Origin // records of one example share its origin
 	var examples map[exampleKey]bool // from the second origin on
@@ -105,7 +105,7 @@ type exampleKey struct {
 	example string
 }
 
-// count adds the counters of the builder of pairs for a group to the metrics of its collection run.
+// count adds the pair builder's counters for a group to the metrics of the group's collection run.
 func (h *History) count(g *recordlog.Group) {
 	if h.pairs.Name == "" {
 		return
@@ -177,7 +177,7 @@ type finalSummary struct {
 	AvgReward    *float64 `json:"avg_reward"` // null if it is not a number
 }
 
-// HasFinal reports whether final_metrics.json already describes this end.
+// HasFinal reports whether final_metrics.json already describes this outcome.
 func (h *History) HasFinal(folder runfolder.Folder, status trainers.JobStatus) bool {
 	text, err := durable.ReadFile(folder.FinalMetrics(), maxFinal)
 	var f final
@@ -194,7 +194,7 @@ func (h *History) WriteFinal(folder runfolder.Folder, status trainers.JobStatus,
 		Runs: len(h.runs), Job: ref.Metadata,
 	}
 	f.Groups = h.groups
-	if h.mode == NAT { // which counts the groups of every collection run
+	if h.mode == NAT { // NAT counts the groups of every collection run
 		f.Groups = 0
 		for _, m := range h.metrics {
 			f.Groups += m.TotalExamples
@@ -223,7 +223,7 @@ type collectionRun struct {
 	run           int
 	trajectories  int64 // records of any kind
 	pairs         int64
-	rewards       int64 // of records that have one
+	rewards       int64 // number of records with a reward
 	sum, min, max float64
 }
 
@@ -249,7 +249,7 @@ func (c *collectionRun) add(reward float64) {
 	c.sum += reward
 }
 
-// line returns the run's object; stamp is the time it is reported at, empty for none.
+// line returns the run's object; stamp is the time of the report, or empty.
 func (c *collectionRun) line(runID, stamp string) []byte {
 	b := strconv.AppendInt([]byte(`{"run_number": `), int64(c.run), 10)
 	if stamp != "" {

@@ -44,7 +44,7 @@ var sectionSpecs = sync.OnceValue(func() map[string]*schema.Spec {
 	}
 })
 
-// evalSpec leaves NAT's own parts open.
+// evalSpec accepts any value in NAT's own parts.
 func evalSpec() *schema.Spec {
 	s := schema.MustOf(Eval{})
 	s.Open = true
@@ -96,7 +96,7 @@ func (c Component) spec(typ string) *schema.Spec {
 	return s
 }
 
-// check goes over the sections in the order of the file.
+// check checks the sections in file order.
 func (l *loader) check(c *Config) {
 	unknown := finding.Error
 	if l.opt.Compat {

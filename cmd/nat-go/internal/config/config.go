@@ -127,8 +127,8 @@ func (c *Config) Selected() []Block {
 // Trainer returns the trainer that finetuning names, or nil without one.
 func (c *Config) Trainer() *Block { return find(c.Trainers, c.Finetuning.Trainer) }
 
-// filesAdapter is the name for having no adapter, unless an entry of trainer_adapters has it: the data set is written
-// as files.
+// filesAdapter is the name that means no adapter: the data set is written as files. An entry of trainer_adapters with
+// this name takes precedence.
 const filesAdapter = "files"
 
 // Adapter returns the trainer adapter that finetuning names, or nil without one, which means files.

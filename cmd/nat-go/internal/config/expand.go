@@ -43,7 +43,7 @@ func (l *loader) expandAll() {
 			}
 		default:
 			severity := finding.Error
-			if name == "eval" { // --from names an input without it
+			if name == "eval" { // an input can also be named by --from
 				severity = finding.Warning
 			}
 			l.expandUnder(section, severity, name)
@@ -163,8 +163,8 @@ func (l *loader) substitute(n *yaml.Node, ptr string, severity finding.Severity)
 	return text, ok
 }
 
-// affords counts the bytes that variables and files have expanded to. The values of a configuration also have a joint
-// limit: a short file can name a long variable a hundred thousand times.
+// affords counts the bytes that variables and files have expanded to, and returns false if all of them exceed their
+// joint limit: a short file can name a long variable a hundred thousand times.
 func (l *loader) affords(n *yaml.Node, ptr string, size int) bool {
 	before := l.expanded
 	if l.expanded += size; l.expanded <= maxExpandedAll {

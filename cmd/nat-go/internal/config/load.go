@@ -38,7 +38,7 @@ func Parse(name string, text []byte, opt Options) (*Config, []finding.Finding) {
 	if l.doc == nil {
 		return nil, finding.Sort(l.findings)
 	}
-	// If not, parts are missing, and relate would report their content as missing.
+	// After errors parts may be missing, which relate would report again.
 	whole := !finding.Failed(l.withoutEchoes())
 	for _, o := range opt.Overrides {
 		l.override(o)

@@ -62,7 +62,7 @@ func (r page) filter() {
 	}
 }
 
-// commonSettings are the settings that configurations of users have, by the page's sections, types and keys.
+// commonSettings are the settings that users most often set, by the page's sections, types and keys.
 var commonSettings = []struct{ section, component, key string }{
 	{"sources", "traces", "path"},
 	{"sources", "traces", "task_key"},
@@ -91,7 +91,7 @@ var commonSettings = []struct{ section, component, key string }{
 	{"finetuning", "", "output_dir"},
 }
 
-// page writes the settings. Its tables are the ones written so far, with the name of where each stands.
+// page writes the settings. tables maps the signature of each table written so far to a link to its place.
 type page struct {
 	*strings.Builder
 	tables map[string]string
@@ -143,8 +143,8 @@ func (r page) section(name, doc string, spec *schema.Spec) {
 	r.table(spec, "[`"+name+"`](#"+name+")")
 }
 
-// table writes the settings of a component or section, or where the same settings stand already. NAT's keys that need
-// no explanation are listed below it.
+// table writes the settings of a component or section, or refers to an earlier table with the same settings. NAT's keys
+// that need no explanation are listed below it.
 func (r page) table(spec *schema.Spec, where string) {
 	key := signature(spec)
 	switch first := r.tables[key]; {
@@ -178,7 +178,7 @@ func signature(spec *schema.Spec) string {
 	return b.String()
 }
 
-// mappingOf returns the mapping that a setting, or each element of its list, is, or nil.
+// mappingOf returns the spec of a setting or of its list's elements if it is a mapping, or nil.
 func mappingOf(s *schema.Spec) *schema.Spec {
 	if s.Kind == schema.List && s.Elem != nil {
 		s = s.Elem
@@ -189,11 +189,11 @@ func mappingOf(s *schema.Spec) *schema.Spec {
 	return s
 }
 
-// foldedKeys is from how many keys a mapping is written once on the page, and named where it is met again.
+// foldedKeys is the minimum number of keys of a mapping that is written only once on the page.
 const foldedKeys = 4
 
-// rows returns the rows of a mapping's keys, prefix before each. A mapping whose keys stand in an earlier table is one
-// row that names it.
+// rows returns the rows of a mapping's keys, which it prefixes. A mapping whose keys are in an earlier table becomes
+// one row that refers to it.
 func (r page) rows(spec *schema.Spec, prefix, where string, asInNAT *[]string) string {
 	var b strings.Builder
 	for i := range spec.Fields {
@@ -248,7 +248,7 @@ func defaultOf(f *schema.Field) string {
 	return ""
 }
 
-// cell writes a text into a Markdown table.
+// cell escapes a text for a Markdown table.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(text)
 }

@@ -124,7 +124,7 @@ func names(blocks []Block) []string {
 // named checks that a name used by finetuning exists.
 func (l *loader) named(key, name string, blocks []Block, in string) {
 	section := yamldoc.Lookup(l.doc.Root, in)
-	// That the section is not a mapping is already reported.
+	// A section that is not a mapping is already reported.
 	if name == "" || yamldoc.Lookup(section, name) != nil || section != nil && section.Kind != yaml.MappingNode {
 		return
 	}
@@ -141,7 +141,7 @@ func (l *loader) named(key, name string, blocks []Block, in string) {
 	l.report(l.nameNode(key, name, 0), "/finetuning/"+key, f)
 }
 
-// nameNode returns where finetuning names a component: at the nth place or later, if a list names it more than once.
+// nameNode returns the node in which finetuning names a component, skipping the first elements of a list.
 func (l *loader) nameNode(key, name string, from int) *yaml.Node {
 	v := yamldoc.Lookup(l.doc.Root, "finetuning", key)
 	if v == nil {
@@ -253,7 +253,7 @@ func (l *loader) noEffect(c *Config) {
 // noTeacherBuilders lists our builders whose batches are for channels that collator.teacher can't serve.
 var noTeacherBuilders = []string{"divergence_traj_builder", "dpo_traj_builder", "sft_traj_builder", "grpo_traj_builder"}
 
-// idleTeacher reports a teacher that is never asked: it serves hints, and rollouts if told to.
+// idleTeacher warns about a teacher that is never used: teachers only score hints and, if configured, rollouts.
 func (l *loader) idleTeacher(c *Config) {
 	section, value := yamldoc.LookupPair(l.doc.Root, "collator", "teacher")
 	if section == nil || value == nil || c.Collator.Teacher == nil || len(c.Selected()) == 0 {

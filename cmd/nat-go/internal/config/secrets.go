@@ -149,7 +149,7 @@ func variableFor(written string, path []string) string {
 	return "NATGO_" + notInName.ReplaceAllString(strings.ToUpper(strings.Join(path, "_")), "_")
 }
 
-// Under keeps the findings that are about a block, or about no place in the file.
+// Under returns the findings about a block and the findings without a place in the file.
 func (b *Block) Under(fs []finding.Finding) []finding.Finding {
 	return slices.DeleteFunc(slices.Clone(fs), func(f finding.Finding) bool {
 		return f.Pointer != "" && f.Pointer != b.Pointer() && !strings.HasPrefix(f.Pointer, b.Pointer()+"/")

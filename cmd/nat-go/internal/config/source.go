@@ -31,7 +31,7 @@ func (c *Config) Source() ([]byte, error) {
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
 	if err := enc.Encode(root); err != nil {
-		return nil, fmt.Errorf("write the configuration: %w", err)
+		return nil, fmt.Errorf("cannot write the configuration: %w", err)
 	}
 	return []byte(b.String()), enc.Close()
 }

@@ -11,7 +11,7 @@ func (c *Config) Values() iter.Seq2[[]string, string] {
 	return func(yield func([]string, string) bool) {
 		more := true
 		eachScalar(scalar{node: c.doc.Root}, func(s scalar) {
-			if !natSections[s.path[0]] && s.node.ShortTag() != "!!null" { // null is as if it were absent
+			if !natSections[s.path[0]] && s.node.ShortTag() != "!!null" { // null counts as absent
 				more = more && yield(s.path, s.node.Value)
 			}
 		})

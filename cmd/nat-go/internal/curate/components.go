@@ -16,7 +16,7 @@ import (
 type nodes struct {
 	parent []uint32 // [nodes]: itself or an earlier node of its component
 	size   []uint32 // [nodes]: kept records; of a root, the kept records of its component
-	held   []bool   // [nodes]: whether the node is of a validation side being kept
+	held   []bool   // [nodes]: whether the node belongs to a validation side that is kept
 }
 
 // nodes finds the components of all rows with kept records.

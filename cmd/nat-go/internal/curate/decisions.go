@@ -75,7 +75,7 @@ func (d *Decisions) Len() uint64 { return uint64(len(d.of)) }
 // At returns the decision on the record with that ordinal, which must be below Len.
 func (d *Decisions) At(ordinal uint64) Decision { return d.of[ordinal] }
 
-// Reject omits a record that a user rejected. Others stay where they are, because the split was made before.
+// Reject omits a record that a user rejected. The others keep their side, because the split has already been made.
 func (d *Decisions) Reject(ordinal uint64) {
 	if d.of[ordinal].Kept() {
 		d.of[ordinal] = Dropped(rejected)
@@ -108,7 +108,7 @@ func (d *Decisions) Counts() map[Decision]int64 {
 }
 
 // The file, little-endian: magic, number of reasons, each as length and text, number of records, one byte each, and the
-// xxh3 of all that. Naming the reasons keeps it readable if a later version orders them differently.
+// xxh3 hash of the preceding bytes. Naming the reasons keeps it readable if a later version orders them differently.
 const magic = "ngdecid1"
 
 // WriteTo writes the decisions; equal decisions yield equal bytes.
@@ -170,7 +170,7 @@ func readDecisions(r io.Reader, records uint64) (*Decisions, error) {
 		if err != nil {
 			return nil, err
 		}
-		if slices.Contains(reasons, name) { // one that is never used may be unknown
+		if slices.Contains(reasons, name) { // an unknown reason is harmless unless a decision uses it
 			meaning[Decision(firstDrop+i)] = Dropped(name)
 		}
 	}

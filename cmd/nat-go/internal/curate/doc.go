@@ -8,14 +8,15 @@
 //
 // Design choices:
 //   - Nothing holds a map of all records. Each rule sorts a projection of the index (package extsort): equal keys
-//     become neighbours, in memory up to the budget and through a temporary file beyond it. Resident are one byte per
-//     record and some twenty bytes an example. Rows are few and narrow, since with a row a rule and record the index is
-//     a fifth of a run's memory.
-//   - Arrival decides nothing but which of several equal records is kept (the first). A sample is the smallest
-//     seeded hashes of the contents; a validation set the smallest seeded hashes of the connected components.
-//   - Contradictions go before copies. A record that another score's copy would stand for still testifies for its own
-//     score: the other way round, dropping it as a copy first would hide the contradiction.
-//   - A side of the split is chosen for a connected component: records that share an example, a prompt or - as asked,
-//     and for rollouts always - a task never part. That is what makes a validation score mean something.
+//     become neighbours, in memory up to the budget and through a temporary file beyond it. One byte per record and
+//     some twenty bytes per example stay in memory. Rows are few and narrow: with one row per rule and record, the
+//     index would be a fifth of a run's memory.
+//   - The order of arrival only decides which of several equal records is kept (the first). A sample consists of the
+//     records with the smallest seeded hashes of their contents; a validation set, of the connected components with the
+//     smallest seeded hashes.
+//   - Contradictions are resolved before duplicates. Copies of one content may have different scores, and each may
+//     contradict a record with its own score; dropping duplicates first would hide that.
+//   - A side of the split is chosen for a connected component: records that share an example, a prompt or - if
+//     requested, and always for rollouts - a task are never separated. Otherwise a validation score would mean little.
 //   - NAT's own curation is the same path with other rules: no contradictions, split by position (see ByPosition).
 package curate

@@ -34,7 +34,7 @@ func EntriesOf(dst []Entry, g *recordlog.Group, gates Gates) []Entry {
 	for i := range hashes {
 		rec := &g.Records[i]
 		dst = append(dst, Entry{})
-		e := &dst[len(dst)-1] // filled in where it stays, rather than copied
+		e := &dst[len(dst)-1] // filled in place rather than copied
 		shared.entry(e, rec, &hashes[i])
 		e.Ordinal = g.First + uint64(i)
 		if reason, _ := gates.Refuse(rec); reason != "" {

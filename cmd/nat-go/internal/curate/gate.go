@@ -195,7 +195,7 @@ func answerFault(what string, p *builders.Passage) fault {
 	return fault{}
 }
 
-// conversationFault checks a whole conversation: it needs a question and an answer of the assistant.
+// conversationFault checks a whole conversation: it needs a question and an answer from the assistant.
 func conversationFault(p builders.Passage) fault {
 	if p.IsText() {
 		return faultf(ledger.BadRecord, "expected a conversation of messages, got a text")
@@ -220,7 +220,7 @@ func conversationFault(p builders.Passage) fault {
 	return faultf(ledger.EmptyResponse, "assistant's %d messages are empty", answers)
 }
 
-// rolesFault checks what every conversation must have, and that no result comes before all calls.
+// rolesFault checks the roles that every conversation must have, and that no result precedes the first call.
 func rolesFault(nodes []ttc.Node) fault {
 	if len(nodes) == 0 {
 		return faultf(ledger.BadRecord, "no messages")

@@ -22,7 +22,7 @@ import (
 // maxConfig is the largest size of a run's config.yml.
 const maxConfig = 16 << 20
 
-// batchesOf begins what Report.Contexts calls the token batches of a channel.
+// batchesOf is the prefix of the names of token batches in Report.Contexts.
 var batchesOf = runfolder.Folder("").Batches() + "/"
 
 // HasBatches reports whether a run's folder has token batches.

@@ -82,7 +82,7 @@ func (w *formatWriter) carried(m *member) (contexts []ttc.History, changes []bui
 	return contexts[1:], of
 }
 
-// without returns the first n contexts that aren't those of silent turns, with their changes.
+// without returns the first n contexts of turns that aren't silent, with their changes.
 func without(
 	silent []int, contexts []ttc.History, changes []builders.Change, n int,
 ) (of []ttc.History, its []builders.Change) {
@@ -101,7 +101,7 @@ func without(
 	return of, its
 }
 
-// partly returns the changes of a record only part of whose contexts are in a row.
+// partly returns the changes of a record if a row has only some of its contexts.
 func partly(changes []builders.Change, contexts []ttc.History) []builders.Change {
 	all := make([]builders.Change, len(contexts))
 	for i, h := range contexts {

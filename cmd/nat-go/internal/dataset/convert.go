@@ -41,7 +41,7 @@ func (c *Converted) Rows() (n int64) {
 	return n
 }
 
-// None returns the error for a conversion that produced no rows at all; nil if there are some.
+// None returns the error for a conversion that produced no rows, or nil if it produced some.
 func (c *Converted) None() error {
 	if c.Rows() > 0 {
 		return nil
@@ -82,7 +82,7 @@ func (c *Converted) tidy(dir string) func() {
 	if _, err := os.Stat(dir); dir == "" || err == nil {
 		return func() {}
 	}
-	return func() { _ = os.Remove(dir) } // fails, as it should, if there is anything in it
+	return func() { _ = os.Remove(dir) } // fails, as intended, if the folder is not empty
 }
 
 // write writes text rows and token rows before any file gets its final name, so that afterwards either all formats
@@ -173,7 +173,7 @@ func (c *Converted) into(
 		if update, err = lock.AddFormats(w, all); err != nil {
 			return err
 		}
-		// files get their names now: until the manifest has, too, the run doesn't match it
+		// files get their names now; the run doesn't match its manifest until that has its name, too
 		return lock.Place(update, all)
 	})
 	if err == nil {

@@ -16,8 +16,8 @@ import (
 )
 
 // ConvertRows writes rows in other formats, without the run that they come from: each row becomes a record again, on
-// the same side of the split, and its example is named FILE:ROW. A row that can't be read ends it: verify lists all of
-// them.
+// the same side of the split, and its example is named FILE:ROW. A row that can't be read ends the conversion; verify
+// lists all such rows.
 func ConvertRows(ctx context.Context, from FormatFolder, formats []Format, o rows.Options,
 	dir string,
 ) (*Converted, error) {
@@ -85,7 +85,7 @@ func appendRow(w *recordlog.Writer, b *recordlog.Builder, id string, row *rows.R
 	return w.Append(b.Group())
 }
 
-// recordOf returns the record that a row was made from, except for what rows don't have: scores, policies and origin.
+// recordOf returns the record that a row was made from, except for scores, policies and origin, which rows lack.
 func recordOf(row *rows.Row) (builders.Record, error) {
 	switch {
 	case row.Label != nil:
@@ -112,7 +112,7 @@ func recordOf(row *rows.Row) (builders.Record, error) {
 	return d, nil
 }
 
-// messages returns the messages of a passage, or a single one with its text.
+// messages returns the messages of a passage, or a single message with the passage's text.
 func messages(role string, p builders.Passage) []ttc.Node {
 	if p.IsText() {
 		return ttc.Chain([]chat.Message{{Role: role, Form: chat.Text, Text: p.Text}}, ttc.Assumed).Nodes

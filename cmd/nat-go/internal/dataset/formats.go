@@ -12,7 +12,7 @@ import (
 // Format is a format that a data set can be written in: text rows, made from records, or token rows, made from token
 // batches.
 type Format struct {
-	rows.Format            // for token rows only their description; Read and NewEncoder are for text rows
+	rows.Format            // for token rows only the description is set, not Read and NewEncoder
 	tokens      *tokenRows // nil means text rows
 }
 

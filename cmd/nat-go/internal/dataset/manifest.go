@@ -64,7 +64,7 @@ func (p *Place) RowOptions() (rows.Options, error) {
 	return m.Rows, nil
 }
 
-// Measure describes the run's kept records, what render (which may be nil) shows of them, and the drops.
+// Measure describes the run's kept records, the parts of them that render (which may be nil) shows, and the drops.
 func (p *Place) Measure(render *turns.Renderer, tmp string) (*Stats, error) {
 	d, err := p.Decisions()
 	if err != nil {

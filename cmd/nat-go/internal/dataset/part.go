@@ -50,7 +50,7 @@ type partFile struct {
 	Rows  int64         `json:"rows"`
 }
 
-// WritePart writes the kept records of groups, which are one part of the log's, to the spec's folder: lines of rows and
+// WritePart writes the kept records of groups that form one part of the log to the spec's folder, as lines of rows and
 // of origins for each format. Join turns all parts into the output that Write would make from the log.
 func WritePart(ctx context.Context, s Spec, groups iter.Seq2[*recordlog.Group, error]) (*Share, error) {
 	s.part = true
@@ -129,7 +129,7 @@ const joinChunk = 1 << 20
 func eachChunk(ctx context.Context, path string, f func(lines []byte) error) error {
 	file, err := durable.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // its row count tells whether there should be one
+		return nil // its row count shows whether the file should exist
 	}
 	if err != nil {
 		return err
@@ -225,7 +225,7 @@ func (w *formatWriter) joinOrigins(ctx context.Context, path string, before map[
 type partRefusals struct {
 	Why    []string       `json:"why,omitempty"` // in the order of first occurrence
 	Counts []int64        `json:"counts,omitempty"`
-	Tries  []triedFormats `json:"tries,omitempty"` // of the first records refused
+	Tries  []triedFormats `json:"tries,omitempty"` // for the first refused records
 }
 
 // triedFormats records which other formats carry records that one refuses.

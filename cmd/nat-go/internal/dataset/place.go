@@ -149,7 +149,7 @@ func findFormat(dir string, limits Limits) (FormatFolder, error) {
 	if len(f.Files) == 0 {
 		return f, nil
 	}
-	// Training first, the order of reading.
+	// Training files come first; files are read in this order.
 	slices.SortStableFunc(f.Files, func(a, b RowFile) int { return int(a.Split) - int(b.Split) })
 	var err error
 	f.Format, err = formatOf(filepath.Base(dir), f.Files)
@@ -293,7 +293,7 @@ func linesOf(r io.Reader, limits Limits, f func(n int64, line []byte) error) err
 	n := int64(0)
 	for line, err := range lines.Read(bufio.NewReaderSize(r, 1<<20), int(limits.Bytes)) {
 		if err == nil && tooMany(line, limits.Values) {
-			err = fmt.Errorf("too many values: more than %d (--max-row-values)", limits.Values)
+			err = fmt.Errorf("more than %d values (--max-row-values)", limits.Values)
 		}
 		var long *lines.TooLong
 		if errors.As(err, &long) {
@@ -329,7 +329,7 @@ func tooMany(line []byte, most int64) bool {
 	return n > most
 }
 
-// afterText returns what follows a text that begins here.
+// afterText returns the bytes after the JSON string that line begins with.
 func afterText(line []byte) []byte {
 	for i := 1; i < len(line); i++ {
 		end := bytes.IndexAny(line[i:], `"\\`)

@@ -46,7 +46,7 @@ type column struct {
 	varied  bool               // its objects have different keys within the first chunk
 }
 
-// lines processes rows, with newlines around them.
+// lines processes rows separated by newlines.
 func (r *reading) lines(rows []byte) {
 	for line := range bytes.Lines(bytes.Trim(rows, "\n")) {
 		r.add(bytes.TrimRight(line, "\n"))
@@ -175,7 +175,7 @@ func (c *column) names() []string {
 type change struct {
 	Text string
 	Old  bool // only before datasets 4.7, which keeps objects and values of differing shapes as JSON
-	Null bool // missing keys are filled with null, and no more
+	Null bool // missing keys are filled with null; nothing else changes
 }
 
 func (c change) String() string {

@@ -22,7 +22,7 @@ type refusals struct {
 	tries  []triedFormats
 }
 
-// alternative is another format that may carry what one refuses.
+// alternative is another format that may carry refused records.
 type alternative struct {
 	enc   *rows.Encoder
 	took  int64
@@ -64,7 +64,7 @@ func (r *refusals) add(f rows.Format, o rows.Options, ms []member, why string) {
 	}
 }
 
-// begin finds the other formats that may carry what one refuses.
+// begin finds the other formats that may carry the records that a format refuses.
 func (r *refusals) begin(f rows.Format, o rows.Options) {
 	if r.count != nil {
 		return
@@ -100,7 +100,7 @@ func (a *alternative) try(ms []member) {
 	}
 }
 
-// most lists why records were refused, most frequent first.
+// most lists the reasons for refusals, most frequent first.
 func (r *refusals) most() (all []runfolder.Refusal) {
 	for why, n := range r.count {
 		all = append(all, runfolder.Refusal{Why: why, Count: n})

@@ -12,7 +12,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// sharing finds what several rows have in common by sorting hashes: flat memory for data of any size.
+// sharing finds content that several rows have in common by sorting hashes, which takes constant memory for data of any
+// size.
 type sharing struct {
 	sorter *extsort.Sorter
 	row    []byte

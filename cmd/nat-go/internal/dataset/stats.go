@@ -94,8 +94,8 @@ type dropCount struct {
 	Count  int64         `json:"count"`
 }
 
-// measure describes the kept records of a log, what their hints do according to the batches' index, and what render
-// shows of them. index may be empty, and render nil.
+// measure describes the kept records of a log, the effects of their hints according to the batches' index, and the
+// parts of them that render shows. index may be empty, and render nil.
 func measure(log string, d *curate.Decisions, index string, render *turns.Renderer, tmp string) (*Stats, error) {
 	m := newMeter(render, tmp)
 	defer m.close()
@@ -172,8 +172,8 @@ type turnKey struct {
 	turn   string
 }
 
-// MeasureRows describes the rows of a format, and what render (which may be nil) shows of them. Rows that can't be read
-// are left to Verify.
+// MeasureRows describes the rows of a format, and the parts of them that render (which may be nil) shows. Rows that
+// can't be read are left to Verify.
 func MeasureRows(f FormatFolder, render *turns.Renderer, tmp string) (*Stats, error) {
 	m := newMeter(render, tmp)
 	defer m.close()
@@ -208,7 +208,7 @@ func MeasureRows(f FormatFolder, render *turns.Renderer, tmp string) (*Stats, er
 	return m.stats(f.Format.Name)
 }
 
-// meter processes a data set record by record, in flat memory: what must be compared is sorted outside it.
+// meter processes a data set record by record, in constant memory: hashes to be compared are sorted on disk.
 type meter struct {
 	tmp       string
 	kinds     [8][2]int64 // by kind, split
@@ -391,7 +391,7 @@ func (m *meter) sample(name string, x float64) error {
 	i := slices.Index(m.names, name)
 	if i < 0 {
 		if len(m.names) == maxMetrics {
-			return fmt.Errorf("too many scores: more than %d", maxMetrics)
+			return fmt.Errorf("more than %d names of scores", maxMetrics)
 		}
 		i = len(m.names)
 		m.names = append(m.names, name)
@@ -562,7 +562,7 @@ func readDrops(path string) ([]dropCount, error) {
 		i, ok := index[k]
 		if !ok {
 			if i = len(out); i == maxDropKinds {
-				return fmt.Errorf("%s: there are more than %d reasons", path, maxDropKinds)
+				return fmt.Errorf("%s: more than %d reasons", path, maxDropKinds)
 			}
 			index[k] = i
 			out = append(out, k)

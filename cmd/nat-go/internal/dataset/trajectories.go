@@ -102,7 +102,7 @@ func trajectory(t json.Raw) error {
 		}
 	}
 	if n != 1 {
-		return fmt.Errorf("its episode has %d steps, not one", n)
+		return fmt.Errorf("expected an episode of one step, got %d", n)
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ type verifier struct {
 	report *Report
 	more   map[string]int // number of findings per code and file
 	tmp    string
-	last   bool // rows were written for trainers that train only the last turn of a row, where a format knows them
+	last   bool // where a format distinguishes trainers: rows are for trainers that train only a row's last turn
 }
 
 func newVerifier() *verifier {

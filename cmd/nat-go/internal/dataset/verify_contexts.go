@@ -26,7 +26,7 @@ import (
 type formatContexts struct {
 	Format string `json:"format"`
 	runfolder.Contexts
-	Checked bool `json:"checked"` // the rows as written were compared with them
+	Checked bool `json:"checked"` // the written rows were compared with these counts
 }
 
 // rowContexts keeps the hashes of a file's rows until rows.jsonl is read: in a file, since there may be millions.
@@ -98,7 +98,7 @@ type contextCheck struct {
 	due     []ttc.History  // its contexts
 	named   bool           // rows.jsonl names contexts
 	counts  runfolder.Contexts
-	without int64 // lines of records whose contexts it doesn't name
+	without int64 // lines without contexts
 }
 
 func (c *contextCheck) close() {
@@ -173,7 +173,7 @@ func (c *formatCheck) contexts(file int, o *Origin) error {
 	return err
 }
 
-// countContexts reports how many turns there are, and if nothing says what their contexts should be.
+// countContexts reports the number of turns, and whether their expected contexts are unknown.
 func (c *formatCheck) countContexts(origins string) {
 	x := &c.context
 	switch {

@@ -11,8 +11,8 @@ import (
 )
 
 // VerifyRun compares a run's folder with its manifest, file by file, and adds its findings: files that differ, that are
-// missing, or that the manifest doesn't list. The hashes of rows that Verify has read are known. manifest is nil if
-// none can be read, for the given reason.
+// missing, or that the manifest doesn't list. It does not hash rows again that Verify has read. manifest is nil if it
+// can't be read; why is the reason.
 func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, why error) error {
 	v := newVerifier()
 	if err := v.left(run); err != nil {
@@ -41,7 +41,7 @@ func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, w
 	return nil
 }
 
-// left reports who is working in the folder, or was killed while doing so.
+// left reports a process that is working in the folder or was killed while doing so.
 func (v *verifier) left(run runfolder.Folder) error {
 	at := Finding{Code: interrupted, File: "."}
 	left, err := run.LeftBy()
@@ -114,7 +114,7 @@ func (v *verifier) files(run runfolder.Folder, manifest *runfolder.Manifest, rea
 }
 
 // present compares an entry of the folder with its entry in the manifest, if it has one, and reports whether its
-// content is left to compare. known are the files that were checked as rows.
+// content remains to be compared. known are the files that were checked as rows.
 func (v *verifier) present(
 	rel string, info fs.FileInfo, want runfolder.File, inManifest bool, known map[string]runfolder.File,
 ) bool {

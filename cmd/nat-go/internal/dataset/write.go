@@ -32,7 +32,7 @@ type Spec struct {
 	Dir       string // of the data set; each format gets a folder in it
 	Log       string // folder of the record log
 	Decisions *curate.Decisions
-	Formats   []Format // those made from token batches are left to WriteTokens
+	Formats   []Format // WriteTokens writes the formats made from token batches
 	Options   rows.Options
 	Dropped   func(ledger.Drop)       // called for every record that a format can't carry
 	Gates     curate.Gates            // the settings that the decisions were made with
@@ -45,16 +45,16 @@ type Spec struct {
 	// NoEmpty omits formats that carry nothing; otherwise they have a folder and no rows.
 	NoEmpty bool
 
-	part bool // a part is being written: lines only, and what Join needs
+	part bool // a part is being written: only lines, and the data for Join
 
 	kept     []member // of the group that is being written
 	contexts []ttc.History
 }
 
-// Unit returns the unit that a format's books are kept in.
+// Unit returns the unit of a format's accounts.
 func Unit(format string) string { return format + " record" }
 
-// TurnUnit returns the unit in which a format's books count turns beyond the end of a row.
+// TurnUnit returns the unit in which a format's accounts count turns beyond the end of a row.
 func TurnUnit(format string) string { return format + " turn" }
 
 // TurnsLost says which turns of the records that a format carries have no row; empty if all have one.
@@ -84,7 +84,8 @@ func Write(ctx context.Context, s Spec) ([]runfolder.Written, error) {
 	})
 }
 
-// write begins the formats of text rows, has fill write their rows, ends their files and gives them their names.
+// write opens the formats of text rows, calls fill to write their rows, finishes their files and gives them their
+// names.
 func (s *Spec) write(fill func(all []*formatWriter) error) ([]runfolder.Written, error) {
 	var all []*formatWriter
 	defer func() {
@@ -150,7 +151,7 @@ func (s *Spec) members(g *recordlog.Group) {
 	}
 }
 
-// finish ends the files of all formats and gives them their names.
+// finish completes the files of all formats and gives them their names.
 func (s *Spec) finish(all []*formatWriter) ([]runfolder.Written, error) {
 	var out []runfolder.Written
 	var files []runfolder.File
@@ -178,7 +179,7 @@ func outputs(all []*formatWriter) (files []*output) {
 	return files
 }
 
-// survey scans the kept records for the values that the columns of tables have to hold, if there are tables.
+// survey scans the kept records for the values that the columns of tables must hold, if there are tables.
 func (s *Spec) survey(ctx context.Context, all []*formatWriter) error {
 	if !slices.ContainsFunc(all, func(w *formatWriter) bool { return w.enc.Declared() }) {
 		return nil

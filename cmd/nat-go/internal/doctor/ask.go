@@ -38,7 +38,7 @@ type Trainer struct {
 const (
 	maxAnswer  = 64 << 20  // bytes in a line
 	maxAnswers = 512 << 20 // bytes in all
-	maxStderr  = 4 << 10   // bytes of its last words that are kept
+	maxStderr  = 4 << 10   // bytes of its last output that are kept
 )
 
 // granted are the variables that Python needs to find its packages. Credentials are not among them.
@@ -164,7 +164,7 @@ func (t *Trainer) listen(out io.Reader, in *Input) (*asked, error) {
 			}
 		case "row":
 			if err := a.row(&x, in); err != nil {
-				return a, exit.Environmentf("%s gave an impossible answer: %w", t.Python, err)
+				return a, exit.Environmentf("invalid answer from %s: %w", t.Python, err)
 			}
 		case "error":
 			return a, t.refusal(&x, a.versions["trl"])
@@ -186,7 +186,7 @@ func (t *Trainer) refusal(x *answer, version string) error {
 // row processes the answer about one row.
 func (a *asked) row(x *answer, in *Input) error {
 	if x.Row < 0 || x.Row >= len(in.rows) || a.sides[x.Row] != nil {
-		return fmt.Errorf("no row %d, or it is there twice", x.Row)
+		return fmt.Errorf("unknown or repeated row %d", x.Row)
 	}
 	for _, name := range sideNames[in.Method] {
 		s, ok := x.Sides[name]

@@ -49,7 +49,7 @@ func Examine(ctx context.Context, r Request) (*Report, error) {
 	case r.Trainer != trainers[0]:
 		return nil, exit.Usagef("unknown trainer %q: write %s", r.Trainer, strings.Join(trainers, " or "))
 	case len(r.Paths) == 0 && r.Serving == "":
-		return nil, exit.Usagef("name a run's folder or a file of rows, or a folder with --serving")
+		return nil, exit.Usagef("missing input: name a run's folder or a file of rows, or a folder with --serving")
 	case r.Rows < 1 || r.Rows > MaxRows:
 		return nil, exit.Usagef("--limit is %d: write a number from 1 to %d", r.Rows, MaxRows)
 	case r.Timeout <= 0:

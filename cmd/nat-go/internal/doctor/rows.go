@@ -108,7 +108,7 @@ func (in *Input) add(number int, line []byte) error {
 		return err
 	}
 	if in.Method != "" && in.Method != method {
-		return fmt.Errorf("row is for %s, those before it are for %s", method, in.Method)
+		return fmt.Errorf("row is for %s, the rows before it are for %s", method, in.Method)
 	}
 	in.Method = method
 	in.rows = append(in.rows, r)

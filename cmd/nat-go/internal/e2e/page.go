@@ -120,7 +120,7 @@ func CheckLinks(t *testing.T, page, text string) {
 			continue
 		}
 		if _, err := os.Stat(filepath.Join(filepath.Dir(page), filepath.FromSlash(m[1]))); err != nil {
-			t.Errorf("link %s leads nowhere", m[1])
+			t.Errorf("broken link: %s", m[1])
 		}
 	}
 }

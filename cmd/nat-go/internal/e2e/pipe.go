@@ -25,12 +25,12 @@ func Pipe(t *testing.T, path string, text func(io.Writer) error) (end func()) {
 		w.Close()
 	}()
 	return func() {
-		r, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // for one that is still waiting
+		r, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // releases a waiting writer
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.Close()
-		<-done // wait: the reader above lets the writer go on
+		<-done // wait: the reader above releases the writer
 	}
 }
 

@@ -39,8 +39,8 @@ func Program(t testing.TB) string {
 	return filepath.Join(dir, "nat-go")
 }
 
-// WithTokenizers reports whether the program has the tokenizer library. It hasn't if there is no program, which Program
-// reports.
+// WithTokenizers reports whether the program has the tokenizer library. It returns false if there is no program, an
+// error that Program reports.
 func WithTokenizers() bool {
 	dir, err := programs()
 	if err != nil {
@@ -71,7 +71,7 @@ var programs = sync.OnceValues(func() (string, error) {
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "", errors.New("test has no build information")
+		return "", errors.New("missing build information of the test")
 	}
 	dir, err := os.MkdirTemp("", "nat-go-e2e-")
 	if err != nil {

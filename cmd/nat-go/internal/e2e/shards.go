@@ -48,7 +48,7 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 }
 
 // AddTasks adds traces of tasks whose rollouts are far apart, in several files, and a configuration with builders that
-// take tasks; with token batches, if this build has a tokenizer.
+// work on tasks; with token batches, if this build has a tokenizer.
 func (b *Bed) AddTasks(t *testing.T, traces int) {
 	t.Helper()
 	text, err := os.ReadFile("../../../../../examples/hints/traces.jsonl")

@@ -135,11 +135,12 @@ func quoted(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(s) // a text can always be written
+	_ = e.Encode(s) // a string can always be encoded
 	return strings.TrimSpace(b.String())
 }
 
-// Write writes files into a folder. An existing file with different content stays: the user may have changed it.
+// Write writes files into a folder. It does not replace an existing file with different content: the user may have
+// changed it.
 func Write(dir string, files []File) error {
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name)

@@ -41,7 +41,7 @@ func (k Kubernetes) Files(r Run) ([]File, error) {
 		return nil, exit.Usagef("missing --claim: name the persistent volume claim with the plan and its inputs. Pods on " +
 			"several nodes write to it (ReadWriteMany)")
 	case k.AtOnce < 0 || k.Retries < 0:
-		return nil, exit.Usagef("cannot take negative --at-once or --retries")
+		return nil, exit.Usagef("--at-once and --retries must not be negative")
 	}
 	if k.User != "" && !user().MatchString(k.User) {
 		return nil, exit.Usagef("--user %q: write UID or UID:GID", k.User)

@@ -35,7 +35,7 @@ func (s Slurm) Files(r Run) ([]File, error) {
 		}
 	}
 	if !plainTime().MatchString(s.Time) {
-		return nil, exit.Usagef("--time %q: write hours, minutes and seconds as sbatch takes them: 4:00:00", s.Time)
+		return nil, exit.Usagef("--time %q: write hours, minutes and seconds as sbatch expects them: 4:00:00", s.Time)
 	}
 	if s.AtOnce < 0 {
 		return nil, exit.Usagef("--at-once %d: the number of array tasks can't be negative; 0 means no limit", s.AtOnce)

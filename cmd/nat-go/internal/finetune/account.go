@@ -27,7 +27,7 @@ import (
 // manifest, which says whether the run is complete.
 func (r *run) account(ctx context.Context) error {
 	out, made, seen := r.out, r.out.made, &r.built.seen
-	if r.plan.join != nil { // only now its inputs are known
+	if r.plan.join != nil { // its inputs are only known now
 		if err := r.plan.writeBegun(made.Inputs, r.tokens); err != nil {
 			return exit.Default(exit.Environment, err)
 		}

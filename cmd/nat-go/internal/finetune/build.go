@@ -32,7 +32,7 @@ const groupsInFlight = 4096
 // cursor is the position of a run in its inputs, which a commit of the log records.
 type cursor struct {
 	Source source.Cursor  `json:"source"`
-	Inputs []source.Input `json:"inputs,omitempty"` // those read to the end
+	Inputs []source.Input `json:"inputs,omitempty"` // inputs read to the end
 	Failed []int          `json:"failed,omitempty"` // collection runs that failed and were skipped
 	Seen   source.Stats   `json:"seen"`             // counts for the collection runs read to the end
 	Groups int64          `json:"groups,omitempty"` // groups done, if the run's unit is more than an example
@@ -43,7 +43,7 @@ type built struct {
 	index  *curate.Index // their entries for curation
 	marked marked
 	seen   source.Stats
-	byTask bool // its examples were grouped by task before they were built
+	byTask bool // its examples were grouped by task before records were built
 }
 
 // recording writes the record log, and counts its groups.
@@ -57,7 +57,7 @@ type recording struct {
 	where    runFilter          // which records are used
 	marked   marked
 	at       cursor        // what is logged
-	order    *shards.Order // of the groups in the log, if others are to be inserted between them; else nil
+	order    *shards.Order // of the groups in the log, if other groups are to be inserted between them; else nil
 	scratch  []curate.Entry
 }
 
@@ -238,7 +238,7 @@ func (b *recording) continueLog(ctx context.Context, c recordlog.Commit) (err er
 	return nil
 }
 
-// take adds a group of the log: its records to curation's index, the rest to the books.
+// take adds the records of a group of the log to curation's index, and the rest of the group to the books.
 func (b *recording) take(g *recordlog.Group) (err error) {
 	if b.scratch, err = b.index.AddGroup(b.scratch[:0], g, b.plan.gates()); err != nil {
 		return err

@@ -25,7 +25,7 @@ type builder struct {
 
 	kinds   map[dropKind]bool // of its drops in the log
 	names   map[string]bool   // of its counters in the log
-	over    bool              // it had more of either than are distinguished
+	over    bool              // it had more kinds or names than are distinguished
 	session *host.Session
 }
 
@@ -264,7 +264,7 @@ func firstLine(err error) string {
 	return line
 }
 
-// The units that accounts are kept in.
+// The units of accounts.
 const (
 	unitRecord    = "record"
 	unitCandidate = "candidate"

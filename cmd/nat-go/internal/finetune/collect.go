@@ -14,9 +14,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// newLiveSource sets up a source that makes agent runs rather than finds them, if the block is one. Its output goes to
-// the run folder, in the form of workflow_output.json, one file per collection run; from there on the run is like any
-// other.
+// newLiveSource sets up a source that makes agent runs instead of finding them, if the block configures one. Its output
+// goes to the run folder, in the form of workflow_output.json, one file per collection run; from there on the run is
+// like any other.
 func (p *plan) newLiveSource(block *config.Block) (in *inputs, err error) {
 	if p.Endpoint != "" {
 		if block, err = p.endpointOfFlags(); err != nil {
@@ -68,7 +68,7 @@ func (p *plan) endpointOfFlags() (*config.Block, error) {
 	return &config.Block{Type: readers.Endpoint().Type, Config: &cfg}, nil
 }
 
-// collect makes the inputs, if the source does that. Output from before an interruption is kept.
+// collect makes the inputs if the source is a live one. Output from before an interruption is kept.
 func (r *run) collect(ctx context.Context) error {
 	in := r.in
 	if in.collect == nil {

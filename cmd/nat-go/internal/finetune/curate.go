@@ -88,7 +88,7 @@ type marked struct {
 	seen     map[string]bool // marks that match some record
 }
 
-// lookUp looks a record up.
+// lookUp applies the mark on a record, if there is one.
 func (m *marked) lookUp(file *marks.File, content [16]byte, ordinal uint64) {
 	mark, ok := file.Get(content)
 	if !ok {

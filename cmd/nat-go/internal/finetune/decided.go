@@ -209,7 +209,7 @@ func (x *decider) decidedByPlugins(d *runfolder.Decided) error {
 	return nil
 }
 
-// addFile adds the content of a file. Nothing is added for a missing file, which its reader reports, and for one without
+// addFile adds the content of a file. Nothing is added for a missing file, which its reader reports, or for one without
 // identity, such as a folder that a program makes.
 func addFile(d *runfolder.Decided, name, path string) error {
 	if _, err := os.Stat(path); err != nil && !objects.Is(path) {

@@ -62,8 +62,8 @@ func (b *building) unit() builders.Unit {
 }
 
 // feed reads the collection runs and sends their groups to the builders: each example as it is read, or each collection
-// run as a whole; or the groups that all examples form. Those of a task may come from several collection runs. To
-// continue after a crash such inputs are read again, because a commit doesn't include the index.
+// run as a whole; or the groups that all examples form. The examples of a task may come from several collection runs.
+// To continue after a crash such inputs are read again, because a commit doesn't include the index.
 func (b *building) feed(ctx context.Context, from cursor, items chan<- *item) error {
 	err := b.feedAll(ctx, from, items)
 	if err != nil && !errors.Is(err, errFed) {

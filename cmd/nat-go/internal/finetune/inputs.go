@@ -26,7 +26,7 @@ import (
 type inputs struct {
 	source  source.Factory
 	paths   []string
-	as      []string             // everything that was named, if it is read as one input; paths is then its name
+	as      []string             // all named paths, if read as one input, which is then in paths
 	began   []source.Input       // state of the files when the run began
 	limit   int64                // at most this many examples per path; 0 means all
 	scores  *readers.Scores      // from files next to them; nil means none
@@ -259,7 +259,7 @@ func (p *plan) detect(ctx context.Context, in *inputs, kind string) error {
 	return nil
 }
 
-// read sets how a path of the inputs is opened.
+// read sets the source that opens the paths of the inputs.
 func (in *inputs) read(f source.Factory, config any, m compat.Mode) {
 	in.source = f
 	if f.OpenAll != nil {

@@ -175,7 +175,7 @@ func (p *part) checkFiles() error {
 	return nil
 }
 
-// settings returns the values that decide the data set of a run, except its inputs. The path of an input is not a
+// settings returns the values that determine the data set of a run, except its inputs. The path of an input is not a
 // setting.
 func (p *part) settings() *runfolder.Decided {
 	all := runfolder.NewDecided("-") // to be compared
@@ -202,13 +202,13 @@ func joinPlan(ctx context.Context, how Request, first *part, env Env) (*plan, er
 	}
 	p, err := newPlan(ctx, req, env)
 	if err == nil {
-		p.copyTo = ""                    // for runs only, as in NAT
+		p.copyTo = ""                    // for unmerged runs only, as in NAT
 		p.ConfigFile = p.folder.Config() // of the same content as the first run's
 	}
 	return p, err
 }
 
-// clearKilled removes the files of a merge that was killed on this machine. It leaves any other folder unchanged.
+// clearKilled removes the files of a merge that was killed on this machine, and nothing else.
 func clearKilled(f runfolder.Folder) error {
 	if !f.Locked() || runfolder.Has(f.Manifest()) {
 		return nil
@@ -325,7 +325,7 @@ func (b *recording) appendPart(ctx context.Context, p *part) error {
 		}
 		return base + run
 	}
-	done := map[*builders.Origin]bool{} // of the group: several records may share one
+	done := map[*builders.Origin]bool{} // indices in the group; several records may share one
 	for g, err := range recordlog.Groups(p.folder.Records()) {
 		if err == nil {
 			err = ctx.Err()

@@ -14,7 +14,7 @@ import (
 )
 
 // writeMetrics writes the run's counters to the file of --metrics, in the text format of Prometheus
-// (https://prometheus.io/docs/instrumenting/exposition_formats), as its node exporter collects from files.
+// (https://prometheus.io/docs/instrumenting/exposition_formats), which its node exporter reads from files.
 func (r *report) writeMetrics(path string) error {
 	if path == "" {
 		return nil

@@ -67,7 +67,7 @@ func (r *run) listDrops(context.Context) error {
 	return nil
 }
 
-// unitFile is the unit for whole files of an input; like keys, they are counted only where they are omitted.
+// unitFile is the unit for whole files of an input; like keys, files are counted only if they are omitted.
 const unitFile = "file"
 
 // start starts the processes of the plugins.
@@ -157,8 +157,8 @@ func (ps *processes) refuse(fs []finding.Finding) error {
 	return exit.Usagef("%s", finding.Count(fs))
 }
 
-// splitType splits a builder's type: "acme/curriculum" is the builder curriculum of the plugin acme; others are built
-// in.
+// splitType splits a builder's type: "acme/curriculum" is the builder curriculum of the plugin acme; a type without a
+// slash is built in.
 func splitType(typ string) (program, builder string) {
 	if program, builder, ok := strings.Cut(typ, "/"); ok {
 		return program, builder
@@ -212,7 +212,7 @@ func startPlugin(
 ) (*host.Plugin, error) {
 	spec := host.Spec{
 		Name: name, Path: env.Self, Args: []string{builtin.ServeCommand}, Known: explain.Known,
-		StartTimeout: time.Minute, // nothing but a busy machine keeps it from starting
+		StartTimeout: time.Minute, // only a busy machine could keep it from starting
 		OutputLimit:  int(c.Limits.Output), OutputSetting: "limits.output",
 	}
 	if name != builtinPlugin {
@@ -242,7 +242,7 @@ func (ps *processes) plugin(name string) (*host.Plugin, error) {
 	return p.plugin, nil
 }
 
-// close ends the sessions and processes in the background, because that takes a while. Without any it does nothing.
+// close ends the sessions and processes, if any, in the background, because that takes a while.
 func (ps *processes) close() {
 	if ps == nil {
 		return
@@ -252,7 +252,7 @@ func (ps *processes) close() {
 			for _, s := range ps.sessions {
 				s.Close()
 			}
-			ps.cancel() // those still being started
+			ps.cancel() // processes that are still being started
 			for _, p := range ps.started {
 				if <-p.ready; p.plugin != nil { // wait: a start that is cancelled ends
 					p.plugin.Close()
@@ -262,7 +262,7 @@ func (ps *processes) close() {
 	})
 }
 
-// wait waits until they are closed. Without any it does nothing.
+// wait waits until the sessions and processes, if any, are closed.
 func (ps *processes) wait() {
 	if ps != nil {
 		ps.gone.Wait() // wait: closing has deadlines

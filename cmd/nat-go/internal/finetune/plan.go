@@ -47,15 +47,15 @@ type plan struct {
 	self    string           // path of this program
 	chosen  string           // choices made for the user: how to read the input, and the output
 	resume  bool             // continue with an existing run folder
-	lock    *runfolder.Lock  // of a folder that exists
+	lock    *runfolder.Lock  // of an existing folder
 	begun   *runfolder.Begun // with resume
 	shard   *shard           // the part of the inputs to build, for a shard; nil means everything
 	merging *merging         // the shards' output; nil means the run builds itself
 	join    *joining         // the runs that are joined; nil means the run builds itself
 
-	division shards.Folder // of the plan that is made, with Divide
+	division shards.Folder // of the new plan, with Divide
 
-	complete *runfolder.Manifest // of the data set that is there already
+	complete *runfolder.Manifest // of the existing data set
 
 	minFidelity ttc.Fidelity // of a record's trace
 
@@ -115,7 +115,7 @@ func (p *plan) name(env Env) error {
 		p.RunID = env.Now().UTC().Format("20060102-150405-") + hex.EncodeToString(b[:])
 	}
 	if !runfolder.ValidID(p.RunID) {
-		return exit.Usagef("--run-id %q: letters, digits, dots, dashes and underscores only, at most 100, "+
+		return exit.Usagef("invalid --run-id %q: use at most 100 letters, digits, dots, dashes and underscores, "+
 			"beginning with a letter or digit", p.RunID)
 	}
 	dir := p.config.Finetuning.OutputDir

@@ -56,9 +56,9 @@ func countModels(models map[string]int64, ex *ttc.Example) {
 	}
 }
 
-// takePolicy makes the only model that the inputs name the model to be trained. All inputs are read before the first
-// task is built, by all processes together, so that all come to the same conclusion; where examples are built one by
-// one, nothing is taken.
+// takePolicy makes the model that the inputs name, if it is the only one, the model to be trained. All processes
+// together read all inputs before the first task is built, so that they come to the same conclusion; nothing is
+// concluded if examples are built one by one.
 func (t *tokens) takePolicy(p *plan, seen *source.Stats, byTask bool) {
 	if t == nil || !byTask || !p.asksForPolicy() || len(seen.Models) != 1 {
 		return
@@ -85,7 +85,7 @@ func (s *shard) seenByAll() (*source.Stats, error) {
 }
 
 // advisePolicy lists the models that sampled the rollouts, if it isn't known which of them is to be trained: then no
-// rollout counts as its own.
+// rollout counts as the model's own.
 func (r *collation) advisePolicy(t *tokens, seen *source.Stats) {
 	if t.policy != "" || !r.plan.asksForPolicy() || len(seen.Models) == 0 {
 		return

@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// prover checks what traces claim about the calls of one model, whose tokenizer and template it has. Nothing can be
-// said about other models: they count tokens differently.
+// prover checks the claims of traces about the calls of one model, whose tokenizer and template it has. It can't check
+// other models, which count tokens differently.
 type prover struct {
 	model     string
 	tokenizer *tokenizer.Tokenizer
@@ -37,7 +37,7 @@ func (m model) prover(ctx context.Context) (*prover, error) {
 	return &prover{model: m.Name, tokenizer: t.tokenizer, collator: t.collator}, nil
 }
 
-// provable reports whether the run can check what its inputs claim.
+// provable reports whether the run can check the claims of its inputs.
 func (p *plan) provable(in *inputs) bool {
 	return p.config.Collator.Tokenizer != "" && p.config.Collator.Policy != "" && in.source.OpenAll != nil
 }
@@ -50,7 +50,7 @@ func (in *inputs) proveWith(p *plan, t *tokens) {
 	}
 }
 
-// prove is a source.Prove.
+// prove implements source.Prove.
 func (p prover) prove(c *source.Claim) (proven ttc.Proofs, refuted ttc.Gaps) {
 	if c.Model != p.model {
 		return 0, 0
@@ -58,7 +58,7 @@ func (p prover) prove(c *source.Claim) (proven ttc.Proofs, refuted ttc.Gaps) {
 	if c.PromptTokens > 0 {
 		counts, err := p.collator.PromptTokens(c.Given, c.Tools)
 		switch {
-		case err != nil: // the template doesn't accept such messages; the rows will say so
+		case err != nil: // the template rejects such messages, which is reported with the rows
 		case slices.Contains(counts, int(c.PromptTokens)):
 			proven |= ttc.PromptProven
 		default:

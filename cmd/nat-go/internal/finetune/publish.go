@@ -36,7 +36,7 @@ func (p *plan) publishTo(dir string, env Env) error {
 	return nil
 }
 
-// checkPublishable refuses, before anything is made, a place where the run couldn't be published.
+// checkPublishable refuses, before any work is done, a place where the run can't be published.
 func (p *plan) checkPublishable(ctx context.Context) error {
 	if p.stored != "" && !p.resume {
 		return p.stored.Free(ctx)
@@ -67,6 +67,6 @@ func (p *plan) publish(ctx context.Context, out *report) error {
 	if err := os.RemoveAll(own); err != nil {
 		return exit.With(exit.Environment, err)
 	}
-	_ = os.Remove(filepath.Dir(own)) // unless there are other runs in it
+	_ = os.Remove(filepath.Dir(own)) // fails if there are other runs in it
 	return nil
 }

@@ -24,7 +24,7 @@ const (
 type reader struct {
 	out    chan reading
 	ahead  atomic.Int64  // bytes of the input waiting to be consumed
-	most   atomic.Int64  // limit on that; a larger example waits alone
+	most   atomic.Int64  // limit on queued; a larger example waits alone
 	taken  chan struct{} // signals that something was consumed
 	cancel context.CancelFunc
 	done   chan struct{} // closed when everything was read; then the rest is known
@@ -103,8 +103,9 @@ func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cu
 		rd.seen, rd.inputs = *src.Stats(), src.Inputs()
 		rd.seen.Models = models
 		if next.err == nil && rd.seen.ReadyPairs > 0 && in.lower != "" {
-			next.err = exit.Failedf("%s names the better side of its pairs, which scores more, and trajectory_builders.%s has "+
-				"score_direction: lower, which would reverse each of them: remove score_direction", in.paths[k], in.lower)
+			next.err = exit.Failedf("%s names the better side of its pairs, which gets the higher score, but "+
+				"trajectory_builders.%s has score_direction: lower, which would reverse each pair: remove it",
+				in.paths[k], in.lower)
 		}
 		if !rd.send(ctx, next) || next.err != nil {
 			return
@@ -129,8 +130,8 @@ func (in *inputs) bounds(k int) (from source.Cursor, end int64) {
 	return from, in.limit
 }
 
-// heldDrops are a source's drops before an example. Of each kind as many are kept as dropped.jsonl lists, and one more
-// represents the rest: a file that the source doesn't understand is dropped completely before any example is made.
+// heldDrops are a source's drops before an example. For each kind it keeps as many as dropped.jsonl lists, and one more
+// for the rest: a file that the source doesn't understand is dropped completely before any example is made.
 type heldDrops struct {
 	drops []ledger.Drop
 	seen  map[dropKind]int
@@ -204,7 +205,7 @@ func (rd *reader) close() {
 }
 
 // readAhead starts reading the first input while the builders start, if nothing can interfere: agent runs are made, and
-// the place where a resumed run continues is found, once the builders are there. Opening a pipe may block.
+// the place where a resumed run continues is found, only after the builders have started. Opening a pipe may block.
 func readAhead(ctx context.Context, p *plan, in *inputs) *reader {
 	if !p.resume && !p.provable(in) && in.collect == nil && len(in.began) > 0 && in.began[0].Size > 0 {
 		return newReader(ctx, in, 0, nil)

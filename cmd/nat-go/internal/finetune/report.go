@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// report listens to the stages of a run: it keeps the summary, the manifest and the books, and passes on progress.
+// report collects the results of a run's stages in the summary, the manifest and the books, and passes on progress.
 type report struct {
 	env     Env
 	books   *books
@@ -54,7 +54,7 @@ func (r *report) warn(format string, a ...any) {
 	r.sum.Warnings = append(r.sum.Warnings, r.env.hide(fmt.Sprintf(format, a...)))
 }
 
-// tell passes on the progress of the run.
+// tell reports the progress of the run to the caller.
 func (r *report) tell(p Progress) {
 	if r.env.Progress != nil {
 		r.env.Progress(p)
@@ -87,7 +87,7 @@ func (r *report) count() {
 	}
 }
 
-// counted sums what builders counted under names with a prefix, by the rest of the name: sites/CLASS/SOURCE/KIND,
+// counted sums the builders' counters whose names have a prefix, by the rest of the name: sites/CLASS/SOURCE/KIND,
 // labels/LABEL.
 func counted(counters map[string]map[string]int64, prefix string) map[string]int64 {
 	sums := map[string]int64{}
@@ -101,7 +101,7 @@ func counted(counters map[string]map[string]int64, prefix string) map[string]int
 	return sums
 }
 
-// know records the hashes of files as they were written.
+// know records the hashes of files, which were computed as they were written.
 func (r *report) know(_ []runfolder.Written, files []runfolder.File) error {
 	r.known = append(r.known, files...)
 	return nil
@@ -118,7 +118,7 @@ func (r *report) knowLog(folder runfolder.Folder) error {
 	return err
 }
 
-// passOver reports the files in folders that aren't read, given the number of files that are.
+// passOver reports the files in folders that are skipped, given the number of files that are read.
 func (r *report) passOver(passed []inspect.PassedOver, read int) {
 	if len(passed) == 0 {
 		return

@@ -29,8 +29,8 @@ type Request struct {
 	ConfigFile string
 	Overrides  []string
 	From       []string             // inputs, in the order of the collection runs
-	PassedOver []inspect.PassedOver `json:",omitempty"` // files in folders among them that aren't read
-	Source     string               // `_type` of the source; empty: from the config, else from the input's first entry
+	PassedOver []inspect.PassedOver `json:",omitempty"` // files in these folders that are skipped
+	Source     string               // `_type` of the source; by default the config's, else the first entry decides
 	Map        []string             // what keys of the input mean: "output=response"
 	Builders   []string             // without a config: "dpo", or a type as in YAML; empty means the types that fit the input
 	Formats    []string
@@ -40,7 +40,7 @@ type Request struct {
 	Seed       *int64
 	Compat     compat.Mode // whose behaviour the run follows
 	DryRun     bool        // everything but the training job
-	Plan       bool        // predict the result; nothing is left behind
+	Plan       bool        // predict the result and leave nothing behind
 	Limit      int64       // at most this many examples per input; 0 means all
 	planning   bool
 	also       []string // other records that the inputs could yield
@@ -62,7 +62,7 @@ type Request struct {
 	Merge  shards.Folder      `json:"-"` // merge the shards of this plan
 
 	Accept       []string         `json:"-"` // with Resume: deciding values that may have changed since the run began
-	KeepSplit    runfolder.Folder `json:"-"` // with Join: the run whose validation side is kept; empty: a new split
+	KeepSplit    runfolder.Folder `json:"-"` // with Join: whose validation side is kept; by default a new split
 	LeaveWriting bool             `json:"-"` // with Merge: divide the rows among the shards, which write them
 }
 
@@ -73,7 +73,7 @@ type Env struct {
 	Now      func() time.Time                 // for run ids and NAT's progress files, never for data
 	Getenv   func(name string) (string, bool) // nil means the process's environment
 	Findings func([]finding.Finding)          // called with the findings of the configuration's check
-	Leave    *jobs.Leave                      // signals that the user wants to leave; nil means never
+	Leave    *jobs.Leave                      // closed when the user wants to leave; nil means never
 	Progress func(Progress)                   // called now and then with the progress of the run
 	// Receives every value that must never be shown or written; may be nil.
 	Secrets *secret.Values
@@ -99,7 +99,7 @@ type Progress struct {
 	Done  int64
 	Total int64 // 0 means unknown
 	Unit  string
-	Text  string // shown instead of the numbers if they don't say enough: "training: running, step 3 of 9, loss 0.69"
+	Text  string // shown instead of the numbers if these don't suffice: "training: running, step 3 of 9, loss 0.69"
 
 	Detail string // additional information for the user
 }
@@ -110,7 +110,7 @@ type Summary struct {
 	Status     string             `json:"status"`
 	RunDir     string             `json:"run_dir"`
 	DatasetDir string             `json:"dataset_dir"`
-	Chosen     string             `json:"chosen,omitempty"` // the reading of the input, and the output
+	Chosen     string             `json:"chosen,omitempty"` // how the input is read, and the output
 	Counts     runfolder.Counts   `json:"counts"`
 	Where      []where.Step       `json:"where,omitempty"` // what dataset.where left
 	Job        any                `json:"job,omitempty"`
@@ -166,9 +166,8 @@ func loadConfig(
 		opt.Overrides = append(opt.Overrides, config.Override(o))
 	}
 	if req.Dataset != "" && req.Endpoint == "" {
-		return nil, "", exit.Usagef("--dataset %s: it names the questions for --endpoint, and there is none. Runs "+
-			"that were made already are named with --from; what a command source asks is set in the configuration "+
-			"of its program", req.Dataset)
+		return nil, "", exit.Usagef("--dataset %s: it names questions for --endpoint, which is missing. Name "+
+			"existing runs with --from; set a command source's questions in its program's configuration", req.Dataset)
 	}
 	keys, err := keyMap(req.Map)
 	if err != nil {
@@ -236,8 +235,8 @@ func (m keyMapping) overrides(c *config.Config) (out []config.Override) {
 	return out
 }
 
-// builderOverrides have the run use the builders that --builder names and no others: an entry of trajectory_builders by
-// its name, else the entries of the type, else one of that type with its defaults.
+// builderOverrides make the run use only the builders that --builder names: an entry of trajectory_builders by its
+// name, else the entries of the type, else one of that type with its defaults.
 func builderOverrides(c *config.Config, builders []string) (out []config.Override) {
 	if c == nil || len(builders) == 0 {
 		return nil
@@ -292,7 +291,7 @@ func configOfInput(ctx context.Context, req *Request, keys keyMapping) (text []b
 // configOfFlags returns the configuration of a run without one in NAT's mode, where the input is fixed.
 func configOfFlags(req *Request) (text []byte, line string, err error) {
 	if len(req.Builders) == 0 {
-		return nil, "", exit.Usagef("which builder? Without --config-file, name one with --builder: dpo, for example")
+		return nil, "", exit.Usagef("missing builder: without --config-file, name one with --builder: dpo, for example")
 	}
 	var b strings.Builder
 	b.WriteString("trajectory_builders:\n")

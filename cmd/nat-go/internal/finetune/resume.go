@@ -18,7 +18,7 @@ import (
 // writeBegun records how a run of these inputs begins.
 func (p *plan) writeBegun(inputs []source.Input, t *tokens) error {
 	req := p.Request
-	req.Overrides = nil // they are in config.yml
+	req.Overrides = nil // overrides are in config.yml
 	salt := ""
 	switch {
 	case p.join != nil:
@@ -39,7 +39,7 @@ func (p *plan) writeBegun(inputs []source.Input, t *tokens) error {
 	})
 }
 
-// openBegun takes up a run in its folder. A complete data set is handed to the trainer, unless the interrupted run was
+// openBegun continues a run in its folder. A complete data set is handed to the trainer, unless the interrupted run was
 // a dry run; otherwise the log is continued after its last commit, and everything after that is redone. Inputs are
 // located by the names given, so it must be called where the run was.
 func openBegun(ctx context.Context, how Request, env Env) (*plan, error) {
@@ -63,7 +63,7 @@ func openBegun(ctx context.Context, how Request, env Env) (*plan, error) {
 	if err := nothing.lock.Sweep(); err != nil {
 		return nothing, exit.Environmentf("can't clean up the run folder: %w", err)
 	}
-	// This command does not depend on whether the run was begun with or without waiting.
+	// Whether to wait is this command's choice, not the original one's.
 	req.Overrides, req.Detach, req.Accept = how.Overrides, how.Detach, how.Accept
 	p, err := newPlan(ctx, req, env)
 	if err != nil {
@@ -89,8 +89,8 @@ func requestOf(folder runfolder.Folder, b *runfolder.Begun) (req Request, err er
 	return req, nil
 }
 
-// submit hands an already complete data set to the trainer, or waits for the job it became. A failed run does not
-// become complete by retrying.
+// submit hands an already complete data set to the trainer, or waits for its job. A failed run does not become complete
+// by retrying.
 func (r *run) submit(ctx context.Context) error {
 	folder, m := r.plan.folder, r.plan.complete
 	r.out.made, r.out.sum.RunDir, r.out.sum.DatasetDir, r.out.sum.Status = m, string(folder), folder.Dataset(), m.Status
@@ -109,8 +109,8 @@ func (r *run) submit(ctx context.Context) error {
 	return r.train(ctx)
 }
 
-// overrideComplete applies overrides to a run whose data set is complete: overrides that would make a different one are
-// refused.
+// overrideComplete applies overrides to a run whose data set is complete: it refuses overrides that would change the
+// data set.
 func overrideComplete(p *plan, lock *runfolder.Lock) error {
 	if len(p.Accept) > 0 {
 		return exit.Usagef("--accept-changed %s: the data set is already complete, and is not changed", p.Accept[0])
@@ -151,8 +151,7 @@ func readBegun(f runfolder.Folder) (*runfolder.Begun, error) {
 	return b, nil
 }
 
-// sameVersion refuses to continue what another version of nat-go began, because its builders may make different records
-// from the rest.
+// sameVersion refuses to continue a run of another version of nat-go, whose builders may make different records.
 func sameVersion(b *runfolder.Begun) error {
 	const why = "a data set is never made by two versions. Make the run again, or continue it with the version that began it"
 	switch {

@@ -181,7 +181,7 @@ func (r *run) work(ctx context.Context) error {
 	return nil
 }
 
-// close ends everything that the stages left open.
+// close closes everything that the stages left open.
 func (r *run) close() {
 	r.tokens.close()
 	r.ahead.close()
@@ -245,7 +245,7 @@ func (r *run) end(ctx context.Context) (*Summary, error) {
 // explain adds advice to an error that may end any stage.
 func (r *verdict) explain(err error, locked bool) error {
 	again := "`nat-go " + r.plan.commandToContinue() + "` continues from here"
-	if r.plan.join != nil { // its folder is removed
+	if r.plan.join != nil { // the folder of a planned run is removed
 		again = "merge again"
 	}
 	switch {

@@ -12,7 +12,7 @@ type Inspection struct {
 	From     []string // inputs
 	Source   string   // the source type; empty means the one that fits
 	Map      []string // what their keys mean: "output=response"
-	Builders []string // those the user named: then none is tried
+	Builders []string // builders that the user named; if there are any, no others are tried
 	Model    model    // checks the claims about its calls; zero means no check
 	Where    string   // in the language of dataset.where: which examples to examine
 	Quick    bool     // read only a sample of each file
@@ -24,7 +24,7 @@ func (in *Inspection) options() (opt inspect.Options, err error) {
 		return opt, err
 	}
 	if len(in.From) == 0 {
-		return opt, exit.Usagef("which input? Name a file, a folder, or - for standard input")
+		return opt, exit.Usagef("missing input: name a file, a folder, or - for standard input")
 	}
 	return inspect.Options{
 		Paths: in.From, Source: in.Source, Map: keys, Builders: in.Builders, Tokenizers: true, Quick: in.Quick,

@@ -40,9 +40,9 @@ type Shard struct {
 	Number int
 }
 
-// openShard opens one shard of a plan, which is built into its own folder, or continued where an earlier attempt
-// stopped. It is the run's build stage over the shard's parts of the inputs, and yields the part of the whole run's log
-// that belongs to them; or else the writing of a range of that.
+// openShard opens one shard of a plan, which is built in its own folder, or continued where an earlier attempt stopped.
+// The shard either builds its parts of the inputs, which yields a part of the whole run's log, or writes a range of
+// that log.
 func openShard(ctx context.Context, of *Shard, env Env) (*plan, error) {
 	p, shared, err := openPlan(ctx, of.Plan, env)
 	if err != nil {
@@ -83,7 +83,7 @@ func openPlan(ctx context.Context, dir shards.Folder, env Env) (*plan, *shards.P
 	if err := json.Unmarshal(of.Request, &req); err != nil {
 		return nil, nil, exit.Failedf("%s: %w", dir.Plan(), err)
 	}
-	config, err := durable.Open(dir.Config()) // a configuration may come through a pipe, but not a plan's
+	config, err := durable.Open(dir.Config()) // a configuration may come through a pipe, but a plan's may not
 	if err != nil {
 		return nil, nil, exit.Environmentf("can't read the plan: %w", err)
 	}
@@ -130,7 +130,7 @@ func AlreadyBuilt(stage shards.Stage) string {
 	return "the shard was built already; it was not built again"
 }
 
-// bookBuilt books the counts of a shard that was built before.
+// bookBuilt records the counts of a shard that was built before.
 func (r *sharding) bookBuilt(d *shards.Done) {
 	r.run.out.books.addAccounts(d.Books)
 	for _, a := range d.Books {
@@ -141,7 +141,7 @@ func (r *sharding) bookBuilt(d *shards.Done) {
 }
 
 // store stores the examples of the shard's part of the inputs for the shards' groups. The work of an earlier attempt is
-// redone: it is only reading.
+// repeated, since it only reads.
 func (r *sharding) store(ctx context.Context) (err error) {
 	s := r.run.plan.shard
 	if err := recordlog.Reset(r.run.plan.folder.Records()); err != nil {
@@ -187,7 +187,7 @@ func (s *shard) addTo(ctx context.Context, index *group.Index) error {
 	return nil
 }
 
-// addSpilled adds what another shard stored for this one, according to its manifest.
+// addSpilled adds the examples that another shard stored for this one, according to its manifest.
 func (s *shard) addSpilled(ctx context.Context, index *group.Index, from int) error {
 	d, err := s.dir.ReadDone(s.plan, shards.Build, from)
 	if err == nil && d == nil {

@@ -18,14 +18,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// merging is the run that the shards of a plan are parts of.
+// merging is the run that the shards of a plan form together.
 type merging struct {
 	dir  shards.Folder
 	plan *shards.Plan
 	done map[shards.Stage][]*shards.Done // by shard
 
 	ranges []recordlog.Range // of the merged log, one for each shard that writes, if writing is left to them
-	leave  bool              // the shards are to do the writing
+	leave  bool              // the shards will write the rows
 	cut    *shards.Cut       // their output; nil if none
 	shares []*share          // what they wrote
 	rows   []runfolder.Written
@@ -85,7 +85,7 @@ func (m *merging) complete() error {
 	return nil
 }
 
-// shardsHave returns the beginning of a sentence about n of the shards.
+// shardsHave returns the subject and verb of a sentence about n of the shards.
 func shardsHave(n, all int) string {
 	are := "are"
 	if n == 1 {
@@ -102,7 +102,7 @@ func (m *merging) ready() (missing []int, err error) {
 	return m.written()
 }
 
-// merged takes over the run folder of an interrupted merge; it returns true if that was complete.
+// merged takes over the run folder of an interrupted merge, and returns true if that merge was complete.
 func (p *plan) merged() (bool, error) {
 	b, err := p.folder.ReadBegun()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -237,7 +237,7 @@ type grouped struct {
 	next   shards.Place
 }
 
-// interleave yields the groups of all shards in the order of their first members.
+// interleave yields the groups of all shards, ordered by their first members.
 func (m *merging) interleave(ctx context.Context, open func(shard int) (groups, error)) (err error) {
 	var left groupedHeap
 	defer func() {
@@ -277,7 +277,7 @@ func (g *grouped) close() error { return errors.Join(g.places.Close(), g.of.Clos
 // groupedHeap keeps the log whose next group comes first on top.
 type groupedHeap []*grouped
 
-// push adds a log, or closes it if it is at its end.
+// push adds a log, or closes it if it has no more groups.
 func (h *groupedHeap) push(g *grouped) (err error) {
 	if g.next, err = g.places.Next(); err == nil {
 		heap.Push(h, g)

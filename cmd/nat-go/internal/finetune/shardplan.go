@@ -48,8 +48,8 @@ func openDivision(ctx context.Context, req Request, env Env) (*plan, error) {
 	case how.Dir == "" && p.stored != "":
 		err = exit.Usagef("run's output is in object storage: name the folder of the plan with --plan-dir")
 	case p.Compat == compat.NAT:
-		err = exit.Usagef("--compat nat: NAT takes all that an agent did in a collection run together: " +
-			"there is nothing to divide. Make the run on one machine")
+		err = exit.Usagef("--compat nat: NAT treats a collection run as one group, which can't be divided: " +
+			"make the run on one machine")
 	case runfolder.Has(p.division.Plan()):
 		err = exit.Usagef("%s has a plan already: run its shards, or choose another folder with "+
 			"--plan-dir", p.division)
@@ -58,7 +58,7 @@ func openDivision(ctx context.Context, req Request, env Env) (*plan, error) {
 	case how.Number > 0 && how.Bytes > 0:
 		err = exit.Usagef("--shards and --shard-bytes both set the number of shards: use one of them")
 	case how.Number == 0 && how.Bytes == 0:
-		err = exit.Usagef("how many shards? Say --shards N, or --shard-bytes for roughly that many bytes of input each")
+		err = exit.Usagef("missing number of shards: set --shards, or --shard-bytes for that many bytes of input each")
 	case how.Number > shards.MaxShards:
 		err = exit.Usagef("--shards %d: a plan has at most %d", how.Number, shards.MaxShards)
 	}
@@ -117,7 +117,7 @@ func (c *cutter) write(out *Planned) error {
 // divisible refuses inputs that no other process could read.
 func divisible(in *inputs) error {
 	if in.collect != nil {
-		return exit.Usagef("source %s makes agent runs, which are made once: collect them with `nat-go run`, "+
+		return exit.Usagef("source %s makes agent runs, which can't be divided: collect them with `nat-go run`, "+
 			"and name the files with --from", in.source.Type)
 	}
 	for _, f := range in.began {
@@ -145,7 +145,7 @@ type cutter struct {
 	at     shards.Shard      // the current shard
 	part   shards.Part       // its last part
 	named  *shards.NamedFile // of the current shard
-	bytes  int64             // where the current one begins, counted over all inputs
+	bytes  int64             // where the current shard begins, counted over all inputs
 	unkept error             // why an id couldn't be kept
 	notes  []string
 }
@@ -237,14 +237,13 @@ func (c *cutter) input(ctx context.Context, k int) (err error) {
 	}
 }
 
-// scanBlock returns how much of an input a worker scans at a time: little enough for all workers to be done at about
-// the same time.
+// scanBlock returns how much of an input a worker scans at a time, so that all workers finish at about the same time.
 func scanBlock(size int64, workers int) int64 {
 	const least, rounds = 1 << 20, 8
 	return min(max(size/int64(rounds*workers), least), source.DefaultBlock)
 }
 
-// scan cuts a large input by a scan of it, which is read by as many workers as there are processors.
+// scan cuts a large input after scanning it with one worker per processor.
 func (c *cutter) scan(ctx context.Context, k int, id source.Input) (err error) {
 	path, size, workers := c.in.paths[k], c.in.began[k].Size, runtime.GOMAXPROCS(0)
 	id.Sum, err = source.Scan(ctx, source.ScanOptions{
@@ -303,7 +302,7 @@ func (c *cutter) example(k int, at source.Cursor, divisible bool) error {
 	return nil
 }
 
-// identityOf returns the identity of the input that a source has open; or else the given one.
+// identityOf returns the identity of the input that a source has open, or else the given one.
 func identityOf(src source.Source, began source.Input) source.Input {
 	if read := src.Inputs(); len(read) > 0 {
 		return read[len(read)-1]

@@ -20,8 +20,8 @@ import (
 	"github.com/nat-go/nat-go/collator/batch"
 )
 
-// prepareRows renders and tokenises the records of the shard, so that the merge need not: one frame for each group of
-// its log. It continues after the groups that an earlier attempt prepared.
+// prepareRows renders and tokenises the records of the shard, one frame for each group of its log, so that the merge
+// need not. It continues after the groups that an earlier attempt prepared.
 func (r *sharding) prepareRows(ctx context.Context) error {
 	t := r.run.tokens
 	if t == nil {
@@ -38,7 +38,7 @@ func (r *sharding) prepareRows(ctx context.Context) error {
 	if err != nil {
 		return exit.Environmentf("can't keep the token rows: %w", err)
 	}
-	records := make(chan int, groupsInFlight) // of the groups in flight, which are fewer
+	records := make(chan int, groupsInFlight) // numbers of the groups in flight, of which there are fewer
 	err = t.collator.Prepare(ctx, r.unprepared(t, before, records), func(p collator.Prepared) error {
 		return rows.Add(<-records, p.Head, p.Rows) // wait: a group's number is there before the group
 	})
@@ -65,7 +65,7 @@ func (r *sharding) unprepared(t *tokens, before uint64, records chan<- int) iter
 			if at++; at <= before {
 				continue
 			}
-			records <- len(g.Records) // wait: room for all that are on their way
+			records <- len(g.Records) // wait: there is room for every group in flight
 			if !yield(t.items(g, nil), nil) {
 				return
 			}
@@ -149,7 +149,7 @@ func (m *merging) kept(ctx context.Context, d *curate.Decisions) iter.Seq2[colla
 			ends[shard] += h.Rows
 			first += uint64(h.Records)
 			if first > d.Len() {
-				return errors.New("shards prepared the token rows of more records than there are")
+				return errors.New("too many records in the token rows that the shards prepared")
 			}
 			if !yield(g, nil) {
 				return errEnough

@@ -46,7 +46,7 @@ func (s *share) summary() *Share {
 	return &Share{Rows: s.Rows.Lines(), Batches: int64(len(s.Batches))}
 }
 
-// readShare reads a shard's rows, according to its manifest.
+// readShare reads the description of a shard's rows, according to its manifest.
 func readShare(f runfolder.Folder, d *shards.Done) (*share, error) {
 	path := shareFile(f)
 	in, err := shards.OpenBuilt(f, d, path)
@@ -97,7 +97,7 @@ func (m *merging) divide(g *recordlog.Group, bytes int64) {
 	}
 }
 
-// divided returns the ranges of the merged log, once all of it was read.
+// divided returns the ranges of the merged log, once the whole log has been read.
 func (m *merging) divided(c recordlog.Commit) []recordlog.Range {
 	for len(m.ranges) < len(m.plan.Shards) {
 		m.ranges = append(m.ranges, recordlog.Range{Offset: c.Bytes, First: c.Records})
@@ -109,7 +109,7 @@ func (m *merging) divided(c recordlog.Commit) []recordlog.Range {
 	return m.ranges
 }
 
-// alreadyLeft says that an earlier merge has divided the rows.
+// alreadyLeft reports that an earlier merge has divided the rows.
 func (r *merger) alreadyLeft(context.Context) error {
 	r.run.out.warn("the writing is divided already; nothing was done")
 	r.leftToShards()
@@ -154,7 +154,7 @@ func (r *collation) divideBatches(ctx context.Context) (json.RawMessage, error) 
 	return json.Marshal(res)
 }
 
-// closing is a file that is complete when it is closed.
+// closing is a file that is completed by closing it.
 type closing struct {
 	file *durable.File
 	*bufio.Writer
@@ -238,7 +238,7 @@ func cutDecisions(dir shards.Folder, cut *shards.Cut, run runfolder.Folder) (*cu
 // writeRows writes the rows of a range of the merged log.
 func (r *sharding) writeRows(ctx context.Context, x recordlog.Range, d *curate.Decisions) (*dataset.Share, error) {
 	folder, s := r.run.plan.folder, r.run.plan.shard
-	for _, dir := range []string{folder.Dataset(), folder.Batches()} { // from an attempt that was cut short
+	for _, dir := range []string{folder.Dataset(), folder.Batches()} { // from an attempt that was interrupted
 		if err := os.RemoveAll(dir); err != nil {
 			return nil, err
 		}
@@ -269,7 +269,7 @@ func (r *sharding) writeRows(ctx context.Context, x recordlog.Range, d *curate.D
 	return written, drops.close()
 }
 
-// decidedOn yields groups, as long as there are decisions on their records.
+// decidedOn yields groups as long as there are decisions on their records.
 func decidedOn(
 	groups iter.Seq2[*recordlog.Group, error], d *curate.Decisions,
 ) iter.Seq2[*recordlog.Group, error] {
@@ -379,7 +379,7 @@ func (r *merger) joinRows(ctx context.Context) (err error) {
 	return nil
 }
 
-// joinedRows books the drops that occurred when the shards wrote rows, and returns what joinRows made.
+// joinedRows books the drops that occurred when the shards wrote rows, and returns the result of joinRows.
 func (r *writing) joinedRows() ([]runfolder.Written, error) {
 	m := r.plan.merging
 	for i := range m.shares {
@@ -455,7 +455,7 @@ func (r *collation) takeBatches(from runfolder.Folder, d *shards.Done) error {
 				return err
 			}
 		}
-		if r.plan.config.Collator.Teacher == nil { // otherwise it is written again
+		if r.plan.config.Collator.Teacher == nil { // otherwise the shard would be written again
 			r.out.known = append(r.out.known, f)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
-// The size of a byte of input if all of it is text of candidates, as measured: in the record log, in a format's rows
-// (each text is repeated in several pairs) and their origins; and the size of a compressed byte when unpacked.
+// Measured sizes per byte of input that consists of candidates' texts: in the record log, and in a format's rows (which
+// repeat each text in several pairs) and their origins; and the size of a compressed byte when unpacked.
 const (
 	logPerByte  = 0.35
 	rowsPerByte = 2.9

@@ -21,7 +21,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Look says how to print a summary.
+// Look configures how a summary is printed.
 type Look struct {
 	Width int // columns of the terminal; 0 means not a terminal, and no wrapping
 	Color bool
@@ -124,7 +124,7 @@ func writeJob(b *strings.Builder, s *Summary) {
 	}
 }
 
-// writeLabels says how many rollouts were good and bad, if there are rows that label them.
+// writeLabels prints how many rollouts were good and bad, if there are rows that label them.
 func writeLabels(b *strings.Builder, s *Summary) {
 	labelled := slices.ContainsFunc(s.Written, func(f writtenFile) bool { return strings.HasPrefix(f.Path, "kto") })
 	if labelled && len(s.Labels) > 0 {
@@ -186,7 +186,7 @@ func writeSites(b *strings.Builder, s *Summary, look Look) {
 		look.line(b, "", "tokens", words)
 	}
 	if n := st.Open; n > 0 {
-		fmt.Fprintf(b, "  rows     %s with no end that a model would stop at: the template has none\n", ledger.Quantity(n, "turn"))
+		fmt.Fprintf(b, "  rows     %s without an end: the template has no end token\n", ledger.Quantity(n, "turn"))
 	}
 	if n := st.LeftOut.Reasoning; n > 0 {
 		fmt.Fprintf(b, "  rows     the template omits the reasoning of %s that are trained\n", ledger.Quantity(n, "turn"))
@@ -237,7 +237,7 @@ func writeDrops(b *strings.Builder, accounts []ledger.Account, look Look) {
 	var lines []line
 	for _, a := range accounts {
 		for r, n := range a.Dropped {
-			if r == source.OtherStep { // were never candidates; counted so that the books balance
+			if r == source.OtherStep { // never were candidates; counted so that the books balance
 				continue
 			}
 			lines = append(lines, line{n, a.Unit, string(r), a.Stage})

@@ -61,7 +61,7 @@ func newTeacher(
 		if err := sameTokenizer(s, own, texts, v.Size); err != nil {
 			return nil, err
 		}
-		v.Assume = true // it has been compared as far as it can be
+		v.Assume = true // every possible comparison was made
 	}
 	for _, p := range texts {
 		v.Probes = append(v.Probes, teacher.Probe(p))
@@ -138,7 +138,7 @@ func newMixture(
 	return teacher.NewMixture(members)
 }
 
-// teaching has a teacher add to token batches.
+// teaching adds a teacher's columns to token batches.
 type teaching struct {
 	config    *config.Collator
 	folder    runfolder.Folder
@@ -175,7 +175,7 @@ func (r *teaching) teach(ctx context.Context, counts map[string]batch.Count) (*t
 	return rep, nil
 }
 
-// askServers makes the work query the configured servers until done is called.
+// askServers sets up work to query the configured servers until done is called.
 func (r *teaching) askServers(w *teacher.Work) (done func(), err error) {
 	c, tok := r.config.Teacher, r.tokenizer
 	switch {
@@ -211,7 +211,7 @@ func (r *teaching) askServers(w *teacher.Work) (done func(), err error) {
 	return func() {}, nil
 }
 
-// weigh makes the work compare dumped logits, or the logits of a program that runs until done is called.
+// weigh sets up work to compare dumped logits, or the logits of a program that runs until done is called.
 func (r *teaching) weigh(w *teacher.Work) (done func(), err error) {
 	c, tok := r.config.Teacher, r.tokenizer
 	done = func() {}
@@ -240,7 +240,7 @@ func (r *teaching) weigh(w *teacher.Work) (done func(), err error) {
 	return program.Close, nil
 }
 
-// warnUntaught says how many rollouts have no teacher's columns, and why.
+// warnUntaught warns about rollouts without a teacher's columns, and gives the reasons.
 func (r *teaching) warnUntaught(g *teacher.Taught) {
 	if g == nil {
 		return
@@ -255,7 +255,7 @@ func (r *teaching) warnUntaught(g *teacher.Taught) {
 	}
 }
 
-// warnSlow says how many rows of logits the kernel computed the slow way.
+// warnSlow warns about rows of logits that the kernel computed the slow way.
 func (r *teaching) warnSlow(w *teacher.Weighed) {
 	if w == nil {
 		return

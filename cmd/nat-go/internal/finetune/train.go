@@ -49,7 +49,7 @@ func (r *handing) train(ctx context.Context) error {
 		return nil
 	}
 	err = client.Wait(ctx, job, r.env.Leave)
-	r.out.sum.Job = job.Ref // now with its model and its deployment
+	r.out.sum.Job = job.Ref // now including the model and the deployment
 	r.out.sum.Status = string(job.State())
 	if job.Phase == jobs.Done {
 		if werr := r.writeFinal(job); werr != nil {
@@ -141,9 +141,9 @@ func OpenJob(folder runfolder.Folder, j *jobs.Job, env Env) (*jobs.Client, error
 			Secrets: env.Secrets,
 		})
 		about := config.Block{Section: "trainer_adapters", Name: j.Name}
-		if fs = about.Under(fs); c == nil || finding.Failed(fs) { // a job needs nothing else from the configuration
+		if fs = about.Under(fs); c == nil || finding.Failed(fs) { // nothing else in the configuration matters for a job
 			env.Findings(fs)
-			return nil, exit.Usagef("configuration in the run folder can't be used; variables it refers to must be set as they were for the run")
+			return nil, exit.Usagef("invalid configuration in the run folder; set its variables as for the run")
 		}
 		b := adapterNamed(c, j.Name)
 		if b == nil || b.Type != j.Adapter {
@@ -162,7 +162,7 @@ func OpenJob(folder runfolder.Folder, j *jobs.Job, env Env) (*jobs.Client, error
 // filesAdapter gets the data set if the configuration names no adapter.
 var filesAdapter = config.Block{Name: "files", Type: files.Type, Config: files.Factory().New()}
 
-// chooseAdapter decides the adapter that gets the data set.
+// chooseAdapter chooses the adapter that gets the data set.
 func (p *plan) chooseAdapter() error {
 	p.adapter = filesAdapter
 	b := p.config.Adapter()

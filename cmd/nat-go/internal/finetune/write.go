@@ -28,7 +28,7 @@ type writing struct {
 	decisions *curate.Decisions
 }
 
-// write writes the data set in every requested format. A run that kept nothing has none, and says why.
+// write writes the data set in every requested format. A run that kept nothing has no data set, and reports the reason.
 func (r *writing) write(ctx context.Context) error {
 	p, d := r.plan, r.decisions
 	if err := p.Compat.WriteTrajectories(p.folder.Format(dataset.Trajectories), p.folder.Records(), p.RunID,
@@ -84,7 +84,7 @@ func (r *writing) writeText(ctx context.Context, s dataset.Spec) ([]runfolder.Wr
 	return dataset.Write(ctx, s)
 }
 
-// warnOfRefused says what formats can't carry, why, and which one can.
+// warnOfRefused warns about records that formats can't carry, with the reasons and a format that can.
 func (r *writing) warnOfRefused(written []runfolder.Written) {
 	for _, w := range written {
 		if w.Trimmed > 0 {
@@ -111,7 +111,7 @@ func (r *writing) warnOfRefused(written []runfolder.Written) {
 	}
 }
 
-// warnOfContexts says which formats have trained turns in contexts that the model didn't have. Redaction is intended,
+// warnOfContexts warns about formats with trained turns in contexts that the model didn't have. Redaction is intended,
 // and not reported.
 func (r *writing) warnOfContexts(written []runfolder.Written) {
 	for _, w := range written {
@@ -123,7 +123,7 @@ func (r *writing) warnOfContexts(written []runfolder.Written) {
 	}
 }
 
-// warnOfTurns says which turns a format has no row for, and what its rows repeat.
+// warnOfTurns warns about turns without a row in a format, and about rows that repeat text.
 func (r *writing) warnOfTurns(w runfolder.Written) {
 	if text := dataset.TurnsLost(w); text != "" {
 		r.out.warn("%s", text)
@@ -143,8 +143,8 @@ func (r *writing) warnOfTurns(w runfolder.Written) {
 	}
 }
 
-// warnOfReader says which JSON lines files current readers change or refuse, and which format holds the same rows
-// unchanged.
+// warnOfReader warns about JSON lines files that current readers change or refuse, and names the format that holds the
+// same rows unchanged.
 func (r *writing) warnOfReader(written []runfolder.Written) {
 	for _, w := range written {
 		for _, f := range w.Files {

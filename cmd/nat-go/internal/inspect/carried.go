@@ -17,7 +17,7 @@ type Carried struct {
 	Records int64  `json:"records"`
 	Why     string `json:"why,omitempty"` // why the first was refused
 
-	Turns rows.Turns `json:"turns,omitzero"`  // of demonstrations, of refused ones too
+	Turns rows.Turns `json:"turns,omitzero"`  // of demonstrations, including refused ones
 	Bytes int64      `json:"bytes,omitempty"` // of the rows
 
 	enc *rows.Encoder
@@ -76,8 +76,8 @@ func (y *Yield) try(g *ttc.Group, rec builders.Record, opt rows.Options) error {
 // chosen for carrying more turns: a trainer has to forward all of it.
 const maxTextRatio = 3
 
-// best returns the preferred format or, if another one carries more of the builder's records and isn't too costly, that
-// one. If the preferred format carries nothing, any cost is acceptable.
+// best returns the preferred format, or another one that carries more of the builder's records and isn't too costly. If
+// the preferred format carries nothing, any cost is acceptable.
 func (r *Report) best(builder, preferred string) string {
 	var chosen *Carried
 	for _, c := range r.carried(builder) {
@@ -178,8 +178,8 @@ func (y *Yield) Offer(c *Carried) string {
 	return ""
 }
 
-// Instead returns the format that carries most, if it is more than c carries; among equals, one that many trainers
-// read.
+// Instead returns the format that carries the most, if that is more than c carries; among equals, it prefers one that
+// many trainers read.
 func (y *Yield) Instead(c *Carried) (other *Carried) {
 	for _, o := range y.Formats {
 		better := other == nil || o.carries() > other.carries() ||

@@ -37,7 +37,7 @@ type Choice struct {
 	Builders []string `json:"builders"` // types
 	Formats  []string `json:"formats"`
 	SplitBy  string   `json:"split_by"`
-	Why      string   `json:"why"` // in words; if there is nothing to choose, the missing part
+	Why      string   `json:"why"` // the reason in words, or, if there is nothing to choose, the missing part
 }
 
 // Records returns how many records a builder makes from the examined part.
@@ -50,8 +50,8 @@ func (r *Report) Records(typ string) int64 {
 	return 0
 }
 
-// choose prefers pairs if there are any, because they were scored to be compared. Otherwise the model's answers are
-// imitated.
+// choose prefers pairs if there are any, because they were scored for comparison. Otherwise it chooses imitation of the
+// model's answers.
 func (r *Report) choose() Choice {
 	c := Choice{SplitBy: "example"}
 	if r.Tasks > 0 {
@@ -96,7 +96,7 @@ func (r *Report) take(names []string) {
 	}
 }
 
-// nothing explains why no builder makes any records.
+// nothing explains why no builder makes records.
 func (r *Report) nothing() string {
 	parts := counts(r.Dropped, sorted(r.Dropped))
 	for _, name := range sorted(r.Stats.Unread) {

@@ -161,8 +161,8 @@ func dropped(r *Report) string {
 	return text
 }
 
-// readAs returns the settings with which a file is read as it is recognised; empty if it already is, or if the command
-// is unknown.
+// readAs returns the settings to read a file in the recognised way; it returns "" if they are set already, or if the
+// command is unknown.
 func (k *check) readAs(ctx context.Context, b *config.Block, file string) string {
 	found, err := readers.Recognize(ctx, builtin.Sources(), "", file, nil)
 	var unknown *readers.UnknownError
@@ -190,7 +190,7 @@ func (k *check) readAs(ctx context.Context, b *config.Block, file string) string
 	return "write " + strings.Join(parts, ", ")
 }
 
-// keySettings returns the settings that name keys that may have the values the source needs, or nil.
+// keySettings returns settings that name keys whose values may be the ones that the source needs, or nil.
 func keySettings(b *config.Block, like [][2]string) string {
 	if b.Spec == nil {
 		return ""

@@ -1,4 +1,4 @@
-// Package inspect answers two questions before a run: what is this, and will it work?
+// Package inspect examines inputs and configurations before a run.
 //
 // It examines a user's files: how they are read, their content, the records of each builder, and so which builder and
 // row format to choose. `nat-go inspect`, `nat-go init` and a run without a configuration all use the same Report.

@@ -48,7 +48,7 @@ type chooser struct {
 	named  map[string]bool   // files that the user named, as opposed to those found in a folder
 	kinds  []*kind
 	passed []PassedOver
-	first  error // for the first of passed
+	first  error // the error for the first of passed
 }
 
 // kind is one of the ways in which the files are read.
@@ -57,7 +57,7 @@ type kind struct {
 	files []string
 }
 
-// MapNames lists the names that --map takes: the names of the settings that name keys, of all sources that recognise
+// MapNames lists the names that --map accepts: the names of the settings that name keys, of all sources that recognise
 // their inputs.
 func MapNames() []string {
 	var names []string
@@ -152,7 +152,7 @@ func (c *chooser) regular(files []string) (out []string) {
 			why := "it is " + kindOf(info.Mode()) + " in a folder"
 			c.passed = append(c.passed, PassedOver{file, why})
 			if c.first == nil {
-				c.first = exit.Usagef("%s: %s: name it to have it read", file, why)
+				c.first = exit.Usagef("%s: %s: name it explicitly to read it", file, why)
 			}
 			continue
 		}
@@ -219,7 +219,7 @@ func (c *chooser) none() error {
 	if len(c.passed) == 1 {
 		return c.first
 	}
-	return exit.With(exit.Usage, fmt.Errorf("none of %s is understood. The first: %w",
+	return exit.With(exit.Usage, fmt.Errorf("cannot read any of %s. The first error: %w",
 		quantity(len(c.passed), "file"), c.first))
 }
 

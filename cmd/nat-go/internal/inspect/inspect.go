@@ -50,7 +50,7 @@ const (
 // bytesPerFile returns how much is read of each of n files.
 func bytesPerFile(n int) int64 { return min(max(int64(sampleAll/max(n, 1)), sampleLeast), sampleMost) }
 
-// Inspect reports on everything that was named, in any format: a folder may hold files of several, and some of none.
+// Inspect reports on all inputs, in any format: a folder may hold files of several formats, and files of none.
 func Inspect(ctx context.Context, opt Options) (*Inspection, error) {
 	opt.Inspect = true
 	files, err := expand(opt)
@@ -85,7 +85,7 @@ const maxNamed = 3
 const sampleHeads = 500
 
 // byFormat groups files by how they are read, in the order of their first files. If there are many, it examines some of
-// them, and all only if those differ.
+// them, and all of them only if these differ.
 func byFormat(ctx context.Context, files []string, opt Options) (*chooser, error) {
 	if len(files) > sampleHeads {
 		var some []string
@@ -100,7 +100,7 @@ func byFormat(ctx context.Context, files []string, opt Options) (*chooser, error
 	return examined(ctx, files, opt)
 }
 
-// examined groups files by how they are read. It is an error if none can be.
+// examined groups files by how they are read. It returns an error if none can be read.
 func examined(ctx context.Context, files []string, opt Options) (*chooser, error) {
 	c, err := newChooser(opt)
 	if err != nil {

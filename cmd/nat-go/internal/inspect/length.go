@@ -43,7 +43,7 @@ func textBytes(m *chat.Message) int {
 	return n
 }
 
-// carrying returns the max_length that carries every conversation, if the default doesn't; else 0.
+// carrying returns a max_length that fits every conversation, or 0 if the default does.
 func (r *Report) carrying() int {
 	if r.Sizes == nil || r.Sizes.Max <= usualLength {
 		return 0
@@ -51,7 +51,7 @@ func (r *Report) carrying() int {
 	return (r.Sizes.Max + 1023) / 1024 * 1024
 }
 
-// lengths prints how long the conversations are, if some are longer than a row is by default.
+// lengths prints the lengths of the conversations, if some exceed the default length of a row.
 func (r *Report) lengths(line printer) {
 	if r.carrying() > 0 {
 		line("tokens", "%s", fmt.Sprintf("about %d in the longest conversation (estimated from its text): collator.%s",

@@ -24,7 +24,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// How much of an input is examined: enough to recognise it, little enough to be quick.
+// Limits on the part of an input that is examined: enough to recognise it, and little enough to be quick.
 var defaultExtent = extent{1000, 32 << 20}
 
 // smallExtent bounds what is examined if the builder is named: enough for its settings, and for the other builders'
@@ -78,9 +78,9 @@ type Report struct {
 	Dropped  map[string]int64 `json:"dropped,omitempty"` // by the source, by reason
 	Details  []string         `json:"dropped_details,omitempty"`
 	Unused   map[string]int64 `json:"unused,omitempty"` // meaningful keys that aren't read, by name
-	Stored   *Stored          `json:"stored,omitempty"` // for sources of stored sessions
+	Stored   *Stored          `json:"stored,omitempty"` // for sources that read stored sessions
 	Sample   int64            `json:"sample_bytes,omitempty"`
-	Cut      int64            `json:"sampled_files,omitempty"`  // files that are longer than their sample
+	Cut      int64            `json:"sampled_files,omitempty"`  // files of which only a sample was read
 	Tried    int              `json:"tried_examples,omitempty"` // examples that builders were tried on, if not all
 	Builders []Yield          `json:"builders"`
 
@@ -92,7 +92,7 @@ type Report struct {
 
 	Choice Choice `json:"choice"`
 
-	others []Yield // of the beginning, if the user named the builder
+	others []Yield // made from the beginning, if the user named the builder
 
 	Where []where.Step `json:"where,omitempty"` // what the filter left of the examples
 
@@ -257,7 +257,7 @@ type Detected struct {
 	Config  any
 	Guessed []string     // the settings that were guessed
 	Files   []string     // those that are read
-	Passed  []PassedOver // the others, all of them in folders
+	Passed  []PassedOver // the other files, all of them in folders
 }
 
 // Detect decides how to read files.

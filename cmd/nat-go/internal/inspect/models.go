@@ -69,7 +69,7 @@ func newest(pattern string) string {
 }
 
 func matches(pattern string) []string {
-	found, _ := filepath.Glob(pattern) // the only possible error is a bad pattern
+	found, _ := filepath.Glob(pattern) // the only possible error is a malformed pattern
 	return found
 }
 

@@ -18,7 +18,7 @@ type place struct {
 	program, dir string // dir is below the user's home
 	variable     string // environment variable that may name another folder for the first part of dir
 	ext          string
-	instead      string // what to do where nothing reads the files
+	instead      string // advice if no source reads the files
 }
 
 var places = []place{
@@ -37,7 +37,7 @@ type Logs struct {
 	Program string    `json:"program"`
 	Dir     string    `json:"dir"`
 	Files   int       `json:"files"`
-	First   time.Time `json:"first"` // when the oldest was changed last
+	First   time.Time `json:"first"` // modification time of the oldest
 	Last    time.Time `json:"last"`
 	Next    string    `json:"next"`              // a command
 	Problem string    `json:"problem,omitempty"` // why some of the folder could not be listed
@@ -85,7 +85,7 @@ func (l *Logs) add(changed time.Time) {
 	}
 }
 
-// ScreenLogs lists logs as text.
+// ScreenLogs prints logs as text.
 func ScreenLogs(w io.Writer, all []Logs) error {
 	if len(all) == 0 {
 		var names []string

@@ -59,8 +59,7 @@ func (c *Catalog) plugin(ctx context.Context, name string) Plugin {
 	return v
 }
 
-// LockPlugin starts a plugin to ask for its description, and enters that in the lock, which the caller still has to
-// write.
+// LockPlugin starts a plugin to ask for its description, and adds it to the lock, which the caller must write.
 func (c *Catalog) LockPlugin(ctx context.Context, name string) error {
 	spec, err := plugins.Spec(name, c.Configured, nil) // the current lock is ignored
 	if err != nil {

@@ -66,7 +66,7 @@ func (k *check) source(ctx context.Context, b *config.Block) {
 	}
 	before := len(k.found)
 	for _, p := range f.Paths(b.Config) {
-		if objects.Is(p) && f.Open != nil { // in the run it is asked for
+		if objects.Is(p) && f.Open != nil { // a run asks the endpoint for its name
 			k.object(p, b)
 			continue
 		}

@@ -83,7 +83,7 @@ func (r *Report) contents(line printer) {
 	}
 }
 
-// sessions prints what stored sessions hold, and what wrote them.
+// sessions prints the content of stored sessions, and the programs that wrote them.
 func (r *Report) sessions(line printer) {
 	s := r.Stored
 	if s == nil {
@@ -111,7 +111,7 @@ func areFiles(n int64) string {
 	return fmt.Sprintf("%d files are", n)
 }
 
-// leftovers prints what in the files was dropped or not read.
+// leftovers prints the parts of the files that were dropped or not read.
 func (r *Report) leftovers(line printer) {
 	for _, reason := range sorted(r.Dropped) {
 		if reason != string(source.KeyNotUsed) {
@@ -178,7 +178,7 @@ func unit(n int64) string {
 	return "records"
 }
 
-// maxReasons is the maximum number of reasons listed for a builder that made no records from something.
+// maxReasons is the maximum number of reasons listed for a builder that made no records.
 const maxReasons = 3
 
 func dropReasons(y Yield) string {

@@ -21,7 +21,7 @@ type Try struct {
 	Most     int    // how many to use; 0 means all
 }
 
-// Run prints the builder's records of the examples as JSON lines, and the errors on the second writer.
+// Run prints the records that the builder makes from the examples as JSON lines, and the errors on the second writer.
 func (t *Try) Run(ctx context.Context, p *host.Plugin, w, wrong io.Writer) error {
 	info, err := p.Builder(t.Builder)
 	if err != nil {

@@ -26,7 +26,7 @@ type Yield struct {
 	Dropped  map[string]int64 `json:"dropped,omitempty"` // by reason
 	Counters map[string]int64 `json:"counters,omitempty"`
 	Remedy   string           `json:"remedy,omitempty"`  // if it makes no records, the changes that would help
-	Formats  []*Carried       `json:"formats,omitempty"` // those for pairs and demonstrations
+	Formats  []*Carried       `json:"formats,omitempty"` // formats for pairs and demonstrations
 }
 
 // Name returns the short name, as for --builder.
@@ -37,7 +37,7 @@ type yields struct {
 	order   []*ttc.Group // by task
 	tasks   map[string]*ttc.Group
 	scales  ttc.Scales
-	bytes   int64        // read up to the last of them
+	bytes   int64        // bytes read up to the last example
 	options rows.Options // of the formats that records are tried with
 
 	overrides map[string]map[string]any // settings of builders that the user asked for, by the name of the entry
@@ -61,7 +61,7 @@ func (y *yields) add(ex *ttc.Example, bytes int64) {
 	g.Examples = append(g.Examples, ex)
 }
 
-// make runs every built-in builder besides the chosen ones.
+// make runs every built-in builder except the chosen ones.
 func (y *yields) make(ctx context.Context, r *Report) (out []Yield, err error) {
 	for _, f := range builtin.Builders() {
 		if slices.Contains(r.Choice.Builders, f.Info().Name) {
@@ -85,7 +85,7 @@ func (y *yields) by(ctx context.Context, f sdk.Factory, r *Report) (Yield, error
 		return Yield{}, err
 	}
 	out, err := y.with(ctx, f, text)
-	if out == nil { // it needs settings that it was not given
+	if out == nil { // it requires settings that were not given
 		out = newYield(info)
 	}
 	return *out, err

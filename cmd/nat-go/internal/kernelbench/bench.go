@@ -162,7 +162,7 @@ func measure(ctx context.Context, o Options) (*Report, error) {
 	return rep, nil
 }
 
-// data is both sides, in both types and larger than the caches, and a gradient.
+// data holds both sides, in both types and larger than the caches, and a gradient.
 type data struct {
 	rows, v int
 	s, t    []float32
@@ -236,10 +236,10 @@ type measurement struct {
 
 	tasks     []*task
 	lines     []line
-	read, fma map[place]*task // of the machine itself: absent where the path has no probe
+	read, fma map[place]*task // of the machine itself; absent if the path has no probe
 }
 
-// place is a path and a number of threads to time something with.
+// place is the combination of a path and a number of threads to measure.
 type place struct {
 	path    string
 	threads int
@@ -283,7 +283,7 @@ func (m *measurement) plan(at place) error {
 	return nil
 }
 
-// time runs all tasks in turn, round by round, until the time is up.
+// time runs all tasks alternately, round by round, until the time is up.
 func (m *measurement) time(ctx context.Context) error {
 	for round := range m.o.Rounds {
 		for _, t := range m.tasks {
@@ -381,7 +381,7 @@ func (d *data) repeat(j *kernels.JSD, k kernel, n int) func(r int) {
 		b, out := one.batch(k, 1)
 		for range n {
 			if _, err := j.Run(b, out); err != nil {
-				panic(err) // the shapes were made here
+				panic(err) // cannot fail: the shapes were made here
 			}
 		}
 	}

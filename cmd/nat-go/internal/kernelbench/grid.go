@@ -29,7 +29,7 @@ type point struct {
 	dtype kernels.DType
 }
 
-// grid is the set of inputs on which a kernel's time may depend: how far apart the sides are, how sure they are, and
+// grid is the set of inputs on which a kernel's time may depend: the distance between the sides, their confidence, and
 // the options.
 func grid() []point {
 	moved2 := moved(2)
@@ -80,7 +80,7 @@ func moved(sd float64) func(r *rand.Rand, s, t []float32) {
 	}
 }
 
-// peak is a student that is surer of a token than the teacher.
+// peak is a student that is more confident in a token than the teacher.
 func peak(student, teacher float32) func(r *rand.Rand, s, t []float32) {
 	return func(r *rand.Rand, s, t []float32) {
 		normal(r, s, 1)
@@ -123,12 +123,12 @@ type Point struct {
 	Forward  float64 `json:"forward_us_per_row"`
 	Gradient float64 `json:"gradient_us_per_row"`
 	Slow     float64 `json:"float64_share"` // of a gradient's rows, on the float64 path
-	// The fastest compiled form of torch takes this many times as long, on the same arrays; 0 means not measured.
+	// How many times as long the fastest compiled form of torch takes on the same arrays; 0 means not measured.
 	OfForward  float64 `json:"forward_times_torch_compiled,omitempty"`
 	OfGradient float64 `json:"gradient_times_torch_compiled,omitempty"`
 }
 
-// gridPoint is a point under way.
+// gridPoint is a point that is being measured.
 type gridPoint struct {
 	Point
 	times, torch [2][]float64 // of forward and gradient, microseconds per row
@@ -137,7 +137,7 @@ type gridPoint struct {
 // measureGrid times every point, and torch on the same arrays, in rounds.
 func (rep *Report) measureGrid(ctx context.Context, o *Options, v int) error {
 	rows := max(2, 8*32000/v)
-	runtime.LockOSThread() // whose processor time is measured
+	runtime.LockOSThread() // measures the thread's processor time
 	defer runtime.UnlockOSThread()
 	var peer *torch
 	if o.Torch != "" && rep.NotCompiled == "" {
@@ -260,7 +260,7 @@ func matrix(x []float32, d kernels.DType, rows, v int) kernels.Matrix {
 	return kernels.F16Matrix(h, rows, v)
 }
 
-// load hands a batch to torch, as float32 at the temperature.
+// load sends a batch to torch, as float32 at the temperature.
 func (t *torch) load(b *kernels.Batch, tau float64) error {
 	dir, err := os.MkdirTemp("", "nat-go-bench-")
 	if err != nil {
@@ -318,6 +318,6 @@ func (rep *Report) printGrid(w io.Writer) error {
 	if rep.NotCompiled != "" {
 		fmt.Fprintf(w, "Not compiled: %s.\n", rep.NotCompiled)
 	}
-	_, err := fmt.Fprintf(w, "rows: what training meets, on %s with one thread, processor time; torch has the same arrays.\n", rep.Paths[0])
+	_, err := fmt.Fprintf(w, "rows as in training, on %s with one thread, processor time; torch has the same arrays.\n", rep.Paths[0])
 	return err
 }

@@ -75,7 +75,7 @@ func (t *torch) ask(format string, args ...any) (string, error) {
 		return "", fmt.Errorf("torch ended: %w", err)
 	}
 	if !t.out.Scan() {
-		return "", fmt.Errorf("torch ended in %s", line)
+		return "", fmt.Errorf("torch exited: %s", line)
 	}
 	answer, rest, _ := strings.Cut(t.out.Text(), " ")
 	if answer != "ok" {

@@ -39,7 +39,7 @@ const (
 // InvalidError is the error for an invalid mark.
 type InvalidError struct{ error }
 
-// Of returns the path of a run's marks: next to the run, so that the run is unchanged.
+// Of returns the path of a run's marks, which is next to the run's folder so that marks don't change the run.
 func Of(run runfolder.Folder) string { return filepath.Clean(string(run)) + ".marks.jsonl" }
 
 // File is a marks file. It is safe for concurrent use.
@@ -83,7 +83,7 @@ func (m *Mark) check() error {
 		return InvalidError{fmt.Errorf("invalid mark %q: expected %s, %s", m.Mark, Approve, Reject)}
 	}
 	if len(m.Note) > maxNote {
-		return InvalidError{fmt.Errorf("note has %d bytes, at most %d are kept", len(m.Note), maxNote)}
+		return InvalidError{fmt.Errorf("note has %d bytes; the maximum is %d", len(m.Note), maxNote)}
 	}
 	return nil
 }
@@ -134,7 +134,7 @@ func (m *File) write() error {
 		return nil
 	}
 	if text.Len() > maxBytes {
-		return fmt.Errorf("%s would have %d bytes, of at most %d: no further marks fit", m.path, text.Len(), maxBytes)
+		return fmt.Errorf("too many marks in %s: %d bytes, the maximum is %d", m.path, text.Len(), maxBytes)
 	}
 	return durable.WriteOutput(m.path, text.Bytes()) // it may be a link to marks that runs share
 }
@@ -191,7 +191,7 @@ func (m *File) Get(content [16]byte) (Mark, bool) {
 // Key returns the name of a record in a marks file.
 func Key(content [16]byte) string { return hex.EncodeToString(content[:]) }
 
-// All returns the marks in the order in which the records were first marked.
+// All yields the marks in the order in which the records were first marked.
 func (m *File) All() []Mark {
 	m.mu.Lock()
 	defer m.mu.Unlock()

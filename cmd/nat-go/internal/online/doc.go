@@ -4,10 +4,10 @@
 // little-endian length of the JSON that follows. A frame from nat-go is the length of a JSON head in four bytes and of
 // a body in eight, then both; the body is a safetensors file, or empty.
 //
-// The first frame contains the settings (Settings), and is answered with a description of the tokenizer and template
-// (Ready). Each later frame contains traces (Request), and is answered with one batch per channel and the books
-// (Answer). A request that fails is answered with an Error, after which the next one is read; only invalid settings and
-// the end of the input end the process.
+// The first frame contains the settings (Settings); its answer describes the tokenizer and template (Ready). Each later
+// frame contains traces (Request), and is answered with one batch per channel and the books (Answer). A request that
+// fails is answered with an Error, after which the next one is read; only invalid settings and the end of the input end
+// the process.
 //
 // Traces are read, built into records and collated by the same parts as in a run, with the same settings and defaults.
 package online

@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// How long a frame to nat-go may be, and how many objects and lists it may contain, unless the settings say otherwise.
+// Default limits on the length of a frame to nat-go, and on the number of its objects and lists.
 const (
 	defaultRequestBytes   = 64 << 20
 	defaultRequestObjects = 400_000
@@ -19,7 +19,7 @@ const (
 const (
 	badSettings = "bad_settings" // the first frame is invalid; this ends the process
 	badRequest  = "bad_request"  // a frame that is not a valid request
-	tooLarge    = "too_large"    // a frame, or what would be the answer, exceeds its limit
+	tooLarge    = "too_large"    // a frame or its answer exceeds the limit
 	failed      = "failed"       // the batch couldn't be made
 )
 
@@ -47,14 +47,14 @@ func readFrame(in io.Reader, limit int64) ([]byte, error) {
 	var length [4]byte
 	if _, err := io.ReadFull(in, length[:]); err != nil {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil, errors.New("unexpected end of the input in the length of a frame")
+			return nil, errors.New("unexpected end of input in the length of a frame")
 		}
 		return nil, err
 	}
 	n := int64(binary.LittleEndian.Uint32(length[:]))
 	if n > limit {
 		if got, err := io.CopyN(io.Discard, in, n); err != nil {
-			return nil, fmt.Errorf("unexpected end of the input after %d bytes of a frame of %d", got, n)
+			return nil, fmt.Errorf("unexpected end of input after %d of %d bytes of a frame", got, n)
 		}
 		return nil, problem(tooLarge, "",
 			"the frame has %d bytes; the limit is %d: send fewer traces at a time", n, limit)
@@ -62,7 +62,7 @@ func readFrame(in io.Reader, limit int64) ([]byte, error) {
 	// The buffer grows as bytes arrive: a stated length alone takes no memory.
 	var frame bytes.Buffer
 	if got, err := io.CopyN(&frame, in, n); err != nil {
-		return nil, fmt.Errorf("unexpected end of the input after %d bytes of a frame of %d", got, n)
+		return nil, fmt.Errorf("unexpected end of input after %d of %d bytes of a frame", got, n)
 	}
 	return frame.Bytes(), nil
 }

@@ -242,10 +242,10 @@ func TestEnds(t *testing.T) {
 	}{
 		{nil, ""},
 		{whole, ""},
-		{whole[:2], "end of the input in the length"},
-		{whole[:20], "end of the input after 16 bytes"},
-		{append(bytes.Clone(whole), 9, 0, 0, 0, '{'), "end of the input after 1 bytes of a frame of 9"},
-		{append(bytes.Clone(whole), 255, 255, 255, 255, '{'), "end of the input after 1 bytes"},
+		{whole[:2], "end of input in the length"},
+		{whole[:20], "end of input after 16 of"},
+		{append(bytes.Clone(whole), 9, 0, 0, 0, '{'), "end of input after 1 of 9 bytes of a frame"},
+		{append(bytes.Clone(whole), 255, 255, 255, 255, '{'), "end of input after 1 of"},
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			_, err := serve(t, c.in)

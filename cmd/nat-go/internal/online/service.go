@@ -45,7 +45,7 @@ func (v *Service) Close() {
 type Answer struct {
 	ID       int64            `json:"id"`
 	Channels []Made           `json:"channels"` // that have rows
-	Books    []ledger.Account `json:"books"`    // what came in, went on, and was dropped for which reason
+	Books    []ledger.Account `json:"books"`    // counts of inputs, outputs, and drops by reason
 	Drops    []ledger.Drop    `json:"drops"`    // the first drops, each with its place
 	LeftOut  int64            `json:"drops_left_out"`
 }
@@ -57,7 +57,7 @@ type Made struct {
 	Tokens   int64        `json:"tokens"`   // without padding, all sides
 	Active   int64        `json:"n_active"` // in the loss
 	Rollouts []string     `json:"rollouts"` // what row_rollout indexes
-	Examples []string     `json:"examples"` // what row_example indexes: ids of traces
+	Examples []string     `json:"examples"` // ids of traces, indexed by row_example
 	Sites    []batch.Site `json:"sites,omitempty"`
 }
 
@@ -82,7 +82,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		if errors.As(err, &bad) {
 			err = errors.Join(err, writeFrame(out, failure{Error: bad}, nil))
 		}
-		if err == io.EOF || ctx.Err() != nil { // nothing was requested, or nothing more is
+		if err == io.EOF || ctx.Err() != nil { // there are no more requests
 			return nil
 		}
 		return err
@@ -108,7 +108,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 }
 
-// received is a frame, or the reason for its absence.
+// received is a frame, or the error of reading it.
 type received struct {
 	frame []byte
 	err   error
@@ -153,11 +153,11 @@ func (v *Service) respond(ctx context.Context, f received, out io.Writer) error 
 	return send(ctx, out, bad, nil)
 }
 
-// endOfAnswer is how long an answer that has begun may take once the context is done.
+// endOfAnswer is the time limit for completing an answer once the context is done.
 const endOfAnswer = 2 * time.Second
 
-// send writes a frame. One that has begun when the context ends is completed if its reader takes it in time, because
-// the reader could not make sense of a partial frame; a write that is still blocked then ends with the program.
+// send writes a frame. If the context ends during a write, send completes the frame if the reader accepts it in time,
+// because a partial frame would be useless; a write that is still blocked after that ends with the program.
 func send(ctx context.Context, out io.Writer, head any, body []byte) error {
 	written := make(chan error, 1)
 	go func() { written <- writeFrame(out, head, body) }() // wait: room for one
@@ -174,8 +174,8 @@ func send(ctx context.Context, out io.Writer, head any, body []byte) error {
 	}
 }
 
-// begin reads the settings and opens the files that they name. A read that is blocked when the context ends goes on
-// until the input ends.
+// begin reads the settings and opens the files that they name. A read that is blocked when the context ends stays
+// blocked until the input ends.
 func begin(ctx context.Context, in io.Reader) (*Service, error) {
 	type read struct {
 		settings *Settings
@@ -323,8 +323,8 @@ func (v *Service) build(
 	return out, nil
 }
 
-// tasks groups the examples of a task; one without a task is its own. A trace that names no model was sampled by the
-// one to be trained.
+// tasks groups the examples of a task; one without a task is its own. A trace without a model counts as sampled by the
+// model to be trained.
 func (v *Service) tasks(examples []*ttc.Example) (out []*ttc.Group) {
 	by := map[string]*ttc.Group{}
 	for _, ex := range examples {

@@ -45,8 +45,8 @@ type Settings struct {
 // defaultTokens is the maximum number of tokens in a channel's batch, including padding.
 const defaultTokens = 4 << 20
 
-// ownPolicy is the model that sampled a trace which names none, if collator.policy doesn't name it: a training loop
-// passes in samples of the model being trained.
+// ownPolicy is the model of traces that don't name one, if collator.policy doesn't name it: a training loop passes in
+// samples of the model being trained.
 const ownPolicy = "policy"
 
 // builderOf maps channels to the builders of their records.

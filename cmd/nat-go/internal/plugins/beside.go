@@ -10,15 +10,15 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Limits on the files that are locked with a script: no plugin's folder has more.
+// Limits on the files that are locked with a script, above the size of any real plugin.
 const (
 	maxBeside      = 256
 	maxBesideBytes = 64 << 20
 )
 
 // Beside returns the SHA-256 of the files that belong to a script, by name: the files in its folder with the same
-// extension, such as the *.py next to a main.py, which it may import. A compiled program has none, and neither does a
-// script without an extension. Modules in folders below, and installed packages, are not covered.
+// extension, such as the *.py next to a main.py, which it may import. A compiled program or a script without an
+// extension has no such files. Modules in folders below, and installed packages, are not covered.
 func Beside(path string) (map[string]string, error) {
 	ending := filepath.Ext(path)
 	if script, err := isScript(path); err != nil || !script || ending == "" {

@@ -3,5 +3,5 @@
 // A plugin is found by its path in the configuration, else as nat-go-builder-NAME or NAME in the user's plugin folder
 // (~/.config/nat-go/plugins), else on PATH. The lock file is next to the configuration: name, version, checksum for
 // each platform, protocol, a digest of the builders' settings, and those settings' schemas, so that `validate` need not
-// start locked plugins. Anything that doesn't match the lock is refused; the error says how to accept it.
+// start locked plugins. A plugin that doesn't match the lock is refused; the error says how to accept it.
 package plugins

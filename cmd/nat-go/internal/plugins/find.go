@@ -61,7 +61,7 @@ func Find(name, path string) (Found, error) {
 	return Found{}, fmt.Errorf("unknown plugin %q: give its path under plugins, or put %s%s into %s or on PATH", name, prefix, name, folder)
 }
 
-// Locate returns what serves a configured plugin: a program, or a Python module with the interpreter that it names or
+// Locate returns the program that serves a configured plugin, or its Python module with the configured interpreter or
 // the active virtual environment's.
 func Locate(c config.Plugin) (Found, error) {
 	if c.Python == "" {
@@ -96,7 +96,7 @@ func Sums(ctx context.Context, spec host.Spec) (sum string, files map[string]str
 	return sum, files, err
 }
 
-// Installed lists what can be found by name.
+// Installed lists the plugins that can be found by name.
 func Installed() []Found {
 	var out []Found
 	seen := map[string]bool{}
@@ -125,8 +125,8 @@ func executable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }
 
-// Spec returns how to run a plugin: as the configuration says, or found by name if it doesn't say, with the checksum
-// from the configuration or the lock.
+// Spec returns how to run a plugin, as configured or else as found by name, with the checksum from the configuration or
+// the lock.
 func Spec(name string, configured []config.Plugin, lock *Lock) (host.Spec, error) {
 	c := config.Plugin{Name: name}
 	for _, p := range configured {

@@ -16,7 +16,7 @@ import (
 )
 
 // Groups reads up to most examples of a file (0 means all) as `nat-go run` does, with the same sources and their
-// defaults, and groups them as a builder requires. Drops are the source's omissions.
+// defaults, and groups them as a builder requires. It also returns the source's drops.
 func Groups(
 	ctx context.Context, sources []source.Factory, path string, info host.BuilderInfo, most int,
 ) (groups []*ttc.Group, drops []ledger.Drop, err error) {

@@ -34,7 +34,7 @@ type Lock struct {
 type Entry struct {
 	Version  string            `yaml:"version" json:"version"`
 	SHA256   map[string]string `yaml:"sha256" json:"sha256"`                   // by platform: linux/amd64, python
-	Files    map[string]string `yaml:"files,omitempty" json:"files,omitempty"` // of a script: SHA-256 of those beside it, see Beside
+	Files    map[string]string `yaml:"files,omitempty" json:"files,omitempty"` // SHA-256 of files next to a script, see Beside
 	Protocol string            `yaml:"protocol" json:"protocol"`
 	Schema   string            `yaml:"schema" json:"schema"`     // digest of the builders and their settings
 	Builders map[string]string `yaml:"builders" json:"builders"` // JSON Schema of each builder's settings
@@ -69,7 +69,9 @@ func ReadLock(dir string) (*Lock, error) {
 		return nil, fmt.Errorf("%s can't be read: %w; `nat-go plugins lock` writes a new one", l.path, err)
 	}
 	if l.Version != lockVersion {
-		return nil, fmt.Errorf("%s has version %d; this nat-go knows %d: use the nat-go that wrote it, or write a new one with `nat-go plugins lock`", l.path, l.Version, lockVersion)
+		return nil, fmt.Errorf("%s has version %d, and this nat-go supports %d: "+
+			"use the nat-go that wrote it, or write a new one with `nat-go plugins lock`",
+			l.path, l.Version, lockVersion)
 	}
 	if l.Plugins == nil {
 		l.Plugins = map[string]*Entry{}
@@ -85,7 +87,7 @@ func ReadLock(dir string) (*Lock, error) {
 	return l, nil
 }
 
-// check refuses malformed checksums, which would check nothing.
+// check refuses malformed checksums, which no file would match.
 func (e *Entry) check() error {
 	if len(e.SHA256) == 0 {
 		return errors.New("has no sha256")
@@ -93,7 +95,7 @@ func (e *Entry) check() error {
 	for what, sums := range map[string]map[string]string{"sha256": e.SHA256, "files": e.Files} {
 		for of, sum := range sums {
 			if b, err := hex.DecodeString(sum); err != nil || len(b) != sha256.Size {
-				return fmt.Errorf("has %q under %s.%s, which is not the SHA-256 of a file", sum, what, of)
+				return fmt.Errorf("has %q under %s.%s, which is not a SHA-256", sum, what, of)
 			}
 		}
 	}
@@ -112,7 +114,7 @@ func (l *Lock) Write() error {
 	return durable.WriteFile(l.path, b.Bytes())
 }
 
-// Path returns where the lock file is.
+// Path returns the path of the lock file.
 func (l *Lock) Path() string { return l.path }
 
 // pin gives a plugin the checksum that it is locked with.

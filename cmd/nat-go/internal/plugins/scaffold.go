@@ -29,7 +29,7 @@ var validName = sync.OnceValue(func() *regexp.Regexp {
 // to build against; empty means the published module. version is the version of nat-go's module.
 func New(dir, name, lang, replace, version string) (string, error) {
 	if !validName().MatchString(name) {
-		return "", fmt.Errorf("invalid plugin name %q: lower-case letters, digits, - and _, at most 41, a letter first", name)
+		return "", fmt.Errorf("invalid plugin name %q: use up to 41 lower-case letters, digits, - and _, a letter first", name)
 	}
 	out := filepath.Join(dir, name)
 	if err := os.Mkdir(out, 0o755); err != nil {
@@ -64,8 +64,8 @@ func New(dir, name, lang, replace, version string) (string, error) {
 	return out, nil
 }
 
-// writeTemplates fills and writes the templates of a folder. They only name values, so package text/template, with
-// which the linker keeps every exported method of a program, is not needed.
+// writeTemplates fills and writes the templates of a folder. They only substitute values, so they don't need package
+// text/template, which makes the linker keep every exported method of a program.
 func writeTemplates(out, from string, fill *strings.Replacer) error {
 	return fs.WalkDir(templates, from, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

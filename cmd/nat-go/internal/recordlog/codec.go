@@ -17,7 +17,7 @@ import (
 // When it reads, the first error sticks, and later values are zero. Strings and bytes share the frame's memory.
 type codec struct {
 	buf   []byte
-	lists int64 // memory that the lists written take when they are read back
+	lists int64 // memory that the written lists will take when read back
 
 	reading bool
 	at      int // the next position to read; a number, because shortening buf takes three stores for every value
@@ -78,7 +78,7 @@ func (c *codec) take(n uint64) []byte {
 	return c.buf[from:c.at:c.at]
 }
 
-// natural is a number that is never negative.
+// natural codes a number that is never negative.
 func natural[T ~int | ~int32 | ~uint32 | ~uint64](c *codec, v *T) {
 	if c.reading {
 		*v = T(c.next())
@@ -130,7 +130,7 @@ func (c *codec) float(v *float64) {
 	}
 }
 
-// floatPtr is a float that may be absent.
+// floatPtr codes a float that may be absent.
 func (c *codec) floatPtr(p **float64) {
 	there := *p != nil
 	if c.bool(&there); !there {
@@ -151,7 +151,7 @@ func (c *codec) string(s *string) {
 	c.buf = append(c.buf, *s...)
 }
 
-// kept is a name that outlives its group, because books are kept under it: usually it is the same as in the previous
+// kept codes a name that outlives its group, because the books refer to it. Usually it is the same as in the previous
 // group.
 func (c *codec) kept(s *string) {
 	now := *s
@@ -160,7 +160,7 @@ func (c *codec) kept(s *string) {
 	}
 }
 
-// same is a string that is usually the last one.
+// same codes a string that usually equals the last one.
 func (c *codec) same(s, last *string) {
 	switch {
 	case c.reading:
@@ -177,7 +177,7 @@ func (c *codec) same(s, last *string) {
 	}
 }
 
-// raw is bytes that may be absent: nil is distinct from empty.
+// raw codes bytes that may be absent: nil is distinct from empty.
 func raw[B ~[]byte](c *codec, b *B) {
 	switch {
 	case c.reading:
@@ -204,7 +204,7 @@ func list[E any](c *codec, all *[]E) []E {
 	return *all
 }
 
-// notNil is a list that is never nil.
+// notNil codes a list that is never nil.
 func notNil[E any](c *codec, all *[]E) []E {
 	if list(c, all); c.reading && *all == nil {
 		*all = []E{}
@@ -212,7 +212,7 @@ func notNil[E any](c *codec, all *[]E) []E {
 	return *all
 }
 
-// reused is a list that is read into the memory of the previous one.
+// reused codes a list that is read into the memory of the previous one.
 func reused[E any](c *codec, all *[]E) []E {
 	if n := length[E](c, len(*all)); c.reading {
 		*all = slices.Grow((*all)[:0], n)[:n]
@@ -220,7 +220,7 @@ func reused[E any](c *codec, all *[]E) []E {
 	return *all
 }
 
-// length is the length of a list of E, whose entries take at least one byte each, so a damaged length can't request
+// length codes the length of a list of E, whose entries take at least one byte each, so a damaged length can't request
 // memory that the frame could never fill. In memory an entry takes up to hundreds of bytes: a forged frame is refused
 // when its lists together would take far more than any run writes.
 func length[E any](c *codec, n int) int {
@@ -243,7 +243,7 @@ func length[E any](c *codec, n int) int {
 	return int(read)
 }
 
-var errLists = errors.New("too large lists of a frame")
+var errLists = errors.New("lists of a frame are too large")
 
 // A written entry takes at most some thirty times its bytes in memory: a node, or a record of a pair with nothing but
 // its scores.

@@ -18,7 +18,7 @@ type contexts struct {
 	known  bool        // root is valid
 }
 
-// textHashes are the hashes of a text's messages; of a text without messages, in the role that says it.
+// textHashes are the hashes of a text's messages; of a text without messages, they depend on its role.
 type textHashes struct {
 	messages        []history.Message
 	user, assistant history.Message
@@ -81,7 +81,7 @@ func (g *Group) Contexts(i int, dst []ttc.History) []ttc.History {
 	if r.Messages.IsText() {
 		return dst
 	}
-	if r.Record.Kind() == builders.KindState { // all of it is the prompt
+	if r.Record.Kind() == builders.KindState { // the prompt is the whole conversation
 		for _, m := range c.of(g.texts, s.messages).messages {
 			root = history.Then(root, m)
 		}
@@ -102,8 +102,8 @@ func (g *Group) Contexts(i int, dst []ttc.History) []ttc.History {
 	return dst
 }
 
-// trainedIn returns which messages a demonstration trains; nil for records of other kinds, which train all that is
-// sampled.
+// trainedIn returns which messages a demonstration trains; nil for records of other kinds, which train all sampled
+// messages.
 func trainedIn(r *builders.Resolved) []bool {
 	d, ok := r.Record.(*builders.Demonstration)
 	if !ok {

@@ -5,8 +5,8 @@
 // then the records, which refer to them by number, then the drops and the changes to the books. The encoding is
 // canonical: the same groups yield the same bytes. It contains no time, host or run id.
 //
-// Commits are recorded next to it in commit.json: how far the log is durable, and the source's cursor at that point. A
-// run that died is resumed by truncating the log to the last commit and asking the source to continue from there. The
+// Commits are recorded next to it in commit.json: the durable length of the log, and the source's cursor at that point.
+// A run that died is resumed by truncating the log to the last commit and asking the source to continue from there. The
 // commit is kept out of the log so that the log's bytes don't depend on when commits happened.
 //
 // Every format, the statistics and the verification are pure functions of (log, decisions); see package curate.

@@ -14,10 +14,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// decode reads a payload back. The group's texts, records and strings share the payload's memory.
+// decode decodes a payload. The group's texts, records and strings share the payload's memory.
 func (g *Group) decode(payload []byte, most Large) error { return reading(payload, most).group(g) }
 
-// decodeFrame reads a payload back that is in the group's memory, followed by its checksum.
+// decodeFrame decodes a payload that is in the group's memory, followed by its checksum.
 func (g *Group) decodeFrame(most Large) error {
 	payload, sum := g.frame[:len(g.frame)-frameTail], g.frame[len(g.frame)-frameTail:]
 	if xxh3.Hash(payload) != binary.LittleEndian.Uint64(sum) {
@@ -39,7 +39,7 @@ func (c *codec) group(g *Group) error {
 		}
 	}
 	if c.reading && c.err == nil && c.left() > 0 {
-		return fmt.Errorf("%d bytes are left over", c.left())
+		return fmt.Errorf("%d unread bytes after the group", c.left())
 	}
 	return c.err
 }
@@ -76,13 +76,13 @@ const maxCounted = 1 << 48
 // maxRuns bounds the number of inputs, each of which takes memory.
 const maxRuns = 1 << 20
 
-// The known parts of an origin, in one byte.
+// Bits for the known parts of an origin.
 const (
 	knownSampling = 1 << iota
 	knownTopK
 )
 
-// Where proofs and gaps are: the first gaps in the byte of the fidelity, the others in the byte of known parts.
+// The bits of proofs and gaps: the first gaps are in the byte of the fidelity, the others in the byte of known parts.
 const (
 	gapsShift     = 2
 	gapsInFirst   = 6
@@ -141,7 +141,7 @@ func (c *codec) origin(o *builders.Origin) {
 	c.string(&o.Builder)
 }
 
-// texts are written as the bytes that are hashed.
+// texts codes the texts, written as the bytes that are hashed.
 func (c *codec) texts(g *Group) error {
 	for i := range reused(c, (*[]text)(&g.texts)) {
 		t := &g.texts[i]
@@ -241,7 +241,7 @@ func (g *Group) newRecord(kind builders.Kind) builders.Record {
 	return nil
 }
 
-// body is the part of a record next to the head, by kind. Its sides are among that many texts.
+// body codes the part of a record after the head, by kind. Its sides are indices below texts.
 func (c *codec) body(r builders.Record, s *sides, texts int) {
 	switch r := r.(type) {
 	case *builders.Preference:
@@ -311,7 +311,7 @@ func (c *codec) site(s *builders.Site) {
 	octet(c, &s.HintKind)
 }
 
-// books holds the counts of the group.
+// books codes the counts of the group.
 func (c *codec) books(g *Group) error {
 	for i := range list(c, &g.Drops) {
 		if err := c.drop(&g.Drops[i]); err != nil {
@@ -349,7 +349,7 @@ func (c *codec) drop(d *ledger.Drop) (err error) {
 		return err
 	}
 	if d.Run < 0 || d.Run >= maxRuns || d.Count < 0 || d.Count > maxCounted {
-		return fmt.Errorf("invalid account: %d things of input %d", d.Count, d.Run)
+		return fmt.Errorf("invalid account: %d items of input %d", d.Count, d.Run)
 	}
 	return nil
 }
@@ -367,7 +367,7 @@ func (c *codec) change(x *change) {
 	natural(c, &x.Was)
 }
 
-// changes lists the contexts that differ from the recorded ones: usually none does.
+// changes codes the contexts that differ from the recorded ones; usually there are none.
 func (c *codec) changes(g *Group) error {
 	var all []change
 	if !c.reading {

@@ -15,7 +15,7 @@ import (
 type Group struct {
 	Key      string
 	First    uint64 // ordinal of its first record in the log
-	Offset   int64  // where its frame begins in the log it was read from
+	Offset   int64  // offset of its frame in the log it was read from
 	Records  []builders.Resolved
 	Drops    []ledger.Drop
 	Accounts []ledger.Account // changes to the books: only In and Out, because the drops are listed themselves
@@ -99,8 +99,8 @@ func places(old [][]int32, g *ttc.Group) [][]int32 {
 	return table
 }
 
-// Record adds a record of the builder with the given index. An error means that the record refers to something the
-// group doesn't have; nothing was added.
+// Record adds a record of the builder with the given index. It returns an error, and adds nothing, if the record refers
+// to something the group doesn't have.
 func (b *Builder) Record(builder int, r builders.Record) error {
 	h := r.Header()
 	if h.Example < 0 || h.Example >= len(b.source.Examples) {
@@ -121,7 +121,7 @@ func (b *Builder) Record(builder int, r builders.Record) error {
 	}
 	contents := builders.Contents(r)
 	if contents == nil {
-		return fmt.Errorf("is of unknown kind %T", r)
+		return fmt.Errorf("has unknown kind %T", r)
 	}
 	for i, c := range contents {
 		add(into[i], c)
@@ -231,7 +231,7 @@ func (ts texts) fill(r *builders.Resolved, s sides) {
 	ts.set(&r.Messages, s.messages)
 }
 
-// set makes p the passage of a text, or "" without one.
+// set sets p to the passage of a text, or to "" if there is none.
 func (ts texts) set(p *builders.Passage, i int32) {
 	if i < 0 {
 		*p = builders.Passage{}

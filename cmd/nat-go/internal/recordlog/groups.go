@@ -22,7 +22,7 @@ func Groups(dir string) iter.Seq2[*Group, error] {
 	}
 }
 
-// each yields the groups that are left.
+// each yields the remaining groups.
 func (r *Reader) each(yield func(*Group, error) bool) {
 	for {
 		g, err := r.Next()

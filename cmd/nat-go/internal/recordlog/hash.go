@@ -14,7 +14,7 @@ type Hash [16]byte
 
 // Hashes identify records when curation compares them.
 type Hashes struct {
-	Content Hash // kind and all sides: what makes two records duplicates
+	Content Hash // kind and all sides: equal for duplicates
 	// Of a Preference; for other kinds, Prompt covers their messages before the first assistant turn.
 	Prompt, Chosen, Rejected Hash
 }
@@ -37,7 +37,7 @@ func (g *Group) Hashes() []Hashes {
 	return g.hashes
 }
 
-// Contents is like Hashes, but returns only each Content. It is valid until the next call.
+// Contents is like Hashes, but returns only the field Content of each. It is valid until the next call.
 func (g *Group) Contents() []Hash {
 	g.hashTexts()
 	g.contents = slices.Grow(g.contents[:0], len(g.Records))[:len(g.Records)]

@@ -26,7 +26,7 @@ const Version = 2
 // The names of the files in a log's folder.
 const (
 	LogName    = "records.log"
-	CommitName = "commit.json" // how far the log is durable
+	CommitName = "commit.json" // durable length of the log
 )
 
 // HeaderSize is the offset of the first group of a log.
@@ -40,7 +40,7 @@ const (
 	bufferBytes = 1 << 20
 )
 
-// Commit says how far a log is durable, and where the source was then.
+// Commit records the durable length of a log, and the position of the source at that point.
 type Commit struct {
 	Version int             `json:"version"`
 	Bytes   int64           `json:"bytes"`
@@ -68,13 +68,13 @@ const (
 // maxRecords bounds the memory for each record: curation's decision is a byte.
 const maxRecords = 1 << 28
 
-// ErrFull is the cause of an error about exceeding a log's limits. Anything that could not be read back is not written.
+// ErrFull is wrapped by errors about exceeding a log's limits. A group that could not be read back is never written.
 var ErrFull = errors.New("cannot hold more in a run: divide the inputs between several runs")
 
-// holds returns an error if a log can't hold that many records.
+// holds returns an error if a log cannot hold that many records.
 func holds(records uint64) error {
 	if records > maxRecords {
-		return fmt.Errorf("too many records: more than %d; %w", maxRecords, ErrFull)
+		return fmt.Errorf("more than %d records: %w", maxRecords, ErrFull)
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func numbered(g *Group) error {
 		last = max(last, g.Drops[i].Run)
 	}
 	if last >= maxRuns {
-		return fmt.Errorf("too many inputs: more than %d; %w", maxRuns, ErrFull)
+		return fmt.Errorf("more than %d inputs: %w", maxRuns, ErrFull)
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func Open(dir string) (*Writer, error) {
 	}, nil
 }
 
-// openCommitted opens the log in dir, which must have all that was committed.
+// openCommitted opens the log in dir, which must contain everything that was committed.
 func openCommitted(dir string, open func(path string) (*os.File, error)) (*os.File, Commit, error) {
 	c, err := ReadCommit(dir)
 	if err != nil {
@@ -206,7 +206,7 @@ func ReadCommit(dir string) (Commit, error) {
 		return c, fmt.Errorf("record log in %s has version %d, this program writes version %d: make the run again", dir, c.Version, Version)
 	}
 	if c.Bytes < int64(HeaderSize) || c.Records > maxRecords {
-		return c, fmt.Errorf("%s is damaged: it counts %d records in %d bytes", filepath.Join(dir, CommitName),
+		return c, fmt.Errorf("%s is damaged: %d records in %d bytes", filepath.Join(dir, CommitName),
 			c.Records, c.Bytes)
 	}
 	return c, nil
@@ -324,7 +324,7 @@ func (r *Reader) Next() (*Group, error) {
 	g.First, g.Offset = r.next, r.offset
 	r.next += uint64(len(g.Records))
 	if r.next > r.commit.Records {
-		return nil, r.damaged(fmt.Errorf("too many records: %d were committed", r.commit.Records))
+		return nil, r.damaged(fmt.Errorf("too many records: only %d were committed", r.commit.Records))
 	}
 	r.offset += size
 	r.left -= size
@@ -335,7 +335,7 @@ func (r *Reader) damaged(err error) error {
 	return fmt.Errorf("%s is damaged at byte %d: %w", r.file.Name(), r.offset, err)
 }
 
-// ahead returns how much memory the next group takes at most; 0 means that this is unknown until it is read.
+// ahead returns the maximum memory that the next group takes; 0 means that it is unknown until the group is read.
 func (r *Reader) ahead() int64 {
 	head, err := r.in.Peek(frameHead)
 	if err != nil {
@@ -372,15 +372,15 @@ func (r *Reader) read() (*Group, int64, error) {
 // fits returns an error if a frame of n bytes doesn't fit into the rest of a log, or is larger than any in it.
 func (l Large) fits(n uint64, left int64) error {
 	if left < frameHead+frameTail || n > uint64(left-frameHead-frameTail) {
-		return fmt.Errorf("invalid size of a frame: %d bytes, %d are left", n, left)
+		return fmt.Errorf("invalid size of a frame: %d bytes, but only %d remain", n, left)
 	}
 	if n > uint64(l.Frame) {
-		return fmt.Errorf("invalid size of a frame: %d bytes, and no group of the run has more than %d", n, l.Frame)
+		return fmt.Errorf("invalid size of a frame: %d bytes, but no group of the run has more than %d", n, l.Frame)
 	}
 	return nil
 }
 
-// Reuse takes back a group that is no longer needed: a later one gets its memory.
+// Reuse returns the memory of an unneeded group, for use by a later one.
 func (r *Reader) Reuse(g *Group) { r.spare.Put(g) }
 
 // Close closes the file.

@@ -13,10 +13,10 @@ import (
 // tracer finds where the contexts of records were recorded: in the graphs and candidates of their group.
 type tracer struct {
 	group    *ttc.Group
-	graphs   [][]ttc.History             // by example and message, as they are read now; nil means not hashed yet
+	graphs   [][]ttc.History             // current hash by example and message; nil means not hashed yet
 	recorded map[ttc.History]ttc.History // recorded hash by current hash, for the examples hashed so far
 	whole    bool                        // all are hashed
-	noIDs    map[ttc.History]ttc.History // the same regardless of the ids of calls
+	noIDs    map[ttc.History]ttc.History // the same, ignoring the ids of calls
 	hasher   history.Hasher              // regardless of those
 	contexts []ttc.History               // scratch
 }
@@ -33,7 +33,7 @@ func (b *Builder) trace() (changes []builders.Change) {
 		switch was, ok := t.find(h, g.Records[i].Record.Header().Example, &g.contexts); {
 		case ok && was == h:
 		case len(t.recorded) == 0:
-			return nil // the record is all there is
+			return nil // there is only the record
 		case ok:
 			changes = append(changes, builders.Change{Turn: turn, By: builders.Redacted, Was: was})
 		default:
@@ -46,8 +46,8 @@ func (b *Builder) trace() (changes []builders.Change) {
 	return changes
 }
 
-// ofCandidates reports whether a record refers to a prompt and to answers that were recorded as given to it, the usual
-// case where there are many.
+// ofCandidates reports whether a record refers to a prompt and to answers that were recorded for it, as most records of
+// candidates do.
 func (b *Builder) ofCandidates(r builders.Record) bool {
 	p, ok := r.(*builders.Preference)
 	if !ok || p.Prompt.Ref.Part != builders.CandidatePrompt {
@@ -82,9 +82,9 @@ func sameMessages(a, b []chat.Message) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// find returns the recorded hash of a context that now has the hash h. Nearly all are contexts of the record's own
-// example, so that the others are hashed only if it has none; all are where redaction may have made contexts of several
-// examples the same.
+// find returns the recorded hash of a context that now has the hash h. Nearly all contexts are in the record's own
+// example, so the others are only hashed if it is not found there, or if redaction may have made contexts of several
+// examples equal.
 func (t *tracer) find(h ttc.History, own int, c *contexts) (was ttc.History, ok bool) {
 	all := t.group.Examples
 	if t.recorded == nil { // nothing is hashed yet
@@ -140,8 +140,8 @@ func (t *tracer) index(c *contexts, from, to int) {
 	}
 }
 
-// explain returns, for each turn of a record, why its context differs from all recorded ones: messages of its own
-// example were taken out, the ids of calls are another rollout's, or the builder made it.
+// explain returns, for each turn of a record, why its context differs from all recorded ones: messages of its example
+// were removed, the ids of calls come from another rollout, or the builder made it.
 func (t *tracer) explain(r *builders.Resolved, turns int) []builders.Change {
 	out := make([]builders.Change, turns)
 	for i := range out {
@@ -168,8 +168,8 @@ func (t *tracer) explain(r *builders.Resolved, turns int) []builders.Change {
 	return out
 }
 
-// worded finds the rejected turn of a preference in another rollout, which made the same calls before and read the same
-// results.
+// worded finds the rejected turn of a preference in another rollout, which previously made the same calls and got the
+// same results.
 func (t *tracer) worded(r *builders.Resolved) (was ttc.History, ok bool) {
 	if len(r.Rejected.Nodes) != 1 || len(r.Chosen.Nodes) == 0 {
 		return 0, false
@@ -248,8 +248,8 @@ func said(p builders.Passage, role string) []ttc.Node {
 	return p.Nodes
 }
 
-// otherIDs returns which messages of a conversation were recorded in their context but for the ids of calls, with the
-// recorded hash.
+// otherIDs returns the messages of a conversation that were recorded in the same context except for the ids of calls,
+// with the recorded hash.
 func (t *tracer) otherIDs(nodes []ttc.Node, tools []chat.Tool) map[int]ttc.History {
 	t.hasher.NoIDs = true
 	if t.noIDs == nil {
@@ -279,8 +279,8 @@ func (t *tracer) recordedHash(ex, node int) ttc.History {
 	return t.graphs[ex][node]
 }
 
-// match finds a branch of the example from which a conversation can be made by taking out messages and calls. It
-// returns the messages of the graph that match the beginning of the conversation, as many as match in the best branch.
+// match finds a branch of the example from which a conversation can be made by removing messages and calls. It returns
+// the messages of the graph that match the beginning of the conversation, as many as match in the best branch.
 func (t *tracer) match(ex int, nodes []ttc.Node) (best []int) {
 	g := &t.group.Examples[ex].Graph
 	for _, leaf := range g.Leaves() {

@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Begun is a run folder's record of how the run began, next to its config.yml: enough to continue.
+// Begun is a run folder's record of how the run began. Together with config.yml it suffices to continue the run.
 type Begun struct {
 	NatGo   string          `json:"nat_go"`
 	RunID   string          `json:"run_id"` // the folder may be renamed
@@ -18,7 +18,7 @@ type Begun struct {
 	Decided *Decided        `json:"decided"`
 }
 
-// ReadBegun reads how the run began. The error wraps fs.ErrNotExist if it didn't.
+// ReadBegun reads how the run began. The error wraps fs.ErrNotExist if there is no such record.
 func (f Folder) ReadBegun() (*Begun, error) {
 	text, err := read(f.Begun())
 	if err != nil {

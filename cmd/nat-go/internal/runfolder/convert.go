@@ -12,8 +12,8 @@ import (
 // converting is the prefix of a command that writes formats to a complete run.
 const converting = "dataset convert"
 
-// LockToConvert locks a complete run to write formats of its data set. If a conversion was interrupted, it has to be
-// repeated first: these formats must then include all that it was writing.
+// LockToConvert locks a complete run to write formats of its data set. If a conversion was interrupted, it must be
+// repeated: formats must then include all formats that it was writing.
 func (f Folder) LockToConvert(formats []string) (*Lock, error) {
 	command := converting
 	for _, name := range formats {
@@ -43,7 +43,7 @@ func (f Folder) LockToConvert(formats []string) (*Lock, error) {
 	return l, nil
 }
 
-// converts reports whether the holder wrote formats to a complete run.
+// converts reports whether the holder was writing formats to a complete run.
 func (h *Holder) converts() bool { return strings.HasPrefix(h.Command, converting+" ") }
 
 // RefuseConverting returns the error for a run with an interrupted conversion, unless all its formats are rewritten

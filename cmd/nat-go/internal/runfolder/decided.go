@@ -15,7 +15,7 @@ import (
 type Decided struct {
 	Salt   string            `json:"salt"`
 	Hashes map[string]string `json:"hashes"`
-	// Accepted names the intended changes since.
+	// Accepted lists the intended changes since then, by name.
 	Accepted []string `json:"accepted,omitempty"`
 }
 
@@ -29,13 +29,13 @@ func NewDecided(salt string) *Decided {
 	return &Decided{Salt: salt, Hashes: map[string]string{}}
 }
 
-// Add enters a value under a name.
+// Add adds a value under a name.
 func (d *Decided) Add(name, value string) {
 	sum := sha256.Sum256([]byte(d.Salt + "\x00" + name + "\x00" + value))
 	d.Hashes[name] = hex.EncodeToString(sum[:16])
 }
 
-// Changed names what differs, or exists only on one side.
+// Changed returns the names whose values differ or exist on only one side.
 func (d *Decided) Changed(now *Decided) []string {
 	names := map[string]bool{}
 	for _, side := range []*Decided{d, now} {
@@ -48,8 +48,8 @@ func (d *Decided) Changed(now *Decided) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// Accept removes names from the changed ones, a name together with everything below it, and returns those left, and the
-// names for which nothing had changed.
+// Accept removes names, each with everything below it, from the changed ones, and returns the remaining changes and the
+// names without changes.
 func Accept(changed, accept []string) (left, idle []string) {
 	left = changed
 	for _, a := range accept {

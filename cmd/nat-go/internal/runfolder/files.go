@@ -20,10 +20,10 @@ type File struct {
 	Bytes int64  `json:"bytes"`
 	XXH3  string `json:"xxh3"` // 128-bit xxh3 of the content, hex
 
-	temp string // its temporary path until it has its name; empty means that it has it
+	temp string // its temporary path until it gets its name, or empty
 }
 
-// Until returns the file as one that is at a temporary path until it has its name.
+// Until returns the file with a temporary path, where it is until it gets its name.
 func (f File) Until(temp string) File {
 	f.temp = temp
 	return f
@@ -45,9 +45,9 @@ func (f Folder) living(rel string) bool {
 	return false
 }
 
-// Walk calls do for everything in the folder that the manifest covers, by its path in it. Links are not followed. For
-// temporary files see Temporaries. The teacher's answers, of which there may be millions, count as one: a path that
-// ends in a slash.
+// Walk calls do for everything in the folder that the manifest covers, with its path in the folder. Links are not
+// followed. For temporary files see Temporaries. The teacher's answers, of which there may be millions, count as one: a
+// path that ends in a slash.
 func (f Folder) Walk(do func(rel string, info fs.FileInfo) error) error {
 	return filepath.WalkDir(string(f), func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -77,7 +77,7 @@ func (f Folder) Walk(do func(rel string, info fs.FileInfo) error) error {
 	})
 }
 
-// Temporaries counts the temporary files of commands that were killed, or are running.
+// Temporaries counts the temporary files of commands that were killed or are running.
 func (f Folder) Temporaries() (n int, err error) {
 	err = filepath.WalkDir(string(f), func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() && durable.Temporary(e.Name()) {
@@ -177,7 +177,7 @@ func (l *Lock) Sums(known []File) ([]File, error) {
 		return nil, err
 	}
 	for rel := range by {
-		return nil, fmt.Errorf("%s is gone: it was removed during the run", rel)
+		return nil, fmt.Errorf("missing %s: it was removed during the run", rel)
 	}
 	slices.SortFunc(list, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
 	return list, nil

@@ -82,7 +82,7 @@ func (f Folder) FinalMetrics() string { return f.path("final_metrics.json") }
 
 func (f Folder) path(p ...string) string { return filepath.Join(append([]string{string(f)}, p...)...) }
 
-// Rel returns the path of something in the folder in the form that the run's files use: relative, with slashes.
+// Rel returns the path of a file or folder in the form that the run's files use: relative, with slashes.
 func (f Folder) Rel(path string) string {
 	rel, err := filepath.Rel(string(f), path)
 	if err != nil {
@@ -126,7 +126,7 @@ func List(roots ...string) ([]Folder, error) {
 // Find finds the run that the user means: a path, or the id of a run below one of the folders.
 func Find(run string, roots ...string) (Folder, error) {
 	if objects.Is(run) {
-		return "", exit.Usagef("%s: this command takes the folder of a run on a disk: copy it there", run)
+		return "", exit.Usagef("%s: this command needs a run folder on a disk: copy it there", run)
 	}
 	if f := Folder(run); f.IsRun() {
 		return f, nil
@@ -144,7 +144,7 @@ func Find(run string, roots ...string) (Folder, error) {
 }
 
 func unlisted(root string) error {
-	return exit.Usagef("%s: runs can't be looked up in object storage, whose listings may be incomplete: name the run itself",
+	return exit.Usagef("%s: cannot look up runs in object storage, where listings may be incomplete: name the run",
 		root)
 }
 

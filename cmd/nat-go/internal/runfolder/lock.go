@@ -33,10 +33,10 @@ func (h *Holder) String() string {
 
 // attempts returns the number of times, a millisecond apart, to try a lock that is held.
 func (h *Holder) attempts() int {
-	if h == nil { // it has just taken the lock, or is releasing it
+	if h == nil { // the holder has just taken the lock, or is releasing it
 		return 20
 	}
-	// A process that it was starting when it was killed has a copy of the lock until it runs its program.
+	// A process that the holder was starting when it was killed has a copy of the lock until it runs its program.
 	if host, err := os.Hostname(); err == nil && host == h.Host && unix.Kill(h.Process, 0) == unix.ESRCH {
 		return 5000
 	}
@@ -51,7 +51,7 @@ type Lock struct {
 	Left *Holder
 
 	file   *os.File
-	untold error // why the file doesn't say who has it; a full disk must not keep a user from making room
+	untold error // why the file doesn't name the holder; a full disk must not keep a user from making room
 	keep   bool
 	holder Holder
 }
@@ -73,7 +73,7 @@ func (e *Busy) Error() string {
 // lockFile names the lock file. It stays when the lock is released, because waiting processes have it open.
 func (f Folder) lockFile() string { return f.path(".lock") }
 
-// Lock takes the lock for a command, or returns an error that says who has it.
+// Lock takes the lock for a command, or returns an error that names the holder.
 func (f Folder) Lock(command string) (*Lock, error) {
 	for {
 		l, err := f.tryLock(command)
@@ -125,7 +125,7 @@ func (f Folder) tryLock(command string) (*Lock, error) {
 		file.Close()
 		return nil, &Busy{f, left}
 	}
-	l := &Lock{Folder: f, Left: left, file: file} // file systems without locks go without one
+	l := &Lock{Folder: f, Left: left, file: file} // on a file system without locks, runs are not locked
 	if readErr != nil || !l.there() {
 		file.Close()
 		return nil, readErr
@@ -178,7 +178,7 @@ func notRegular(path string, info fs.FileInfo) error {
 	return fmt.Errorf("not a regular file: %s", path)
 }
 
-// write records the holder of the lock in the file; nil means none.
+// write records the holder of the lock, which may be nil, in the file.
 func (l *Lock) write(h *Holder) error {
 	var text []byte
 	if h != nil {
@@ -194,7 +194,7 @@ func (l *Lock) write(h *Holder) error {
 	return err
 }
 
-// there reports whether the lock's file is still the folder's.
+// there reports whether the locked file is still in the folder.
 func (l *Lock) there() bool {
 	held, err := l.file.Stat()
 	if err != nil {
@@ -251,13 +251,13 @@ func (f Folder) LeftBy() (*Holder, error) {
 		return nil, &Busy{f, h}
 	}
 	if h != nil && h.converts() && h.Placing == nil {
-		return nil, readErr // it hadn't touched anything
+		return nil, readErr // the command hadn't changed anything
 	}
 	return h, readErr
 }
 
 // Create creates the folder and locks it: two runs never share one. An existing folder is refused untouched, unless a
-// run died in it before it had begun: then it contains nothing that resume could continue from.
+// run died in it before it had begun: then it contains nothing from which resume could continue.
 func (f Folder) Create(command string) (*Lock, error) {
 	if err := f.refuseUsed(); err != nil {
 		return nil, err
@@ -344,7 +344,7 @@ func (l *Lock) Sweep() error {
 	f := l.Folder
 	for _, t := range []struct {
 		path  string
-		depth int // of the folders in it that are also ours
+		depth int // folders in it that are also ours
 	}{{string(f), 0}, {f.Records(), 0}, {f.Dataset(), 1}, {f.Batches(), 2}, {f.Teacher(), 1}} {
 		if err := sweep(t.path, t.depth); err != nil {
 			return err

@@ -51,7 +51,7 @@ type Manifest struct {
 	Files     []File                      `json:"files"`                      // all files of the run but the manifest, the job's and the trainer's
 }
 
-// Fidelity says what can be claimed for the trained calls.
+// Fidelity counts the claims that hold for the trained calls.
 type Fidelity struct {
 	Calls  map[string]int64 `json:"calls"`            // by grade
 	Gaps   map[string]int64 `json:"gaps,omitempty"`   // calls that lack something, by the missing part
@@ -133,11 +133,11 @@ type Written struct {
 	Records int64     `json:"records"`           // records it carries
 	Dropped int64     `json:"dropped,omitempty"` // kept records that it can't carry
 	Refused []Refusal `json:"refused,omitempty"` // why it can't, most frequent first
-	Instead string    `json:"instead,omitempty"` // a format that can carry those, or most of them
-	Trimmed int64     `json:"trimmed,omitempty"` // messages after a record's last turn, which train nothing, omitted
+	Instead string    `json:"instead,omitempty"` // a format that can carry all or most of these records
+	Trimmed int64     `json:"trimmed,omitempty"` // omitted messages after a record's last turn, which train nothing
 
 	Contexts *Contexts     `json:"contexts,omitempty"` // of the turns that its rows train
-	Rows     *rows.Options `json:"rows,omitempty"`     // how it was written, if not as the manifest says of all formats
+	Rows     *rows.Options `json:"rows,omitempty"`     // its own options, if they differ from the manifest's
 }
 
 // Contexts counts the trained turns, and the turns whose context isn't as recorded, by change: redaction, remove,
@@ -182,7 +182,7 @@ type RowFile struct {
 	Rows  int64  `json:"rows"`
 	Bytes int64  `json:"bytes"`
 	XXH3  string `json:"xxh3"` // 128-bit xxh3 of the content, hex
-	// ReadOtherwise says what Hugging Face datasets, with which trainers load rows, changes in JSON lines.
+	// ReadOtherwise lists the changes to JSON lines by Hugging Face datasets, with which trainers load rows.
 	ReadOtherwise []string `json:"read_otherwise,omitempty"`
 }
 
@@ -207,7 +207,7 @@ type Batches struct {
 	Counts       map[string]batch.Count `json:"counts"`           // by channel/split
 	Stats        collator.Stats         `json:"stats"`
 	Steps        int                    `json:"steps,omitempty"`   // files with all channels of a step
-	Teacher      *teacher.Report        `json:"teacher,omitempty"` // the questions to the teacher; the outcome of sites
+	Teacher      *teacher.Report        `json:"teacher,omitempty"` // questions to the teacher; outcomes of sites
 }
 
 // maxValues bounds a manifest's memory: an empty object in a list is two bytes on disk and fifty in memory.
@@ -307,7 +307,7 @@ func (f Folder) complete(m *Manifest) error {
 // Update is a change to the manifest that becomes visible at Commit.
 type Update struct {
 	file *durable.File
-	gone []string // files that the formats had before, in a different shape
+	gone []string // files of the formats' earlier versions
 	sum  string   // of the manifest
 }
 
@@ -412,7 +412,7 @@ func (l *Lock) replace(values map[string]any) (*Update, error) {
 	return &Update{file: f, sum: Digest(h)}, nil
 }
 
-// Commit removes files that formats no longer have and gives the manifest its name.
+// Commit removes obsolete files of the formats and gives the manifest its name.
 func (u *Update) Commit() error {
 	for _, path := range u.gone {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -422,5 +422,5 @@ func (u *Update) Commit() error {
 	return u.file.Commit()
 }
 
-// Abort leaves the manifest as it was. It does nothing after Commit.
+// Abort discards the update. It does nothing after Commit.
 func (u *Update) Abort() { u.file.Abort() }

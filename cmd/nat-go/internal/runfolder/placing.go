@@ -10,11 +10,11 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Placing lists the files that add formats to a complete run. It is recorded when all are durable, before the first
-// gets its name, so that the work of a killed command can be completed: the run is either as it was or as it should be.
+// Placing lists the files that add formats to a complete run. It is recorded when all files are durable, before the
+// first gets its name, so that the work of a killed command can be completed and a run is never changed halfway.
 type Placing struct {
 	Files    []placed `json:"files"`
-	Gone     []string `json:"gone,omitempty"` // files that formats no longer have, relative to the run folder
+	Gone     []string `json:"gone,omitempty"` // obsolete files of formats, relative to the run folder
 	Manifest placed   `json:"manifest"`
 	XXH3     string   `json:"xxh3"` // of the manifest
 }
@@ -25,7 +25,7 @@ type placed struct {
 	Path      string `json:"path"`
 }
 
-// Place records the files about to get their names: files, and the manifest that lists them.
+// Place records the files that are about to get their names: the given files, and the manifest that lists them.
 func (l *Lock) Place(u *Update, files []File) error {
 	f := l.Folder
 	p := &Placing{Manifest: placed{f.Rel(u.file.Temporary()), f.Rel(f.Manifest())}, XXH3: u.sum}
@@ -67,9 +67,9 @@ func (f Folder) settle(left *Holder) *Holder {
 	}
 	p := left.Placing
 	if sum, _, err := content(f.Manifest()); err == nil && sum == p.XXH3 {
-		return nil // everything was done except recording it
+		return nil // the work was done, but not recorded
 	}
-	if !p.valid() || !Has(f.path(filepath.FromSlash(p.Manifest.Temporary))) { // it failed, and cleaned up
+	if !p.valid() || !Has(f.path(filepath.FromSlash(p.Manifest.Temporary))) { // the command failed, and cleaned up
 		return left
 	}
 	for _, file := range p.Files {

@@ -20,7 +20,7 @@ import (
 // Stored is the prefix of a folder in object storage: the same files under the same names.
 type Stored string
 
-// maxTransfers is how many files of a run are sent or fetched concurrently.
+// maxTransfers is the maximum number of files of a run sent or fetched concurrently.
 const maxTransfers = 4
 
 // Object returns the address of a file.
@@ -29,12 +29,13 @@ func (s Stored) Object(name string) string { return objects.Join(string(s), name
 // Check checks the address.
 func (s Stored) Check() error { return objects.Check(s.Object(manifestName)) }
 
-// Free refuses a prefix under which there is a run already, and storage in which two could be published at once.
+// Free refuses a prefix under which there is a run already, and storage that would let two runs be published
+// concurrently.
 func (s Stored) Free(ctx context.Context) error {
 	return s.Lacks(ctx, manifestName, exit.Usagef("%s has a run already: choose another --run-id", s))
 }
 
-// Lacks returns the error there if the storage has a file of this name, and an error for storage in which two processes
+// Lacks returns there if the storage has a file of this name, and another error for storage in which two processes
 // could both create it.
 func (s Stored) Lacks(ctx context.Context, name string, there error) error {
 	_, err := objects.OfProcess().Stat(ctx, s.Object(name))
@@ -82,7 +83,7 @@ func Transfer(ctx context.Context, limit, n int, do func(ctx context.Context, i 
 	for i := range n {
 		g.Go(func() error { return do(ctx, i) })
 	}
-	return g.Wait() // wait: each request ends with ctx, or when nothing moves
+	return g.Wait() // wait: each request ends with ctx, or when it stalls
 }
 
 // Send uploads a file of this machine under a name.

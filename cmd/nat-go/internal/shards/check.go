@@ -12,7 +12,7 @@ import (
 // MaxConfig is the largest configuration a plan may have: the configuration it is made from has the same limit.
 const MaxConfig = 16 << 20
 
-// Limits on a plan and the manifest of a shard. Both are in a folder that others may write to, and their sums prove
+// Limits on a plan and the manifest of a shard. Both are in a folder that others may write to, and their hashes prove
 // nothing.
 const (
 	maxPlanBytes    = 96 << 20
@@ -20,7 +20,7 @@ const (
 	maxDoneBytes    = 32 << 20 // of one shard, which names each batch it wrote
 	maxNamedBytes   = 64 << 20 // of the ids given to a shard
 	maxObjects      = 2 << 20  // objects and lists in a plan or a manifest
-	maxGroups       = 1 << 40  // more than any log that can be stored
+	maxGroups       = 1 << 40  // more bytes than any log that can be stored
 )
 
 // decode refuses a text with more objects and lists than a plan can need, before any of them are created.
@@ -31,11 +31,10 @@ func decode(text []byte, into any) error {
 	return stdjson.Unmarshal(text, into)
 }
 
-// check reports anything in a plan that no real plan contains: its shards would be read or written elsewhere, or
-// nowhere.
+// check refuses a plan that no nat-go could have made, whose shards might be read or written elsewhere, or nowhere.
 func (p *Plan) check() error {
 	if !runfolder.ValidID(p.RunID) {
-		return fmt.Errorf("%q can't be the id of a run", p.RunID)
+		return fmt.Errorf("invalid run id %q", p.RunID)
 	}
 	if n := len(p.Shards); n < 1 || n > MaxShards {
 		return fmt.Errorf("invalid number of shards %d: a plan has 1 to %d", n, MaxShards)
@@ -51,7 +50,7 @@ func (p *Plan) check() error {
 			}
 		}
 		if s.Named != nil && (s.Named.Path != namedPath(i) || s.Named.Bytes < 0 || s.Named.Bytes > maxNamedBytes) {
-			return fmt.Errorf("shard %d takes %d bytes of ids from %q", i, s.Named.Bytes, s.Named.Path)
+			return fmt.Errorf("invalid ids of shard %d: %d bytes of %q", i, s.Named.Bytes, s.Named.Path)
 		}
 	}
 	return nil
@@ -72,7 +71,7 @@ func (p *Part) check(inputs int) error {
 	return nil
 }
 
-// check reports anything in the manifest of a shard that no real manifest contains.
+// check refuses a manifest of a shard that no nat-go could have made.
 func (d *Done) check() error {
 	seen := map[string]bool{}
 	for _, f := range d.Files {

@@ -18,9 +18,9 @@ func TestForgedPlan(t *testing.T) {
 		forge func(*Plan)
 		says  string
 	}{
-		"commands in the id": {func(p *Plan) { p.RunID = "r\nrm -r x" }, "can't be the id of a run"},
-		"a path as the id":   {func(p *Plan) { p.RunID = "../r" }, "can't be the id of a run"},
-		"escapes in the id":  {func(p *Plan) { p.RunID = "r\x1b[2J" }, "can't be the id of a run"},
+		"commands in the id": {func(p *Plan) { p.RunID = "r\nrm -r x" }, "invalid run id"},
+		"a path as the id":   {func(p *Plan) { p.RunID = "../r" }, "invalid run id"},
+		"escapes in the id":  {func(p *Plan) { p.RunID = "r\x1b[2J" }, "invalid run id"},
 		"no shards":          {func(p *Plan) { p.Shards = nil }, "invalid number of shards 0"},
 		"too many shards":    {func(p *Plan) { p.Shards = make([]Shard, MaxShards+1) }, "a plan has 1 to 100000"},
 		"another input":      {func(p *Plan) { p.Shards[0].Parts[0].Input = 1 }, "input 1 of 1"},
@@ -29,9 +29,9 @@ func TestForgedPlan(t *testing.T) {
 		"a negative offset":  {func(p *Plan) { p.Shards[0].Parts[0].To.Offset = -1 }, "before the input"},
 		"an end before":      {func(p *Plan) { p.Shards[0].Parts[0].From.Row = 9 }, "ends before it begins"},
 		"a negative count":   {func(p *Plan) { p.Shards[0].Examples = -1 }, "shard 0 has -1 examples"},
-		"ids from elsewhere": {func(p *Plan) { p.Shards[0].Named = &runfolder.File{Path: "../x"} }, `ids from "../x"`},
-		"a large request":    {func(p *Plan) { p.Request = []byte(`"` + long + `"`) }, "its request has"},
-		"too many ids":       {func(p *Plan) { p.Shards[0].Named = named0(maxNamedBytes + 1) }, "bytes of ids"},
+		"ids from elsewhere": {func(p *Plan) { p.Shards[0].Named = &runfolder.File{Path: "../x"} }, `0 bytes of "../x"`},
+		"a large request":    {func(p *Plan) { p.Request = []byte(`"` + long + `"`) }, "invalid request of"},
+		"too many ids":       {func(p *Plan) { p.Shards[0].Named = named0(maxNamedBytes + 1) }, "invalid ids of shard"},
 		"a sound plan":       {func(*Plan) {}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

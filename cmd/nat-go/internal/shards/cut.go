@@ -13,8 +13,8 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Cut describes how the data set of a plan is divided between the shards that write it. A merge makes it once
-// everything is decided.
+// Cut describes how the data set of a plan is divided between the shards that write it. A merge makes it once all
+// records are decided on.
 type Cut struct {
 	Version   int               `json:"cut_version"`
 	Plan      string            `json:"plan"` // the plan's sum
@@ -45,7 +45,7 @@ func (f Folder) CutDrops() string { return f.path("cut", "drops.jsonl") }
 // under the names that they have in a run folder.
 func (f Folder) Cut() runfolder.Folder { return runfolder.Folder(f.path("cut")) }
 
-// NewCut starts a cut, removing anything an earlier attempt left.
+// NewCut starts a cut, and removes the remains of an earlier attempt.
 func (f Folder) NewCut() error {
 	if err := os.RemoveAll(filepath.Dir(f.CutPath())); err != nil {
 		return err

@@ -80,7 +80,7 @@ type State struct {
 	Stage   Stage `json:"stage"`
 	Done    []int `json:"done"`
 	Running []int `json:"running"` // a process on this machine is working on them
-	Missing []int `json:"missing"` // all that are not done, including those
+	Missing []int `json:"missing"` // all that are not done, including the ones in Running
 }
 
 // Look checks every shard of the plan.

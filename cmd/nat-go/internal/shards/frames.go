@@ -72,7 +72,7 @@ func continueFrames(path string, keep func(frame []byte) bool) (_ *frames, err e
 // Add appends a frame.
 func (f *frames) Add(frame []byte) error {
 	if len(frame) > maxFrame {
-		return fmt.Errorf("group takes %d bytes in %s; at most %d can be kept", len(frame), f.file.Name(), maxFrame)
+		return fmt.Errorf("group has %d bytes in %s; the maximum is %d", len(frame), f.file.Name(), maxFrame)
 	}
 	var head [frameHead]byte
 	binary.LittleEndian.PutUint32(head[:], uint32(len(frame)))
@@ -97,7 +97,7 @@ type prepared struct {
 	head  []byte
 }
 
-// preparedHead is the width of what precedes a head: the size in bytes of the group's token rows, and its number of
+// preparedHead is the width of the fields before a head: the size in bytes of the group's token rows, and its number of
 // records.
 const preparedHead = 8 + 4
 
@@ -179,7 +179,7 @@ type FrameReader struct {
 	file  *os.File
 	in    *bufio.Reader
 	left  int64
-	block []byte // where the next frames go: small frames share one
+	block []byte // memory for the next frames; small frames share a block
 }
 
 // frameBlock is the size of the blocks of memory that small frames share.
@@ -259,7 +259,7 @@ func (r *FrameReader) Close() error { return r.file.Close() }
 
 func (r *FrameReader) damaged(why string) error { return Damaged(r.file.Name(), why) }
 
-// Damaged returns the error for a shard's file that differs from its checksum.
+// Damaged returns the error for a shard's file that doesn't match its checksum.
 func Damaged(path, why string) error {
 	return fmt.Errorf("%s is damaged: %s: remove the folder of the shard, and run it again", path, why)
 }

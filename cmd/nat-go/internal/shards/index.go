@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// variables tell a process which shard it is: ours first, then the variables of job arrays.
+// variables are the variables that hold the number of a process's shard: ours first, then those set by job arrays.
 var variables = []string{
 	"NATGO_SHARD", "SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "CLOUD_RUN_TASK_INDEX", "AWS_BATCH_JOB_ARRAY_INDEX",
 }
 
-// Index returns the number of the shard according to the environment, and the variable that says so. NATGO_SHARD may
-// also give the total: 3/7. Two variables that disagree are an error, and so is having none.
+// Index returns the number of the shard according to the environment, and the variable that holds it. NATGO_SHARD may
+// also give the total: 3/7. It is an error if two variables disagree or none is set.
 func Index(getenv func(string) (string, bool), shards int) (index int, variable string, err error) {
 	for _, name := range variables {
 		text, ok := getenv(name)
@@ -32,7 +32,7 @@ func Index(getenv func(string) (string, bool), shards int) (index int, variable 
 		}
 	}
 	if variable == "" {
-		return 0, "", fmt.Errorf("which shard? Name it with --index, or by one of the variables %s",
+		return 0, "", fmt.Errorf("missing shard number: set --index, or one of the variables %s",
 			strings.Join(variables, ", "))
 	}
 	return index, variable, nil
@@ -42,7 +42,7 @@ func parse(name, text string, shards int) (int, error) {
 	number, of, told := strings.Cut(text, "/")
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 0 || told && name != variables[0] {
-		return 0, fmt.Errorf("%s is %q, which is not the number of a shard", name, text)
+		return 0, fmt.Errorf("invalid shard number %[2]q in %[1]s", name, text)
 	}
 	if told && of != strconv.Itoa(shards) {
 		return 0, fmt.Errorf("%s is %q, and the plan has %d shards", name, text, shards)
@@ -50,7 +50,7 @@ func parse(name, text string, shards int) (int, error) {
 	return n, InPlan(n, shards, name)
 }
 
-// InPlan returns an error for a number that is not a shard's; from says where it came from.
+// InPlan returns an error for a number that is not a shard's; from is the origin of the number.
 func InPlan(n, shards int, from string) error {
 	if n >= 0 && n < shards {
 		return nil

@@ -69,7 +69,7 @@ func (o *Order) Sync() error {
 	return o.file.Sync()
 }
 
-// Close closes the file. Without one it does nothing.
+// Close closes the file, if there is one.
 func (o *Order) Close() {
 	if o != nil {
 		o.file.Close()

@@ -50,7 +50,7 @@ type Shard struct {
 
 // Part is a part of an input.
 type Part struct {
-	Input int `json:"input"` // from 0 means the collection run
+	Input int `json:"input"` // index of the collection run
 	source.Part
 }
 
@@ -113,7 +113,7 @@ func (f Folder) Spill(shard int) string {
 
 func number(shard int) string { return fmt.Sprintf("%05d", shard) }
 
-// Find returns the folder of the plan that the user names: the folder, or the plan itself.
+// Find returns the folder of the plan that the user names by its folder or its file.
 func Find(path string) Folder {
 	if objects.Is(path) {
 		return Folder(strings.TrimSuffix(strings.TrimRight(path, "/"), "/"+planName))
@@ -181,14 +181,14 @@ func decodePlan(text []byte) (*Plan, error) {
 	}
 	switch {
 	case p.Version != Version:
-		return nil, fmt.Errorf("unsupported version %d: this program reads version %d: make the plan again", p.Version,
+		return nil, fmt.Errorf("unsupported version %d, this program reads version %d: make the plan again", p.Version,
 			Version)
 	case len(p.Request) > maxRequestBytes:
-		return nil, fmt.Errorf("its request has %d bytes: a command line has at most %d", len(p.Request),
+		return nil, fmt.Errorf("invalid request of %d bytes: a command line has at most %d", len(p.Request),
 			maxRequestBytes)
 	}
 	var b bytes.Buffer
-	if err := json.Compact(&b, p.Request); err != nil { // it was indented along with the rest
+	if err := json.Compact(&b, p.Request); err != nil { // Request was indented along with the rest
 		return nil, err
 	}
 	p.Request = b.Bytes()
@@ -295,7 +295,7 @@ func (n *NamedFile) Add(input int, row int64, id string) (err error) {
 	return err
 }
 
-// Commit completes the file; nil means no id was added, so there is no file.
+// Commit completes the file. It returns nil if no id was added, so that there is no file.
 func (n *NamedFile) Commit() (*runfolder.File, error) {
 	if n.file == nil {
 		return nil, nil

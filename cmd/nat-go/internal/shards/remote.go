@@ -30,14 +30,14 @@ func (f Folder) Remote() *Remote {
 	return &Remote{runfolder.Stored(f)}
 }
 
-// maxTransfers is how many objects are downloaded concurrently; half as many are uploaded, because each holds part of
-// its content.
+// maxTransfers is the maximum number of concurrent downloads; half as many uploads run, because each holds part of its
+// content in memory.
 const maxTransfers = 8
 
 // stored returns the name that a file of a copy has in the storage.
 func (f Folder) stored(path string) string { return runfolder.Folder(f).Rel(path) }
 
-// Free refuses a place for a plan if there already is one, or if two might be written.
+// Free refuses a place that already has a plan, or to which two plans could be written concurrently.
 func (r *Remote) Free(ctx context.Context) error {
 	return r.Lacks(ctx, planName, exit.Usagef("%s has a plan already: run its shards, or choose another folder with "+
 		"--plan-dir", r.Stored))
@@ -54,7 +54,8 @@ func (r *Remote) SendPlan(ctx context.Context, dir Folder, p *Plan) error {
 	return r.sendAll(ctx, dir, paths, paths, dir.Plan())
 }
 
-// sendAll uploads files to where other paths of the copy are in the storage, and last the manifest that names them.
+// sendAll uploads files under the names that the storage has for the given paths of the copy, and last the manifest
+// that lists them.
 func (r *Remote) sendAll(ctx context.Context, dir Folder, paths, as []string, manifest string) error {
 	err := runfolder.Transfer(ctx, maxTransfers/2, len(paths), func(ctx context.Context, i int) error {
 		return r.Send(ctx, paths[i], dir.stored(as[i]))
@@ -160,7 +161,7 @@ func inTemporary(do func(Folder) error) error {
 // FetchFor downloads the files that a shard is built from, besides its inputs.
 func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage, shard int) error {
 	if shard >= len(p.Shards) {
-		return nil // the run refuses the number
+		return nil // the run refuses an invalid number
 	}
 	if is := p.Shards[shard].Named; is != nil {
 		if err := r.fetch(ctx, dir, dir.Named(shard), is); err != nil {
@@ -191,8 +192,8 @@ func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage,
 	return nil
 }
 
-// fetchSpilled downloads what another shard stored for this one: its part of the spill, in a file that has holes in
-// place of the others.
+// fetchSpilled downloads what another shard stored for this one: its part of the spill, in a file with holes in place
+// of the other parts.
 func (r *Remote) fetchSpilled(ctx context.Context, dir Folder, d *Done, part int) error {
 	path, folder := dir.Spill(d.Shard), dir.Shard(Build, d.Shard)
 	list := group.SpillList(path)
@@ -227,8 +228,8 @@ func (r *Remote) SendShard(ctx context.Context, dir Folder, p *Plan, stage Stage
 	return r.sendAll(ctx, dir, paths, paths, donePath(folder))
 }
 
-// FetchBuilt downloads the files that a merge needs of the shards, and their rows if the writing was left to them, if
-// all are done.
+// FetchBuilt downloads the files that a merge needs of the shards, if all are done, including their rows if they wrote
+// any.
 func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 	cut, err := r.FetchCut(ctx, dir, p)
 	if err != nil {
@@ -272,7 +273,7 @@ func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 	return exit.Default(exit.Environment, err)
 }
 
-// Told makes messages about a copy name the folder instead.
+// Told makes an error about a copy name the stored folder instead.
 func (r *Remote) Told(dir Folder, err error) error {
 	return exit.Reworded(err, func(text string) string { return r.Tell(dir, text) })
 }

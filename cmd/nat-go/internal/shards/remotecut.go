@@ -21,8 +21,8 @@ import (
 	"github.com/nat-go/nat-go/internal/objects"
 )
 
-// SendCut uploads a cut with what its shards write from: the merged log and the decisions of the run. The cut itself
-// comes last.
+// SendCut uploads a cut with the sources of its shards' rows: the merged log and the decisions of the run. The cut
+// itself comes last.
 func (r *Remote) SendCut(ctx context.Context, dir Folder, p *Plan, run runfolder.Folder) error {
 	c, err := dir.ReadCut(p)
 	if err != nil || c == nil {
@@ -55,7 +55,7 @@ func (r *Remote) FetchCut(ctx context.Context, dir Folder, p *Plan) (*Cut, error
 	return dir.ReadCut(p)
 }
 
-// fetchCutFile downloads a file that the cut names, if it names one of that path.
+// fetchCutFile downloads the file of the cut at a path, if the cut lists it.
 func (r *Remote) fetchCutFile(ctx context.Context, dir Folder, c *Cut, at string) error {
 	for i := range c.Files {
 		if c.Files[i].Path == filepath.Base(at) {
@@ -147,14 +147,14 @@ func joined(all []span) []span {
 	return out
 }
 
-// divideAgain completes "is shorter than" for the files of a divided merge.
+// divideAgain ends the error about a short file of a divided merge.
 func (r *Remote) divideAgain() string {
 	return fmt.Sprintf("what was divided: remove %s, and merge again with --leave-writing",
 		r.Object(path.Dir(cutName)))
 }
 
-// fetchRanges downloads parts of a file into one that has holes in place of the rest. short explains an object that
-// ends too early, and the remedy.
+// fetchRanges downloads parts of a file into a file with holes in place of the rest. short explains an object that ends
+// too early, and the remedy.
 func (r *Remote) fetchRanges(ctx context.Context, dir Folder, at string, all []span, short string) error {
 	from := r.Object(dir.stored(at))
 	in, err := objects.OfProcess().Open(ctx, from)

@@ -41,12 +41,12 @@ func TestIndex(t *testing.T) {
 		{"two that agree", "SLURM_ARRAY_TASK_ID=3 NATGO_SHARD=3/7", 3, "NATGO_SHARD", ""},
 		{"two that disagree", "SLURM_ARRAY_TASK_ID=3 NATGO_SHARD=2", 0, "", "NATGO_SHARD says shard 2 and SLURM_ARRAY"},
 		{"empty is unset", "SLURM_ARRAY_TASK_ID= NATGO_SHARD=2", 2, "NATGO_SHARD", ""},
-		{"none", "", 0, "", "which shard?"},
+		{"none", "", 0, "", "missing shard number"},
 		{"another plan", "NATGO_SHARD=2/8", 0, "", "the plan has 7 shards"},
 		{"beyond the plan", "SLURM_ARRAY_TASK_ID=7", 0, "", "names shard 7, and the plan has 7, from 0 to 6"},
-		{"no number", "SLURM_ARRAY_TASK_ID=x", 0, "", "not the number of a shard"},
-		{"a fraction elsewhere", "SLURM_ARRAY_TASK_ID=2/7", 0, "", "not the number of a shard"},
-		{"negative", "NATGO_SHARD=-1", 0, "", "not the number of a shard"},
+		{"no number", "SLURM_ARRAY_TASK_ID=x", 0, "", "invalid shard number"},
+		{"a fraction elsewhere", "SLURM_ARRAY_TASK_ID=2/7", 0, "", "invalid shard number"},
+		{"negative", "NATGO_SHARD=-1", 0, "", "invalid shard number"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			env := map[string]string{}

@@ -12,18 +12,17 @@ type Piece struct {
 	Differs bool
 }
 
-// maxEdits bounds the work of a comparison: texts with more differing words have nothing in common, and are shown that
-// way.
+// maxEdits bounds the work of a comparison: texts with more differing words are shown as having nothing in common.
 const maxEdits = 1000
 
-// If two long texts share less than this part of the longer one, marking what differs would mark nearly everything.
+// If two long texts share less than this part of the longer one, marking the differences would mark nearly everything.
 const (
 	littleShared = 0.15
 	longText     = 200 // bytes
 )
 
-// Compare splits two texts into pieces: those they share and those they don't. Long texts with little in common are
-// returned whole and unmarked, with alike false.
+// Compare splits two texts into shared and differing pieces. Long texts with little in common are returned whole and
+// unmarked, with alike false.
 func Compare(a, b string) (left, right []Piece, alike bool) {
 	x, y := words(a), words(b)
 	inX, inY := make([]bool, len(x)), make([]bool, len(y)) // differs
@@ -53,7 +52,7 @@ func words(s string) []string {
 		case unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' || unicode.IsMark(r):
 			class = 2
 			if unicode.Is(unicode.Han, r) || unicode.Is(unicode.Hiragana, r) || unicode.Is(unicode.Katakana, r) {
-				class = 0 // written without spaces: a character is the closest thing to a word
+				class = 0 // in scripts without spaces, each character counts as a word
 			}
 		}
 		if i > start && (class == 0 || class != last) {

@@ -90,7 +90,7 @@ func (v View) Cut(most int) View {
 			m.Text, m.Reasoning = cut(m.Text, most), cut(m.Reasoning, most)
 			m.Parts = slices.Clone(m.Parts)
 			for c, part := range m.Parts {
-				if len(part.Raw) > most { // once cut it is no longer JSON, but a text containing it is
+				if len(part.Raw) > most { // a cut value is not JSON, but a string containing it is
 					m.Parts[c].Raw = json.AppendASCII(nil, cut(string(part.Raw), most))
 				}
 			}

@@ -26,7 +26,7 @@ type View struct {
 
 	Prompt           builders.Passage
 	Chosen, Rejected builders.Passage // of a preference
-	Messages         builders.Passage // for the other kinds; then Prompt is not printed
+	Messages         builders.Passage // for the other kinds, for which Prompt is not printed
 	Pair             bool             // Chosen and Rejected apply, not Messages
 }
 
@@ -51,7 +51,7 @@ func Write(w io.Writer, v View, o Options) error {
 		p.heading("prompt", "")
 		p.passage(v.Prompt)
 		p.pair(v.Chosen, v.Rejected)
-	case len(v.Messages.Nodes) > 0 || v.Messages.Text != "": // otherwise the facts are all there is
+	case len(v.Messages.Nodes) > 0 || v.Messages.Text != "": // otherwise there are only facts
 		p.passage(v.Messages)
 	}
 	p.WriteString("\n")

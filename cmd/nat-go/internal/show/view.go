@@ -95,7 +95,7 @@ func toolOrUnnamed(tool string) string {
 	return tool
 }
 
-// Fate returns the outcome for a record: the sides of the split it is on, or why it was dropped.
+// Fate returns the outcome for a record: the sides of the split that it is on, or the reason it was dropped.
 func Fate(p dataset.Picked) string {
 	if reason, dropped := p.Decision.Reason(); dropped {
 		return "dropped: " + string(reason)
@@ -233,8 +233,8 @@ func Drop(d ledger.Drop) View {
 	return v
 }
 
-// Dropped returns the omitted part of an example: the candidate with its prompt, or the conversation; empty if the
-// example doesn't contain it.
+// Dropped returns the dropped part of an example: the candidate with its prompt, or the conversation; it is empty if
+// the example doesn't contain it.
 func Dropped(d ledger.Drop, e *ttc.Example) builders.Passage {
 	for i := range e.Candidates {
 		c := &e.Candidates[i]

@@ -46,9 +46,9 @@ type Addressed interface {
 
 // Deployer is an adapter that has work left once training is complete.
 type Deployer interface {
-	// Deploy starts the deployment of a completed job and returns the reference with what StatusOfDeployment needs. If
-	// the config asks for no deployment it does nothing, and says so. Deploying twice has the same effect as deploying
-	// once.
+	// Deploy starts the deployment of a completed job and returns the reference, completed for StatusOfDeployment. It
+	// does nothing and returns false if the config asks for no deployment. Deploying twice has the same effect as
+	// deploying once.
 	Deploy(ctx context.Context, job JobRef) (ref JobRef, started bool, err error)
 	// StatusOfDeployment asks for the state of the deployment: completed means that the model answers.
 	StatusOfDeployment(ctx context.Context, job JobRef) (JobStatus, error)
@@ -56,8 +56,8 @@ type Deployer interface {
 
 // Tailer is an adapter that can show the trainer's output.
 type Tailer interface {
-	// Tail returns the next piece of output from a byte offset on, in whole lines unless the job has ended, and the
-	// offset after it. The text is empty before the first.
+	// Tail returns the output from a byte offset on, in whole lines unless the job has ended, and the offset after it.
+	// The text is empty until there is output.
 	Tail(ctx context.Context, job JobRef, from int64) (text []byte, next int64, err error)
 }
 
@@ -65,13 +65,13 @@ type Tailer interface {
 type Factory struct {
 	Type string // as in YAML
 	Doc  string // one line
-	// Format returns the row format it reads with this config; empty, or a nil Format, means any format, or token
-	// batches.
+	// Format returns the row format that the adapter reads with this config. An empty format or a nil Format means any
+	// format, or token batches.
 	Format func(config any) string
 	New    func() any // a pointer to a new config struct, for builders/schema to fill
 	// Open makes an adapter from a filled config. It sends no request and touches no file.
 	Open func(config any, env Env) (Adapter, error)
-	// Limits says how long to wait, and how patiently, with this config.
+	// Limits returns the times and retry counts for this config.
 	Limits func(config any) Limits
 }
 
@@ -133,7 +133,7 @@ const (
 	Validation = "validation"
 )
 
-// File returns the path of the file with a kind of record on a side of the split, or "" without one.
+// File returns the path of the file with a kind of record on a side of the split, or "" if there is none.
 func (f Format) File(kind, split string) string {
 	for _, x := range f.Files {
 		if x.Kind == kind && x.Split == split {
@@ -156,7 +156,7 @@ func (f Format) Kinds(split string) (kinds []string) {
 // Path returns the location in the file system of a path of the data set.
 func (d DataSet) Path(rel string) string { return filepath.Join(d.RunDir, filepath.FromSlash(rel)) }
 
-// JobRef is all it takes to find a job again. It contains no secret, because it is written to job.json.
+// JobRef contains everything needed to find a job again. It contains no secret, because it is written to job.json.
 type JobRef struct {
 	RunID    string            `json:"run_id"`
 	Backend  string            `json:"backend"`            // NAT's name for the service: "nemo-customizer"

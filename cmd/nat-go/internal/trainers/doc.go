@@ -1,7 +1,7 @@
 // Package trainers defines the contract of a trainer adapter: it hands a committed data set to a trainer, and reports
 // on the job.
 //
-// An adapter is just a client. It keeps no state of its own: everything it needs later is in the JobRef returned by
+// An adapter is only a client. It keeps no state of its own: everything it needs later is in the JobRef returned by
 // Submit, which is written to job.json in the run folder, so that another process, on another machine, can continue
 // from it. Waiting, back-off, time limits, the journal and signals are the same for every adapter and live in package
 // jobs; an adapter makes one attempt and reports the outcome in an *Error: whether a retry can help, and whether a

@@ -20,7 +20,7 @@ func Ask(op, method, path string, body httpclient.Body, ok ...int) httpclient.Re
 // Error describes a failed attempt to do something with a trainer.
 type Error = httpclient.Error
 
-// Fault says whose fault an error is, which decides whether to retry and the exit code.
+// Fault says whose fault an error is, which determines the exit code and whether to retry.
 type Fault = httpclient.Fault
 
 // The faults.
@@ -37,7 +37,7 @@ func Errorf(fault Fault, op, fix, why string, args ...any) error {
 	return &Error{Op: op, Why: fmt.Sprintf(why, args...), Fix: fix, Fault: fault}
 }
 
-// LocalError returns the error of an operation that this machine prevents.
+// LocalError returns the error of an operation that failed because of this machine.
 func LocalError(op string, err error) error {
 	return &Error{Op: op, Why: err.Error(), Fault: Local, Err: err}
 }
@@ -55,7 +55,7 @@ func Transient(err error) bool {
 }
 
 // Unsettled reports whether a request may have been carried out although it ended in this error. An error that is not
-// an *Error says nothing, so it counts as unsettled.
+// an *Error counts as unsettled.
 func Unsettled(err error) bool {
 	if e, ok := AsError(err); ok {
 		return e.Unsettled
@@ -63,7 +63,7 @@ func Unsettled(err error) bool {
 	return err != nil
 }
 
-// Exit gives an adapter's error the exit code of the run that it ends.
+// Exit attaches the run's exit code to an adapter's error.
 func Exit(err error) error {
 	var coded *exit.Error
 	e, ok := AsError(err)

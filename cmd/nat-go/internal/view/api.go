@@ -20,12 +20,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Limits on one answer, since the page shows windows.
+// Limits on one answer: the page shows lists and texts in windows.
 const (
 	maxRows    = 200
 	maxTokens  = 512
 	maxSnippet = 160       // bytes
-	maxText    = 256 << 10 // bytes; the rest is omitted, which the answer says
+	maxText    = 256 << 10 // bytes; the answer notes that the rest is omitted
 	maxWindow  = 200       // messages
 	maxTools   = 64
 
@@ -75,7 +75,7 @@ func (r *Run) routes() map[string]func(*http.Request) (answer, error) {
 	}
 }
 
-// thisOrOther answers for the run, or for the one it is compared with if the request asks for the second.
+// thisOrOther answers for the run, or, if the request asks for it, for the run that it is compared with.
 func (r *Run) thisOrOther(of func(*Run, *http.Request) (answer, error)) func(*http.Request) (answer, error) {
 	return func(req *http.Request) (answer, error) {
 		switch which := req.URL.Query().Get("run"); {
@@ -108,13 +108,13 @@ type row struct {
 	Length   uint32   `json:"length"`
 	Messages uint16   `json:"messages"`
 	Turns    uint16   `json:"turns"`
-	Share    *float64 `json:"share"`  // of its tokens that are trained on
-	Spread   *float64 `json:"spread"` // of the rewards in its group
+	Share    *float64 `json:"share"`  // share of its tokens that are trained
+	Spread   *float64 `json:"spread"` // spread of the rewards in its group
 	Sites    uint16   `json:"sites"`
 	Fidelity string   `json:"fidelity"`
 	Mark     string   `json:"mark,omitempty"`
-	Formats  []string `json:"formats,omitempty"` // that have rows of it; only in an exported file
-	Text     string   `json:"text"`              // the beginning of the prompt's last words
+	Formats  []string `json:"formats,omitempty"` // formats that have rows of it; only in an exported file
+	Text     string   `json:"text"`              // beginning of the last user message
 }
 
 func (r *Run) rows(req *http.Request) (answer, error) {
@@ -143,12 +143,12 @@ func (r *Run) rows(req *http.Request) (answer, error) {
 	return a, nil
 }
 
-// hit is a line sent by a search: a row that was found, or how far the search has got.
+// hit is a line sent by a search: a row that was found, or the search's progress.
 type hit struct {
 	Row   *row   `json:"row,omitempty"`
 	At    int    `json:"at,omitempty"` // records searched
 	Of    int    `json:"of,omitempty"`
-	More  bool   `json:"more,omitempty"` // it ends here, after maxHits; continue from "at"
+	More  bool   `json:"more,omitempty"` // the search ended after maxHits; continue from "at"
 	Error string `json:"error,omitempty"`
 }
 
@@ -261,9 +261,9 @@ func text(s string) string {
 // recordAnswer is a record for reading.
 type recordAnswer struct {
 	Row      row             `json:"row"`
-	File     string          `json:"file,omitempty"` // that the example comes from
+	File     string          `json:"file,omitempty"` // file that the example comes from
 	Offset   int64           `json:"offset"`         // byte offset in it
-	Line     int64           `json:"line,omitempty"` // of that byte, from 1; 0 means unknown
+	Line     int64           `json:"line,omitempty"` // line of that byte, from 1; 0 means unknown
 	Key      string          `json:"key"`
 	Mark     *marks.Mark     `json:"mark,omitempty"`
 	View     json.RawMessage `json:"view"`               // as in `dataset show --json`
@@ -325,7 +325,7 @@ func (r *Run) oneRecord(req *http.Request) (answer, error) {
 		return nil, err
 	}
 	view, nodes := show.Record(p), p.Messages.Nodes
-	if r.plain != nil { // nothing more is known of it
+	if r.plain != nil { // nothing else is known about it
 		view.Title, view.Facts = fmt.Sprintf("%s, %s", text(p.Origin.Example), p.Record.Kind()), nil
 	}
 	from = min(from, len(nodes))
@@ -363,7 +363,7 @@ func (r *Run) oneRecord(req *http.Request) (answer, error) {
 	return a, err
 }
 
-// describe adds the facts of a record next to its texts: metadata, tools, where answers differ, where calls failed.
+// describe adds the facts about a record besides its texts: metadata, tools, where answers differ, where calls failed.
 func (a *recordAnswer) describe(p dataset.Picked) {
 	if raw := p.Record.Header().Metadata; json.Valid(raw) {
 		a.Metadata = json.RawMessage(raw)
@@ -406,7 +406,7 @@ func answerText(p builders.Passage) string {
 
 // diff compares two answers word by word.
 func diff(chosen, rejected string) *sides {
-	const maxDiffBytes = 200 << 10 // bytes: for longer texts marking words is pointless
+	const maxDiffBytes = 200 << 10 // bytes; marking words is pointless in longer texts
 	if len(chosen) > maxDiffBytes || len(rejected) > maxDiffBytes {
 		return nil
 	}

@@ -5,20 +5,20 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// branch is another record of the same example: a conversation that takes a different course from some message on.
+// branch is another record of the same example: a conversation that differs from some message on.
 type branch struct {
 	Record   uint64 `json:"record"` // from 1
 	Builder  string `json:"builder"`
 	Parts    int    `json:"parts"`    // the first message that differs from the record it branches from
 	Messages int    `json:"messages"` // all of its own record
-	Sampled  int    `json:"sampled"`  // those from Parts on that the model generated
+	Sampled  int    `json:"sampled"`  // messages from Parts on that the model generated
 }
 
 // maxBranches is the maximum number of branches listed for a record.
 const maxBranches = 200
 
-// branches lists the records in a conversation's group that come from the same example but are not the same
-// conversation, up to maxBranches of them.
+// branches lists up to maxBranches records in a conversation's group that come from the same example but are different
+// conversations.
 func (r *Run) branches(ordinal uint64) (list []branch, err error) {
 	if r.plain != nil {
 		return nil, nil

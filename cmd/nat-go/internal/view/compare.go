@@ -18,7 +18,7 @@ type changes struct {
 	Moved      int          `json:"moved"`    // in both, with a different fate
 	Changed    int          `json:"changed"`  // of the same example, builder and kind, with different content
 	Histograms []overlaid   `json:"histograms"`
-	List       []difference `json:"list"` // a window of those requested
+	List       []difference `json:"list"` // a window of the requested differences
 	Total      int          `json:"total"`
 }
 
@@ -51,13 +51,13 @@ const (
 	appeared
 )
 
-// pair is a record's ordinals in both runs; absent if one doesn't have the record.
+// pair is a record's ordinals in both runs, absent for a run without the record.
 type pair [2]uint32
 
 const absent = math.MaxUint32
 
-// compareRuns finds the records whose content is in both runs. Of the others, records of the same example, builder and
-// kind are matched in their order: their content has changed.
+// compareRuns finds the records whose content is in both runs. The remaining records of the same example, builder and
+// kind are matched in order: their content has changed.
 func compareRuns(a, b *Run) *compared {
 	c := &compared{}
 	same, left, right := match(a.table, b.table,
@@ -75,7 +75,7 @@ func compareRuns(a, b *Run) *compared {
 		for _, n := range ordinals {
 			e := t.Entries[n]
 			i, _ := slices.BinarySearch(names, t.Builders[e.Builder])
-			e.Builder, e.Chars = 0, uint32(i) // more names than builders of one run
+			e.Builder, e.Chars = 0, uint32(i) // more than the builders of one run
 			list = append(list, e)
 		}
 		return list
@@ -143,7 +143,7 @@ func (r *Run) Compare(with *Run) { r.other = with }
 
 func (r *Run) compare(req *http.Request) (answer, error) {
 	if r.other == nil {
-		return nil, notFound{errors.New("only one run is open: nat-go view RUN OTHER compares two")}
+		return nil, notFound{errors.New("cannot compare a single run: nat-go view RUN OTHER compares two")}
 	}
 	q := req.URL.Query()
 	offset, limit, err := window(q.Get("offset"), q.Get("limit"), maxRows)

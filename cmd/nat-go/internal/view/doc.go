@@ -2,7 +2,7 @@
 //
 // It serves one page without a build step (the HTML, CSS and ES modules in the folder page, embedded) and a few
 // read-only JSON endpoints. Tokens, masks, differences and histograms are computed here: the browser never tokenises,
-// and never gets more than a window of anything.
+// and never gets more than a window of a list or a text.
 //
 // # What it reads
 //

@@ -11,8 +11,8 @@ import (
 // process may have few descriptors.
 const maxStrangers = 32
 
-// door accepts connections. Beyond maxStrangers the oldest stranger has to leave, so that clients without the token
-// can't keep out the owner.
+// door accepts connections. Beyond maxStrangers it closes the oldest stranger's connection, so that clients without the
+// token can't keep the owner out.
 type door struct {
 	net.Listener
 	mu        sync.Mutex
@@ -54,7 +54,7 @@ func (v *visitor) Close() error {
 	return v.Conn.Close()
 }
 
-// forget removes a visitor from the strangers: it has left, or isn't one.
+// forget removes a visitor from the strangers, after it left or was admitted.
 func (d *door) forget(v *visitor) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

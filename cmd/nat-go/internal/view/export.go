@@ -21,7 +21,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Export says what part of a run a file should contain.
+// Export selects the part of a run that a file contains.
 type Export struct {
 	Where string // in the syntax of the filter box
 	Limit int    // maximum number of records, the first that match; 0 means all
@@ -42,7 +42,7 @@ type Exported struct {
 	Bytes   int64 `json:"bytes"`
 }
 
-// String returns the sentence on the page that says so.
+// String describes the content in a sentence for the page.
 func (e *Exported) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "This file holds %d of %s", e.Records, ledger.Quantity(int64(e.Of), "record"))
@@ -71,7 +71,7 @@ const maxExportedDrops = 5000
 // listLines is the number of lines of a list in one compressed member.
 const listLines = 500
 
-// index says where an exported page finds its data.
+// index locates the data of an exported page.
 type index struct {
 	Name    map[string]any   `json:"name"`
 	Members [][2]int64       `json:"members"` // offset and length in the base64 text
@@ -120,8 +120,8 @@ func (r *Run) Export(ctx context.Context, w io.Writer, o Export) (*Exported, err
 	return &x.held, err
 }
 
-// exporter sends the page's requests to the endpoints, and stores the answers: each a compressed member of its own,
-// which the page opens when it needs it.
+// exporter sends the page's requests to the endpoints, and stores each answer in a separate compressed member, which
+// the page opens when it needs it.
 type exporter struct {
 	ctx     context.Context
 	routes  map[string]func(*http.Request) (answer, error)

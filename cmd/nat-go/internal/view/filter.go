@@ -38,8 +38,8 @@ var numbers = map[string]number{
 	"spread":   func(e *entry) float64 { return float64(e.Spread) },
 }
 
-// scoreOf returns the margin of a preference, or the score or reward of another record; NaN if the question applies
-// only to the other kind.
+// scoreOf returns the margin of a preference or, if preference is false, the score or reward of another record. It
+// returns NaN for a record of the other sort.
 func (e *entry) scoreOf(preference bool) float64 {
 	if (builders.Kind(e.Kind) == builders.KindPreference) != preference {
 		return math.NaN()
@@ -76,7 +76,7 @@ type token struct {
 	quoted bool
 }
 
-// tokens splits at spaces outside quotes. A quoted value belongs to the key it follows.
+// tokens splits a filter at spaces outside quotes. A quoted value belongs to the key before it.
 func tokens(s string) (out []token) {
 	for s = strings.TrimSpace(s); s != ""; s = strings.TrimSpace(s) {
 		var b strings.Builder
@@ -96,11 +96,11 @@ func tokens(s string) (out []token) {
 	return out
 }
 
-// mistyped returns an error for a word that is meant as a term but names no existing field.
+// mistyped returns an error for a word that is meant as a term but names no field.
 func mistyped(text string) error {
 	if key, value, ok := strings.Cut(text, ":"); ok && value != "" {
 		if near := finding.Nearest(key, fields); near != "" {
-			return fmt.Errorf("no field %q: did you mean %s? Quotes around %q search for it in the texts", key, near, text)
+			return fmt.Errorf("unknown field %q: did you mean %s? Quote %q to search for it in the texts", key, near, text)
 		}
 	}
 	i := strings.IndexAny(text, "<>=")
@@ -111,7 +111,7 @@ func mistyped(text string) error {
 		return nil
 	}
 	names := slices.Sorted(maps.Keys(numbers))
-	return fmt.Errorf("no number %q: the numbers are %s. Quotes around %q search for it in the texts",
+	return fmt.Errorf("unknown number %q: the numbers are %s. Quote %q to search for it in the texts",
 		text[:i], strings.Join(names, ", "), text)
 }
 
@@ -129,7 +129,7 @@ func (r *Run) term(text string) (term, error) {
 	case "builder":
 		b := slices.Index(r.table.Builders, value)
 		if b < 0 {
-			return nil, fmt.Errorf("no builder %q: the builders are %s", value, strings.Join(r.table.Builders, ", "))
+			return nil, fmt.Errorf("unknown builder %q: the builders are %s", value, strings.Join(r.table.Builders, ", "))
 		}
 		return func(_ uint32, e *entry, _ curate.Decision) bool { return int(e.Builder) == b }, nil
 	case "kind":
@@ -138,14 +138,14 @@ func (r *Run) term(text string) (term, error) {
 				return func(_ uint32, e *entry, _ curate.Decision) bool { return e.Kind == k }, nil
 			}
 		}
-		return nil, fmt.Errorf("no kind %q: preference, demonstration, rollout, distillation, state", value)
+		return nil, fmt.Errorf("unknown kind %q: use preference, demonstration, rollout, distillation or state", value)
 	case "fidelity":
 		for k := range uint8(16) {
 			if ttc.Fidelity(k).String() == value {
 				return func(_ uint32, e *entry, _ curate.Decision) bool { return e.Fidelity == k }, nil
 			}
 		}
-		return nil, fmt.Errorf("no fidelity %q", value)
+		return nil, fmt.Errorf("unknown fidelity %q", value)
 	case "split":
 		switch value {
 		case "train":
@@ -153,7 +153,7 @@ func (r *Run) term(text string) (term, error) {
 		case "validation":
 			return func(_ uint32, _ *entry, d curate.Decision) bool { return d.Validates() }, nil
 		}
-		return nil, fmt.Errorf("no split %q: train, validation", value)
+		return nil, fmt.Errorf("unknown split %q: expected train or validation", value)
 	case "reason":
 		return func(_ uint32, _ *entry, d curate.Decision) bool {
 			r, dropped := d.Reason()
@@ -184,7 +184,7 @@ func comparison(of number, text string) (term, error) {
 	}
 	x, err := strconv.ParseFloat(text[len(op):], 64)
 	if err != nil || math.IsNaN(x) {
-		return nil, fmt.Errorf("%q is not compared with a number", text)
+		return nil, fmt.Errorf("cannot compare %q with a number", text)
 	}
 	holds := map[string]func(a float64) bool{
 		"<":  func(a float64) bool { return a < x },

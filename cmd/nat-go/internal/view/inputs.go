@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// inputs counts lines of the files that a run was made of. The file read last stays open, because records that are
+// inputs counts lines of the files that a run was made from. The file read last stays open, because records that are
 // viewed one after another come from neighbouring lines.
 type inputs struct {
 	mu     sync.Mutex
@@ -34,7 +34,8 @@ func (r *Run) lineOf(ctx context.Context, path string, offset int64) int64 {
 	return r.inputs.lineOf(ctx, path, offset)
 }
 
-// unchanged reports whether a path is of an input as the run read it. Nothing else that a record may name is opened.
+// unchanged reports whether a path is that of an input that hasn't changed since the run read it. No other file that a
+// record may name is opened.
 func (r *Run) unchanged(path string) bool {
 	if r.Manifest == nil || objects.Is(path) {
 		return false
@@ -47,7 +48,7 @@ func (r *Run) unchanged(path string) bool {
 		if in.Path == path {
 			return in.Size == info.Size() && in.ModTime.Equal(info.ModTime())
 		}
-		for folder := range strings.SplitSeq(in.Path, ", ") { // of which only the last change is known
+		for folder := range strings.SplitSeq(in.Path, ", ") { // for a copy, only the time of the last change is known
 			below, err := filepath.Rel(folder, path)
 			if err == nil && filepath.IsLocal(below) && !info.ModTime().After(in.ModTime) {
 				return true

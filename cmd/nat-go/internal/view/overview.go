@@ -38,7 +38,7 @@ type overview struct {
 	Split      []balance        `json:"split,omitempty"`
 	Formats    []format         `json:"formats"`
 	Batches    []batches        `json:"batches,omitempty"`
-	Forward    string           `json:"forward,omitempty"` // what forward passes over their rows cost
+	Forward    string           `json:"forward,omitempty"` // cost of forward passes over their rows
 	Warnings   []string         `json:"warnings,omitempty"`
 	Idle       []marks.Mark     `json:"idle,omitempty"`       // marks on no record of the run, at most maxIdle
 	IdleMarks  int              `json:"idle_marks,omitempty"` // all of them
@@ -73,12 +73,12 @@ type histogram struct {
 	Count int64   `json:"count"`
 	Whole bool    `json:"whole,omitempty"` // each bin holds one whole number, from Min to Max
 
-	// For the spread of rewards, which counts groups: those without one, which are in no bin.
+	// For the spread of rewards, which counts groups: the number of groups without a spread, which are in no bin.
 	Unit string `json:"unit,omitempty"`
 	Zero int64  `json:"zero,omitempty"`
 }
 
-// balance describes how some of the records are divided between training and validation.
+// balance describes the division of some of the records between training and validation.
 type balance struct {
 	Name       string `json:"name"`
 	Filter     string `json:"filter"` // in the filter box
@@ -223,7 +223,7 @@ func (f facet) sorted() facet {
 	return f
 }
 
-// tasksShown is the number of tasks, with the most records, that the facet lists.
+// tasksShown is the number of tasks that the facet lists, the ones with the most records.
 const tasksShown = 12
 
 // tasks lists the tasks with the most records. The table knows them by their hashes; their names are in records.
@@ -234,7 +234,7 @@ func (r *Run) tasks() (facet, error) {
 	}
 	var most []task
 	var some []uint64
-	const parts = 16 // one after another, which takes less memory than all hashes at once
+	const parts = 16 // one at a time, which takes less memory than all hashes together
 	for part := range uint64(parts) {
 		some = some[:0]
 		for i := range r.table.Entries {
@@ -275,7 +275,7 @@ func (r *Run) tasks() (facet, error) {
 // maxIdle is the maximum number of marks on no record that are listed.
 const maxIdle = 100
 
-// addMarks adds the marks that are set now: the number of records with each, and the marks on no record.
+// addMarks adds the marks that are set now: the number of records with each, and marks on no record.
 func (r *Run) addMarks(o *overview) {
 	all := r.marks.All()
 	if len(all) == 0 {
@@ -322,7 +322,7 @@ var distributions = []distribution{
 }
 
 // histogram counts the values of several tables in the same bins, one list per table; ok is false if there is nothing
-// to see.
+// to show.
 func (d distribution) histogram(tables ...*table) (h histogram, counts [][]int64, ok bool) {
 	of := numbers[d.key]
 	var values []iter.Seq[float64]
@@ -500,7 +500,7 @@ const maxDropLine = 16 << 20
 
 // eachDrop calls f for each line of dropped.jsonl until it returns false.
 func (r *Run) eachDrop(f func(*ledger.Drop) bool) error {
-	if r.plain != nil { // no known drops, and the path may be a file
+	if r.plain != nil { // a run folder may be a file of rows, without drops
 		return nil
 	}
 	file, err := durable.Open(r.Folder.Dropped())

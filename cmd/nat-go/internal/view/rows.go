@@ -17,11 +17,11 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
-// rowFiles are files of rows, shown as if they were a run's records, with the information they have.
+// rowFiles are files of rows, shown as if they were a run's records, as far as their content allows.
 type rowFiles struct {
 	files []rowFile
 
-	// The last read, because neighbouring rows are looked at next.
+	// The window read last, because users tend to view neighbouring rows next.
 	mu     sync.Mutex
 	file   int // index; -1 if nothing has been read
 	from   int64
@@ -72,7 +72,7 @@ func OpenRows(path string, place *dataset.Place) (*Run, error) {
 	return r, err
 }
 
-// contentOf names a row in marks: the same row has the same name in every file.
+// contentOf returns the name of a row in marks: equal rows have the same name in every file.
 func contentOf(row *rows.Row) (h recordlog.Hash) {
 	sum := xxh3.New()
 	for _, p := range []*builders.Passage{&row.Prompt, &row.Chosen, &row.Rejected, &row.Completion} {

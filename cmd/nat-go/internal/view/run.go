@@ -33,18 +33,18 @@ type Run struct {
 	plain     *rowFiles // instead of a log, if there are only rows
 	summary   *summary
 	marks     *marks.File
-	unmarked  string // why no marks can be set; empty means they can
+	unmarked  string // why no marks can be set, or empty
 
 	tokenizer func() (*tokenizer.Tokenizer, error)
 
-	other *Run // the one it is compared with
+	other *Run // the run that it is compared with
 
 	mu    sync.Mutex
 	kept  []keptGroup // the groups read last
 	last  string      // the last query for rows, and its answer
 	found []uint32
 
-	against *compared // with other, once requested
+	against *compared // comparison with other, once requested
 
 	inputs  inputs
 	formats func() (map[string]bitset, error) // the records that each format has rows of
@@ -66,8 +66,8 @@ type keptGroup struct {
 // groupsKept is the number of groups kept in memory: rows viewed one after another come from few groups.
 const groupsKept = 8
 
-// OpenRun opens a run. cache is the folder in which tables of large logs are kept, empty for none; progress is called
-// with the number of bytes of the log read so far. load returns the run's tokenizer.
+// OpenRun opens a run. cache is the folder for tables of large logs, or empty to keep none; progress is called with the
+// number of bytes of the log read so far. load returns the run's tokenizer.
 func OpenRun(
 	folder runfolder.Folder, cache string, progress func(bytes int64), load func() (*tokenizer.Tokenizer, error),
 ) (*Run, error) {
@@ -79,7 +79,7 @@ func OpenRun(
 	}
 	r.Manifest = m
 	r.table, err = openTable(folder, cache, progress)
-	if errors.Is(err, fs.ErrNotExist) && m == nil { // it has only just begun
+	if errors.Is(err, fs.ErrNotExist) && m == nil { // the run has only just begun
 		r.table = &table{}
 	} else if err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func (r *Run) undecided() bool { return r.decisions == nil && r.plain == nil }
 func (r *Run) record(ordinal uint64) (dataset.Picked, error) {
 	if ordinal >= uint64(len(r.table.Entries)) {
 		return dataset.Picked{}, notFound{
-			fmt.Errorf("record %d does not exist: the last is %d", ordinal+1, len(r.table.Entries)),
+			fmt.Errorf("no record %d: the last is %d", ordinal+1, len(r.table.Entries)),
 		}
 	}
 	if r.plain != nil {
@@ -211,7 +211,7 @@ func (r *Run) group(ordinal uint64) (g keptGroup, at int, err error) {
 		r.mu.Unlock()
 	}
 	if ordinal-first >= uint64(len(g.Records)) {
-		return g, 0, fmt.Errorf("record %d is not where the table says: open the run again", ordinal+1)
+		return g, 0, fmt.Errorf("record %d has moved in the log: open the run again", ordinal+1)
 	}
 	return g, int(ordinal - first), nil
 }
@@ -225,7 +225,7 @@ var sorts = map[string]func(e *entry) uint32{
 	"sites":    func(e *entry) uint32 { return uint32(e.Sites) },
 }
 
-// last is the key that sorts last in either order: rows without a score.
+// last is the key of rows without a score, which sort last in either order.
 const last = math.MaxUint32
 
 // ordered turns a score into a key with the same order.
@@ -262,7 +262,7 @@ func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 	name, down := strings.CutPrefix(order, "-")
 	key, known := sorts[name]
 	if !known {
-		return nil, nil, badQuery{fmt.Errorf("rows can't be sorted by %q", name)}
+		return nil, nil, badQuery{fmt.Errorf("unknown sort key %q", name)}
 	}
 	question := fmt.Sprint(query, "\x00", order, "\x00", r.marks.Version())
 	r.mu.Lock()
@@ -270,7 +270,7 @@ func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 	if r.last == question && r.found != nil {
 		return r.found, f, nil
 	}
-	r.found = nil // freed first: it may be as long as the next
+	r.found = nil // freed first, because it may be as long as the next
 	found := make([]uint32, 0, len(r.table.Entries))
 	for i := range r.table.Entries {
 		if f.fits(uint32(i), &r.table.Entries[i], r.decision(uint64(i))) {
@@ -287,8 +287,8 @@ func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 	return found, f, nil
 }
 
-// search calls hit for the records whose texts contain all words, in order, until it returns false, and returns how
-// many it has examined.
+// search calls hit for the records whose texts contain all words, in order, until hit returns false. It returns the
+// number of records examined.
 func (r *Run) search(
 	ctx context.Context, found []uint32, words []string, hit func(ordinal uint32) bool,
 ) (searched int, err error) {

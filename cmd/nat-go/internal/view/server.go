@@ -30,13 +30,13 @@ const tokenHeader = "X-Nat-Go-Token"
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// Server shows runs to one person's browser.
+// Server shows runs in one user's browser.
 type Server struct {
 	listener net.Listener
 	server   *http.Server
 	token    string
 	port     string
-	names    []string // that a request's Host may have
+	names    []string // allowed values of a request's Host
 	public   bool     // by whatever address
 }
 
@@ -89,8 +89,8 @@ func (s *Server) URL() string {
 	return "http://" + host + "/?token=" + s.token
 }
 
-// known reports whether a request's Host is this server's. A page that makes its own name resolve to this address gives
-// itself away by that name, so addresses can be trusted where names can't.
+// known reports whether a request's Host is this server's. A page that makes its own name resolve to this address sends
+// that name, so addresses can be trusted but names can't.
 func (s *Server) known(host string) bool {
 	name, port, err := net.SplitHostPort(host)
 	if err != nil || port != s.port {
@@ -121,8 +121,7 @@ func httpServer(ctx context.Context, h http.Handler) *http.Server {
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, visitorKey{}, c)
 		},
-		// Its messages, such as that no more connections can be accepted, are useless to the person at the browser, and
-		// may come every second.
+		// Its messages, such as failures to accept connections, are useless to the user, and may come every second.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
 }

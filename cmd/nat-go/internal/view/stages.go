@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// stage says how far a part of an unfinished run is, judging by the files in its folder.
+// stage is the progress of a part of an unfinished run, judging by the files in its folder.
 type stage struct {
 	Name  string `json:"name"`
 	State string `json:"state"` // done, begun, waiting
@@ -26,7 +26,7 @@ type stage struct {
 // maxJob is the maximum number of bytes read of a run's job.json, which may have come from anywhere.
 const maxJob = 4 << 20
 
-// stages says how far the run is, each time it is called.
+// stages returns the current progress of the run.
 func (r *Run) stages() []stage {
 	var out []stage
 	add := func(name, count string, begun, done bool) {

@@ -39,19 +39,19 @@ type entry struct {
 	Spread   float32 // of a rollout: the largest reward in its group minus the smallest; NaN if there is none
 	Task     uint64  // hash of the task key, or of the example's if it is its own task
 	Example  uint64  // hash of the example's id
-	Content  uint64  // the beginning of the hash of its content; the whole is in the log
+	Content  uint64  // the beginning of the hash of its content; the log has the whole hash
 }
 
-// beginning returns the part of a hash that a table has. The hash doesn't withstand an attacker anyway, and for two of
-// ten million records to begin alike by chance is too unlikely to matter.
+// beginning returns the part of a hash that a table keeps. The hash doesn't withstand an attacker anyway, and two of
+// ten million records are very unlikely to share a beginning by chance.
 func beginning(content recordlog.Hash) uint64 { return binary.LittleEndian.Uint64(content[:]) }
 
 // table has an entry for each record of a log, and the offsets of its groups' frames.
 type table struct {
 	Builders []string
 	Entries  []entry
-	First    []uint32 // ordinal of each group's first record
-	Offset   []int64  // and where its frame begins
+	First    []uint32 // by group: ordinal of its first record
+	Offset   []int64  // by group: offset of its frame
 	Batches  version  // of the token batches that the shares are from
 }
 
@@ -99,7 +99,7 @@ func (t *table) add(g *recordlog.Group, names map[string]uint8) error {
 				return fmt.Errorf("more than %d builders", maxBuilders)
 			}
 			b = uint8(len(t.Builders))
-			name := strings.Clone(rec.Origin.Builder) // the group's strings are in memory that is reused
+			name := strings.Clone(rec.Origin.Builder) // the memory of the group's strings is reused
 			names[name] = b
 			t.Builders = append(t.Builders, name)
 		}
@@ -223,7 +223,7 @@ func (t *table) group(ordinal uint64) (first uint64, offset int64) {
 
 const (
 	tableMagic = "nat-go view table 4"
-	// cachedFrom is the size from which a log's table is worth caching: making it takes noticeably long.
+	// cachedFrom is the minimum size of a log whose table is cached, because making it takes noticeably long.
 	cachedFrom = 64 << 20
 )
 
@@ -255,7 +255,7 @@ func openTable(folder runfolder.Folder, cache string, progress func(bytes int64)
 		return nil, err
 	}
 	if path != "" {
-		_ = t.keep(path) // made again next time if it can't be cached
+		_ = t.keep(path) // if it can't be cached, it is made again next time
 	}
 	return t, nil
 }
@@ -284,7 +284,7 @@ type tableHead struct {
 	Records, Groups uint64
 }
 
-// maxHead exceeds the size that any run's builders take.
+// maxHead exceeds the size of any run's builder names.
 const maxHead = 1 << 16
 
 func (t *table) write(w io.Writer) error {
@@ -322,7 +322,7 @@ func isSum(text string) bool {
 }
 
 // loadTable reads what write wrote for a log at this commit. If anything is wrong with the file, the table is simply
-// rebuilt. Buffers grow only as data is read: others may have left a file there that claims any size.
+// rebuilt. Buffers grow only as data is read: another user may have left a file that claims any size.
 func loadTable(path string, c *recordlog.Commit) (*table, error) {
 	if path == "" {
 		return nil, errTable

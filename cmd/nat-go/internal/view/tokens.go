@@ -84,7 +84,7 @@ type sideInfo struct {
 // tokenPiece is a stretch of a row whose sides are shown side by side.
 type tokenPiece struct {
 	What  string   `json:"what"`  // same, splice (only on the second side), differs
-	Spans [][2]int `json:"spans"` // for each side that is shown
+	Spans [][2]int `json:"spans"` // one entry for each side that is shown
 }
 
 func (r *Run) tokenHead(req *http.Request) (answer, error) {
@@ -111,17 +111,17 @@ func (r *Run) tokenHead(req *http.Request) (answer, error) {
 		beside := 1
 		if text := q.Get("with"); text != "" {
 			if beside, err = strconv.Atoi(text); err != nil || beside < 1 || beside >= len(v.Sides) {
-				return nil, badQuery{fmt.Errorf("unknown side %q to show next to the first", text)}
+				return nil, badQuery{fmt.Errorf("unknown side %q", text)}
 			}
 		}
 		a.Shown = append(a.Shown, beside)
 	}
 	a.Pieces = cutPieces(aligned(v, a.Shown))
-	a.Info.Proof = nil // the owners of every token, which come with the tokens
+	a.Info.Proof = nil // the owners of every token, which are sent with the tokens
 	return a, nil
 }
 
-// aligned divides a row so that what its sides have in common is shown side by side.
+// aligned divides a row so that the common parts of its sides are shown side by side.
 func aligned(v *tokenview.Row, shown []int) []tokenPiece {
 	first := v.Sides[0].Tokens
 	if len(shown) == 1 {

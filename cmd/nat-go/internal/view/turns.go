@@ -14,8 +14,8 @@ type turn struct {
 	Changed string `json:"changed,omitempty"` // why its context differs from the recorded one
 }
 
-// turns says which turns of a demonstration are trained, and which records train the others: a turn shared by branches
-// of an example is trained in one of them.
+// turns lists the turns of a demonstration: the trained ones, and the ones that other records train, since a turn
+// shared by branches of an example is trained in only one of them.
 func (r *Run) turns(ordinal uint64) ([]turn, error) {
 	if r.plain != nil {
 		return nil, nil

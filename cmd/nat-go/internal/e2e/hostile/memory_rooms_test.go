@@ -86,7 +86,7 @@ func planAttacks() (as []attack) {
 			},
 		},
 		attack{
-			name: "plan with a long request", args: []string{"shard", "status", "."}, code: 1, says: "its request has",
+			name: "plan with a long request", args: []string{"shard", "status", "."}, code: 1, says: "invalid request of",
 			files: map[string]string{
 				"plan.json": version + `,"request":"` + strings.Repeat("x", 90<<20) + `"}`,
 			},

@@ -358,7 +358,7 @@ func TestCopiedFolder(t *testing.T) {
 		p.When(t, func() bool { return p.Jobs(t) > 0 })
 		to := copied(t, p)
 		for _, command := range []string{"status", "wait", "cancel", "resume"} {
-			if r := p.NatGo(t, 3, "finetune", command, to); !strings.Contains(r.Stderr, "copy of the folder") {
+			if r := p.NatGo(t, 3, "finetune", command, to); !strings.Contains(r.Stderr, "copy of its folder") {
 				t.Errorf("%s: %s", command, r.Stderr)
 			}
 		}

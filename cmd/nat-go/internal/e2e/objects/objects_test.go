@@ -381,13 +381,13 @@ func (b *bed) usesStored(t *testing.T, to string) {
 	}
 	b.marksStored(t, run)
 	for want, args := range map[string][]string{
-		"with --output":                     {"dataset", "convert", run, "--format", "kto"},
-		"name a folder there":               {"dataset", "convert", run, "--format", "kto", "--output", to + "/kto"},
-		"with --to":                         {"dataset", "merge", run},
-		run + " has a run already":          {"dataset", "merge", run, "--to", to, "--run-id", "r"},
-		"copy it there":                     {"finetune", "resume", run},
-		"name the run itself":               {"finetune", "status", "r", "--output-dir", to},
-		to + ": runs can't be looked up in": {"finetune", "list", to},
+		"with --output":                 {"dataset", "convert", run, "--format", "kto"},
+		"name a folder there":           {"dataset", "convert", run, "--format", "kto", "--output", to + "/kto"},
+		"with --to":                     {"dataset", "merge", run},
+		run + " has a run already":      {"dataset", "merge", run, "--to", to, "--run-id", "r"},
+		"copy it there":                 {"finetune", "resume", run},
+		"name the run itself":           {"finetune", "status", "r", "--output-dir", to},
+		to + ": cannot look up runs in": {"finetune", "list", to},
 	} {
 		b.Refused(t, b.Command(nil, args...), 2, want)
 	}

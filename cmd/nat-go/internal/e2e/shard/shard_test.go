@@ -347,7 +347,7 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 `)
 	b.Must(t, b.Planned("out", "var.yml", "--shards", "3"))
 	b.Refused(t, b.Planned("out", "var.yml", "--shards", "3"), 2, "out/r.shards has a plan already")
-	b.Refused(t, b.Planned("other", "var.yml"), 2, "how many shards?")
+	b.Refused(t, b.Planned("other", "var.yml"), 2, "missing number of shards")
 	b.Refused(t, b.Planned("other", "var.yml", "--shards", "2", "--shard-bytes", "9"), 2, "use one of them")
 	b.Refused(t, b.Planned("other", "var.yml", "--shards", "-2"), 2, "must be at least 1")
 	b.Refused(t, b.Command(nil, "shard", "status", "out/r.shards", "--stage", "group"), 2,
@@ -363,7 +363,7 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 		4,
 		"trajectory_builders.b.min_score_diff changed since the plan was made",
 	)
-	b.Refused(t, at(nil), 4, "which shard? Name it with --index")
+	b.Refused(t, at(nil), 4, "missing shard number: set --index")
 	b.Refused(t, at(nil, "--index", "3"), 4, "the plan has 3, from 0 to 2")
 	b.Refused(t, at(nil, "--index", "0", "--stage", "group"), 4, "the stages of this plan are [build], and write once")
 	if res := e2e.Finish(t, at(nil, "--index", "3")); res.Stdout != "shard 3  failed\n" {

@@ -144,7 +144,7 @@ func (v *viewTest) pages(t *testing.T) {
 	v.charts(t, tab)
 	v.quiet(t, tab)
 	show(tab, "#/record?n=999")
-	if text := tab.Text("#status"); text != "record 999 does not exist: the last is 13" {
+	if text := tab.Text("#status"); text != "no record 999: the last is 13" {
 		t.Errorf("of a record that isn't there: %s", text)
 	}
 	for _, c := range tab.Complaints() {

@@ -99,8 +99,8 @@ func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string)
 		return fail(err)
 	}
 	if !l.Complete {
-		// Also when a delivery continues: after a restart of the server the number of an environment may belong to
-		// another.
+		// Register even if a delivery continues: after a restart of the server, the number of an environment may belong
+		// to another one.
 		if err := a.register(ctx, data, l); err != nil {
 			return fail(err)
 		}
@@ -246,7 +246,7 @@ func (a *Adapter) Cancel(ctx context.Context, job trainers.JobRef) error {
 		return err
 	}
 	if why, err := a.restarted(ctx, job); err != nil || why != "" {
-		return err // there is nothing left of it to disconnect
+		return err // the environment no longer exists
 	}
 	for _, id := range ids {
 		body, err := httpclient.JSON(map[string]int64{"env_id": id})

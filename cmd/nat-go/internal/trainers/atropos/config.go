@@ -35,10 +35,10 @@ type Config struct {
 	RequestTimeout  time.Duration  `yaml:"request_timeout" default:"60s" validate:"gt=0" doc:"time limit per answer"`
 	TLS             httpclient.TLS `yaml:"tls" doc:"certificates"`
 
-	backoff time.Duration // before a retry; tests can't wait for half a second
+	backoff time.Duration // pause before a retry, which tests shorten
 }
 
-// Limits says how long to wait and how patiently.
+// Limits returns the times and retry counts.
 func (c *Config) Limits() trainers.Limits {
 	return trainers.Limits{Poll: c.PollInterval, StatusFailures: 10, TrainingTimeout: c.TrainingTimeout}
 }

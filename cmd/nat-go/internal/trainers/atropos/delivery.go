@@ -30,7 +30,7 @@ type delivery struct {
 	MaxLen    int                   `json:"max_token_len"`
 	BatchSize int                   `json:"batch_size"`
 	Read      int                   `json:"read"`      // groups of the data set that have been dealt with
-	Sending   bool                  `json:"sending"`   // the one after them may be in transit
+	Sending   bool                  `json:"sending"`   // the group after them may be in transit
 	Sent      int                   `json:"sent"`      // groups the server has
 	Uncertain int                   `json:"uncertain"` // groups it may have
 	Skipped   map[ledger.Reason]int `json:"skipped"`
@@ -71,7 +71,7 @@ func (a *Adapter) save(data trainers.DataSet, l *delivery) error {
 	return a.note(data, l, durable.WriteFile)
 }
 
-// saveUnsynced is save without waiting for the disk: it survives the process, which is enough for a note about a single
+// saveUnsynced is save without waiting for the disk: the record survives the process, which suffices for a single
 // group.
 func (a *Adapter) saveUnsynced(data trainers.DataSet, l *delivery) error {
 	return a.note(data, l, durable.Note)
@@ -147,7 +147,7 @@ func (a *Adapter) send(ctx context.Context, data trainers.DataSet, l *delivery, 
 		l.Uncertain++
 		a.env.Log.Warn().Err(err).Int("group", l.Read).Msg("the answer was lost; the group may be queued and is not sent again")
 	default:
-		l.NoTeacher = without // it is sent again when the run is resumed
+		l.NoTeacher = without // the group is sent again when the run is resumed
 		return errors.Join(err, a.save(data, l))
 	}
 	l.Read++

@@ -9,7 +9,7 @@
 //   - A group of a size other than registered is buffered until some subset adds up exactly; a larger one for ever. So
 //     only groups of exactly group_size are pushed, and group_size has to divide the trainer's batch size.
 //   - A NaN or infinity is accepted, and the next GET /batch fails after it has taken the batch off the queue: the good
-//     groups in it are lost, too. So every number is finite before it is sent; a log-prob of -inf becomes -9999.
+//     groups in it are lost, too. So only finite numbers are sent; a log-prob of -inf becomes -9999.
 //   - Lengths are not compared. So tokens, masks, log-probs and distillation columns are, and a mask is the token or
 //     -100.
 //   - Delivery is not idempotent. So each push is noted before and after; one whose answer was lost is counted as

@@ -28,7 +28,7 @@ type Group struct {
 	GenerationParams  map[string]any `json:"generation_params,omitempty"`
 	DistillTokenIDs   [][][]int64    `json:"distill_token_ids,omitempty"` // by sequence, token, rank: of all sequences, or null
 	DistillLogProbs   [][][]float64  `json:"distill_logprobs,omitempty"`
-	GroupOverrides    map[string]any `json:"group_overrides,omitempty"` // the group's request to its teacher
+	GroupOverrides    map[string]any `json:"group_overrides,omitempty"` // settings of this group: teacher_top_k
 	EnvID             *int64         `json:"env_id,omitempty"`
 
 	// NoTeacher is the reason the group is sent without the distillation columns that it had, or should have had.
@@ -139,7 +139,7 @@ func finiteRow(name string, i int, row []float64, min float64) *fault {
 	return nil
 }
 
-// unmask puts Atropos's value at masked positions of the log-probs.
+// unmask sets the log-probs of masked positions to Atropos's value.
 func (g *Group) unmask() {
 	for i, row := range g.InferenceLogProbs {
 		for t := range row {

@@ -95,8 +95,8 @@ func trainBatches(dir string) (map[string][]trainBatch, error) {
 		b := trainBatch{file: l.File}
 		for _, row := range l.RowInfo {
 			if l.Channel == layout.RL.Name && row.IDs == "rendered" {
-				return fmt.Errorf("%s has rollouts whose ids were made from text (collator.rl.ids: rendered), and an "+
-					"Atropos group is made of what was sampled: run again without that setting", l.File)
+				return fmt.Errorf("%s has rollouts whose ids were made from text (collator.rl.ids: rendered), but "+
+					"an Atropos group needs sampled ids: run again without that setting", l.File)
 			}
 			var topK *int
 			if row.RL != nil {
@@ -126,8 +126,8 @@ func readBatch(dir, file string, read func(*batch) error) error {
 	}
 	defer t.Close()
 	if layout.IsComposer(func(name string) bool { _, ok := t.Lookup(name); return ok }) {
-		return fmt.Errorf("%s is in the layout of `collator.format: composer`, which lacks what an Atropos group "+
-			"is made of: run again without that setting", path)
+		return fmt.Errorf("%s is in the layout of `collator.format: composer`, which lacks data for an Atropos "+
+			"group: run again without that setting", path)
 	}
 	t.Limit = layout.MaxFileBytes
 	b := &batch{File: t}
@@ -210,7 +210,7 @@ func eachTask(dir string, batches []trainBatch, do func(*Group, *fault) error) e
 					r.TopK = l.topK[i]
 				}
 				if r.TopK != nil && *r.TopK < 0 {
-					r.TeacherIDs, r.TeacherLogProbs = nil, nil // not requested, so not missed
+					r.TeacherIDs, r.TeacherLogProbs = nil, nil // not requested, so nothing is missing
 				}
 				text, err := json.Marshal(r)
 				if err != nil { // a number that is not finite
@@ -246,7 +246,7 @@ func eachTask(dir string, batches []trainBatch, do func(*Group, *fault) error) e
 	return nil
 }
 
-// task reads the rows of a task back.
+// task reads back the rows of a task.
 func task(file io.ReaderAt, at []spooled) (*Group, *fault, error) {
 	g, f := new(Group), (*fault)(nil)
 	for i, s := range at {
@@ -359,7 +359,7 @@ func sequence(ids, attention, trained []int64, logs []float64, row, cols int) (s
 	return seq, mask, logp
 }
 
-// sdpo makes a group from each student row: the teacher's distribution where there is a pair, scores of zero.
+// sdpo makes a group from each student row, with the teacher's distribution at each pair, and scores of zero.
 func (b *batch) sdpo(do func(*Group, *fault) error) error {
 	rows, cols := b.dims("student_input_ids")
 	pairs, k := b.dims("pair_teacher_topk_ids")
@@ -377,7 +377,7 @@ func (b *batch) sdpo(do func(*Group, *fault) error) error {
 	for p := range pairs {
 		t := row[p]*int64(cols) + pos[p] + 1
 		if row[p] < 0 || row[p] >= int64(rows) || pos[p] < 0 || pos[p]+1 >= int64(cols) {
-			return fmt.Errorf("pair %d points outside the tensors", p)
+			return fmt.Errorf("pair %d is outside the tensors", p)
 		}
 		if _, taken := at[t]; !taken { // the first of several sites at one token
 			at[t], trained[t] = p, 1

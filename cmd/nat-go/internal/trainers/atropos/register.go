@@ -99,7 +99,7 @@ func (l life) continues(before life) bool {
 	return l.Group == before.Group && l.Project == before.Project && l.Step >= before.Step
 }
 
-// life asks the server who its trainer is. A server that doesn't say always counts as the same.
+// life asks the server for its trainer's registration. A server that doesn't return one always counts as the same.
 func (a *Adapter) life(ctx context.Context) (life, error) {
 	var s serverStatus
 	if err := a.get(ctx, "ask the run-api how far its trainer is", "/status", nil, &s); err != nil {
@@ -138,7 +138,8 @@ func (a *Adapter) name(s string) string {
 	return s
 }
 
-// restarted says why a job's environment no longer exists on the server: its number may belong to another by now.
+// restarted returns the reason that a job's environment no longer exists on the server, or "": its number may belong to
+// another one by now.
 func (a *Adapter) restarted(ctx context.Context, job trainers.JobRef) (string, error) {
 	step, err := strconv.ParseInt(job.Metadata["step"], 10, 64)
 	if err != nil {

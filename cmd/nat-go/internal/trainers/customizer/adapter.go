@@ -72,7 +72,7 @@ func (a *Adapter) Address() string { return a.entity.Place() + " (namespace " + 
 
 // Check creates the namespace in both stores, if the config asks for that; otherwise it sends no request, since the
 // first one of Submit would show the same. A service that refuses to create the namespace may already have it, or may
-// lack that interface: that is logged, and the next request will tell. A rejected token or an unreachable host is an
+// lack that interface: this is logged, and the next request shows which. A rejected token or an unreachable host is an
 // error at once.
 func (a *Adapter) Check(ctx context.Context) error {
 	if !a.conf.CreateNamespace {
@@ -106,8 +106,8 @@ func (a *Adapter) tolerate(err error) error {
 	return nil
 }
 
-// ensure creates something that may exist already. If the service refuses to create it, what counts is whether it
-// exists.
+// ensure creates something that may exist already. If the service refuses to create it, the result depends on whether
+// it exists.
 func (a *Adapter) ensure(ctx context.Context, c *httpclient.Client, create httpclient.Request, place string) error {
 	create.OK = append(create.OK, http.StatusConflict)
 	create.Harmless, create.Tries = true, 3
@@ -123,7 +123,7 @@ func (a *Adapter) ensure(ctx context.Context, c *httpclient.Client, create httpc
 	return nil
 }
 
-// must is for values that can always be encoded.
+// must returns v for values that can always be encoded.
 func must(b httpclient.Bytes, err error) httpclient.Bytes {
 	if err != nil {
 		panic(err)
@@ -196,7 +196,7 @@ type job struct {
 	}] `json:"warnings"`
 }
 
-// lenient is a field that is only displayed: one of an unexpected type counts as missing, and is no reason to lose
+// lenient is a field that is only displayed: a value of an unexpected type counts as missing, and doesn't make us lose
 // track of a job.
 type lenient[T any] struct{ Value T }
 
@@ -318,7 +318,7 @@ type page[T any] struct {
 // jobsPath is the path of the service's jobs.
 const jobsPath = "/v1/customization/jobs"
 
-// listPages bounds how far back Find searches: 50 pages of 100 jobs.
+// listPages is the maximum number of pages that Find searches, each of 100 jobs.
 const listPages = 50
 
 // Find looks for the job whose data set is the submission's, newest first.

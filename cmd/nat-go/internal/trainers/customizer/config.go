@@ -109,12 +109,12 @@ type sft struct {
 	AttentionDropout *float64 `yaml:"attention_dropout" json:"attention_dropout,omitempty" validate:"omitempty,gte=0,lt=1" doc:"dropout of attention"`
 }
 
-// integrations are services that training reports to.
+// integrations are services to which training reports.
 type integrations struct {
 	Wandb *wandb `yaml:"wandb" doc:"Weights & Biases; the key is wandb_api_key"`
 }
 
-// wandb says where Weights & Biases keeps the run.
+// wandb locates the run in Weights & Biases.
 type wandb struct {
 	Project string   `yaml:"project" json:"project,omitempty" doc:"project"`
 	Entity  string   `yaml:"entity" json:"entity,omitempty" doc:"entity"`
@@ -165,7 +165,7 @@ func (c *Config) Dataset(key string) string {
 }
 
 // name joins a prefix and a key into a name that the stores and Kubernetes accept: lower-case letters, digits, "-" and,
-// in the prefix, the user's text. A key that is too long loses its beginning, since its end makes it unique.
+// in the prefix, the user's text. If a key is too long its beginning is removed, since its end makes it unique.
 func name(prefix, key string, limit int) string {
 	clean := strings.Map(func(r rune) rune {
 		switch {

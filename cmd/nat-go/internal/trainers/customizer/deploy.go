@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/internal/httpclient"
 )
 
-// maxName is the longest name that Kubernetes accepts for most things.
+// maxName is the length of the longest name that Kubernetes accepts for most objects.
 const maxName = 63
 
 // Deploy creates a deployment config and a deployment of the job's output model.
@@ -72,7 +72,7 @@ func (a *Adapter) withModel(ctx context.Context, ref trainers.JobRef) (trainers.
 }
 
 // createDeployment creates the deployment. An existing one with that name may be ours, from an attempt whose answer was
-// lost; one that serves something else is not.
+// lost, unless it serves another model.
 func (a *Adapter) createDeployment(ctx context.Context, depName, config string) error {
 	op := "create the deployment"
 	// It has a name, so a duplicate is a conflict.
@@ -98,7 +98,7 @@ func (a *Adapter) createDeployment(ctx context.Context, depName, config string) 
 		return trainers.Errorf(trainers.Refused, op, "choose another deployment_name, or delete it",
 			"a deployment %s exists, has failed, and doesn't say what it serves", depName)
 	}
-	// Ours, and no longer of any use.
+	// Ours, and useless now.
 	_, err = a.entity.Do(ctx, trainers.Ask("delete the deployment that failed", http.MethodDelete,
 		a.deploymentPath(depName), nil, http.StatusNotFound))
 	if err != nil {
@@ -119,7 +119,7 @@ func (a *Adapter) deploymentPath(name string) string {
 	return deployments + "/" + url.PathEscape(a.conf.Namespace) + "/" + url.PathEscape(name)
 }
 
-// conflict reports whether an error says that a thing exists.
+// conflict reports whether an error means that an object already exists.
 func conflict(err error) bool {
 	var e *httpclient.Error
 	return errors.As(err, &e) && e.Status == http.StatusConflict

@@ -41,7 +41,7 @@ type file struct {
 }
 
 // files lists the files of a data set for the training type: preferences for dpo, demonstrations for sft. The service
-// looks for either under NAT's names. NAT also sends preferences for sft, which trains nothing that anyone intended.
+// looks for either under NAT's names. NAT also sends preferences for sft, which trains on unintended content.
 func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
 	train, validation, err := a.rowFiles(data)
 	if err != nil {
@@ -71,7 +71,7 @@ func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
 	return list, nil
 }
 
-// submitting names the operation for errors.
+// submitting is the name of the operation in errors.
 func submitting(data trainers.DataSet) string { return "submit run " + data.RunID }
 
 // rowFiles finds the files of the kind that the training type trains. A run may have no validation file.
@@ -226,7 +226,7 @@ func (a *Adapter) uploadLFS(ctx context.Context, repo string, f file) (string, e
 		}
 		if o.Error != nil {
 			return "", trainers.Errorf(trainers.Refused, "upload "+f.remote, "",
-				"store refuses the object: %d %s", o.Error.Code, a.hub.Scrub(o.Error.Message))
+				"store refused the object: %d %s", o.Error.Code, a.hub.Scrub(o.Error.Message))
 		}
 		if o.Actions["upload"] == nil { // stored already
 			return oid, nil
@@ -268,7 +268,7 @@ func (a *Adapter) foreign(href string) bool {
 }
 
 // headers returns the headers that the store asks for. git-lfs sends them; the hub's client doesn't, which only works
-// where they aren't needed.
+// with stores that don't need them.
 func headers(h map[string]string) http.Header {
 	out := http.Header{}
 	for k, v := range h {
@@ -277,7 +277,7 @@ func headers(h map[string]string) http.Header {
 	return out
 }
 
-// maxParts bounds the requests that a store can cause.
+// maxParts bounds the number of requests that a store can cause.
 const maxParts = 10000
 
 // putParts uploads a file in the parts the store asks for: "chunk_size" bytes each to the URLs "00001", "00002", ...
@@ -285,7 +285,7 @@ func (a *Adapter) putParts(ctx context.Context, f file, oid string, up action) e
 	op := "upload " + f.remote
 	chunk, err := strconv.ParseInt(up.Header["chunk_size"], 10, 64)
 	if err != nil || chunk <= 0 || (f.size+chunk-1)/chunk > maxParts {
-		return trainers.Errorf(trainers.Refused, op, "", "store asks for parts of %q bytes",
+		return trainers.Errorf(trainers.Refused, op, "", "invalid part size %q from the store",
 			a.hub.Scrub(up.Header["chunk_size"]))
 	}
 	hrefs := map[int64]string{}
@@ -299,7 +299,7 @@ func (a *Adapter) putParts(ctx context.Context, f file, oid string, up action) e
 	for n := int64(1); (n-1)*chunk < f.size; n++ {
 		href, ok := hrefs[n]
 		if !ok {
-			return trainers.Errorf(trainers.Refused, op, "", "no address from the store for part %d", n)
+			return trainers.Errorf(trainers.Refused, op, "", "missing upload URL for part %d", n)
 		}
 		offset := (n - 1) * chunk
 		etag, err := a.putPart(ctx, fmt.Sprintf("%s, part %d", op, n), href, httpclient.File{
@@ -310,7 +310,7 @@ func (a *Adapter) putParts(ctx context.Context, f file, oid string, up action) e
 			return err
 		}
 		if etag == "" {
-			return trainers.Errorf(trainers.Refused, op, "", "no etag from the store for part %d", n)
+			return trainers.Errorf(trainers.Refused, op, "", "missing ETag for part %d", n)
 		}
 		parts = append(parts, part{n, etag})
 	}

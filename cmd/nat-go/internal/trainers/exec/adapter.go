@@ -32,7 +32,7 @@ const (
 	beganFile  = "began"
 )
 
-// Adapter starts a program and looks after it.
+// Adapter starts a program and monitors it.
 type Adapter struct {
 	conf *Config
 	env  trainers.Env
@@ -108,7 +108,7 @@ func (a *Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (
 	if alive(dir) {
 		return fail(fmt.Errorf("trainer of this run is still running; its files are in %s", dir))
 	}
-	if err := os.RemoveAll(dir); err != nil { // left by a failed submission
+	if err := os.RemoveAll(dir); err != nil { // remains of a failed submission
 		return fail(err)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -142,7 +142,7 @@ func (a *Adapter) start(dir string, b *submissionRecord, argv, environ []string)
 		return 0, err
 	}
 	defer held.Close()
-	// A process that checks whether it is held releases it at once.
+	// Waits only for processes that check the lock, which release it at once.
 	if err := durable.Lock(held, unix.LOCK_EX); err != nil {
 		return 0, fmt.Errorf("lock %s: %w", held.Name(), err)
 	}
@@ -166,7 +166,7 @@ func (a *Adapter) start(dir string, b *submissionRecord, argv, environ []string)
 	if err != nil {
 		return 0, err
 	}
-	return p.PID(), nil // its end is recorded in the folder
+	return p.PID(), nil // its exit status is recorded in the folder
 }
 
 // ref returns the job of a submission.
@@ -201,11 +201,11 @@ func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (
 	pid, err := recordedGroup(ctx, dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return none(b.elsewhere(dir)) // it may have been started there after the folder was copied
+		return none(b.elsewhere(dir)) // the program may have been started there after the folder was copied
 	case err != nil:
 		return none(err)
 	case !alive(dir) && missing(filepath.Join(dir, exitFile)) && missing(filepath.Join(dir, beganFile)):
-		return none(b.elsewhere(dir)) // it was killed before the program began: there is no job
+		return none(b.elsewhere(dir)) // the shell was killed before the program began: there is no job
 	}
 	return b.ref(data, pid), true, nil
 }
@@ -215,7 +215,7 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// maxNote is the maximum size of a file about the trainer, because the trainer can write there.
+// maxNote is the maximum size read of a file about the trainer, which the trainer can write.
 const maxNote = 1 << 20
 
 func readBorn(dir string) (*submissionRecord, error) {
@@ -227,14 +227,14 @@ func readBorn(dir string) (*submissionRecord, error) {
 	return b, json.Unmarshal(text, b)
 }
 
-// elsewhere returns the error for a folder from which the program can't be seen: one on another machine, or a copy. A
-// machine is identified by its name, which a container changes, or by its boot, which a restart changes.
+// elsewhere returns the error for a folder from which the program can't be observed: on another machine, or in a copy.
+// A machine is identified by its name, which a container changes, or by its boot, which a restart changes.
 func (b *submissionRecord) elsewhere(dir string) error {
 	if host := hostname(); b.Host != host && (b.Boot == "" || b.Boot != process.Boot()) {
-		return fmt.Errorf("program was started on %s and can't be seen from %s: ask there", b.Host, host)
+		return fmt.Errorf("cannot observe a program on %s from %s: run the command there", b.Host, host)
 	}
 	if inode(filepath.Join(dir, lockFile)) != b.Lock {
-		return errors.New("cannot see the program from a copy of the folder that it was started from: ask in that folder")
+		return errors.New("cannot observe the program from a copy of its folder: use the original folder")
 	}
 	return nil
 }
@@ -258,7 +258,7 @@ func inode(path string) uint64 {
 // recordedGroup returns the process group recorded by the shell, waiting for a live shell that has not recorded it yet.
 func recordedGroup(ctx context.Context, dir string) (int, error) {
 	for {
-		living := alive(dir) // before the file is looked for
+		living := alive(dir) // must be checked before the file is read
 		pid, err := readInt(filepath.Join(dir, pidFile))
 		if err == nil || !errors.Is(err, fs.ErrNotExist) || !living {
 			return pid, err
@@ -284,7 +284,7 @@ func alive(dir string) bool {
 // Status reads the exit status or, while there is none, the end of the output.
 func (a *Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobStatus, error) {
 	dir := a.dir()
-	living := alive(dir) // before the exit status is looked for: a program that ends in between has one
+	living := alive(dir) // checked before the exit status is read: a program that ends in between has one
 	code, err := readInt(filepath.Join(dir, exitFile))
 	st := trainers.JobStatus{
 		State: trainers.Running, Message: "the trainer is running",
@@ -389,15 +389,16 @@ func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 	// Everything it started, in any process group or session: launchers put their workers into groups of their own.
 	tree := process.Tree{Session: pid, Mark: mark}
 	if left := tree.Stop(ctx, a.conf.StopTimeout); len(left) > 0 {
-		return fail(fmt.Errorf("processes %v of the trainer survived a kill", left))
+		return fail(fmt.Errorf("cannot kill processes %v of the trainer", left))
 	}
 	if !waitReleased(ctx, dir, lockTimeout) {
-		return fail(fmt.Errorf("trainer was ended, but a process that it started, and that can no longer be told from others, still runs: it holds %s open", filepath.Join(dir, lockFile)))
+		return fail(fmt.Errorf("trainer was ended, but an unknown process that it started still holds %s open", filepath.Join(dir, lockFile)))
 	}
 	return nil
 }
 
-// unseen says why a program that holds no lock here and left no exit status is unknown; nil if it has ended.
+// unseen returns the reason that the state of a program without a lock here and without an exit status is unknown; nil
+// if the program has ended.
 func unseen(dir string) error {
 	b, err := readBorn(dir)
 	if err != nil {

@@ -75,7 +75,7 @@ func (c *Config) variables(data trainers.DataSet) (map[string]string, error) {
 	return v, nil
 }
 
-// absent says why a known variable has no value in this run.
+// absent returns the reason that a known variable is unset in this run.
 func (c *Config) absent(name string, vars map[string]string) string {
 	var kinds []string
 	for v := range vars {

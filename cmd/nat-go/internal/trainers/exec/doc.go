@@ -1,8 +1,8 @@
 // Package exec is the trainer adapter that starts a local program: a TRL script, NeMo RL, verl, the user's own trainer.
 //
 // The program outlives nat-go: it runs in its own process group and writes its output to a file in the run folder, and
-// a short shell script records its exit status. So a training run can be left and returned to, from another process, as
-// with a service.
+// a short shell script records its exit status. So a user can leave a training run and return to it from another
+// process, as with a service.
 //
 //	<run>/trainer/submission.json   the submission, its host and its lock
 //	<run>/trainer/output.log        what the program prints
@@ -11,12 +11,12 @@
 //	<run>/trainer/lock              held as long as a process of the group lives
 //
 // Whether the program is alive is decided by the lock, which its processes inherit, never by a process id, which the
-// system reuses. A moved folder keeps the lock. In a copy, or on another machine, the lock is free: there, a program
-// without an exit status is not declared dead, but unseen.
+// system reuses. A moved folder keeps the lock. In a copy, or on another machine, the lock is free: there, the state of
+// a program without an exit status is unknown.
 //
 // Progress is read from the program's output: lines that are JSON objects or Python's print of a dict (as Hugging Face
 // trainers write), key=value lines, and the "12/340 [" of a progress bar. Keys: step, total_steps (max_steps), epoch,
-// loss, eval_loss, progress (0..100). Nothing it prints is a verdict; only the exit status is.
+// loss, eval_loss, progress (0..100). Only the exit status is a verdict; the output never is.
 //
 // The program gets a small environment: PATH, HOME and similar variables, nat-go's own variables that env grants, and
 // the variables in set. It runs as the same user, with the same access.

@@ -195,7 +195,7 @@ func TestUnseenIsNotDead(t *testing.T) {
 	if _, err := recordedGroup(t.Context(), a.dir()); err != nil {
 		t.Fatal(err)
 	}
-	for what, want := range map[string]string{"copy": "copy of the folder", "elsewhere": "started on far-away"} {
+	for what, want := range map[string]string{"copy": "copy of its folder", "elsewhere": "a program on far-away"} {
 		t.Run(what, func(t *testing.T) {
 			c := d
 			c.RunDir = t.TempDir()

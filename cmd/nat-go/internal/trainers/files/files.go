@@ -15,7 +15,7 @@ const Type = "files_trainer_adapter"
 // Backend is the backend in its job references.
 const Backend = "files"
 
-// config is the adapter's config: it has nothing to set.
+// config is the adapter's config, which is empty.
 type config struct {
 	Reward *trainers.Reward `yaml:"reward" doc:"NAT's reward function; not read"`
 }
@@ -66,7 +66,7 @@ func paths(data trainers.DataSet) []string {
 	return out
 }
 
-// Status is always completed.
+// Status always reports a completed job.
 func (Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobStatus, error) {
 	if job.Backend != Backend {
 		return trainers.JobStatus{},

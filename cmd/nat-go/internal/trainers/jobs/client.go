@@ -33,7 +33,7 @@ type Client struct {
 	Output func([]byte)
 
 	locked  bool // the run folder, by Submit
-	unsaved bool // the journal is behind
+	unsaved bool // the journal is outdated
 }
 
 // Update describes the progress of a job.
@@ -138,8 +138,8 @@ func (c *Client) neverBegan(j *Job) bool {
 	return true
 }
 
-// sameService refuses to look for an unsettled submission's job anywhere but where it was submitted: if it isn't found,
-// it will be submitted a second time.
+// sameService refuses to look for an unsettled submission's job in another service: a job that isn't found is submitted
+// a second time.
 func (c *Client) sameService(j *Job) error {
 	a, ok := c.Adapter.(trainers.Addressed)
 	if !ok {
@@ -260,13 +260,13 @@ func sameStatus(a, b trainers.JobStatus) bool {
 func equal(a, b *float64) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // Wait waits until the job has ended, including its deployment. Each change of the status is recorded. An error with
-// exit code 1 is about the job; one with 3 is about reaching it, and the job may still be running. If leave says so,
-// Wait returns earlier: detached or cancelled.
+// exit code 1 is about the job; one with 3 is about reaching it, and the job may still be running. Wait returns early,
+// detached or cancelled, if leave requests it.
 func (c *Client) Wait(ctx context.Context, j *Job, leave *Leave) error {
 	if j.Ref == nil {
 		return exit.Failedf("no job to wait for in run %s: `nat-go finetune resume %s` submits it", j.RunID, c.Dir)
 	}
-	if j.deploymentFailed() { // the model is trained: repeat what failed
+	if j.deploymentFailed() { // the model is trained: repeat the failed step
 		j.Phase, j.Error, j.DeployingAt = Training, "", time.Time{}
 		j.Status = trainers.JobStatus{State: trainers.Completed}
 		if err := c.save(j); err != nil {
@@ -364,10 +364,10 @@ func (c *Client) deploying(j *Job, m *machine, ref trainers.JobRef, started bool
 
 // stillRunning returns the error for a wait that ended before the job did.
 func (c *Client) stillRunning(j *Job, err error) error {
-	return exit.With(exit.Code(err), fmt.Errorf("%w; job %s was left as it is: `nat-go finetune wait %s` continues waiting", err, j.Ref.ID, c.Dir))
+	return exit.With(exit.Code(err), fmt.Errorf("%w; job %s continues: `nat-go finetune wait %s` waits for it", err, j.Ref.ID, c.Dir))
 }
 
-// verdict returns the error for a job that has ended; nil if it completed.
+// verdict returns the error for a job that has ended, or nil if it completed.
 func (c *Client) verdict(j *Job) error {
 	what, again := "job "+j.Ref.ID, ""
 	if !j.DeployingAt.IsZero() {

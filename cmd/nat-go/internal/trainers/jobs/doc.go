@@ -1,5 +1,5 @@
-// Package jobs manages the job of a run: it submits it once, waits for it, cancels it, from the run folder alone, with
-// any adapter.
+// Package jobs manages the job of a run, from the run folder alone and with any adapter: it submits the job once, waits
+// for it, and cancels it.
 //
 // The state of a job is in job.json, replaced as a whole each time (temporary file, fsync, rename). Before an adapter
 // is asked to submit, the intent is recorded there with its key; afterwards the reference. A process that dies in
@@ -7,7 +7,7 @@
 // (trainers.Finder) before submitting again: a run never gets two jobs, and none is lost. The same is done at once if a
 // request ends without an answer. A lock keeps two processes from submitting one run at the same time.
 //
-// Waiting is a state machine without clock or connection (machine.go): a status or an error goes in, what to do next
-// comes out. Its rules: neither an error nor progress is a verdict on the job; transient errors back off and, after a
-// number in a row, end in an error that says the job may still be running; rejected credentials end it at once.
+// Waiting is a state machine without clock or connection (machine.go): its input is a status or an error, its output
+// the next action. Its rules: neither an error nor progress is a verdict on the job; transient errors back off and,
+// after a number in a row, end in an error that says the job may still be running; rejected credentials end it at once.
 package jobs

@@ -20,7 +20,7 @@ const (
 	maxBytes = 4 << 20
 )
 
-// Phase says how far a job has got.
+// Phase is the progress of a job.
 type Phase string
 
 // The phases of a job, in order.
@@ -29,7 +29,7 @@ const (
 	Submitting  Phase = "submitting"  // a submission is in progress, or its outcome is unknown
 	Training    Phase = "training"    // there is a job
 	Deploying   Phase = "deploying"   // training is complete, the model is being deployed
-	Done        Phase = "done"        // nothing more will happen
+	Done        Phase = "done"        // the job is over
 )
 
 // Job is the state of a run's job: the content of job.json. It contains no secret.
@@ -72,7 +72,7 @@ func (j *Job) State() trainers.State {
 	}
 }
 
-// Load reads the job of a run folder. Without one, the error is fs.ErrNotExist.
+// Load reads the job of a run folder. The error is fs.ErrNotExist if there is none.
 func Load(dir runfolder.Folder) (*Job, error) {
 	path := dir.Job()
 	b, err := durable.ReadFile(path, maxBytes)
@@ -84,7 +84,7 @@ func Load(dir runfolder.Folder) (*Job, error) {
 		return nil, exit.Environmentf("invalid job journal %s: %w", path, err)
 	}
 	if j.Version != version {
-		return nil, exit.Environmentf("%s has version %d; this nat-go knows version %d: use the nat-go that wrote it", path, j.Version, version)
+		return nil, exit.Environmentf("%s has version %d; this nat-go supports %d: use the nat-go that wrote it", path, j.Version, version)
 	}
 	return j, nil
 }
@@ -129,7 +129,7 @@ type Entry struct {
 	Dir    string `json:"run_dir"`
 	RunID  string `json:"run_id"`
 	Status string `json:"status"`        // of its data set: runfolder.Completed, Failed, Running, Interrupted
-	Job    *Job   `json:"job,omitempty"` // nil means the run has not got as far as a job
+	Job    *Job   `json:"job,omitempty"` // nil means the run has not reached the job
 	Error  string `json:"error,omitempty"`
 }
 

@@ -14,7 +14,7 @@ import (
 const Grace = 3 * time.Second
 
 // Leave is a user's request to leave a wait, by signal: the first detaches, a second interrupt within Grace cancels the
-// job, a third signal stops waiting for anything. A nil Leave never does.
+// job, a third signal ends all waiting. A nil Leave never ends a wait.
 type Leave struct {
 	// Told is called at the first interrupt, to explain the effect of a second one. It may be nil.
 	Told func()
@@ -94,7 +94,8 @@ func (l *Leave) left() bool {
 	}
 }
 
-// isSecond reports whether a second interrupt came within Grace. A SIGTERM gives no grace: its sender won't wait.
+// isSecond reports whether a second interrupt came within Grace. After a SIGTERM there is no grace, since its sender
+// won't wait.
 func (l *Leave) isSecond(ctx context.Context) bool {
 	if l.Code() == exit.Terminated {
 		return false

@@ -27,7 +27,7 @@ const (
 	ask    do = iota // request the status again after the pause
 	deploy           // training is complete: deploy the model, if configured
 	finish           // the job has ended as the status says
-	cancel           // it took too long and is to be cancelled; then give up with the error
+	cancel           // the job took too long: cancel it and end with the error
 	giveUp           // stop waiting, with the error; the job continues
 )
 

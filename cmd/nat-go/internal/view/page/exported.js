@@ -138,7 +138,7 @@ function filter(text) {
     const [, key, wanted] = /^(\w+):(.*)$/s.exec(bare) ?? []
     if (token.startsWith('"')) words.push(bare.toLowerCase())
     else if (Object.hasOwn(number, name ?? '')) {
-      if (value.trim() === '' || Number.isNaN(Number(value))) throw new Error(`"${op}${value}" is not compared with a number`)
+      if (value.trim() === '' || Number.isNaN(Number(value))) throw new Error(`cannot compare "${op}${value}" with a number`)
       terms.push((r) => number[name](r) !== null && compare[op](number[name](r), Number(value)))
     } else if (Object.hasOwn(field, key ?? '')) terms.push((r) => field[key](r, wanted))
     else if (bare) words.push(bare.toLowerCase())

@@ -42,7 +42,7 @@ type Service struct {
 	PageSize     int      // of the list of jobs; 0 means 100
 	DeployConfig string   // config served by an existing deployment of the same name
 
-	// Fault may answer a request instead of the service, and says so by returning true.
+	// Fault may answer a request instead of the service; it returns true if it did.
 	Fault func(w http.ResponseWriter, r *http.Request, body []byte) bool
 
 	mu          *sync.Mutex
@@ -117,7 +117,7 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
 	s.Answer(w, r, body)
 }
 
-// Answer answers a request as the service does; a Fault may spoil the result.
+// Answer answers a request as the service does; a Fault may corrupt the answer.
 func (s *Service) Answer(w http.ResponseWriter, r *http.Request, body []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +125,7 @@ func (s *Service) Answer(w http.ResponseWriter, r *http.Request, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	if answer != nil {
-		_ = json.NewEncoder(w).Encode(answer) // a client that is gone is not the service's problem
+		_ = json.NewEncoder(w).Encode(answer) // the client may have disconnected
 	}
 }
 
@@ -239,7 +239,7 @@ func (s *Service) lfs(r *http.Request, p string, body []byte, h http.Header) (in
 		s.parts[oid][n] = body
 		h.Set("ETag", fmt.Sprintf(`"etag-%d"`, n+1))
 		return 200, nil
-	case r.Method == http.MethodPost: // the parts are to be joined
+	case r.Method == http.MethodPost: // the parts must be joined
 		body = bytes.Join(s.parts[oid], nil)
 	case r.Header.Get("Authorization") != "Bearer lfs-action-token":
 		return 401, object{"message": "the action's header is missing"}
