@@ -57,8 +57,8 @@ func (b *build) bill(beside ...component) ([]byte, error) {
 	}, "", "  ")
 }
 
-// moduleLicences returns the licences of Go, of the modules that a binary was linked from, and of what its pages use,
-// read from their own folders.
+// moduleLicences returns the licences of Go, of the modules that a binary was linked from, and of the libraries that
+// its pages use, read from their own folders.
 func moduleLicences(root string, info *buildinfo.BuildInfo) (text []byte, err error) {
 	goroot, err := command(root, "env", "GOROOT")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 // Call is a request to a model and its answer.
 type Call struct {
 	ID    string // id of the answer; empty if unknown
-	Agent string // which agent of the session made the call; empty for the main one
+	Agent string // the agent of the session that made the call; empty for the main one
 	Model string
 	Time  int64 // time of the call in nanoseconds since 1970; 0 if unknown
 

@@ -45,7 +45,7 @@ type kept struct {
 	written bool // written by the model in some call
 }
 
-// thread holds the calls that can become one example: those of an agent with one set of tools.
+// thread holds the calls that can become one example: the calls of an agent with one set of tools.
 type thread struct {
 	agent string
 	tools xxh3.Uint128
@@ -262,7 +262,7 @@ type setAside struct {
 	Offset int64
 }
 
-// Reason says why a call is not trained.
+// Reason is a reason for not training a call.
 type Reason uint8
 
 // Reasons for not training a call.

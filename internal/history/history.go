@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Message identifies a message by itself. It is not comparable with a ttc.History.
+// Message is the hash of a message without its context. It is not comparable with a ttc.History.
 type Message uint64
 
 // Hasher hashes tools and messages. The zero value is ready. It is not safe for concurrent use.
@@ -84,7 +84,7 @@ const (
 	partsContent
 )
 
-// Message returns the hash of a message by itself.
+// Message returns the hash of a message without its context.
 func (h *Hasher) Message(m *chat.Message) Message {
 	b := appendText(h.buf[:0], m.Role)
 	b = appendContent(b, m)

@@ -316,7 +316,7 @@ func (x *exchange) failed(ctx context.Context, err error, sent bool) error {
 		e.Fault, e.Unsettled = Local, false
 		e.Fix = "set tls.ca_file to the authority that signed the service's certificate"
 	case errors.As(err, new(redirectError)):
-		e.Fault, e.Unsettled = Local, false // the service did nothing but redirect us
+		e.Fault, e.Unsettled = Local, false // the service only redirected us
 	case !sent:
 		e.Fix = "check the address and that the service is up"
 	}

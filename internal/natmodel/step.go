@@ -330,8 +330,8 @@ func wantInts(at string, raw json.Raw, keys ...string) error {
 	return nil
 }
 
-// shortNumber is a length below that of any integer beyond the range of a float64: the largest one in range has 309
-// digits.
+// shortNumber is a number of digits with which any integer is in the range of a float64; the largest one in range has
+// 309 digits.
 const shortNumber = 300
 
 // wantFloat doesn't parse a number only to check it: a file has one or two numbers for every step.

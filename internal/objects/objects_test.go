@@ -398,7 +398,7 @@ func TestNoRanges(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 	f.GoTo(2)
-	if _, err := io.ReadAll(f); err == nil || !strings.Contains(err.Error(), "serve parts of an object") {
+	if _, err := io.ReadAll(f); err == nil || !strings.Contains(err.Error(), "serve a part of an object") {
 		t.Errorf("%v", err)
 	}
 }

@@ -24,7 +24,7 @@ type Config struct {
 	With string   // an additional mark, shared with other processes; may be empty
 
 	// Stdout and Stderr read its output, each in its own goroutine, until the end; the rest is drained. A nil Stdout
-	// discards the output; a nil Stderr sends it where Stdout goes. Output, instead of both, is a file that the program
+	// discards the output; a nil Stderr redirects it to Stdout. Output, instead of both, is a file that the program
 	// writes to directly.
 	Stdout, Stderr func(io.Reader)
 	Output         *os.File
@@ -37,7 +37,7 @@ type Config struct {
 	Input    bool       // its standard input is Process.Stdin; otherwise it is empty
 	Files    []*os.File // further open files: descriptors 3, 4, ...
 	Confined bool       // it cannot read this program's memory and environment; see the package comment
-	// it continues when this program ends, as do the processes it leaves running when it ends by itself
+	// it survives this program, and its processes survive it if it ends by itself
 	Survives bool
 }
 

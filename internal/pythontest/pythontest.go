@@ -14,8 +14,8 @@ import (
 )
 
 // Need returns a python3 that runs check, a line of Python such as "import jinja2, tokenizers", without failing.
-// Without one the test is skipped or, if NATGO_REQUIRE names what, fails. unchecked completes the message: the untested
-// part.
+// Without one the test is skipped or, if NATGO_REQUIRE contains what, fails. unchecked completes the message: the
+// untested part.
 func Need(t testing.TB, what, check, unchecked string) string {
 	t.Helper()
 	Long(t, unchecked)

@@ -32,7 +32,7 @@ func visible(s string) (shown string, at []int) {
 	return shown, at
 }
 
-// percent matches a printable character or the end of a line as it is written in an address or a form.
+// percent matches a percent-encoded printable character or line break.
 var percent = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`%(?:0[AD]|[2-6][0-9A-Fa-f]|7[0-9A-Ea-e])`)
 })

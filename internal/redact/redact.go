@@ -65,7 +65,7 @@ func New(cfg Config) (*Redactor, error) {
 // Counts returns the number of replaced places of each class.
 func (r *Redactor) Counts() map[string]int64 { return r.counts }
 
-// Example redacts an example, whose messages may be shared with others: what changes is copied. If anything changes,
+// Example redacts an example, whose messages may be shared with others: changed parts are copied. If anything changes,
 // the example keeps the hashes of the recorded texts.
 func (r *Redactor) Example(ex *ttc.Example) {
 	recorded := r.hasher.Graph(r.hasher.Tools(ex.Tools), &ex.Graph)
@@ -288,7 +288,7 @@ func (r *Redactor) Text(s string) (string, bool) {
 	return b.String(), true
 }
 
-// vagueness ranks the class that only says "secret" last, so that a more specific class wins.
+// vagueness ranks the class "secret" last, so that a more specific class wins.
 func vagueness(class string) int {
 	if class == secret.Context {
 		return 1

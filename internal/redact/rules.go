@@ -96,7 +96,7 @@ func afterWord(s string, at int) bool {
 	return true
 }
 
-// key is the rule for a key with a prefix of its own. bits is its minimum entropy per character.
+// key returns the rule for a key with a distinctive prefix. bits is its minimum entropy per character.
 func key(class, pattern string, bits float64, hints ...string) rule {
 	return rule{
 		class: class, hints: hints, re: regexp.MustCompile(`(?:^|[^A-Za-z0-9_])(` + pattern + `)`),
@@ -159,7 +159,7 @@ var rules = sync.OnceValue(func() []rule {
 	}, append(surrounded(), keys()...)...)
 })
 
-// surrounded returns the rules for secrets that can only be recognised by what precedes them.
+// surrounded returns the rules for secrets that can only be recognised by the text before them.
 func surrounded() []rule {
 	re := regexp.MustCompile
 	return []rule{

@@ -299,7 +299,7 @@ var (
 	namedKeys = compiled(`(?i)(?:openai|anthropic|wandb|hf|huggingface|aws|azure|gcp|google|nvidia|ngc|signing|encryption|ssh|deploy|master)[_-]?key$`)
 )
 
-// Named reports whether a name says that its value is a secret: `hf_token`, `OPENAI_KEY`, `password`.
+// Named reports whether a name indicates that its value is a secret: `hf_token`, `OPENAI_KEY`, `password`.
 func Named(key string) bool {
 	return (name().MatchString(key) || variable().MatchString(key) || namedKeys().MatchString(key)) &&
 		!plainTokens().MatchString(key)
@@ -308,7 +308,7 @@ func Named(key string) bool {
 // flag matches a program's flag whose value is a secret.
 var flag = compiled(`(?i)^--?(?:[\w-]*[_-])?` + flagWords + `$`)
 
-// Flag reports whether a word of a command line says that the next word is a secret: `--token`.
+// Flag reports whether a word of a command line indicates that the next word is a secret: `--token`.
 func Flag(word string) bool { return flag().MatchString(word) && !plainTokens().MatchString(word) }
 
 // given matches a secret passed to a program within one word or a shell command line: --api-key=value, `train --token
@@ -397,8 +397,8 @@ func Granted(name, value string) []string {
 	return nil
 }
 
-// OfSetting lists the secrets in the value of a setting: the whole value if its name says so, otherwise the parts that
-// look like secrets.
+// OfSetting lists the secrets in the value of a setting: the whole value if its name indicates a secret, otherwise the
+// parts that look like secrets.
 func OfSetting(key, value string) []string {
 	if Named(key) {
 		return []string{value}

@@ -19,7 +19,7 @@ const Mask = "***"
 
 const (
 	minValue = 4  // minimum bytes of a value: shorter ones occur in other words
-	minLine  = 12 // minimum bytes for a line of a multi-line value to be masked by itself
+	minLine  = 12 // minimum bytes for a line of a multi-line value to be masked alone
 	minCut   = 4  // minimum bytes of a value that are recognised at the edge of a cut text
 )
 
@@ -148,8 +148,8 @@ func (v *Values) RedactCut(s string, head, tail bool) string {
 	return v.Redact(s)
 }
 
-// Writer masks the values in the text written through it, however it is split into pieces. What may be the beginning of
-// a value is held back until more follows; Flush writes it.
+// Writer masks the values in the text written through it, however it is split into pieces. A possible beginning of a
+// value is held back until more follows; Flush writes it.
 type Writer struct {
 	v    *Values
 	w    io.Writer

@@ -37,7 +37,7 @@ func Read(t testing.TB, f source.Factory, paths ...string) Reading {
 	return r
 }
 
-// ReadAfter reads what follows a cursor from an earlier reading.
+// ReadAfter continues at a cursor from an earlier reading.
 func ReadAfter(f source.Factory, resume *source.Cursor, inputs []source.Input, paths ...string) (r Reading, err error) {
 	cfg := f.New()
 	schema.Defaults(cfg)

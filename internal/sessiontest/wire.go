@@ -25,8 +25,8 @@ type sent struct {
 	Failed bool
 }
 
-// Wire returns the calls of the recorded session: what each was given and wrote. Ids are numbered, because some
-// instrumentations record different ones from those sent; spelled says whether arguments are compared as text or as
+// Wire returns the calls of the recorded session, each with its input and output. Ids are numbered, because some
+// instrumentations record other ids than the ones sent; spelled says whether arguments are compared as text or as
 // values.
 func Wire(t testing.TB, spelled bool) (out []string) {
 	t.Helper()

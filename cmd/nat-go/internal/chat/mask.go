@@ -24,9 +24,9 @@ type Mask struct {
 	Template  *turns.Renderer
 	Vars      *pyvalue.Dict // template variables; a request's kwargs are added to these
 	Now       time.Time     // what strftime_now shows
-	// Rows answers with what token rows contain: look-alikes in content stay text; filler and straddling tokens are not
-	// trained. Otherwise the answer is the plain render as Hugging Face encodes it: look-alikes become special tokens,
-	// and a token is in the mask if it overlaps any character of a turn, including filler.
+	// Rows answers with the content of token rows: look-alikes in content stay text; filler and straddling tokens are
+	// not trained. Otherwise the answer is the plain render as Hugging Face encodes it: look-alikes become special
+	// tokens, and a token is in the mask if it overlaps any character of a turn, including filler.
 	Rows bool
 
 	last    *turns.Renderer

@@ -147,7 +147,7 @@ func newBuildersNewCmd() *cobra.Command {
 			if asJSON(cmd) {
 				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]string{"dir": out})
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s is written; %s says how to build, check and use it\n", out,
+			fmt.Fprintf(cmd.OutOrStdout(), "wrote %s; %s describes how to build, check and use it\n", out,
 				filepath.Join(out, "README.md"))
 			if lang == "go" && replace == "" && v == "v0.0.0" {
 				fmt.Fprintln(cmd.OutOrStdout(), "this nat-go was built from a checkout: run `go get github.com/nat-go/nat-go@latest` there, or give --replace CHECKOUT")

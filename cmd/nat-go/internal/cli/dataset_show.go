@@ -89,7 +89,7 @@ func (s *showFlags) register(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("tokens", "site", "row", "record")
 }
 
-// showTokens prints what --site or --tokens asks for. It reports whether one of them was given.
+// showTokens prints the site or row that --site or --tokens requests. It reports whether one of them was given.
 func (s *showFlags) showTokens(cmd *cobra.Command, path string) (given bool, err error) {
 	out := cmd.OutOrStdout()
 	columns := s.width
@@ -303,7 +303,7 @@ func (p *viewPrinter) end() error {
 	return nil
 }
 
-// showTokens prints what view finds in a run's token batches: a row, or an error site.
+// showTokens prints the row or error site that view finds in a run's token batches.
 func showTokens[V interface {
 	Print(w io.Writer, look tokenview.Look) error
 }](

@@ -148,7 +148,7 @@ func printUpdates(w io.Writer) func(jobs.Update) {
 var leaveSignals = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
 // force ends the program immediately, as a kill would: the system releases its resources, and a run in progress can be
-// resumed. It does not wait for the terminal, which may be what blocks it.
+// resumed. It does not wait for the terminal, which may be the cause of the hang.
 func force(stderr io.Writer, leave *jobs.Leave) {
 	told := make(chan struct{})
 	go func() {

@@ -91,7 +91,7 @@ func workDir(flag string) (string, error) {
 	return filepath.Join(cache, "nat-go", "shards"), nil
 }
 
-// inWorkDir calls do with a folder of its own for copies, which is removed afterwards.
+// inWorkDir calls do with a new folder for copies, which it removes afterwards.
 func inWorkDir(flag string, do func(work string) error) error {
 	work, err := workDir(flag)
 	if err != nil {

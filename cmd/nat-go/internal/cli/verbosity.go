@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// addPrinting adds to all commands the flags that say what is printed: text or JSON, and how much besides the results.
+// addPrinting adds to all commands the flags that choose between text and JSON and the level of detail.
 func addPrinting(root *cobra.Command) {
 	f := root.PersistentFlags()
 	f.BoolP("quiet", "q", false, "errors and results only: no progress, no warnings, no notes")

@@ -104,7 +104,7 @@ func (m Mode) WritesItself(format string) (bool, error) {
 	return true, nil
 }
 
-// FailedRun says how a failed collection run is treated.
+// FailedRun describes the treatment of a failed collection run.
 func (m Mode) FailedRun() string {
 	if m == NAT {
 		return "all of it is left out, as NAT does"

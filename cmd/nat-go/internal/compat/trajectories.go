@@ -17,9 +17,9 @@ import (
 )
 
 // WriteTrajectories writes trajectories.json, trajectories_run1.json, trajectories_run2.json, ... - a file for each
-// collection run that didn't fail, in order; run_id in them says which run it was - and, if anything is kept,
-// submitted.json. The log of such a run has one group per collection run. Without decisions nothing was submitted. Only
-// NAT's mode has trajectories.
+// collection run that didn't fail, in order, with the run in its run_id - and, if anything is kept, submitted.json. The
+// log of such a run has one group per collection run. Without decisions nothing was submitted. Only NAT's mode has
+// trajectories.
 func (m Mode) WriteTrajectories(dir, log, runID string, d *curate.Decisions) error {
 	if m != NAT {
 		return nil

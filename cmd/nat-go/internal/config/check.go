@@ -295,7 +295,7 @@ func (l *loader) noType(b *Block, ptr string, types map[string]Component) {
 	if len(known) == 1 {
 		f.Fix = "add `_type: " + known[0] + "` to it"
 	}
-	if l.doc.File(b.key) == finding.CommandLine { // a misspelt name in an override creates a component of its own
+	if l.doc.File(b.key) == finding.CommandLine { // a misspelt name in an override creates a new component
 		var names []string
 		if section := yamldoc.Lookup(l.doc.Root, b.Section); section != nil {
 			for i := 0; i+1 < len(section.Content); i += 2 {

@@ -6,7 +6,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// The codes of this package's findings, and of those found by asking plugins.
+// The codes of this package's findings, including findings from plugins.
 const (
 	codeFile          = "NG1001"
 	codeBaseCycle     = "NG1013"

@@ -95,8 +95,8 @@ func Expand(written string, getenv func(string) (string, bool)) (text string, ok
 	return text, ok && fits
 }
 
-// expandScalar replaces a scalar's references, then the file that it names. Values are never expanded again: what a
-// variable holds is data.
+// expandScalar replaces a scalar's references, then the file that it names. Values are never expanded again: the
+// content of a variable is data.
 func (l *loader) expandScalar(n *yaml.Node, ptr string, severity finding.Severity) {
 	if n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${") {
 		text, ok := l.substitute(n, ptr, severity)

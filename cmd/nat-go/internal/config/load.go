@@ -60,7 +60,7 @@ type loader struct {
 	opt      Options
 	doc      *yamldoc.Document
 	findings []finding.Finding
-	more     bool            // there were more, represented by the last finding
+	more     bool            // there were more findings, which the last one stands in for
 	expanded int             // bytes that variables and files have expanded to
 	known    *secret.Values  // values that must not be shown, long enough to be distinguished from other words
 	broken   map[string]bool // pointers of values that were unavailable: consequences are not reported

@@ -75,8 +75,9 @@ func (l *loader) notEnabled(c *Config) {
 	}
 }
 
-// incomplete reports what enabled fine-tuning lacks. NAT requires all three names. Here a missing trainer_adapter means
-// files, and a configuration without a section trainers needs no trainer: the defaults of NAT's only trainer apply.
+// incomplete reports missing parts of enabled fine-tuning. NAT requires all three names. Here a missing trainer_adapter
+// means files, and a configuration without a section trainers needs no trainer: the defaults of NAT's only trainer
+// apply.
 func (l *loader) incomplete(c *Config) {
 	f := &c.Finetuning
 	section, _ := yamldoc.LookupPair(l.doc.Root, "finetuning")

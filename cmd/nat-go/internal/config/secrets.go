@@ -92,7 +92,7 @@ func (l *loader) gatherSecrets() {
 			switch granted := secret.Granted(value, held); {
 			case secret.Named(value):
 				add(granted...)
-			case l.opt.Secrets != nil: // it may be a secret, or a word of the configuration
+			case l.opt.Secrets != nil: // the value may be a secret, or a word of the configuration
 				l.opt.Secrets.Add(granted...)
 			}
 		}

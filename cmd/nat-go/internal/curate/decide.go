@@ -104,8 +104,8 @@ func (d *Index) Drop(ordinal uint64, why ledger.Reason) { d.of[ordinal] = Droppe
 // heldOrdinal is the ordinal of the entries that Hold adds, above that of any record.
 const heldOrdinal = 1<<ordinalBits - 1
 
-// Hold adds a record of a validation side that is to be kept, whether or not it is among those decided on. Rules.Hold
-// must be set.
+// Hold adds a record of a validation side that is to be kept, whether or not it is among the records decided on.
+// Rules.Hold must be set.
 func (d *Index) Hold(e Entry) error {
 	e.Ordinal = heldOrdinal
 	var row [contentWidth]byte

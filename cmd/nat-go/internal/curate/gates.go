@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Gates are the checks on a record by itself, before records are compared.
+// Gates are the checks on individual records, before records are compared.
 type Gates struct {
 	Unfit       bool         // refuse what Gate finds unfit; NAT refuses nothing
 	MinFidelity ttc.Fidelity // of its trace

@@ -57,8 +57,8 @@ func TokenizerOf(run runfolder.Folder) (string, error) {
 	return path, nil
 }
 
-// VerifyBatches checks the token batches of a run's folder from the files and the tokenizer alone, and that there are
-// as many as the manifest says, and adds its findings.
+// VerifyBatches checks the token batches of a run's folder, and their number against the manifest, from the files and
+// the tokenizer alone, and adds its findings.
 func (r *Report) VerifyBatches(run runfolder.Folder, tok *tokenizer.Tokenizer) error {
 	found, err := collator.Verify(string(run), tok)
 	if err != nil {

@@ -134,7 +134,7 @@ var changedBy = map[string]string{
 	"format":    "the format has no place for the tools or for earlier messages",
 }
 
-// ContextsInWords says how many turns are trained, and how many of them in a changed context.
+// ContextsInWords returns the number of trained turns, and of the ones in a changed context, in words.
 func ContextsInWords(c *runfolder.Contexts) string {
 	var changed []string
 	n := int64(0)

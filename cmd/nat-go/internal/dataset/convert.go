@@ -75,7 +75,7 @@ func Convert(ctx context.Context, p *Place, formats []Format, o rows.Options, di
 }
 
 // errNothing ends a conversion that made no rows, before any file gets its final name.
-var errNothing = errors.New("none of the records fits")
+var errNothing = errors.New("no records fit")
 
 // tidy returns a function that removes dir if nothing was written to it and it did not exist before.
 func (c *Converted) tidy(dir string) func() {

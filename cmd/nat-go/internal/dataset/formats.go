@@ -69,7 +69,7 @@ var sftParquet = Format{
 	tokens: &tokenRows{write: batch.WriteParquet, wrong: wrongTokens, none: "the run has no sft batches"},
 }
 
-// skyRL holds the same rows in the form for SkyRL's SFT trainer, which makes no ids of its own.
+// skyRL holds the same rows in the form for SkyRL's SFT trainer, which doesn't tokenise itself.
 var skyRL = Format{
 	Format: rows.Format{
 		Name: "skyrl_pretokenized", Consumer: "SkyRL (SFT, pre-tokenised)", Shape: "input_ids, loss_mask",

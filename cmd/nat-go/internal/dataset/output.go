@@ -17,7 +17,7 @@ const (
 )
 
 // output is a file written in blocks by its own goroutine: rows are made while the kernel copies the last block, which
-// is what limits the writing of a data set.
+// otherwise limits the speed of writing.
 type output struct {
 	buf     []byte // append here, then call rotate
 	bytes   int64
@@ -25,7 +25,7 @@ type output struct {
 	file    *durable.File
 	blocks  chan []byte
 	free    chan []byte
-	done    chan struct{} // closed when all blocks are durable; then err says whether that succeeded
+	done    chan struct{} // closed when all blocks are durable or err is set
 	err     error
 	sum     *xxh3.Hasher
 	aborted bool // set before blocks is closed: the files need not be durable

@@ -20,7 +20,7 @@ type Query struct {
 	Turn    string
 	Builder string
 	Split   string        // "train" or "validation"
-	Dropped bool          // records that curation dropped instead of those it kept
+	Dropped bool          // records that curation dropped instead of the kept ones
 	Reason  ledger.Reason // with Dropped: for this reason
 	Skip    int64         // among the matches
 	Limit   int64         // at most this many; 0 means all
@@ -136,7 +136,7 @@ func originOf(f FormatFolder, file string, row int64) (found *Origin, err error)
 	return found, err
 }
 
-// RowText returns a row as it is in its file, by number from 0; a table's row as JSON.
+// RowText returns the text of a row of a file, by number from 0; a table's row is returned as JSON.
 func RowText(file RowFile, row int64) (text string, err error) {
 	found := false
 	err = eachLineFrom(file.Path, file.Limits, row, func(_ int64, line []byte) error {

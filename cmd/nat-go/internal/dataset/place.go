@@ -37,10 +37,10 @@ type Place struct {
 	Trajectories []string // files with NAT's own collections, written by a compat run
 }
 
-// Texts returns the text row formats among those found.
+// Texts returns the text row formats that were found.
 func (p *Place) Texts() []FormatFolder { return p.made(false) }
 
-// Tokens returns the token row formats among those found.
+// Tokens returns the token row formats that were found.
 func (p *Place) Tokens() []FormatFolder { return p.made(true) }
 
 func (p *Place) made(fromBatches bool) (folders []FormatFolder) {

@@ -21,7 +21,7 @@ const readerChunk = 10 << 20
 // maxColumns is the maximum number of columns distinguished in a file: tool call arguments may have any keys.
 const maxColumns = 4096
 
-// reading models what Hugging Face datasets makes of a JSON lines file, whose columns it has to guess (3.6 to 5.2, with
+// reading models how Hugging Face datasets reads a JSON lines file, whose columns it must guess (3.6 to 5.2, with
 // pyarrow 26): texts become timestamps, keys that appear late fail, missing keys are filled with null.
 type reading struct {
 	nulls   bool // the trainer treats null as a missing key
@@ -41,7 +41,7 @@ type column struct {
 	here    int64              // for a key, the number of objects that contain it
 	late    int64              // row, from 1, of its first value, if not in the first chunk
 	dates   int64              // texts in this chunk that are dates
-	texts   bool               // this chunk has other texts
+	texts   bool               // this chunk has texts that aren't dates
 	turned  int64              // dates in all chunks that contain only dates
 	varied  bool               // its objects have different keys within the first chunk
 }

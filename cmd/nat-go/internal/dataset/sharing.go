@@ -21,7 +21,7 @@ type sharing struct {
 
 const sharingWidth = 16 + 1 + 1 + 4 + 8
 
-// occurrence says where something occurs: in which row, and on which of two sides.
+// occurrence is the place of a hash: its row, and one of two sides.
 type occurrence struct {
 	split rows.Split
 	side  byte // 0 or 1: the direction of a pair
@@ -38,7 +38,7 @@ func (s *sharing) add(key [16]byte, at occurrence) error {
 	return s.sorter.Add(s.row)
 }
 
-// shared says how one thing is distributed: how often it occurs in each split and side, and where first.
+// shared is the distribution of one hash: how often it occurs in each split and side, and where first.
 type shared struct {
 	count [2][2]int64 // by split, side
 	first [2][2]occurrence
@@ -56,7 +56,7 @@ func (g *shared) at(s rows.Split) occurrence {
 	return g.first[s][1]
 }
 
-// each calls f for every thing that was added.
+// each calls f for every distinct hash that was added.
 func (s *sharing) each(f func(*shared)) error {
 	var key [16]byte
 	var g shared
@@ -90,7 +90,7 @@ func (s *sharing) each(f func(*shared)) error {
 
 func (s *sharing) close() { s.sorter.Close() }
 
-// hasher hashes what rows contain, by value: the order of keys and the way of escaping don't matter.
+// hasher hashes the content of rows by value: the order of keys and the way of escaping don't matter.
 type hasher struct{ buf []byte }
 
 func (h *hasher) passage(p builders.Passage) [16]byte {

@@ -37,7 +37,7 @@ type Stats struct {
 	Effects    []spread    `json:"hint_effects,omitempty"` // of sites, if collator.teacher measured them, in nats
 	Duplicates int64       `json:"duplicates"`
 	Leakage    leakage     `json:"leakage"`
-	// Contexts counts the turns that are trained, by what changed their contexts; nil means unknown.
+	// Contexts counts the trained turns by the changes of their contexts; nil means unknown.
 	Contexts *runfolder.Contexts `json:"contexts,omitempty"`
 	Batches  *runfolder.Batches  `json:"batches,omitempty"` // of the run's token rows
 	Dropped  []dropCount         `json:"dropped,omitempty"`
@@ -61,7 +61,7 @@ type pairStats struct {
 	Contradict   int64    `json:"contradictions"`
 }
 
-// leakage counts what occurs on both sides of the split.
+// leakage counts content that occurs on both sides of the split.
 type leakage struct {
 	Prompts  int64 `json:"prompts"`
 	Records  int64 `json:"records"`
@@ -351,7 +351,7 @@ func (m *meter) conversation(row *rows.Row, at occurrence) error {
 	return m.sample("length "+row.Kind.String(), float64(length(row.Prompt)+length(row.Completion)))
 }
 
-// opening returns what precedes the first assistant message.
+// opening returns the messages before the first assistant message.
 func opening(p builders.Passage) builders.Passage {
 	for i := range p.Nodes {
 		if p.Nodes[i].Message.Role == "assistant" {

@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// templated counts what a chat template does with the conversations of a data set, as the trainer of text rows will
+// templated counts the effects of a chat template on the conversations of a data set, as the trainer of text rows will
 // render them. An answer to a prompt forms a conversation with it.
 type templated struct {
 	Conversations int64  `json:"conversations"`
@@ -27,7 +27,7 @@ type templated struct {
 	Calls         part   `json:"tool_calls"` // assistant messages with tool calls
 }
 
-// part counts messages that have such a part, and those whose part the template doesn't show.
+// part counts messages that have a part of some kind, and the ones whose part the template doesn't show.
 type part struct {
 	Messages int64 `json:"messages"`
 	LeftOut  int64 `json:"left_out"`

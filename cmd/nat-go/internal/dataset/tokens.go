@@ -128,7 +128,7 @@ func (v *verifier) tokens(f FormatFolder) error {
 // maxTokenRow bounds the memory of a row of ids: eight bytes for every two.
 const maxTokenRow = 32 << 20
 
-// unmarshalTokens decodes a token row. wrong says why it can't.
+// unmarshalTokens decodes a token row. wrong is the reason for a failure.
 func unmarshalTokens(line []byte, row any) (wrong string) {
 	if len(line) > maxTokenRow {
 		return fmt.Sprintf("it has %d bytes, more than any token row", len(line))

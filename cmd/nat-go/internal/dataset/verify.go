@@ -205,7 +205,7 @@ func (c *formatCheck) file(i int) error {
 	return err
 }
 
-// checkReader reports what Hugging Face datasets would change in a JSON lines file.
+// checkReader reports the changes that Hugging Face datasets would make to a JSON lines file.
 func (c *formatCheck) checkReader(file string, r *reading) {
 	for _, x := range r.changes() {
 		at := Finding{Code: readOtherwise, Warning: true, File: file}
@@ -244,7 +244,7 @@ func summed(file RowFile, sum *summer, f func(n int64, line []byte) error) error
 	return file.each(f)
 }
 
-// summer hashes and counts what passes through it.
+// summer hashes and counts the bytes that pass through it.
 type summer struct {
 	hash  *xxh3.Hasher
 	bytes int64
@@ -315,7 +315,7 @@ func silent(p builders.Passage) bool {
 	return true
 }
 
-// sharing reports what rows have in common but should not.
+// sharing reports content that rows should not have in common.
 func (c *formatCheck) sharing() error {
 	err := c.prompts.each(func(g *shared) {
 		if t, v := g.bySplit(rows.Train), g.bySplit(rows.Validation); t > 0 && v > 0 {

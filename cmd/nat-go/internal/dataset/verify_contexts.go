@@ -22,7 +22,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// formatContexts counts the turns that a format's records train, by what changed their contexts.
+// formatContexts counts the turns that a format's records train, by the changes of their contexts.
 type formatContexts struct {
 	Format string `json:"format"`
 	runfolder.Contexts

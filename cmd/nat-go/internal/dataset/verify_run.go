@@ -128,7 +128,7 @@ func (v *verifier) present(
 		}
 		return false
 	case !inManifest:
-		if _, row := known[rel]; !row { // otherwise it was reported among the rows
+		if _, row := known[rel]; !row { // rows have already been reported
 			v.find(at, "the folder has it, the manifest hasn't")
 		}
 		return false

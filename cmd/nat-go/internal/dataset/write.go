@@ -23,7 +23,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// originsName names the file, next to the rows of a format, that says where each row comes from: one line for each of
+// originsName is the name of the file, next to the rows of a format, with the origin of each row: one line for each of
 // its records, in the order of the rows.
 const originsName = "rows.jsonl"
 
@@ -35,7 +35,7 @@ type Spec struct {
 	Formats   []Format // WriteTokens writes the formats made from token batches
 	Options   rows.Options
 	Dropped   func(ledger.Drop)       // called for every record that a format can't carry
-	Gates     curate.Gates            // the settings that the decisions were made with
+	Gates     curate.Gates            // the settings with which the decisions were made
 	NotKept   func(ledger.Drop)       // called for every record that was dropped before rows were made; may be nil
 	Progress  func(first, end uint64) // called with the records of every group of the log; may be nil
 	// Ready is called with the formats and all their files when everything is durable and before the first file gets
@@ -57,7 +57,8 @@ func Unit(format string) string { return format + " record" }
 // TurnUnit returns the unit in which a format's accounts count turns beyond the end of a row.
 func TurnUnit(format string) string { return format + " turn" }
 
-// TurnsLost says which turns of the records that a format carries have no row; empty if all have one.
+// TurnsLost describes the turns without a row of the records that a format carries; it returns "" if all turns have
+// one.
 func TurnsLost(w runfolder.Written) string {
 	t := w.Contexts
 	f, _ := rows.Lookup(w.Format)
@@ -303,7 +304,7 @@ type member struct {
 }
 
 // sharing writes a group in a format in which several records may form a row. Here a record is on one side of the
-// split: only NAT has records on both, and those are preferences.
+// split: only NAT has records on both, and these are preferences.
 func (w *formatWriter) sharing(kept []member) error {
 	type key struct {
 		split    rows.Split
@@ -588,9 +589,9 @@ func appendNames(dst []byte, key string, names []string) []byte {
 	return dst
 }
 
-// appendDigits appends n >= 0 in decimal. It writes digits one at a time and reads none back: strconv uses a buffer of
-// its own, and copying from it waits until all earlier stores - a row that is not in the cache - are done, a ninth of
-// the writing time.
+// appendDigits appends n >= 0 in decimal. It writes digits one at a time and reads none back: strconv uses a separate
+// buffer, and copying from it waits for all earlier stores, such as of a row that is not in the cache, which takes a
+// ninth of the writing time.
 func appendDigits(dst []byte, n int64) []byte {
 	end := len(dst)
 	for left := n; ; left /= 10 {

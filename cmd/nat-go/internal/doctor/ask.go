@@ -113,12 +113,12 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 	x := <-answers // wait: the program is killed when ctx ends, which ends its output
 	a, err := x.asked, x.err
 	late := ctx.Err()
-	if a.done || err != nil { // its output is complete; nothing else it does is needed
+	if a.done || err != nil { // the output is complete, so the program is no longer needed
 		p.Kill(errAnswered)
 	}
 	waited := p.Err()
 	if late == nil && !a.done && err == nil {
-		late = ctx.Err() // it closed its output without exiting
+		late = ctx.Err() // the program closed its output without exiting
 	}
 	switch {
 	case errors.Is(late, context.DeadlineExceeded):

@@ -27,7 +27,7 @@ var trainers = []string{"trl"}
 // PythonVariable names the Python that trainers are installed in.
 const PythonVariable = "NATGO_TRAINER_PYTHON"
 
-// Request says what to examine.
+// Request is a request to examine inputs.
 type Request struct {
 	Trainer   string   // trl
 	Paths     []string // folders of runs, and files of rows

@@ -102,7 +102,7 @@ func (in *Input) add(number int, line []byte) error {
 	case hasKey(raw, "messages"), hasKey(raw, "completion"):
 		err = r.demonstration(raw)
 	default:
-		err = fmt.Errorf("row has none of messages, completion, chosen and input_ids: no turns to compare")
+		err = fmt.Errorf("missing messages, completion, chosen or input_ids in the row: no turns to compare")
 	}
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat/template"
 )
 
-// Serving says how a folder that a model is served from differs from the one it is trained with.
+// Serving describes the differences between a folder that a model is served from and the one that it is trained with.
 type Serving struct {
 	Dir      string    `json:"dir"`
 	Checked  []string  `json:"checked"` // what was compared

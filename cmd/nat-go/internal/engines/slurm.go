@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// Slurm says how the jobs are submitted.
+// Slurm holds the settings for submitting jobs.
 type Slurm struct {
 	Needs
 	NatGo     string   // the program

@@ -170,7 +170,7 @@ func Page(pages []ledger.Code) string {
 	return b.String()
 }
 
-// cell writes a text into a Markdown table.
+// cell escapes a text for a Markdown table.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(text)
 }

@@ -84,7 +84,7 @@ type verdict struct {
 	out  *report
 }
 
-// failure says why there is no data set to train on although everything was written.
+// failure returns the reason that there is no data set to train on although everything was written.
 func (r *verdict) failure(ctx context.Context, seen *source.Stats) error {
 	if err := r.out.books.Check(); err != nil {
 		return exit.Failedf("%w: this is a defect of nat-go; the data set is in %s, don't trust its counts", err, r.plan.folder.Dataset())
@@ -163,7 +163,7 @@ func remedyOf(dropped map[ledger.Reason]int64) string {
 		"that were sampled, and no log-probs, which KTO doesn't need and GRPO computes itself or does without"
 }
 
-// noData says why nothing was kept, and what to do.
+// noData returns the error for a run that kept nothing, with advice.
 func (r *verdict) noData(ctx context.Context, seen *source.Stats) error {
 	c, first := r.out.made.Counts, r.out.books.first
 	for _, b := range r.plan.config.Selected() {
@@ -185,7 +185,7 @@ func (r *verdict) noData(ctx context.Context, seen *source.Stats) error {
 		r.plan.folder.Dropped())
 }
 
-// remedies says how the run's builders could make records from its inputs.
+// remedies describes how the run's builders could make records from its inputs.
 func (r *verdict) remedies(ctx context.Context) (text string) {
 	p := r.plan
 	if len(p.From) == 0 || p.Compat == compat.NAT {

@@ -66,7 +66,7 @@ func newBooks() *books {
 	}
 }
 
-// newListing returns books that hold nothing but a list of drops, for others to replay.
+// newListing returns books that only hold a list of drops, for other books to replay.
 func newListing(path string, hide func(string) string) (*books, error) {
 	b := newBooks()
 	b.hide = hide

@@ -87,7 +87,7 @@ type building struct {
 // sends, one receives the results in order and writes the log; the builders' processes work in between.
 func (r *run) build(ctx context.Context) (err error) {
 	r.in.proveWith(r.plan, r.tokens)
-	defer r.started.close() // they take a while to end
+	defer r.started.close() // closing the builders takes a while
 	log, err := newRecording(r)
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func (r *run) build(ctx context.Context) (err error) {
 	if err := b.openLog(ctx); err != nil {
 		return err
 	}
-	if b.log != nil { // otherwise all groups are in it already
+	if b.log != nil { // nil if all groups are in the log already
 		if b.order, err = r.plan.openOrder(b.at.Groups); err != nil {
 			b.log.Close()
 			return err
@@ -123,7 +123,7 @@ func (b *recording) built() *built {
 	b.out.made.Inputs, b.out.made.Counts.Candidates = b.at.Inputs, b.at.Seen.Candidates
 	for _, a := range b.at.Seen.Accounts() {
 		b.out.books.In(a.Stage, a.Unit, a.In)
-		if a.Unit != unitExample { // those are counted as they arrive in the log
+		if a.Unit != unitExample { // examples are counted as they arrive in the log
 			b.out.books.Out(a.Stage, a.Unit, a.Out)
 		}
 	}
@@ -132,7 +132,7 @@ func (b *recording) built() *built {
 
 // indexed returns the rules by which the records are decided on.
 func (p *plan) indexed() curate.Rules {
-	// What depends on the records of all shards is decided by the first merge.
+	// The first merge makes the decisions that depend on the records of all shards.
 	if p.shard != nil || p.isDecided() {
 		return curate.Rules{}
 	}

@@ -20,12 +20,12 @@ import (
 type builder struct {
 	name  string // in the YAML
 	unit  builders.Unit
-	picks bool                // it declares records that are made from candidates
-	rules *readers.ScoreRules // that gave scores; nil if none did
+	picks bool                // declares records that are made from candidates
+	rules *readers.ScoreRules // rules that gave scores; nil if none did
 
 	kinds   map[dropKind]bool // of its drops in the log
 	names   map[string]bool   // of its counters in the log
-	over    bool              // it had more kinds or names than are distinguished
+	over    bool              // there were more kinds or names than are distinguished
 	session *host.Session
 }
 
@@ -166,7 +166,7 @@ func (b *builder) recordNames(g *recordlog.Group) {
 	}
 }
 
-// limit records further reasons and counters, beyond those distinguished, under one name.
+// limit records reasons and counters beyond the maximum number under one name.
 func (b *builder) limit(res *result) {
 	kinds, names := map[dropKind]bool{}, map[string]bool{}
 	for i := range res.Drops {
@@ -203,7 +203,7 @@ func (b *builder) limit(res *result) {
 const maxDropCount = 1 << 40
 
 // dropCandidates closes the account for candidates when the builder's output for a group names none of them. The
-// candidates of an example that it dropped as a whole get that reason; for others it gave none.
+// candidates of an example that it dropped as a whole get that reason; other candidates get a general one.
 func (b *builder) dropCandidates(f *recordlog.Builder, g *ttc.Group, drops []ledger.Drop) {
 	for i, ex := range g.Examples {
 		n := int64(len(ex.Candidates))

@@ -132,7 +132,7 @@ func (r *curation) writeDecisions(d *curate.Decisions) error {
 	return f.Commit()
 }
 
-// gates returns the gates that each record has to pass by itself.
+// gates returns the gates that each record must pass.
 func (p *plan) gates() curate.Gates {
 	return curate.Gates{Unfit: p.Compat.Gates(), MinFidelity: p.minFidelity, Overlaps: p.overlaps}
 }

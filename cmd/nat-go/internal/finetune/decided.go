@@ -110,7 +110,7 @@ func (x *decider) deciding() (map[string]string, error) {
 	if c := p.config.Collator; c.Reference != nil && c.Tokenizer != "" {
 		files["collator.reference.path"] = c.Reference.Path
 	}
-	for _, b := range p.config.Sources { // those that make agent runs
+	for _, b := range p.config.Sources { // sources that make agent runs
 		switch c := b.Config.(type) {
 		case *readers.EndpointConfig:
 			files["sources."+b.Name+".dataset"] = c.Dataset

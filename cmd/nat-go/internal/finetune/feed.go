@@ -144,7 +144,7 @@ func (e *collectionError) Error() string {
 
 func (e *collectionError) Unwrap() error { return e.err }
 
-// sendGroups sends the groups of an index, except for those already done.
+// sendGroups sends the groups of an index that are not done yet.
 func (f *feeder) sendGroups(ctx context.Context, index *group.Index) error {
 	for g, err := range index.Groups(f.done) {
 		if err != nil {
@@ -197,8 +197,8 @@ type feeder struct {
 	seen   source.Stats
 }
 
-// collectionRun reads the collection run and reports its end. If the input can't be read, that ends the run, or only
-// the collection run if the config says so.
+// collectionRun reads the collection run and reports its end. An unreadable input ends the run, or only the collection
+// run if the config says so.
 func (f *feeder) collectionRun(ctx context.Context) error {
 	err := f.read(ctx)
 	whole := f.of.plan.Compat.WholeRuns()
@@ -282,9 +282,9 @@ func (f *feeder) reader(ctx context.Context) *reader {
 	return newReader(ctx, f.of.in, f.k, f.resume)
 }
 
-// keep puts an example into the index, unless dataset.where dropped it. The drops before it go to the log - in a frame of
-// its own, so that the log is the same however the inputs are divided - unless it is there already because the run was
-// interrupted later than this.
+// keep puts an example into the index, unless dataset.where dropped it. The drops before it go to the log - in a
+// separate frame, so that the log doesn't depend on the division of the inputs - unless they are there already because
+// the run was interrupted later than this.
 func (f *feeder) keep(ctx context.Context, ex *ttc.Example) error {
 	if ex != nil {
 		if err := f.index.Add(ex); err != nil {

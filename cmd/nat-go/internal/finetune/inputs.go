@@ -32,10 +32,10 @@ type inputs struct {
 	scores  *readers.Scores      // from files next to them; nil means none
 	verdict *readers.ScoreRules  // derived from results; nil if none
 	where   runFilter            // which examples are used
-	prove   source.Prove         // checks what inputs claim; nil means nothing can be checked
+	prove   source.Prove         // checks the claims of inputs; nil means that they can't be checked
 	models  bool                 // count the models that sampled the examples
 	lower   string               // a builder for which a lower score is better
-	parts   map[int]*source.Part // which part of each path a shard reads; nil means all of everything
+	parts   map[int]*source.Part // the part of each path that a shard reads; nil means all of every path
 	planned []source.Input       // with parts: the inputs' identities in the plan
 	open    func(ctx context.Context, path string, opt source.Options) (source.Source, error)
 
@@ -150,7 +150,7 @@ func identify(path string) source.Input {
 // identities returns the input identities that a source continuing with collection run k must find unchanged.
 func (in *inputs) identities(k int) []source.Input { return in.began[k : k+1] }
 
-// unchanged refuses to continue if the inputs are not those the run began with.
+// unchanged refuses to continue if the inputs have changed since the run began.
 func (in *inputs) unchanged(began []source.Input) error {
 	for k, now := range in.began {
 		if k < len(began) && now.Same(began[k]) {
@@ -250,7 +250,7 @@ func (p *plan) detect(ctx context.Context, in *inputs, kind string) error {
 	switch {
 	case f.Type == readers.NATType:
 		config = p.natKeys()
-	case f.OpenAll != nil: // it reads folders itself
+	case f.OpenAll != nil: // the source reads folders itself
 		if in.paths, err = source.Matches(p.From); err != nil {
 			return exit.With(exit.Environment, err)
 		}

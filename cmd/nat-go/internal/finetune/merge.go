@@ -130,7 +130,7 @@ func openPart(ctx context.Context, f runfolder.Folder, env Env) (*part, error) {
 	case p.manifest.Status != runfolder.Completed:
 		return nil, exit.Failedf("run in %s is over and failed: %s", p.folder, p.manifest.Error)
 	case p.manifest.Compat:
-		return nil, exit.Usagef("run in %s was made with --compat nat: its data set is that of one run, as NAT makes it",
+		return nil, exit.Usagef("run in %s was made with --compat nat: NAT's data sets can't be merged",
 			p.folder)
 	}
 	if err := sameVersion(p.begun); err != nil {
@@ -218,7 +218,7 @@ func clearKilled(f runfolder.Folder) error {
 		return nil // Create reports the conflict
 	}
 	if err := os.RemoveAll(string(f)); err != nil {
-		return exit.Environmentf("can't remove what an interrupted merge left: %w", err)
+		return exit.Environmentf("cannot remove the files of an interrupted merge: %w", err)
 	}
 	return nil
 }

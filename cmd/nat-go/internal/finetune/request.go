@@ -31,14 +31,14 @@ type Request struct {
 	From       []string             // inputs, in the order of the collection runs
 	PassedOver []inspect.PassedOver `json:",omitempty"` // files in these folders that are skipped
 	Source     string               // `_type` of the source; by default the config's, else the first entry decides
-	Map        []string             // what keys of the input mean: "output=response"
+	Map        []string             // meaning of keys of the input: "output=response"
 	Builders   []string             // without a config: "dpo", or a type as in YAML; empty means the types that fit the input
 	Formats    []string
 	Adapter    string // "files", or a name of trainer_adapters
 	OutputDir  string
 	RunID      string
 	Seed       *int64
-	Compat     compat.Mode // whose behaviour the run follows
+	Compat     compat.Mode // the program whose behaviour the run follows
 	DryRun     bool        // everything but the training job
 	Plan       bool        // predict the result and leave nothing behind
 	Limit      int64       // at most this many examples per input; 0 means all
@@ -93,7 +93,7 @@ func (e Env) hide(text string) string {
 	return secret.Shape(text)
 }
 
-// Progress says how far a step of the run is.
+// Progress is the progress of a step of the run.
 type Progress struct {
 	Step  string // "build", "write", ...
 	Done  int64
@@ -116,7 +116,7 @@ type Summary struct {
 	Job        any                `json:"job,omitempty"`
 	Error      string             `json:"error,omitempty"`
 	Findings   []finding.Finding  `json:"findings,omitempty"` // of the configuration's check
-	Accounts   []ledger.Account   `json:"accounts,omitempty"` // what entered each stage and left it, by unit
+	Accounts   []ledger.Account   `json:"accounts,omitempty"` // counts of each stage's inputs and outputs, by unit
 	Sites      map[string]int64   `json:"-"`                  // error sites with hints, by class/source/kind
 	Labels     map[string]int64   `json:"-"`                  // rollouts by their verdict: good, bad
 	Also       []string           `json:"also,omitempty"`     // other records that the input could yield
@@ -265,8 +265,8 @@ func builderOverrides(c *config.Config, builders []string) (out []config.Overrid
 	return append(out, config.Override("finetuning.trajectory_builder=["+strings.Join(used, ", ")+"]"))
 }
 
-// configOfInput returns the configuration of a run without one: what its flags say and, for the rest, the choices that
-// fit the input. line describes them in words. It removes skipped files in folders from the request's inputs.
+// configOfInput returns the configuration of a run without one: the values of its flags and, for the rest, the choices
+// that fit the input, which line describes in words. It removes skipped files in folders from the request's inputs.
 func configOfInput(ctx context.Context, req *Request, keys keyMapping) (text []byte, line string, err error) {
 	req.also = nil
 	if req.Compat == compat.NAT {

@@ -16,8 +16,8 @@ import (
 )
 
 // Reread reads the inputs of a run again, and calls f for each example until f returns true. Inputs are located by the
-// names given, so it must be called where the run was; inputs that have changed since are an error, as are those
-// collected for the run.
+// names given, so it must be called where the run was; inputs that have changed since, or were collected for the run,
+// are an error.
 func Reread(ctx context.Context, folder runfolder.Folder, f func(*ttc.Example) (enough bool)) error {
 	b, err := readBegun(folder)
 	if err != nil {

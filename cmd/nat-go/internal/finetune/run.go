@@ -165,7 +165,7 @@ func (r *run) train(ctx context.Context) error { return (&handing{r.plan, r.env,
 // errSealed ends a run whose output is there already.
 var errSealed = errors.New("sealed")
 
-// work goes through the stages.
+// work runs the stages.
 func (r *run) work(ctx context.Context) error {
 	defer r.close()
 	for _, do := range r.stages() {
@@ -227,7 +227,7 @@ func (r *run) end(ctx context.Context) (*Summary, error) {
 	if err != nil {
 		err = (&verdict{r.plan, r.out}).explain(err, r.lock != nil)
 		r.out.sum.Error = r.env.hide(err.Error())
-		if r.out.sum.Job == nil { // otherwise the status is the job's
+		if r.out.sum.Job == nil { // if there is a job, the status is the job's
 			r.out.sum.Status = runfolder.Failed
 		}
 	}

@@ -7,11 +7,11 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 )
 
-// Inspection says what to examine.
+// Inspection is a request to examine inputs.
 type Inspection struct {
 	From     []string // inputs
 	Source   string   // the source type; empty means the one that fits
-	Map      []string // what their keys mean: "output=response"
+	Map      []string // meaning of their keys: "output=response"
 	Builders []string // builders that the user named; if there are any, no others are tried
 	Model    model    // checks the claims about its calls; zero means no check
 	Where    string   // in the language of dataset.where: which examples to examine
@@ -32,7 +32,7 @@ func (in *Inspection) options() (opt inspect.Options, err error) {
 	}, nil
 }
 
-// Propose says how an input would be run.
+// Propose describes how an input would be run.
 func Propose(ctx context.Context, in Inspection) (*inspect.Report, error) {
 	opt, err := in.options()
 	if err != nil {

@@ -141,7 +141,7 @@ func (r *merger) joinShards(ctx context.Context) error {
 		return err
 	}
 	for _, block := range r.run.plan.config.Selected() {
-		r.run.builders = append(r.run.builders, &builder{name: block.Name}) // whose names are counted
+		r.run.builders = append(r.run.builders, &builder{name: block.Name}) // the books count under their names
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.joinRows(ctx) })

@@ -21,8 +21,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Division says how to divide a run: into a number of shards, or into as many as have roughly that many bytes of input
-// each.
+// Division configures how a run is divided: into a number of shards, or into shards of roughly a number of bytes of
+// input each.
 type Division struct {
 	Number int
 	Bytes  int64
@@ -84,7 +84,7 @@ func (r *run) divide(ctx context.Context) error {
 		return err
 	}
 	req := r.plan.Request
-	req.Overrides = nil // they are in config.yml
+	req.Overrides = nil // overrides are in config.yml
 	text, err := json.Marshal(req)
 	if err != nil {
 		return err
@@ -337,7 +337,7 @@ func (c *cutter) unreadable(k int, err error) error {
 	return exit.With(exit.Failed, fmt.Errorf("cannot read collection run %d: %w", k, err))
 }
 
-// indivisible says why an input is not cut; empty means it can be.
+// indivisible returns the reason that an input can't be cut, or "" if it can.
 func indivisible(src source.Source) string {
 	if d, ok := src.(source.Divisible); ok {
 		return d.Indivisible()

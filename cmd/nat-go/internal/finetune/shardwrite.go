@@ -41,7 +41,7 @@ func shareFile(f runfolder.Folder) string  { return filepath.Join(string(f), "sh
 func shareDrops(f runfolder.Folder) string { return filepath.Join(string(f), "drops.jsonl") }
 func shareLines(f runfolder.Folder) string { return filepath.Join(string(f), "lines.jsonl") }
 
-// summary says how much a shard wrote.
+// summary describes how much a shard wrote.
 func (s *share) summary() *Share {
 	return &Share{Rows: s.Rows.Lines(), Batches: int64(len(s.Batches))}
 }
@@ -369,7 +369,7 @@ func (r *merger) joinRows(ctx context.Context) (err error) {
 	s := dataset.Spec{Dir: r.run.plan.folder.Dataset(), Options: r.run.plan.options, Ready: r.run.out.know}
 	for i, x := range m.shares {
 		all, dirs = append(all, x.Rows), append(dirs, m.dir.Shard(shards.Write, i).Dataset())
-		if len(x.Rows.Formats) > 0 { // otherwise nothing was kept
+		if len(x.Rows.Formats) > 0 { // empty if nothing was kept
 			s.Formats = r.run.plan.formats
 		}
 	}

@@ -76,7 +76,7 @@ func (r *writing) write(ctx context.Context) error {
 	return nil
 }
 
-// writeText writes the text rows, unless they were joined from those written by shards.
+// writeText writes the text rows, unless they were joined from the shards' rows.
 func (r *writing) writeText(ctx context.Context, s dataset.Spec) ([]runfolder.Written, error) {
 	if m := r.plan.merging; m != nil && m.cut != nil {
 		return r.joinedRows()

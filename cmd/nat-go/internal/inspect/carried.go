@@ -170,7 +170,7 @@ func (c *Carried) offer() string {
 	return text
 }
 
-// Offer says which format carries more than c, and at what cost; empty means none does.
+// Offer describes a format that carries more than c, and its cost. It returns "" if there is none.
 func (y *Yield) Offer(c *Carried) string {
 	if other := y.Instead(c); other != nil {
 		return other.offer()

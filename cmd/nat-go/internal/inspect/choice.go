@@ -32,7 +32,7 @@ func TypeOf(name string) string {
 	return name + builderSuffix
 }
 
-// Choice says which builder and row format fit an input.
+// Choice is the builder and row format that fit an input.
 type Choice struct {
 	Builders []string `json:"builders"` // types
 	Formats  []string `json:"formats"`

@@ -24,7 +24,7 @@ type PassedOver struct {
 	Why  string `json:"why"`
 }
 
-// SayPassedOver says in one line how many files are skipped and why, naming the first of them.
+// SayPassedOver describes in one line how many files are skipped and why, naming the first of them.
 func SayPassedOver(passed []PassedOver, read int) string {
 	const named = 3
 	var parts []string
@@ -45,7 +45,7 @@ const maxHeads = 10_000
 type chooser struct {
 	opt    Options
 	given  map[string]string // settings that the user named
-	named  map[string]bool   // files that the user named, as opposed to those found in a folder
+	named  map[string]bool   // files that the user named, as opposed to files found in a folder
 	kinds  []*kind
 	passed []PassedOver
 	first  error // the error for the first of passed
@@ -95,7 +95,7 @@ func newChooser(opt Options) (*chooser, error) {
 	return c, nil
 }
 
-// choose decides which files to read, and how. All of them are read alike, so those examined have to agree; files in a
+// choose decides which files to read, and how. All files are read alike, so the examined ones must agree; files in a
 // folder that aren't data are skipped.
 func choose(
 	ctx context.Context, files []string, opt Options,

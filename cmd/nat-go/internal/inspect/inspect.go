@@ -25,7 +25,7 @@ type Stored struct {
 	Rising   map[string]int64  `json:"rising,omitempty"`
 	Proven   map[string]int64  `json:"proven,omitempty"`
 	Redacted map[string]int64  `json:"redacted,omitempty"`
-	Unread   map[string]int64  `json:"unread,omitempty"` // what isn't read, by name
+	Unread   map[string]int64  `json:"unread,omitempty"` // unread keys, by name
 }
 
 // stored returns nil for a source whose files don't hold calls.

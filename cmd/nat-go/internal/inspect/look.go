@@ -27,7 +27,7 @@ import (
 // Limits on the part of an input that is examined: enough to recognise it, and little enough to be quick.
 var defaultExtent = extent{1000, 32 << 20}
 
-// smallExtent bounds what is examined if the builder is named: enough for its settings, and for the other builders'
+// smallExtent bounds the examined part if the builder is named: enough for its settings, and for the other builders'
 // records.
 var smallExtent = extent{100, 1 << 20}
 
@@ -37,7 +37,7 @@ type extent struct {
 	bytes    int64
 }
 
-// Options say what to examine.
+// Options are the options of an inspection.
 type Options struct {
 	Paths  []string          // as named: files, folders, patterns, "-"
 	Source string            // `_type` of the source; empty means the one that fits
@@ -47,7 +47,7 @@ type Options struct {
 	// Tokenizers looks for locally available tokenizers; data never depend on it.
 	Tokenizers bool
 
-	// Builders are those named by the user, as for --builder; if there are any, the others are tried only on the
+	// Builders are the builders that the user named, as for --builder; if there are any, others are tried only on the
 	// beginning.
 	Builders []string
 
@@ -87,7 +87,7 @@ type Report struct {
 	// Sizes are the conversations' lengths in tokens, estimated from their texts, or nil without any.
 	Sizes *collator.Sizes `json:"estimated_sizes,omitempty"`
 
-	Tokenizers []string  `json:"tokenizers,omitempty"` // folders of those available locally
+	Tokenizers []string  `json:"tokenizers,omitempty"` // folders of tokenizers that are available locally
 	LeftOut    []LeftOut `json:"left_out,omitempty"`   // by their templates
 
 	Choice Choice `json:"choice"`
@@ -251,7 +251,7 @@ func SourceNames() string {
 	return strings.Join(names, ", ")
 }
 
-// Detected says how files are read.
+// Detected describes how files are read.
 type Detected struct {
 	Source  source.Factory
 	Config  any
@@ -390,8 +390,8 @@ func (r *Report) note(s *source.Stats) {
 	r.Stats.Add(s)
 }
 
-// maxDetails is the maximum number of drops shown with their details, and maxUnused that of unused keys counted by
-// name.
+// maxDetails is the maximum number of drops shown with details, and maxUnused the maximum number of unused keys counted
+// by name.
 const (
 	maxDetails = 3
 	maxUnused  = 20

@@ -28,5 +28,5 @@ func overridden(overrides []string, section string) map[string]map[string]any {
 	return out
 }
 
-// sourceName is the name of the source in a configuration that is made of an input.
+// sourceName is the name of the source in a configuration that is made from an input.
 const sourceName = "runs"

@@ -90,7 +90,8 @@ func (r *Report) command(m remedy, made int64) string {
 	return fmt.Sprintf("%s: `%s`", m.Why, line)
 }
 
-// remediesOf lists what may help a builder that makes no records. The last always names the missing part of the input.
+// remediesOf lists the remedies for a builder that makes no records. The last always names the missing part of the
+// input.
 func (r *Report) remediesOf(y *Yield) (all []remedy) {
 	unscored := r.Scored == 0 && r.Examples > 0 && r.Candidates == 0
 	for _, m := range allRemedies()[y.Builder] {
@@ -101,7 +102,7 @@ func (r *Report) remediesOf(y *Yield) (all []remedy) {
 	return all
 }
 
-// Also lists the other records that the input could yield, besides the chosen ones.
+// Also lists the records that the input could yield in addition to the chosen ones.
 func (r *Report) Also() (out []string) {
 	some := ""
 	if !r.Whole {

@@ -189,7 +189,7 @@ func dropReasons(y Yield) string {
 	return ", not used: " + strings.Join(counts(y.Dropped, reasons[:min(maxReasons, len(reasons))]), ", ")
 }
 
-// errorSites returns the number of failed tool calls: those found by the hint builder, or marked by the source itself.
+// errorSites returns the number of failed tool calls that the hint builder found or the source marked.
 func (r *Report) errorSites() int {
 	n := 0
 	for _, y := range r.Builders {

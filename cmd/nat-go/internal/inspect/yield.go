@@ -85,7 +85,7 @@ func (y *yields) by(ctx context.Context, f sdk.Factory, r *Report) (Yield, error
 		return Yield{}, err
 	}
 	out, err := y.with(ctx, f, text)
-	if out == nil { // it requires settings that were not given
+	if out == nil { // the builder requires settings that were not given
 		out = newYield(info)
 	}
 	return *out, err

@@ -34,7 +34,7 @@ type Report struct {
 	Results []result `json:"results"`
 	Grid    []Point  `json:"grid"`
 	Torch   string   `json:"torch,omitempty"` // its version
-	// NotCompiled says why torch.compile isn't in the table; empty if it is.
+	// NotCompiled is the reason that torch.compile isn't in the table, or empty.
 	NotCompiled string `json:"torch_not_compiled,omitempty"`
 
 	left time.Duration // the budget left after the rounds so far; compilation doesn't count

@@ -136,7 +136,7 @@ func (m *File) write() error {
 	if text.Len() > maxBytes {
 		return fmt.Errorf("too many marks in %s: %d bytes, the maximum is %d", m.path, text.Len(), maxBytes)
 	}
-	return durable.WriteOutput(m.path, text.Bytes()) // it may be a link to marks that runs share
+	return durable.WriteOutput(m.path, text.Bytes()) // the path may be a link to marks that runs share
 }
 
 // lockPatience is how long a mark waits for other views that are writing theirs, each of which takes milliseconds.
@@ -166,7 +166,7 @@ func lockFolder(path string) (*os.File, error) {
 	}
 }
 
-// reread picks up what another view of the run has marked in the meantime.
+// reread reads marks that another view of the run has set in the meantime.
 func (m *File) reread() error {
 	now, err := Read(m.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -23,7 +23,7 @@ const (
 	failed      = "failed"       // the batch couldn't be made
 )
 
-// Error says why the batch is missing.
+// Error is the reason that the batch is missing.
 type Error struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`

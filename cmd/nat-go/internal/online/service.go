@@ -35,7 +35,7 @@ type Service struct {
 // Close ends the programs that builders have started, and frees the tokenizer.
 func (v *Service) Close() {
 	for _, c := range v.closers {
-		_ = c.Close() // it has nothing to save
+		_ = c.Close() // closing saves nothing, so errors are harmless
 	}
 	v.tokenizer.Close()
 }

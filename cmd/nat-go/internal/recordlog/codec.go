@@ -245,8 +245,8 @@ func length[E any](c *codec, n int) int {
 
 var errLists = errors.New("lists of a frame are too large")
 
-// A written entry takes at most some thirty times its bytes in memory: a node, or a record of a pair with nothing but
-// its scores.
+// A written entry takes at most some thirty times its bytes in memory: a node, or a record of a pair with only its
+// scores.
 const roomPerByte = 64
 
 // listsIn returns how much memory the lists of a frame of n bytes may take.

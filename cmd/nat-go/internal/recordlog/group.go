@@ -72,7 +72,7 @@ func NewBuilder(names []string) *Builder {
 	return &Builder{names: names, origins: map[originKey]*builders.Origin{}, byText: map[string]int32{}}
 }
 
-// Begin starts the frame of a group. It invalidates what Group returned before, whose memory is reused.
+// Begin starts the frame of a group. It invalidates the group that Group returned last, whose memory is reused.
 func (b *Builder) Begin(g *ttc.Group) {
 	b.source, b.origin = g, nil
 	old := &b.group

@@ -33,7 +33,7 @@ func (f Folder) Config() string { return f.path("config.yml") }
 // Records returns the folder of the record log.
 func (f Folder) Records() string { return f.path("records") }
 
-// Begun returns the file that says how the run began: enough to continue.
+// Begun returns the file that records how the run began.
 func (f Folder) Begun() string { return f.path("records", "begun.json") }
 
 // Decisions returns the file with curation's decision on every record of the log.
@@ -63,7 +63,7 @@ func (f Folder) Dropped() string { return f.path("dropped.jsonl") }
 // Job returns the journal of the training job.
 func (f Folder) Job() string { return f.path("job.json") }
 
-// Trainer returns the folder of the trainer: its output, and what its adapter records about it.
+// Trainer returns the folder with the trainer's output and its adapter's records.
 func (f Folder) Trainer() string { return f.path("trainer") }
 
 // Progress returns the file with a line for each collection run, as NAT writes it.
@@ -77,7 +77,7 @@ func (f Folder) BuilderMetrics(run string) string {
 	return f.path("dpo_trajectory_builder_" + run + ".jsonl")
 }
 
-// FinalMetrics returns the file that says how a job that was waited for ended, as NAT writes it.
+// FinalMetrics returns NAT's file about the end of a job, which is written if the job was waited for.
 func (f Folder) FinalMetrics() string { return f.path("final_metrics.json") }
 
 func (f Folder) path(p ...string) string { return filepath.Join(append([]string{string(f)}, p...)...) }
@@ -97,7 +97,7 @@ func Has(path string) bool {
 	return err == nil
 }
 
-// IsRun reports whether the folder is a run's: it has a job or a manifest, or says how an interrupted run began.
+// IsRun reports whether the folder is a run's: it contains a job, a manifest, or the record of an interrupted run.
 func (f Folder) IsRun() bool { return Has(f.Job()) || Has(f.Manifest()) || Has(f.Begun()) }
 
 // List lists the runs below folders, which need not exist, by name.

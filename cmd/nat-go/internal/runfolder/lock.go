@@ -166,7 +166,7 @@ func readHolder(f *os.File, busy bool) (*Holder, error) {
 		if busy { // it is writing
 			return nil, nil
 		}
-		return &Holder{Command: "?"}, nil // it died while writing
+		return &Holder{Command: "?"}, nil // the holder died while writing
 	}
 	return h, nil
 }

@@ -145,7 +145,7 @@ type Written struct {
 type Contexts struct {
 	Turns    int64            `json:"turns"`
 	Lost     int64            `json:"lost,omitempty"`     // turns without a row, of records that have one
-	Repeated int64            `json:"repeated,omitempty"` // bytes of rows that repeat what another row of the record has
+	Repeated int64            `json:"repeated,omitempty"` // bytes of rows that repeat content of the record's other rows
 	Changed  map[string]int64 `json:"changed,omitempty"`
 }
 

@@ -62,7 +62,7 @@ func (f Folder) settle(left *Holder) *Holder {
 	switch {
 	case left == nil || !left.converts():
 		return left
-	case left.Placing == nil: // it hadn't touched anything
+	case left.Placing == nil: // nothing had been changed
 		return nil
 	}
 	p := left.Placing

@@ -162,7 +162,7 @@ type Head struct {
 	Head    []byte
 }
 
-// ReadHead reads what Prepared.Add wrote.
+// ReadHead reads a head that Prepared.Add wrote.
 func ReadHead(frame []byte) (Head, error) {
 	if len(frame) < preparedHead {
 		return Head{}, errors.New("unexpected end of the description of the token rows")

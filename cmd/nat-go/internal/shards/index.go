@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// variables are the variables that hold the number of a process's shard: ours first, then those set by job arrays.
+// variables are the variables that hold the number of a process's shard: ours first, then the variables of job arrays.
 var variables = []string{
 	"NATGO_SHARD", "SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "CLOUD_RUN_TASK_INDEX", "AWS_BATCH_JOB_ARRAY_INDEX",
 }

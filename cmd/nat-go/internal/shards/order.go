@@ -20,9 +20,9 @@ func (p Place) Less(q Place) bool { return p.Run < q.Run || p.Run == q.Run && p.
 
 const placeWidth = 16
 
-// Order is the file that says where the groups of a shard's log begin in the inputs, so that the groups of all shards
-// can be put into the order of a single run. It is written next to the log: synced before each of the log's commits,
-// and truncated with it.
+// Order is the file with the positions in the inputs at which the groups of a shard's log begin, so that the groups of
+// all shards can be put into the order of a single run. It is written next to the log: synced before each of the log's
+// commits, and truncated with it.
 type Order struct {
 	file *os.File
 	buf  []byte

@@ -27,7 +27,7 @@ const Version = 5
 // MaxShards is the maximum number of shards in a plan.
 const MaxShards = 100_000
 
-// Plan says how a run is divided. It is written once; every shard follows it.
+// Plan describes how a run is divided. It is written once, and every shard follows it.
 type Plan struct {
 	Version int                `json:"plan_version"`
 	NatGo   string             `json:"nat_go"` // version of the program

@@ -158,7 +158,7 @@ func inTemporary(do func(Folder) error) error {
 	return do(Folder(dir))
 }
 
-// FetchFor downloads the files that a shard is built from, besides its inputs.
+// FetchFor downloads the files that a shard is built from, except its inputs.
 func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage, shard int) error {
 	if shard >= len(p.Shards) {
 		return nil // the run refuses an invalid number
@@ -192,8 +192,8 @@ func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage,
 	return nil
 }
 
-// fetchSpilled downloads what another shard stored for this one: its part of the spill, in a file with holes in place
-// of the other parts.
+// fetchSpilled downloads the examples that another shard stored for this one: its part of the spill, in a file with
+// holes in place of the other parts.
 func (r *Remote) fetchSpilled(ctx context.Context, dir Folder, d *Done, part int) error {
 	path, folder := dir.Spill(d.Shard), dir.Shard(Build, d.Shard)
 	list := group.SpillList(path)

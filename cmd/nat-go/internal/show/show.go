@@ -51,7 +51,7 @@ func Write(w io.Writer, v View, o Options) error {
 		p.heading("prompt", "")
 		p.passage(v.Prompt)
 		p.pair(v.Chosen, v.Rejected)
-	case len(v.Messages.Nodes) > 0 || v.Messages.Text != "": // otherwise there are only facts
+	case len(v.Messages.Nodes) > 0 || v.Messages.Text != "": // without messages there are only facts
 		p.passage(v.Messages)
 	}
 	p.WriteString("\n")

@@ -15,8 +15,8 @@ type Adapter interface {
 	// (they are created if the config asks for that). It submits nothing.
 	Check(ctx context.Context) error
 	// Submit hands over the data set and starts the job. The key is unique to this submission and the same on each
-	// retry; what Submit creates along the way (data sets, uploads) is named after it, so that a retry overwrites
-	// rather than adds.
+	// retry; objects that Submit creates on the way (data sets, uploads) are named after it, so that a retry overwrites
+	// them instead of adding more.
 	Submit(ctx context.Context, data DataSet, idempotencyKey string) (JobRef, error)
 	// Status asks for the state of the job.
 	Status(ctx context.Context, job JobRef) (JobStatus, error)
@@ -75,7 +75,7 @@ type Factory struct {
 	Limits func(config any) Limits
 }
 
-// Env holds the arguments of an adapter besides its config.
+// Env holds the arguments of an adapter other than its config.
 type Env struct {
 	RunDir   string // the run folder; adapters keep files in its folder trainer, runfolder.Folder.Trainer
 	Log      zerolog.Logger
@@ -89,7 +89,7 @@ func (e Env) Report(p Progress) {
 	}
 }
 
-// Progress says how far a part of Submit is.
+// Progress is the progress of a part of Submit.
 type Progress struct {
 	What  string // "upload training/training_file.jsonl"
 	Done  int64
@@ -193,9 +193,9 @@ func (s State) Terminal() bool { return s == Completed || s == Failed || s == Ca
 // JobStatus is a trainer's report on a job. Unreported fields are nil or zero.
 type JobStatus struct {
 	State    State    `json:"status"`
-	Progress *float64 `json:"progress"` // 0..100; says nothing about the state
+	Progress *float64 `json:"progress"` // 0..100; independent of the state
 	Message  string   `json:"message,omitempty"`
-	Detail   string   `json:"detail,omitempty"` // why, if the trainer says
+	Detail   string   `json:"detail,omitempty"` // reason given by the trainer, if any
 
 	Step    int64    `json:"step,omitempty"`
 	Steps   int64    `json:"steps,omitempty"` // of the whole job

@@ -269,7 +269,7 @@ type recordAnswer struct {
 	View     json.RawMessage `json:"view"`               // as in `dataset show --json`
 	Diff     *sides          `json:"diff,omitempty"`     // of a preference's last messages
 	Sampled  []string        `json:"sampled,omitempty"`  // of those shown
-	Turns    []turn          `json:"turns,omitempty"`    // of a demonstration, those shown
+	Turns    []turn          `json:"turns,omitempty"`    // turns of a demonstration that are shown
 	Branches []branch        `json:"branches,omitempty"` // at most maxBranches
 	From     int             `json:"from"`               // of the messages shown, like sampled
 	Messages int             `json:"messages"`           // all there are

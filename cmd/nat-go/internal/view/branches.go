@@ -10,7 +10,7 @@ type branch struct {
 	Record   uint64 `json:"record"` // from 1
 	Builder  string `json:"builder"`
 	Parts    int    `json:"parts"`    // the first message that differs from the record it branches from
-	Messages int    `json:"messages"` // all of its own record
+	Messages int    `json:"messages"` // number of messages of the record
 	Sampled  int    `json:"sampled"`  // messages from Parts on that the model generated
 }
 

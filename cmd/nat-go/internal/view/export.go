@@ -362,8 +362,8 @@ func packed(a any) ([]byte, error) {
 const notice = "<!-- This file contains the data of a run: prompts, answers and whatever else its records hold, " +
 	"as redaction left them. Give it only to people who may read the run. -->\n"
 
-// exportedPage returns the page in a single file, as two halves between which the data goes. Its modules find each
-// other through an import map, and their data in the file instead of on a server.
+// exportedPage returns the page in a single file, as two halves, between which the data is inserted. Its modules find
+// each other through an import map, and their data in the file instead of on a server.
 func exportedPage() (head, foot string, err error) {
 	table, err := importMap()
 	if err != nil {

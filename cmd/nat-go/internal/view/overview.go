@@ -91,7 +91,7 @@ type format struct {
 	Records int64            `json:"records"`
 	Rows    int64            `json:"rows"`
 	Dropped int64            `json:"dropped"`
-	Turns   int64            `json:"turns"`             // that its records train
+	Turns   int64            `json:"turns"`             // number of turns that its records train
 	Changed map[string]int64 `json:"changed,omitempty"` // turns in another context than the recorded one, by change
 }
 
@@ -208,7 +208,7 @@ func (r *Run) summarise() (*summary, error) {
 		}
 	}
 	if r.plain != nil {
-		delete(s.facets, "fidelity") // which rows don't have
+		delete(s.facets, "fidelity") // rows have no fidelity
 		return s, nil
 	}
 	var err error

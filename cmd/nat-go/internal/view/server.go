@@ -40,7 +40,7 @@ type Server struct {
 	public   bool     // by whatever address
 }
 
-// Listen starts listening on an address; public says that one beyond the loopback interface is intended.
+// Listen starts listening on an address; public permits one beyond the loopback interface.
 func Listen(addr string, public bool) (*Server, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {

@@ -321,8 +321,8 @@ func isSum(text string) bool {
 	return err == nil && len(b) == 16
 }
 
-// loadTable reads what write wrote for a log at this commit. If anything is wrong with the file, the table is simply
-// rebuilt. Buffers grow only as data is read: another user may have left a file that claims any size.
+// loadTable reads the table that write wrote for a log at this commit. If the file is invalid, the table is rebuilt.
+// Buffers grow only as data is read: another user may have left a file that claims any size.
 func loadTable(path string, c *recordlog.Commit) (*table, error) {
 	if path == "" {
 		return nil, errTable

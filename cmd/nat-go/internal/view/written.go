@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 )
 
-// writtenRow is a row of a format as it is in its file.
+// writtenRow is a row of a format as written to its file.
 type writtenRow struct {
 	Format string `json:"format"`
 	File   string `json:"file"`

@@ -17,7 +17,8 @@ const lowest = -9999
 const noLogProb = 1.0
 
 // Group is a scored group, ScoredData in Atropos. Lists are by sequence, then by token, unshifted: Masks[i][t] is
-// Tokens[i][t] if it is trained, else -100, and everything else at t is about the token at t given what precedes it.
+// Tokens[i][t] if it is trained, else -100, and all other entries at t refer to the token at t, given the preceding
+// tokens.
 type Group struct {
 	Tokens            [][]int64      `json:"tokens"`
 	Masks             [][]int64      `json:"masks"`
@@ -45,7 +46,8 @@ func faultf(r ledger.Reason, format string, a ...any) *fault {
 	return &fault{r, fmt.Sprintf(format, a...)}
 }
 
-// check prepares a group for sending, or says why it can't be sent. It turns log-probs of -inf into -9999.
+// check prepares a group for sending, or returns the reason that it can't be sent. It turns log-probs of -inf into
+// -9999.
 func (g *Group) check(size, maxLen int, skipSame bool) *fault {
 	n := len(g.Tokens)
 	if n == 0 || len(g.Masks) != n || len(g.Scores) != n {

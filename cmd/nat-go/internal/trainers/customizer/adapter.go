@@ -131,8 +131,8 @@ func must(b httpclient.Bytes, err error) httpclient.Bytes {
 	return b
 }
 
-// Submit uploads the data set under a name of its own and creates the job. Once the request for the job has been sent,
-// it waits for the answer even if ctx ends.
+// Submit uploads the data set under a unique name and creates the job. Once the request for the job has been sent, it
+// waits for the answer even if ctx ends.
 func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string) (trainers.JobRef, error) {
 	files, err := a.files(data)
 	if err != nil {

@@ -122,7 +122,7 @@ type wandb struct {
 	Tags    []string `yaml:"tags" json:"tags,omitempty" doc:"tags"`
 }
 
-// Deployment says how the model is deployed.
+// Deployment configures how the model is deployed.
 type Deployment struct {
 	ImageName   string  `yaml:"image_name" default:"nvcr.io/nim/nvidia/nemotron-3.5-lightning-30b-a3b" doc:"NIM image"`
 	ImageTag    string  `yaml:"image_tag" default:"latest" doc:"its tag"`
@@ -131,7 +131,7 @@ type Deployment struct {
 	Description string  `yaml:"description" default:"Fine-tuned model deployment" doc:"description"`
 }
 
-// Limits says how long to wait and how patiently.
+// Limits returns the times and retry counts.
 func (c *Config) Limits() trainers.Limits {
 	return trainers.Limits{
 		Poll: seconds(c.PollIntervalSeconds), StatusFailures: c.MaxStatusFailures,

@@ -160,13 +160,13 @@ func (a *Adapter) start(dir string, b *submissionRecord, argv, environ []string)
 		Env:      environ,
 		Mark:     b.Mark,
 		Output:   out,
-		Files:    []*os.File{held}, // its processes hold the lock from now on
+		Files:    []*os.File{held}, // the trainer's processes hold the lock from now on
 		Survives: true,
 	})
 	if err != nil {
 		return 0, err
 	}
-	return p.PID(), nil // its exit status is recorded in the folder
+	return p.PID(), nil // the exit status is recorded in the folder
 }
 
 // ref returns the job of a submission.
@@ -359,7 +359,7 @@ func cancelled(dir string) bool {
 	return err == nil
 }
 
-// Cancel asks the program and everything it started to end, and kills what does not end in time.
+// Cancel asks the program and everything it started to end, and kills the processes that do not end in time.
 func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 	dir := a.dir()
 	fail := func(err error) error {

@@ -12,7 +12,7 @@ import (
 // maxPause is the longest pause between two requests, however many have failed.
 const maxPause = 10 * time.Minute
 
-// machine decides what to do next while a job is waited for.
+// machine decides the next action while waiting for a job.
 type machine struct {
 	limits   trainers.Limits
 	phase    Phase     // Training or Deploying
@@ -26,7 +26,7 @@ type do uint8
 const (
 	ask    do = iota // request the status again after the pause
 	deploy           // training is complete: deploy the model, if configured
-	finish           // the job has ended as the status says
+	finish           // the job has ended with this status
 	cancel           // the job took too long: cancel it and end with the error
 	giveUp           // stop waiting, with the error; the job continues
 )
