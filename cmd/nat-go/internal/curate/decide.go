@@ -101,7 +101,7 @@ func (d *Index) Kept(ordinal uint64) bool { return d.of[ordinal].Kept() }
 // Drop drops a record, before Decide, for a reason beyond the entries.
 func (d *Index) Drop(ordinal uint64, why ledger.Reason) { d.of[ordinal] = Dropped(why) }
 
-// heldOrdinal is the ordinal of the entries that Hold adds, above that of any record.
+// heldOrdinal is the ordinal of the entries that Hold adds, above the ordinal of any record.
 const heldOrdinal = 1<<ordinalBits - 1
 
 // Hold adds a record of a validation side that is to be kept, whether or not it is among the records decided on.

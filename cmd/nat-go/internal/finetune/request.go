@@ -126,7 +126,7 @@ type Summary struct {
 	Planned    *Planned           `json:"-"`               // with Request.Divide
 	Batches    *runfolder.Batches `json:"-"`
 	Next       string             `json:"-"` // what to do next
-	NotStarted bool               `json:"-"` // it failed before there was a folder for it
+	NotStarted bool               `json:"-"` // the run failed before its folder existed
 
 	Contamination *runfolder.Contamination `json:"contamination,omitempty"`
 }
