@@ -1,7 +1,6 @@
 package sdpo
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -31,13 +30,16 @@ type course struct {
 	reward float64
 	deeds  []deed
 	writes []*deed
-	reads  map[read]string // result of each
+	reads  []map[string]string // by the number of writes before: the result of each read
+	apart  *course             // the last rollout that was found to be in another state
 }
 
-// read is a read after a number of writes.
-type read struct {
-	after int
-	key   string
+// next returns what the rollout writes after a number of writes; empty if it wrote nothing more.
+func (c *course) next(written int) string {
+	if written == len(c.writes) {
+		return ""
+	}
+	return c.writes[written].key
 }
 
 // parting is the action at which the value of a rollout's state falls most. The value of a state is the mean reward of
@@ -69,50 +71,137 @@ func valueOf(all []*course) (v value) {
 	return v
 }
 
-// part finds where a rollout parts from the better ones of its task; all includes the rollout itself. A state is what
-// was written, in order, and the results of the reads: a rollout that got another result for the same read was never
-// there. A read that others didn't make doesn't count as a difference, since rollouts of a task rarely make the same
-// reads. The best rollouts, and those that wrote the same as a better one, have no parting.
-func part(all []*course, self *course) (p parting, why ledger.Reason) {
-	better := func(c *course) bool { return c.reward > self.reward }
-	if !slices.ContainsFunc(all, better) {
-		return p, noBetterSibling
+// state is a point that rollouts with the same writes so far come to. What is found for all of them is found once, so
+// that the work grows with the number of rollouts and not with its square.
+type state struct {
+	all     []*course // in order
+	written int
+	value   value
+	best    *course // the first with the highest reward
+	other   *course // the first such one of those that don't go on as best does; nil if all do
+
+	reads map[string]*reading
+	after map[string]*state // by course.next
+}
+
+// reading is a read that rollouts made at a state.
+type reading struct {
+	made   []*course // in order
+	result []string  // of each
+	differ bool
+}
+
+func newState(all []*course, written int) *state {
+	s := &state{all: all, written: written, value: valueOf(all)}
+	s.best = best(all)
+	s.other = best(others(all, func(c *course) bool { return c.next(written) != s.best.next(written) }))
+	return s
+}
+
+// best returns the first with the highest reward; nil if there is none.
+func best(all []*course) (top *course) {
+	for _, c := range all {
+		if top == nil || c.reward > top.reward {
+			top = c
+		}
 	}
-	here := slices.Clone(all)
-	leave := func(at *deed, written int, stays func(*course) bool) {
-		var left, gone []*course
-		for _, c := range here {
-			if stays(c) {
-				left = append(left, c)
-			} else {
-				gone = append(gone, c)
+	return top
+}
+
+func others(all []*course, is func(*course) bool) (some []*course) {
+	for _, c := range all {
+		if is(c) {
+			some = append(some, c)
+		}
+	}
+	return some
+}
+
+// next returns the state after a write; with an empty key, the end of the rollouts that wrote nothing more.
+func (s *state) next(key string) *state {
+	if s.after == nil {
+		groups := map[string][]*course{}
+		for _, c := range s.all {
+			groups[c.next(s.written)] = append(groups[c.next(s.written)], c)
+		}
+		s.after = map[string]*state{}
+		for next, group := range groups {
+			s.after[next] = newState(group, min(s.written+1, len(group[0].writes)))
+		}
+	}
+	return s.after[key]
+}
+
+// read marks the rollouts that got another result for a read than self, and reports whether there are any.
+func (s *state) read(self *course, d *deed) (apart bool) {
+	if s.reads == nil {
+		s.reads = map[string]*reading{}
+		for _, c := range s.all {
+			for key, result := range c.reads[s.written] {
+				r := s.reads[key]
+				if r == nil {
+					r = &reading{}
+					s.reads[key] = r
+				}
+				r.made, r.result = append(r.made, c), append(r.result, result)
+				r.differ = r.differ || result != r.result[0]
 			}
 		}
-		if before, after := valueOf(here), valueOf(left); before.mean-after.mean > p.before.mean-p.after.mean {
+	}
+	r := s.reads[d.key]
+	if r == nil || !r.differ && r.result[0] == d.result {
+		return false
+	}
+	for i, c := range r.made {
+		if c != self && r.result[i] != d.result {
+			c.apart, apart = self, true
+		}
+	}
+	return apart
+}
+
+// part finds where a rollout parts from the better ones of its task, which all begin in the given state. A rollout that
+// got another result for the same read was never in the same state. A read that others didn't make doesn't count as a
+// difference, since rollouts of a task rarely make the same reads. The best rollouts, and those that wrote the same as
+// a better one, have no parting.
+func part(here *state, self *course) (p parting, why ledger.Reason) {
+	if here.best.reward <= self.reward {
+		return p, noBetterSibling
+	}
+	apart := false // others got other results
+	together := func(c *course) bool { return c.apart != self }
+	leave := func(at *deed, key string) {
+		left := here.next(key)
+		before, after, top := here.value, left.value, here.best
+		if top.next(here.written) == key {
+			top = here.other
+		}
+		if apart {
+			before, after = valueOf(others(here.all, together)), valueOf(others(left.all, together))
+			top = best(others(here.all, func(c *course) bool { return together(c) && c.next(here.written) != key }))
+		}
+		if before.mean-after.mean > p.before.mean-p.after.mean {
 			p = parting{at: at, before: before, after: after}
-			best := slices.MaxFunc(gone, func(x, y *course) int { return cmp.Compare(x.reward, y.reward) })
-			if len(best.writes) > written {
-				p.sibling = best.writes[written]
+			if len(top.writes) > here.written {
+				p.sibling = top.writes[here.written]
 			}
 		}
 		here = left
 	}
-	written := 0
 	for i := range self.deeds {
-		d := &self.deeds[i]
-		if !d.writes {
-			here = slices.DeleteFunc(here, func(c *course) bool {
-				result, made := c.reads[read{written, d.key}]
-				return c != self && made && result != d.result
-			})
-			continue
+		if d := &self.deeds[i]; d.writes {
+			leave(d, d.key)
+		} else if here.read(self, d) {
+			apart = true
 		}
-		leave(d, written, func(c *course) bool { return len(c.writes) > written && c.writes[written].key == d.key })
-		written++
 	}
-	leave(nil, written, func(c *course) bool { return len(c.writes) == written })
+	leave(nil, "")
+	top := here.best
+	if apart {
+		top = best(others(here.all, together))
+	}
 	switch {
-	case slices.ContainsFunc(here, better):
+	case top.reward > self.reward:
 		return p, sameWrites
 	case p.before.rollouts == 0:
 		return p, pairs.EnvironmentParted
@@ -123,8 +212,9 @@ func part(all []*course, self *course) (p parting, why ledger.Reason) {
 // partings finds where each rollout of a group parts from better ones, or the reason it has none.
 func (b *Builder) partings(traces [][]*trace) {
 	all := b.courses(traces)
+	begin := newState(all, 0)
 	for _, c := range all {
-		if p, why := part(all, c); why != "" {
+		if p, why := part(begin, c); why != "" {
 			c.together = why
 		} else {
 			c.parted = c.asFailure(p)
@@ -155,7 +245,7 @@ func (b *Builder) courses(traces [][]*trace) (all []*course) {
 }
 
 func (b *Builder) course(t *trace) *course {
-	c := &course{trace: t, reward: *t.example.Reward, reads: map[read]string{}}
+	c := &course{trace: t, reward: *t.example.Reward, reads: []map[string]string{{}}}
 	failed := map[[2]int]bool{}
 	for i := range t.failures {
 		failed[[2]int{t.failures[i].turn, t.failures[i].seq}] = true
@@ -175,9 +265,9 @@ func (b *Builder) course(t *trace) *course {
 	}
 	for i := range c.deeds {
 		if d := &c.deeds[i]; d.writes {
-			c.writes = append(c.writes, d)
+			c.writes, c.reads = append(c.writes, d), append(c.reads, map[string]string{})
 		} else if d.call.result >= 0 {
-			c.reads[read{len(c.writes), d.key}] = d.result
+			c.reads[len(c.writes)][d.key] = d.result
 		}
 	}
 	return c

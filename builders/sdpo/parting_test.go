@@ -29,7 +29,7 @@ func diverging() Config {
 func parts(b *Builder, traces [][]*trace, e int, reward float64) string {
 	all := b.courses(traces)
 	all[e].reward = reward
-	p, why := part(all, all[e])
+	p, why := part(newState(all, 0), all[e])
 	switch {
 	case why != "":
 		return "none"
