@@ -168,17 +168,19 @@ func part(here *state, self *course) (p parting, why ledger.Reason) {
 	if here.best.reward <= self.reward {
 		return p, noBetterSibling
 	}
-	apart := false // others got other results
-	together := func(c *course) bool { return c.apart != self }
+	var rest []*course // of here.all, once others got other results
 	leave := func(at *deed, key string) {
 		left := here.next(key)
 		before, after, top := here.value, left.value, here.best
 		if top.next(here.written) == key {
 			top = here.other
 		}
-		if apart {
-			before, after = valueOf(others(here.all, together)), valueOf(others(left.all, together))
-			top = best(others(here.all, func(c *course) bool { return together(c) && c.next(here.written) != key }))
+		if rest != nil {
+			rest = slices.DeleteFunc(rest, func(c *course) bool { return c.apart == self })
+			before = valueOf(rest)
+			gone := others(rest, func(c *course) bool { return c.next(here.written) != key })
+			rest = slices.DeleteFunc(rest, func(c *course) bool { return c.next(here.written) != key })
+			after, top = valueOf(rest), best(gone)
 		}
 		if before.mean-after.mean > p.before.mean-p.after.mean {
 			p = parting{at: at, before: before, after: after}
@@ -191,14 +193,14 @@ func part(here *state, self *course) (p parting, why ledger.Reason) {
 	for i := range self.deeds {
 		if d := &self.deeds[i]; d.writes {
 			leave(d, d.key)
-		} else if here.read(self, d) {
-			apart = true
+		} else if here.read(self, d) && rest == nil {
+			rest = slices.Clone(here.all)
 		}
 	}
 	leave(nil, "")
 	top := here.best
-	if apart {
-		top = best(others(here.all, together))
+	if rest != nil {
+		top = best(rest)
 	}
 	switch {
 	case top.reward > self.reward:
