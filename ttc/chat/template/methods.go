@@ -3,6 +3,7 @@ package template
 import (
 	"strings"
 
+	"github.com/nat-go/nat-go/ttc/internal/pytext"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -19,6 +20,8 @@ var stringMethods = map[string]method{
 	"replace":    replaceMethod,
 	"startswith": affixMethod("startswith", strings.HasPrefix),
 	"endswith":   affixMethod("endswith", strings.HasSuffix),
+	"find":       findMethod("find", strings.Index),
+	"rfind":      findMethod("rfind", strings.LastIndex),
 }
 
 func plainMethod(name string, f func(st *state, v val) val) method {
@@ -96,6 +99,21 @@ func affixMethod(name string, has func(s, affix string) bool) method {
 		}
 		throw("TypeError", "%s first arg must be str or a tuple of str, not %s", name, affix.TypeName())
 		return missing
+	}
+}
+
+func findMethod(name string, find func(s, part string) int) method {
+	return func(st *state, self val, a *args) val {
+		if len(a.plain) > 1 {
+			throwUnsupported(name + " within a part of a text")
+		}
+		s := self.Text()
+		i := find(s, textArg(a.positional(name, 1, 1)[0], name+"() argument 1").Text())
+		if i < 0 {
+			return pyvalue.Int(-1)
+		}
+		st.goesThrough(s[:i])
+		return pyvalue.Int(int64(pytext.Len(s[:i])))
 	}
 }
 

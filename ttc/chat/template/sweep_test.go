@@ -137,7 +137,7 @@ func statements(t testing.TB) []string {
 }
 
 // addresses matches an answer that holds something Python prints differently every time.
-var addresses = regexp.MustCompile(`(?i) at 0x|bound method|built-in|generator.object|0[', ]*x[', ]*7[', ]*f`)
+var addresses = regexp.MustCompile(`(?i) at 0x|bound method|built-in|generator.object|0[', <]*x[', <]*7[', <]*f`)
 
 // TestSweep compares every filter, method, test, subscript and operator on every kind of value with jinja2, and the
 // statements too. Without NATGO_LONG it tries every 40th expression.

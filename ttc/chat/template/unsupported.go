@@ -19,8 +19,8 @@ var numberNames = strings.Fields("real imag numerator denominator conjugate bit_
 	"to_bytes from_bytes is_integer hex fromhex")
 
 var unsupportedAttributes = map[pyvalue.Kind][]string{
-	pyvalue.KindStr: strings.Fields("casefold center count find index " +
-		"isalnum isalpha isdigit islower isnumeric isspace isupper partition rfind rindex rpartition swapcase ljust rjust zfill expandtabs translate maketrans format_map " +
+	pyvalue.KindStr: strings.Fields("casefold center count index " +
+		"isalnum isalpha isdigit islower isnumeric isspace isupper partition rindex rpartition swapcase ljust rjust zfill expandtabs translate maketrans format_map " +
 		"isdecimal istitle isascii isprintable isidentifier encode unescape striptags " +
 		"rsplit splitlines join removeprefix removesuffix"),
 	pyvalue.KindDict:  {"copy", "fromkeys"},
