@@ -109,7 +109,7 @@ func (h *Hasher) Message(m *chat.Message) Message {
 	return Message(xxh3.Hash(b))
 }
 
-// appendContent appends the content; a list of texts is the text that row formats make of it.
+// appendContent appends the content; a list of texts counts as the text that row formats make from it.
 func appendContent(b []byte, m *chat.Message) []byte {
 	switch m.Form {
 	case chat.Text:

@@ -34,6 +34,6 @@ shown and the exit code is 3.`,
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVar(&offline, "offline", false, "show the last known state; ask nobody")
+	cmd.Flags().BoolVar(&offline, "offline", false, "show the last known state without asking the trainer")
 	return cmd
 }

@@ -37,7 +37,7 @@ func newViewCmd() *cobra.Command {
 	v := &viewFlags{}
 	cmd := &cobra.Command{
 		Use:   "view PATH [OTHER]",
-		Short: "Look at a run in the browser: the books, pairs, conversations, tokens and what was left out",
+		Short: "View a run in the browser: the books, pairs, conversations, tokens and drops",
 		Long: `Look at a run in the browser: where everything went, pairs side by side, conversations, which tokens
 are trained, and what was left out and why. It works without a network, on this machine alone, and
 changes nothing but the marks you set, which are kept in RUN.marks.jsonl beside the run. The printed

@@ -107,7 +107,7 @@ func (m Mode) WritesItself(format string) (bool, error) {
 // FailedRun describes the treatment of a failed collection run.
 func (m Mode) FailedRun() string {
 	if m == NAT {
-		return "all of it is left out, as NAT does"
+		return "it is dropped as a whole, as in NAT"
 	}
-	return "what was read of it before is used"
+	return "the examples read before the failure are used"
 }

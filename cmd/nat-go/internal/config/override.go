@@ -87,7 +87,7 @@ func (l *loader) override(o Override) {
 	}
 	if !l.doc.Set(path, node, src) {
 		l.add(src.ReportAt(1, 1, width+1, yamldoc.Pointer(path...), wrong(codeOverrideShape,
-			"override the value itself", "%s leads through a value that has no such entry", dotted)))
+			"override the value itself", "cannot set %s: a value on its path has no such entry", dotted)))
 	}
 }
 

@@ -188,7 +188,7 @@ func (n *nodes) choose(c *components, share float64) (chosen []bool, size int64,
 	return chosen, size, nil
 }
 
-// eachOf calls f for every row with kept records, with one set if the root of its component is among roots.
+// eachOf calls f for every row with kept records, setting one if the root of its component is among roots.
 func (d *Index) eachOf(n *nodes, roots []bool, f func(row []byte, one bool)) error {
 	return d.each(func(node uint32, row []byte) error {
 		f(row, roots[n.root(node)])

@@ -124,7 +124,7 @@ func (v *verifier) present(
 		return true
 	case !info.Mode().IsRegular():
 		if inManifest {
-			v.find(at, "it is not a regular file any more")
+			v.find(at, "not a regular file")
 		}
 		return false
 	case !inManifest:

@@ -39,7 +39,7 @@ func (s *Serving) text(b *bytes.Buffer) {
 		fmt.Fprintf(b, "  %s: %s\n", f.About, f.Text)
 	}
 	if len(s.Findings) == 0 {
-		b.WriteString("  what is trained is what is served\n")
+		b.WriteString("  the model is served as it was trained\n")
 	}
 }
 
@@ -264,7 +264,7 @@ func (s *Serving) template(sameText bool, ours, theirs *folder, inputs []*Input)
 		s.find("template", "%d of %s rendered differently: %s", texts, quantity(len(conversations), "conversation"),
 			first)
 	case !sameText:
-		s.Checked = append(s.Checked, "(the templates' texts differ, what they render does not)")
+		s.Checked = append(s.Checked, "(the templates' texts differ, their output is the same)")
 	}
 	if cut > 0 {
 		s.find("tokenizer", "%s of the same text tokenised differently", quantity(cut, "conversation"))

@@ -176,7 +176,7 @@ func (b *building) leaveCollected() {
 		err = b.out.history.WriteProgress(folder)
 	}
 	if err != nil {
-		b.out.warn("can't write what was collected before the failure: %v", err)
+		b.out.warn("cannot write the examples collected before the failure: %v", err)
 	}
 }
 
@@ -224,7 +224,7 @@ func (b *recording) continueLog(ctx context.Context, c recordlog.Commit) (err er
 			b.plan.merging.divide(g, c.Bytes)
 			if err = b.take(g); err == nil {
 				b.out.tell(Progress{
-					Step: "read what was done", Done: int64(b.index.Len()), Total: int64(c.Records), Unit: unitRecord,
+					Step: "read finished work", Done: int64(b.index.Len()), Total: int64(c.Records), Unit: unitRecord,
 				})
 			}
 		}

@@ -242,7 +242,7 @@ func (ps *processes) plugin(name string) (*host.Plugin, error) {
 	return p.plugin, nil
 }
 
-// close ends the sessions and processes, if any, in the background, because that takes a while.
+// close ends the sessions and processes, if any, in the background, because they take a while to end.
 func (ps *processes) close() {
 	if ps == nil {
 		return

@@ -73,7 +73,7 @@ type Env struct {
 	Now      func() time.Time                 // for run ids and NAT's progress files, never for data
 	Getenv   func(name string) (string, bool) // nil means the process's environment
 	Findings func([]finding.Finding)          // called with the findings of the configuration's check
-	Leave    *jobs.Leave                      // closed when the user wants to leave; nil means never
+	Leave    *jobs.Leave                      // the user's requests to leave; nil means none
 	Progress func(Progress)                   // called now and then with the progress of the run
 	// Receives every value that must never be shown or written; may be nil.
 	Secrets *secret.Values

@@ -397,7 +397,7 @@ func (p *plan) commandToContinue() string {
 // leftUndone describes the work that an interruption left undone.
 func (p *plan) leftUndone() string {
 	if p.shard != nil {
-		return "what is committed of the shard stays"
+		return "the committed part of the shard is kept"
 	}
 	return "nothing was submitted"
 }

@@ -88,7 +88,7 @@ func (r *writing) writeText(ctx context.Context, s dataset.Spec) ([]runfolder.Wr
 func (r *writing) warnOfRefused(written []runfolder.Written) {
 	for _, w := range written {
 		if w.Trimmed > 0 {
-			r.out.warn("%s: %s after the last turn of the assistant, which train nothing, are left out", w.Format,
+			r.out.warn("%s: omitted %s after the last turn of the assistant, which train nothing", w.Format,
 				ledger.Quantity(w.Trimmed, "message"))
 		}
 		r.warnOfTurns(w)

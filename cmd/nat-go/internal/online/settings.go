@@ -95,7 +95,7 @@ func readSettings(in io.Reader) (*Settings, error) {
 	}
 	for i, c := range s.Channels {
 		if builderOf[c] == "" {
-			return nil, problem(badSettings, "channels", "there is no channel %q: name some of rl, sdpo, dpo, sft", c)
+			return nil, problem(badSettings, "channels", "unknown channel %q: use rl, sdpo, dpo or sft", c)
 		}
 		if slices.Contains(s.Channels[:i], c) {
 			return nil, problem(badSettings, "channels", "%q is listed twice", c)

@@ -43,8 +43,8 @@ func (h *Holder) attempts() int {
 	return 0
 }
 
-// Lock is the right to write to a run folder: everything that writes to one holds it. It ends with the process, however
-// that ends.
+// Lock is the right to write to a run folder: everything that writes to one holds it. It ends with the process, even if
+// that is killed.
 type Lock struct {
 	Folder Folder
 	// Left is the last holder of the lock, if it was interrupted in its work; nil otherwise.

@@ -97,7 +97,7 @@ func (a *Adapter) push(ctx context.Context, data trainers.DataSet, l *delivery) 
 		}
 		if f != nil {
 			a.env.Log.Debug().Int("group", n-1).Str("reason", string(f.reason)).Str("detail", f.detail).
-				Msg("group left out")
+				Msg("group skipped")
 			l.Skipped[f.reason]++
 			l.Read++
 			return nil
@@ -118,7 +118,7 @@ func (a *Adapter) push(ctx context.Context, data trainers.DataSet, l *delivery) 
 	l.Complete = true
 	if l.Sent+l.Uncertain == 0 {
 		return errors.Join(a.save(data, l), trainers.Errorf(trainers.Refused, "push the groups of run "+data.RunID,
-			"", "none of them is fit to be sent: %s", formatCounts(l.Skipped)))
+			"", "no group can be sent: %s", formatCounts(l.Skipped)))
 	}
 	return a.save(data, l)
 }
@@ -132,7 +132,7 @@ func (a *Adapter) send(ctx context.Context, data trainers.DataSet, l *delivery, 
 	if g.NoTeacher != "" {
 		l.NoTeacher++
 		a.env.Log.Warn().Int("group", l.Read).Str("why", g.NoTeacher).
-			Msg("the group goes on without the teacher's distributions")
+			Msg("the group is sent without the teacher's distributions")
 	}
 	l.Sending = true
 	if err := a.saveUnsynced(data, l); err != nil {

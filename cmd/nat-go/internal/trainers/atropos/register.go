@@ -150,7 +150,7 @@ func (a *Adapter) restarted(ctx context.Context, job trainers.JobRef) (string, e
 		now.continues(life{Group: job.Metadata["wandb_group"], Project: job.Metadata["wandb_project"], Step: step}) {
 		return "", err
 	}
-	return "the run-api was restarted after the groups were pushed; what it had queued is lost", nil
+	return "the run-api was restarted after the groups were pushed; its queue is lost", nil
 }
 
 // environments returns the numbers under which a job's groups were pushed.

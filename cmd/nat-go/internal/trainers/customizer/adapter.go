@@ -231,7 +231,7 @@ func (a *Adapter) createJob(ctx context.Context, runID, dataset, key string) (tr
 	}
 	if j.ID == "" || strings.ContainsFunc(j.ID, func(r rune) bool { return r <= ' ' || !unicode.IsPrint(r) }) {
 		return trainers.JobRef{}, &trainers.Error{
-			Op: "create the job", Why: "the answer has no id that can be used",
+			Op: "create the job", Why: "the answer has no usable id",
 			Fault: trainers.Unavailable, Unsettled: true,
 		}
 	}

@@ -96,7 +96,7 @@ func (a *Adapter) createDeployment(ctx context.Context, depName, config string) 
 		return nil
 	case serves == "":
 		return trainers.Errorf(trainers.Refused, op, "choose another deployment_name, or delete it",
-			"a deployment %s exists, has failed, and doesn't say what it serves", depName)
+			"deployment %s exists, has failed, and serves an unknown model", depName)
 	}
 	// Ours, and useless now.
 	_, err = a.entity.Do(ctx, trainers.Ask("delete the deployment that failed", http.MethodDelete,

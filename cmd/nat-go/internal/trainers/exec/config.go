@@ -90,7 +90,7 @@ func (c *Config) absent(name string, vars map[string]string) string {
 	for _, kind := range []string{"preference", "demonstration", "rollout"} {
 		if split, ok := strings.CutPrefix(name, kind+"_"); ok &&
 			slices.Contains([]string{"train_file", "validation_file"}, split) {
-			return fmt.Sprintf("the run has no such %s rows in the %s format", kind, c.Format)
+			return fmt.Sprintf("the run has no %s rows in the %s format", kind, c.Format)
 		}
 	}
 	switch name {

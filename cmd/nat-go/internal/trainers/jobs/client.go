@@ -425,7 +425,7 @@ func (c *Client) tail(ctx context.Context, j *Job, from int64) int64 {
 	for end := from + tailBytes; from < end && ctx.Err() == nil; {
 		text, next, err := t.Tail(ctx, *j.Ref, from)
 		if err != nil {
-			c.Log.Warn().Err(err).Msg("can't read what the trainer prints")
+			c.Log.Warn().Err(err).Msg("cannot read the trainer's output")
 		}
 		if from = next; len(text) == 0 {
 			break
