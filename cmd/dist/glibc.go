@@ -51,7 +51,7 @@ func needs(program []byte) (m machine, oldest release, err error) {
 		}
 	}
 	versions, err := f.DynamicVersionNeeds()
-	if err != nil && !errors.Is(err, elf.ErrNoSymbols) { // a static program has none
+	if err != nil && !errors.Is(err, elf.ErrNoSymbols) { // a static program has no dynamic symbols
 		return m, oldest, err
 	}
 	oldest = release{2, 5} // the release of the oldest tag

@@ -18,7 +18,7 @@ type Options struct {
 	Program string
 	Dir     string // empty means in memory where possible
 	Shape   Shape
-	Rounds  int     // after one that is not counted; the median is reported
+	Rounds  int     // rounds after an uncounted first one; the median is reported
 	Stream  float64 // also a run of this many GB from a pipe; 0 means none
 	JSON    bool
 }

@@ -54,7 +54,7 @@ func (m *Mask) answer(dst, line []byte) ([]byte, error) {
 	}), nil
 }
 
-// masked is a conversation's tokens and which of them are trained.
+// masked holds a conversation's tokens and marks the trained ones.
 type masked struct {
 	res      template.Result
 	turns    []turns.Turn

@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Print answers requests as text: the tokens of each conversation, who owns them, and whether, or why not, they are the
-// model's own. It returns the errors of Answer.
+// Print answers requests as text: the tokens of each conversation, their owners, and whether they are the model's own,
+// with the reason if not. It returns the errors of Answer.
 func (m *Mask) Print(in io.Reader, out io.Writer, look tokenview.Look) error {
 	t := terminal.For(out)
 	return requests(in, t.Flush, func(n int, line []byte, err error) error {
@@ -106,7 +106,7 @@ func (m *Mask) side(k *masked) (*tokenview.Side, error) {
 	return s, nil
 }
 
-// whyInTurn says why a token in a turn is not trained: the template inserted it, or it spans the turn's edge.
+// whyInTurn explains why a token in a turn is not trained: the template inserted it, or it spans the turn's edge.
 func whyInTurn(t *turns.Turn, at int, trained bool) string {
 	switch {
 	case trained:

@@ -45,7 +45,7 @@ func (f *pluginFlags) load(cmd *cobra.Command) (*inspect.Catalog, error) {
 	}
 	c, found, err := inspect.Open(f.config, opt)
 	if len(found) > 0 {
-		tellFindings(cmd)(found)
+		findingsPrinter(cmd)(found)
 	}
 	return c, err
 }

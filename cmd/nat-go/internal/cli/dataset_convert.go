@@ -146,7 +146,7 @@ func convert(
 		return c, nil
 	}
 	c, err := dataset.ConvertRows(ctx, from.Texts()[0], to, o, output)
-	if err != nil { // most likely a row that can't be read
+	if err != nil { // most likely caused by a row that can't be read
 		return nil, exit.Default(exit.Failed, err)
 	}
 	return c, nil
@@ -161,7 +161,7 @@ func convertible(path, output string, limits dataset.Limits) (*dataset.Place, er
 	if err != nil {
 		return nil, err
 	}
-	p.Run = "" // a run without its record log is just rows to convert
+	p.Run = "" // a run without its record log is converted as plain rows
 	switch texts := p.Texts(); {
 	case len(texts) == 0:
 		return nil, noTexts(p, path)

@@ -56,7 +56,7 @@ func openJob(dir runfolder.Folder, j *jobs.Job, cmd *cobra.Command) (*jobs.Clien
 	secrets, stderr := hide(cmd), cmd.ErrOrStderr()
 	return finetune.OpenJob(dir, j, finetune.Env{
 		Secrets: secrets, Log: zerolog.New(console(stderr)).With().Timestamp().Logger(),
-		Findings: tellFindings(cmd),
+		Findings: findingsPrinter(cmd),
 	})
 }
 

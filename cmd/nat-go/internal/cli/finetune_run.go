@@ -174,7 +174,7 @@ func withEnv(cmd *cobra.Command, commitBytes int64, run func(context.Context, fi
 		Output:  printed, Log: newLogger(cmd), Self: self, Now: time.Now, Getenv: os.LookupEnv,
 		Leave: leave, Progress: progress.show,
 		Collating: whileCollating, CommitBytes: commitBytes,
-		Findings: tellFindings(cmd),
+		Findings: findingsPrinter(cmd),
 	}
 	err = run(ctx, env)
 	progress.end()

@@ -8,7 +8,8 @@ import (
 	"github.com/nat-go/nat-go/plugins/sdk"
 )
 
-// newPluginServeCmd serves the built-in builders to a nat-go that started this program again. It does not return.
+// newPluginServeCmd serves the built-in builders to a nat-go that started this program as its child. It does not
+// return.
 func newPluginServeCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:                builtin.ServeCommand,

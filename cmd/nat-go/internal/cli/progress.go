@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// progress shows how far a run is: one line that is overwritten on a terminal, one line every 10 s elsewhere.
+// progress shows the progress of a run: one line that is overwritten on a terminal, or a line every 10 s elsewhere.
 type progress struct {
 	mu    sync.Mutex // an upload reports from the goroutine that sends it
 	w     io.Writer

@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 )
 
-// newShardScriptCmd has one command per engine.
+// newShardScriptCmd groups the commands for engines.
 func newShardScriptCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "script",

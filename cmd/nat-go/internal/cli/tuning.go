@@ -53,7 +53,7 @@ const (
 	minLimit = 43 << 20
 )
 
-// tuneCollector takes over the collector, unless the environment has settings for it.
+// tuneCollector starts tuning the collector, unless the environment configures it.
 func tuneCollector() {
 	collector.Lock()
 	defer collector.Unlock()

@@ -37,8 +37,8 @@ func logLevel(cmd *cobra.Command) zerolog.Level {
 	return zerolog.WarnLevel
 }
 
-// tellFindings prints findings to standard error: with --quiet only the errors.
-func tellFindings(cmd *cobra.Command) func([]finding.Finding) {
+// findingsPrinter returns a function that prints findings to standard error; with --quiet, only errors.
+func findingsPrinter(cmd *cobra.Command) func([]finding.Finding) {
 	stderr, quiet := cmd.ErrOrStderr(), isQuiet(cmd)
 	return func(fs []finding.Finding) {
 		if quiet {

@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// History is NAT's report of a run, which every run writes: per collection run, the value of its records and the
+// History is NAT's report of a run, which every run writes: for each collection run, the value of its records and the
 // metrics of the builder of pairs.
 type History struct {
 	mode    Mode
@@ -29,7 +29,7 @@ type History struct {
 	groups  int64 // examples that yielded records
 }
 
-// Pairs is the builder of pairs whose metrics a history contains. If the name is empty, there is none.
+// Pairs is the builder of pairs whose metrics a history contains. Its name is empty if there is none.
 type Pairs struct {
 	Name   string // under trajectory_builders
 	Config *dpo.Config
@@ -130,8 +130,8 @@ func (h *History) builderRun(run string) string { return h.runID + "_run" + run 
 
 func (h *History) stamp() string { return h.now().UTC().Format(time.RFC3339Nano) }
 
-// WriteProgress writes NAT's progress files: one line for each collection run that yielded records, and the same as a
-// list; and the metrics of NAT's builder.
+// WriteProgress writes NAT's progress files (one line for each collection run that yielded records, and the same as a
+// list) and the metrics of NAT's builder.
 func (h *History) WriteProgress(folder runfolder.Folder) error {
 	stamp := h.stamp()
 	var lines, list []string
@@ -158,7 +158,7 @@ func (h *History) WriteProgress(folder runfolder.Folder) error {
 	return durable.WriteFile(folder.History(), []byte("[\n"+strings.Join(list, ",\n")+"\n]\n"))
 }
 
-// final is NAT's final_metrics.json: how a job that was waited for ended.
+// final is NAT's final_metrics.json, which describes the end of a job that was waited for.
 type final struct {
 	RunID     string            `json:"run_id"`
 	Timestamp string            `json:"timestamp"`

@@ -83,7 +83,7 @@ func (m Mode) WriteTrajectories(dir, log, runID string, d *curate.Decisions) err
 type collection struct {
 	file    *durable.File
 	buf     []byte
-	last    *builders.Origin // of the previous trajectory; nil means none, or none in this run
+	last    *builders.Origin // input of the previous trajectory; nil means none, or none in this run
 	example []byte           // the group's example_id, which two entries may share: NAT's is text, for 1 and "1" alike
 	groups  int
 }

@@ -124,7 +124,7 @@ func (l *loader) check(c *Config) {
 			}
 		case fill[name] != nil:
 			opt := schema.Options{Pointer: ptr, At: key}
-			if name == "finetuning" { // where NAT ignores unknown keys as well
+			if name == "finetuning" { // NAT ignores unknown keys here, too
 				opt.Unknown = unknown
 			}
 			l.add(sectionSpecs()[name].Decode(l.doc, node, fill[name], opt)...)
@@ -184,7 +184,7 @@ var likelySections = map[string]string{
 	"extends": "base", "inherit": "base", "include": "base",
 }
 
-// entries walks a section of named entries.
+// entries checks the entries of a section of named entries.
 func (l *loader) entries(key, node *yaml.Node, what string, each func(key, node *yaml.Node, ptr string)) {
 	ptr := yamldoc.Pointer(key.Value)
 	at := node

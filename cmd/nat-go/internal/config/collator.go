@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/builders/schema"
 )
 
-// Collator is the section `collator`: how records become token batches. They need a tokenizer.
+// Collator is the section `collator`, which configures how records become token batches. These need a tokenizer.
 type Collator struct {
 	Tokenizer      string         `yaml:"tokenizer" nullable:"true" doc:"Hugging Face folder or tokenizer.json of the model to be trained; may be in object storage" example:"models/qwen"`
 	Template       string         `yaml:"template" nullable:"true" doc:"chat template file, or the name of one of the tokenizer's; default: the tokenizer's default or, if it has none, contents joined with newlines, with a warning" example:"chat_template.jinja"`

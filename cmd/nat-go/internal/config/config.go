@@ -91,7 +91,7 @@ func (b *Block) JSON(spec *schema.Spec) ([]byte, []finding.Finding) {
 	return spec.JSON(b.doc, b.node, b.options())
 }
 
-// Adopt places findings whose pointers are relative to the block, such as a plugin's.
+// Adopt places findings with pointers relative to the block, such as a plugin's.
 func (b *Block) Adopt(fs []finding.Finding) []finding.Finding {
 	return b.doc.Adopt(b.node, b.key, b.Pointer(), fs)
 }

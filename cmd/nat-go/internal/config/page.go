@@ -189,7 +189,7 @@ func mappingOf(s *schema.Spec) *schema.Spec {
 	return s
 }
 
-// foldedKeys is the minimum number of keys of a mapping that is written only once on the page.
+// foldedKeys is the minimum number of keys for a mapping to be written only once on the page.
 const foldedKeys = 4
 
 // rows returns the rows of a mapping's keys, which it prefixes. A mapping whose keys are in an earlier table becomes

@@ -83,7 +83,7 @@ func (l *loader) gatherSecrets() {
 			}
 		default:
 			add(secret.OfSetting("", value)...)
-			if written != value { // a variable within a text: its value
+			if written != value { // for a variable within a text, add its value
 				add(l.variables(written)...)
 			}
 		}

@@ -34,7 +34,7 @@ var idle = []string{
 	"sources.*.concurrency", "sources.*.timeout", "sources.*.stop_timeout", "eval.general.max_concurrency",
 }
 
-// Decides reports whether a value at a path decides the bytes of the data set: it is in a section that a run reads, in
+// Decides reports whether a value at a path affects the bytes of the data set: it is in a section that a run reads, in
 // a component that finetuning names, and not idle.
 func (c *Config) Decides(path []string) bool {
 	if len(path) > 1 {

@@ -2,7 +2,7 @@ package curate
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// Why a record was not kept.
+// Reasons for dropping a record.
 const (
 	duplicate     ledger.Reason = "duplicate"
 	Contradiction ledger.Reason = "contradiction"

@@ -54,7 +54,7 @@ func (d *Index) sort() {
 }
 
 // Index collects the records to decide on, one entry per record. It holds the decisions so far and a projection of the
-// entries for each rule; a rule that is off has 0.
+// entries for each rule that is on.
 type Index struct {
 	rules   Rules
 	tmp     string
@@ -66,7 +66,7 @@ type Index struct {
 	draws    *extsort.Sorter // seeded hash 16, ordinal 8
 
 	units   *extsort.Sorter // see unitRow
-	unit    [unitWidth]byte // the row that entries are being added to
+	unit    [unitWidth]byte // the row to which entries are being added
 	entries uint32          // number of entries it spans; 0 means none
 }
 
@@ -113,7 +113,7 @@ func (d *Index) Hold(e Entry) error {
 	if err := d.contents.Add(row[:]); err != nil {
 		return err
 	}
-	var unit [unitWidth]byte // belongs to no record of the log
+	var unit [unitWidth]byte // spans no record of the log
 	unitRow(&unit, &e, d.rules.Split.By)
 	return d.units.Add(unit[:])
 }

@@ -35,10 +35,10 @@ type Rules struct {
 	Name   func(ordinal uint64) string // names a record in errors, as "example 7, turn 2"; if nil, the ordinal is used
 }
 
-// defaultMemory is how much memory Decide sorts in before it uses the disk: room for 250,000 records.
+// defaultMemory is the memory in which Decide sorts before it uses the disk: room for 250,000 records.
 const defaultMemory = 32 << 20
 
-// Split says how records are divided between training and validation.
+// Split configures how records are divided between training and validation.
 type Split struct {
 	By         By
 	Validation float64 // share of the kept records, 0 <= v < 1; 0 means no validation set

@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Gate says whether a record of any builder is fit for training: it returns "" if so, otherwise the reason and one line
-// of explanation.
+// Gate checks whether a record of any builder is fit for training. It returns "" if so, otherwise the reason and one
+// line of explanation.
 func Gate(r *builders.Resolved) (reason ledger.Reason, detail string) {
 	var f fault
 	switch record := r.Record.(type) {

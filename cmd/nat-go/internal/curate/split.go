@@ -9,8 +9,8 @@ import (
 	"github.com/nat-go/nat-go/builders"
 )
 
-// A unit is the smallest thing a split moves: the records that share both keys of unitRow. Units that share one of the
-// keys or a prompt form a component.
+// A unit is the smallest set of records that a split moves: the ones that share both keys of unitRow. Units that share
+// one of the keys or a prompt form a component.
 const (
 	unitKey   = 16 + 16
 	spanAt    = unitKey + 16
@@ -135,7 +135,7 @@ func (d *Index) undivided(n *nodes, c *components) error {
 	return nil
 }
 
-// hold drops records that share anything with the validation side being kept without belonging to it.
+// hold drops records that share anything with the kept validation side but don't belong to it.
 func (d *Index) hold(n *nodes) error {
 	roots := make([]bool, len(n.parent))
 	for node, held := range n.held {

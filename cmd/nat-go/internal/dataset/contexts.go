@@ -57,11 +57,11 @@ func (w *formatWriter) turns(row int, m *member) []byte {
 	return b
 }
 
-// carried returns the contexts that the rows of a record have. The contexts of a rollout begin with its prompt: either
-// the rows are prompts to sample from, or they have the turns.
+// carried returns the contexts that the rows of a record have. The contexts of a rollout begin with its prompt: rows
+// either are prompts to sample from or contain the turns.
 func (w *formatWriter) carried(m *member) (contexts []ttc.History, changes []builders.Change) {
 	contexts, changes = m.contexts, m.record.Changes
-	if t := w.enc.Turns(); t.Carried > 0 && int(t.Carried) < len(contexts) { // the rows don't have the others
+	if t := w.enc.Turns(); t.Carried > 0 && int(t.Carried) < len(contexts) { // the rows lack the other contexts
 		return without(w.enc.Silent(), contexts, changes, int(t.Carried))
 	}
 	if m.record.Record.Kind() != builders.KindRollout || len(contexts) == 0 {

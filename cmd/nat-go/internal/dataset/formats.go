@@ -16,11 +16,11 @@ type Format struct {
 	tokens      *tokenRows // nil means text rows
 }
 
-// tokenRows says how the rows of a format are made from token batches and checked.
+// tokenRows holds the functions that make the rows of a format from token batches and check them.
 type tokenRows struct {
 	write func(w io.Writer, batches string, s batch.Split) (rows int64, err error)
-	wrong func(row []byte) string // the fault of a row; empty without one
-	none  string                  // why a run has no such rows
+	wrong func(row []byte) string // returns the fault of a row, or "" if it is valid
+	none  string                  // reason that a run has no such rows
 }
 
 // FromBatches reports whether the format is made from a run's token batches, and so needs a tokenizer.

@@ -10,7 +10,7 @@ import (
 )
 
 // Blocks are small enough to be hashed and copied while in the cache, and enough may be queued that neither side waits
-// for the other: with a single one they would have to be eight times as large.
+// for the other: with a single queued block, blocks would have to be eight times as large.
 const (
 	blockBytes = 128 << 10
 	blocksHeld = 8
@@ -73,7 +73,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// rotate passes the buffer on once it is full. Write errors surface in placeFiles.
+// rotate queues the buffer for writing once it is full. Write errors surface in placeFiles.
 func (o *output) rotate() {
 	if len(o.buf) >= blockBytes {
 		o.flush()
@@ -82,7 +82,7 @@ func (o *output) rotate() {
 
 func (o *output) flush() {
 	o.bytes += int64(len(o.buf))
-	o.sum.Write(o.buf) // here, while the bytes are in the cache
+	o.sum.Write(o.buf) // hash here, while the bytes are in the cache
 	o.blocks <- o.buf  // wait: run takes them until it is closed
 	o.buf = (<-o.free)[:0]
 	if o.buf == nil {
@@ -90,7 +90,7 @@ func (o *output) flush() {
 	}
 }
 
-// finish ends the content and returns its hash. It is made durable in the background, like other files: see placeFiles.
+// finish completes the content and returns its hash. The file is made durable in the background; see placeFiles.
 func (o *output) finish() string {
 	o.flush()
 	close(o.blocks)

@@ -35,7 +35,7 @@ func (s *Share) Lines() (n int64) {
 	return n
 }
 
-// partFormat is one format's share of a part. Its rows are lines, even for formats that become tables in the end.
+// partFormat is one format's share of a part. Its rows are lines, even if the format's files are tables.
 type partFormat struct {
 	Name  string     `json:"name"`
 	Files []partFile `json:"files"` // ordered by their first rows

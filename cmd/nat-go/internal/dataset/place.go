@@ -137,7 +137,7 @@ func findFormat(dir string, limits Limits) (FormatFolder, error) {
 		paths = append(paths, found...)
 	}
 	for _, p := range paths {
-		if isDir(p) { // in a format whose file names end this way
+		if isDir(p) { // must be in a format whose file names end this way
 			continue
 		}
 		if filepath.Base(p) == originsName {
@@ -159,7 +159,7 @@ func findFormat(dir string, limits Limits) (FormatFolder, error) {
 	return f, err
 }
 
-// glob escapes what filepath.Glob would treat as a pattern.
+// glob escapes characters that filepath.Glob would treat as a pattern.
 func glob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
@@ -214,7 +214,7 @@ var ErrNoFormat = errors.New("unknown format of the first row")
 // each calls f for each line of the file, as eachLine does.
 func (r RowFile) each(f func(n int64, line []byte) error) error { return eachLine(r.Path, r.Limits, f) }
 
-// errEnough ends the reading of a file.
+// errEnough stops reading a file.
 var errEnough = errors.New("enough")
 
 // eachLine calls f for each line of a file, numbered from 0, without its newline, until it returns errEnough; a table's

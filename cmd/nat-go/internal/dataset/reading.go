@@ -171,7 +171,7 @@ func (c *column) names() []string {
 	return names
 }
 
-// change is a difference in the reader's view of a column.
+// change is a change that the reader makes to a column.
 type change struct {
 	Text string
 	Old  bool // only before datasets 4.7, which keeps objects and values of differing shapes as JSON
@@ -185,7 +185,7 @@ func (c change) String() string {
 	return c.Text
 }
 
-// changes ends the file and lists the differences in reading, starting with the errors of current versions.
+// changes ends the file and lists the changes that readers make, starting with the errors of current versions.
 func (r *reading) changes() []change {
 	r.endChunk()
 	all := r.row.changes("", false)

@@ -12,7 +12,7 @@ import (
 
 // refusals are the records that a format can't carry.
 type refusals struct {
-	count map[string]int64 // by reason, without the details of one record
+	count map[string]int64 // counts by reason, without the details of one record
 	tried int64
 	carry []alternative
 
@@ -34,7 +34,7 @@ type alternative struct {
 const (
 	triedRefusals = 200
 	maxReasons    = 50
-	// Which reasons of a part are distinguished is decided once all parts are known.
+	// The distinguished reasons of a part are chosen once all parts are known.
 	maxPartReasons = 5000
 )
 

@@ -82,7 +82,7 @@ type spread struct {
 	NonFinite int64 `json:"non_finite,omitempty"` // NaN and infinite values, excluded from all of the above
 }
 
-// scale is small enough that a sum of the maximum number of values does not overflow.
+// scale prevents the overflow of a sum of the maximum number of values.
 const scale = 0x1p-64
 
 // dropCount counts drops as listed in dropped.jsonl.
@@ -401,7 +401,7 @@ func (m *meter) sample(name string, x float64) error {
 		m.odd[i]++
 		return nil
 	}
-	bits := math.Float64bits(x) // in the same order as the numbers
+	bits := math.Float64bits(x) // made to sort like the numbers
 	if bits>>63 == 1 {
 		bits = ^bits
 	} else {

@@ -69,7 +69,7 @@ func (s *Stats) Text(w io.Writer, explain func(code string) (ledger.Code, bool))
 	return err
 }
 
-// statsText is the text that Text prints.
+// statsText builds the text that Text prints.
 type statsText struct {
 	*Stats
 	text  strings.Builder

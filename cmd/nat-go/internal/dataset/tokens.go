@@ -14,14 +14,14 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
-// splits pairs up the names of the splits in rows and in batches.
+// splits maps the names of the splits in rows to their names in batches.
 var splits = []struct {
 	rows    rows.Split
 	batches batch.Split
 }{{rows.Train, batch.Train}, {rows.Validation, batch.Validation}}
 
 // WriteTokens writes the formats that are made from a run's token batches, each to its folder of a data set. A split
-// without rows ends up without a file. ready is as in Spec.
+// without rows gets no file. ready is as in Spec.
 func WriteTokens(
 	run runfolder.Folder, dataSet string, formats []Format, ready func([]runfolder.Written, []runfolder.File) error,
 ) ([]runfolder.Written, error) {

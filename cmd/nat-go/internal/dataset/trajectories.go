@@ -15,7 +15,7 @@ import (
 // document per file, with NaN where a score was NaN.
 const Trajectories = "nat_trajectories"
 
-// maxTrajectories is the size of the largest collection that is checked. Like NAT, we read it as a whole.
+// maxTrajectories is the maximum size of a collection that is checked. Like NAT, we read it as a whole.
 const maxTrajectories = 2 << 30
 
 // trajectories checks a collection: {"trajectories": [[trajectory, ...], ...], "run_id": text}.

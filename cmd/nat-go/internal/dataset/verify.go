@@ -31,7 +31,7 @@ type Report struct {
 	Warnings int64            `json:"warnings"`
 }
 
-// Verified is a file as it was read.
+// Verified describes a file that was read.
 type Verified struct {
 	runfolder.RowFile
 	Format string `json:"format"`
@@ -121,7 +121,7 @@ func (v *verifier) find(f Finding, format string, a ...any) {
 	}
 }
 
-// formatCheck is the check of one format's files.
+// formatCheck checks one format's files.
 type formatCheck struct {
 	*verifier
 	folder  FormatFolder

@@ -230,7 +230,7 @@ type formatWriter struct {
 	prefix  originPrefix
 	tally
 
-	row      []byte // scratch, as are the next two
+	row      []byte // scratch space, like the next two fields
 	context  []byte
 	together []*builders.Resolved
 }
@@ -516,7 +516,7 @@ func (w *formatWriter) abort() {
 	}
 	w.origins.abort()
 	if w.spec.NoEmpty {
-		_ = os.Remove(w.dir) // fails, as it should, if there is anything in it
+		_ = os.Remove(w.dir) // fails, as intended, if the folder is not empty
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 //go:embed ask_trl.py
 var askTRL []byte
 
-// Trainer is a trainer to consult, in the Python it is installed in.
+// Trainer is a trainer to consult, with the Python that it is installed in.
 type Trainer struct {
 	Python  string        // program
 	Timeout time.Duration // for one question
@@ -107,7 +107,7 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 	stop := context.AfterFunc(ctx, func() { p.Kill(ctx.Err()) })
 	defer stop()
 	go func() {
-		_, _ = p.Stdin.Write(append(question, '\n')) // a program that doesn't read it won't answer
+		_, _ = p.Stdin.Write(append(question, '\n')) // a program that doesn't read its input won't answer
 		p.Stdin.Close()
 	}()
 	x := <-answers // wait: the program is killed when ctx ends, which ends its output

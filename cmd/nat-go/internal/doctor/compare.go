@@ -17,14 +17,14 @@ type token struct {
 	Position [2]int `json:"position"` // in the trainer's sequence and in ours; -1 if missing
 }
 
-// The role of a token on each side.
+// The roles of a token on one side.
 const (
 	trained = "trained"
 	given   = "context"
 	absent  = "absent"
 )
 
-// The subject of a difference.
+// The kinds of differences.
 const (
 	trainerTrains = "trainer_trains"  // the trainer trains tokens that are context for us
 	oursTrains    = "ours_trains"     // we train tokens that are context for the trainer

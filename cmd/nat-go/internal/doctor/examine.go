@@ -180,7 +180,7 @@ func (r *Request) collator(settings map[string]any) (cfg collator.Config, err er
 		break
 	}
 	if r.Tokenizer == "" {
-		return cfg, exit.Usagef("name the folder of the model to be trained with --tokenizer")
+		return cfg, exit.Usagef("missing tokenizer: name the folder of the model to be trained with --tokenizer")
 	}
 	if cfg.Tokenizer, err = r.Load(r.Tokenizer); err != nil {
 		return cfg, err

@@ -15,7 +15,7 @@ import (
 type Side struct {
 	Name    string
 	IDs     []int32
-	Trained []bool   // never the first, which nothing predicts
+	Trained []bool   // never the first token, which nothing predicts
 	class   []string // on our side, a description of each token
 }
 

@@ -21,7 +21,7 @@ func Pipe(t *testing.T, path string, text func(io.Writer) error) (end func()) {
 			t.Error(err)
 			return
 		}
-		_ = text(w) // the reader may leave halfway
+		_ = text(w) // the reader may close the pipe halfway
 		w.Close()
 	}()
 	return func() {

@@ -11,7 +11,7 @@ import (
 func Workflow(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	var in map[string]string
-	_ = json.Unmarshal(body, &in) // an empty question will do
+	_ = json.Unmarshal(body, &in) // an invalid request counts as an empty question
 	fmt.Fprintf(w, "data: {\"value\": \"answer\"}\n\n")
 	for i := range 3 {
 		payload, _ := json.Marshal(map[string]any{

@@ -27,7 +27,7 @@ type Run struct {
 	Divide bool // the shards write the data set, too
 }
 
-// step is a part of the run that starts when the one before it has ended.
+// step is a part of the run that starts when the previous one has ended.
 type step struct {
 	Name      string
 	PerShard  bool // one process per shard runs its stage of that name; otherwise one process merges
@@ -77,8 +77,8 @@ type File struct {
 //go:embed templates
 var templates embed.FS
 
-// fill makes a file from a template, which is Jinja, as chat templates are. Package text/template calls methods that
-// are named at run time: with it, the linker keeps every exported method of the program, some 5 MB.
+// fill makes a file from a Jinja template, the language of chat templates. Package text/template calls methods that are
+// named at run time: with it, the linker keeps every exported method of the program, some 5 MB.
 func fill(name, from string, variables *pyvalue.Dict) (File, error) {
 	text, err := fs.ReadFile(templates, "templates/"+from)
 	if err != nil {

@@ -15,7 +15,7 @@ func TestObjectName(t *testing.T) {
 	for _, id := range []string{"r", "20261122-101112-ab12cd", "R", "r.1", "r_1", "r-1", "a..", long, long + "b"} {
 		t.Run(id, func(t *testing.T) {
 			name := objectName(id)
-			if len(name) > longestName || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" ||
+			if len(name) > maxName || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" ||
 				strings.Trim(name, "-") != name {
 				t.Errorf("%q is called %q", id, name)
 			}

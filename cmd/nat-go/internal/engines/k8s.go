@@ -80,21 +80,21 @@ func (k Kubernetes) variables(r Run) *pyvalue.Dict {
 	return v
 }
 
-// longestName leaves room for the stage and the index after the name of a run: a pod's host name may have 63
-// characters.
-const longestName = 40
+// maxName is the maximum length of a run's name in object names: with stage and index, a pod's host name may have
+// 63 characters.
+const maxName = 40
 
 var notInNames = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`[^a-z0-9]+`)
 })
 
-// objectName makes the name of a Kubernetes object from the name of a run. A number makes up for characters that are
-// cut off or replaced, so that two runs have different names.
+// objectName makes the name of a Kubernetes object from the name of a run. If characters are cut off
+// or replaced, a hash is appended, so that two runs have different names.
 func objectName(id string) string {
 	name := strings.Trim(notInNames().ReplaceAllString(strings.ToLower(id), "-"), "-")
-	if name == id && len(name) <= longestName {
+	if name == id && len(name) <= maxName {
 		return name
 	}
 	sum := strconv.FormatUint(xxh3.HashString(id)&0xffffffff, 36)
-	return strings.Trim(name[:min(len(name), longestName-len(sum)-1)], "-") + "-" + sum
+	return strings.Trim(name[:min(len(name), maxName-len(sum)-1)], "-") + "-" + sum
 }

@@ -24,7 +24,7 @@ var written []byte
 var codes = sync.OnceValue(func() []ledger.Code {
 	var pages map[string]map[string]ledger.Code
 	if err := yaml.Unmarshal(written, &pages); err != nil {
-		panic(err) // the file is part of the program, and the tests read it
+		panic(err) // cannot happen: the file is embedded, and tests parse it
 	}
 	all := slices.Concat(rows.Codes(), dataset.Codes())
 	for area, codes := range pages {
@@ -117,7 +117,7 @@ func Text(pages []ledger.Code, width int) string {
 	return b.String()
 }
 
-// codeWidth is the width of nearly all codes, so that the lists of all areas align.
+// codeWidth is the width of the column of codes, which fits nearly all codes and aligns the lists of all areas.
 const codeWidth = 24
 
 func paragraph(text string, width int) string {

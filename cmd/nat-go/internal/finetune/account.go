@@ -24,7 +24,7 @@ import (
 )
 
 // account closes the books, and writes the files about the run: the list of drops, NAT's progress files and, last, the
-// manifest, which says whether the run is complete.
+// manifest, which records whether the run is complete.
 func (r *run) account(ctx context.Context) error {
 	out, made, seen := r.out, r.out.made, &r.built.seen
 	if r.plan.join != nil { // its inputs are only known now
@@ -71,7 +71,7 @@ func (r *run) account(ctx context.Context) error {
 		return exit.Environmentf("can't write the manifest: %w", err)
 	}
 	out.sum.Status = made.Status
-	r.unlock() // the data set is complete; jobs have a lock of their own
+	r.unlock() // the data set is complete; jobs have a separate lock
 	if failure == nil {
 		out.info("data set complete", "dataset", r.plan.folder.Dataset())
 	}

@@ -20,7 +20,7 @@ import (
 const listedDrops = 10_000
 
 // unitPair is the unit of the single line per turn that counts the pairs a strategy did not take. They are listed, but
-// they are not drops: their candidates have an account of their own.
+// they are not drops: their candidates have a separate account.
 const unitPair = "pair"
 
 // books are the accounts of a run, the builders' own counters, and the list of drops, dropped.jsonl.
@@ -157,7 +157,7 @@ func (b *books) unlisted(d *ledger.Drop) {
 	m.Count += d.N()
 }
 
-// replay books and lists the drops that other books listed. Curation's drops are booked with its decisions.
+// replay records and lists the drops that other books listed, except curation's, which are recorded with its decisions.
 func (b *books) replay(path string) error {
 	in, err := durable.Open(path)
 	if err != nil {

@@ -77,10 +77,10 @@ type building struct {
 	*recording
 	env      Env
 	in       *inputs
-	ahead    *reader // of the first input, until it is used
+	ahead    *reader // reader of the first input, until it is used
 	total    int64   // bytes of all inputs; 0 means unknown
 	unmet    int64   // examples of the collection runs read so far that dataset.where drops
-	expected bool    // the index knows roughly how many records will come
+	expected bool    // the index has been given an estimate of the number of records
 }
 
 // build streams the examples of every collection run through the builders into the record log. One goroutine reads and
@@ -118,7 +118,7 @@ func (r *run) build(ctx context.Context) (err error) {
 	return nil
 }
 
-// built notes how far the inputs were read, once everything is in the log.
+// built records how far the inputs were read, once everything is in the log.
 func (b *recording) built() *built {
 	b.out.made.Inputs, b.out.made.Counts.Candidates = b.at.Inputs, b.at.Seen.Candidates
 	for _, a := range b.at.Seen.Accounts() {
@@ -248,7 +248,7 @@ func (b *recording) take(g *recordlog.Group) (err error) {
 	return nil
 }
 
-// book books the content of a group: its drops, its accounts, the builders' counters.
+// book adds the content of a group to the books: its drops, its accounts, the builders' counters.
 func (b *recording) book(g *recordlog.Group) {
 	for _, d := range g.Drops {
 		b.out.books.drop(d)
@@ -262,8 +262,8 @@ func (b *recording) book(g *recordlog.Group) {
 	}
 }
 
-// bookEntries books the gate's drops, notes the marks, and enters a group into NAT's view of the collection runs. The
-// gate's drops are listed together with curation's, in the order of the log.
+// bookEntries adds the gate's drops to the books, records the marks, and adds a group to NAT's view of the collection
+// runs. The gate's drops are listed together with curation's, in the order of the log.
 func (b *recording) bookEntries(g *recordlog.Group, all []curate.Entry) {
 	b.out.history.Add(g)
 	var passed int64

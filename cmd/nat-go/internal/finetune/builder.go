@@ -36,7 +36,7 @@ func (b *builder) failed(err error) error {
 // result is a builder's output for a group.
 type result = host.Result
 
-// receive receives the results for g, which are the next ones due.
+// receive receives the results for g, the next group due.
 func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 	res, err := b.session.Recv(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep 
 		if b.picks && !wholeExamples(res) {
 			b.dropCandidates(f, g, res.Drops)
 		}
-		a = inExamples(g) // the ones that it worked on have an account of their own
+		a = inExamples(g) // the ones that it worked on have a separate account
 		a.take(res)
 	}
 	a.total -= a.elsewhere(res.Drops)
@@ -221,7 +221,7 @@ func (b *builder) dropCandidates(f *recordlog.Builder, g *ttc.Group, drops []led
 	}
 }
 
-// wholeExamples reports whether a builder's output for a group shows that it does not deal in candidates: its records
+// wholeExamples reports whether a builder's output for a group shows that it does not work on candidates: its records
 // are made from the examples' own messages, or it omitted only sites and rollouts.
 func wholeExamples(res *result) bool {
 	for _, r := range res.Records {
@@ -337,7 +337,8 @@ func (a *account) use(r builders.Record) {
 	}
 }
 
-// useCandidate marks the candidate that content is made from: it refers to it, or repeats its output.
+// useCandidate marks the candidate that content is made from: the content refers to the candidate, or repeats its
+// output.
 func (a *account) useCandidate(example int, c *builders.Content) {
 	switch {
 	case c.Ref.Part == builders.CandidateOutput:

@@ -32,7 +32,7 @@ import (
 type tokens struct {
 	tokenizer *tokenizer.Tokenizer
 	collator  *collator.Collator
-	policy    string // the model to be trained, if the inputs and not the configuration named it
+	policy    string // the model to be trained, if the inputs rather than the configuration named it
 	template  string
 	time      time.Time // the template's current time
 }
@@ -187,7 +187,7 @@ func chooseLayout(c config.Collator, out *collator.Config) error {
 		return errors.New("collator.composer.rows example makes one row per example, and collator.rows turn makes several: remove one of them")
 	case out.ByExample && out.Order.Task:
 		return errors.New("collator.composer.rows example keeps the order of the examples, and collator.batch_by task shuffles tasks: " +
-			"leave one of them out")
+			"remove one of them")
 	case out.NullHints && c.Teacher != nil && c.Teacher.HintEffect:
 		return errors.New("collator.hints none leaves no hint whose effect collator.teacher.hint_effect could measure: remove one of them")
 	case !composer && (out.Form.EqualWidth || out.Form.SignedMask):
@@ -322,7 +322,7 @@ func (r *collation) cutBatches(
 }
 
 // items yields the records to collate, a group at a time. It includes dropped rollouts: their rewards still count when
-// others of their task are compared.
+// other rollouts of their task are compared.
 func (r *collation) items() iter.Seq2[[]collator.Item, error] {
 	return func(yield func([]collator.Item, error) bool) {
 		for g, err := range recordlog.Groups(r.plan.folder.Records()) {

@@ -135,8 +135,8 @@ func (x *decider) deciding() (map[string]string, error) {
 	return files, addDumps(files, c.Dumps)
 }
 
-// addCommand adds a program, with the scripts and other files that its arguments name. Earlier answers are in its
-// answers file, which grows with the run and is not identified by anything; nor is a URL, which may be a service's.
+// addCommand adds a program, with the scripts and other files that its arguments name. Its answers file grows with the
+// run, so it is not identified; nor is a URL, which may be a service's.
 func addCommand(files map[string]string, name string, command []string) {
 	for i, arg := range command {
 		if i == 0 {
@@ -194,7 +194,7 @@ func (x *decider) decidedByPlugins(d *runfolder.Decided) error {
 		}
 		path, err := exec.LookPath(spec.Path)
 		if err != nil && !errors.Is(err, exec.ErrDot) {
-			continue // the code that starts it reports why it can't
+			continue // the code that starts it reports the reason
 		}
 		content, err := contentSum(path)
 		if err != nil {

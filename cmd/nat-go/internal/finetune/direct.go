@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Direct is a built-in builder that is called in this process, by a program that answers while a client waits. Its
-// accounts are kept as in a run.
+// Direct is a built-in builder that is called in this process, for requests that a client waits for. Its accounts are
+// kept as in a run.
 type Direct struct {
 	builder
 	made builders.Builder

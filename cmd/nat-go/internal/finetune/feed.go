@@ -35,8 +35,8 @@ type item struct {
 	fail  error // why the collection run failed
 }
 
-// partsFor returns the group as a builder takes it: whole if the builder's unit is the run's, otherwise one example at
-// a time.
+// partsFor returns the parts of the group that a builder works on: the whole group if the builder's unit is the run's,
+// otherwise one example at a time.
 func (it *item) partsFor(b *builder, unit builders.Unit) []*ttc.Group {
 	if len(it.group.Examples) <= 1 || b.unit != builders.UnitExample && b.unit == unit {
 		return []*ttc.Group{it.group}
@@ -128,7 +128,7 @@ func (b *building) newIndex() (*group.Index, error) {
 	return group.New(host.NewExampleCodec(), opt)
 }
 
-// errFed ends feeding at a failed collection run: groups sent before it are still built, and the failure is reported
+// errFed stops feeding at a failed collection run: groups sent before it are still built, and the failure is reported
 // after them.
 var errFed = errors.New("collection run failed")
 
@@ -309,7 +309,7 @@ func (f *feeder) send(ctx context.Context, g *ttc.Group) error {
 	if err := f.push(ctx, it); err != nil {
 		return err
 	}
-	if len(g.Examples) == 0 { // an empty collection run: nothing for a builder to do
+	if len(g.Examples) == 0 { // an empty collection run needs no builder
 		return nil
 	}
 	for _, b := range f.of.builders {

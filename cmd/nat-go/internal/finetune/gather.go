@@ -187,7 +187,7 @@ func (b *recording) commit(done bool) error {
 	return nil
 }
 
-// reportBuilt reports how far the run is in its inputs.
+// reportBuilt reports the run's progress in its inputs.
 func (b *building) reportBuilt() {
 	if b.env.Progress == nil {
 		return
@@ -211,8 +211,8 @@ func rebase(r builders.Record, first int) {
 	}
 }
 
-// logError returns an error about the record log: a log that is full stays full, which fails the run; any other error
-// is the disk's, and a retry may succeed.
+// logError returns an error about the record log. A full log fails the run; any other error is the disk's, and a retry
+// may succeed.
 func logError(what string, err error) error {
 	code := exit.Environment
 	if errors.Is(err, recordlog.ErrFull) {

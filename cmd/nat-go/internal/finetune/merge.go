@@ -24,7 +24,7 @@ import (
 // mergeCommand is the prefix of the command that a merge records in its folder's lock.
 const mergeCommand = "dataset merge"
 
-// part is a run to be joined.
+// part is a run that is joined with others.
 type part struct {
 	folder   runfolder.Folder
 	begun    *runfolder.Begun
@@ -226,7 +226,7 @@ func clearKilled(f runfolder.Folder) error {
 // joiner has the stages of a run that joins others.
 type joiner struct{ run *run }
 
-// openJoined begins the folder of a run that joins others.
+// openJoined creates the folder of a run that joins others.
 func (r *joiner) openJoined(context.Context) error {
 	p, out := r.run.plan, r.run.out
 	out.sum.NotStarted, out.sum.RunDir, out.sum.DatasetDir = false, string(p.folder), p.folder.Dataset()

@@ -107,7 +107,7 @@ func readPlan(ctx context.Context, req Request, env Env) (*plan, error) {
 	return p, nil
 }
 
-// name decides the run id and folder.
+// name chooses the run id and folder.
 func (p *plan) name(env Env) error {
 	if p.RunID == "" {
 		var b [4]byte
@@ -132,7 +132,7 @@ func (p *plan) name(env Env) error {
 	return nil
 }
 
-// chooseFormats decides the formats: the requested ones, else the adapter's own, else trl.
+// chooseFormats chooses the formats: the requested ones, else the adapter's own, else trl.
 func (p *plan) chooseFormats() error {
 	names := p.Formats
 	if len(names) == 0 {
@@ -228,7 +228,7 @@ func (p *plan) readScores(ctx context.Context) (err error) {
 	return nil
 }
 
-// chooseRules decides how records are curated. In compat, only NAT's rules apply.
+// chooseRules chooses the rules of curation. In compat, only NAT's rules apply.
 func (p *plan) chooseRules() {
 	d := p.config.Dataset
 	p.rules = curate.Rules{Dedupe: p.trainer.DeduplicatePairs, Contradictions: d.Contradictions == "drop"}

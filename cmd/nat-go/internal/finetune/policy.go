@@ -17,7 +17,7 @@ import (
 )
 
 // asksForPolicy reports whether the run makes token rows of rollouts but its configuration doesn't name the model to be
-// trained, so that the inputs have to.
+// trained, so that the inputs must.
 func (p *plan) asksForPolicy() bool {
 	if p.config == nil || p.config.Collator.Tokenizer == "" || p.config.Collator.Policy != "" {
 		return false

@@ -13,8 +13,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// How much of an input may be read before the builders consume it: as much as can be read while they start, and then
-// enough that they never have to wait. Queued examples take memory.
+// Limits on the bytes of an input that are read before the builders consume them: as much as can be read while the
+// builders start, and later enough that they never wait. Queued examples take memory.
 const (
 	aheadBytes  = 12 << 20
 	steadyBytes = 2 << 20
@@ -33,7 +33,7 @@ type reader struct {
 	inputs []source.Input
 }
 
-// reading is an example, or the reason for the end: io.EOF.
+// reading is an example, or the error that ended reading, such as io.EOF.
 type reading struct {
 	example *ttc.Example // nil if dataset.where drops it
 	at      source.Cursor
@@ -178,7 +178,7 @@ func (rd *reader) send(ctx context.Context, next reading) bool {
 	}
 }
 
-// steady tells the reader that the builders have started.
+// steady sets the limit for the time after the builders have started.
 func (rd *reader) steady() { rd.most.Store(steadyBytes) }
 
 // next returns the next example; its error is final.

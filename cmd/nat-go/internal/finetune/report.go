@@ -19,7 +19,7 @@ type report struct {
 	env     Env
 	books   *books
 	where   runFilter
-	history *compat.History     // the run as NAT reports it
+	history *compat.History     // NAT's report of the run
 	made    *runfolder.Manifest // facts about the run so far
 	sum     *Summary
 	known   []runfolder.File // files hashed as they were written
@@ -64,7 +64,7 @@ func (r *report) tell(p Progress) {
 // count updates the summary with the present counts.
 func (r *report) count() {
 	m := r.made
-	if m.Status == "" { // otherwise the books have been closed
+	if m.Status == "" { // the books are still open
 		c := &m.Counts
 		c.Examples = r.books.Account(ledger.Source, unitExample).In
 		c.Records = r.books.Account(ledger.Gate, unitRecord).In

@@ -48,7 +48,7 @@ type Request struct {
 	Metrics    string
 	Now        string // time for a chat template's strftime_now; empty means collator.template_time
 
-	Endpoint        string        // collect from a nat serve instead of reading inputs
+	Endpoint        string        // address of a nat serve to collect from instead of reading inputs
 	EndpointTimeout time.Duration // for one answer
 	Dataset         string        // the questions; empty means the questions of eval.general.dataset
 
@@ -74,12 +74,12 @@ type Env struct {
 	Getenv   func(name string) (string, bool) // nil means the process's environment
 	Findings func([]finding.Finding)          // called with the findings of the configuration's check
 	Leave    *jobs.Leave                      // the user's requests to leave; nil means none
-	Progress func(Progress)                   // called now and then with the progress of the run
+	Progress func(Progress)                   // called repeatedly with the progress of the run
 	// Receives every value that must never be shown or written; may be nil.
 	Secrets *secret.Values
 	Output  func([]byte) // receives a local trainer's output while it is waited for
 
-	Collating func() (done func()) // called before token batches are made, a different kind of work; may be nil
+	Collating func() (done func()) // called before token batches are made, to tune the runtime; may be nil
 	// Runs is the folder in which runs for object storage are made; empty means in the user's cache.
 	Runs        string
 	CommitBytes int64 // how many bytes of the record log a crash may cost; 0 means the default

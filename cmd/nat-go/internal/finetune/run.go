@@ -107,8 +107,8 @@ func pairsOf(p *plan) (of compat.Pairs) {
 	return of
 }
 
-// A stage is a step of a run. It takes the results of earlier stages from the run, records its drops, and leaves in the
-// run folder the state that a later command continues from.
+// A stage is a step of a run. It uses the results of earlier stages in the run, records its drops, and writes the state
+// from which a later command continues to the run folder.
 type stage func(context.Context) error
 
 // stages returns the stages of the run, in order.
@@ -162,7 +162,7 @@ func (r *run) collate(ctx context.Context) error { return newCollation(r).collat
 
 func (r *run) train(ctx context.Context) error { return (&handing{r.plan, r.env, r.out}).train(ctx) }
 
-// errSealed ends a run whose output is there already.
+// errSealed ends a run whose output already exists.
 var errSealed = errors.New("sealed")
 
 // work runs the stages.
@@ -260,8 +260,8 @@ func (r *verdict) explain(err error, locked bool) error {
 	return err
 }
 
-// unlessEnded runs work that reads files needed to set up a run, which may be pipes, and abandons it when ctx ends.
-// Nothing has begun by then, and the process ends.
+// unlessEnded runs work that reads files needed to set up a run, which may be pipes, and abandons it when ctx ends. No
+// work has begun by then, and the process ends.
 func unlessEnded[T any](ctx context.Context, work func() (T, error)) (T, error) {
 	type result struct {
 		value T

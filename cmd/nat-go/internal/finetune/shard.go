@@ -30,7 +30,7 @@ type shard struct {
 	number int
 	of     *shards.Shard
 	run    runfolder.Folder // of the merge
-	spill  *group.Spill     // where examples are stored for the shards' groups; nil means they are built
+	spill  *group.Spill     // stores examples for the shards' groups; nil means that they are built
 }
 
 // Shard names a shard of a plan.
@@ -93,7 +93,7 @@ func openPlan(ctx context.Context, dir shards.Folder, env Env) (*plan, *shards.P
 	return p, of, err
 }
 
-// sharding has the stages of a run that is a shard of another.
+// sharding holds the stages of a run that is a shard of another.
 type sharding struct{ run *run }
 
 // sealed ends the run if the shard has already been built and is still intact.

@@ -26,7 +26,7 @@ type merging struct {
 
 	ranges []recordlog.Range // of the merged log, one for each shard that writes, if writing is left to them
 	leave  bool              // the shards will write the rows
-	cut    *shards.Cut       // their output; nil if none
+	cut    *shards.Cut       // the shards' output; nil if none
 	shares []*share          // what they wrote
 	rows   []runfolder.Written
 }
@@ -106,7 +106,7 @@ func (m *merging) ready() (missing []int, err error) {
 func (p *plan) merged() (bool, error) {
 	b, err := p.folder.ReadBegun()
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // Create decides whether it may be used
+		return false, nil // Create checks whether the folder may be used
 	}
 	if err != nil {
 		return false, exit.With(exit.Environment, err)
@@ -132,10 +132,10 @@ func (p *plan) isDecided() bool {
 	return p.merging != nil && p.merging.cut != nil && runfolder.Has(p.folder.Decisions())
 }
 
-// merger has the stages of a run that is made from shards.
+// merger holds the stages of a run that is made from shards.
 type merger struct{ run *run }
 
-// joinShards joins the logs of the shards and decides; in the meantime it joins their rows.
+// joinShards joins the logs of the shards and decides on the records, and concurrently joins their rows.
 func (r *merger) joinShards(ctx context.Context) error {
 	if err := r.joinLogs(ctx); err != nil {
 		return err

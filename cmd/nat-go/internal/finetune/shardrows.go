@@ -75,8 +75,8 @@ func (r *sharding) unprepared(t *tokens, before uint64, records chan<- int) iter
 	}
 }
 
-// heads passes on the head of each group whose token rows the shards made, in the order of the merged log, together
-// with the shard that it came from.
+// heads yields the head of each group whose token rows the shards made, in the order of the merged log, together with
+// the shard that it came from.
 func (m *merging) heads(ctx context.Context, take func(shard int, frame []byte) error) error {
 	open := func(i int) (*frameGroups, error) {
 		folder := m.dir.Shard(m.rowStage(), i)
@@ -108,7 +108,7 @@ func takeAll(ctx context.Context, in *frameGroups) (err error) {
 	return errors.Join(err, in.Close())
 }
 
-// frameGroups passes on the kept part of a shard's groups, one group at a time.
+// frameGroups yields the kept part of a shard's groups, one group at a time.
 type frameGroups struct {
 	*shards.FrameReader
 	take func([]byte) error
@@ -123,7 +123,7 @@ func (p *frameGroups) Next() error {
 	return p.take(frame)
 }
 
-// errEnough stops the reading of frames that are no longer needed.
+// errEnough stops reading frames once no more are needed.
 var errEnough = errors.New("enough")
 
 // kept yields the groups of the merged log whose records the shards tokenised, together with the decisions on them.

@@ -87,7 +87,7 @@ func (r *merger) leaveWriting(ctx context.Context) error {
 	return nil
 }
 
-// divide begins a new range of the merged log whenever the ranges so far have their share of its bytes.
+// divide starts a new range of the merged log whenever the current one has its share of the bytes.
 func (m *merging) divide(g *recordlog.Group, bytes int64) {
 	if m == nil || !m.leave {
 		return
@@ -438,8 +438,7 @@ func (r *collation) joinBatches(ctx context.Context) (*collator.Result, error) {
 	return res, err
 }
 
-// takeBatches gives the batches that a shard wrote their names in the run folder, without copying them if the file
-// system allows it.
+// takeBatches moves the batches that a shard wrote to their names in the run folder, without copying them if possible.
 func (r *collation) takeBatches(from runfolder.Folder, d *shards.Done) error {
 	in := from.Rel(from.Batches()) + "/"
 	for _, f := range d.Files {

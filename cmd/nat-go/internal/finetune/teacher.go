@@ -43,8 +43,8 @@ func probes(tok *tokenizer.Tokenizer) (out []teacher.ScorerProbe, err error) {
 	return out, nil
 }
 
-// newTeacher makes the client for `collator.teacher`. Its answers are kept in the run folder, so that a resumed run has
-// the same bytes.
+// newTeacher makes the client for `collator.teacher`. Its answers are stored in the run folder, so that a resumed run
+// yields the same bytes.
 func newTeacher(
 	c *config.Teacher, s *config.Server, tok *tokenizer.Tokenizer, own, store string, settled func(),
 ) (*teacher.Client, error) {

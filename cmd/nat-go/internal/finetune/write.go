@@ -135,7 +135,7 @@ func (r *writing) warnOfTurns(w runfolder.Written) {
 	for _, f := range w.Files {
 		total += f.Bytes
 	}
-	if once := total - repeated; repeated > once { // more than twice the text
+	if once := total - repeated; repeated > once { // repeats more than twice the text
 		r.out.warn("%s has a row for each of %s, and repeats what comes before it: %.1f times the text of the "+
 			"conversations. dataset.completion: stretch writes one row for what isn't interrupted, for a trainer that "+
 			"masks what isn't the assistant's; formats that say what is trained (axolotl, ms_swift) repeat nothing",

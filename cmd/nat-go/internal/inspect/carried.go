@@ -15,7 +15,7 @@ type Carried struct {
 	Format  string `json:"format"`
 	Tried   int64  `json:"tried"`
 	Records int64  `json:"records"`
-	Why     string `json:"why,omitempty"` // why the first was refused
+	Why     string `json:"why,omitempty"` // reason that the first was refused
 
 	Turns rows.Turns `json:"turns,omitzero"`  // of demonstrations, including refused ones
 	Bytes int64      `json:"bytes,omitempty"` // of the rows
@@ -72,8 +72,8 @@ func (y *Yield) try(g *ttc.Group, rec builders.Record, opt rows.Options) error {
 	return nil
 }
 
-// maxTextRatio is the maximum ratio of the text in a format's rows to that of its conversations if the format is to be
-// chosen for carrying more turns: a trainer has to forward all of it.
+// maxTextRatio is the maximum ratio of the text in a format's rows to that of its conversations for the format to be
+// chosen because it carries more turns: a trainer must process all of the text.
 const maxTextRatio = 3
 
 // best returns the preferred format, or another one that carries more of the builder's records and isn't too costly. If

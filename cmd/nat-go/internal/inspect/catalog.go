@@ -61,13 +61,13 @@ func (c *Catalog) Names() (names []string) {
 // Named is a user's argument: a plugin, or one of its builders.
 type Named struct {
 	Spec    host.Spec
-	Builder string // empty means none was named
+	Builder string // empty if no builder was named
 	name    string // as written
 	lock    *plugins.Lock
 }
 
-// Program resolves names that need no catalog: "" or a built-in builder is this program itself, a path is that program.
-// For any other name it returns nil.
+// Program resolves names that need no catalog: "" and built-in builders mean this program itself, and a path means that
+// program. For any other name it returns nil.
 func Program(name string, args []string) (*Named, error) {
 	for _, b := range builtin.Builders() {
 		if name == "" || name == builtin.PluginName || b.Info().Name == name {

@@ -19,7 +19,7 @@ const (
 	statesBuilder = "states_traj_builder"
 )
 
-// builderSuffix ends the type of every built-in builder.
+// builderSuffix is the suffix of every built-in builder's type.
 const builderSuffix = "_traj_builder"
 
 func shortName(typ string) string { return strings.TrimSuffix(typ, builderSuffix) }

@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
-// Builder is a builder as printed.
+// Builder is the printed description of a builder.
 type Builder struct {
 	Type      string          `json:"type"` // the value for _type
 	Plugin    string          `json:"plugin"`

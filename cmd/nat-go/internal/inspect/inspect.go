@@ -40,15 +40,15 @@ func stored(s *source.Stats) *Stored {
 	}
 }
 
-// A sample of all files together is this large, and a sample of one file between min and max.
+// The size of a sample of all files together, and its minimum and maximum for one file.
 const (
-	sampleAll   = 64 << 20
-	sampleLeast = 16 << 10
-	sampleMost  = 4 << 20
+	sampleAll = 64 << 20
+	sampleMin = 16 << 10
+	sampleMax = 4 << 20
 )
 
 // bytesPerFile returns how much is read of each of n files.
-func bytesPerFile(n int) int64 { return min(max(int64(sampleAll/max(n, 1)), sampleLeast), sampleMost) }
+func bytesPerFile(n int) int64 { return min(max(int64(sampleAll/max(n, 1)), sampleMin), sampleMax) }
 
 // Inspect reports on all inputs, in any format: a folder may hold files of several formats, and files of none.
 func Inspect(ctx context.Context, opt Options) (*Inspection, error) {

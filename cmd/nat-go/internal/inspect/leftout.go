@@ -15,7 +15,7 @@ import (
 type LeftOut struct {
 	Model   string   `json:"model"`             // the folder of its tokenizer
 	What    []string `json:"what,omitempty"`    // "the reasoning of 3 turns"
-	Problem string   `json:"problem,omitempty"` // why the template can't be used
+	Problem string   `json:"problem,omitempty"` // reason that the template can't be used
 }
 
 // String describes the omitted content in words.
@@ -26,7 +26,7 @@ func (l LeftOut) String() string {
 	return fmt.Sprintf("the template of %s leaves out %s; collator.template names another", l.Model, strings.Join(l.What, ", "))
 }
 
-// leftOut tries the templates of the tokenizers at hand, and lists the templates that omit content.
+// leftOut tries the templates of the available tokenizers, and lists the templates that omit content.
 func (r *Report) leftOut() (all []LeftOut) {
 	if r.Messages == 0 && r.Candidates == 0 {
 		return nil

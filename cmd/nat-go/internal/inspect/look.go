@@ -44,7 +44,7 @@ type Options struct {
 	Map    map[string]string // the user's mapping of keys: {"output": "response"}
 	All    bool              // read everything, not only the beginning
 
-	// Tokenizers looks for locally available tokenizers; data never depend on it.
+	// Tokenizers enables the search for locally available tokenizers; data never depends on it.
 	Tokenizers bool
 
 	// Builders are the builders that the user named, as for --builder; if there are any, others are tried only on the

@@ -18,7 +18,7 @@ func overridden(overrides []string, section string) map[string]map[string]any {
 		}
 		var value any
 		if yaml.Unmarshal([]byte(text), &value) != nil {
-			continue // the check of the configuration reports it
+			continue // reported by the check of the configuration
 		}
 		if out[parts[1]] == nil {
 			out[parts[1]] = map[string]any{}

@@ -40,7 +40,7 @@ type Logs struct {
 	First   time.Time `json:"first"` // modification time of the oldest
 	Last    time.Time `json:"last"`
 	Next    string    `json:"next"`              // a command
-	Problem string    `json:"problem,omitempty"` // why some of the folder could not be listed
+	Problem string    `json:"problem,omitempty"` // reason that a part of the folder could not be listed
 }
 
 // FindLogs lists the logs of programs in their usual places below a home folder. It reads no file. A folder that cannot

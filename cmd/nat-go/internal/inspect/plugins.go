@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
-// Plugin is a plugin as printed.
+// Plugin is the printed description of a plugin.
 type Plugin struct {
 	plugins.Found
 	Locked *plugins.Entry `json:"locked,omitempty"`
@@ -70,7 +70,7 @@ func (c *Catalog) LockPlugin(ctx context.Context, name string) error {
 		return exit.With(exit.Environment, err)
 	}
 	if spec.SHA256 == "" {
-		spec.SHA256 = sum // the plugin that is asked gets locked
+		spec.SHA256 = sum // the plugin that answers is locked
 	}
 	spec.Beside = beside
 	spec.Instances = 1

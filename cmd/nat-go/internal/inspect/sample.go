@@ -9,13 +9,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// How much a sample reads: enough to find failures, little enough to be quick.
+// The limits of a sample: enough to find failures, and little enough to be quick.
 var sampled = extent{100, 1 << 20}
 
 // maxSampled is the maximum number of an input's files in a sample.
 const maxSampled = 16
 
-// Sample is the output of a source, as it is configured, for the beginning of an input.
+// Sample is the output of a configured source for the beginning of an input.
 type Sample struct {
 	Report
 	yields *yields

@@ -99,7 +99,7 @@ func blockName(typ string) string {
 	}, name)
 }
 
-// selects reports whether demonstrations are selected by their scores, which omits any without a score.
+// selects reports whether demonstrations are selected by score, so that unscored ones are dropped.
 func (r *Report) selects() bool { return r.Scored > 0 || r.Candidates > 0 }
 
 // builder writes the settings that the input calls for, and the settings that users change first.

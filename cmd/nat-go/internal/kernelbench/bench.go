@@ -69,7 +69,7 @@ type result struct {
 	Speedup      float64 `json:"speedup,omitempty"`
 }
 
-// kernel is one line of the table.
+// kernel is a row of the table.
 type kernel struct {
 	name  string
 	beta  float64
@@ -191,7 +191,7 @@ func newData(v, mib int) *data {
 	return d
 }
 
-// task is something to time: do processes the given number of entries.
+// task is a timed operation: do processes the given number of entries.
 type task struct {
 	entries int
 	do      func() error

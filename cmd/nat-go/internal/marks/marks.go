@@ -139,13 +139,13 @@ func (m *File) write() error {
 	return durable.WriteOutput(m.path, text.Bytes()) // the path may be a link to marks that runs share
 }
 
-// lockPatience is how long a mark waits for other views that are writing theirs, each of which takes milliseconds.
+// lockPatience is how long a mark waits for other views to write theirs, which takes milliseconds each.
 const lockPatience = 30 * time.Second
 
 // lockFolder locks the folder of a file of marks, so that no other view writes between reading the file and replacing
 // it. The file itself can't be locked: it is replaced, and may not exist yet. Closing the folder unlocks it.
 func lockFolder(path string) (*os.File, error) {
-	path, err := durable.Linked(path) // the file is written through links
+	path, err := durable.Linked(path) // links are followed when the file is written
 	if err != nil {
 		return nil, err
 	}

@@ -129,7 +129,7 @@ func receive(ctx context.Context, in io.Reader, limit int64, frames chan<- recei
 	}
 }
 
-// respond answers a frame. It returns an error if the input or output breaks off.
+// respond answers a frame. It returns an error if the input or output fails.
 func (v *Service) respond(ctx context.Context, f received, out io.Writer) error {
 	a := &Answer{Channels: []Made{}, Drops: []ledger.Drop{}}
 	err := f.err

@@ -21,7 +21,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// Settings are the first frame.
+// Settings is the content of the first frame.
 type Settings struct {
 	// Tokenizer is a Hugging Face folder or a tokenizer.json.
 	Tokenizer string `json:"tokenizer"`
@@ -188,7 +188,7 @@ func (v *Service) openCollator(cfg *config.Config) error {
 		return problem(badSettings, "/collator", "%v", err)
 	}
 	own.Tokenizer, own.Workers, own.Steps = v.tokenizer, max(1, v.settings.Workers), own.ByExample
-	own.Form.EqualWidth = own.Layout == batch.Composer // all channels are one batch
+	own.Form.EqualWidth = own.Layout == batch.Composer // all channels form one batch
 	if own.Template, err = collator.TemplateText(v.tokenizer.Config, cfg.Collator.Template); err != nil {
 		return problem(badSettings, "/collator/template", "%v", err)
 	}

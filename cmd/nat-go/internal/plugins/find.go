@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
-// prefix begins the file names of plugins that are found by name.
+// prefix is the file name prefix of plugins that are found by name.
 const prefix = "nat-go-builder-"
 
 // Found is a plugin's program.

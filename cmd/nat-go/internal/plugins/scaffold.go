@@ -18,7 +18,7 @@ import (
 //go:embed template
 var templates embed.FS
 
-// Langs are the languages that New writes plugins in.
+// Langs lists the languages of the plugins that New writes.
 var Langs = []string{"go", "python"}
 
 var validName = sync.OnceValue(func() *regexp.Regexp {
@@ -49,7 +49,7 @@ func New(dir, name, lang, replace, version string) (string, error) {
 	if lang != "python" {
 		return out, nil
 	}
-	// The Python plugin is the example under a different name.
+	// The Python plugin is the example with another name.
 	rename := strings.NewReplacer("best-of-n", name, "best_of_n", ident)
 	for _, f := range []string{"best_of_n.py", "test_best_of_n.py", "pyproject.toml"} {
 		text, err := examples.Python.ReadFile("python-builder/" + f)

@@ -22,7 +22,7 @@ type codec struct {
 	reading bool
 	at      int // the next position to read; a number, because shortening buf takes three stores for every value
 	err     error
-	room    *int64 // left for lists that are read
+	room    *int64 // memory left for lists that are read
 
 	// From the frame's last record: records of one turn are adjacent, and their repeated names would be a fifth of the
 	// log.

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// contexts hashes the contexts of a group's records, and each distinct text once.
+// contexts hashes the contexts of a group's records, hashing each distinct text once.
 type contexts struct {
 	hasher history.Hasher
 	texts  []textHashes

@@ -26,7 +26,7 @@ func (g *Group) decodeFrame(most Large) error {
 	return g.decode(payload, most)
 }
 
-// group is the payload of a group's frame.
+// group codes the payload of a group's frame.
 func (c *codec) group(g *Group) error {
 	c.turn, c.score = "", ""
 	c.string(&g.Key)
@@ -282,7 +282,7 @@ func (c *codec) body(r builders.Record, s *sides, texts int) {
 	}
 }
 
-// side is the index of a text.
+// side codes the index of a text.
 func (c *codec) side(i *int32, texts int) {
 	if natural(c, i); c.reading && (*i < 0 || int(*i) >= texts) {
 		c.fail()
@@ -354,7 +354,7 @@ func (c *codec) drop(d *ledger.Drop) (err error) {
 	return nil
 }
 
-// change is a changed context of a record of the group. Its size bounds how many a frame can hold.
+// change is a changed context of a record of the group. Its size bounds the number in a frame.
 type change struct {
 	record int
 	builders.Change

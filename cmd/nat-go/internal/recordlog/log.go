@@ -59,13 +59,13 @@ type Large struct {
 	Lists int64 `json:"lists"` // bytes in memory
 }
 
-// The maximum size of a group unless its log announces more: with the default limits, a run stays below that.
+// The maximum size of a group unless its log announces more; a run with the default limits stays below it.
 const (
 	usualFrame = 128 << 20
 	usualLists = 192 << 20
 )
 
-// maxRecords bounds the memory for each record: curation's decision is a byte.
+// maxRecords bounds the memory for decisions: each record takes a byte.
 const maxRecords = 1 << 28
 
 // ErrFull is wrapped by errors about exceeding a log's limits. A group that could not be read back is never written.

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// File is a file of the run as it was written.
+// File describes a file of the run as written.
 type File struct {
 	Path  string `json:"path"` // relative to the run folder, with slashes
 	Bytes int64  `json:"bytes"`

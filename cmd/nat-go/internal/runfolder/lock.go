@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Holder identifies the process that is working on a run, or that died doing so.
+// Holder identifies the process that is working on a run, or that died while working on it.
 type Holder struct {
 	Command string    `json:"command"` // as a user would type it, without nat-go
 	Process int       `json:"process"`
@@ -70,7 +70,8 @@ func (e *Busy) Error() string {
 	return fmt.Sprintf("%s is working on the run in %s: wait for it to end", who, e.Folder)
 }
 
-// lockFile names the lock file. It stays when the lock is released, because waiting processes have it open.
+// lockFile is the name of the lock file. The file remains when the lock is released, because waiting processes have it
+// open.
 func (f Folder) lockFile() string { return f.path(".lock") }
 
 // Lock takes the lock for a command, or returns an error that names the holder.
@@ -225,7 +226,7 @@ func (l *Lock) Close() {
 		if left != nil && !left.converts() { // other unfinished work is noticed by missing files
 			left = nil
 		}
-		_ = l.write(left) // if it fails, the next holder is told about this command, and repeats its work
+		_ = l.write(left) // if this fails, the next holder reads this command and repeats its work
 	}
 	// A process that is just being started has a copy of the lock, which closing the file would not release.
 	_ = unix.Flock(int(l.file.Fd()), unix.LOCK_UN)
@@ -306,7 +307,7 @@ func (f Folder) refuseUsed() error {
 // Locked reports whether the folder was ever locked.
 func (f Folder) Locked() bool { return Has(f.lockFile()) }
 
-// Used reports whether the folder exists and contains more than is left by a run that died before it had begun: its
+// Used reports whether the folder exists and contains more than the remains of a run that died before it had begun: its
 // lock, its configuration, an empty record folder. A folder without our lock is foreign, regardless of its content.
 func (f Folder) Used() (bool, error) {
 	top, err := os.ReadDir(string(f))
@@ -338,8 +339,8 @@ func (f Folder) Used() (bool, error) {
 	return false, err
 }
 
-// Sweep removes the temporary files of a command that was killed on this machine. The trainer's and the agent's files
-// are theirs: their folders are not searched.
+// Sweep removes the temporary files of a command that was killed on this machine. It does not search the folders of the
+// trainer and the agent.
 func (l *Lock) Sweep() error {
 	f := l.Folder
 	for _, t := range []struct {

@@ -55,19 +55,19 @@ type Manifest struct {
 type Fidelity struct {
 	Calls  map[string]int64 `json:"calls"`            // by grade
 	Gaps   map[string]int64 `json:"gaps,omitempty"`   // calls that lack something, by the missing part
-	Rising map[string]int64 `json:"rising,omitempty"` // calls that would be of the grade text if that were recorded
+	Rising map[string]int64 `json:"rising,omitempty"` // calls that would have the grade text if the text were recorded
 	Proven map[string]int64 `json:"proven,omitempty"` // calls for which the claim was checked and held, by the kind of comparison
 }
 
 // Contamination says what the records share with the files of dataset.contamination.
 type Contamination struct {
 	Runs     int    `json:"word_runs"` // of 13 words, and shorter texts, in the files
-	OneIn    uint64 `json:"one_in"`    // so many of them one was looked for
-	Common   int    `json:"common"`    // those that are ignored, since many examples have them
+	OneIn    uint64 `json:"one_in"`    // one of this many runs was looked for
+	Common   int    `json:"common"`    // ignored runs, which many examples have
 	Checked  uint64 `json:"checked"`   // records
 	Records  int64  `json:"records"`   // that overlap
-	Examples int64  `json:"examples"`  // that these are made from
-	Dropped  bool   `json:"dropped"`   // whether they are left out
+	Examples int64  `json:"examples"`  // that these records are made from
+	Dropped  bool   `json:"dropped"`   // whether these records are dropped
 
 	Overlaps []Overlap `json:"overlaps"` // the first; contamination.jsonl has all
 }
@@ -126,13 +126,13 @@ type Counts struct {
 	Dropped    map[ledger.Reason]int64 `json:"dropped"`
 }
 
-// Written is a format as it was written.
+// Written describes a format that was written.
 type Written struct {
 	Format  string    `json:"format"`
 	Files   []RowFile `json:"files"`
 	Records int64     `json:"records"`           // records it carries
 	Dropped int64     `json:"dropped,omitempty"` // kept records that it can't carry
-	Refused []Refusal `json:"refused,omitempty"` // why it can't, most frequent first
+	Refused []Refusal `json:"refused,omitempty"` // reasons for that, most frequent first
 	Instead string    `json:"instead,omitempty"` // a format that can carry all or most of these records
 	Trimmed int64     `json:"trimmed,omitempty"` // omitted messages after a record's last turn, which train nothing
 

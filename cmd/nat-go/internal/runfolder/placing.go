@@ -45,8 +45,8 @@ func (l *Lock) Place(u *Update, files []File) error {
 	return l.file.Sync()
 }
 
-// Recover completes the placing that a killed command had begun. It does nothing if another process works in the
-// folder, or if it can't be written to.
+// Recover completes the placing that a killed command began. It does nothing if another process works in the folder, or
+// if it can't be written to.
 func (f Folder) Recover() {
 	if left, err := f.LeftBy(); err != nil || left == nil || left.Placing == nil {
 		return
@@ -56,8 +56,8 @@ func (f Folder) Recover() {
 	}
 }
 
-// settle completes the placing that the last holder of the lock had begun. It returns the holder if that isn't possible
-// or its work was of another kind; nil if nothing is left to do.
+// settle completes the placing that the last holder of the lock began. It returns the holder if that isn't possible or
+// its work was of another kind; nil if nothing is left to do.
 func (f Folder) settle(left *Holder) *Holder {
 	switch {
 	case left == nil || !left.converts():

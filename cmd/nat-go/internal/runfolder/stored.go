@@ -119,7 +119,7 @@ func (s Stored) Fetch(ctx context.Context, f Folder) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.Object(manifestName), err)
 	}
-	job := f.Rel(f.Job()) // the manifest doesn't name it, and not every run has one
+	job := f.Rel(f.Job()) // the manifest doesn't name it, and not every run has a job
 	err = s.Get(ctx, job, f.Job(), maxBytes, nil)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// MaxConfig is the largest configuration a plan may have: the configuration it is made from has the same limit.
+// MaxConfig is the maximum size of a plan's configuration, the same as for any configuration.
 const MaxConfig = 16 << 20
 
 // Limits on a plan and the manifest of a shard. Both are in a folder that others may write to, and their hashes prove

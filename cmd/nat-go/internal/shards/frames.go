@@ -30,14 +30,14 @@ const (
 )
 
 // HeadsPath returns the path of the file that describes the token rows of each group of a shard's log; the rows
-// themselves are end to end in the file at RowsPath.
+// themselves are concatenated in the file at RowsPath.
 func HeadsPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "heads.bin") }
 
 // RowsPath returns the path of the file with a shard's token rows.
 func RowsPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "prepared.bin") }
 
-// continueFrames continues a file of frames, or starts it. It keeps the frames for which keep returns true, up to the
-// first for which it doesn't.
+// continueFrames continues a file of frames, or starts it. It keeps the frames before the first one for which keep
+// returns false.
 func continueFrames(path string, keep func(frame []byte) bool) (_ *frames, err error) {
 	file, err := durable.Continue(path)
 	if err != nil {

@@ -35,7 +35,7 @@ type Plan struct {
 	Request json.RawMessage    `json:"request"` // the arguments of the command line
 	Inputs  []source.Input     `json:"inputs"`  // with the hash of the read bytes
 	Decided *runfolder.Decided `json:"decided"`
-	Tasks   bool               `json:"tasks,omitempty"` // builders take tasks, whose examples may be in several shards
+	Tasks   bool               `json:"tasks,omitempty"` // builders use tasks, whose examples may be in several shards
 	Shards  []Shard            `json:"shards"`
 	Sum     string             `json:"sum"` // of everything above
 }

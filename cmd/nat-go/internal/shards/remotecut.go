@@ -70,7 +70,7 @@ func (r *Remote) fetchCutFile(ctx context.Context, dir Folder, c *Cut, at string
 func (r *Remote) fetchForWriting(ctx context.Context, dir Folder, p *Plan, shard int) error {
 	c, err := r.FetchCut(ctx, dir, p)
 	if err != nil || c == nil {
-		return err // the run refuses to write without a cut
+		return err // the run refuses to write if there is no cut
 	}
 	merged := mergedFiles(dir.Cut())
 	for _, at := range merged[1:] {

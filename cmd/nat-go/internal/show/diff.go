@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Piece is a piece of text that is or is not in the other text.
+// Piece is a piece of text, with a flag for whether the other text lacks it.
 type Piece struct {
 	Text    string
 	Differs bool

@@ -15,7 +15,7 @@ import (
 // Options say how to print.
 type Options struct {
 	Width int  // cells of a line; 0 means 80
-	Color bool // mark with colours; otherwise with {+ +} and [- -]
+	Color bool // mark differences with colours; otherwise with {+ +} and [- -]
 	Full  bool // print texts in full; otherwise their beginning and end
 }
 

@@ -38,13 +38,13 @@ type Starter interface {
 	NeverBegan(JobRef) bool
 }
 
-// Addressed is an adapter whose jobs are kept by a service at an address, which the config may change.
+// Addressed is an adapter whose jobs are kept by a service at a configurable address.
 type Addressed interface {
 	// Address identifies the service. It contains no secret.
 	Address() string
 }
 
-// Deployer is an adapter that has work left once training is complete.
+// Deployer is an adapter that can deploy the model once training is complete.
 type Deployer interface {
 	// Deploy starts the deployment of a completed job and returns the reference, completed for StatusOfDeployment. It
 	// does nothing and returns false if the config asks for no deployment. Deploying twice has the same effect as
@@ -77,7 +77,7 @@ type Factory struct {
 
 // Env holds the arguments of an adapter other than its config.
 type Env struct {
-	RunDir   string // the run folder; adapters keep files in its folder trainer, runfolder.Folder.Trainer
+	RunDir   string // the run folder; adapters store files in runfolder.Folder.Trainer
 	Log      zerolog.Logger
 	Progress func(Progress) // called while Submit runs, from any goroutine; may be nil
 }

@@ -195,7 +195,7 @@ func (a *Adapter) room(ctx context.Context) error {
 	return nil
 }
 
-// Status returns how much of the pushed data the trainer has fetched. A remainder at the end doesn't fill a batch.
+// Status returns how much of the pushed data the trainer has fetched. The last groups may not fill a batch.
 func (a *Adapter) Status(ctx context.Context, job trainers.JobRef) (trainers.JobStatus, error) {
 	op := "ask Atropos for " + job.ID
 	ids, err := environments(op, job)

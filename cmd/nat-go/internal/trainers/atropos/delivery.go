@@ -23,13 +23,13 @@ import (
 type delivery struct {
 	Key       string                `json:"key"`
 	EnvID     int64                 `json:"env_id"`
-	Earlier   []int64               `json:"earlier_env_ids,omitempty"` // under which the delivery began
+	Earlier   []int64               `json:"earlier_env_ids,omitempty"` // of earlier environments
 	EnvName   string                `json:"env_name"`
 	Life      life                  `json:"life"`
 	GroupSize int                   `json:"group_size"`
 	MaxLen    int                   `json:"max_token_len"`
 	BatchSize int                   `json:"batch_size"`
-	Read      int                   `json:"read"`      // groups of the data set that have been dealt with
+	Read      int                   `json:"read"`      // groups of the data set that have been processed
 	Sending   bool                  `json:"sending"`   // the group after them may be in transit
 	Sent      int                   `json:"sent"`      // groups the server has
 	Uncertain int                   `json:"uncertain"` // groups it may have

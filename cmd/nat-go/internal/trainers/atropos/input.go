@@ -22,8 +22,8 @@ import (
 // maxLine is the maximum length of a line of rows or of the batches' index.
 const maxLine = 256 << 20
 
-// each calls do with every group of a data set, in order, or with the reason for its absence. Groups are made one at a
-// time.
+// each calls do with every group of a data set, in order, or with the reason that there is none. It makes the groups
+// one at a time.
 func each(data trainers.DataSet, do func(*Group, *fault) error) error {
 	var batches map[string][]trainBatch
 	dir := data.Path(data.Batches)
@@ -178,15 +178,15 @@ func (b *batch) dims(name string) (rows, cols int) {
 	return info.Shape[0], info.Shape[1]
 }
 
-// row is a sequence of the rl channel on its way to its group.
+// row is a sequence of the rl channel before it is added to its group.
 type row struct {
 	Tokens, Masks []int64
 	LogProbs      []float64
 	Score         float64
 	Null          bool
 
-	// The teacher's prediction of the token at each position, none at the first; nil if it was not asked.
-	TopK            *int // its group's request to the teacher
+	// The teacher's prediction of the token at each position except the first; nil if the teacher was not asked.
+	TopK            *int // number of log-probs requested from the group's teacher
 	TeacherIDs      [][]int64
 	TeacherLogProbs [][]float64
 }

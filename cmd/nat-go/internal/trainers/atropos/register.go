@@ -37,7 +37,7 @@ func (a *Adapter) register(ctx context.Context, data trainers.DataSet, l *delive
 	if err != nil {
 		return err
 	}
-	// Numbers only grow while a server is running.
+	// The numbers only increase while a server is running.
 	if l.EnvID >= 0 && (*answer.EnvID <= l.EnvID || !now.continues(l.Life)) {
 		a.env.Log.Warn().Int("groups", l.Sent).Msg("the run-api was restarted since groups were pushed to it; they may be lost and are not pushed again")
 		l.Sent, l.Uncertain, l.Earlier = 0, l.Uncertain+l.Sent, nil
@@ -87,7 +87,7 @@ func (a *Adapter) registration(ctx context.Context, l *delivery) (registered, er
 	}
 }
 
-// life identifies one life of the server: it is the trainer's registration, which a restart loses.
+// life identifies one run of the server: it is the trainer's registration, which a restart loses.
 type life struct {
 	Group   string `json:"wandb_group"`
 	Project string `json:"wandb_project"`
@@ -157,7 +157,7 @@ func (a *Adapter) restarted(ctx context.Context, job trainers.JobRef) (string, e
 func environments(op string, job trainers.JobRef) (ids []int64, err error) {
 	for field := range strings.FieldsSeq(job.Metadata["env_id"]) {
 		id, err := strconv.ParseInt(field, 10, 64)
-		if err != nil || id < 0 { // a negative number would address another environment's
+		if err != nil || id < 0 { // a negative number would address another environment
 			return nil, trainers.Errorf(trainers.Local, op, "", "invalid env_id in the job reference")
 		}
 		ids = append(ids, id)

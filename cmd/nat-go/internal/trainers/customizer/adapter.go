@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/internal/httpclient"
 )
 
-// Adapter submits data sets to NeMo Customizer. It is safe for one goroutine.
+// Adapter submits data sets to NeMo Customizer. It is not safe for concurrent use.
 type Adapter struct {
 	conf   *Config
 	env    trainers.Env
@@ -67,7 +67,7 @@ func (a *Adapter) Close() {
 	a.hub.Close()
 }
 
-// Address identifies the service that keeps the jobs, and our place in it.
+// Address identifies the service that keeps the jobs, and our namespace in it.
 func (a *Adapter) Address() string { return a.entity.Place() + " (namespace " + a.conf.Namespace + ")" }
 
 // Check creates the namespace in both stores, if the config asks for that; otherwise it sends no request, since the
@@ -96,7 +96,7 @@ func (a *Adapter) Check(ctx context.Context) error {
 	return a.tolerate(err)
 }
 
-// tolerate accepts an answer that leaves open whether the namespace exists.
+// tolerate accepts an answer that doesn't show whether the namespace exists.
 func (a *Adapter) tolerate(err error) error {
 	var e *httpclient.Error
 	if err == nil || !errors.As(err, &e) || e.Status == 0 || e.Status == http.StatusUnauthorized {

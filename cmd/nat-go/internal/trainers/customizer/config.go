@@ -57,10 +57,10 @@ type Config struct {
 	CustomFields   map[string]string `yaml:"custom_fields" doc:"custom fields, stored with the job"`
 	Integrations   integrations      `yaml:"integrations" doc:"where training reports to"`
 
-	backoff time.Duration // before a retry; tests can't wait for half a second
+	backoff time.Duration // pause before a retry, which tests shorten
 }
 
-// Hyperparameters are sent with the job. Missing ones are left to the service.
+// Hyperparameters are sent with the job. The service chooses the missing ones.
 type Hyperparameters struct {
 	TrainingType   string  `yaml:"training_type" json:"training_type" default:"dpo" validate:"oneof=sft dpo" doc:"dpo trains on preference rows, sft on demonstration rows"`
 	FinetuningType string  `yaml:"finetuning_type" json:"finetuning_type" default:"all_weights" validate:"oneof=lora all_weights lora_merged" doc:"what is trained"`

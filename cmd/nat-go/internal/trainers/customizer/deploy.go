@@ -125,7 +125,7 @@ func conflict(err error) bool {
 	return errors.As(err, &e) && e.Status == http.StatusConflict
 }
 
-// deployment is the part of the service's description of one that is used.
+// deployment holds the used part of the service's description of a deployment.
 type deployment struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
@@ -177,7 +177,7 @@ func deploymentState(s string) trainers.State {
 	}
 }
 
-// getDeployment gets one deployment. Some services answer with a list even here; then it is searched for.
+// getDeployment gets one deployment. Some services answer with a list even here, which is then searched.
 func (a *Adapter) getDeployment(ctx context.Context, name string) (deployment, bool, error) {
 	reply, err := a.entity.Do(ctx, trainers.Ask("get the status of deployment "+name, http.MethodGet,
 		a.deploymentPath(name), nil, http.StatusNotFound))

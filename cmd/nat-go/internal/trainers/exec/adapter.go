@@ -83,7 +83,7 @@ type submissionRecord struct {
 	Host string `json:"host"`
 	Boot string `json:"boot,omitempty"` // the boot of the system that it was made on, if known
 	Mark string `json:"mark"`           // identifies its processes
-	Lock uint64 `json:"lock"`           // inode of the lock: in a copy of the folder it differs, and is free
+	Lock uint64 `json:"lock"`           // inode of the lock: a copy of the folder has another one, which is not locked
 }
 
 // Submit starts the program.
@@ -123,7 +123,7 @@ func (a *Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (
 }
 
 // start starts the program, and returns its process group at once: the shell also records it in the folder, for a
-// process that comes after a crash, but on a busy machine that may take a while.
+// process after a crash, but on a busy machine that may take a while.
 func (a *Adapter) start(dir string, b *submissionRecord, argv, environ []string) (pid int, err error) {
 	work := a.conf.WorkDir
 	if work == "" {
@@ -386,7 +386,7 @@ func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 	if b, err := readBorn(dir); err == nil {
 		mark = b.Mark
 	}
-	// Everything it started, in any process group or session: launchers put their workers into groups of their own.
+	// End everything it started, in any process group or session: launchers put their workers into separate groups.
 	tree := process.Tree{Session: pid, Mark: mark}
 	if left := tree.Stop(ctx, a.conf.StopTimeout); len(left) > 0 {
 		return fail(fmt.Errorf("cannot kill processes %v of the trainer", left))
@@ -407,7 +407,7 @@ func unseen(dir string) error {
 	return b.elsewhere(dir)
 }
 
-// lockTimeout is how long the lock may be held once everything that could be found has been ended.
+// lockTimeout is how long the lock may be held after all detected processes have ended.
 const lockTimeout = 2 * time.Second
 
 // waitReleased waits for the processes to release the lock.

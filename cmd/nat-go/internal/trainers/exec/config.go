@@ -36,7 +36,7 @@ type Config struct {
 	CancelOnTimeout bool              `yaml:"cancel_on_timeout" default:"true" doc:"cancel the program when training_timeout is over, rather than leave it running"`
 }
 
-// Limits says how long to wait and how patiently.
+// Limits returns the times and retry counts.
 func (c *Config) Limits() trainers.Limits {
 	return trainers.Limits{
 		Poll: c.PollInterval, StatusFailures: 3, TrainingTimeout: c.TrainingTimeout,

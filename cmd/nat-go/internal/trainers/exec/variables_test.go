@@ -34,7 +34,7 @@ func TestVariablesOfSeveralKinds(t *testing.T) {
 		{one, "{train_file}", "dataset/trl/sft.jsonl", false},
 		{one, "{validation_file}", "dataset/trl/sft_validation.jsonl", false},
 		{one, "{demonstration_train_file}", "dataset/trl/sft.jsonl", false},
-		{one, "{preference_train_file}", "no such preference rows", true},
+		{one, "{preference_train_file}", "no preference rows", true},
 		{d, "{preference_train_file}", "dataset/trl/dpo.jsonl", false},
 		{d, "{demonstration_validation_file}", "dataset/trl/sft_validation.jsonl", false},
 		{d, "{train_file}", "(demonstration, preference): write {demonstration_train_file}", true},

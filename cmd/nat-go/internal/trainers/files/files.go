@@ -30,10 +30,10 @@ func Factory() trainers.Factory {
 	}
 }
 
-// Adapter leaves the data set where it is.
+// Adapter does nothing with the data set.
 type Adapter struct{}
 
-// Check has nothing to check.
+// Check does nothing.
 func (Adapter) Check(context.Context) error { return nil }
 
 // Submit checks that the files of the data set exist.
@@ -78,5 +78,5 @@ func (Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobStatu
 	}, nil
 }
 
-// Cancel has nothing to cancel.
+// Cancel does nothing.
 func (Adapter) Cancel(context.Context, trainers.JobRef) error { return nil }

@@ -32,7 +32,7 @@ type Client struct {
 	// Called with the trainer's output while waiting, if the adapter supports that; may be nil.
 	Output func([]byte)
 
-	locked  bool // the run folder, by Submit
+	locked  bool // the run folder, set by Submit
 	unsaved bool // the journal is outdated
 }
 
@@ -402,7 +402,7 @@ func (c *Client) Cancel(ctx context.Context, j *Job) error {
 	return trainers.Exit(c.Adapter.Cancel(ctx, *j.Ref))
 }
 
-// leave ends a wait at the user's request: the job continues, or is cancelled at a second request.
+// leave ends a wait at the user's request. The job continues, unless a second request cancels it.
 func (c *Client) leave(ctx context.Context, j *Job, leave *Leave) error {
 	ctx = context.WithoutCancel(ctx)
 	if leave.isSecond(ctx) {
@@ -414,7 +414,7 @@ func (c *Client) leave(ctx context.Context, j *Job, leave *Leave) error {
 	return exit.With(leave.Code(), fmt.Errorf("left job %s running; `nat-go finetune wait %s` waits for it again, `nat-go finetune cancel %s` ends it", j.Ref.ID, c.Dir, c.Dir))
 }
 
-// tail passes on the trainer's output since the last call.
+// tail passes the trainer's output since the last call to Tail.
 func (c *Client) tail(ctx context.Context, j *Job, from int64) int64 {
 	t, ok := c.Adapter.(trainers.Tailer)
 	if !ok || c.Output == nil {

@@ -16,7 +16,7 @@ const Grace = 3 * time.Second
 // Leave is a user's request to leave a wait, by signal: the first detaches, a second interrupt within Grace cancels the
 // job, a third signal ends all waiting. A nil Leave never ends a wait.
 type Leave struct {
-	// Told is called at the first interrupt, to explain the effect of a second one. It may be nil.
+	// Told is called at the first interrupt to explain the effect of a second one. It may be nil.
 	Told func()
 	// Forced is called at the third signal: the job has not ended as requested. It may be nil.
 	Forced func()
