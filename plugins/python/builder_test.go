@@ -265,6 +265,11 @@ func TestBuilderSeesTheGroup(t *testing.T) {
 	if inline.Example != 1 || span.Example != 1 || span.Messages.Ref != walk {
 		t.Errorf("%+v %+v", inline.Head, span)
 	}
+	state := rs[0].Records[2].(*builders.State)
+	walk.Last, walk.Skip = 0, 0
+	if state.Example != 1 || state.Messages.Ref != walk || state.Task != "of its own" {
+		t.Errorf("%+v", state)
+	}
 	if string(inline.Metadata) != `{"b": 1, "a": "ü"}` || span.Reward == nil || *span.Reward != 0.5 {
 		t.Errorf("%s %v", inline.Metadata, span.Reward)
 	}

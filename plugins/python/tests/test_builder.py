@@ -172,8 +172,8 @@ def test_authors_need_nothing_installed():
 
 def test_the_command_line():
     described = json.loads(run("-m", "natgo.builder", "sample", "describe").stdout)
-    assert [b["name"] for b in described["builders"]] == ["best_of_n", "extremes", "echo"] and described["protocol_minor"] == 0
-    assert [b["kinds"] for b in described["builders"]] == [["demonstration"], ["preference"], ["demonstration", "rollout"]]
+    assert [b["name"] for b in described["builders"]] == ["best_of_n", "extremes", "echo"] and described["protocol_minor"] == 4
+    assert [b["kinds"] for b in described["builders"]] == [["demonstration"], ["preference"], ["demonstration", "rollout", "state"]]
     assert json.loads(run("-m", "natgo.builder", "sample", "schema").stdout)["properties"]["min_score"]["maximum"] == 1
     for args, said in [(["sample"], "is a plugin of nat-go"), (["sample", "schema", "x"], "no builder x"), ([], "usage:"), (["json"], "no builder")]:
         done = run("-m", "natgo.builder", *args)

@@ -25,7 +25,7 @@ from natgo.builder.group import (
     Candidate, Example, Graph, Group, Message, Node, Part, Prompt, Sampling, Step, Tool, ToolCall,
 )
 from natgo.builder.records import (
-    Content, Count, Demonstration, Distillation, Drop, Item, Preference, Progress, Record, Rollout, Site, Span, drop,
+    Content, Count, Demonstration, Distillation, Drop, Item, Preference, Progress, Record, Rollout, Site, Span, State, drop,
 )
 from natgo.builder.serving import serve
 from natgo.builder.settings import SettingsError, setting
@@ -33,5 +33,5 @@ from natgo.builder.settings import SettingsError, setting
 __all__ = [
     "Builder", "BuilderError", "Candidate", "Content", "Count", "Demonstration", "Distillation", "Drop", "Example", "Graph", "Group",
     "Item", "Message", "Node", "Part", "Preference", "Progress", "Prompt", "Record", "Rollout", "Sampling", "SettingsError", "Site",
-    "Span", "Step", "Tool", "ToolCall", "builder", "drop", "serve", "setting",
+    "Span", "State", "Step", "Tool", "ToolCall", "builder", "drop", "serve", "setting",
 ]

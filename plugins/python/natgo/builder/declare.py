@@ -10,15 +10,15 @@ from typing import Any, Generic, Literal, ParamSpec, TypeVar
 
 from natgo.builder import settings
 from natgo.builder.group import Group
-from natgo.builder.records import Demonstration, Distillation, Item, Preference, Rollout
+from natgo.builder.records import Demonstration, Distillation, Item, Preference, Rollout, State
 
 P = ParamSpec("P")
 Unit = Literal["example", "task", "run"]
 Stability = Literal["stable", "beta", "experimental"]
-Kind = Literal["preference", "demonstration", "rollout", "distillation"]
+Kind = Literal["preference", "demonstration", "rollout", "distillation", "state"]
 
 KINDS: dict[type, Kind] = {
-    Preference: "preference", Demonstration: "demonstration", Rollout: "rollout", Distillation: "distillation",
+    Preference: "preference", Demonstration: "demonstration", Rollout: "rollout", Distillation: "distillation", State: "state",
 }
 
 

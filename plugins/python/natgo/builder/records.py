@@ -81,6 +81,17 @@ class Rollout:
 
 
 @dataclass(slots=True)
+class State:
+    """A prompt without an answer, from which a trainer samples its own; a task of None: the example's task."""
+
+    messages: Content
+    task: str | None = None
+    turn: str | None = None
+    metadata: Metadata = None
+    example: Example | None = None
+
+
+@dataclass(slots=True)
 class Site:
     """A failed tool call. call and result are indices into the record's messages."""
 
@@ -106,7 +117,7 @@ class Distillation:
     example: Example | None = None
 
 
-Record = Union[Preference, Demonstration, Rollout, Distillation]
+Record = Union[Preference, Demonstration, Rollout, Distillation, State]
 
 
 @dataclass(slots=True)

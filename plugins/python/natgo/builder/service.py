@@ -1,4 +1,4 @@
-"""The protocol nat.builder.v1, minor 0, as the methods of a gRPC service."""
+"""The protocol nat.builder.v1, minor 4, as the methods of a gRPC service."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Service:
             kinds=[f"KIND_{k.upper()}" for k in b.kinds], raw_steps=b.raw_steps, config_schema=json.dumps(b.schema).encode())
 
     def Describe(self, request: Any, context: Any) -> Any:
-        return pb.DescribeResponse(name=self.name, version=self.version, builders=[self.info(b) for b in self.builders.values()])
+        return pb.DescribeResponse(name=self.name, version=self.version, protocol_minor=4, builders=[self.info(b) for b in self.builders.values()])
 
     def made(self, request: Any, context: Any) -> tuple[Any, list[Any]]:
         """The settings of a request, and what is wrong with them."""

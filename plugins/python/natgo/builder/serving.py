@@ -124,7 +124,7 @@ def command_line(name: str, version: str, builders: Sequence[Builder[Any]], args
             "name": b.name, "version": b.version or version, "stability": b.stability, "doc": b.doc, "unit": b.unit, "kinds": b.kinds,
             "raw_steps": b.raw_steps, "config_schema": b.schema,
         } for b in builders]
-        print(json.dumps({"name": name, "version": version, "protocol_minor": 0, "builders": described}, indent=2))
+        print(json.dumps({"name": name, "version": version, "protocol_minor": 4, "builders": described}, indent=2))
     elif said.command == "schema":
         found = [b for b in builders if b.name == said.builder]
         if not found:

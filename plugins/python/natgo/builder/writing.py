@@ -10,7 +10,7 @@ from natgo.builder import builder_pb2 as pb
 from natgo.builder.declare import KINDS, Kind
 from natgo.builder.group import Candidate, Example, Group, Message, Prompt
 from natgo.builder.reading import FORMS
-from natgo.builder.records import Content, Count, Demonstration, Distillation, Drop, Preference, Rollout, Site, Span, Train
+from natgo.builder.records import Content, Count, Demonstration, Distillation, Drop, Preference, Rollout, Site, Span, State, Train
 
 FRAME = 256 << 10  # the size that frames aim for
 LIMIT = 7 << 20  # what a single record may have besides its texts: a frame has at most 8 MiB
@@ -212,8 +212,14 @@ class Writer:
 
     def rollout(self, r: Rollout) -> Any:
         head = self.head(r, r.messages)
-        task = r.task if r.task is not None else self.group.examples[head.example].task
-        return pb.Rollout(head=head, messages=self.content(r.messages), reward=r.reward, task=self.text(task))
+        return pb.Rollout(head=head, messages=self.content(r.messages), reward=r.reward, task=self.task(r, head))
+
+    def state(self, s: State) -> Any:
+        head = self.head(s, s.messages)
+        return pb.State(head=head, messages=self.content(s.messages, True), task=self.task(s, head))
+
+    def task(self, of: Rollout | State, head: Any) -> int:
+        return self.text(of.task if of.task is not None else self.group.examples[head.example].task)
 
     def distillation(self, d: Distillation) -> Any:
         return pb.Distillation(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from natgo.builder import Count, Demonstration, Drop, Group, Message, Preference, Rollout, Span, builder, drop, setting
+from natgo.builder import Count, Demonstration, Drop, Group, Message, Preference, Rollout, Span, State, builder, drop, setting
 
 
 @dataclass
@@ -39,7 +39,7 @@ def extremes(group: Group) -> Iterator[Preference | Drop]:
             yield drop("tie", f"all have {best.score}", best) if best.score == worst.score else Preference(best, worst)
 
 
-@builder(name="echo", doc="gives back what it was given", kinds=["demonstration", "rollout"])
+@builder(name="echo", doc="gives back what it was given", kinds=["demonstration", "rollout", "state"])
 def echo(group: Group):
     yield Count("seen", 2)
     for example in group.examples:
@@ -49,4 +49,5 @@ def echo(group: Group):
             continue
         yield Demonstration(example.graph.messages(leaves[0]), example=example, metadata={"b": 1, "a": "ü"})
         yield Rollout(Span(example, leaves[0], skip=1), reward=0.5)
+        yield State(Span(example, 0), task="of its own" if group.key == "k" else None)
     yield Count("seen", 3)

@@ -1,4 +1,4 @@
-"""Loads rows as their consumers do: consumers.py trl|verl|verl_tools DATASET_DIR. Prints one line of JSON: what was loaded."""
+"""Loads rows as their consumers do: consumers.py trl|verl|verl_tools|verl_states|nemo_gym DATASET_DIR. Prints one line of JSON: what was loaded."""
 import json, os, sys, tempfile
 
 os.environ.update(HF_HUB_OFFLINE="1", HF_HOME=tempfile.mkdtemp(), TOKENIZERS_PARALLELISM="false", CUDA_VISIBLE_DEVICES="")
@@ -76,5 +76,27 @@ def verl_tools(root):
     return [dict(text=tok.decode(r["input_ids"]), trained=tok.decode(r["input_ids"][r["loss_mask"].bool()])) for r in (rows[i] for i in range(len(rows)))]
 
 
-result = {"trl": trl, "verl": verl, "verl_tools": verl_tools}[sys.argv[1]](sys.argv[2])
+def verl_states(root):
+    from natgo.verl import Prompts
+    from omegaconf import OmegaConf
+    from verl.utils.dataset.rl_dataset import RLHFDataset
+
+    tok = tokenizer()
+    tok.chat_template = TOOLS
+    conf = OmegaConf.create(dict(max_prompt_length=4096, cache_dir=tempfile.mkdtemp(), filter_overlong_prompts_workers=1))
+    rows, plain = (kind(os.path.join(root, "verl/states_train.parquet"), tok, conf) for kind in (Prompts, RLHFDataset))
+    texts = [tok.apply_chat_template(rows[i]["raw_prompt"], tokenize=False, add_generation_prompt=True) for i in range(len(rows))]
+    return dict(texts=texts, states=[rows[i]["extra_info"]["state"] for i in range(len(rows))], plain=len(plain))
+
+
+def nemo_gym(root):
+    from nemo_gym.base_resources_server import BaseRunRequest
+
+    with open(os.path.join(root, "nemo_gym/train.jsonl")) as file:
+        rows = [BaseRunRequest.model_validate_json(line) for line in file]
+    return [dict(types=[item.get("type", "message") if isinstance(item, dict) else item.type for item in r.responses_create_params.input],
+                 tools=[t["name"] for t in r.responses_create_params.tools]) for r in rows]
+
+
+result = {"trl": trl, "verl": verl, "verl_tools": verl_tools, "verl_states": verl_states, "nemo_gym": nemo_gym}[sys.argv[1]](sys.argv[2])
 print("\n" + json.dumps(result))
