@@ -3,8 +3,7 @@
 nat-go writes such messages and tools as JSON: typed, Parquet would give every definition and every call the keys of all
 others, with null where they had none, and chat templates print those. verl's own class stops at JSON; this one reads it:
 
-    data.custom_cls.path=pkg://natgo.verl data.custom_cls.name=Conversations    # demonstrations
-    data.custom_cls.path=pkg://natgo.verl data.custom_cls.name=Prompts          # states
+    data.custom_cls.path=pkg://natgo.verl data.custom_cls.name=Conversations
 """
 
 from __future__ import annotations
@@ -13,9 +12,8 @@ import json
 from typing import Any
 
 from verl.utils.dataset.multiturn_sft_dataset import MultiTurnSFTDataset
-from verl.utils.dataset.rl_dataset import RLHFDataset
 
-__all__ = ["Conversations", "Prompts"]
+__all__ = ["Conversations"]
 
 
 def parsed(values: Any) -> list[Any] | None:
@@ -42,15 +40,3 @@ class Conversations(MultiTurnSFTDataset):  # type: ignore[misc] # verl has no ty
         rest = [c for c in self.dataframe.columns if c not in (self.messages_key, self.tools_key)]
         self.dataframe = self.dataframe[rest].astype(object)
         self.dataframe[self.messages_key] = self.messages
-
-
-class Prompts(RLHFDataset):  # type: ignore[misc] # verl has no types
-    """verl's RLHFDataset over prompts with tool calls, which verl's own class takes for too long and leaves out."""
-
-    prompt_key: str  # which verl's class sets
-
-    def maybe_filter_out_long_prompts(self, dataframe: Any = None) -> Any:
-        key = self.prompt_key
-        return super().maybe_filter_out_long_prompts(
-            dataframe.with_transform(lambda rows: {**rows, key: [parsed(prompt) for prompt in rows[key]]} if key in rows else rows)
-        )

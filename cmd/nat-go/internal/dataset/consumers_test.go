@@ -174,51 +174,34 @@ func TestVerlTakesTools(t *testing.T) {
 	}
 }
 
-// states are two states with tool calls, whose arguments have other keys.
-const states = `{"responses_create_params": {"input": [{"role": "user", "content": "Weather?"}, {"type": "function_call", "call_id": "1", "name": "look", "arguments": "{\"city\": \"Oslo\"}"}, {"type": "function_call_output", "call_id": "1", "output": "rain"}], "tools": [{"type": "function", "name": "look", "parameters": null, "strict": null}]}, "task": "a", "state": "{}"}
-{"responses_create_params": {"input": [{"role": "user", "content": "2+2?"}, {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "Add."}]}, {"type": "function_call", "call_id": "2", "name": "add", "arguments": "{\"a\": 2}"}, {"type": "function_call_output", "call_id": "2", "output": "4"}]}, "task": "b", "state": "{\"at\": \"turns\"}"}
-`
-
-// convertStates writes the states in a format, and returns the folder above the data set.
-func convertStates(t *testing.T, format string) string {
+// stated returns the folder of a run with a state that ends in a tool's result.
+func stated(t *testing.T, format string) string {
 	t.Helper()
-	dir := t.TempDir()
-	file := filepath.Join(dir, "train.jsonl")
-	if err := os.WriteFile(file, []byte(states), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	place, err := Find(file, DefaultLimits)
-	if err != nil {
-		t.Fatal(err)
-	}
-	to := filepath.Join(dir, "dataset")
-	if _, err := ConvertRows(t.Context(), place.Texts()[0], formats(format), textrows.Options{}, to); err != nil {
-		t.Fatal(err)
-	}
-	return dir
+	ex := conversation(false)
+	place, _ := writeConversation(t, formats(format)[0], ex, recordsOf(ex)[4])
+	return string(place.Run)
 }
 
-// TestVerlTakesStates checks that natgo.verl reads states with calls into verl 0.9.1 as they were; its own class leaves
-// them out.
+// TestVerlTakesStates checks that verl's own RLHFDataset loads states with calls as they were, and filters none.
 func TestVerlTakesStates(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: trainers are slow to start")
 	}
 	var got struct {
-		Texts, States []string
-		Plain         int
+		Text, State string
+		Prompt      []struct {
+			ToolCallID string `json:"tool_call_id"`
+		}
 	}
-	load(t, verlPython(t), "verl_states", convertStates(t, "verl"), &got)
+	load(t, verlPython(t), "verl_states", stated(t, "verl"), &got)
 	turn := func(role, text string) string { return "<|im_start|>" + role + "\n" + text + "<|im_end|>\n" }
-	want := []string{
-		turn("user", "Weather?") + turn("assistant", `<tool_call>look {"city": "Oslo"}`) + turn("tool", "rain") + "<|im_start|>assistant\n",
-		turn("user", "2+2?") + turn("assistant", `<tool_call>add {"a": 2}`) + turn("tool", "4") + "<|im_start|>assistant\n",
+	want := turn("system", "be brief") + turn("user", "when is high tide?") +
+		turn("assistant", `<tool_call>tide {"port": "\u00c5bo"}`) + turn("tool", "at noon") + "<|im_start|>assistant\n"
+	if got.Text != want && got.Text != strings.ReplaceAll(want, `\u00c5`, "Å") {
+		t.Errorf("got %q, want %q", got.Text, want)
 	}
-	if d := cmp.Diff(want, got.Texts); d != "" {
-		t.Error(d)
-	}
-	if !slices.Equal(got.States, []string{"{}", `{"at": "turns"}`}) || got.Plain != 0 {
-		t.Errorf("states %q; verl's own class has %d rows", got.States, got.Plain)
+	if got.State != "{}" || len(got.Prompt) != 4 || got.Prompt[3].ToolCallID != "1" {
+		t.Errorf("%+v", got)
 	}
 }
 
@@ -228,10 +211,10 @@ func TestNeMoGymTakesStates(t *testing.T) {
 	if python == "" {
 		t.Skip("SKIPPED: NATGO_NEMO_GYM_PYTHON names no Python with nemo-gym, so its model of a request was not asked")
 	}
-	var got []struct{ Types, Tools []string }
-	load(t, python, "nemo_gym", convertStates(t, "nemo_gym"), &got)
-	if len(got) != 2 || !slices.Equal(got[0].Tools, []string{"look"}) ||
-		!slices.Equal(got[1].Types, []string{"message", "reasoning", "function_call", "function_call_output"}) {
+	var got struct{ Types, Tools []string }
+	load(t, python, "nemo_gym", stated(t, "nemo_gym"), &got)
+	if !slices.Equal(got.Tools, []string{"tide"}) ||
+		!slices.Equal(got.Types, []string{"message", "message", "function_call", "function_call_output"}) {
 		t.Errorf("%+v", got)
 	}
 }

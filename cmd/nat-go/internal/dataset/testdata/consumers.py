@@ -77,25 +77,23 @@ def verl_tools(root):
 
 
 def verl_states(root):
-    from natgo.verl import Prompts
     from omegaconf import OmegaConf
     from verl.utils.dataset.rl_dataset import RLHFDataset
 
     tok = tokenizer()
     tok.chat_template = TOOLS
     conf = OmegaConf.create(dict(max_prompt_length=4096, cache_dir=tempfile.mkdtemp(), filter_overlong_prompts_workers=1))
-    rows, plain = (kind(os.path.join(root, "verl/states_train.parquet"), tok, conf) for kind in (Prompts, RLHFDataset))
-    texts = [tok.apply_chat_template(rows[i]["raw_prompt"], tokenize=False, add_generation_prompt=True) for i in range(len(rows))]
-    return dict(texts=texts, states=[rows[i]["extra_info"]["state"] for i in range(len(rows))], plain=len(plain))
+    (row,) = RLHFDataset(os.path.join(root, "verl/states_train.parquet"), tok, conf)
+    text = tok.apply_chat_template(row["raw_prompt"], tokenize=False, add_generation_prompt=True)
+    return dict(text=text, prompt=row["raw_prompt"], state=row["extra_info"]["state"])
 
 
 def nemo_gym(root):
     from nemo_gym.base_resources_server import BaseRunRequest
 
     with open(os.path.join(root, "nemo_gym/train.jsonl")) as file:
-        rows = [BaseRunRequest.model_validate_json(line) for line in file]
-    return [dict(types=[item.get("type", "message") if isinstance(item, dict) else item.type for item in r.responses_create_params.input],
-                 tools=[t["name"] for t in r.responses_create_params.tools]) for r in rows]
+        (row,) = [BaseRunRequest.model_validate_json(line).responses_create_params for line in file]
+    return dict(types=[item.type for item in row.input], tools=[tool["name"] for tool in row.tools])
 
 
 result = {"trl": trl, "verl": verl, "verl_tools": verl_tools, "verl_states": verl_states, "nemo_gym": nemo_gym}[sys.argv[1]](sys.argv[2])
