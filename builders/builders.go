@@ -119,7 +119,8 @@ type Preference struct {
 	Head
 	Prompt           Content // text or messages
 	Chosen, Rejected Content // text, or messages that continue the prompt
-	Reward           float64 // how much better: the difference of the scores, or the builder's own measure
+	// how much better the chosen side is: the difference of the scores, or the builder's own measure
+	Reward float64
 
 	ScoreName                    string // the measure of the scores: the step's name unless the source is more specific
 	ChosenScore, RejectedScore   float64
@@ -132,7 +133,7 @@ type Demonstration struct {
 	Head
 	Messages Content
 	Train    Train
-	Trained  []bool   // with TrainFlagged: one flag per message
+	Trained  []bool   // one flag per message, for TrainFlagged
 	Weight   float64  // weight of the demonstration in the loss; 1 by default
 	Score    *float64 // the score it was selected by; nil if not scored
 

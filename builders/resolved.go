@@ -24,7 +24,7 @@ type Resolved struct {
 type Change struct {
 	Turn int // index among the record's turns, from 0
 	By   Changed
-	Was  ttc.History // as recorded; 0 if unknown
+	Was  ttc.History // hash of the context as recorded; 0 if unknown
 }
 
 // Changed names what changed the context of a turn.
@@ -35,7 +35,7 @@ const (
 	Redacted   Changed = iota + 1 // secrets and personal data in it were replaced
 	Removed                       // messages or calls that the model saw were removed
 	OtherIDs                      // the ids of calls come from another rollout with the same messages
-	Unknown                       // nothing recorded has this context: the builder made it
+	Unknown                       // the builder made this context: no recorded one matches
 	PartOnly                      // the row format can't hold all of it: the tools, earlier messages
 	OtherWords                    // the turn is another rollout's, with the same earlier calls but other user wordings
 )
@@ -65,7 +65,7 @@ type Origin struct {
 	Proofs   ttc.Proofs // its checks
 	Sampling *ttc.Sampling
 
-	TeacherTopK *int // as given by the example
+	TeacherTopK *int // the example's request to a teacher
 	Tools       []chat.Tool
 	Builder     string // name in the YAML file
 }

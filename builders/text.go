@@ -56,7 +56,7 @@ func (c *textCheck) text(what, s string) {
 // bytes one by one.
 func isASCII(s string) bool {
 	const high = 0x8080808080808080
-	b := []byte(s) // not copied: it stays here, unmodified
+	b := []byte(s) // not a copy, since it is never modified
 	for len(b) > 8 {
 		if binary.LittleEndian.Uint64(b)&high != 0 {
 			return false
@@ -66,7 +66,7 @@ func isASCII(s string) bool {
 	switch n := len(b); {
 	case n == 8:
 		return binary.LittleEndian.Uint64(b)&high == 0
-	case n >= 4: // in two halves, which may overlap
+	case n >= 4: // compare two halves, which may overlap
 		return (binary.LittleEndian.Uint32(b)|binary.LittleEndian.Uint32(b[n-4:]))&(high>>32) == 0
 	}
 	var all byte

@@ -25,7 +25,7 @@ const advantageEps = 1e-4
 // tasks holds the tasks that rollouts belong to, with their reward statistics.
 type tasks struct {
 	by   map[taskKey]int64
-	list []moments // by number, in order of first appearance
+	list []moments // tasks by number, in order of first appearance
 	all  moments
 }
 

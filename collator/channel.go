@@ -12,7 +12,7 @@ import (
 // channel makes rows from one kind of record.
 type channel interface {
 	Kind() builders.Kind
-	Batch() *batch.Channel // how its rows are written
+	Batch() *batch.Channel // the batch channel of its rows
 	// Rows makes the rows of a record, or says why some or all of it yields no rows. It is called concurrently, with a
 	// separate worker for each call, and depends on the item alone.
 	Rows(w *worker, it *Item) outcome

@@ -31,7 +31,7 @@ type Weight uint8
 
 // The units of weight.
 const (
-	ByToken   Weight = iota // every trained token, or pair in the pair table: the loss is their mean
+	ByToken   Weight = iota // every trained token or pair has weight 1: the loss is their mean
 	BySite                  // every hint's target, its tokens together; records without hints weigh as with ByRollout
 	ByRollout               // every record, all its tokens together
 )
@@ -71,7 +71,7 @@ type Config struct {
 	// Neutral is a neutral hint for sdpo. The tokens it would have in each hint's place are stored with the row, as a
 	// baseline for the hints. If empty, none is used.
 	Neutral string
-	// Contrast stores with each site of sdpo another site's hint in the same way; sites without one are dropped.
+	// Contrast stores another site's hint with each site of sdpo, in the same way; sites without one are dropped.
 	Contrast bool
 }
 

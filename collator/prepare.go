@@ -49,7 +49,7 @@ type prepared struct {
 	Index int // the item's
 	Kind  builders.Kind
 	counts
-	Rows []batch.Kept `json:",omitempty"` // as many as are counted
+	Rows []batch.Kept `json:",omitempty"` // rows, as many as are counted
 }
 
 // keep encodes the outcomes of a group's records.
@@ -156,7 +156,7 @@ func (cut *Cut) take(g *KeptGroup, k *prepared, ordinal int64) error {
 		r := &k.Rows[i]
 		r.File, r.Offset, r.Ordinal, r.Group = g.File, g.Offset, ordinal, -1
 		g.Offset += int64(r.Bytes)
-		if len(booked) == 0 { // none of it goes into batches
+		if len(booked) == 0 { // no row goes into batches
 			continue
 		}
 		if booked[i].RL {

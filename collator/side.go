@@ -33,7 +33,7 @@ type worker struct {
 	fields  []template.Span
 	pairs   pairCache
 	sizes   []int            // see outcome
-	sites   []*builders.Site // of the group's records
+	sites   []*builders.Site // hints of the group's records
 }
 
 // view is a rendered conversation with its turns located.

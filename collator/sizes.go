@@ -13,7 +13,7 @@ var Limits = [...]int{4096, 8192, 16384, 32768, 65536, 131072}
 // Sizes counts rows by how many tokens they have before anything is cut out; for a pair, the longer side counts.
 type Sizes struct {
 	Rows int64              `json:"rows"`
-	Fit  [len(Limits)]int64 `json:"fit"` // how many fit whole into each of Limits
+	Fit  [len(Limits)]int64 `json:"fit"` // number of rows that fit uncut into each of Limits
 	Max  int                `json:"max"` // tokens of the longest row: the max_length that fits all rows
 }
 

@@ -41,7 +41,7 @@ type splice struct {
 	ids     []int32 // of the hint
 	room    int     // tokens of a hint that a control run omits, from the rows that would have had it
 	text    string  // their text, if that was checked
-	// tokens of the neutral hint, and of another site's, in its place; nil without one, or if it doesn't fit here
+	// tokens of the neutral and of another site's hint in its place; nil without one or if it doesn't fit
 	neutral, contrast []int32
 	runs              []chat.Span // the target's tokens in the loss
 	mode              string
@@ -51,7 +51,7 @@ type splice struct {
 const (
 	modeSystem = "system"
 	modeUser   = "user"
-	modeAppend = "append" // to the message before: a tool result or a user message
+	modeAppend = "append" // appended to the message before: a tool result or a user message
 	modeLine   = "line"   // like append, followed by a line break: the last token doesn't merge with the next one
 	// To the message before, in front of its text: what follows the text merges with its last token.
 	modePrepend = "prepend"
@@ -217,7 +217,7 @@ func (w *worker) spliceAs(
 	return first, nil
 }
 
-// contrast returns the tokens of a wrong hint: the next of the task that differs from the site's and has its source.
+// contrast returns the tokens of a wrong hint: the next hint of the task that has the same source and another text.
 func (w *worker) contrast(site *builders.Site, student *side, s *splice, in func(string) []int32) []int32 {
 	own := slices.Index(w.sites, site)
 	for _, x := range slices.Concat(w.sites[own+1:], w.sites[:own]) {
@@ -232,7 +232,7 @@ func (w *worker) contrast(site *builders.Site, student *side, s *splice, in func
 	return nil
 }
 
-// instead returns another hint, put in the place of a site's in the same way; nil if the template can't hold it.
+// instead returns the tokens of another hint, placed like the site's own; nil if the template can't hold it.
 func (w *worker) instead(m *material, v *view, given *given, student *side, at int, s *splice, hint string) []int32 {
 	if hint == "" {
 		return nil
@@ -299,7 +299,7 @@ func (w *worker) noPlace(before string, student *side, target int) string {
 // joins reports whether a piece and the text after it have the same tokens together as separately.
 func (w *worker) joins(hinted *hinted, q int, piece, tail []int32) bool {
 	if len(tail) == 0 {
-		return false // what follows is the turn
+		return false // the turn follows
 	}
 	both, r := w.encodePart(&hinted.Result, q, len(hinted.Text))
 	return r == nil && len(both) == len(piece)+len(tail) && slices.Equal(both[:len(piece)], piece) &&

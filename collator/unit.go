@@ -221,7 +221,7 @@ func (w *worker) unstable(m *material, v *view) (out []int) {
 	for i := range v.turns {
 		t := &v.turns[i]
 		if m.trained[t.Message] && len(m.nodes[t.Message].TokenIDs) == 0 && v.r.Unended(m.conv, t) {
-			out = append(out, t.Message) // in a row of its own it has its stop token
+			out = append(out, t.Message) // a row of its own gives the turn its stop token
 			if w.cfg.Rows == Auto {
 				return out
 			}

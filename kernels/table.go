@@ -266,7 +266,7 @@ const (
 	gradedH          = 2.5
 	rateDegree       = 5  // of 32 segments
 	narrowRateDegree = 8  // of 8
-	packedRate       = 12 // where a segment's rate is in packed
+	packedRate       = 12 // offset of a segment's rate in packed
 )
 
 // narrowEdges holds the starts of the segments that slot finds.

@@ -91,8 +91,8 @@ func (c Config) Check(n int) error {
 type Chooser struct {
 	cfg    Config
 	rank   []int     // candidates by rank
-	score  []float64 // by rank, negated for LowerIsBetter so that higher is better: never increasing
-	first  []int     // by rank: the first rank that this one can beat, or n
+	score  []float64 // scores by rank, never increasing; negated for LowerIsBetter so that higher is better
+	first  []int     // for each rank, the first rank that it can beat, or n
 	pairs  []Pair
 	why    []ledger.Reason
 	rows   rowHeap

@@ -13,7 +13,7 @@ const (
 	AlteredResults                   // tool results as the model saw them
 	RebuiltHistory                   // the messages of the request: they were reconstructed from the log
 	PromptDiffers                    // all of the prompt: its recorded count of tokens differs from the messages'
-	IDsDiffer                        // one answer: the recorded ids decode to another text than the recorded one
+	IDsDiffer                        // the ids of an answer decode to another text than the recorded one
 	allGaps         Gaps = 1<<iota - 1
 )
 

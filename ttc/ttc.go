@@ -18,7 +18,7 @@ type Group struct {
 
 // Example is one data-set entry that an agent was run on, with everything the rollout produced.
 type Example struct {
-	ID    string // as text; unique within a run except in compat mode
+	ID    string // id as text; unique within a run except in compat mode
 	Task  string // shared by all trials of one problem; if empty, the example is its own task
 	Trial string // identifies the rollout within the task, if the source says
 	Run   int    // collection run, from 0

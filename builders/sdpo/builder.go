@@ -112,7 +112,7 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 				sb.learn(t)
 			}
 		}
-		if !b.siblings && !b.cfg.finds(divergence) { // no need to hold all of them
+		if !b.siblings && !b.cfg.finds(divergence) { // the traces need not all be held at once
 			if err := b.example(ctx, g, e, traces[e], &sb, out); err != nil {
 				return err
 			}

@@ -31,9 +31,9 @@ type commandSource struct {
 
 	mu      sync.Mutex
 	known   map[string]stored
-	read    int64 // how many bytes of the answers file have been read
+	read    int64 // number of bytes of the answers file read so far
 	process *process.Responder
-	started int // how often the program was started
+	started int // number of times the program was started
 }
 
 // Limits of the program.

@@ -78,7 +78,7 @@ type Command struct {
 // Where sites are.
 const (
 	failedCalls = "failed_calls"
-	divergence  = "divergence" // also the class and the rule of such a site
+	divergence  = "divergence" // site, and also the class and rule of such a site
 )
 
 // What a site becomes.

@@ -33,8 +33,8 @@ type failure struct {
 	call
 	class     string
 	rule      string   // the one that found it
-	told      told     // what the source says about the error
-	fault     *fault   // what is wrong with the call itself, if anything
+	told      told     // the source's annotation of the error
+	fault     *fault   // the defect of the call itself, if any
 	text      string   // what the result says
 	parting   *parting // set if the site is a parting from better rollouts rather than a failed call
 	transient bool

@@ -224,7 +224,7 @@ func compile(schema json.Raw) *jsonschema.Schema {
 		return nil
 	}
 	c := jsonschema.NewCompiler()
-	c.UseLoader(closed{})
+	c.UseLoader(noLoader{})
 	c.UseRegexpEngine(regexpOf)
 	const name = "tool.json"
 	if err := c.AddResource(name, doc); err != nil {
@@ -237,10 +237,10 @@ func compile(schema json.Raw) *jsonschema.Schema {
 	return s
 }
 
-// closed is a loader that rejects every reference.
-type closed struct{}
+// noLoader rejects every reference.
+type noLoader struct{}
 
-func (closed) Load(url string) (any, error) { return nil, fmt.Errorf("not loaded: %s", url) }
+func (noLoader) Load(url string) (any, error) { return nil, fmt.Errorf("not loaded: %s", url) }
 
 // regexpOf compiles a schema's pattern. A pattern that needs features RE2 lacks (look-ahead) accepts everything.
 func regexpOf(p string) (jsonschema.Regexp, error) {

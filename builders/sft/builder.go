@@ -203,7 +203,7 @@ func (b *Builder) pick(g *ttc.Group, cs []choice) {
 			best = i
 		}
 	}
-	if best < 0 { // none has a score: nothing is selected
+	if best < 0 { // no choice has a score, so nothing is selected
 		return
 	}
 	taken := map[xxh3.Uint128]bool{}

@@ -15,7 +15,7 @@ import (
 
 // failure holds the failed calls of a turn, some or all.
 type failure struct {
-	calls   []int // by position in the turn
+	calls   []int // positions of the failed calls in the turn
 	results []int // the messages that show it, by position in the walk
 }
 

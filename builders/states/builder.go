@@ -36,7 +36,7 @@ type Builder struct {
 
 var _ builders.Builder = (*Builder)(nil)
 
-// fields are the fields of where.
+// fields are the names that a where expression can use.
 var fields = slices.Concat(where.TurnFields, where.ExampleFields, where.GroupFields)
 
 // atTurns is the place that needs no finder.
@@ -103,7 +103,7 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 	return nil
 }
 
-// leave drops the turns of an example that where excludes, by clause.
+// leave drops the turns of an example that where excludes, with the excluding clause.
 func (b *Builder) leave(ex *ttc.Example, unmet map[string]int64, out builders.Output) error {
 	for _, c := range b.where.Clauses {
 		if unmet[c.Text] == 0 {

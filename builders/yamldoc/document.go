@@ -186,7 +186,7 @@ func (d *Document) ReportText(n *yaml.Node, piece, ptr string, f finding.Finding
 	return d.origins[n].src.place(f, line, col, col+utf8.RuneCountInString(piece))
 }
 
-// reportWithin is Report for a finding whose line and columns are those in the scalar's text, and whose snippet is that
+// reportWithin is like Report, for a finding whose line and columns refer to the scalar's text. Its snippet is that
 // line.
 func (d *Document) reportWithin(n *yaml.Node, ptr string, f finding.Finding) finding.Finding {
 	from, to := f.Column-1, f.EndColumn-1
@@ -199,7 +199,8 @@ func (d *Document) reportWithin(n *yaml.Node, ptr string, f finding.Finding) fin
 	return d.origins[n].src.place(f, line, col+from, col+to)
 }
 
-// find returns where a part of a scalar's text was written; line 0 means that it isn't written as such.
+// find returns the place where a part of a scalar's text was written; line 0 means that the file doesn't contain it as
+// such.
 func (d *Document) find(n *yaml.Node, piece string) (line, col int) {
 	src := d.origins[n].src
 	if src == nil || n.Line < 1 || n.Line > len(src.lines) {
@@ -280,7 +281,7 @@ func (d *Document) own(n *yaml.Node, src *Source) {
 }
 
 // Adopt places findings that only have a pointer below block, such as a plugin's, or also a place within the text
-// there, of which their snippet is the line. at is block's own pointer; fallback is the node to point at if a pointer
+// there, whose line becomes their snippet. at is block's own pointer; fallback is the node to point at if a pointer
 // leads nowhere.
 func (d *Document) Adopt(block, fallback *yaml.Node, at string, fs []finding.Finding) []finding.Finding {
 	out := make([]finding.Finding, len(fs))

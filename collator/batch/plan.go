@@ -71,7 +71,7 @@ func (p *planner) flush(yield func(*planned, error) bool) bool {
 	}
 	c := channels[p.window[0].Channel]
 	layout := p.layout.forChannel(c)
-	rows := slices.Clone(p.window) // because the next window reuses the memory
+	rows := slices.Clone(p.window) // a clone, because the next window reuses the memory
 	var batches [][]entry
 	if layout == Packed {
 		batches = pack(rows, p.budget, !p.order.Task)

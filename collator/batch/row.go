@@ -45,7 +45,7 @@ func (s *Side) Active() (n int) {
 
 // Row is a row of a channel.
 type Row struct {
-	Sides  []Side  // as many as the channel has; sdpo: the student's, then one per teacher
+	Sides  []Side  // one per side of the channel; sdpo: the student's, then one per teacher
 	Weight float32 // weight of each of its tokens, or pairs, in the loss
 	Meta   Meta
 }

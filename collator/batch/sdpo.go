@@ -26,7 +26,7 @@ type RowSite struct {
 	Hint    int32  `json:"hint"` // number of tokens in the hint; 0 if and only if Mode is NoHint
 	// Neutral holds the tokens of a neutral hint that would replace the hint.
 	Neutral []int32 `json:"neutral,omitempty"`
-	// Contrast holds the tokens of a wrong hint that would replace the hint: that of another site of the task.
+	// Contrast holds the tokens of a wrong hint that would replace the hint: the hint of another site of the task.
 	Contrast []int32     `json:"contrast,omitempty"`
 	Pairs    []chat.Span `json:"pairs"` // the target's tokens, as positions in the student
 	// Weight is the weight of each pair, if it differs from the row's.

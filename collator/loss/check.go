@@ -27,7 +27,7 @@ type Report struct {
 // Difference is a term whose value differs in the script.
 type Difference struct {
 	Term  string `json:"term"`
-	Row   int    `json:"row"`            // in the batch, from 0; for sdpo, the student's
+	Row   int    `json:"row"`            // row in the batch, from 0; for sdpo, the student's
 	Token int    `json:"token"`          // position of the token in the row; -1: the whole row
 	ID    int64  `json:"id"`             // of the token
 	Pair  *int   `json:"pair,omitempty"` // of sdpo

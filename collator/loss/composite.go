@@ -466,7 +466,7 @@ func (s *SDPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	if total == 0 {
 		total = stepOf(Batch{SDPO: s}, o).SDPO
 	}
-	if total == 0 { // nothing counts: exactly 0
+	if total == 0 { // nothing is counted, so the loss is exactly 0
 		clear(grads.Student)
 		return nil
 	}

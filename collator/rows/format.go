@@ -57,8 +57,8 @@ type JSONColumns uint8
 
 // The ways to hold values of differing shapes.
 const (
-	JSONValues JSONColumns = iota // as Parquet's JSON type, which Hugging Face datasets supports from 4.7 on
-	JSONText                      // as text that the reader must parse
+	JSONValues JSONColumns = iota // values as Parquet's JSON type, which Hugging Face datasets supports from 4.7 on
+	JSONText                      // values as text that the reader must parse
 )
 
 // MarshalText writes it as in YAML.

@@ -59,7 +59,7 @@ func (w *rollouts) batch(ctx context.Context, l *batch.Line, all []tensors.Tenso
 	for i := range ask {
 		k = max(k, 1, ask[i].entries(w.teacher.topK()))
 	}
-	if len(ask) == 0 { // none wanted: the columns exist and are empty
+	if len(ask) == 0 { // no row wants a teacher: the columns exist and are empty
 		k = 1
 	}
 	ids, logps := make([]int64, len(g.rows)*g.width*k), make([]float32, len(g.rows)*g.width*k)

@@ -31,7 +31,7 @@ type Scoring struct {
 
 // Scored counts the requests to the program.
 type Scored struct {
-	Model    string  `json:"model,omitempty"` // as the program calls it
+	Model    string  `json:"model,omitempty"` // the program's name for its model
 	Vocab    int     `json:"vocab,omitempty"`
 	Starts   int     `json:"starts"` // of the program
 	Requests int64   `json:"requests"`
@@ -223,7 +223,7 @@ func (w *scoring) score(ctx context.Context, m scorer.Model, parts []part) error
 		return &scorer.Failed{Err: &badAnswer{"a row of logits has no softmax (a NaN, +Inf, or -Inf throughout)"}}
 	}
 	for _, p := range parts {
-		if w.lost[p.site] { // because of another of its parts
+		if w.lost[p.site] { // another part of the site failed
 			for _, i := range p.pairs {
 				w.d.Token[i] = math.NaN()
 			}

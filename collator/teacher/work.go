@@ -152,7 +152,7 @@ type dropCause struct {
 type open struct {
 	line  *batch.Line
 	all   []tensors.Tensor
-	pairs *Pairs // with the batch's original weights
+	pairs *Pairs // the pair table, with the batch's original weights
 	sites []int64
 	out   map[int64]dropCause
 	// spread, if not nil, replaces the pairs' weights.

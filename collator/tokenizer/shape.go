@@ -24,7 +24,7 @@ const (
 	maxGrowth         = 4096 // factor by which replacement may lengthen a text
 	maxPatternBytes   = 16 << 10
 	maxPatternDepth   = 32
-	maxPatternItems   = 20_000 // with counted repeats written out
+	maxPatternItems   = 20_000 // items of a pattern, with counted repeats written out
 	maxPatternRepeats = 10_000
 )
 

@@ -145,7 +145,7 @@ func checkPattern(pattern string) string {
 // group is a part of a pattern that a quantifier can apply to.
 type group struct {
 	repeats bool // contains an unbounded repeat
-	size    int  // in items, with counted repeats written out, as an engine may do
+	size    int  // number of items, with counted repeats written out, as an engine may do
 }
 
 type patternCheck struct {

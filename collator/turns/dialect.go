@@ -14,16 +14,16 @@ import (
 
 // dialect describes how a template marks turns.
 type dialect struct {
-	header string   // what every assistant turn begins with, thinking or not
+	header string   // the beginning of every assistant turn, thinking or not
 	prompt string   // the generation prompt as configured; begins with header
-	fixed  bool     // the template ends every conversation with prompt, even if it wasn't requested
+	fixed  bool     // whether every conversation ends with prompt, requested or not
 	others []string // generation prompts with thinking switched on or off, longest first
 	filler string   // written by the switch after the header: an empty think block; empty if unknown
 	// Without a generation prompt: the ends of a question and of a result, after which a turn starts.
 	openers     []string
-	terminators []string // what ends a turn, longest first
+	terminators []string // the texts that end a turn, longest first
 	halts       []string // terminators at which sampling stops; the others may be within a turn
-	next        string   // what follows a call that the template does not terminate; empty if it terminates calls
+	next        string   // the text after a call that the template does not terminate; empty if it terminates calls
 	stops       stops
 	// Without a terminator: the texts that the template writes after every turn, longest first.
 	closings []string

@@ -34,11 +34,12 @@ type Report struct {
 	Roles map[string]Fate `json:"roles"` // system first, system mid-conversation, developer, tool, ...
 	Trims map[string]Trim `json:"trims"` // role -> white space stripped from around its content
 
-	ToolsShown    bool   `json:"tools_shown"` // definitions appear in the prompt
-	Calls         Fate   `json:"tool_calls"`
-	ParallelCalls Fate   `json:"parallel_tool_calls"`
-	Arguments     string `json:"arguments"`     // how it wants them: object, string (it refuses objects), or refused
-	RawArguments  string `json:"raw_arguments"` // arguments that are not an object: raw, quoted, dropped or refused
+	ToolsShown    bool `json:"tools_shown"` // definitions appear in the prompt
+	Calls         Fate `json:"tool_calls"`
+	ParallelCalls Fate `json:"parallel_tool_calls"`
+	// form of arguments that it accepts: object, string (it refuses objects), or refused
+	Arguments    string `json:"arguments"`
+	RawArguments string `json:"raw_arguments"` // arguments that are not an object: raw, quoted, dropped or refused
 
 	PrefixPreserving map[string]bool `json:"prefix_preserving"` // kind of conversation -> turns are shown as sampled
 	RewritesHistory  bool            `json:"rewrites_history"`
@@ -60,7 +61,7 @@ type Trim struct {
 // Reasoning says where hidden reasoning is shown.
 type Reasoning struct {
 	Last    bool `json:"last"`    // in the last turn
-	History bool `json:"history"` // in turns before the last question
+	History bool `json:"history"` // whether it is shown in turns before the last question
 }
 
 // Switch is a variable that turns thinking off.

@@ -28,7 +28,7 @@ type Renderer struct {
 	shortIDs    bool
 	silent      *Renderer // the same with thinking switched off, if the template has a switch
 	cut         *Renderer // the same, for turns that the template shows without the end of the generation prompt
-	cuts        bool      // this is the renderer that Cut returns
+	cuts        bool      // whether this is the renderer that Cut returns
 }
 
 // Settings of a renderer.
@@ -158,7 +158,7 @@ func values(ms []chat.Message, rawArguments bool) ([]pyvalue.Value, error) {
 
 // Conversation is the input of a render.
 type Conversation struct {
-	Messages []pyvalue.Value // as made by template.Conversation or template.ParseMessages
+	Messages []pyvalue.Value // messages made by template.Conversation or template.ParseMessages
 	Tools    pyvalue.Value
 	Open     bool // end in a generation prompt
 }

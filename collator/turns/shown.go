@@ -9,7 +9,7 @@ import (
 // Shown says which parts of a message a render shows.
 type Shown struct {
 	Reasoning bool
-	Calls     bool // at least a part of one
+	Calls     bool // at least a part of one call
 }
 
 // ShownOf returns, for each message of a conversation, the parts that its render shows.

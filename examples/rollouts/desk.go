@@ -43,7 +43,7 @@ func (d *desk) say(role, text string) {
 func (d *desk) call(tool string, arguments any) string {
 	text, err := json.Marshal(arguments)
 	if err != nil {
-		panic(err) // this program makes them
+		panic(err) // the program makes the arguments itself, so they are valid
 	}
 	d.calls++
 	id := fmt.Sprintf("%s-%d", d.name, d.calls)

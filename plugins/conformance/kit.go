@@ -80,7 +80,7 @@ func Run(ctx context.Context, opt Options, done func(Result)) (*Report, error) {
 		}
 		if c.name == "handshake" {
 			if err != nil {
-				return report, nil // no other check can pass
+				return report, nil // no other check could pass
 			}
 			if err := k.with(ctx, nil, func(p *host.Plugin) error {
 				report.Plugin, report.Version = p.Name(), p.Version()

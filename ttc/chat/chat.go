@@ -44,7 +44,7 @@ type ToolCall struct {
 	ID        string
 	Type      string   // "function", or empty if the source lacks it
 	Name      string   // function name
-	Arguments string   // as sampled: the string the model wrote, or the object's own JSON text
+	Arguments string   // arguments as sampled: the string the model wrote, or the object's own JSON text
 	Parsed    json.Raw // the arguments as a JSON value with key order preserved; nil if they don't parse
 	AsObject  bool     // the source gave an object, not a string
 	Extra     []Member // other keys of the call, raw, in source order

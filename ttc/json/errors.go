@@ -58,7 +58,7 @@ func LineError(err error) error {
 // SizeError reports that one value exceeds the limit. A Reader continues after it with the next value.
 type SizeError struct {
 	Offset int64 // where the value begins
-	Limit  int64 // in bytes or, if Many, in objects and lists
+	Limit  int64 // the limit in bytes or, if Many, in objects and lists
 	Many   bool  // too many objects and lists
 }
 
@@ -87,7 +87,8 @@ func (s *scanner) errorAt(data []byte, at int, base, line, open int64, st status
 		return newSyntaxError(data, at, base, line, s.msg)
 	}
 	atEnd := base+int64(len(data)) == open
-	e := newSyntaxError(data, len(bytes.TrimRight(data, "\r\n")), base, line, "") // on the last line that has anything
+	// the error is on the last line that isn't empty
+	e := newSyntaxError(data, len(bytes.TrimRight(data, "\r\n")), base, line, "")
 	e.Truncated = true
 	what := "a value"
 	if s.depth > 0 && s.stack[0]&1 == 1 {

@@ -381,7 +381,7 @@ func runeLen(p []byte) (int, bool) {
 }
 
 const (
-	maxNumberBytes   = 1_000_000 // so that a number's end is never far
+	maxNumberBytes   = 1_000_000 // limit on numbers, so that the end of one is never far
 	maxIntegerDigits = 4300      // CPython's limit on the digits of an integer literal (sys.set_int_max_str_digits)
 )
 

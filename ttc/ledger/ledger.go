@@ -39,7 +39,7 @@ type Drop struct {
 	File    string `json:"file,omitempty"`    // input file, as the user named it
 	Offset  int64  `json:"offset,omitempty"`  // byte offset in the (uncompressed) file
 	Detail  string `json:"detail,omitempty"`  // the observation, for humans
-	Count   int64  `json:"count,omitempty"`   // how many things this line counts for; 0 means 1
+	Count   int64  `json:"count,omitempty"`   // number of things that the drop counts for; 0 means 1
 }
 
 // N returns how many things the drop counts for.

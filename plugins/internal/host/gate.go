@@ -12,7 +12,7 @@ import (
 // builders, so a crash affects them all; a worker searching for the culprit must be alone, or the others would seem to
 // be at fault.
 type gate struct {
-	uses    *semaphore.Weighted // one unit per use, all of them for exclusive use; acquired in order of arrival
+	uses    *semaphore.Weighted // one unit per use, all units for exclusive use; acquired in order of arrival
 	mu      sync.Mutex
 	waiting int           // number of workers that want exclusive use
 	wanted  chan struct{} // closed while a goroutine waits for exclusive use

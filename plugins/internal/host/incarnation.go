@@ -37,7 +37,7 @@ type incarnation struct {
 	proc   *program       // nil if the plugin was not started by us
 	client *plugin.Client // nil if the plugin is in memory
 
-	woken atomic.Int32 // how many times it was sent SIGCONT
+	woken atomic.Int32 // number of times it was sent SIGCONT
 
 	connsMu sync.Mutex
 	conns   []*grpc.ClientConn // go-plugin forgets a connection whose first call failed
@@ -254,7 +254,7 @@ func (inc *incarnation) end(cause error, patience time.Duration) {
 				kill := time.AfterFunc(patience, func() { inc.proc.kill(cause) })
 				defer kill.Stop()
 			}
-			inc.client.Kill() // with the process dead this closes the connection and removes the socket
+			inc.client.Kill() // now that the process is dead, this closes the connection and removes the socket
 			inc.connsMu.Lock()
 			for _, c := range inc.conns {
 				c.Close()

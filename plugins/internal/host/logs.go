@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	maxLineBytes = 256 << 10 // in a line of output; a longer one is logged only as being too long
+	maxLineBytes = 256 << 10 // of a line of output; a longer line is only reported as too long
 	tailBytes    = 64 << 10
 	tailLines    = 20
 	linesPerSec  = 500       // logged per second; more are counted
 	bytesPerSec  = 256 << 10 // of them
 	maxLogged    = 16 << 10  // in a logged line
-	maxKept      = 2 << 10   // in a line of the tail
+	maxKept      = 2 << 10   // of a line of the tail
 	// Beyond these, reading waits for the next second, and so does a plugin that prints even more: a flood must not
 	// cost the host its processor. Output through go-plugin comes in messages of 1 KiB.
 	linesReadPerSec = 20_000
@@ -348,7 +348,7 @@ func (s *hostSink) Accept(name string, _ hclog.Level, msg string, args ...any) {
 		if !ok || k == "plugin" {
 			continue
 		}
-		if err, ok := args[i+1].(error); ok { // in JSON most errors are {}
+		if err, ok := args[i+1].(error); ok { // most errors would be {} in JSON
 			e = e.AnErr(k, err)
 		} else {
 			e = e.Interface(k, args[i+1])

@@ -10,7 +10,7 @@ import (
 type Spec struct {
 	Name string   // the user's name for it
 	Path string   // executable; found on PATH if it lacks a separator
-	Self bool     // this program itself, instead of Path
+	Self bool     // run this program itself, instead of Path
 	Args []string // on the command line
 
 	// Module is a Python module that declares builders: Path is then the interpreter, which serves the module through

@@ -17,7 +17,7 @@ const (
 // supervisor is the state of an instance. It is a value: only step computes the next state, from a state and an event.
 type supervisor struct {
 	phase    phase
-	failures int // in a row, without a finished group in between
+	failures int // failures in a row, without a finished group in between
 	starts   int
 	delay    time.Duration // before the next start, in phase backoff
 }

@@ -223,7 +223,7 @@ func (a *attempt) exchange(feed <-chan *job) {
 	wg.Go(func() {
 		err := a.read()
 		if errors.Is(err, errProtocol) {
-			a.cancel(err) // at once: an earlier send may be waiting for the consumer
+			a.cancel(err) // cancel at once, because an earlier send may be waiting for the consumer
 		}
 		a.readErr = err
 		close(a.results)
@@ -262,7 +262,7 @@ type attempt struct {
 
 	pause    <-chan struct{} // closed when another goroutine wants exclusive use of the instance
 	lockstep bool            // we have exclusive use
-	idle     chan struct{}   // in lockstep: the group has been answered
+	idle     chan struct{}   // receives a token in lockstep once the group has been answered
 	received chan struct{}   // closed when the receiver is done
 	sent     atomic.Bool     // the sender is done
 	starved  atomic.Bool     // the sender waits for credit
@@ -272,7 +272,7 @@ type attempt struct {
 
 	granted atomic.Int64        // frames that the plugin may send in total
 	results chan frame          // read but not consumed: the plugin's credit bounds them
-	ahead   *semaphore.Weighted // this bounds their bytes
+	ahead   *semaphore.Weighted // bounds the bytes of the frames read ahead
 	readErr error               // the reason for the end, set before results is closed
 
 	mu   sync.Mutex

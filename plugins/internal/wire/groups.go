@@ -53,7 +53,7 @@ func (w *GroupWriter) Group(number uint64, g *ttc.Group) error {
 	w.open(number)
 	w.part.Begin = true
 	key := w.texts.add(g.Key)
-	w.part.Key = key // on the part that completes it
+	w.part.Key = key // set on the part that completes the example
 	scales := w.scales(g.Scales)
 	w.part.Scales = scales // likewise
 	for _, ex := range g.Examples {

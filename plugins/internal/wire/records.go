@@ -346,7 +346,7 @@ type RecordReader struct {
 	next     uint32 // number of the expected part; 0 if no group is open
 	texts    textReader
 	results  *Results
-	elements int       // in records: sites, messages, parts, calls
+	elements int       // elements in records: sites, messages, parts, calls
 	spare    sync.Pool // of *Results
 }
 

@@ -31,7 +31,7 @@ func (st *state) attributeOf(v val, name string) (val, bool) {
 	case pyvalue.KindDict:
 		table = st.lib.dicts
 	case pyvalue.KindList, pyvalue.KindTuple:
-		table = nil // no template calls the methods that don't change a list
+		table = nil // omit the methods that don't change a list, which no template calls
 	case pyvalue.KindObject:
 		return st.objectAttribute(v, name)
 	}

@@ -155,7 +155,7 @@ type (
 		defaults []node // defaults of the last parameters
 		body     []node
 	}
-	bodyNode struct { // of a generation block; of a call block, it is an argument of the call
+	bodyNode struct { // the body of a generation block or of a call block, which passes it to the call as an argument
 		pos
 		macro *macroNode
 	}

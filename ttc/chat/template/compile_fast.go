@@ -91,8 +91,8 @@ type lookup struct {
 	name   string // "" for an index
 	value  val    // the name or index
 	index  int
-	item   bool // in brackets: a dict's items take precedence over its methods
-	plain  bool // on a dict it is not a method: a key, or nothing
+	item   bool // written in brackets: a dict's items take precedence over its methods
+	plain  bool // not a method of dicts, so on a dict it is a key or nothing
 	absent val  // the result on a dict without it; messages about that depend only on the type
 }
 

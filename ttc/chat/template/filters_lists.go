@@ -47,7 +47,7 @@ func minFilter(st *state, v val, a *args) val {
 	return best
 }
 
-// uniqueFilter yields the first of items that are equal but for case.
+// uniqueFilter yields the first of several items that differ only in case.
 func uniqueFilter(st *state, v val, a *args) val {
 	a.refuse("unique", 0, "case_sensitive", "attribute")
 	a.bind("unique", 0)

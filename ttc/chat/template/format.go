@@ -30,7 +30,7 @@ func (st *state) percent(format, with val) val {
 	return v
 }
 
-// formatFilter is percent with the arguments in a tuple.
+// formatFilter is like percent, with the arguments in a tuple.
 func formatFilter(st *state, v val, a *args) val {
 	if len(a.names) > 0 {
 		throwUnsupported("an argument of format with a name")
@@ -55,8 +55,8 @@ func formatMethod(st *state, self val, a *args) val {
 	})
 }
 
-// fill copies a format, in which a doubled mark means itself. convert writes what the other marks mean; it gets the
-// mark and the byte after it.
+// fill copies a format, in which a doubled mark means itself. For any other mark it calls convert with the mark and the
+// byte after it.
 func (st *state) fill(format val, marks string, convert func(b *builder, mark string)) val {
 	var b builder
 	s, p, at := format.Text(), provOf(format), 0

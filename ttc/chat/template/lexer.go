@@ -139,7 +139,7 @@ func (l *lexer) root() {
 	}
 }
 
-// sign returns the sign of a tag, 0 if it has none, and the position after it.
+// sign returns the sign of a tag, or 0 if it has none, and the position after it.
 func (l *lexer) sign(at int) (byte, int) {
 	if at < len(l.src) && (l.src[at] == '-' || l.src[at] == '+') {
 		return l.src[at], at + 1
@@ -156,7 +156,7 @@ func (l *lexer) named(at int, name string) int {
 	return l.skipSpace(at + len(name))
 }
 
-// rawBegin returns the end of the rest of a tag raw, or -1. Unlike other tags it keeps the line break after it.
+// rawBegin returns the end of the rest of a raw tag, or -1. Unlike other tags it keeps the line break after it.
 func (l *lexer) rawBegin(at int) int {
 	at = l.named(at, "raw")
 	switch {
@@ -169,7 +169,7 @@ func (l *lexer) rawBegin(at int) int {
 	return -1
 }
 
-// raw reads text up to and with the tag endraw.
+// raw reads text up to and including the endraw tag.
 func (l *lexer) raw(open int) {
 	start := l.pos
 	for at := start; ; at += 2 {

@@ -261,7 +261,7 @@ func (b *provBuilder) prov() *prov {
 	switch len(b.spans) {
 	case 0:
 		return nil
-	case 1: // one allocation for the most common case
+	case 1: // the most common case takes one allocation
 		return newSingle(b.spans[0], b.escapes)
 	}
 	return &prov{spans: slices.Clone(b.spans), escapes: b.escapes}

@@ -81,7 +81,7 @@ type Input struct {
 	Tools               pyvalue.Value   // a list as made by ToolList or ParseTools, or None
 	AddGenerationPrompt bool
 	Kwargs              *pyvalue.Dict // additional variables: bos_token, enable_thinking, documents, ...; may be nil
-	Now                 time.Time     // what strftime_now reads; DefaultNow if zero
+	Now                 time.Time     // the time that strftime_now reads; DefaultNow if zero
 	Limits              Limits
 }
 

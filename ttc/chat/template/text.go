@@ -160,7 +160,7 @@ func (st *state) capitalize(v val) val {
 	})
 }
 
-// title is str.title(): a capital begins every run of letters that have case.
+// title is str.title(): every run of cased letters begins with a capital.
 func (st *state) title(v val) val {
 	s := v.Text()
 	return st.mapRunes(v, func(dst []byte, at int, r rune) []byte {
@@ -171,7 +171,7 @@ func (st *state) title(v val) val {
 	})
 }
 
-// titleWords is jinja2's filter title: a capital begins every text between white space and - ( { [ <.
+// titleWords is jinja2's title filter: every text between white space and - ( { [ < begins with a capital.
 func (st *state) titleWords(v val) val {
 	s, rest := v.Text(), 0 // rest is the start of the word's second character
 	return st.mapRunes(str(s, plainProv(provOf(v))), func(dst []byte, at int, r rune) []byte {
@@ -180,7 +180,7 @@ func (st *state) titleWords(v val) val {
 			rest = at + n
 			return pytext.AppendUpper(dst, r)
 		}
-		return appendLower(dst, s[rest:], at-rest, r) // jinja2 lower-cases the rest of the word separately
+		return appendLower(dst, s[rest:], at-rest, r) // jinja2 lower-cases the rest of a word separately
 	})
 }
 

@@ -39,7 +39,7 @@ type transcript struct {
 	snapshots map[place][]chat.Tool // nil if not searched for yet
 
 	prompt    string            // system prompt of the latest snapshot; empty without one
-	prefixes  map[string]string // what precedes a prompt; not every snapshot says
+	prefixes  map[string]string // the text before a prompt; not every snapshot has it
 	tools     []chat.Tool
 	toolTexts map[xxh3.Uint128][]chat.Tool
 	path      string
@@ -51,7 +51,7 @@ type block struct {
 	index int64 // -1: not said
 	raw   json.Raw
 	kind  string
-	text  string // what distinguishes it from others of its kind: its text or, for a call, its id
+	text  string // distinguishes it from others of its kind: its text or, for a call, its id
 }
 
 func newBlock(index int64, raw json.Raw) block {
@@ -185,7 +185,7 @@ func (t *transcript) record(l *line) *record {
 		return nil
 	}
 	rec := &record{uuid: l.uuid, parent: l.parent, agent: agent(l), place: t.lines}
-	if !l.linked { // as parentUuid was removed, it follows the line before
+	if !l.linked { // without parentUuid, which was removed, the line follows the one before
 		rec.parent = t.last
 	}
 	t.lines++
@@ -223,7 +223,7 @@ func (t *transcript) user(l *line) {
 		}
 	}
 	if len(rec.results) < len(rec.given) {
-		delete(t.open, rec.agent) // another speaker: a new answer follows, even with the same id
+		delete(t.open, rec.agent) // another speaker's line: a new answer follows, even with the same id
 	}
 	if l.summary {
 		t.callOutside(session.UnstoredCall, l, "the call that wrote the summary of a compaction")

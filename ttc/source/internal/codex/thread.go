@@ -32,7 +32,7 @@ type thread struct {
 	open    *turn // the answer being read
 	last    *turn // the last one, for later items about it
 	answers []*turn
-	failed  map[string]bool // by call id: whether it failed, if an event says so
+	failed  map[string]bool // whether a call failed, by id, if an event says so
 }
 
 // entry is a message of the history.

@@ -216,7 +216,8 @@ func opencode(e json.Raw) (c conversed, err error) {
 			case "tool":
 				state := value(part, "state")
 				t.call(value(part, "callID"), value(part, "tool"), value(state, "input"))
-				if result, ok := value(state, "output", "error").Text(); ok { // not if it was still running
+				// a call that was still running has no result
+				if result, ok := value(state, "output", "error").Text(); ok {
 					t.result(value(part, "callID"), result)
 				}
 			}

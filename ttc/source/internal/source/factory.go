@@ -52,7 +52,7 @@ func (f Factory) Named(given map[string]string) map[string]string {
 
 // Collection is the input of a source that makes agent runs.
 type Collection struct {
-	Dir       string         // where the runs go; completed ones are not made again
+	Dir       string         // folder for the runs; completed ones are not made again
 	Runs      int            // num_runs of the trainer
 	RunsSet   bool           // num_runs was given, not defaulted
 	NATConfig string         // NAT's configuration for this run; empty without one

@@ -13,7 +13,7 @@ import (
 // duplicates only if both hashes agree, 128 bits. Call Reset before its first use.
 type Names struct {
 	byID     map[uint64]uint64         // hash of the first entry, by the hash of its id
-	repeated map[uint64]int            // by hash of the id: how many more entries had it
+	repeated map[uint64]int            // number of further entries with an id, by its hash
 	more     map[xxh3.Uint128]struct{} // entries whose id was seen before
 	part     *Part                     // names for the entries of a part; nil if this is not a part
 	tell     func(row int64, id string)

@@ -67,7 +67,7 @@ type scanner struct {
 // noted holds the facts learnt from reading a block.
 type noted struct {
 	end     int64 // end of the block; 0 if everything is read
-	most    int64 // nothing after this offset is read
+	most    int64 // the offset up to which the block is read at most
 	entries []notedEntry
 	sums    []uint64 // the hashes that make up the rolling hash
 	names   []notedName
@@ -87,7 +87,7 @@ type notedEntry struct {
 type notedName struct {
 	row    int64
 	id     string
-	number int64 // without an id: the number of the row or the line it is named after
+	number int64 // number of the row or line that an entry without an id is named after
 	kind   nameKind
 	entry  xxh3.Uint128
 }

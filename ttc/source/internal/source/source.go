@@ -30,7 +30,7 @@ type Options struct {
 	Drop func(ledger.Drop) // called for each omission, in order, before Next returns; may be nil
 	// Continue after this place; nil means start at the beginning. Drops before it are counted but not reported.
 	Resume *Cursor
-	Inputs []Input // with Resume: the inputs of the first run; a changed one is refused
+	Inputs []Input // the inputs of the first run, with Resume; a changed one is refused
 	Raw    bool    // keep raw ids and raw steps and judge nothing, if the source can: for NAT-exact runs
 	Part   *Part   // read only this part of the input, for a Divisible source; nil means all of it
 	// Named is called for every entry of an input that can't be named from the entry alone, as listed in Part.Named;
@@ -240,7 +240,7 @@ type Tally struct {
 	S      Stats
 	Tell   func(ledger.Drop)
 	Silent bool  // while the part before a cursor is reread
-	Sample int64 // how many bytes of each file are read, to the end of the entry there; 0 means all
+	Sample int64 // number of bytes of each file to read, to the end of the entry there; 0 means all
 }
 
 // Enough reports whether a sample of a file ends before an entry at this offset, and counts the file if it does.

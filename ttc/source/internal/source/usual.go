@@ -35,7 +35,7 @@ var (
 var outcomes = []struct {
 	name string
 	is   func(*Column) bool // whether its values are an outcome's
-	sure bool               // nothing smaller than a rollout has it
+	sure bool               // only rollouts have the key, nothing smaller
 }{
 	{"final_reward", isScale, true},
 	{"reward_score", isScale, true},

@@ -11,7 +11,7 @@ import (
 // Version identifies a program that wrote part of an input.
 type Version struct {
 	Program string // "Claude Code"
-	Number  string // as written in the input: "2.1.329"
+	Number  string // version as written in the input: "2.1.329"
 	Newest  string // the newest one whose files were tried; empty means there is none to compare with
 }
 

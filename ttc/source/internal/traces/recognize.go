@@ -360,7 +360,7 @@ func recognizeDemonstrations(h *source.Head) (r source.Reading) {
 	score := cols.Find(source.RewardKey)
 	response := cols.Find(responseKey)
 	if score.Column != nil || response.Column == nil || h.TextScores(source.RewardKey.Setting) != "" {
-		return r // with a score, even one in words, they are candidates
+		return r // entries with a score, even one in words, are candidates
 	}
 	prompt, context := instruction(cols, response.Key)
 	if prompt.Column == nil {
