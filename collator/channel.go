@@ -61,8 +61,8 @@ type rowCounts struct {
 	Open                int      `json:",omitempty"`
 	RL                  bool     `json:",omitempty"`
 
-	prefix.Place     // among the rows of the group that are one sequence each
-	Length       int `json:",omitempty"` // of such a row
+	prefix.Place     // the place among the rows of the group that are one sequence each
+	Length       int `json:",omitempty"` // tokens of such a row
 }
 
 // count counts the rows, once they are all there.

@@ -17,7 +17,7 @@ import (
 // Result describes the batches that Collate wrote.
 type Result struct {
 	Counts   map[string]batch.Count // by "channel/split"
-	Accounts []ledger.Account       // stage collate in records and in turns; its drops were passed to dropped
+	Accounts []ledger.Account       // accounts of stage collate, in records and in turns
 	Stats    Stats
 	Steps    int // step files
 	Apart    int // sdpo rows without a matching row in a step by example

@@ -165,7 +165,7 @@ func (g *given) firstAfter(q, limit int) int {
 }
 
 // hinted is the same input with a hint in it: one more piece, at byte lo of the given text or at any position up to hi
-// ("a" in "aab"). It is wanted at byte at.
+// ("a" in "aab"). The wanted position is byte at.
 type hinted struct {
 	template.Result
 	lo, at, hi int

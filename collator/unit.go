@@ -14,12 +14,12 @@ import (
 // made is a side, and the messages that were cut from its conversation to make it fit.
 type made struct {
 	*side
-	by     *turns.Renderer // what rendered it
-	view   *view           // for a trajectory, its source
+	by     *turns.Renderer // the renderer used
+	view   *view           // the view of a trajectory
 	cut    []int           // trained messages that were cut out, as indices in the record
 	short  bool            // something was cut out
 	kept   bool            // see keptFiller
-	prompt string          // for a preference: what precedes its first trained turn
+	prompt string          // the text before the first trained turn of a preference
 	partly []int           // messages that are not trained because the template shows them only in part
 }
 

@@ -463,7 +463,7 @@ func (p *plan) tiles(path *tileSet, d DType, t *table, even bool) unsafe.Pointer
 	f, h, tab := path.jsd[d], path.tabH, path.tab
 	switch {
 	case p.kind == ratePass:
-		f, h, tab = path.rate[d], geometricH, nil // choose sets the table
+		f, h, tab = path.rate[d], geometricH, nil // the table is set in choose
 	case p.kind == entryPass && even && path.evenGrad[d] != nil:
 		f, h, tab = path.evenGrad[d], path.evenH, path.evenTab
 	case p.kind == entryPass:

@@ -33,7 +33,7 @@ func (c *Client) key(s Sequence) string {
 	if c.o.Name != "" {
 		fmt.Fprintf(h, "%q\n", c.o.Name)
 	}
-	_ = binary.Write(h, binary.LittleEndian, s.IDs) // a hash takes everything
+	_ = binary.Write(h, binary.LittleEndian, s.IDs) // writing to a hash never fails
 	return hex.EncodeToString(h.Sum(nil))
 }
 
@@ -84,7 +84,7 @@ func (st store) put(key string, s Sequence, scores *Scores) error {
 	return st.write(key, appendScores(nil, s, scores))
 }
 
-// stored is what precedes the entries of a position.
+// stored holds the fields before the entries of a position.
 type stored struct {
 	Token   float32
 	Entries uint32

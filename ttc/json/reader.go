@@ -231,8 +231,8 @@ func (r *Reader) value() (Raw, int64, error) {
 	}
 }
 
-// brokenLine returns, for a value found to be broken at r.buf[i], on a later line than its first, the end of that first
-// line if the values are lines; else 0. Values are lines if each so far was one or, for the first, if the next line
+// brokenLine returns the end of the first line of a value that is broken at r.buf[i], on a later line, if the values
+// are lines; otherwise it returns 0. Values are lines if each so far was one or, for the first value, if the next line
 // begins like it.
 func (r *Reader) brokenLine(i int) int {
 	end := bytes.IndexByte(r.buf[:min(i, len(r.buf))], '\n')

@@ -18,7 +18,7 @@ var (
 	seen = pattern("seen")
 	// sought matches the words of an agent that searched and found nothing.
 	sought = pattern("sought")
-	// doing matches an error without a colon: the failed action, and on the lines below why it failed.
+	// doing matches an error without a colon: the failed action, with the reason on the lines below.
 	doing = pattern("doing")
 	// onHost matches what Ansible says about a host.
 	onHost = pattern("onHost")
