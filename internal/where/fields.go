@@ -66,7 +66,7 @@ var ExampleFields = []Field[*Subject]{
 	text("policy", "the model that sampled it, if the source says", func(s *Subject) string { return s.Example.Policy }),
 	text("fidelity", "how much of what the model saw is recorded",
 		func(s *Subject) string { return s.Example.Fidelity.String() },
-		ttc.Partial.String(), ttc.TextOnly.String(), ttc.IDs.String(), ttc.IDsLogProbs.String()),
+		Fidelities...),
 	number("reward", "score of the whole rollout", func(s *Subject) float64 { return reward(s.Example) }),
 	condition("scored", "whether it has a reward", func(s *Subject) bool { return s.Example.Reward != nil }),
 	condition("interrupted", "whether the workflow ended with an exception",
@@ -161,6 +161,11 @@ var TurnFields = []Field[*Subject]{
 
 func (s *Subject) said(position int) *chat.Message {
 	return &s.Example.Graph.Nodes[s.Turn.Walk[position]].Message
+}
+
+// Fidelities are the names of the levels of fidelity.
+var Fidelities = []string{
+	ttc.Partial.String(), ttc.TextOnly.String(), ttc.IDs.String(), ttc.IDsLogProbs.String(),
 }
 
 // Kinds are the names of the kinds of record.

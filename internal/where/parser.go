@@ -146,6 +146,9 @@ func (p *parser[S]) compared(op token, l, r node[S]) node[S] {
 		out.Bool = func(s S) bool { return holds(a(s), b(s)) }
 	case !op.is("==", "!="):
 		p.fail(op.from, op.to, "", "cannot compare a %s and a %s by %s: expected numbers", l.Type(), r.Type(), op.text)
+	case l.Is != nil && r.constant != nil:
+		is := l.Is(*r.constant)
+		out.Bool = func(s S) bool { return is(s) == equals }
 	case l.Text != nil && r.Text != nil:
 		p.hasValue(&l, &r)
 		p.hasValue(&r, &l)
@@ -170,7 +173,7 @@ func (p *parser[S]) hasValue(of, value *node[S]) {
 		near = strconv.Quote(near)
 	}
 	p.fail(value.from, value.to, near, "unknown value %q of %s: expected %s", *value.constant, of.Name,
-		strings.Join(of.Values, ", "))
+		strings.TrimSuffix(strings.Join(of.Values, ", "), ", "))
 }
 
 // tested returns the condition that a text, or any text of a list, meets.
@@ -215,6 +218,7 @@ func (p *parser[S]) in(l node[S]) node[S] {
 			p.fail(l.from, r.to, "", "expected a text in quotes before in, and after it a list, got a %s and a %s", l.Type(),
 				r.Type())
 		}
+		p.hasValue(&r, &l)
 		equals := func(text string) bool { return text == *l.constant }
 		out.to, out.Bool = r.to, func(s S) bool { return r.Texts(s, equals) }
 		return out

@@ -17,6 +17,7 @@ type Field[S any] struct {
 	Number func(S) float64
 	Text   func(S) string
 	Texts  func(s S, meets func(string) bool) bool // whether any text of a list does
+	Is     func(text string) func(S) bool          // of a text that is only known to be equal to another, or not
 }
 
 // Type is the word for the type of the field.
@@ -26,10 +27,10 @@ func (f *Field[S]) Type() string {
 		return "condition"
 	case f.Number != nil:
 		return "number"
-	case f.Text != nil:
-		return "text"
+	case f.Texts != nil:
+		return "list of texts"
 	}
-	return "list of texts"
+	return "text"
 }
 
 // Meaning is the description of the field, with its values if they are few.

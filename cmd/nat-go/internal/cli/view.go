@@ -50,7 +50,7 @@ the first records that match --where, at most --limit of them and 64 MiB, and wh
 much of the run it holds.`,
 		Example: `  nat-go view out/run1
   nat-go view train.jsonl
-  nat-go view out/run1 --export report.html --where 'kind:preference margin>0.2'
+  nat-go view out/run1 --export report.html --where 'kind == "preference" and margin > 0.2'
   nat-go view out/run1 --addr 127.0.0.1:8080 --no-browser`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -64,7 +64,7 @@ much of the run it holds.`,
 	f.BoolVar(&v.closed, "no-browser", false, "print the link only")
 	f.StringVar(&v.file, "export", "", "write the page with its data to this `FILE`, and serve nothing")
 	f.StringVar(&v.export.Where, "where", "",
-		"with --export: records that fit this `FILTER`, as in the page's filter box")
+		"with --export: records that meet this `EXPRESSION`, in the language of dataset.where and of the page's filter box")
 	f.IntVar(&v.export.Limit, "limit", 2000, "with --export: at most this many records; 0: all")
 	f.StringVar(&v.folder, "tokenizer", "",
 		"tokenizer of the token batches; without it the one the run's config.yml names")

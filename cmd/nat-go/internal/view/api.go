@@ -91,7 +91,7 @@ func (r *Run) thisOrOther(of func(*Run, *http.Request) (answer, error)) func(*ht
 // rowsAnswer is a window of the table.
 type rowsAnswer struct {
 	Total  int   `json:"total"`            // that fit
-	Search bool  `json:"search,omitempty"` // the filter has words to find in texts: /api/search sends the matches
+	Search bool  `json:"search,omitempty"` // the filter asks about texts: /api/search sends the matches
 	Rows   []row `json:"rows"`
 }
 
@@ -128,7 +128,7 @@ func (r *Run) rows(req *http.Request) (answer, error) {
 		return nil, err
 	}
 	a := rowsAnswer{Total: len(found), Rows: []row{}}
-	if len(f.words) > 0 {
+	if len(f.texts.Clauses) > 0 {
 		a.Total, a.Search = 0, true
 		return a, nil
 	}
@@ -152,7 +152,7 @@ type hit struct {
 	Error string `json:"error,omitempty"`
 }
 
-// searchTexts sends the records whose texts contain the words of a filter, as they are found.
+// searchTexts sends the records whose texts meet a filter, as they are found.
 func (r *Run) searchTexts(req *http.Request) (answer, error) {
 	q := req.URL.Query()
 	found, f, err := r.find(q.Get("q"), q.Get("sort"))
@@ -168,7 +168,7 @@ func (r *Run) searchTexts(req *http.Request) (answer, error) {
 		for at < len(found) && hits < maxHits {
 			var failed error
 			part := found[at:min(at+toldOf, len(found))]
-			n, err := r.search(req.Context(), part, f.words, func(n uint32) bool {
+			n, err := r.search(req.Context(), part, f, func(n uint32) bool {
 				line, err := r.row(uint64(n), marked)
 				if err == nil {
 					err = send(hit{Row: &line})

@@ -23,7 +23,7 @@ import (
 
 // Export selects the part of a run that a file contains.
 type Export struct {
-	Where string // in the syntax of the filter box
+	Where string // a filter in the language of dataset.where
 	Limit int    // maximum number of records, the first that match; 0 means all
 	Bytes int64  // maximum size of the compressed data
 }
@@ -60,7 +60,7 @@ func (e *Exported) String() string {
 		fmt.Fprintf(&b, " More would have made it larger than %d MiB.", e.Bytes>>20)
 	}
 	if e.Records < e.Of {
-		b.WriteString(" nat-go view RUN --export FILE --where FILTER --limit N chooses others.")
+		b.WriteString(" nat-go view RUN --export FILE --where EXPRESSION --limit N chooses others.")
 	}
 	return b.String()
 }
@@ -85,9 +85,9 @@ func (r *Run) Export(ctx context.Context, w io.Writer, o Export) (*Exported, err
 	if err != nil {
 		return nil, err
 	}
-	if len(f.words) > 0 {
+	if len(f.texts.Clauses) > 0 {
 		fit := []uint32{}
-		_, err := r.search(ctx, found, f.words, func(n uint32) bool {
+		_, err := r.search(ctx, found, f, func(n uint32) bool {
 			fit = append(fit, n)
 			return true
 		})

@@ -20,12 +20,12 @@ func TestExportedAnswers(t *testing.T) {
 		want   []int // records
 	}{
 		{
-			Export{Where: "builder:moves", Limit: 3, Bytes: ExportBytes},
+			Export{Where: `builder == "moves"`, Limit: 3, Bytes: ExportBytes},
 			Exported{Records: 3, Fit: 6, Of: 12, Bytes: ExportBytes},
 			[]int{1, 3, 5},
 		},
 		{
-			Export{Where: `"answer 11"`, Bytes: ExportBytes},
+			Export{Where: `text contains "answer 11"`, Bytes: ExportBytes},
 			Exported{Records: 1, Fit: 1, Of: 12, Bytes: ExportBytes},
 			[]int{12},
 		},

@@ -1,33 +1,96 @@
 package view
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/nat-go/nat-go/builders"
-	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// filter is the content of the filter box: terms that must all hold. Words without a key are searched for in the texts.
-type filter struct {
-	terms []term
-	words []string
+// shown is what a filter sees of a record.
+type shown struct {
+	n      uint32
+	entry  *entry
+	fate   curate.Decision
+	record *builders.Resolved // for texts
 }
 
-// term reports whether a record matches, by its ordinal, entry and decision.
-type term func(n uint32, e *entry, d curate.Decision) bool
+// filter is the content of the filter box, which is in the language of dataset.where.
+type filter struct {
+	table where.Filter[*shown]
+	texts where.Filter[*shown] // the clauses that need the records themselves
+}
 
-// number is a field that <, >, = compare.
-type number func(e *entry) float64
+// parseFilter parses the filter box: builder == "dpo" and margin > 0.2 and text contains "two words".
+func (r *Run) parseFilter(query string) (f *filter, err error) {
+	fields := r.fields()
+	if strings.Contains(query, "format") && r.formats != nil { // they are read when they are first asked for
+		formats, err := r.formats()
+		if err != nil {
+			return nil, err
+		}
+		fields = append(fields, where.Field[*shown]{Name: "format", Texts: func(s *shown, meets func(string) bool) bool {
+			for name, set := range formats {
+				if set.has(s.n) && meets(name) {
+					return true
+				}
+			}
+			return false
+		}})
+	}
+	text := where.Field[*shown]{Name: "text", Texts: func(s *shown, meets func(string) bool) bool {
+		return slices.ContainsFunc(
+			[]*builders.Passage{&s.record.Prompt, &s.record.Chosen, &s.record.Rejected, &s.record.Messages},
+			func(p *builders.Passage) bool { return inPassage(p, meets) })
+	}}
+	all, err := where.Parse(query, append(fields, text))
+	f = &filter{}
+	f.table, f.texts = all.Split(fields)
+	return f, err
+}
 
-var numbers = map[string]number{
+// fields are those that the table answers. Their names are those of dataset.where where they mean the same.
+func (r *Run) fields() []where.Field[*shown] {
+	marked := r.verdicts()
+	hashed := func(name string, of func(e *entry) uint64) where.Field[*shown] {
+		return where.Field[*shown]{Name: name, Is: func(value string) func(*shown) bool {
+			h := hashOf(value)
+			return func(s *shown) bool { return of(s.entry) == h }
+		}}
+	}
+	fields := []where.Field[*shown]{
+		{Name: "builder", Values: r.table.Builders, Text: func(s *shown) string { return r.table.Builders[s.entry.Builder] }},
+		{Name: "kind", Values: where.Kinds, Text: func(s *shown) string { return builders.Kind(s.entry.Kind).String() }},
+		{Name: "fidelity", Values: where.Fidelities, Text: func(s *shown) string {
+			return ttc.Fidelity(s.entry.Fidelity).String()
+		}},
+		{Name: "split", Values: []string{"train", "validation"}, Texts: func(s *shown, meets func(string) bool) bool {
+			return s.fate.Trains() && meets("train") || s.fate.Validates() && meets("validation")
+		}},
+		{Name: "reason", Text: func(s *shown) string {
+			reason, _ := s.fate.Reason()
+			return string(reason)
+		}},
+		{Name: "mark", Values: []string{"approve", "reject", "note", ""}, Text: func(s *shown) string {
+			return marked[s.entry.Content]
+		}},
+		hashed("id", func(e *entry) uint64 { return e.Example }),
+		hashed("task", func(e *entry) uint64 { return e.Task }),
+	}
+	for _, name := range slices.Sorted(maps.Keys(numbers)) {
+		of := numbers[name]
+		fields = append(fields, where.Field[*shown]{Name: name, Number: func(s *shown) float64 { return of(s.entry) }})
+	}
+	return fields
+}
+
+// numbers are the fields that are numbers.
+var numbers = map[string]func(e *entry) float64{
 	"margin":   func(e *entry) float64 { return e.scoreOf(true) },
 	"score":    func(e *entry) float64 { return e.scoreOf(false) },
 	"length":   func(e *entry) float64 { return float64(e.Chars) },
@@ -38,170 +101,11 @@ var numbers = map[string]number{
 	"spread":   func(e *entry) float64 { return float64(e.Spread) },
 }
 
-// scoreOf returns the margin of a preference or, if preference is false, the score or reward of another record. It
-// returns NaN for a record of the other sort.
+// scoreOf returns the margin of a preference, or the score or reward of another record; NaN if the question applies
+// only to the other kind.
 func (e *entry) scoreOf(preference bool) float64 {
 	if (builders.Kind(e.Kind) == builders.KindPreference) != preference {
 		return math.NaN()
 	}
 	return float64(e.Score)
-}
-
-// fields are the keys of terms with a colon, as listed by help.
-var fields = []string{"builder", "kind", "reason", "split", "fidelity", "task", "example", "format", "mark"}
-
-// parseFilter parses the filter box: builder:dpo reason:tie margin>0.2 "two words".
-func (r *Run) parseFilter(text string) (*filter, error) {
-	f := &filter{}
-	for _, token := range tokens(text) {
-		if token.quoted {
-			f.words = append(f.words, token.text)
-			continue
-		}
-		add, err := r.term(token.text)
-		if err != nil {
-			return nil, err
-		}
-		if add == nil {
-			f.words = append(f.words, token.text)
-			continue
-		}
-		f.terms = append(f.terms, add)
-	}
-	return f, nil
-}
-
-type token struct {
-	text   string
-	quoted bool
-}
-
-// tokens splits a filter at spaces outside quotes. A quoted value belongs to the key before it.
-func tokens(s string) (out []token) {
-	for s = strings.TrimSpace(s); s != ""; s = strings.TrimSpace(s) {
-		var b strings.Builder
-		quoted, first, i := false, s[0] == '"', 0
-		for ; i < len(s) && (quoted || s[i] != ' '); i++ {
-			if s[i] == '"' {
-				quoted = !quoted
-				continue
-			}
-			b.WriteByte(s[i])
-		}
-		if b.Len() > 0 {
-			out = append(out, token{b.String(), first})
-		}
-		s = s[i:]
-	}
-	return out
-}
-
-// mistyped returns an error for a word that is meant as a term but names no field.
-func mistyped(text string) error {
-	if key, value, ok := strings.Cut(text, ":"); ok && value != "" {
-		if near := finding.Nearest(key, fields); near != "" {
-			return fmt.Errorf("unknown field %q: did you mean %s? Quote %q to search for it in the texts", key, near, text)
-		}
-	}
-	i := strings.IndexAny(text, "<>=")
-	if i <= 0 {
-		return nil
-	}
-	if _, err := strconv.ParseFloat(strings.TrimLeft(text[i:], "<>="), 64); err != nil {
-		return nil
-	}
-	names := slices.Sorted(maps.Keys(numbers))
-	return fmt.Errorf("unknown number %q: the numbers are %s. Quote %q to search for it in the texts",
-		text[:i], strings.Join(names, ", "), text)
-}
-
-func (r *Run) term(text string) (term, error) {
-	if i := strings.IndexAny(text, "<>="); i > 0 {
-		if of, ok := numbers[text[:i]]; ok {
-			return comparison(of, text[i:])
-		}
-	}
-	key, value, ok := strings.Cut(text, ":")
-	if !ok || !slices.Contains(fields, key) {
-		return nil, mistyped(text)
-	}
-	switch key {
-	case "builder":
-		b := slices.Index(r.table.Builders, value)
-		if b < 0 {
-			return nil, fmt.Errorf("unknown builder %q: the builders are %s", value, strings.Join(r.table.Builders, ", "))
-		}
-		return func(_ uint32, e *entry, _ curate.Decision) bool { return int(e.Builder) == b }, nil
-	case "kind":
-		for k := range uint8(16) {
-			if builders.Kind(k).String() == value {
-				return func(_ uint32, e *entry, _ curate.Decision) bool { return e.Kind == k }, nil
-			}
-		}
-		return nil, fmt.Errorf("unknown kind %q: use preference, demonstration, rollout, distillation or state", value)
-	case "fidelity":
-		for k := range uint8(16) {
-			if ttc.Fidelity(k).String() == value {
-				return func(_ uint32, e *entry, _ curate.Decision) bool { return e.Fidelity == k }, nil
-			}
-		}
-		return nil, fmt.Errorf("unknown fidelity %q", value)
-	case "split":
-		switch value {
-		case "train":
-			return func(_ uint32, _ *entry, d curate.Decision) bool { return d.Trains() }, nil
-		case "validation":
-			return func(_ uint32, _ *entry, d curate.Decision) bool { return d.Validates() }, nil
-		}
-		return nil, fmt.Errorf("unknown split %q: expected train or validation", value)
-	case "reason":
-		return func(_ uint32, _ *entry, d curate.Decision) bool {
-			r, dropped := d.Reason()
-			return dropped && (value == "any" || r == ledger.Reason(value)) || !dropped && value == "none"
-		}, nil
-	case "task":
-		h := hashOf(value)
-		return func(_ uint32, e *entry, _ curate.Decision) bool { return e.Task == h }, nil
-	case "example":
-		h := hashOf(value)
-		return func(_ uint32, e *entry, _ curate.Decision) bool { return e.Example == h }, nil
-	case "format":
-		return r.ofFormat(value)
-	default: // mark
-		marked := r.verdicts()
-		return func(_ uint32, e *entry, _ curate.Decision) bool {
-			m := marked[e.Content]
-			return m == value || value == "any" && m != "" || value == "none" && m == ""
-		}, nil
-	}
-}
-
-// comparison reads the operator and number of a term such as margin>0.2.
-func comparison(of number, text string) (term, error) {
-	op := text[:1]
-	if len(text) > 1 && text[1] == '=' {
-		op = text[:2]
-	}
-	x, err := strconv.ParseFloat(text[len(op):], 64)
-	if err != nil || math.IsNaN(x) {
-		return nil, fmt.Errorf("cannot compare %q with a number", text)
-	}
-	holds := map[string]func(a float64) bool{
-		"<":  func(a float64) bool { return a < x },
-		"<=": func(a float64) bool { return a <= x },
-		">":  func(a float64) bool { return a > x },
-		">=": func(a float64) bool { return a >= x },
-		"=":  func(a float64) bool { return a == x },
-		"==": func(a float64) bool { return a == x },
-	}[op]
-	return func(_ uint32, e *entry, _ curate.Decision) bool { return holds(of(e)) }, nil
-}
-
-func (f *filter) fits(n uint32, e *entry, d curate.Decision) bool {
-	for _, t := range f.terms {
-		if !t(n, e, d) {
-			return false
-		}
-	}
-	return true
 }

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
@@ -76,21 +74,4 @@ func (r *Run) formatsOf(ordinal uint32) (names []string, err error) {
 		}
 	}
 	return names, err
-}
-
-// ofFormat returns a term for the records that a format has rows of.
-func (r *Run) ofFormat(name string) (term, error) {
-	var of map[string]bitset
-	if r.formats != nil {
-		var err error
-		if of, err = r.formats(); err != nil {
-			return nil, err
-		}
-	}
-	set, ok := of[name]
-	if !ok {
-		return nil, fmt.Errorf("no rows in the format %q: the formats with rows are %s", name,
-			cmp.Or(strings.Join(slices.Sorted(maps.Keys(of)), ", "), "none"))
-	}
-	return func(n uint32, _ *entry, _ curate.Decision) bool { return set.has(n) }, nil
 }

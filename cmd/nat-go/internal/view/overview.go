@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"iter"
 	"maps"
@@ -453,7 +454,7 @@ func (r *Run) balances() []balance {
 	all.Name = "all"
 	out := []balance{all}
 	add := func(b balance, key, value string) {
-		if b.Name, b.Filter = key+" "+value, key+":"+value; b.Train+b.Validation > 0 {
+		if b.Name, b.Filter = key+" "+value, fmt.Sprintf("%s == %q", key, value); b.Train+b.Validation > 0 {
 			out = append(out, b)
 		}
 	}

@@ -252,8 +252,8 @@ func (t *table) sortBy(found []uint32, key func(e *entry) uint32, down bool) {
 	slices.SortFunc(found, func(a, b uint32) int { return cmp.Or(cmp.Compare(of(a), of(b)), cmp.Compare(a, b)) })
 }
 
-// find returns the ordinals of the records that match a filter, in the requested order. The text terms are left to
-// search.
+// find returns the ordinals of the records that match a filter, in the requested order. The clauses about texts are left
+// to search.
 func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 	f, err := r.parseFilter(query)
 	if err != nil {
@@ -272,8 +272,10 @@ func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 	}
 	r.found = nil // freed first, because it may be as long as the next
 	found := make([]uint32, 0, len(r.table.Entries))
+	of := shown{}
 	for i := range r.table.Entries {
-		if f.fits(uint32(i), &r.table.Entries[i], r.decision(uint64(i))) {
+		of.n, of.entry, of.fate = uint32(i), &r.table.Entries[i], r.decision(uint64(i))
+		if f.table.Fails(&of) == "" {
 			found = append(found, uint32(i))
 		}
 	}
@@ -287,14 +289,11 @@ func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 	return found, f, nil
 }
 
-// search calls hit for the records whose texts contain all words, in order, until hit returns false. It returns the
-// number of records examined.
+// search calls hit for the records whose texts meet a filter, in order, until it returns false, and returns how many it
+// has examined.
 func (r *Run) search(
-	ctx context.Context, found []uint32, words []string, hit func(ordinal uint32) bool,
+	ctx context.Context, found []uint32, f *filter, hit func(ordinal uint32) bool,
 ) (searched int, err error) {
-	for i := range words {
-		words[i] = strings.ToLower(words[i])
-	}
 	for i, ordinal := range found {
 		if ctx.Err() != nil {
 			return i, ctx.Err()
@@ -303,44 +302,31 @@ func (r *Run) search(
 		if err != nil {
 			return i, err
 		}
-		if holds(p.Resolved, words) && !hit(ordinal) {
+		of := shown{ordinal, &r.table.Entries[ordinal], r.decision(uint64(ordinal)), p.Resolved}
+		if f.texts.Fails(&of) == "" && !hit(ordinal) {
 			return i + 1, nil
 		}
 	}
 	return len(found), nil
 }
 
-func holds(r *builders.Resolved, words []string) bool {
-	for _, w := range words {
-		if !slices.ContainsFunc(
-			[]*builders.Passage{&r.Prompt, &r.Chosen, &r.Rejected, &r.Messages},
-			func(p *builders.Passage) bool {
-				return inPassage(p, w)
-			},
-		) {
-			return false
-		}
-	}
-	return true
-}
-
-func inPassage(p *builders.Passage, word string) bool {
-	has := func(s string) bool { return strings.Contains(strings.ToLower(s), word) }
-	if has(p.Text) {
+// inPassage reports whether any text of a passage does.
+func inPassage(p *builders.Passage, meets func(string) bool) bool {
+	if meets(p.Text) {
 		return true
 	}
 	for i := range p.Nodes {
 		m := &p.Nodes[i].Message
-		if has(m.Text) || has(m.Reasoning) {
+		if meets(m.Text) || meets(m.Reasoning) {
 			return true
 		}
 		for _, part := range m.Parts {
-			if has(string(part.Raw)) {
+			if meets(string(part.Raw)) {
 				return true
 			}
 		}
 		for _, c := range m.ToolCalls {
-			if has(c.Name) || has(c.Arguments) {
+			if meets(c.Name) || meets(c.Arguments) {
 				return true
 			}
 		}

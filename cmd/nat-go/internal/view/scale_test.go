@@ -41,13 +41,13 @@ func TestWorkOfLargeRuns(t *testing.T) {
 		{"/api/rows?limit=50", 50, 64 << 10},
 		{"/api/rows?limit=50&offset=49900", 50, 64 << 10},
 		{"/api/rows?limit=50&q=margin%3E49990", 9, 64 << 10},
-		{"/api/rows?limit=50&q=builder%3Amoves+split%3Atrain&sort=-score", 50, 64 << 10},
-		{"/api/rows?limit=50&q=task%3Atask1", 50, 64 << 10},
+		{"/api/rows?limit=50&q=builder+%3D%3D+%22moves%22+and+%22train%22+in+split&sort=-score", 50, 64 << 10},
+		{"/api/rows?limit=50&q=task+%3D%3D+%22task1%22", 50, 64 << 10},
 		{"/api/rows?limit=1000000", maxRows, 256 << 10},
 		{"/api/record?n=30000", 1, 16 << 10},
-		{"/api/rows?limit=50&q=%22good+answer%22", 0, 1 << 10},
-		{"/api/search?q=%22good+answer%22", maxHits, 512 << 10},
-		{"/api/search?q=%22nobody+said+this%22", n, 4 << 10},
+		{"/api/rows?limit=50&q=text+contains+%22good+answer%22", 0, 1 << 10},
+		{"/api/search?q=text+contains+%22good+answer%22", maxHits, 512 << 10},
+		{"/api/search?q=text+contains+%22nobody+said+this%22", n, 4 << 10},
 	} {
 		t.Run(c.path, func(t *testing.T) {
 			r.kept, counted.read = nil, 0
@@ -59,14 +59,14 @@ func TestWorkOfLargeRuns(t *testing.T) {
 			}
 		})
 	}
-	rare := searched(t, s, h, "%22answer+49999%22")
+	rare := searched(t, s, h, "text+contains+%22answer+49999%22")
 	if last := rare[len(rare)-1]; len(rare) != n/toldOf+1 || rare[n/toldOf-1].Row.Record != n || last.At != n ||
 		last.More {
 		t.Errorf("%d lines, the last two %+v", len(rare), rare[len(rare)-2:])
 	}
-	first := searched(t, s, h, "%22good+answer%22")
+	first := searched(t, s, h, "text+contains+%22good+answer%22")
 	last := first[len(first)-1]
-	if hits := searched(t, s, h, "%22good+answer%22&at="+strconv.Itoa(last.At)); !last.More || last.At < maxHits ||
+	if hits := searched(t, s, h, "text+contains+%22good+answer%22&at="+strconv.Itoa(last.At)); !last.More || last.At < maxHits ||
 		hits[0].Row.Record <= first[len(first)-2].Row.Record {
 		t.Errorf("a search that continues from %+v begins with %+v", last, hits[0].Row)
 	}

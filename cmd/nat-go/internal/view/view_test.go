@@ -250,14 +250,14 @@ func TestFilter(t *testing.T) {
 		query, order string
 		want         []uint32
 	}{
-		{"margin>27", "", []uint32{28, 29}},
-		{"margin>27", "-score", []uint32{29, 28}},
-		{"margin<=1 builder:hints", "", []uint32{1}},
-		{"example:example7", "", []uint32{7}},
-		{`task:"task1" margin<5`, "", []uint32{1, 4}},
-		{"mark:reject", "", []uint32{4}},
-		{"kind:rollout", "", []uint32{}},
-		{"reason:none split:train margin=3", "", []uint32{3}},
+		{"margin > 27", "", []uint32{28, 29}},
+		{"margin > 27", "-score", []uint32{29, 28}},
+		{`margin <= 1 and builder == "hints"`, "", []uint32{1}},
+		{`id == "example7"`, "", []uint32{7}},
+		{`task in ["task1"] and margin < 5`, "", []uint32{1, 4}},
+		{`mark == "reject"`, "", []uint32{4}},
+		{`kind == "rollout"`, "", []uint32{}},
+		{`reason == "" and "train" in split and margin == 3`, "", []uint32{3}},
 	} {
 		t.Run(c.query+c.order, func(t *testing.T) {
 			got, _, err := r.find(c.query, c.order)
@@ -269,7 +269,7 @@ func TestFilter(t *testing.T) {
 			}
 		})
 	}
-	for _, bad := range []string{"margin>x", "builder:nobody", "kind:car", "split:both", "fidelity:high"} {
+	for _, bad := range []string{"margin > x", `builder == "nobody"`, `kind == "car"`, `"both" in split`, `fidelity == "high"`, `task contains "1"`} {
 		if _, _, err := r.find(bad, ""); statusOf(err) != http.StatusBadRequest {
 			t.Errorf("%s: %v", bad, err)
 		}
@@ -280,7 +280,7 @@ func TestRowsAndRecords(t *testing.T) {
 	r := open(t, testRun(t, 30))
 	s, h := serve(t, r)
 	var a rowsAnswer
-	if hits := searched(t, s, h, "%22good+answer+12%22"); len(hits) != 2 || hits[0].Row.Record != 13 {
+	if hits := searched(t, s, h, "text+contains+%22good+answer+12%22"); len(hits) != 2 || hits[0].Row.Record != 13 {
 		t.Errorf("%+v", hits)
 	}
 	if code := get(t, s, h, "/api/rows?offset=28&limit=50", &a); code != 200 || a.Total != 30 || len(a.Rows) != 2 {
@@ -605,7 +605,7 @@ func TestRowsAlone(t *testing.T) {
 			t.Errorf("row %d: got %q, want %q; %v", i, got, want, p.Decision)
 		}
 	}
-	if hits := searched(t, s, h, "split:validation+%22question+77%22"); len(hits) != 2 || hits[0].Row.Record != n+78 {
+	if hits := searched(t, s, h, "%22validation%22+in+split+and+text+contains+%22question+77%22"); len(hits) != 2 || hits[0].Row.Record != n+78 {
 		t.Errorf("%+v", hits)
 	}
 	var o overview
@@ -614,7 +614,7 @@ func TestRowsAlone(t *testing.T) {
 		t.Errorf("%d %+v", code, o)
 	}
 	var a rowsAnswer
-	if get(t, s, h, "/api/rows?q=example:trl/train.jsonl:8", &a); a.Total != 1 || a.Rows[0].Record != 8 {
+	if get(t, s, h, "/api/rows?q=id+%3D%3D+%22trl/train.jsonl:8%22", &a); a.Total != 1 || a.Rows[0].Record != 8 {
 		t.Errorf("want the eighth row, found %+v", a)
 	}
 	var rec recordAnswer

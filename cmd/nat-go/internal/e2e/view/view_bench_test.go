@@ -70,10 +70,10 @@ func timeView(b *testing.B, browser *chromium, dir string, n int) {
 		conversation := fmt.Sprintf("%s#/record?n=%d", page, n/2)
 		t.add("conversation", tab.When(conversation, "document.querySelector('.message')")[0])
 		tab.When(page+"#/rows", filled)
-		for _, q := range []string{"task:task7", "score>0.5 task:task11", "score<0.01", "length>1000"} {
+		for _, q := range []string{`task == "task7"`, `score > 0.5 and task == "task11"`, "score < 0.01", "length > 1000"} {
 			t.add("filter", filtered(q))
 		}
-		t.add("search", filtered("ab cd")) // in the texts, to the first match
+		t.add("search", filtered(`text contains "ab cd"`)) // in the texts, to the first match
 	}
 	t.report(b, server.Process.Pid)
 }

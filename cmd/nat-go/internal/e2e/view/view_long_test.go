@@ -82,7 +82,7 @@ func TestViewOfManyRows(t *testing.T) {
 	if !eval[bool](tab, "document.activeElement.classList.contains('window')") {
 		t.Error("the focus is lost with the row that had it")
 	}
-	show(tab, "#/rows?q=%22question+29999%22")
+	show(tab, "#/rows?q=text+contains+%22question+29999%22")
 	tab.Await("document.getElementById('total').textContent === '11 found, all records searched'")
 	if got := eval[[]string](tab, "[...document.querySelectorAll('.window tbody tr')]"+
 		".map((r) => r.cells[0].textContent).slice(0, 2)"); !cmp.Equal(got, []string{"29,999", "299,990"}) {
@@ -205,15 +205,15 @@ func TestViewOfHostileRun(t *testing.T) {
 			tab := b.Open(t, c.url)
 			tab.Screen(1280, 900, false)
 			for hash, want := range map[string]string{
-				"#/overview":           "builder",
-				"#/rows":               "1,001 records",
-				"#/rows?q=%22pwned%22": "</script>",
-				"#/record?n=1":         "200 other branches",
-				"#/record?n=500":       "previous in the group",
-				"#/record?n=3":         "more bytes",
-				"#/record?n=1001":      "rejected",
-				"#/drops":              "Left out",
-				"#/tokens":             "Rows of",
+				"#/overview":                         "builder",
+				"#/rows":                             "1,001 records",
+				"#/rows?q=text+contains+%22pwned%22": "</script>",
+				"#/record?n=1":                       "200 other branches",
+				"#/record?n=500":                     "previous in the group",
+				"#/record?n=3":                       "more bytes",
+				"#/record?n=1001":                    "rejected",
+				"#/drops":                            "Left out",
+				"#/tokens":                           "Rows of",
 			} {
 				show(tab, hash)
 				tab.Await("document.getElementById('main').innerText.includes(" + quote(want) + ")")

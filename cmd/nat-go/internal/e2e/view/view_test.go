@@ -70,13 +70,13 @@ type viewTest struct {
 // viewPages lists the pages by hash, and what they must show.
 func viewPages() map[string][]string {
 	pages := map[string][]string{
-		"#/overview":                      {"Run r: completed", "no_error_site", "preference"},
-		"#/rows?q=kind%3Apreference":      {"3 records", "video-0"},
-		"#/record?n=1":                    {"record 1, preference", "find_slot", "chosen"},
-		"#/record?n=3":                    {"record 3, distillation", "hint from", "search_calendar"},
-		"#/drops?reason=repeated_failure": {"Left out: repeated_failure", "The same call failed"},
-		"#/compare":                       {"alike", "error sites"},
-		"#/tokens":                        {"token batches"},
+		"#/overview":                            {"Run r: completed", "no_error_site", "preference"},
+		"#/rows?q=kind+%3D%3D+%22preference%22": {"3 records", "video-0"},
+		"#/record?n=1":                          {"record 1, preference", "find_slot", "chosen"},
+		"#/record?n=3":                          {"record 3, distillation", "hint from", "search_calendar"},
+		"#/drops?reason=repeated_failure":       {"Left out: repeated_failure", "The same call failed"},
+		"#/compare":                             {"alike", "error sites"},
+		"#/tokens":                              {"token batches"},
 	}
 	if e2e.WithTokenizers() {
 		pages["#/tokens?ref=sdpo%2Ftrain%2F00000.safetensors%3A1"] = []string{
@@ -323,8 +323,8 @@ func (v *viewTest) keys(t *testing.T) {
 	tab.Await("document.activeElement.id === 'filter'")
 	// What DevTools sends after the key may arrive here.
 	eval[any](tab, "document.activeElement.value = ''; 0")
-	tab.Key("example:small-0 j" + kb.Enter)
-	tab.Await("document.getElementById('main').dataset.shown.startsWith('#/rows?q=example%3Asmall-0')")
+	tab.Key("small-0 j" + kb.Enter)
+	tab.Await("document.getElementById('main').dataset.shown.startsWith('#/rows?q=text+matches+%22%28%3Fi%29small-0')")
 	if text := tab.Text("main"); !strings.Contains(text, " records") && !strings.Contains(text, " record\n") {
 		t.Error(text)
 	}
@@ -442,7 +442,7 @@ func (v *viewTest) anotherPage(t *testing.T) {
 // exported compares the page in a file with the one that is served.
 func (v *viewTest) exported(t *testing.T) {
 	inFolder(t, v.dir, v.exe, "view", "out/r", "out/r", "--export", "all.html")
-	inFolder(t, v.dir, v.exe, "view", "out/r", "--export", "some.html", "--where", "kind:preference", "--limit", "2")
+	inFolder(t, v.dir, v.exe, "view", "out/r", "--export", "some.html", "--where", `kind == "preference"`, "--limit", "2")
 	path := filepath.Join(v.dir, "all.html")
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -457,8 +457,10 @@ func (v *viewTest) exported(t *testing.T) {
 	file.Screen(1280, tall, false)
 	hashes := slices.Collect(maps.Keys(viewPages()))
 	for _, q := range []string{
-		"sites>0", "score<1 builder:hints", "reason:any", "reason:none split:train", `example:"small-0"`, "mark:none",
-		"calendar", `"book" kind:preference`, "messages>=4 length<2000", "fidelity:text", "task:video-0",
+		"sites > 0", `score < 1 and builder == "hints"`, `reason != ""`, `reason == "" and "train" in split`,
+		`id == "small-0" or not sites == 0`, `mark == ""`, `text contains "calendar"`, `(sites + 1) * 2 == 2 && sites in [0, -1]`,
+		`text matches "(?i)BOOK" and kind == 'preference'`, "messages >= 4 and length < 2000", `fidelity != "text"`,
+		`task in ["video-0", "x"]`, `"train" not in split or text endsWith "."`,
 	} {
 		hashes = append(hashes, "#/rows?"+neturl.Values{"q": {q}, "sort": {"-length"}}.Encode())
 	}
@@ -485,7 +487,7 @@ func (v *viewTest) exported(t *testing.T) {
 	some.Await("!document.getElementById('exported').hidden")
 	holds := some.Text("#exported")
 	if !strings.HasPrefix(holds, "This file holds 2 of 13 records, of which 3 fit its filter") ||
-		!strings.Contains(holds, "--where FILTER --limit N chooses others") {
+		!strings.Contains(holds, "--where EXPRESSION --limit N chooses others") {
 		t.Errorf("what it holds: %s", holds)
 	}
 	show(some, "#/rows")
@@ -563,7 +565,7 @@ func TestMarks(t *testing.T) {
 		}
 	}
 	var list struct{ Rows []struct{ Record int } }
-	ask("GET", "api/rows?q=split:train", "", &list)
+	ask("GET", "api/rows?q=%22train%22+in+split", "", &list)
 	var record struct {
 		Key  string
 		View struct{ Chosen string }

@@ -30,7 +30,7 @@ export function chart(h, { other, names } = {}) {
   const filled = bars.filter((b) => b.count > 0 || b.other > 0)
   return el('section', { class: 'card', 'aria-label': h.name }, el('h3', {}, names ? h.name : `${h.name} (${count(h.count)}${h.unit ? ` ${h.count === 1 ? h.unit.replace(/s$/, '') : h.unit}` : ''})`),
     canvas, said,
-    h.zero > 0 && el('p', {}, el('a', { href: link('rows', { q: 'spread=0' }) }, `${count(h.zero)} of ${counted(h.count, 'group')}`),
+    h.zero > 0 && el('p', {}, el('a', { href: link('rows', { q: 'spread == 0' }) }, `${count(h.zero)} of ${counted(h.count, 'group')}`),
       ' without spread: all their rollouts got the same reward, so no advantage tells them apart.'),
     names && el('p', { class: 'dim' }, `filled: ${names[0]}, outlined: ${names[1]}`),
     el('details', {}, el('summary', {}, filled.length === 1 ? 'the bar as a list' : `${count(filled.length)} bars as a list`),
@@ -42,14 +42,14 @@ export function chart(h, { other, names } = {}) {
 }
 
 function barsOf(h, other) {
-  const only = (v, n, i) => ({ from: v, to: v, count: n, other: other?.[i] ?? 0, label: number(v), href: link('rows', { q: `${h.key}=${v}` }) })
+  const only = (v, n, i) => ({ from: v, to: v, count: n, other: other?.[i] ?? 0, label: number(v), href: link('rows', { q: `${h.key} == ${v}` }) })
   const width = (h.max - h.min) / h.bins.length
   const bars = h.whole ? h.bins.map((n, i) => only(h.min + i, n, i)) : h.bins.map((n, i) => {
     const last = i === h.bins.length - 1
     const from = h.min + i * width
     const to = last ? h.max : from + width
     return { from, to, count: n, other: other?.[i] ?? 0, label: `${number(from)} to ${number(to)}`,
-      href: link('rows', { q: `${h.key}>=${from} ${h.key}${last ? '<=' : '<'}${to}` }) }
+      href: link('rows', { q: `${h.key} >= ${from} and ${h.key} ${last ? '<=' : '<'} ${to}` }) }
   })
   if (h.zero > 0) bars.unshift({ ...only(0, h.zero), other: 0, zero: true })
   return bars

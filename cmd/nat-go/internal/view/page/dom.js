@@ -31,8 +31,12 @@ export const count = (n) => Number(n).toLocaleString('en')
 /** How many there are of something: 1 record, 2 records. */
 export const counted = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`
 
-/** A value as the filter box takes it. */
-export const quoted = (v) => (/[\s"]/.test(v) ? `"${v.replaceAll('"', '')}"` : v)
+/** A text as the filter box takes it, and the condition that a field has it. */
+export const quoted = (v) => `"${v.replace(/[\\"]/g, '\\$&')}"`
+export const has = (key, v) => (['format', 'split'].includes(key) ? `${quoted(v)} in ${key}` : `${key} == ${quoted(v)}`)
+
+/** Conditions that have to hold together. */
+export const both = (...all) => all.filter(Boolean).map((c) => (/\bor\b|\|\|/.test(c) ? `(${c})` : c)).join(' and ')
 
 export function number(x) {
   if (x === null || x === undefined) return ''

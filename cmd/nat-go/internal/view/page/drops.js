@@ -1,4 +1,4 @@
-import { el, count, counted, quoted, table } from './dom.js'
+import { both, el, count, counted, has, table } from './dom.js'
 import { get } from './data.js'
 import { link } from './app.js'
 
@@ -13,7 +13,7 @@ export async function drops(p) {
     el('h2', {}, p.reason ? `Left out: ${p.reason}` : 'Left out'),
     loss?.help && el('p', {}, loss.help),
     el('p', {}, p.reason && el('a', { href: '#/drops' }, 'all reasons'), ' ',
-      ['gate', 'curate'].includes(p.stage) && el('a', { href: link('rows', { q: `reason:${p.reason}` }) }, 'the records themselves')),
+      ['gate', 'curate'].includes(p.stage) && el('a', { href: link('rows', { q: has('reason', p.reason) }) }, 'the records themselves')),
     !p.reason && table('By stage and reason', [
       { title: 'stage', cell: (l) => l.stage },
       { title: 'reason', cell: (l) => el('a', { href: link('drops', { stage: l.stage, reason: l.reason, unit: l.unit }) }, l.reason) },
@@ -38,8 +38,8 @@ function about(d) {
     return el('a', { href: link('record', { n: d.record }) }, name)
   }
   if (d.records > 1) {
-    const decided = ['gate', 'curate'].includes(d.stage) && `reason:${d.reason}`
-    const q = [`example:${quoted(name)}`, d.builder && `builder:${quoted(d.builder)}`, decided].filter(Boolean).join(' ')
+    const decided = ['gate', 'curate'].includes(d.stage) && has('reason', d.reason)
+    const q = both(has('id', name), d.builder && has('builder', d.builder), decided)
     return el('a', { href: link('rows', { q }) }, name)
   }
   return [name, d.file && el('span', { class: 'dim' }, ` ${d.file}, byte ${count(d.offset ?? 0)}`)]

@@ -70,24 +70,25 @@ async function part(name, key, { offset = 0, limit = 200 }, fits) {
 
 let last = {} // the question that was asked last, and what fits it
 
-/** The rows that fit a filter, in the order asked for; what their texts have to hold is left to lines. */
+/** The rows that fit a filter, in the order asked for; clauses about texts are left to lines. */
 async function find(q, sort) {
-  const { terms, words } = filter(q)
-  if (last.q === q && last.sort === sort) return { found: last.found, words }
+  const clauses = filter(q)
+  const texts = clauses.filter((c) => c.text)
+  if (last.q === q && last.sort === sort) return { found: last.found, texts }
   const found = []
-  for await (const r of list('rows')) if (terms.every((t) => t(r))) found.push(r)
+  for await (const r of list('rows')) if (clauses.every((c) => c.text || c.holds(r))) found.push(r)
   if (sort) {
     const [name, by] = sort.startsWith('-') ? [sort.slice(1), -1] : [sort, 1]
     const missing = (r) => r[name] === null
     found.sort((a, b) => missing(a) - missing(b) || (missing(a) ? 0 : by * (a[name] - b[name])))
   }
   last = { q, sort, found }
-  return { found, words }
+  return { found, texts }
 }
 
 async function rows({ q = '', sort = '', offset = 0, limit = 50 }) {
-  const { found, words } = await find(q, sort)
-  if (words.length) return { total: 0, search: true, rows: [] }
+  const { found, texts } = await find(q, sort)
+  if (texts.length) return { total: 0, search: true, rows: [] }
   return { total: found.length, rows: found.slice(offset, offset + limit) }
 }
 
@@ -95,12 +96,13 @@ const mostHits = 1000
 
 /** The records whose texts hold what is searched for, as the server sends them. */
 export async function * lines(what, { q = '', sort = '', at = 0 }, signal) {
-  const { found, words } = await find(q, sort)
+  const { found, texts } = await find(q, sort)
   let hits = 0
   let next = Number(at)
   for (; next < found.length && hits < mostHits; next++) {
     if (signal.aborted) return
-    if (await holds(found[next], words)) {
+    const row = { ...found[next], texts: await textsOf(found[next]) }
+    if (texts.every((c) => c.holds(row))) {
       hits++
       yield { row: found[next] }
     }
@@ -109,45 +111,137 @@ export async function * lines(what, { q = '', sort = '', at = 0 }, signal) {
   yield { at: next, of: found.length, more: next < found.length }
 }
 
-const number = {
-  margin: (r) => (r.kind === 'preference' ? r.score : null),
-  score: (r) => (r.kind === 'preference' ? null : r.score),
-}
-for (const name of ['length', 'messages', 'sites', 'turns', 'share', 'spread']) number[name] = (r) => r[name]
-const compare = { '<': (a, b) => a < b, '<=': (a, b) => a <= b, '>': (a, b) => a > b, '>=': (a, b) => a >= b, '=': (a, b) => a === b, '==': (a, b) => a === b }
 const reasonOf = (r) => (r.fate.startsWith('dropped: ') ? r.fate.slice('dropped: '.length) : '')
 const field = {
-  builder: (r, v) => r.builder === v,
-  kind: (r, v) => r.kind === v,
-  fidelity: (r, v) => r.fidelity === v,
-  split: (r, v) => !reasonOf(r) && r.fate.split(' and ').includes(v),
-  reason: (r, v) => (v === 'none' ? !reasonOf(r) : v === 'any' ? reasonOf(r) !== '' : reasonOf(r) === v),
-  task: (r, v) => (r.task || r.example) === v,
-  example: (r, v) => r.example === v,
-  format: (r, v) => (r.formats ?? []).includes(v),
-  mark: (r, v) => (v === 'none' ? !r.mark : v === 'any' ? Boolean(r.mark) : r.mark === v),
+  id: (r) => r.example,
+  task: (r) => r.task || r.example,
+  reason: reasonOf,
+  mark: (r) => r.mark ?? '',
+  split: (r) => (reasonOf(r) ? [] : r.fate.split(' and ')),
+  format: (r) => r.formats ?? [],
+  margin: (r) => (r.kind === 'preference' ? r.score ?? NaN : NaN),
+  score: (r) => (r.kind === 'preference' ? NaN : r.score ?? NaN),
+  text: (r) => r.texts,
+}
+for (const name of ['builder', 'kind', 'fidelity']) field[name] = (r) => r[name]
+for (const name of ['length', 'messages', 'sites', 'turns', 'share', 'spread']) field[name] = (r) => r[name] ?? NaN
+
+const operation = {
+  '<': (a, b) => a < b,
+  '<=': (a, b) => a <= b,
+  '>': (a, b) => a > b,
+  '>=': (a, b) => a >= b,
+  '==': (a, b) => a === b,
+  '!=': (a, b) => a !== b,
+  '+': (a, b) => a + b,
+  '-': (a, b) => a - b,
+  '*': (a, b) => a * b,
+  '/': (a, b) => a / b,
+}
+const tests = {
+  contains: (b) => (a) => a.includes(b),
+  startsWith: (b) => (a) => a.startsWith(b),
+  endsWith: (b) => (a) => a.endsWith(b),
+  matches: (b) => {
+    const [, fold, rest] = /^(\(\?i\))?(.*)$/s.exec(b)
+    const re = new RegExp(rest, fold ? 'iu' : 'u')
+    return (a) => re.test(a)
+  },
 }
 
-/** The terms of the filter box, as the server reads them. */
+/** The clauses of a filter, as package where parses it: whether they are about texts, and functions of a row. */
 function filter(text) {
-  const terms = []
-  const words = []
-  for (const [token] of text.trim().matchAll(/(?:"[^"]*"?|[^ "])+/g)) {
-    const bare = token.replaceAll('"', '')
-    const [, name, op, value] = /^(\w+)(<=|>=|==|<|>|=)(.*)$/s.exec(bare) ?? []
-    const [, key, wanted] = /^(\w+):(.*)$/s.exec(bare) ?? []
-    if (token.startsWith('"')) words.push(bare.toLowerCase())
-    else if (Object.hasOwn(number, name ?? '')) {
-      if (value.trim() === '' || Number.isNaN(Number(value))) throw new Error(`cannot compare "${op}${value}" with a number`)
-      terms.push((r) => number[name](r) !== null && compare[op](number[name](r), Number(value)))
-    } else if (Object.hasOwn(field, key ?? '')) terms.push((r) => field[key](r, wanted))
-    else if (bare) words.push(bare.toLowerCase())
+  const words = /("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\d[\w.]*|[\p{L}_][\p{L}\d_]*|[=!<>]=|&&|\|\||\S)/gsu
+  const tokens = [...text.matchAll(words)].map(([t]) => t)
+  let at = 0
+  const take = (...these) => (these.includes(tokens[at]) ? tokens[at++] : undefined)
+  const fail = (expected) => {
+    throw new Error(`expected ${expected}, got ${tokens[at] ?? 'the end of the filter'}`)
   }
-  return { terms, words: words.filter(Boolean) }
+  const need = (t) => take(t) ?? fail(t)
+  const joined = (part, ...operators) => {
+    let left = part()
+    for (let op = take(...operators); op; op = take(...operators)) {
+      const [a, b, apply] = [left, part(), operation[op]]
+      if (apply) left = (r) => apply(a(r), b(r))
+      else if (op === 'or' || op === '||') left = (r) => a(r) || b(r)
+      else left = (r) => a(r) && b(r)
+    }
+    return left
+  }
+  const value = () => {
+    const t = tokens[at++]
+    if (t === '(') {
+      const inner = or()
+      need(')')
+      return inner
+    }
+    if (t === '-') {
+      const of = value()
+      return (r) => -of(r)
+    }
+    if (/^["']./.test(t)) {
+      const s = t.slice(1, -1).replace(/\\(["'\\])/g, (all, c) => (c === t[0] || c === '\\' ? c : all))
+      return () => s
+    }
+    if (t === 'true' || t === 'false') return () => t === 'true'
+    if (/^\d/.test(t) && !Number.isNaN(Number(t))) return () => Number(t)
+    if (t !== undefined && Object.hasOwn(field, t)) return field[t]
+    at--
+    return fail('a field or a value')
+  }
+  const sum = () => joined(() => joined(value, '*', '/'), '+', '-')
+  const member = (left) => {
+    need('in')
+    if (!take('[')) {
+      const all = sum()
+      return (r) => all(r).includes(left(r))
+    }
+    const all = []
+    do all.push(sum()); while (take(','))
+    need(']')
+    return (r) => all.some((x) => x(r) === left(r))
+  }
+  const comparison = () => {
+    const left = sum()
+    const op = take('==', '!=', '<=', '>=', '<', '>')
+    if (op) {
+      const right = sum()
+      return (r) => operation[op](left(r), right(r))
+    }
+    const test = take('contains', 'startsWith', 'endsWith', 'matches')
+    if (test) {
+      const meets = tests[test](sum()())
+      return (r) => [left(r)].flat().some(meets)
+    }
+    if (take('not')) {
+      const is = member(left)
+      return (r) => !is(r)
+    }
+    return tokens[at] === 'in' ? member(left) : left
+  }
+  const not = () => {
+    if (!take('not', '!')) return comparison()
+    const of = not()
+    return (r) => !of(r)
+  }
+  const or = () => joined(() => joined(not, 'and', '&&'), 'or', '||')
+  const clauses = []
+  if (tokens.length === 0) return clauses
+  do {
+    const from = at
+    clauses.push({ holds: not(), text: tokens.slice(from, at).includes('text') })
+  } while (take('and', '&&'))
+  if (tokens[at] === 'or' || tokens[at] === '||') {
+    at = 0
+    clauses.splice(0, clauses.length, { holds: or(), text: tokens.includes('text') })
+  }
+  if (at < tokens.length) fail('an operator, or the end of the filter')
+  return clauses
 }
 
-/** Whether the texts of a record hold all words. */
-async function holds(row, words) {
+/** The texts of a record. */
+async function textsOf(row) {
   const texts = []
   const passage = (p) => {
     if (typeof p === 'string') texts.push(p)
@@ -163,5 +257,5 @@ async function holds(row, words) {
     all = messages
     from += sampled?.length || all || 1
   }
-  return words.every((w) => texts.some((t) => t.toLowerCase().includes(w)))
+  return texts
 }

@@ -1,4 +1,4 @@
-import { el, count, counted, percent, quoted, table } from './dom.js'
+import { both, el, count, counted, has, percent, table } from './dom.js'
 import { chart } from './chart.js'
 import { get } from './data.js'
 import { link } from './app.js'
@@ -18,7 +18,7 @@ export async function overview() {
       o.histograms.map((h) => chart(h))),
     o.split && split(o.split),
     o.formats.length > 0 && [el('h2', {}, 'Rows'), table('Rows by format', [
-      { title: 'format', cell: (f) => (o.state === 'rows' || !f.records ? f.format : el('a', { href: link('rows', { q: `format:${quoted(f.format)}` }) }, f.format)) },
+      { title: 'format', cell: (f) => (o.state === 'rows' || !f.records ? f.format : el('a', { href: link('rows', { q: has('format', f.format) }) }, f.format)) },
       { title: 'records', numeric: true, cell: (f) => count(f.records) },
       { title: 'rows', numeric: true, cell: (f) => count(f.rows) },
       { title: 'trained turns', numeric: true, cell: (f) => (f.turns ? count(f.turns) : '') },
@@ -75,7 +75,7 @@ function flow(o) {
 
 /** How the records are divided between training and validation: all, and those of each builder and kind. */
 function split(list) {
-  const to = (b, side) => el('a', { href: link('rows', { q: `${b.filter.replace(/:(.*)$/s, (_, v) => `:${quoted(v)}`)} split:${side}`.trim() }) }, count(b[side]))
+  const to = (b, side) => el('a', { href: link('rows', { q: both(b.filter, has('split', side)) }) }, count(b[side]))
   return [el('h2', {}, 'Split'), table('Split between training and validation', [
     { title: 'records', cell: (b) => b.name },
     { title: 'train', numeric: true, cell: (b) => to(b, 'train') },
@@ -105,5 +105,5 @@ function losses(list) {
 export function facet(key, values, also = '') {
   return el('section', { class: 'card', 'aria-label': key }, el('h3', {}, key),
     el('ul', { class: 'facet' }, values.slice(0, 12).map((v) => el('li', {},
-      el('a', { href: link('rows', { q: `${also} ${key}:${quoted(v.value)}`.trim() }) }, v.value), el('span', {}, count(v.count))))))
+      el('a', { href: link('rows', { q: both(also, has(key, v.value)) }) }, v.value), el('span', {}, count(v.count))))))
 }

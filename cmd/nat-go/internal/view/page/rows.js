@@ -1,4 +1,4 @@
-import { el, count, counted, number } from './dom.js'
+import { el, count, counted, number, quoted } from './dom.js'
 import { get, lines } from './data.js'
 import { go, link, say } from './app.js'
 import { facet } from './overview.js'
@@ -92,11 +92,17 @@ function facets(p) {
   return details
 }
 
+/** A filter: what was typed, or that the texts have these words. */
+function asked(typed) {
+  if (!typed || /[=<>()]|\b(in|contains|startsWith|endsWith|matches|not|true|false)\b/.test(typed)) return typed
+  return `text matches ${quoted(`(?i)${typed.replace(/^"(.*)"$/, '$1').replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}`)}`
+}
+
 function filterBox(p) {
   const box = el('input', { id: 'filter', type: 'search', value: p.q ?? '', 'aria-label': 'Filter', autocomplete: 'off', spellcheck: 'false',
-    placeholder: 'builder:dpo reason:tie margin>0.2 words in the text' })
+    placeholder: 'builder == "dpo" and margin > 0.2, or words in the text' })
   return el('form', { class: 'filter', role: 'search', onsubmit: (event) => {
     event.preventDefault()
-    go('rows', { q: box.value.trim(), sort: p.sort })
+    go('rows', { q: asked(box.value.trim()), sort: p.sort })
   } }, box, el('button', {}, 'Filter'), p.q && el('a', { href: '#/rows' }, 'all'))
 }
