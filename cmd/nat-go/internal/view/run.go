@@ -252,7 +252,7 @@ func (t *table) sortBy(found []uint32, key func(e *entry) uint32, down bool) {
 	slices.SortFunc(found, func(a, b uint32) int { return cmp.Or(cmp.Compare(of(a), of(b)), cmp.Compare(a, b)) })
 }
 
-// find returns the ordinals of the records that match a filter, in the requested order. The clauses about texts are left
+// find returns the ordinals of the records that match a filter, in the requested order. Clauses about texts are left
 // to search.
 func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 	f, err := r.parseFilter(query)
