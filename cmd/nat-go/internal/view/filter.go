@@ -101,8 +101,8 @@ var numbers = map[string]func(e *entry) float64{
 	"spread":   func(e *entry) float64 { return float64(e.Spread) },
 }
 
-// scoreOf returns the margin of a preference, or the score or reward of another record; NaN if the question applies
-// only to the other kind.
+// scoreOf returns the margin of a preference or, if preference is false, the score or reward of another record. It
+// returns NaN for a record of the other sort.
 func (e *entry) scoreOf(preference bool) float64 {
 	if (builders.Kind(e.Kind) == builders.KindPreference) != preference {
 		return math.NaN()
