@@ -7,7 +7,7 @@ const (
 	ArgsUnrenderable         ledger.Reason = "args_unrenderable"
 	BadSampledIDs            ledger.Reason = "bad_sampled_ids"
 	ContentNotText           ledger.Reason = "content_not_text"
-	ContrastAbsent           ledger.Reason = "contrast_absent"
+	contrastAbsent           ledger.Reason = "contrast_absent"
 	CutOffTurn               ledger.Reason = "cut_off_turn"
 	DialectUnproven          ledger.Reason = "dialect_unproven"
 	EmptyPromptTokens        ledger.Reason = "empty_prompt"

@@ -850,6 +850,12 @@ func TestContrast(t *testing.T) {
 	}
 	cfg := toyConfig(t, "chatml.jinja")
 	cfg.Contrast = true
+	c := collate(t, cfg, group(items("Tools: edit.", "Edit takes a line.", "Tools: edit.")))
+	c.lines[0].RowInfo[0].Sites[0].Contrast[0] = int32(c.lines[0].VocabSize)
+	if _, err := batch.Read(filepath.Join(c.dir, "batches"), &c.lines[0]); err == nil ||
+		!strings.Contains(err.Error(), "has an id outside the vocabulary") {
+		t.Errorf("a contrast of an unknown token: %v", err)
+	}
 	all := items("Tools: edit.", "Tools: edit. ", "Edit takes a line.")
 	all[1].Record.Record.(*builders.Distillation).Sites[0].HintSource = "command"
 	if c := collate(t, cfg, group(all)); c.reasons("site") != "contrast_absent 3" {

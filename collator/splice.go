@@ -106,7 +106,7 @@ func (w *worker) splice(m *material, v *view, student *side, at int, site *build
 			s.neutral = in(w.cfg.Neutral)
 			if w.cfg.Contrast {
 				if s.contrast = w.contrast(site, student, s, in); s.contrast == nil {
-					return nil, refuse(ContrastAbsent, "no other site of the task has another hint of the same source that "+
+					return nil, refuse(contrastAbsent, "no other site of the task has another hint of the same source that "+
 						"fits before message %d", s.message)
 				}
 				s.room = max(0, len(s.contrast)-len(s.ids))
