@@ -6,6 +6,7 @@ import (
 
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
 )
 
 // Resolved is a record with every reference replaced by its target, and with its origin. It is self-contained:
@@ -65,7 +66,8 @@ type Origin struct {
 	Proofs   ttc.Proofs // its checks
 	Sampling *ttc.Sampling
 
-	TeacherTopK *int // the example's request to a teacher
+	TeacherTopK *int     // the example's request to a teacher
+	Truth       json.Raw // what a checker compares with
 	Tools       []chat.Tool
 	Builder     string // name in the YAML file
 }

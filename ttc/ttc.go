@@ -49,6 +49,10 @@ type Example struct {
 	// TeacherTopK is how many log-probs per token the source wants from a teacher for the example's task. 0 means only
 	// the token's own, a negative number no teacher, and nil unspecified.
 	TeacherTopK *int
+
+	// Truth is the value that a checker compares answers with; nil if the user names none. It goes with the records,
+	// around the builders.
+	Truth json.Raw
 }
 
 // History is a hash of a message and of everything that the model was given before it; see package internal/history.

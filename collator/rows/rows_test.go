@@ -207,6 +207,8 @@ func TestRows(t *testing.T) {
 	truth := rollout("t", 1, says("user", "2+2?"), says("assistant", "4"))
 	truth.Record.Header().Metadata = natjson.Raw(`{"ground_truth": "4 \u20ac"}`)
 	truth.Origin.Tools = withTools.Origin.Tools
+	checked := state("t", says("user", "q"))
+	checked.Origin.Truth = natjson.Raw(`{"total": 4}`)
 	unscored := withIDs(rollout("t", 0, says("user", "q"), says("assistant", "a")))
 	unscored.Record.(*builders.Rollout).Reward = nil
 	labelled := func(label string) *builders.Resolved {
@@ -278,6 +280,7 @@ func TestRows(t *testing.T) {
 		{"nemo_gym of another role", nemoGym, Options{}, state("t", says("critic", "q")), `!nemo_gym rows can't carry it: message 0 has the role "critic", which it doesn't know`},
 		{"nemo_gym preference", nemoGym, Options{}, withTools, `!nemo_gym rows can't carry it: it holds states only: prompts of messages without an answer`},
 		{"trl_prompts without a template", trlPrompts, Options{}, state("t", says("user", "q")), `!trl_prompts rows can't carry it: its prompts are texts made by the model's template: name the model's folder (collator.tokenizer)`},
+		{"trl_prompts with a truth", trlPrompts, Options{Render: plainTemplate(t)}, checked, `{"prompt": "<user>q<assistant>", "task": "t", "state": "{\"at\":\"turns\",\"agent_ref\":{\"name\":\"a\"}}", "ground_truth": "{\"total\":4}"}`},
 		{"trl_prompts", trlPrompts, Options{Render: plainTemplate(t)}, state("t", says("user", "q")), `{"prompt": "<user>q<assistant>", "task": "t", "state": "{\"at\":\"turns\",\"agent_ref\":{\"name\":\"a\"}}"}`},
 		{"atropos without ids", atropos, Options{}, rollout("t", 1, says("user", "q"), says("assistant", "a")), `!atropos rows can't carry it: message 0 of rollout 0 has no token ids: token batches (collator.tokenizer) carry it`},
 		{"atropos", atropos, Options{}, withIDs(rollout("t", 0.5, says("user", "q"), says("assistant", "a"))), `{"tokens": [[0, 1, 10, 11]], "masks": [[-100, -100, 10, 11]], "scores": [0.5], "inference_logprobs": [[1.0, 1.0, -9999, -0.25]]}`},

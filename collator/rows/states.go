@@ -33,7 +33,10 @@ var trlPrompts = Format{
 		return row
 	},
 	columns: func(_ builders.Kind, c columns) parquet.Group {
-		return parquet.Group{"prompt": parquet.String(), "task": parquet.String(), "state": parquet.String()}
+		return parquet.Group{
+			"prompt": parquet.String(), "task": parquet.String(), "state": parquet.String(),
+			"ground_truth": parquet.Optional(parquet.String()),
+		}
 	},
 }
 
@@ -52,7 +55,7 @@ var nemoGym = Format{
 	columns: func(_ builders.Kind, c columns) parquet.Group {
 		return parquet.Group{
 			"responses_create_params": c.value(), "agent_ref": parquet.Optional(c.value()), "task": parquet.String(),
-			"state": parquet.String(),
+			"state": parquet.String(), "ground_truth": parquet.Optional(parquet.String()),
 		}
 	},
 }
@@ -68,16 +71,22 @@ func (e *Encoder) prompted(r *builders.Resolved) (*builders.State, error) {
 	return s, nil
 }
 
-// endState appends a state's task and metadata. The metadata is a text, because its shape differs between rows.
-func (e *Encoder) endState(dst []byte, s *builders.State) ([]byte, error) {
+// endState appends a state's task and metadata, and what its checker compares with. The metadata is a text, because its shape differs between rows.
+func (e *Encoder) endState(dst []byte, r *builders.Resolved, s *builders.State) ([]byte, error) {
 	dst, err := e.text(append(dst, `, "task": `...), s.Task)
 	if err == nil {
 		dst, err = e.text(append(dst, `, "state": `...), cmp.Or(string(e.compact(nil, s.Metadata)), "{}"))
+	}
+	if truth, ok := truthOf(r); ok && err == nil {
+		dst, err = e.text(append(dst, `, "ground_truth": `...), truth)
 	}
 	return append(dst, '}'), err
 }
 
 func (r *rowReader) state() {
+	if r.has("ground_truth") {
+		r.take("ground_truth", json.String)
+	}
 	r.take("task", json.String)
 	r.take("state", json.String)
 }
@@ -97,7 +106,7 @@ func (e *Encoder) trlPrompt(dst []byte, r *builders.Resolved) ([]byte, error) {
 	if dst, err = e.text(append(dst, `{"prompt": `...), text); err != nil {
 		return dst, err
 	}
-	return e.endState(dst, s)
+	return e.endState(dst, r, s)
 }
 
 // rendered returns a prompt in the model's template.
@@ -158,7 +167,7 @@ func (e *Encoder) nemoGymRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 	if agent, ok := s.Metadata.Get("agent_ref"); ok {
 		dst = e.compact(append(dst, `, "agent_ref": `...), agent)
 	}
-	return e.endState(dst, s)
+	return e.endState(dst, r, s)
 }
 
 // items appends a message as items of the Responses API. n numbers the item of its reasoning, which needs an id.

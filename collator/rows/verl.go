@@ -24,8 +24,8 @@ import (
 // The messages of an RL prompt are {role, content} and nothing else. Its tools are kept in extra_info, for the file
 // that tool_config_path names, because RLHFDataset doesn't read them from rows.
 //
-// reward_model.ground_truth is the value in the record's metadata under that name, with the style "rule"; without it
-// the field is empty and the style is "model", so that a rule-based reward is never silently scored against an empty
+// reward_model.ground_truth is the value in the record's metadata under that name, or else its example's, with the style
+// "rule"; without them the field is empty and the style is "model", so that a rule-based reward is never silently scored against an empty
 // text.
 var verl = Format{
 	Name:     "verl",
@@ -133,9 +133,8 @@ func (e *Encoder) verlTask(dst []byte, rs []*builders.Resolved, prompt []ttc.Nod
 	}
 	style, truth := "model", ""
 	for _, x := range rs {
-		if v, ok := x.Record.Header().Metadata.Get("ground_truth"); ok && v.Kind() == json.String {
-			style = "rule"
-			truth, _ = v.Text()
+		if text, ok := truthOf(x); ok {
+			style, truth = "rule", text
 			break
 		}
 	}
@@ -154,6 +153,18 @@ func (e *Encoder) verlTask(dst []byte, rs []*builders.Resolved, prompt []ttc.Nod
 	}
 	e.lone = loneSurrogate(dst[start:]) // covers names too, but not the tools, whose escapes are themselves escaped
 	return append(dst, "}}"...), nil
+}
+
+// truthOf returns what a checker compares answers to a record's prompt with: what its builder or its example says.
+func truthOf(r *builders.Resolved) (string, bool) {
+	truth := r.Origin.Truth
+	if v, ok := r.Record.Header().Metadata.Get("ground_truth"); ok && v.Kind() == json.String {
+		truth = v
+	}
+	if truth.Kind() == json.String {
+		return truth.Text()
+	}
+	return string(json.AppendCompact(nil, truth)), truth != nil
 }
 
 // bare refuses messages with more than {role, content}.

@@ -68,6 +68,7 @@ func (r *Redactor) Counts() map[string]int64 { return r.counts }
 // Example redacts an example, whose messages may be shared with others: changed parts are copied. If anything changes,
 // the example keeps the hashes of the recorded texts.
 func (r *Redactor) Example(ex *ttc.Example) {
+	ex.Truth, _ = r.json(ex.Truth)
 	recorded := r.hasher.Graph(r.hasher.Tools(ex.Tools), &ex.Graph)
 	changed := false
 	if len(ex.Tools) > 0 {

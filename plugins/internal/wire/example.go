@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// ExampleCodec stores single examples as bytes: the hashes of what was recorded, which plugins don't get, and frames of
-// the protocol, each preceded by its length. Decoding restores the example exactly. It is not safe for concurrent use.
+// ExampleCodec stores single examples as bytes: what plugins don't get, which is the hashes of what was recorded and the
+// checker's truth, and frames of the protocol, each preceded by its length. Decoding restores the example exactly. It is not safe for concurrent use.
 type ExampleCodec struct {
 	w   *GroupWriter
 	dst []byte
@@ -35,6 +35,7 @@ func (c *ExampleCodec) Append(dst []byte, ex *ttc.Example) ([]byte, error) {
 	for _, h := range ex.Recorded {
 		dst = binary.BigEndian.AppendUint64(dst, uint64(h))
 	}
+	dst = append(binary.BigEndian.AppendUint32(dst, uint32(len(ex.Truth))), ex.Truth...)
 	c.dst, c.one[0] = dst, ex
 	err := c.w.Group(1, &ttc.Group{Examples: c.one[:]})
 	if err == nil {
@@ -54,6 +55,11 @@ func (c *ExampleCodec) Decode(data []byte) (*ttc.Example, error) {
 			recorded, data = append(recorded, ttc.History(binary.BigEndian.Uint64(data))), data[8:]
 		}
 	}
+	var truth []byte
+	if len(data) >= 4 {
+		n := min(int(binary.BigEndian.Uint32(data)), len(data)-4)
+		truth, data = append(truth, data[4:4+n]...), data[4+n:]
+	}
 	for len(data) >= 4 {
 		n := binary.BigEndian.Uint32(data)
 		if uint64(n) > uint64(len(data)-4) {
@@ -70,7 +76,7 @@ func (c *ExampleCodec) Decode(data []byte) (*ttc.Example, error) {
 				return nil, err
 			}
 			if g != nil && len(g.Examples) == 1 && len(data) == 0 {
-				g.Examples[0].Recorded = recorded
+				g.Examples[0].Recorded, g.Examples[0].Truth = recorded, truth
 				return g.Examples[0], nil
 			}
 		}

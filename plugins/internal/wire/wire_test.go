@@ -713,6 +713,7 @@ func TestExampleCodec(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		for _, ex := range groups.Draw(t, "group").Examples {
 			ex.Recorded = []ttc.History{7, ttc.History(len(ex.ID))}
+			ex.Truth = json.Raw(`{"answer": 4}`)
 			b, err := c.Append([]byte("before"), ex)
 			if err != nil {
 				t.Fatal(err)

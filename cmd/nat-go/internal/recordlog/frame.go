@@ -80,6 +80,7 @@ const maxRuns = 1 << 20
 const (
 	knownSampling = 1 << iota
 	knownTopK
+	knownTruth = 1 << 6
 )
 
 // The bits of proofs and gaps: the first gaps are in the byte of the fidelity, the others in the byte of known parts.
@@ -89,6 +90,7 @@ const (
 	proofsShift   = 2
 	proofsMask    = 3
 	moreGapsShift = 4
+	moreGapsMask  = 3
 )
 
 func knownFields(o *builders.Origin) (what byte) {
@@ -97,6 +99,9 @@ func knownFields(o *builders.Origin) (what byte) {
 	}
 	if o.TeacherTopK != nil {
 		what |= knownTopK
+	}
+	if o.Truth != nil {
+		what |= knownTruth
 	}
 	return what | byte(o.Proofs)<<proofsShift | byte(o.Gaps>>gapsInFirst)<<moreGapsShift
 }
@@ -116,7 +121,7 @@ func (c *codec) origin(o *builders.Origin) {
 			c.err = fmt.Errorf("invalid example: row %d of input %d", o.Row, o.Run)
 		}
 		o.Fidelity = ttc.Fidelity(first & (1<<gapsShift - 1))
-		o.Gaps = ttc.Gaps(first>>gapsShift) | ttc.Gaps(what>>moreGapsShift)<<gapsInFirst
+		o.Gaps = ttc.Gaps(first>>gapsShift) | ttc.Gaps(what>>moreGapsShift&moreGapsMask)<<gapsInFirst
 		o.Proofs = ttc.Proofs(what >> proofsShift & proofsMask)
 		if what&knownSampling != 0 {
 			o.Sampling = new(ttc.Sampling)
@@ -132,6 +137,9 @@ func (c *codec) origin(o *builders.Origin) {
 	}
 	if o.TeacherTopK != nil {
 		integer(c, o.TeacherTopK)
+	}
+	if what&knownTruth != 0 {
+		raw(c, &o.Truth)
 	}
 	tools := list(c, &o.Tools)
 	for i := range tools {

@@ -216,7 +216,7 @@ func (b *Builder) originOf(example, builder int) *builders.Origin {
 	o := &builders.Origin{
 		Run: ex.Run, Row: ex.Row, Example: ex.ID, Task: ex.Task, Trial: ex.Trial, File: ex.File, Offset: ex.Offset,
 		Policy: ex.Policy, Fidelity: ex.Fidelity, Gaps: ex.Gaps, Proofs: ex.Proofs, Sampling: ex.Sampling,
-		TeacherTopK: ex.TeacherTopK, Tools: ex.Tools, Builder: b.names[builder],
+		TeacherTopK: ex.TeacherTopK, Truth: ex.Truth, Tools: ex.Tools, Builder: b.names[builder],
 	}
 	b.origins[k], b.origin = o, o
 	return o

@@ -35,6 +35,7 @@ func sample(t testing.TB, key string) *Group {
 		Proofs:      ttc.PromptProven,
 		Sampling:    &ttc.Sampling{Temperature: 1, TopP: 0.9, Processed: true},
 		TeacherTopK: new(-1),
+		Truth:       json.Raw(`"4"`),
 		Tools:       []chat.Tool{{Name: "f", Raw: json.Raw(`{"name":"f"}`)}},
 		Candidates: []ttc.Candidate{
 			{Prompt: ttc.Prompt{Text: "p"}, Output: "good \xed\xa0\xbd"}, {

@@ -35,6 +35,7 @@ type Config struct {
 	ToolsFile   string   `yaml:"tools_file" doc:"JSON file with the tools for all rollouts that have none of their own"`
 	RewardKey   string   `yaml:"reward_key" default:"reward" doc:"key of the rollout's score: a number; null means no score (final_reward is tried as well)"`
 	TaskKey     string   `yaml:"task_key" default:"task_id" doc:"key of what the trials of a problem share"`
+	TruthKey    string   `yaml:"ground_truth_key" default:"ground_truth" doc:"key of what a checker compares with"`
 	TrialKey    string   `yaml:"trial_key" default:"trial" doc:"key of the rollout's number within its task"`
 	PolicyKey   string   `yaml:"policy_key" default:"model" doc:"key of the model that sampled, of the rollout or of a message"`
 	TokenIDsKey string   `yaml:"token_ids_key" default:"token_ids" doc:"key, in a message, of the token ids the model wrote or saw"`

@@ -234,7 +234,7 @@ var (
 func (s *Source) unreadOf() {
 	cfg := &s.cfg
 	read := []string{
-		cfg.IDKey, cfg.MessagesKey, cfg.ToolsKey, cfg.RewardKey, cfg.TaskKey, cfg.TrialKey, cfg.PolicyKey,
+		cfg.IDKey, cfg.MessagesKey, cfg.ToolsKey, cfg.RewardKey, cfg.TaskKey, cfg.TrialKey, cfg.PolicyKey, cfg.TruthKey,
 		cfg.FinishKey, cfg.SamplingKey, cfg.CandidatesKey, cfg.PairsKey, cfg.ReplaysKey,
 		cfg.SystemKey, cfg.HistoryKey, cfg.PromptKey, cfg.ResponseKey, cfg.ContextKey,
 	}
@@ -297,6 +297,9 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 	ex.Task, ex.Trial = source.IDText(s.field(cfg.TaskKey)), source.IDText(s.field(cfg.TrialKey))
 	if model := s.field(cfg.PolicyKey); model.Kind() == json.String {
 		ex.Policy, _ = model.Text()
+	}
+	if truth := s.field(cfg.TruthKey); truth != nil {
+		ex.Truth = append(json.Raw(nil), truth...)
 	}
 	var err error
 	if said := s.field(cfg.RewardKey, "final_reward"); s.isReason(said) {
