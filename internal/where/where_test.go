@@ -88,7 +88,27 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// number is a subject of its own.
+// TestRewards: a task has a spread as soon as it has a reward.
+func TestRewards(t *testing.T) {
+	one, two := 1.0, 2.0
+	for _, c := range []struct {
+		rewards []*float64
+		want    string
+	}{
+		{nil, "{NaN NaN}"}, {[]*float64{nil}, "{NaN NaN}"}, {[]*float64{&one, nil}, "{1 0}"},
+		{[]*float64{&one, &one}, "{1 0}"}, {[]*float64{&two, nil, &one}, "{2 1}"},
+	} {
+		g := &ttc.Group{}
+		for _, r := range c.rewards {
+			g.Examples = append(g.Examples, &ttc.Example{Reward: r})
+		}
+		if got := fmt.Sprint(rewardsOf(g)); got != c.want {
+			t.Errorf("got %s, want %s", got, c.want)
+		}
+	}
+}
+
+// numbers are the fields of a number.
 var numbers = []Field[float64]{
 	{Name: "x", Doc: "itself", Number: func(x float64) float64 { return x }},
 	{Name: "odd", Doc: "whether it is odd", Bool: func(x float64) bool { return math.Mod(x, 2) == 1 }},
