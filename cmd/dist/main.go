@@ -93,7 +93,7 @@ func run(args []string, stdout io.Writer) error {
 			packed.Write(sums)
 			name = checksumsName
 		default:
-			err = fmt.Errorf("%q can't be packaged: use wheel, archive, image, sdist, bill or checksums", what)
+			err = fmt.Errorf("unknown package %q: use wheel, archive, image, sdist, bill or checksums", what)
 		}
 		if err != nil {
 			return err

@@ -5,7 +5,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Call is a request to a model and its answer.
+// Call is a request to a model with its answer.
 type Call struct {
 	ID    string // id of the answer; empty if unknown
 	Agent string // the agent of the session that made the call; empty for the main one
@@ -35,7 +35,7 @@ type Ref int32
 // Message is a message of a call.
 type Message struct {
 	chat.Message
-	Error *bool // on a tool result: an explicit flag of the source
+	Error *bool // for a tool result, an explicit flag of the source
 
 	// Tokens distinguishes messages with the same text but different tokens, if the source knows the tokens; else 0.
 	Tokens uint64

@@ -323,8 +323,8 @@ func (s *Session) Examples(own owner) []*Example {
 	return out
 }
 
-// given returns, for each message, the thread whose calls have it in their history: several if more than one does, nil
-// if none does.
+// given returns, for each message, the thread whose calls have it in their history: several if there is more than one,
+// nil if there is none.
 func (s *Session) given() []*graph {
 	out := make([]*graph, len(s.messages))
 	for _, g := range s.threads {

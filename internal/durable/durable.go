@@ -268,8 +268,8 @@ func Output(path string) (*File, error) {
 	return f, nil
 }
 
-// openDirect opens a file that is written to directly; see Output. A pipe without a reader is an error rather than a
-// wait.
+// openDirect opens a file that is written to directly; see Output. If a pipe has no reader, it returns an error instead
+// of waiting.
 func openDirect(path string) (*File, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|unix.O_NONBLOCK, 0)
 	if errors.Is(err, unix.ENXIO) {
@@ -281,8 +281,8 @@ func openDirect(path string) (*File, error) {
 	return &File{Writer: bufio.NewWriterSize(f, bufferBytes), file: f}, nil
 }
 
-// descriptor reports whether the path names an open file of the process, such as /dev/stdout: the process that opened
-// it continues with the same file, so it must not be replaced.
+// descriptor reports whether the path names an open file of the process, such as /dev/stdout. Such a file must not be
+// replaced, because the process that opened it keeps using it.
 func descriptor(path string) bool {
 	for range maxLinks {
 		dir := filepath.Dir(path)

@@ -143,7 +143,7 @@ func (s *Sorter) sort() {
 	}
 	sortRows(s.rows, s.spare, s.width, 0)
 	if s.file == nil {
-		s.spare = nil // only a merge needs it again
+		s.spare = nil // only a merge needs spare again
 	}
 }
 

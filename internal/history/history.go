@@ -15,12 +15,12 @@ type Message uint64
 
 // Hasher hashes tools and messages. The zero value is ready. It is not safe for concurrent use.
 type Hasher struct {
-	NoIDs bool // ids of calls make no difference
+	NoIDs bool // ignore the ids of calls
 	buf   []byte
-	tools map[xxh3.Uint128]ttc.History // by their bytes: examples have copies of the same definitions
+	tools map[xxh3.Uint128]ttc.History // keyed by their bytes, because examples have copies of the same definitions
 }
 
-// maxTools is how many lists of definitions are remembered.
+// maxTools is the maximum number of lists of definitions that are remembered.
 const maxTools = 1000
 
 // Tools returns the hash of a conversation before its first message.

@@ -203,7 +203,7 @@ func (c *Client) once(ctx context.Context, req Request) (*Reply, error) {
 	return reply, nil
 }
 
-// errStalled is the cause for which a stalled request is cancelled.
+// errStalled is the cause with which a stalled request is cancelled.
 var errStalled = errors.New("no answer within the time limit")
 
 func (x *exchange) build(ctx context.Context, req Request) (*http.Request, error) {
@@ -304,7 +304,7 @@ func (x *exchange) failed(ctx context.Context, err error, sent bool) error {
 	why := err
 	var ue *url.Error
 	if errors.As(err, &ue) {
-		why = ue.Err // without the address, which may contain credentials
+		why = ue.Err // omit the address, which may contain credentials
 	}
 	e := &Error{Op: x.op, Why: c.Scrub(why.Error()), Fault: Unavailable, Unsettled: sent, Err: err}
 	switch {
@@ -443,7 +443,7 @@ func (p *pieces) join() []byte {
 	return text
 }
 
-// ErrTooLong is the cause of an error about an answer above the limit. It is not requested again.
+// ErrTooLong is wrapped by the error for an answer above the limit. Such a request is not repeated.
 var ErrTooLong = errors.New("answer is too long")
 
 func size(n int64) string {

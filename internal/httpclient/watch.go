@@ -19,8 +19,8 @@ func (w *watch) stop()  { w.timer.Stop() }
 func (w *watch) pause() { w.timer.Stop() }
 func (w *watch) reset() { w.timer.Reset(w.timeout) }
 
-// watched postpones the end of a request for as long as its body keeps being read, so that an upload may take hours
-// while a stalled one ends.
+// watched postpones the end of a request while its body is being read, so that an upload may take hours but a stalled
+// one ends.
 type watched struct {
 	io.ReadCloser
 	watch *watch

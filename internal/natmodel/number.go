@@ -94,7 +94,7 @@ func ParseInt(raw json.Raw) (Int, bool) {
 }
 
 // intText parses a sign, digits with single underscores between them, and a trailing ".0". Leading zeros are stripped
-// the way pydantic does it, together with underscores, and with the surprise that a minus may follow them.
+// the way pydantic does it, together with underscores, and, surprisingly, a minus may follow them.
 func intText(s string) (Int, bool) {
 	s = strings.TrimFunc(s, unicode.IsSpace)
 	if rest, plus := strings.CutPrefix(s, "+"); plus {

@@ -144,7 +144,8 @@ func copied(dir string) bool {
 	return true
 }
 
-// replace gives a new copy its name, in place of a damaged one. Another process may have made the same copy before.
+// replace renames a new copy to its final name, replacing a damaged one. Another process may have made the same copy
+// before.
 func replace(dir, own string) error {
 	if durable.Move(own, dir) == nil || copied(dir) {
 		return nil

@@ -91,7 +91,7 @@ func (f *File) Read(p []byte) (int, error) {
 			err = nil
 		}
 		if n > 0 || len(p) == 0 {
-			f.cut = err // the next read begins with it
+			f.cut = err // report it at the next read
 			return n, nil
 		}
 		if err == nil {

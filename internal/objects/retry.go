@@ -33,7 +33,7 @@ func (p *patience) waitForRetry(ctx context.Context, e *Error) bool {
 		return false
 	}
 	pause := min(p.s.pause<<(p.tries-1), maxPause)
-	pause = pause/2 + rand.N(pause/2+1) // so that many clients don't come back at once
+	pause = pause/2 + rand.N(pause/2+1) // so that clients don't all retry at the same time
 	if s, err := strconv.Atoi(e.pause); err == nil && s > 0 {
 		pause = min(max(pause, time.Duration(s)*time.Second), maxPause)
 	}
@@ -71,7 +71,7 @@ type watch struct {
 	once   sync.Once
 
 	mu    sync.Mutex    // a service may answer before it has received the whole request
-	left  time.Duration // of most, for the next minProgress bytes
+	left  time.Duration // remaining time for the next minProgress bytes
 	bytes int           // since left was most
 }
 

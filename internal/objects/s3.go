@@ -71,7 +71,7 @@ type answers struct {
 	http.RoundTripper
 }
 
-// maxAnswer is the largest answer that isn't an object's data.
+// maxAnswer is the maximum size of an answer other than an object's data.
 const maxAnswer = 1 << 20
 
 func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -84,7 +84,7 @@ func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
 
 var errAnswer = fmt.Errorf("answer is larger than %d bytes", maxAnswer)
 
-// limited is a body that ends with an error when it is too long.
+// limited is a body that returns an error when it exceeds its limit.
 type limited struct {
 	io.ReadCloser
 	left int

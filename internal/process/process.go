@@ -170,7 +170,7 @@ func closeAll(files ...*os.File) {
 	}
 }
 
-// wait drains the output, waits for the end, and ends the processes that the program left running unless that may
+// wait drains the output, waits for the end, and ends the processes that the program left running unless they may
 // survive.
 func (p *Process) wait(pipes *plumbing) {
 	var readers sync.WaitGroup
@@ -214,7 +214,7 @@ func (p *Process) PID() int { return p.pid }
 // Mark returns the mark that identifies the program's processes.
 func (p *Process) Mark() string { return p.mark }
 
-// Done is closed when the program has ended, with everything it started unless that may survive, and its output has
+// Done is closed when the program has ended, with everything it started unless it may survive, and its output has
 // been read.
 func (p *Process) Done() <-chan struct{} { return p.done }
 

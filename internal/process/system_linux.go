@@ -103,7 +103,8 @@ func Stopped(pid int) bool {
 	return err == nil && len(fields) > 0 && (fields[0][0] == 'T' || fields[0][0] == 't')
 }
 
-// Boot identifies the current boot of this system; other systems and other boots have different names. Empty: unknown.
+// Boot returns a name of the current boot of this system that differs from the names of other systems and boots, or ""
+// if it is unknown.
 func Boot() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -119,8 +120,8 @@ const marksSeen = true
 const maxEnviron = 8 << 20
 
 // hasMark looks for the mark in a process's limit and environment. The environment of a process that is just replacing
-// its program (execve) can't be seen: it reads as empty, as does the environment of one without any variables, or of
-// one that is ending.
+// its program (execve) can't be seen: it reads as empty, as does the environment of one without any variables, or of a
+// process that is ending.
 func hasMark(pid int, mark string) (has, hidden bool) {
 	if mark == "" {
 		return false, false

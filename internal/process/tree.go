@@ -28,7 +28,7 @@ func withMarks(env []string, marks ...string) []string {
 	return append(env, markVariable+"="+strings.Join(all, " "))
 }
 
-// Tree is a program and everything it started, as far as that can be found: see the package comment.
+// Tree is a program and everything it started that can be found; see the package comment.
 type Tree struct {
 	Session int    // its first process, if known
 	Mark    string // mark in the environment of its processes

@@ -106,7 +106,7 @@ func (r *Redactor) tool(t *chat.Tool) {
 	}
 }
 
-// toolSeed keeps the hashes of definitions apart from the hashes of texts.
+// toolSeed distinguishes the hashes of definitions from the hashes of texts.
 const toolSeed = 1
 
 // nodes redacts the messages. It reports whether anything was replaced.
@@ -383,7 +383,7 @@ func unescaped(s string) string {
 	return string(b)
 }
 
-// know remembers a value, which may appear elsewhere in the example on its own.
+// know remembers a value, which may also appear alone elsewhere in the example.
 func (r *Redactor) know(value string) {
 	if len(value) < 8 || Tags(value) != nil || r.allowed(value) {
 		return

@@ -15,7 +15,7 @@ type finder struct {
 	place func(s string, match []int) (Place, bool)
 }
 
-// A window is the searched text around a hint: a pattern costs time for every byte it sees.
+// A window is the searched text around a hint: a pattern takes time for every byte that it examines.
 const (
 	windowBefore = 128
 	windowAfter  = 512
@@ -74,7 +74,7 @@ var folded = func() (table [256]byte) {
 // hashed returns 16 bits that depend on all of a key's 24.
 func hashed(key uint32) uint32 { return key * 2654435761 >> 16 }
 
-// searched is a window, and the finder that it is for.
+// searched is a window with the finder to apply to it.
 type searched struct {
 	from, to int
 	finder   int

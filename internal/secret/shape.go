@@ -355,7 +355,7 @@ var keyName = compiled(`[\w-]+`)
 var listed = compiled(`(?i)["'\s\[,]--?(?:[\w-]*[_-])?` + flagWords + `["']?\s*,\s*` + value)
 
 // Setting reports whether the value of a setting, in a hand-written file, contains a secret. It goes further than
-// Looks: in such a place the value of a flag named like a secret is one, however plain it looks.
+// Looks: in such a place the value of a flag named like a secret is one, however ordinary it looks.
 func Setting(text string) bool {
 	if looks(text) {
 		return true

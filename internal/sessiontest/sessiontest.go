@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Reading is the result of a source.
+// Reading is the result of reading a source.
 type Reading struct {
 	Examples []*ttc.Example
 	Cursors  []source.Cursor // after each

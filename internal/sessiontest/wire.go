@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// sent is a message as it went over the wire.
+// sent is a message as sent over the wire.
 type sent struct {
 	Role, Content string
 	ToolCallID    string `json:"tool_call_id"`

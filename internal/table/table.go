@@ -207,7 +207,7 @@ func broken(what any) error {
 			return err
 		}
 	}
-	if _, is := what.(runtime.Error); is { // the library trusted a number in the file
+	if _, is := what.(runtime.Error); is { // the library relied on an invalid number in the file
 		what = "a length or an offset in it is wrong"
 	}
 	return fmt.Errorf("invalid Parquet file: %v", what)

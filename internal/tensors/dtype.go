@@ -2,7 +2,7 @@ package tensors
 
 import "math"
 
-// DType is the type of a tensor's items, as safetensors spells it.
+// DType is the type of a tensor's items, by its name in safetensors.
 type DType string
 
 // The item types of batches.

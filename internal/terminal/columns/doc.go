@@ -1,3 +1,3 @@
-// Package columns fits texts to the width of a terminal: characters that take two columns count as two, and a
-// table whose cells are too long is wrapped within its columns.
+// Package columns fits texts to the width of a terminal. It counts wide characters as two columns, and wraps long cells
+// of a table within their columns.
 package columns

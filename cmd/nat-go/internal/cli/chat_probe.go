@@ -71,7 +71,7 @@ func probeVars(kwargs string) (*pyvalue.Dict, error) {
 	}
 	d := v.Dict()
 	if d == nil {
-		return nil, fmt.Errorf("%s, not an object", raw.Kind())
+		return nil, fmt.Errorf("expected an object, got %s", raw.Kind())
 	}
 	for i := range d.Len() {
 		k, v := d.At(i)

@@ -35,7 +35,7 @@ later.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if m.OutputDir == "" && objects.Is(args[0]) {
-				return exit.Usagef("%s is in object storage: say where the merged run belongs with --to", args[0])
+				return exit.Usagef("%s is in object storage: name the folder of the merged run with --to", args[0])
 			}
 			if keep != "" {
 				args = append(args, keep)

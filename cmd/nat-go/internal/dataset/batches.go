@@ -52,7 +52,7 @@ func TokenizerOf(run runfolder.Folder) (string, error) {
 		return "", fmt.Errorf("run's config.yml names the tokenizer by a variable that is not set, %s: set it, or give the tokenizer with --tokenizer", path)
 	}
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("tokenizer of the run is not at %s as seen from here: give it with --tokenizer", path)
+		return "", fmt.Errorf("tokenizer of the run is not at %s on this machine: name it with --tokenizer", path)
 	}
 	return path, nil
 }

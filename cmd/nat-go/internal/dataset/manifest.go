@@ -102,7 +102,7 @@ func (p *Place) PickRows(
 	}
 	n, err := strconv.ParseInt(number, 10, 64)
 	if !ok || err != nil || n < 1 {
-		return fmt.Errorf("%q names no row: write FORMAT/FILE:N, N from 1", row)
+		return fmt.Errorf("invalid row %q: write FORMAT/FILE:N, with N from 1", row)
 	}
 	for _, folder := range p.Texts() {
 		for _, file := range folder.Files {

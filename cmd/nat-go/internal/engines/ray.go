@@ -18,7 +18,7 @@ func (y Ray) Files(r Run) ([]File, error) {
 		return nil, err
 	}
 	if y.Retries < 0 {
-		return nil, exit.Usagef("--retries %d: the number of further attempts can't be negative", y.Retries)
+		return nil, exit.Usagef("--retries %d: must not be negative", y.Retries)
 	}
 	v := r.variables(y.Needs, quoted)
 	v.SetStr("natgo", pyvalue.Str(quoted(y.NatGo)))

@@ -19,7 +19,7 @@ const (
 	maxRequestBytes = 1 << 20  // of the command line's request, as stored in the plan
 	maxDoneBytes    = 32 << 20 // of one shard, which names each batch it wrote
 	maxNamedBytes   = 64 << 20 // of the ids given to a shard
-	maxObjects      = 2 << 20  // objects and lists in a plan or a manifest
+	maxObjects      = 2 << 20  // maximum number of objects and lists in a plan or a manifest
 	maxGroups       = 1 << 40  // more bytes than any log that can be stored
 )
 

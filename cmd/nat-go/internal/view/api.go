@@ -513,7 +513,7 @@ func (r *Run) mark(req *http.Request) (answer, error) {
 	return m, r.marks.Put(m)
 }
 
-// encode encodes an answer, or an error for the page to show.
+// encode encodes an answer, or an error that the page shows.
 func encode(a answer, err error) (code int, body []byte) {
 	code = http.StatusOK
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 type branch struct {
 	Record   uint64 `json:"record"` // from 1
 	Builder  string `json:"builder"`
-	Parts    int    `json:"parts"`    // the first message that differs from the record it branches from
+	Parts    int    `json:"parts"`    // index of the first message that differs from the other record
 	Messages int    `json:"messages"` // number of messages of the record
 	Sampled  int    `json:"sampled"`  // messages from Parts on that the model generated
 }
@@ -39,7 +39,7 @@ func (r *Run) branches(ordinal uint64) (list []branch, err error) {
 			parts++
 		}
 		if parts == len(a) && parts == len(b) {
-			continue // the same record, or another builder's copy
+			continue // the same record, or a copy by another builder
 		}
 		x := branch{
 			Record: g.first + uint64(i) + 1, Builder: text(other.Origin.Builder), Parts: parts, Messages: len(b),

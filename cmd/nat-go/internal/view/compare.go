@@ -15,7 +15,7 @@ type changes struct {
 	Same       int          `json:"same"`
 	Appeared   int          `json:"appeared"` // only in the second run
 	Vanished   int          `json:"vanished"` // only in the first
-	Moved      int          `json:"moved"`    // in both, with a different fate
+	Moved      int          `json:"moved"`    // in both, with a different outcome
 	Changed    int          `json:"changed"`  // of the same example, builder and kind, with different content
 	Histograms []overlaid   `json:"histograms"`
 	List       []difference `json:"list"` // a window of the requested differences
@@ -28,7 +28,7 @@ type overlaid struct {
 	Other []int64 `json:"other"`
 }
 
-// difference is a record that is not the same in both runs.
+// difference is a record that differs between the runs.
 type difference struct {
 	What   string `json:"what"` // appeared, vanished, moved, changed
 	First  *row   `json:"first,omitempty"`

@@ -63,7 +63,7 @@ func (d *door) forget(v *visitor) {
 	}
 }
 
-// admit lets the connection of a request with the token stay.
+// admit keeps the connection of a request with the token open.
 func admit(req *http.Request) {
 	if v, ok := req.Context().Value(visitorKey{}).(*visitor); ok {
 		v.door.forget(v)

@@ -306,7 +306,7 @@ func (r *Run) addMarks(o *overview) {
 	}
 }
 
-// distribution is a number to make a histogram of.
+// distribution is a number that a histogram shows.
 type distribution struct {
 	name, key string
 	whole     bool
@@ -491,7 +491,7 @@ func (r *Run) losses() ([]loss, error) {
 	return out, err
 }
 
-// help explains a reason; empty for reasons of third parties.
+// help explains a reason. It returns "" for reasons of third parties.
 func help(r ledger.Reason) string {
 	page, _ := explain.Code(string(r))
 	return page.Text

@@ -24,7 +24,7 @@ func (e *entry) share() float64 {
 	return float64(e.Share) / shareParts
 }
 
-// version tells one index of token batches from another; the zero version belongs to no index.
+// version identifies an index of token batches; the zero version belongs to no index.
 type version struct{ Bytes, Time int64 }
 
 // batchesOf returns the version of a run's token batches.
@@ -61,7 +61,7 @@ func (t *table) countShares(index string) error {
 			}
 			sides := m.Proof
 			if l.Channel == batch.SDPO.Name && len(sides) > 1 {
-				sides = sides[:1] // the student's: a teacher learns nothing
+				sides = sides[:1] // only the student's: a teacher learns nothing
 			}
 			for k := range sides {
 				from := 0

@@ -6,7 +6,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// turn is a turn of a demonstration that the model took: trained, or context only.
+// turn is a turn of the model in a demonstration: trained, or only context.
 type turn struct {
 	Message int    `json:"message"` // from 0
 	Trained bool   `json:"trained"`
