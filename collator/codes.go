@@ -2,7 +2,7 @@ package collator
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// Why a record yields no token row.
+// Reasons for making no token row of a record.
 const (
 	ArgsUnrenderable         ledger.Reason = "args_unrenderable"
 	BadSampledIDs            ledger.Reason = "bad_sampled_ids"

@@ -13,10 +13,10 @@ type fitter func(w *worker, m *material, v *view) (*made, *cause)
 // block is a stretch of messages that are cut out together.
 type block struct{ from, to int }
 
-// blocks lists what may be cut out of a conversation, in cutting order. System messages, the first and the last user
-// question, and the last step stay. Whole rounds in the middle - a question and everything that follows it - go first;
-// then steps - an assistant message and the results of its calls - of the first round except its last one, then of the
-// last round. A call is thus never separated from its result, and roles alternate as before.
+// blocks lists the parts that may be cut out of a conversation, in cutting order. System messages, the first and the
+// last user question, and the last step stay. Whole rounds in the middle - a question and everything that follows it -
+// go first; then steps - an assistant message and the results of its calls - of the first round except its last one,
+// then of the last round. A call is thus never separated from its result, and roles alternate as before.
 func blocks(nodes []ttc.Node) (out []block) {
 	at := 0
 	for at < len(nodes) && (nodes[at].Message.Role == "system" || nodes[at].Message.Role == "developer") {
@@ -103,7 +103,7 @@ func (w *worker) fitSide(m *material, v *view, cut func([]ttc.Node) []block) (*m
 	return w.cutSide(m, v, len(s.IDs), cut(m.nodes))
 }
 
-// tails lists what may be cut off the end of a conversation, starting from the end.
+// tails lists the parts that may be cut off the end of a conversation, starting from the end.
 func tails(nodes []ttc.Node) (out []block) {
 	to := len(nodes)
 	for n := len(nodes) - 1; n > 0; n-- {

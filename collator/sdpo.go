@@ -275,8 +275,8 @@ func (sp *splicer) fit(w *worker, m *material, v *view) (*made, *cause) {
 	})
 }
 
-// blocksBeforeTarget lists what may be cut before the first target, in order: whole rounds before its own, then the
-// steps of its own.
+// blocksBeforeTarget lists the parts that may be cut before the first target, in order: whole rounds before its own,
+// then the steps of its own.
 func blocksBeforeTarget(m *material) (out []block) {
 	first := slices.Index(m.trained, true)
 	at := 0

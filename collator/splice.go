@@ -191,7 +191,7 @@ func (h *hinted) end(given *given, q int) int { return len(h.Text) - (len(given.
 
 func (h *hinted) piece(given *given, q int) string { return h.Text[q:h.end(given, q)] }
 
-// spliceAs tries one way. The detail says why it doesn't work.
+// spliceAs tries one way. The detail explains a failure.
 func (w *worker) spliceAs(
 	m *material, v *view, given *given, student *side, at int, mode string, site *builders.Site, s *splice,
 ) (detail string, refusal *cause) {
@@ -250,7 +250,7 @@ func (w *worker) instead(m *material, v *view, given *given, student *side, at i
 	return nil
 }
 
-// spliceAt tries one position. The detail says why it doesn't work.
+// spliceAt tries one position. The detail explains a failure.
 func (w *worker) spliceAt(
 	given *given, hinted *hinted, q int, student *side, s *splice,
 ) (detail string, refusal *cause) {

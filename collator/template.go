@@ -69,7 +69,7 @@ const PlainTemplate = `{%- for m in messages -%}
 {%- endfor -%}
 {%- if add_generation_prompt %}{{ '\n' }}{% endif -%}`
 
-// PlainAdvice says what PlainTemplate does.
+// PlainAdvice describes the effect of PlainTemplate.
 const PlainAdvice = "the contents of messages are joined with newlines, calls as JSON, and the tokenizer's end of text ends each turn of the model"
 
 // TemplateVars returns the variables a template is rendered with: the tokenizer's special tokens under their names, as

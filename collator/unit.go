@@ -34,9 +34,9 @@ func (w *worker) rollout(m *material, fit fitter) (rows []made, turnsRefused []c
 	return rows, append(empty, turnsRefused...), whole
 }
 
-// withoutEmpty returns the conversation with the turns in which the model said nothing, or only reasoning that is
-// context, left untrained, and why; nil if no other turn is trained. If the source has ids for such a turn, the model
-// sampled its end.
+// withoutEmpty returns the conversation without training turns in which the model said nothing, or only reasoning that
+// is context, and the reasons. The conversation is nil if no other turn is trained. If the source has ids for such a
+// turn, the model sampled its end.
 func (m *material) withoutEmpty() (said *material, refusals []cause) {
 	for i := range m.nodes {
 		n := &m.nodes[i]
@@ -107,7 +107,7 @@ func (w *worker) spoken(m *material, fit fitter) (rows []made, turnsRefused []ca
 	return rows, turnsRefused, nil
 }
 
-// whyUnlike says why a view does not show a message as it was sampled.
+// whyUnlike explains why a view does not show a message as it was sampled.
 func (v *view) whyUnlike(m *material, i int) *cause {
 	if r := v.without(i); r != nil {
 		return r

@@ -121,8 +121,8 @@ func (br branch) first(turns int) branch {
 	return out
 }
 
-// content returns what follows the fork. An abandoned answer isn't marked as the model's although the model gave it, so
-// it is written inline.
+// content returns the messages after the fork. An abandoned answer isn't marked as the model's although the model gave
+// it, so it is written inline.
 func (br branch) content() builders.Content {
 	last := br.walk[len(br.walk)-1]
 	if br.ex.Graph.Nodes[last].Sampled == ttc.No {

@@ -177,7 +177,7 @@ func (b *Builder) example(
 	return out.Drop(d)
 }
 
-// trace makes records of the failures of a branch that no earlier branch had.
+// trace makes records from the failures of a branch that are in no earlier branch.
 func (w *work) trace(t *trace) error {
 	if err := w.countOrphans(t); err != nil {
 		return err

@@ -124,7 +124,7 @@ func (h *Hints) allows(k builders.HintKind) bool {
 		k == builders.Hindsight && slices.Contains(h.Allow, "hindsight")
 }
 
-// notAsked names the sources of hints that were not asked, and why feedback had nothing to say.
+// notAsked names the sources of hints that were not asked, with the reason that feedback had none.
 func (c *Config) notAsked(target builders.Target) string {
 	var others []string
 	for _, s := range []string{sourceRules, sourceSchema, sourceFeedback, sourceSuccess, sourceCommand} {

@@ -34,7 +34,7 @@ type course struct {
 	apart  *course             // the last rollout that was found to be in another state
 }
 
-// next returns what the rollout writes after a number of writes; empty if it wrote nothing more.
+// next returns the rollout's next write after a number of writes, or an empty one if there is none.
 func (c *course) next(written int) string {
 	if written == len(c.writes) {
 		return ""
@@ -47,7 +47,7 @@ func (c *course) next(written int) string {
 type parting struct {
 	at            *deed // nil at the answer, where a write is missing
 	before, after value
-	sibling       *deed // what the best rollout did instead; nil if it wrote nothing more
+	sibling       *deed // the best rollout's action instead; nil if it wrote nothing more
 }
 
 // value is the mean reward of some rollouts.

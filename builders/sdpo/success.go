@@ -13,8 +13,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// successSource answers with what another rollout of the task did at the same prompt, if that succeeded. The siblings'
-// calls are collected once per group.
+// successSource answers with the action of another rollout of the task at the same prompt, if that succeeded. The
+// siblings' calls are collected once per group.
 type successSource struct{}
 
 func (successSource) hint(context.Context, *site) (hint, error) { return hint{}, nil }

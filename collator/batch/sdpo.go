@@ -52,7 +52,7 @@ func (s *RowSite) PairWeight(row float32) float32 {
 // NoHint is the mode of a site whose hint was deliberately omitted: its teacher reads the student's text.
 const NoHint = "none"
 
-// sound reports whether the hint has tokens if and only if its mode says so.
+// sound reports whether the hint has tokens exactly if its mode requires them.
 func (s *RowSite) sound() bool { return s.Hint > 0 != (s.Mode == NoHint) && s.Hint >= 0 }
 
 // shift returns how far a teacher's tokens are behind the student's at a position.

@@ -356,7 +356,7 @@ func (s *shape) size() int {
 	return n
 }
 
-// variant says how an instance of the library differs from the file.
+// variant describes how an instance of the library differs from the file.
 type variant struct {
 	specialsAsText bool // special-token look-alikes stay text
 	batching       bool // the file's truncation and padding apply

@@ -159,7 +159,7 @@ func (p prober) try(open bool, ms ...chat.Message) (template.Result, bool) {
 	return res, err == nil
 }
 
-// generationPrompt returns what add_generation_prompt adds.
+// generationPrompt returns the text that add_generation_prompt adds.
 func (p prober) generationPrompt() (string, bool) {
 	closed, ok1 := p.try(false, ask)
 	open, ok2 := p.try(true, ask)
@@ -341,7 +341,7 @@ func (d *dialect) learnFinal(p prober) (written bool) {
 	return written
 }
 
-// stopIn returns the first terminator in what follows a turn, with the white space before it.
+// stopIn returns the first terminator in the text after a turn, with the white space before it.
 func (d *dialect) stopIn(after string) string {
 	for _, t := range d.terminators {
 		if at := strings.Index(after, t); at >= 0 && strings.TrimSpace(after[:at]) == "" {

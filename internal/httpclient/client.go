@@ -36,7 +36,7 @@ type Options struct {
 	MaxPause    time.Duration // longest pause between two tries, even if the service asks for more; 0 means a minute
 	MaxAnswer   int64         // bytes of an answer after decompression; 0 means maxAnswer
 	Connections int           // idle connections kept for later requests; 0 means two
-	Secrets     []string      // never shown in errors, as are Token and Base's secrets
+	Secrets     []string      // never shown in errors, like Token and Base's secrets
 
 	// Large is the maximum number of concurrent answers above an eighth of maxAnswer; others wait, with their time
 	// limits suspended. A Reply counts until it is closed. 0 means no limit.

@@ -209,7 +209,7 @@ func (p *parser[S]) tested(op string, l, r node[S]) node[S] {
 	return out
 }
 
-// in parses what follows a value: `in`, and a list.
+// in parses the operator after a value: `in`, and a list.
 func (p *parser[S]) in(l node[S]) node[S] {
 	out := node[S]{from: l.from}
 	if p.next(); !p.token.is("[") {

@@ -87,7 +87,7 @@ func (f *Filter[S]) Fails(s S) string {
 	return ""
 }
 
-// Step says how many things are left after a clause.
+// Step counts the items that are left after a clause.
 type Step struct {
 	Clause string `json:"clause"`
 	Unit   string `json:"unit"` // example, record
@@ -96,7 +96,7 @@ type Step struct {
 
 func (s Step) String() string { return ledger.Quantity(s.Left, s.Unit) + " left by " + s.Clause }
 
-// Funnel returns how many things are left after each clause, given how many each dropped and how many were kept.
+// Funnel returns the number of items left after each clause, given the numbers dropped by each and the number kept.
 func (f *Filter[S]) Funnel(unit string, kept int64, dropped map[string]int64) []Step {
 	steps := make([]Step, len(f.Clauses))
 	for i, c := range slices.Backward(f.Clauses) {
@@ -142,7 +142,7 @@ func Parse[S any](text string, fields []Field[S]) (f Filter[S], err error) {
 // maxLength is the maximum number of characters of a filter.
 const maxLength = 10_000
 
-// Error says what is wrong with a filter, and where.
+// Error describes a fault of a filter and its place.
 type Error struct {
 	Text       string // the faulty line of the filter
 	Line       int    // from 1

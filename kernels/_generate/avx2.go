@@ -162,8 +162,8 @@ func (g *generator) sum256(d dtype, keep bool) {
 	g.RET()
 }
 
-// limit256 limits y to what exp2_256 takes. MAXPS and MINPS return their second source on NaN: y, so that a NaN reaches
-// the sum.
+// limit256 limits y to the range of exp2_256. MAXPS and MINPS return their second source on NaN: y, so that a NaN
+// reaches the sum.
 func (g *generator) limit256(y []VecPhysical, tmp VecPhysical, lifted string) {
 	g.VMOVUPS(g.narrow.mem(lifted+"low"), tmp)
 	for j := range y {

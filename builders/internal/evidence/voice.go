@@ -17,7 +17,7 @@ var (
 // sums matches a program's closing line about the errors that it listed.
 var sums = pattern("sums")
 
-// endsBadly matches what a program says of its own end.
+// endsBadly matches a program's report of its own failure.
 var endsBadly = pattern("endsBadly")
 
 // inOwnName matches an error that a program reports in its own name.

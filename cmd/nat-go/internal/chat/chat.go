@@ -21,7 +21,8 @@ const maxLine = 128 << 20
 
 // Answerer answers requests: a Render, a Mask or Tokens.
 type Answerer interface {
-	// answer appends the members of the answer to one line, without "ok". The error says why the answer is missing.
+	// answer appends the members of the answer to one line, without "ok". The error is the reason that the answer is
+	// missing.
 	answer(dst, line []byte) ([]byte, error)
 }
 

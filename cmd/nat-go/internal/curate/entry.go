@@ -27,8 +27,8 @@ type Rules struct {
 	MaxPairs       int64  // keep at most this many preferences; 0 means all
 	Seed           uint64 // of the sample
 	Split          Split
-	// Hold keeps the validation side passed to Index.Hold instead of making a split: its records validate, nothing else
-	// does, and any record that shares with them something that a split never divides is dropped.
+	// Hold keeps the validation side passed to Index.Hold instead of making a split: only its records validate, and any
+	// other record in one of their components is dropped.
 	Hold bool
 
 	Memory int64                       // memory for sorting in bytes; 0 means defaultMemory

@@ -93,7 +93,7 @@ func (r *verdict) failure(ctx context.Context, seen *source.Stats) error {
 		return r.noData(ctx, seen)
 	}
 	if r.empty() {
-		return exit.Failedf("data set is empty: none of the formats asked for can carry a record%s; %s says why%s",
+		return exit.Failedf("data set is empty: none of the requested formats can carry a record%s; %s lists the reasons%s",
 			r.refusals(), r.plan.folder.Dropped(), r.needsTokens())
 	}
 	return r.noBatches()

@@ -119,8 +119,8 @@ func (k *keeping) unmet(ex *ttc.Example, builder string, r builders.Record) stri
 	return k.Fails(&k.subject)
 }
 
-// logRecords logs the records that the builder made. A record is dropped if dataset.where says so, or if it refers to
-// something its group doesn't have.
+// logRecords logs the records that the builder made. A record is dropped if dataset.where excludes it, or if it refers
+// to something that its group doesn't have.
 func (b *builder) logRecords(f *recordlog.Builder, index, first int, res *result, keep *keeping) {
 	found := evidence{rules: b.rules, group: res.Group}
 	for _, r := range res.Records {

@@ -197,8 +197,8 @@ type feeder struct {
 	seen   source.Stats
 }
 
-// collectionRun reads the collection run and reports its end. An unreadable input ends the run, or only the collection
-// run if the config says so.
+// collectionRun reads the collection run and reports its end. An unreadable input ends the run, or, if configured, only
+// the collection run.
 func (f *feeder) collectionRun(ctx context.Context) error {
 	err := f.read(ctx)
 	whole := f.of.plan.Compat.WholeRuns()

@@ -232,7 +232,7 @@ func chooseInputs(ctx context.Context, p *plan) (*inputs, error) {
 	return in, nil
 }
 
-// detect decides how to read the inputs if no configuration says so.
+// detect decides how to read the inputs if they aren't configured.
 func (p *plan) detect(ctx context.Context, in *inputs, kind string) error {
 	keys, err := keyMap(p.Map)
 	if err != nil {

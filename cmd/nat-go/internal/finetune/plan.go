@@ -62,7 +62,7 @@ type plan struct {
 	overlaps map[uint64]string // see curate.Gates
 }
 
-// runFilter says which examples or records a run uses.
+// runFilter selects the examples or records that a run uses.
 type runFilter = where.Filter[*where.Subject]
 
 func newPlan(ctx context.Context, req Request, env Env) (*plan, error) {

@@ -61,7 +61,7 @@ type Request struct {
 	Shard  *Shard             `json:"-"` // build this shard of a plan
 	Merge  shards.Folder      `json:"-"` // merge the shards of this plan
 
-	Accept       []string         `json:"-"` // with Resume: deciding values that may have changed since the run began
+	Accept       []string         `json:"-"` // with Resume: settings that may have changed since the run began
 	KeepSplit    runfolder.Folder `json:"-"` // with Join: whose validation side is kept; by default a new split
 	LeaveWriting bool             `json:"-"` // with Merge: divide the rows among the shards, which write them
 }

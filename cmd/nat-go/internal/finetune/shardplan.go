@@ -146,7 +146,7 @@ type cutter struct {
 	part   shards.Part       // its last part
 	named  *shards.NamedFile // of the current shard
 	bytes  int64             // where the current shard begins, counted over all inputs
-	unkept error             // why an id couldn't be kept
+	unkept error             // reason that an id couldn't be kept
 	notes  []string
 }
 

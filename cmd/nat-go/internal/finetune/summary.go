@@ -211,7 +211,7 @@ func writeEffects(b *strings.Builder, t *teacher.Report) {
 	}
 }
 
-// writeOverlaps says how much the records share with benchmarks, and where the first of them do.
+// writeOverlaps prints how much the records share with benchmarks, and the places of the first overlaps.
 func writeOverlaps(b *strings.Builder, c *runfolder.Contamination, look Look) {
 	if c == nil {
 		return

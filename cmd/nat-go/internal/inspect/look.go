@@ -94,7 +94,7 @@ type Report struct {
 
 	others []Yield // made from the beginning, if the user named the builder
 
-	Where []where.Step `json:"where,omitempty"` // what the filter left of the examples
+	Where []where.Step `json:"where,omitempty"` // counts of the examples that pass the filter
 
 	filter where.Filter[*where.Subject]
 	unmet  map[string]int64 // examples, by clause

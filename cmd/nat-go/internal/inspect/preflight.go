@@ -66,7 +66,7 @@ func (k *check) source(ctx context.Context, b *config.Block) {
 	}
 	before := len(k.found)
 	for _, p := range f.Paths(b.Config) {
-		if objects.Is(p) && f.Open != nil { // a run asks the endpoint for its name
+		if objects.Is(p) && f.Open != nil { // the storage is asked for it during the run
 			k.object(p, b)
 			continue
 		}

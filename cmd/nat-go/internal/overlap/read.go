@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Limits of what is read of a benchmark at once, in bytes.
+// Limits in bytes on the parts of a benchmark that are read at once.
 const (
 	maxValue     = 64 << 20 // a JSON value
 	maxLine      = 1 << 20

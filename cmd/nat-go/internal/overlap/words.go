@@ -101,7 +101,7 @@ func (s *scanner) next() []gram {
 	return found
 }
 
-// ascii goes on to what is neither an ASCII letter nor a digit, and returns the number of bytes.
+// ascii returns the number of bytes before the first one that is neither an ASCII letter nor a digit.
 func (s *scanner) ascii() int {
 	text, hash := s.text[s.at:], s.hash
 	n := 0

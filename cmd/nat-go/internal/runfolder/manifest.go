@@ -59,7 +59,7 @@ type Fidelity struct {
 	Proven map[string]int64 `json:"proven,omitempty"` // calls for which the claim was checked and held, by the kind of comparison
 }
 
-// Contamination says what the records share with the files of dataset.contamination.
+// Contamination counts the overlaps of the records with the files of dataset.contamination.
 type Contamination struct {
 	Runs     int    `json:"word_runs"` // of 13 words, and shorter texts, in the files
 	OneIn    uint64 `json:"one_in"`    // one of this many runs was looked for

@@ -49,7 +49,7 @@ func Record(p dataset.Picked) View {
 	return v
 }
 
-// fidelity describes the claims that the record's trace supports, and why.
+// fidelity describes the claims that the record's trace supports, with the reasons.
 func fidelity(o *builders.Origin) string {
 	s := "fidelity " + o.Fidelity.String()
 	if names := o.Gaps.Names(); names != nil {
