@@ -499,7 +499,7 @@ func TestFromDump(t *testing.T) {
 			tensors.Of("student_logits", make([]float32, 12), 4, 3),
 			tensors.Of("teacher_logits", teacher, 4, vocab),
 		},
-		"not F32": {
+		"expected F32": {
 			tensors.Of("student_logits", make([]float64, 4*vocab), 4, vocab),
 			tensors.Of("teacher_logits", teacher, 4, vocab),
 		},

@@ -70,7 +70,7 @@ func TestDatasetCommands(t *testing.T) {
 		{[]string{"dataset", "show", dir}, 0, "{+the centre+}"},
 		{[]string{"dataset", "show", dir, "--row", "training_file.jsonl:2"}, 0, "[-side-]"},
 		{[]string{"dataset", "show", dir, "--row", "training_file.jsonl:3"}, 1, "no row 3"},
-		{[]string{"dataset", "show", dir, "--row", "training_file.jsonl"}, 1, "names no row"},
+		{[]string{"dataset", "show", dir, "--row", "training_file.jsonl"}, 1, "invalid row"},
 		{[]string{"dataset", "show", dir, "--row", "x.jsonl:1"}, 1, "no file"},
 		{[]string{"dataset", "show", dir, "--split", "test"}, 2, "train or validation"},
 		{[]string{"dataset", "convert", dir, "--format", "trl"}, 2, "not a run's folder"},

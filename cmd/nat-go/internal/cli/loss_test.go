@@ -197,7 +197,7 @@ func TestLossJSDOfBadRows(t *testing.T) {
 		t.Errorf("%v %s", totals, stderr)
 	}
 	for want, args := range map[string][]string{
-		"beta is 2":             {"--jsd-beta", "2"},
+		"invalid beta 2":        {"--jsd-beta", "2"},
 		"clip mode":             {"--clip", "some"},
 		"expected mean or sum":  {"--reduction", "max"},
 		"expected none or beta": {"--normalize", "x"},

@@ -165,8 +165,8 @@ func TestForgedCommit(t *testing.T) {
 		"as it is":       {func(*Commit) {}, ""},
 		"fewer records":  {func(c *Commit) { c.Records-- }, "too many records"},
 		"more records":   {func(c *Commit) { c.Records++ }, "committed records"},
-		"no end":         {func(c *Commit) { c.Records = 1 << 60 }, "counts"},
-		"before it":      {func(c *Commit) { c.Bytes = -1 }, "counts"},
+		"no end":         {func(c *Commit) { c.Records = 1 << 60 }, "is damaged: "},
+		"before it":      {func(c *Commit) { c.Bytes = -1 }, "is damaged: "},
 		"within a frame": {func(c *Commit) { c.Bytes -= 9 }, "invalid size of a frame"},
 		"beyond it":      {func(c *Commit) { c.Bytes++ }, "cut short"},
 	} {
