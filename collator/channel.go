@@ -13,8 +13,8 @@ import (
 type channel interface {
 	Kind() builders.Kind
 	Batch() *batch.Channel // the batch channel of its rows
-	// Rows makes the rows of a record, or says why some or all of it yields no rows. It is called concurrently, with a
-	// separate worker for each call, and depends on the item alone.
+	// Rows makes the rows of a record, and returns the reasons why parts of it, or all, yield none. It is called
+	// concurrently, with a separate worker for each call, and depends on the item alone.
 	Rows(w *worker, it *Item) outcome
 }
 
