@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,7 +22,8 @@ import (
 // it is interrupted or divided. Its clauses are about examples, tasks and records.
 func TestWhere(t *testing.T) {
 	t.Chdir(t.TempDir())
-	rollouts := writeRollouts(t, "in.jsonl", 120)
+	from := []string{"in.jsonl", "more.jsonl"}
+	rollouts := writeRollouts(t, from, 120)
 	config := func(name, builders, filter string) {
 		text := fmt.Sprintf("trajectory_builders: {group: {_type: grpo_traj_builder, drop_equal_rewards: false}, "+
 			"best: {_type: sft_traj_builder, from: rollouts, select: all}}\n"+
@@ -53,7 +55,7 @@ func TestWhere(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			req := Request{ConfigFile: name + ".yml", DryRun: true, From: []string{"in.jsonl"}, Source: "traces", RunID: name}
+			req := Request{ConfigFile: name + ".yml", DryRun: true, From: from, Source: "traces", RunID: name}
 			sum, err := Run(t.Context(), req, testEnv(t))
 			if err != nil {
 				t.Fatal(err)
@@ -66,7 +68,7 @@ func TestWhere(t *testing.T) {
 				t.Error(d)
 			}
 			planned, err := Run(t.Context(), Request{
-				ConfigFile: name + ".yml", Plan: true, From: []string{"in.jsonl"}, Source: "traces",
+				ConfigFile: name + ".yml", Plan: true, From: from, Source: "traces",
 			}, testEnv(t))
 			if d := cmp.Diff(sum.Where, planned.Where); d != "" || err != nil {
 				t.Error(d, err)
@@ -98,8 +100,8 @@ type step struct {
 	holds        func(*rollout) bool
 }
 
-// writeRollouts writes rollouts of tasks, some of them without a reward, which is then -1.
-func writeRollouts(t *testing.T, path string, n int) (all []*rollout) {
+// writeRollouts writes rollouts of tasks into two files, some of them without a reward, which is then -1.
+func writeRollouts(t *testing.T, paths []string, n int) (all []*rollout) {
 	t.Helper()
 	var b strings.Builder
 	for i := range n {
@@ -114,8 +116,11 @@ func writeRollouts(t *testing.T, path string, n int) (all []*rollout) {
 			strings.TrimSuffix(messages, ", "), score)
 		all = append(all, r)
 	}
-	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
-		t.Fatal(err)
+	lines := slices.Collect(strings.Lines(b.String()))
+	for i, part := range [][]string{lines[:n/3], lines[n/3:]} {
+		if err := os.WriteFile(paths[i], []byte(strings.Join(part, "")), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return all
 }
@@ -177,7 +182,7 @@ func countsDrops(t *testing.T, list string, sum *Summary) {
 		}
 		if d.Reason == where.NotMet {
 			listed[d.Unit]++
-			if d.Detail == "" || d.Example == "" || d.File != "in.jsonl" {
+			if d.Detail == "" || d.Example == "" || !strings.HasSuffix(d.File, ".jsonl") {
 				t.Errorf("got the drop %+v", d)
 			}
 		}
