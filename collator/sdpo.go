@@ -467,11 +467,7 @@ func (w *worker) proveTeacher(p *batch.Proof, s *batch.Side, student *side, grou
 		w.prove(p, s, text, target)
 		return nil
 	}
-	return w.proveDecoded(p, s)
-}
-
-// proveDecoded fills in the proof of checked tokens that have been recombined, by decoding them.
-func (w *worker) proveDecoded(p *batch.Proof, s *batch.Side) *cause {
+	// Fill in the proof of checked tokens that have been recombined, by decoding them.
 	text, target, err := decodeSide(w.cfg.Tokenizer, s)
 	if err != nil {
 		return refuse(NotTokenizable, "%v", err)
@@ -582,9 +578,4 @@ func teacherOwners(out, student batch.Owners, group []splice, end int) batch.Own
 		}
 	}
 	return out
-}
-
-// hintMessage returns a hint as a message of its own.
-func hintMessage(role, text string) chat.Message {
-	return chat.Message{Role: role, Form: chat.Text, Text: text}
 }

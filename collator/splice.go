@@ -352,7 +352,7 @@ func (w *worker) hinted(m *material, v *view, given *given, at int, mode, text s
 		open.Messages = append(slices.Clone(open.Messages[:at-1]), template.WithOrigin(c.Messages[0], at-1))
 		wanted = placeInText(given, at-1, mode == modePrepend || mode == modeLead)
 	default:
-		c, err := conversation([]chat.Message{hintMessage(mode, text)}, nil)
+		c, err := conversation([]chat.Message{{Role: mode, Form: chat.Text, Text: text}}, nil)
 		if err != nil {
 			return nil, err.Error()
 		}

@@ -22,8 +22,8 @@ type heavy struct {
 // heavyShare is the minimum probability at which an entry is heavy initially.
 const heavyShare = 1.0 / 16
 
-// remainder summarises a row without its heavy entries: the sum of their kept exponentials and the largest, and the sum of
-// the teacher's.
+// remainder summarises a row without its heavy entries: the sum of their kept exponentials and the largest, and the
+// sum of the teacher's.
 type remainder struct{ sum, largest, teacher float64 }
 
 // setApart takes entries whose share of the student's total is at least share out of the kept exponentials.

@@ -160,8 +160,8 @@ func (b *PolicyBatch) check(o *PolicyOptions, grad []float64) error {
 	n := len(b.LogProbs)
 	switch {
 	case !(o.ClipLow >= 0 && o.ClipLow <= 1) || !(o.ClipHigh >= 0) || !finite(o.ClipHigh):
-		return fail(CodeClip, "invalid clip range [1-%v, 1+%v]: expected a low in [0,1] and a finite high of 0 or above",
-			o.ClipLow, o.ClipHigh)
+		return fail(CodeClip, "invalid clip range [1-%v, 1+%v]: expected a low in [0,1] and a finite high of "+
+			"0 or above", o.ClipLow, o.ClipHigh)
 	case !(o.KL >= 0) || !finite(o.KL):
 		return fail(CodeBeta, "invalid KL weight %v: expected a finite number, 0 or above", o.KL)
 	case o.Reduction > PerConstant || !(o.Denominator >= 0) || !finite(o.Denominator) ||

@@ -1,6 +1,7 @@
 package pairs
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/nat-go/nat-go/ttc"
@@ -25,9 +26,7 @@ func Forks(g *ttc.Graph) (forks []Fork) {
 	latest := make([]int, len(g.Nodes)) // for each node, the last node reachable from it that the model wrote
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		n := &g.Nodes[i]
-		if latest[i] == 0 {
-			latest[i] = i
-		}
+		latest[i] = cmp.Or(latest[i], i)
 		if n.Parent >= 0 {
 			children[n.Parent] = append(children[n.Parent], i)
 			latest[n.Parent] = max(latest[n.Parent], latest[i])

@@ -3,6 +3,7 @@ package pairs
 import (
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -133,13 +134,10 @@ func (f *Filtered) leaks(all []ttc.Candidate, turn []int, cfg FilterConfig) []in
 // answeredOtherwise reports whether another candidate of the turn has the same prompt as candidate i and a different
 // output.
 func answeredOtherwise(all []ttc.Candidate, turn []int, i int) bool {
-	for _, k := range turn {
-		if strings.TrimSpace(all[k].Output) != strings.TrimSpace(all[i].Output) &&
-			SamePrompt(&all[k].Prompt, &all[i].Prompt) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(turn, func(k int) bool {
+		return strings.TrimSpace(all[k].Output) != strings.TrimSpace(all[i].Output) &&
+			SamePrompt(&all[k].Prompt, &all[i].Prompt)
+	})
 }
 
 // isLong reports whether an output is too long to occur in its prompt by chance.

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -99,9 +100,7 @@ func (s *Spec) Value(doc *yamldoc.Document, node *yaml.Node, opt Options) (any, 
 // keywords.
 func (s *Spec) walk(doc *yamldoc.Document, node *yaml.Node, opt Options) (any, []finding.Finding) {
 	w := walker{doc: doc, unknown: opt.Unknown, skip: opt.Skip, top: node, steps: new(int)}
-	if w.unknown == "" {
-		w.unknown = finding.Error
-	}
+	w.unknown = cmp.Or(w.unknown, finding.Error)
 	at := opt.At
 	if at == nil {
 		at = node
@@ -124,9 +123,7 @@ type walker struct {
 const maxSteps = 300_000
 
 func (w *walker) report(n *yaml.Node, ptr string, f finding.Finding) {
-	if f.Severity == "" {
-		f.Severity = finding.Error
-	}
+	f.Severity = cmp.Or(f.Severity, finding.Error)
 	switch {
 	case len(w.findings) == yamldoc.MaxFindings:
 		f = yamldoc.More("")

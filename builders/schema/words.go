@@ -70,7 +70,18 @@ func (s *Spec) DefaultText() string {
 	if s.Default == nil || s.Secret {
 		return ""
 	}
-	return flowText(s.Default)
+	// Write a value as YAML on one line.
+	var n yaml.Node
+	if err := n.Encode(s.Default); err != nil {
+		return ""
+	}
+	n.Style = yaml.FlowStyle
+	out, err := yaml.Marshal(&n)
+	text := strings.TrimSpace(string(out))
+	if err != nil || strings.Contains(text, "\n") {
+		return ""
+	}
+	return text
 }
 
 // ExampleText returns an example value in YAML, other than the default if possible.
@@ -90,19 +101,4 @@ func (s *Spec) ExampleText() string {
 		return strconv.FormatBool(s.Default != true)
 	}
 	return cmp.Or(s.DefaultText(), s.example())
-}
-
-// flowText writes a value as YAML on one line.
-func flowText(v any) string {
-	var n yaml.Node
-	if err := n.Encode(v); err != nil {
-		return ""
-	}
-	n.Style = yaml.FlowStyle
-	out, err := yaml.Marshal(&n)
-	text := strings.TrimSpace(string(out))
-	if err != nil || strings.Contains(text, "\n") {
-		return ""
-	}
-	return text
 }

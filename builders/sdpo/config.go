@@ -200,10 +200,5 @@ func pattern(setting, p string) (*regexp.Regexp, error) {
 func fits(re *regexp.Regexp, s string) bool { return re == nil || re.MatchString(s) }
 
 func anyFits(list []*regexp.Regexp, s string) bool {
-	for _, re := range list {
-		if re.MatchString(s) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(re *regexp.Regexp) bool { return re.MatchString(s) })
 }

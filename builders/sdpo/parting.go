@@ -275,8 +275,8 @@ func (b *Builder) course(t *trace) *course {
 	return c
 }
 
-// asFailure returns the parting of a rollout as a failure, so that it can be given a hint. A parting at the answer belongs
-// to the model's last turn; it is nil if there is no such turn.
+// asFailure returns the parting of a rollout as a failure, so that it can be given a hint. A parting at the answer
+// belongs to the model's last turn; it is nil if there is no such turn.
 func (c *course) asFailure(p parting) *failure {
 	f := &failure{class: divergence, rule: divergence, parting: &p}
 	if p.at != nil {

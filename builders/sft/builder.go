@@ -264,10 +264,10 @@ func (b *Builder) branch(
 	graph := &g.Examples[c.example].Graph
 	flags := b.flags(graph, walk, seen.trained)
 	var failing map[int]failure
-	if b.cfg.FailedCalls != Train {
+	if b.cfg.FailedCalls != trainFailed {
 		failing = failures(graph, walk)
 	}
-	remove := failing != nil && b.cfg.FailedCalls == Remove && !recorded(graph, walk)
+	remove := failing != nil && b.cfg.FailedCalls == removeFailed && !recorded(graph, walk)
 	for i, f := range failing {
 		flags[i] = flags[i] && remove && len(f.calls) < len(graph.Nodes[walk[i]].Message.ToolCalls)
 	}

@@ -279,9 +279,9 @@ func TestFailedCalls(t *testing.T) {
 		want string
 	}{
 		"default":  {schema.New[Config](), calling(), masked},
-		"context":  {set(Context), calling(), masked},
-		"imitated": {set(Train), calling(), "record e0 leaf6 train0 []"},
-		"recorded": {set(Remove), recorded, masked},
+		"context":  {set(contextFailed), calling(), masked},
+		"imitated": {set(trainFailed), calling(), "record e0 leaf6 train0 []"},
+		"recorded": {set(removeFailed), recorded, masked},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := build(t, c.cfg, &ttc.Group{Examples: []*ttc.Example{c.ex}})
@@ -305,7 +305,7 @@ func TestFailedCalls(t *testing.T) {
 
 // TestRemovedCalls: what is cut out is reported turn by turn, once even if branches share it, and the record says so.
 func TestRemovedCalls(t *testing.T) {
-	remove := config(func(c *Config) { c.FailedCalls = Remove })
+	remove := config(func(c *Config) { c.FailedCalls = removeFailed })
 	s := build(t, remove, &ttc.Group{Examples: []*ttc.Example{calling()}})
 	d := s.records[0].(*builders.Demonstration)
 	var kept []string
@@ -339,7 +339,7 @@ func TestRemovedAfterTheEnd(t *testing.T) {
 	ex.Graph.Nodes[1].Message.ToolCalls = nil
 	ex.Graph.Nodes = append(ex.Graph.Nodes[:2:2], ex.Graph.Nodes[4:]...)
 	ex.Graph.Nodes[2].Parent, ex.Graph.Nodes[3].Parent = 1, 2
-	s := build(t, config(func(c *Config) { c.FailedCalls = Remove }), &ttc.Group{Examples: []*ttc.Example{ex}})
+	s := build(t, config(func(c *Config) { c.FailedCalls = removeFailed }), &ttc.Group{Examples: []*ttc.Example{ex}})
 	if len(s.lines) != 1 || s.lines[0] != "record e0 leaf1 train3 [false true]" || s.records[0].Header().Edits != 0 {
 		t.Error(s.lines)
 	}

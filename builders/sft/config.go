@@ -7,9 +7,9 @@ type FailedCalls string
 
 // The ways to treat failed tool calls.
 const (
-	Context FailedCalls = "context" // failed calls stay, and the turns that made them aren't trained
-	Train   FailedCalls = "train"   // failed calls stay, and are trained
-	Remove  FailedCalls = "remove"  // failed calls are cut out, together with their results
+	contextFailed FailedCalls = "context" // failed calls stay, and the turns that made them aren't trained
+	trainFailed   FailedCalls = "train"   // failed calls stay, and are trained
+	removeFailed  FailedCalls = "remove"  // failed calls are cut out, together with their results
 )
 
 // Config is `trajectory_builders.<name>` with `_type: sft_traj_builder`.

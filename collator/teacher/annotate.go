@@ -37,8 +37,7 @@ func (a *Asked) fail(reason ledger.Reason, err error) {
 		a.Example[reason] = err.Error()
 	}
 	a.Failed[reason]++
-	var by *memberError
-	if errors.As(err, &by) {
+	if by, ok := errors.AsType[*memberError](err); ok {
 		if a.By == nil {
 			a.By = map[string]int{}
 		}

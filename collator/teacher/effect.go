@@ -39,7 +39,7 @@ type Measured struct {
 	Sites int `json:"sites"` // tried out
 	// measured sites compared with a neutral hint: elsewhere the template offers no place for one
 	Neutral int     `json:"neutral"`
-	Mean    float64 `json:"mean_effect"` // nats per token the right way beyond the neutral hint, over the measured sites
+	Mean    float64 `json:"mean_effect"` // nats per token the right way beyond the neutral hint, over the sites
 	// Means, over the measured sites, of the bounds of their divergence that follow from the best k tokens.
 	Lower float64 `json:"mean_jsd_lower"`
 	Upper float64 `json:"mean_jsd_upper"`
@@ -146,12 +146,10 @@ func (s *Probed) bracket(student, teacher *Scores) (lower, upper float64) {
 }
 
 func sameTargets(s Probed, ids []int32, shift int) bool {
-	for _, t := range s.Targets {
-		if at := t + shift; at < 1 || at >= len(ids) || ids[at] != s.Student[t] {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s.Targets, func(t int) bool {
+		at := t + shift
+		return at < 1 || at >= len(ids) || ids[at] != s.Student[t]
+	})
 }
 
 // mean is the mean log-prob of the target tokens.

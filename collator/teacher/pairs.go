@@ -28,10 +28,7 @@ type Pairs struct {
 
 // ReadPairs reads the pair table from a batch's tensors and checks that every pair predicts its target on both sides.
 func ReadPairs(all []tensors.Tensor) (*Pairs, error) {
-	r := &pairReader{byName: map[string]tensors.Tensor{}}
-	for _, t := range all {
-		r.byName[t.Name] = t
-	}
+	r := newTensorReader(all)
 	p := &Pairs{Student: r.rows("student_"), Teacher: r.rows("teacher_")}
 	for _, c := range []struct {
 		name string
@@ -60,21 +57,29 @@ func ReadPairs(all []tensors.Tensor) (*Pairs, error) {
 	return p, p.check()
 }
 
-// pairReader reads an sdpo batch's tensors up to the first error.
-type pairReader struct {
+// tensorReader reads a batch's tensors up to the first error.
+type tensorReader struct {
 	byName map[string]tensors.Tensor
 	err    error
 }
 
+func newTensorReader(all []tensors.Tensor) *tensorReader {
+	r := &tensorReader{byName: map[string]tensors.Tensor{}}
+	for _, t := range all {
+		r.byName[t.Name] = t
+	}
+	return r
+}
+
 // column returns a tensor's items and shape.
-func (r *pairReader) column(name string, dims int) ([]int64, []int) {
+func (r *tensorReader) column(name string, dims int) ([]int64, []int) {
 	if r.err != nil {
 		return nil, nil
 	}
 	t, ok := r.byName[name]
 	switch {
 	case !ok:
-		r.err = fmt.Errorf("missing tensor %s: expected an sdpo batch", name)
+		r.err = fmt.Errorf("missing tensor %s of the channel", name)
 	case len(t.Shape) != dims:
 		r.err = fmt.Errorf("invalid tensor %s: got shape %v, expected %d dimensions", name, t.Shape, dims)
 	}
@@ -89,7 +94,7 @@ func (r *pairReader) column(name string, dims int) ([]int64, []int) {
 }
 
 // rows returns the ids of a side's rows, without padding.
-func (r *pairReader) rows(prefix string) (out [][]int32) {
+func (r *tensorReader) rows(prefix string) (out [][]int32) {
 	ids, shape := r.column(prefix+"input_ids", 2)
 	mask, other := r.column(prefix+"attention_mask", 2)
 	if r.err != nil {
@@ -114,7 +119,7 @@ func (r *pairReader) rows(prefix string) (out [][]int32) {
 }
 
 // weights returns the weights of n pairs: 1 each unless the batch has them.
-func (r *pairReader) weights(n int) ([]float32, error) {
+func (r *tensorReader) weights(n int) ([]float32, error) {
 	t, ok := r.byName["pair_weight"]
 	if !ok {
 		return slices.Repeat([]float32{1}, n), nil

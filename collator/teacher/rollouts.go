@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/internal/tensors"
@@ -173,40 +172,17 @@ func (g *grid) mean(s *Scores, row int) *float64 {
 
 // rolloutRows returns the rows of an rl batch.
 func rolloutRows(all []tensors.Tensor) (*grid, error) {
-	g := &grid{}
-	var grids [3][]int64
-	names := []string{"input_ids", "attention_mask", "response_mask"}
-	for _, t := range all {
-		i := slices.Index(names, t.Name)
-		if i < 0 {
-			continue
-		}
-		if len(t.Shape) != 2 {
-			return nil, fmt.Errorf("invalid tensor %s: got shape %v, expected 2 dimensions", t.Name, t.Shape)
-		}
-		if t.Name == names[0] {
-			g.width = t.Shape[1]
-		}
-		var err error
-		if grids[i], err = tensors.Items[int64](t); err != nil {
-			return nil, err
-		}
+	r := newTensorReader(all)
+	g := &grid{rows: r.rows("")}
+	ids, shape := r.column("input_ids", 2)
+	if _, ok := r.byName["response_mask"]; ok {
+		g.trained, _ = r.column("response_mask", 2)
 	}
-	ids, mask := grids[0], grids[1]
-	if g.trained = grids[2]; len(ids) != len(mask) || g.trained != nil && len(g.trained) != len(ids) ||
-		g.width > 0 && len(ids)%g.width != 0 {
-		return nil, fmt.Errorf("mismatched sizes: input_ids has %d items, attention_mask %d, response_mask %d",
-			len(ids), len(mask), len(g.trained))
+	if r.err != nil {
+		return nil, r.err
 	}
-	for at := 0; at < len(ids); at += g.width {
-		var row []int32
-		for i := at; i < at+g.width && mask[i] == 1; i++ {
-			if id := ids[i]; id < 0 || id > math.MaxInt32 {
-				return nil, fmt.Errorf("invalid input_ids: row %d has id %d", at/g.width, id)
-			}
-			row = append(row, int32(ids[i]))
-		}
-		g.rows = append(g.rows, row)
+	if g.width = shape[1]; g.trained != nil && len(g.trained) != len(ids) {
+		return nil, fmt.Errorf("mismatched sizes: input_ids has %d items, response_mask %d", len(ids), len(g.trained))
 	}
 	return g, nil
 }

@@ -190,7 +190,7 @@ func TestTaughtBatchesAreChecked(t *testing.T) {
 	for want, all := range map[string][]tensors.Tensor{
 		"mismatched rows: 2 in the file, 1 in row_info": {two("input_ids", 3), two("attention_mask", 3)},
 		"response_mask 4":       {two("input_ids", 3), two("attention_mask", 3), two("response_mask", 2)},
-		"attention_mask 4":      {two("input_ids", 3), two("attention_mask", 2)},
+		"its mask has [2 2]":    {two("input_ids", 3), two("attention_mask", 2)},
 		"expected 2 dimensions": {tensors.Of("input_ids", []int64{1}, 1)},
 		"has id -5": {
 			tensors.Of("input_ids", []int64{-5, 1}, 1, 2), tensors.Of("attention_mask", []int64{1, 1}, 1, 2),

@@ -186,8 +186,7 @@ func (w *scoring) drop(site int64, err error) {
 		w.d.Token[i] = math.NaN()
 	}
 	reason := teacherUnavailable
-	var answer *badAnswer
-	if errors.As(err, &answer) {
+	if _, ok := errors.AsType[*badAnswer](err); ok {
 		reason = TeacherBadAnswer
 	}
 	w.b.lose(site, reason, err.Error())

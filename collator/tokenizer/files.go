@@ -308,8 +308,7 @@ func readLimited(path string, limit int64) ([]byte, error) {
 
 // pathError returns only the reason from an error that names its path.
 func pathError(err error) error {
-	var e *fs.PathError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err
 	}
 	return err

@@ -64,7 +64,8 @@ func readShape(data []byte) (*shape, error) {
 	}
 	// The library puts file content into error messages, and a NUL in one aborts the process.
 	if at := bytes.Index(data, []byte(`\u0000`)); at >= 0 {
-		return nil, refuseAt(at, CodeBadTokenizer, "a NUL character (\\u0000) at byte %d, which the library does not accept", at)
+		return nil, refuseAt(at, CodeBadTokenizer,
+			"a NUL character (\\u0000) at byte %d, which the library does not accept", at)
 	}
 	s := &shape{}
 	if err := json.Unmarshal(data, &s.parts); err != nil {
@@ -220,7 +221,8 @@ func (s *shape) add(config *Config) error {
 		return err
 	}
 	if bytes.Contains(raw, []byte(`\u0000`)) {
-		return refuse(CodeBadTokenizer, "tokenizer_config.json: an added token with a NUL character, which the library does not accept")
+		return refuse(CodeBadTokenizer,
+			"tokenizer_config.json: an added token with a NUL character, which the library does not accept")
 	}
 	s.parts["added_tokens"] = raw
 	s.added = nil

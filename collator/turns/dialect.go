@@ -66,13 +66,9 @@ var closedThought = sync.OnceValue(func() *regexp.Regexp {
 
 func user(s string) chat.Message { return chat.Message{Role: "user", Form: chat.Text, Text: s} }
 
-func assistant(s string) chat.Message {
-	return chat.Message{Role: "assistant", Form: chat.Text, Text: s}
-}
-
 var (
 	ask    = user(askText)
-	answer = assistant(answerText)
+	answer = chat.Message{Role: "assistant", Form: chat.Text, Text: answerText}
 	call   = chat.Message{Role: "assistant", Form: chat.Null, ToolCalls: []chat.ToolCall{{
 		ID: "call00001", Type: "function", Name: toolName, Arguments: `{"k":"` + argText + `"}`,
 		Parsed: json.Raw(`{"k":"` + argText + `"}`),
@@ -125,12 +121,11 @@ func (p prober) wantsRawArguments() bool {
 	const inPython = "{'k': '" + argText + "'}"
 	takes := func(raw bool, good func(text string) bool) bool {
 		p.raw = raw
-		for _, ms := range [][]chat.Message{{ask, call, result, answer}, {ask, call}} {
-			if res, ok := p.try(false, ms...); ok && good(res.Text) {
-				return true
-			}
-		}
-		return false
+		asked := [][]chat.Message{{ask, call, result, answer}, {ask, call}}
+		return slices.ContainsFunc(asked, func(ms []chat.Message) bool {
+			res, ok := p.try(false, ms...)
+			return ok && good(res.Text)
+		})
 	}
 	return !takes(false, func(text string) bool { return !strings.Contains(text, inPython) }) &&
 		takes(true, func(text string) bool { return strings.Contains(text, call.ToolCalls[0].Arguments) })

@@ -143,7 +143,16 @@ func Probe(source string, s Settings) (*Report, error) {
 	rep.Arguments = p.arguments()
 	p.prompt(rep)
 	p.roles(rep)
-	p.toolUse(rep)
+	if values, err := template.Conversation([]chat.Message{ask}); err == nil {
+		if res, err := p.r.Render(&Conversation{Messages: values, Tools: p.tools}); err == nil {
+			for _, s := range res.Spans {
+				rep.ToolsShown = rep.ToolsShown || s.Message == template.FromTools
+			}
+		}
+	}
+	rep.Calls = p.callFate(1, ask, call, result)
+	rep.ParallelCalls = p.callFate(2, ask, calls(call.ToolCalls[0].Arguments, 2), result, result)
+	rep.RawArguments = p.rawArguments()
 	p.history(rep)
 	p.turnEnds(rep)
 	p.hints(rep)
@@ -307,19 +316,6 @@ func trimOf(res *template.Result, i int, content string) Trim {
 		}
 	}
 	return Trim{Left: first > 0, Right: last < len(content)}
-}
-
-func (p *probing) toolUse(rep *Report) {
-	if values, err := template.Conversation([]chat.Message{ask}); err == nil {
-		if res, err := p.r.Render(&Conversation{Messages: values, Tools: p.tools}); err == nil {
-			for _, s := range res.Spans {
-				rep.ToolsShown = rep.ToolsShown || s.Message == template.FromTools
-			}
-		}
-	}
-	rep.Calls = p.callFate(1, ask, call, result)
-	rep.ParallelCalls = p.callFate(2, ask, calls(call.ToolCalls[0].Arguments, 2), result, result)
-	rep.RawArguments = p.rawArguments()
 }
 
 // callFate returns Kept only if every call of the message appears.

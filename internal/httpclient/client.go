@@ -302,8 +302,7 @@ func origin(u *url.URL) string {
 func (x *exchange) failed(ctx context.Context, err error, sent bool) error {
 	c := x.c
 	why := err
-	var ue *url.Error
-	if errors.As(err, &ue) {
+	if ue, ok := errors.AsType[*url.Error](err); ok {
 		why = ue.Err // omit the address, which may contain credentials
 	}
 	e := &Error{Op: x.op, Why: c.Scrub(why.Error()), Fault: Unavailable, Unsettled: sent, Err: err}

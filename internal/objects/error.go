@@ -64,8 +64,7 @@ const maxMessage = 300
 
 // explain converts an error into one for users, without secrets.
 func explain(ctx context.Context, p, doing string, err error, hidden *secret.Values) *Error {
-	var known *Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*Error](err); ok {
 		return known
 	}
 	if ctx.Err() != nil {
@@ -75,8 +74,7 @@ func explain(ctx context.Context, p, doing string, err error, hidden *secret.Val
 	status := answered(err)
 	if status == nil {
 		e.final = certain(err) || errors.As(err, new(redirectError))
-		var ue *url.Error
-		if errors.As(err, &ue) {
+		if ue, ok := errors.AsType[*url.Error](err); ok {
 			err = ue.Err // without the address
 		}
 		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
@@ -105,8 +103,7 @@ func explain(ctx context.Context, p, doing string, err error, hidden *secret.Val
 
 // answered returns the answer that an error is about, or nil.
 func answered(err error) *statusError {
-	var own *statusError
-	if errors.As(err, &own) {
+	if own, ok := errors.AsType[*statusError](err); ok {
 		return own
 	}
 	var s3 minio.ErrorResponse

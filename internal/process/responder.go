@@ -46,8 +46,7 @@ func Respond(c Config, limit int) (*Responder, error) {
 func (r *Responder) listen(out io.Reader) {
 	defer close(r.answers)
 	for text, err := range lines.ReadWhole(out, r.limit) {
-		var long *lines.TooLong
-		if errors.As(err, &long) {
+		if _, ok := errors.AsType[*lines.TooLong](err); ok {
 			r.answers <- answer{err: fmt.Errorf("answered a line of more than %d bytes", r.limit)}
 		}
 		if err != nil {

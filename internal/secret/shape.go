@@ -234,12 +234,7 @@ func version(v string) bool {
 	if len(parts) < 2 {
 		return false
 	}
-	for _, p := range parts {
-		if len(p) > 12 || changes(p) > 2 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(parts, func(p string) bool { return len(p) > 12 || changes(p) > 2 })
 }
 
 // changes counts the transitions between letters and digits.

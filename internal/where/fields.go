@@ -63,7 +63,8 @@ var ExampleFields = []Field[*Subject]{
 	text("task", "the problem that it is a rollout of; its id, if the source names none",
 		func(s *Subject) string { return cmp.Or(s.Example.Task, s.Example.ID) }),
 	text("file", "the input file, as it was named", func(s *Subject) string { return s.Example.File }),
-	text("policy", "the model that sampled it, if the source says", func(s *Subject) string { return s.Example.Policy }),
+	text("policy", "the model that sampled it, if the source says",
+		func(s *Subject) string { return s.Example.Policy }),
 	text("fidelity", "how much of what the model saw is recorded",
 		func(s *Subject) string { return s.Example.Fidelity.String() },
 		Fidelities...),
@@ -105,7 +106,8 @@ var ExampleFields = []Field[*Subject]{
 var GroupFields = []Field[*Subject]{
 	number("rollouts", "examples of the task", func(s *Subject) float64 { return float64(len(s.Group.Examples)) }),
 	number("best", "largest reward of the task", func(s *Subject) float64 { return s.task.best }),
-	number("spread", "largest reward of the task minus the smallest", func(s *Subject) float64 { return s.task.spread }),
+	number("spread", "largest reward of the task minus the smallest",
+		func(s *Subject) float64 { return s.task.spread }),
 }
 
 // RecordFields are known once a builder has made a record.
@@ -144,7 +146,8 @@ var TurnFields = []Field[*Subject]{
 	text("at", "class of the failed call, divergence or turns", func(s *Subject) string { return s.Turn.At }),
 	number("position", "messages before the turn", func(s *Subject) float64 { return float64(s.Turn.Position) }),
 	list("uses", "the tools that the turn calls", func(s *Subject, meets func(string) bool) bool {
-		return slices.ContainsFunc(s.said(s.Turn.Position).ToolCalls, func(c chat.ToolCall) bool { return meets(c.Name) })
+		calls := s.said(s.Turn.Position).ToolCalls
+		return slices.ContainsFunc(calls, func(c chat.ToolCall) bool { return meets(c.Name) })
 	}),
 	list("action", "each text of the turn and its calls", func(s *Subject, meets func(string) bool) bool {
 		return textsOf(s.said(s.Turn.Position), meets)

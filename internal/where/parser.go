@@ -215,8 +215,8 @@ func (p *parser[S]) in(l node[S]) node[S] {
 	if p.next(); !p.token.is("[") {
 		r := p.sum()
 		if r.Texts == nil || l.constant == nil {
-			p.fail(l.from, r.to, "", "expected a text in quotes before in, and after it a list, got a %s and a %s", l.Type(),
-				r.Type())
+			p.fail(l.from, r.to, "", "expected a text in quotes before in, and after it a list, got a %s and a %s",
+				l.Type(), r.Type())
 		}
 		p.hasValue(&r, &l)
 		equals := func(text string) bool { return text == *l.constant }
@@ -250,7 +250,8 @@ func (p *parser[S]) arithmetic(operators []string, operand func() node[S]) node[
 		right := operand()
 		a, b := left.Number, right.Number
 		if a == nil || b == nil {
-			p.fail(op.from, op.to, "", "expected numbers around %s, got a %s and a %s", op.text, left.Type(), right.Type())
+			p.fail(op.from, op.to, "", "expected numbers around %s, got a %s and a %s", op.text, left.Type(),
+				right.Type())
 		}
 		left = node[S]{from: left.from, to: right.to}
 		left.Number = map[string]func(S) float64{

@@ -153,11 +153,7 @@ func (g *generator) sum256(d dtype, keep bool) {
 	g.CMPQ(i, n)
 	g.JLT(LabelRef("loop"))
 	g.VADDPD(Y13, Y12, Y12)
-	g.VEXTRACTF128(Imm(1), Y12, X13)
-	g.VADDPD(X13, X12, X12)
-	g.VPERMILPD(Imm(1), X12, X13)
-	g.VADDSD(X13, X12, X12)
-	g.VMOVSD(X12, g.arg("sum"))
+	g.store256(Y12, g.arg("sum"))
 	g.VZEROUPPER()
 	g.RET()
 }
@@ -178,69 +174,18 @@ func (g *generator) limit256(y []VecPhysical, tmp VecPhysical, lifted string) {
 // kl256 is kl512, two vectors at a time.
 func (g *generator) kl256(d dtype, gradient string) {
 	g.text("AVX2", "kl"+gradient+d.name)
-	p, ks, kt := g.loadPointers(), R12, R13
-	g.MOVQ(g.arg("kept"), ks)
-	g.MOVQ(g.arg("keptT"), kt)
-	S, T, E, P, f, tmp, other := ymm[0:2], ymm[2:4], ymm[4:6], ymm[6:8], ymm[8:10], Y10, Y11
+	p := g.loadPointers()
+	g.MOVQ(g.arg("kept"), R12)
+	g.MOVQ(g.arg("keptT"), R13)
 	sums := ymm[12:16] // 2^yt, 2^ys, kl, klAbs in float64
 	for _, y := range sums {
 		g.VXORPS(y, y, y)
-	}
-	add := func(v []VecPhysical, to VecPhysical) {
-		g.VADDPS(v[1], v[0], tmp)
-		g.widen256(tmp, to, tmp, other)
 	}
 	g.align()
 	g.Label("loop")
 	g.prefetch256(d, p)
 	for u := range 2 {
-		keep := func(v []VecPhysical, base Register) {
-			for j := range v {
-				g.VMOVUPS(v[j], Mem{Base: base, Index: p.i, Scale: 4, Disp: 4*entries256*u + 32*j})
-			}
-		}
-		weigh := func(y []VecPhysical, lifted string) {
-			g.limit256(y, tmp, lifted)
-			g.exp2_256(y, P, f, lifted != "")
-			for j := range P {
-				g.VMULPS(f[j], P[j], P[j])
-			}
-		}
-		g.load(narrow, d, p.s, p.i, entries256*u, S, gradient != "")
-		g.load(narrow, d, p.t, p.i, entries256*u, T, gradient != "")
-		g.VBROADCASTSS(g.arg("k"), tmp)
-		for i, side := range [][]VecPhysical{S, T} {
-			g.VBROADCASTSS(g.arg([]string{"nls", "nlt"}[i]), other)
-			for _, y := range side {
-				g.VFMADD213PS(other, tmp, y)
-			}
-		}
-		for j := range E {
-			g.VSUBPS(S[j], T[j], E[j])
-			g.VMAXPS(g.narrow.mem("-far"), E[j], E[j]) // masked: -Inf, or NaN on both sides, becomes finite
-		}
-		weigh(S, "")
-		if gradient == "Forward" {
-			keep(P, ks)
-		}
-		add(P, sums[1])
-		weigh(T, "lifted ")
-		add(P, sums[0])
-		for j := range E {
-			g.VMULPS(P[j], E[j], E[j])
-		}
-		switch gradient {
-		case "Forward":
-			keep(P, kt)
-		case "Reverse":
-			keep(P, ks)
-			keep(E, kt)
-		}
-		add(E, sums[2])
-		for _, e := range E {
-			g.VANDPS(g.narrow.mem("abs"), e, e)
-		}
-		add(E, sums[3])
+		g.klVectors256(d, gradient, p, u, sums)
 	}
 	g.ADDQ(Imm(2*entries256), p.i)
 	g.CMPQ(p.i, p.n)
@@ -250,6 +195,63 @@ func (g *generator) kl256(d dtype, gradient string) {
 	}
 	g.VZEROUPPER()
 	g.RET()
+}
+
+// klVectors256 adds the terms of two vectors to the sums, and keeps what the gradient needs in R12 and R13.
+func (g *generator) klVectors256(d dtype, gradient string, p pointers, u int, sums []VecPhysical) {
+	ks, kt := R12, R13
+	S, T, E, P, f, tmp, other := ymm[0:2], ymm[2:4], ymm[4:6], ymm[6:8], ymm[8:10], Y10, Y11
+	add := func(v []VecPhysical, to VecPhysical) {
+		g.VADDPS(v[1], v[0], tmp)
+		g.widen256(tmp, to, tmp, other)
+	}
+	keep := func(v []VecPhysical, base Register) {
+		for j := range v {
+			g.VMOVUPS(v[j], Mem{Base: base, Index: p.i, Scale: 4, Disp: 4*entries256*u + 32*j})
+		}
+	}
+	weigh := func(y []VecPhysical, lifted string) {
+		g.limit256(y, tmp, lifted)
+		g.exp2_256(y, P, f, lifted != "")
+		for j := range P {
+			g.VMULPS(f[j], P[j], P[j])
+		}
+	}
+	g.load(narrow, d, p.s, p.i, entries256*u, S, gradient != "")
+	g.load(narrow, d, p.t, p.i, entries256*u, T, gradient != "")
+	g.VBROADCASTSS(g.arg("k"), tmp)
+	for i, side := range [][]VecPhysical{S, T} {
+		g.VBROADCASTSS(g.arg([]string{"nls", "nlt"}[i]), other)
+		for _, y := range side {
+			g.VFMADD213PS(other, tmp, y)
+		}
+	}
+	for j := range E {
+		g.VSUBPS(S[j], T[j], E[j])
+		g.VMAXPS(g.narrow.mem("-far"), E[j], E[j]) // masked: -Inf, or NaN on both sides, becomes finite
+	}
+	weigh(S, "")
+	if gradient == "Forward" {
+		keep(P, ks)
+	}
+	add(P, sums[1])
+	weigh(T, "lifted ")
+	add(P, sums[0])
+	for j := range E {
+		g.VMULPS(P[j], E[j], E[j])
+	}
+	switch gradient {
+	case "Forward":
+		keep(P, kt)
+	case "Reverse":
+		keep(P, ks)
+		keep(E, kt)
+	}
+	add(E, sums[2])
+	for _, e := range E {
+		g.VANDPS(g.narrow.mem("abs"), e, e)
+	}
+	add(E, sums[3])
 }
 
 // second256 is the second pass without gradient: two vectors interleaved, twice per step.

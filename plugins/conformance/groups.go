@@ -16,8 +16,7 @@ import (
 func survives(ctx context.Context, k *kit, g *ttc.Group, accept func(host.Result) error) error {
 	one := func(builders.Unit) []*ttc.Group { return []*ttc.Group{g} }
 	return k.eachBuilt(ctx, one, func(rs []host.Result) error {
-		var poison *host.PoisonError
-		if errors.As(rs[0].Err, &poison) {
+		if poison, ok := errors.AsType[*host.PoisonError](rs[0].Err); ok {
 			return poison
 		}
 		return accept(rs[0])

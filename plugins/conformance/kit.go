@@ -133,8 +133,7 @@ func (k *kit) each(ctx context.Context, change func(*host.Spec), f func(*host.Pl
 		n := 0
 		for _, b := range p.Describe() {
 			err := f(p, b)
-			var skip skipError
-			if errors.As(err, &skip) {
+			if skip, ok := errors.AsType[skipError](err); ok {
 				skipped = skip
 				n++
 			} else if err != nil {

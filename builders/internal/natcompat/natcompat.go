@@ -35,7 +35,8 @@ func New(cfg dpo.Config) (*Builder, error) {
 	switch {
 	case cfg.Strategy != "", cfg.ScoreDirection != "" &&
 		cfg.ScoreDirection != "higher", cfg.MinChosenScore != nil, cfg.Threshold != nil, cfg.K != nil:
-		return nil, errors.New("NAT has no strategy, score_direction, min_chosen_score, threshold or k: remove them, or run without --compat nat")
+		return nil, errors.New("NAT has no strategy, score_direction, min_chosen_score, threshold or k: " +
+			"remove them, or run without --compat nat")
 	}
 	return &Builder{cfg: cfg}, nil
 }

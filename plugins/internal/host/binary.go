@@ -62,7 +62,8 @@ func execError(path string, err error) error {
 		return fmt.Errorf("cannot run %s on %s/%s: it was built for another platform, or is a script whose first "+
 			"line doesn't name its interpreter (#!)", path, runtime.GOOS, runtime.GOARCH)
 	case errors.Is(err, fs.ErrNotExist) && statErr == nil:
-		return fmt.Errorf("cannot run %s: the interpreter that it names, in its first line if it is a script, is not on this machine", path)
+		return fmt.Errorf("cannot run %s: the interpreter that it names, in its first line if it is a script, "+
+			"is not on this machine", path)
 	}
 	return err
 }

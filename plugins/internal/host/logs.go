@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -213,14 +214,9 @@ func (p *logPump) keep(line []byte) {
 }
 
 func startsTrace(line string) bool {
-	for _, s := range []string{
+	return slices.ContainsFunc([]string{
 		"panic: ", "fatal error: ", "Traceback (most recent call last)", "goroutine ", "SIGSEGV", "runtime: ",
-	} {
-		if strings.HasPrefix(line, s) {
-			return true
-		}
-	}
-	return false
+	}, func(s string) bool { return strings.HasPrefix(line, s) })
 }
 
 // parseLine reads a line of JSON in the form written by zerolog, hclog or Python's loggers, or plain text. fields is

@@ -176,8 +176,7 @@ func (w *worker) attempt(
 		if ctx.Err() != nil { // the session is over; the process is fine
 			return nil, true, ctx.Err()
 		}
-		var refused *ConfigError
-		if errors.As(err, &refused) {
+		if _, ok := errors.AsType[*ConfigError](err); ok {
 			w.session.cancel(err)
 			return nil, false, err
 		}
@@ -560,8 +559,7 @@ func (a *attempt) part(reader *wire.RecordReader, part *pb.ResultPart) error {
 			"next", part.GetGroup()))
 	}
 	r, err := reader.Part(part, j.group)
-	var tooMuch *wire.OutputLimitError
-	if errors.As(err, &tooMuch) {
+	if _, ok := errors.AsType[*wire.OutputLimitError](err); ok {
 		return fmt.Errorf("too many results: it made %w; the limit is %s", err, a.session.plugin.spec.OutputSetting)
 	}
 	if err != nil {

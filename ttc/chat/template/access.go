@@ -1,6 +1,7 @@
 package template
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/internal/pytext"
@@ -152,12 +153,7 @@ func (st *state) getattr(v, name val) val {
 }
 
 func isChanging(name string) bool {
-	for _, m := range changing[pyvalue.KindDict] {
-		if m == name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(changing[pyvalue.KindDict], name)
 }
 
 // getitem is v[i]: the item first, then, for a string, the attribute.

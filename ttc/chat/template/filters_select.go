@@ -14,8 +14,8 @@ func mapFilter(st *state, v val, a *args) val {
 	})
 }
 
-// newLazyGenerator makes a generator over v that prepares its function on first use, as the generator functions of jinja2's
-// filters do. The function returns the value to yield, and whether to yield it.
+// newLazyGenerator makes a generator over v that prepares its function on first use, as the generator functions of
+// jinja2's filters do. The function returns the value to yield, and whether to yield it.
 func (st *state) newLazyGenerator(name string, v val, prepare func() func(val) (val, bool)) val {
 	var it iterator
 	var f func(val) (val, bool)

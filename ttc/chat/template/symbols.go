@@ -257,10 +257,5 @@ func undeclared(nodes []node, names ...string) map[string]bool {
 
 // contains reports whether a node of the tree satisfies is.
 func contains(nodes []node, is func(node) bool) bool {
-	for _, n := range nodes {
-		if is(n) || contains(children(n), is) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(nodes, func(n node) bool { return is(n) || contains(children(n), is) })
 }

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -35,9 +36,7 @@ var words = []string{
 // Generate writes a file of the shape as NAT writes it: indented by two, with non-ASCII text unescaped. The same shape
 // yields the same bytes. Nothing is held in memory, so the file may be larger than memory.
 func Generate(w io.Writer, s Shape) error {
-	if s.PromptBytes == 0 {
-		s.PromptBytes = 600
-	}
+	s.PromptBytes = cmp.Or(s.PromptBytes, 600)
 	if s.OutputBytes == 0 {
 		s.OutputBytes = 300
 	}

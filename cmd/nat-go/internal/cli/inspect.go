@@ -60,7 +60,8 @@ tokens, and the recorded ids. A call whose trace says otherwise is partial.`,
 	f.StringVar(&in.Model.Tokenizer, "tokenizer", "", "folder with the model's tokenizer")
 	f.StringVar(&in.Model.Template, "template", "", "the model's chat template, if not the tokenizer's own")
 	cmd.MarkFlagsRequiredTogether("policy", "tokenizer")
-	f.StringVar(&in.Where, "where", "", "examine the examples that meet this, as in dataset.where; what is about records is ignored")
+	f.StringVar(&in.Where, "where", "",
+		"examine the examples that meet this, as in dataset.where; what is about records is ignored")
 	f.BoolVar(&in.Quick, "quick", false, "read only a sample of each file")
 	return cmd
 }

@@ -106,7 +106,12 @@ func newRootCmd(p Program) *cobra.Command {
 	root.Flags().BoolVar(&version, "version", false, "version for nat-go")
 	addHelp(root)
 	root.SetGlobalNormalizationFunc(kebab)
-	addPrinting(root)
+	// All commands have the flags that choose between text and JSON and the level of detail.
+	f := root.PersistentFlags()
+	f.BoolP("quiet", "q", false, "errors and results only: no progress, no warnings, no notes")
+	f.BoolP("verbose", "v", false, "also log what is usually not logged")
+	f.Bool("json", false, "print JSON on standard output instead of text")
+	root.MarkFlagsMutuallyExclusive("quiet", "verbose")
 	root.AddCommand(newBenchCmd(), newChatCmd(), newCollateCmd(), newShardCmd(p.CommitBytes),
 		newSchemaCmd(builtin.Types), newValidateCmd(builtin.Types, checkPluginBlocks),
 		newFinetuneCmd(p.CommitBytes), newInitCmd(), newInspectCmd(), newFinetuneRunCmd(p.CommitBytes),

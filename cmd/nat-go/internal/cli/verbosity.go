@@ -7,15 +7,6 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// addPrinting adds to all commands the flags that choose between text and JSON and the level of detail.
-func addPrinting(root *cobra.Command) {
-	f := root.PersistentFlags()
-	f.BoolP("quiet", "q", false, "errors and results only: no progress, no warnings, no notes")
-	f.BoolP("verbose", "v", false, "also log what is usually not logged")
-	f.Bool("json", false, "print JSON on standard output instead of text")
-	root.MarkFlagsMutuallyExclusive("quiet", "verbose")
-}
-
 func asJSON(cmd *cobra.Command) bool {
 	on, _ := cmd.Flags().GetBool("json")
 	return on

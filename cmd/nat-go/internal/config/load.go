@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -89,9 +90,7 @@ func (l *loader) add(fs ...finding.Finding) {
 func (l *loader) full() bool { return len(l.findings) >= 2*yamldoc.MaxFindings }
 
 func (l *loader) report(n *yaml.Node, ptr string, f finding.Finding) {
-	if f.Severity == "" {
-		f.Severity = finding.Error
-	}
+	f.Severity = cmp.Or(f.Severity, finding.Error)
 	if !l.full() {
 		f = l.doc.Report(n, ptr, f)
 	}
@@ -151,8 +150,7 @@ func readFile(path string) ([]byte, *finding.Finding) {
 
 // reason returns an error without the path, which the finding already has.
 func reason(err error) string {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err.Error()
 	}
 	return err.Error()

@@ -23,7 +23,18 @@ func Page(types Types) []byte {
 	r := page{Builder: &strings.Builder{}, tables: map[string]string{}}
 	r.WriteString(pageHead)
 	sections := sectionSpecs()
-	r.common(types, sections)
+	// Write the table of the common settings.
+	r.WriteString("\n## Settings used most\n\n| of | key | default | meaning |\n|---|---|---|---|\n")
+	components := map[string]map[string]Component{"sources": types.Sources, "trajectory_builders": types.Builders}
+	for _, c := range commonSettings {
+		where, spec := "[`"+c.section+"`](#"+c.section+")", sections[c.section]
+		if c.component != "" {
+			where = "[`" + c.component + "`](" + anchor(c.component) + ")"
+			spec = components[c.section][c.component].spec(c.component)
+		}
+		f := field(spec, c.key)
+		fmt.Fprintf(r, "| %s | `%s` | %s | %s |\n", where, c.key, cell(defaultOf(f)), cell(f.Spec.Doc))
+	}
 	r.components("sources",
 		"Where examples come from. One entry; `--from FILE` names an input without it.", types.Sources)
 	r.components("trajectory_builders",
@@ -55,7 +66,10 @@ func (r page) filter() {
 	for _, of := range []struct {
 		what   string
 		fields []where.Field[*where.Subject]
-	}{{"example", where.ExampleFields}, {"task", where.GroupFields}, {"record", where.RecordFields}, {"turn", where.TurnFields}} {
+	}{
+		{"example", where.ExampleFields}, {"task", where.GroupFields}, {"record", where.RecordFields},
+		{"turn", where.TurnFields},
+	} {
 		for _, f := range of.fields {
 			fmt.Fprintf(r, "| %s | `%s` | %s | %s |\n", of.what, f.Name, f.Type(), f.Meaning())
 		}
@@ -95,21 +109,6 @@ var commonSettings = []struct{ section, component, key string }{
 type page struct {
 	*strings.Builder
 	tables map[string]string
-}
-
-// common writes the table of the common settings.
-func (r page) common(types Types, sections map[string]*schema.Spec) {
-	r.WriteString("\n## Settings used most\n\n| of | key | default | meaning |\n|---|---|---|---|\n")
-	components := map[string]map[string]Component{"sources": types.Sources, "trajectory_builders": types.Builders}
-	for _, c := range commonSettings {
-		where, spec := "[`"+c.section+"`](#"+c.section+")", sections[c.section]
-		if c.component != "" {
-			where = "[`" + c.component + "`](" + anchor(c.component) + ")"
-			spec = components[c.section][c.component].spec(c.component)
-		}
-		f := field(spec, c.key)
-		fmt.Fprintf(r, "| %s | `%s` | %s | %s |\n", where, c.key, cell(defaultOf(f)), cell(f.Spec.Doc))
-	}
 }
 
 // field returns the field of a dotted key.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"iter"
+	"slices"
 	"strings"
 )
 
@@ -55,21 +56,16 @@ func (c *Config) Decides(path []string) bool {
 			}
 		}
 	}
-	for _, pattern := range idle {
-		if under(strings.Split(pattern, "."), path) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(idle, func(pattern string) bool {
+		return under(strings.Split(pattern, "."), path)
+	})
 }
 
 func (c *Config) usesPlugin(name string) bool {
-	for _, b := range c.Selected() {
-		if plugin, _, ok := strings.Cut(b.Type, "/"); ok && plugin == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Selected(), func(b Block) bool {
+		plugin, _, ok := strings.Cut(b.Type, "/")
+		return ok && plugin == name
+	})
 }
 
 func under(pattern, path []string) bool {

@@ -295,8 +295,7 @@ func linesOf(r io.Reader, limits Limits, f func(n int64, line []byte) error) err
 		if err == nil && tooMany(line, limits.Values) {
 			err = fmt.Errorf("more than %d values (--max-row-values)", limits.Values)
 		}
-		var long *lines.TooLong
-		if errors.As(err, &long) {
+		if _, ok := errors.AsType[*lines.TooLong](err); ok {
 			err = fmt.Errorf("%w (--max-row-bytes)", err)
 		}
 		if err != nil {

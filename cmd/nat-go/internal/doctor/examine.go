@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -171,9 +172,7 @@ func (r *Request) collator(settings map[string]any) (cfg collator.Config, err er
 		if cfg, err = finetune.CollatorConfig(c.Collator, 0); err != nil {
 			return cfg, exit.With(exit.Usage, err)
 		}
-		if r.Tokenizer == "" {
-			r.Tokenizer = c.Collator.Tokenizer
-		}
+		r.Tokenizer = cmp.Or(r.Tokenizer, c.Collator.Tokenizer)
 		if r.Template == "" {
 			r.Template = c.Collator.Template
 		}

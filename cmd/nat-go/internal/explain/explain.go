@@ -159,10 +159,7 @@ func Page(pages []ledger.Code) string {
 	for _, p := range pages {
 		if p.Area != area {
 			area = p.Area
-			name := areaNames[area]
-			if name == "" {
-				name = area
-			}
+			name := cmp.Or(areaNames[area], area)
 			fmt.Fprintf(&b, "\n## %s\n\n| code | what it means | what to do |\n|---|---|---|\n", name)
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", p.Code, cell(p.Text), cell(p.Help))

@@ -230,12 +230,9 @@ func wholeExamples(res *result) bool {
 			return false
 		}
 	}
-	for _, d := range res.Drops {
-		if len(res.Records) == 0 && d.Unit != unitSite && d.Unit != unitRollout {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(res.Drops, func(d ledger.Drop) bool {
+		return len(res.Records) == 0 && d.Unit != unitSite && d.Unit != unitRollout
+	})
 }
 
 // dropGroup drops everything in a group for this builder.

@@ -1,6 +1,7 @@
 package finetune
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -213,9 +214,7 @@ func chooseInputs(ctx context.Context, p *plan) (*inputs, error) {
 		if paths, err = natOutput(p.config.Eval); err != nil {
 			return nil, err
 		}
-		if kind == "" {
-			kind = readers.NATType
-		}
+		kind = cmp.Or(kind, readers.NATType)
 	}
 	in := new(inputs)
 	if in.paths, err = p.expand(paths, kind); err != nil {

@@ -123,8 +123,7 @@ func (ps *processes) open(ctx context.Context, b config.Block) (*builder, error)
 		return nil, ps.refuse(found)
 	}
 	session, err := p.Open(ctx, name, b.Name, settings)
-	var refused *host.ConfigError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*host.ConfigError](err); ok {
 		return nil, ps.refuse(b.Adopt(plugins.Findings(refused.Findings)))
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package finetune
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -78,9 +79,7 @@ func readPlan(ctx context.Context, req Request, env Env) (*plan, error) {
 	if p.where, err = where.Parse(c.Dataset.Where, where.Fields); err != nil {
 		return nil, exit.Usagef("dataset.where: %w", err)
 	}
-	if p.NATConfig == "" {
-		p.NATConfig = req.ConfigFile
-	}
+	p.NATConfig = cmp.Or(p.NATConfig, req.ConfigFile)
 	if err := p.name(env); err != nil {
 		return nil, err
 	}

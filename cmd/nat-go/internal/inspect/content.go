@@ -94,8 +94,7 @@ func (k *check) options() (opt rows.Options) {
 // reportUnreadable reports a file that a run would stop at.
 func (k *check) reportUnreadable(ctx context.Context, b *config.Block, file string, err error) {
 	what, fix := err.Error(), ""
-	var bad *source.Error
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*source.Error](err); ok {
 		what, fix = bad.What, clause(bad.Help)
 		if bad.Line > 0 {
 			what = fmt.Sprintf("line %d: %s", bad.Line, what)
@@ -165,8 +164,7 @@ func dropped(r *Report) string {
 // command is unknown.
 func (k *check) readAs(ctx context.Context, b *config.Block, file string) string {
 	found, err := readers.Recognize(ctx, builtin.Sources(), "", file, nil)
-	var unknown *readers.UnknownError
-	if errors.As(err, &unknown) {
+	if unknown, ok := errors.AsType[*readers.UnknownError](err); ok {
 		return keySettings(b, unknown.Like)
 	}
 	if err != nil || b.Spec == nil {

@@ -54,9 +54,7 @@ func FindLogs(home string, env func(string) string) []Logs {
 			dir = filepath.Join(other, below)
 		}
 		logs := Logs{Program: p.program, Dir: dir, Next: p.instead}
-		if logs.Next == "" {
-			logs.Next = "nat-go run " + dir
-		}
+		logs.Next = cmp.Or(logs.Next, "nat-go run "+dir)
 		_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 			if err == nil && e.Type().IsRegular() && filepath.Ext(path) == p.ext {
 				var info fs.FileInfo

@@ -37,8 +37,7 @@ func (t *Try) Run(ctx context.Context, p *host.Plugin, w, wrong io.Writer) error
 		}
 	}
 	results, err := conformance.Build(ctx, p, t.Builder, t.Settings, groups)
-	var refused *host.ConfigError
-	if errors.As(err, &refused) {
+	if _, ok := errors.AsType[*host.ConfigError](err); ok {
 		return exit.With(exit.Usage, err)
 	}
 	if err != nil {

@@ -78,8 +78,7 @@ type failure struct {
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	service, err := begin(ctx, in)
 	if err != nil {
-		var bad *Error
-		if errors.As(err, &bad) {
+		if bad, ok := errors.AsType[*Error](err); ok {
 			err = errors.Join(err, writeFrame(out, failure{Error: bad}, nil))
 		}
 		if err == io.EOF || ctx.Err() != nil { // there are no more requests
@@ -209,8 +208,7 @@ func (v *Service) ready() Ready {
 func (v *Service) answer(ctx context.Context, frame []byte, a *Answer) ([]byte, error) {
 	most := cmp.Or(max(0, v.settings.RequestObjects), defaultRequestObjects)
 	request, err := json.Parse(frame, json.Limits{Size: v.limit(), Objects: most})
-	var large *json.SizeError
-	if errors.As(err, &large) {
+	if _, ok := errors.AsType[*json.SizeError](err); ok {
 		return nil, problem(tooLarge, "", "the request has more than %d objects and lists: the setting "+
 			"request_objects raises the limit, or send fewer traces at a time", most)
 	}
@@ -328,9 +326,7 @@ func (v *Service) build(
 func (v *Service) tasks(examples []*ttc.Example) (out []*ttc.Group) {
 	by := map[string]*ttc.Group{}
 	for _, ex := range examples {
-		if ex.Policy == "" {
-			ex.Policy = v.policy
-		}
+		ex.Policy = cmp.Or(ex.Policy, v.policy)
 		g := by[ex.Task]
 		if g == nil || ex.Task == "" {
 			g = &ttc.Group{Key: ex.Task}

@@ -2,6 +2,7 @@ package online
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -70,8 +71,7 @@ const (
 
 func readSettings(in io.Reader) (*Settings, error) {
 	text, err := readFrame(in, maxSettings)
-	var long *Error
-	if errors.As(err, &long) {
+	if long, ok := errors.AsType[*Error](err); ok {
 		long.Code = badSettings
 	}
 	if err != nil {
@@ -179,9 +179,7 @@ func open(ctx context.Context, s *Settings) (_ *Service, err error) {
 }
 
 func (v *Service) openCollator(cfg *config.Config) error {
-	if cfg.Collator.Policy == "" {
-		cfg.Collator.Policy = ownPolicy
-	}
+	cfg.Collator.Policy = cmp.Or(cfg.Collator.Policy, ownPolicy)
 	v.policy = cfg.Collator.Policy
 	own, err := finetune.CollatorConfig(cfg.Collator, 0)
 	if err != nil {

@@ -1,6 +1,7 @@
 package plugins
 
 import (
+	"cmp"
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/plugins/host"
@@ -14,10 +15,7 @@ func Findings(fs []host.Finding) (out []finding.Finding) {
 		if f.Warning {
 			severity = finding.Warning
 		}
-		code := f.Code
-		if code == "" {
-			code = config.CodeRefused
-		}
+		code := cmp.Or(f.Code, config.CodeRefused)
 		out = append(out, finding.Finding{
 			Pointer: f.Pointer, Code: code, Severity: severity, Message: f.Message, Fix: f.Fix,
 		})

@@ -44,7 +44,10 @@ func Write(w io.Writer, v View, o Options) error {
 	p := &printer{Options: o}
 	p.title(v.Title)
 	for _, f := range v.Facts {
-		p.text([]Piece{{clean(f), false}}, dim)
+		for _, l := range wrap([]Piece{{clean(f), false}}, p.Width) {
+			p.line(l, dim, plain, "", "")
+			p.WriteString("\n")
+		}
 	}
 	switch {
 	case v.Pair:
@@ -113,14 +116,6 @@ func (p *printer) passage(c builders.Passage) {
 		}
 		p.WriteString("\n")
 		p.block([]Piece{{clean(messageText(m)), false}}, 4)
-	}
-}
-
-// text prints spans over the full width.
-func (p *printer) text(spans []Piece, st style) {
-	for _, l := range wrap(spans, p.Width) {
-		p.line(l, st, plain, "", "")
-		p.WriteString("\n")
 	}
 }
 

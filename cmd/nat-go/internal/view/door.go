@@ -2,7 +2,6 @@ package view
 
 import (
 	"net"
-	"net/http"
 	"slices"
 	"sync"
 )
@@ -60,12 +59,5 @@ func (d *door) forget(v *visitor) {
 	defer d.mu.Unlock()
 	if i := slices.Index(d.strangers, v); i >= 0 {
 		d.strangers = slices.Delete(d.strangers, i, i+1)
-	}
-}
-
-// admit keeps the connection of a request with the token open.
-func admit(req *http.Request) {
-	if v, ok := req.Context().Value(visitorKey{}).(*visitor); ok {
-		v.door.forget(v)
 	}
 }

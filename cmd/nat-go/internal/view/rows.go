@@ -129,15 +129,6 @@ func (s *rowFiles) at(ordinal uint64) (dataset.Picked, error) {
 	return f.record(n, row), nil
 }
 
-// content returns the hash of a row's content.
-func (s *rowFiles) content(ordinal uint64) (recordlog.Hash, error) {
-	_, _, row, err := s.read(ordinal)
-	if err != nil {
-		return recordlog.Hash{}, err
-	}
-	return contentOf(row), nil
-}
-
 // read reads a row, and returns its file and its number there.
 func (s *rowFiles) read(ordinal uint64) (f *rowFile, n int64, row *rows.Row, err error) {
 	i := s.holder(ordinal)

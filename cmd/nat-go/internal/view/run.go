@@ -181,7 +181,12 @@ func (r *Run) record(ordinal uint64) (dataset.Picked, error) {
 // content returns the hash of a record's content.
 func (r *Run) content(ordinal uint64) (recordlog.Hash, error) {
 	if r.plain != nil {
-		return r.plain.content(ordinal)
+		// Return the hash of a row's content.
+		_, _, row, err := r.plain.read(ordinal)
+		if err != nil {
+			return recordlog.Hash{}, err
+		}
+		return contentOf(row), nil
 	}
 	g, at, err := r.group(ordinal)
 	if err != nil {

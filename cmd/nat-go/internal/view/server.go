@@ -135,7 +135,9 @@ func (s *Server) handler(r *Run) http.Handler {
 				http.Error(w, "the token of the link that nat-go view printed is missing", http.StatusForbidden)
 				return
 			}
-			admit(req)
+			if v, ok := req.Context().Value(visitorKey{}).(*visitor); ok {
+				v.door.forget(v)
+			}
 			a, err := answerTo(req)
 			if lines, ok := a.(streamed); ok && err == nil {
 				lines.serve(w)

@@ -143,8 +143,7 @@ func (s *Scorer) failed(ctx context.Context, err error) bool {
 		err = fmt.Errorf("%w; it says: %s", err, said)
 	}
 	s.last = err
-	var no *refused
-	if errors.As(err, &no) {
+	if _, ok := errors.AsType[*refused](err); ok {
 		return false
 	}
 	if s.failures++; s.failures >= maxFailures {

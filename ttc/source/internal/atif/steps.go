@@ -1,6 +1,7 @@
 package atif
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -149,9 +150,7 @@ func (t *steps) call(step json.Raw, answer chat.Message, n int64) {
 	if m := session.Text(step, "model_name"); m != "" {
 		c.Model = m
 	}
-	if c.Time == 0 {
-		c.Time = n
-	}
+	c.Time = cmp.Or(c.Time, n)
 	if t.tools == nil {
 		c.Gaps |= ttc.NoTools
 	}

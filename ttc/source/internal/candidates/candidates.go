@@ -51,7 +51,10 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 	}
 	rewrite := published.NewRewriter(cfg.Shape)
 	if rewrite != nil {
-		cfg.rewritten()
+		// Set the keys to the keys of rewritten entries.
+		cfg.TurnKey, cfg.PromptKey, cfg.OutputKey = published.TurnKey, published.PromptKey, published.OutputKey
+		cfg.ScoreKey, cfg.ModelKey, cfg.MetadataKey = published.ScoreKey, published.ModelKey, published.MetadataKey
+		cfg.IndexKey, cfg.AnswerKey, cfg.ContextKey, cfg.SystemKey = "", "", "", ""
 	}
 	s := &Source{cfg: cfg, reader: NewReader(cfg.Keys), rewrite: rewrite}
 	s.Init(files, cfg.MaxEmpty, opt, s.begin, s.entry)

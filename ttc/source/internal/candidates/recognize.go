@@ -136,10 +136,3 @@ func rowIDs(h *source.Head, id, prompt string) bool {
 	}
 	return len(prompts) < len(ids)
 }
-
-// rewritten sets the keys to the keys of rewritten entries.
-func (c *Config) rewritten() {
-	c.TurnKey, c.PromptKey, c.OutputKey = published.TurnKey, published.PromptKey, published.OutputKey
-	c.ScoreKey, c.ModelKey, c.MetadataKey = published.ScoreKey, published.ModelKey, published.MetadataKey
-	c.IndexKey, c.AnswerKey, c.ContextKey, c.SystemKey = "", "", "", ""
-}

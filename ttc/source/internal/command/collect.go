@@ -209,7 +209,8 @@ func (c *collector) endOrphans() error {
 		return nil // there was none
 	}
 	if left := (&process.Tree{Mark: string(mark)}).Stop(context.Background(), c.cfg.StopTimeout); len(left) > 0 {
-		return fmt.Errorf("program of the interrupted run is still running and cannot be stopped: processes %v write to %s", left, c.dir)
+		return fmt.Errorf("program of the interrupted run is still running and cannot be stopped: "+
+			"processes %v write to %s", left, c.dir)
 	}
 	return nil
 }

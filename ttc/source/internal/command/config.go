@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -19,9 +20,7 @@ func Factory() source.Factory {
 			if c.RunsSet {
 				cfg.Runs = c.Runs
 			}
-			if cfg.NATConfig == "" {
-				cfg.NATConfig = c.NATConfig
-			}
+			cfg.NATConfig = cmp.Or(cfg.NATConfig, c.NATConfig)
 			c.Progress(source.Progress{
 				Step: "collect",
 				Text: fmt.Sprintf("collect: %s, %d times", cfg.Command[0], cfg.Runs),

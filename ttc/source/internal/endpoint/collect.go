@@ -262,7 +262,8 @@ func (c *collector) unprocessable(r *httpclient.Reply) error {
 		for _, d := range v.Detail {
 			if d.Type == "missing" && len(d.Loc) == 2 && d.Loc[0] == "body" {
 				want := c.http.Scrub(fmt.Sprint(d.Loc[1]))
-				return fmt.Errorf("workflow at %s expects its question as %q, not as %q: set input_key: %s", c.http.Place(), want, c.cfg.InputKey, want)
+				return fmt.Errorf("workflow at %s expects its question as %q, not as %q: set input_key: %s",
+					c.http.Place(), want, c.cfg.InputKey, want)
 			}
 		}
 	}

@@ -1,6 +1,8 @@
 package observations
 
 import (
+	"slices"
+
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
@@ -30,12 +32,10 @@ func factory(typ, doc string, parse func(json.Raw) (observation, bool), keys ...
 		Type: typ, Doc: doc, Extensions: extensions,
 		Recognize: session.Marked(func(entry json.Raw) bool {
 			inner, _ := within(entry)
-			for _, e := range append(inner, entry) {
-				if _, ok := parse(e); ok {
-					return true
-				}
-			}
-			return false
+			return slices.ContainsFunc(append(inner, entry), func(e json.Raw) bool {
+				_, ok := parse(e)
+				return ok
+			})
 		}, append(keys, envelopes...)...),
 		Entries: func(tally *source.Tally) session.Entries { return entries(tally, parse) },
 	}.Factory()

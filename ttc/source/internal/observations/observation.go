@@ -1,6 +1,7 @@
 package observations
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -96,9 +97,7 @@ func langSmith(raw json.Raw) (observation, bool) {
 	if typ == "" || o.id == "" {
 		return o, false
 	}
-	if o.trace == "" {
-		o.trace = o.id
-	}
+	o.trace = cmp.Or(o.trace, o.id)
 	switch typ {
 	case "llm":
 		o.kind = ofModel

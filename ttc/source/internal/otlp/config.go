@@ -1,6 +1,8 @@
 package otlp
 
 import (
+	"slices"
+
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
@@ -30,10 +32,8 @@ var requestKeys = []string{"resourceSpans", "resourceLogs"}
 
 // isExport reports whether an object is an export request.
 func isExport(entry json.Raw) bool {
-	for _, key := range requestKeys {
-		if v, ok := entry.Get(key); ok && v.Kind() == json.Array {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(requestKeys, func(key string) bool {
+		v, ok := entry.Get(key)
+		return ok && v.Kind() == json.Array
+	})
 }

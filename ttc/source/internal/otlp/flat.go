@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -105,9 +106,7 @@ func (e *modelCall) numbered(a attributes) {
 
 func numberedMessage(n *node) chat.Message {
 	m := chat.Message{Role: exchange.Role(n.text("role")), Form: chat.Text, ToolCallID: n.text("tool_call_id")}
-	if m.Role == "" {
-		m.Role = "assistant"
-	}
+	m.Role = cmp.Or(m.Role, "assistant")
 	m.Text = n.text("content")
 	if strings.HasPrefix(m.Text, `[{"type":`) || strings.HasPrefix(m.Text, `[{"type" :`) { // parts, as one text
 		if parts, err := json.Parse([]byte(m.Text), json.Limits{}); err == nil && m.Role != "tool" {

@@ -199,9 +199,7 @@ func (t *traces) examine() {
 				continue
 			}
 			name := s.attributes.first("gen_ai.agent.name", "agent.name", "traceloop.entity.name")
-			if name == "" {
-				name = "agent"
-			}
+			name = cmp.Or(name, "agent")
 			if names[name]++; names[name] > 1 {
 				name += "-" + strconv.Itoa(names[name])
 			}
@@ -230,9 +228,7 @@ func (t *traces) tool(s *span) {
 // agent returns the name of the sub-agent that a span belongs to; empty for the main agent.
 func (t *traces) agent(s *span) (name string) {
 	t.ancestors(s, func(a *span) {
-		if name == "" {
-			name = t.agents[a]
-		}
+		name = cmp.Or(name, t.agents[a])
 	})
 	return name
 }
@@ -313,9 +309,7 @@ func (t *traces) call(s *span, e *modelCall) {
 		ID: e.id, Agent: t.agent(s), Model: e.model, Time: s.start, Tools: e.tools,
 		Gaps: e.gaps, Usage: e.usage, File: s.path, Offset: s.offset,
 	}
-	if c.ID == "" {
-		c.ID = s.trace + "/" + s.id
-	}
+	c.ID = cmp.Or(c.ID, s.trace+"/"+s.id)
 	join(e.input)
 	for _, m := range e.input {
 		message := calls.Message{Message: m}
@@ -376,9 +370,7 @@ func modelCallOf(s *span) (e modelCall) {
 	}
 	for i := range e.outputs {
 		out := &e.outputs[i]
-		if out.finish == "" {
-			out.finish = e.finish
-		}
+		out.finish = cmp.Or(out.finish, e.finish)
 		if out.finish == "tool_call" { // OpenLLMetry's word for it
 			out.finish = "tool_calls"
 		}

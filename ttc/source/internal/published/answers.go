@@ -117,15 +117,10 @@ func AnswersOf(h *source.Head) *Answers {
 
 // keysGiven reports whether the user said which keys hold the prompts or the answers.
 func keysGiven(h *source.Head) bool {
-	for _, setting := range []string{
+	return slices.ContainsFunc([]string{
 		"prompt_key", "output_key", "response_key", "score_key", "reward_key", "messages_key", "chosen_key",
 		"rejected_key",
-	} {
-		if h.Given[setting] != "" {
-			return true
-		}
-	}
-	return false
+	}, func(setting string) bool { return h.Given[setting] != "" })
 }
 
 // NewRewriter returns a rewriter for the shape with the given name, or nil.

@@ -1,8 +1,10 @@
 package published
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/nat-go/nat-go/ttc/json"
@@ -20,12 +22,10 @@ func isOASST(h *source.Head) bool {
 	if !hasAll(h, "message_tree_id", "prompt") {
 		return false
 	}
-	for _, e := range h.Entries {
-		if root := value(e, "prompt"); value(root, "text") == nil || value(root, "role") == nil {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(h.Entries, func(e json.Raw) bool {
+		root := value(e, "prompt")
+		return value(root, "text") == nil || value(root, "role") == nil
+	})
 }
 
 // oasst reads trees of messages: each message that was answered is a prompt, and its answers are compared.
@@ -53,9 +53,7 @@ func (o *oasst) read(e json.Raw) (string, []Line, error) {
 	}
 	tree := source.IDText(value(e, "message_tree_id"))
 	if parent == "" || tree != "" && tree != o.tree {
-		if tree == "" {
-			tree = id
-		}
+		tree = cmp.Or(tree, id)
 		o.begin(tree)
 	}
 	return o.tree, o.add(nil, e, id, parent), nil

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/nat-go/nat-go/internal/calls"
@@ -50,9 +51,7 @@ func claimOf(ex *calls.Example, a *calls.Answer) *source.Claim {
 	c := &source.Claim{
 		Model: n.Policy, Tools: ex.Tools, PromptTokens: a.PromptTokens, Answer: &n.Message, IDs: n.TokenIDs,
 	}
-	if c.Model == "" {
-		c.Model = ex.Policy
-	}
+	c.Model = cmp.Or(c.Model, ex.Policy)
 	if a.PromptTokens > 0 {
 		for at := n.Parent; at >= 0; at = nodes[at].Parent {
 			c.Given = append(c.Given, nodes[at].Message)

@@ -260,8 +260,7 @@ func openError(path string, err error) error {
 	if e := objectError(err); e != nil {
 		return e
 	}
-	var pe *os.PathError
-	if errors.As(err, &pe) {
+	if pe, ok := errors.AsType[*os.PathError](err); ok {
 		err = pe.Err
 	}
 	help := ""
@@ -436,8 +435,7 @@ func (file *File) parquet(in io.ReaderAt) error {
 	r, err := tables.Parquet(in, file.ID.Size)
 	if err != nil {
 		help := "Copy the file again"
-		var asks *table.LimitError
-		if errors.As(err, &asks) {
+		if _, ok := errors.AsType[*table.LimitError](err); ok {
 			help = "Write it as several files, with fewer columns or smaller row groups"
 		}
 		return &Error{Path: file.ID.Path, Offset: -1, What: err.Error(), Help: help, Err: err}

@@ -2,6 +2,7 @@ package source
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -34,9 +35,7 @@ const DefaultBlock = 8 << 20
 // A block begins at a line, which is assumed to begin an entry. The assumption is checked once the previous block has
 // been read to its end; if it was wrong, one worker reads the rest of the input.
 func Scan(ctx context.Context, o ScanOptions, each func(Cursor) error) (sum uint64, err error) {
-	if o.Block == 0 {
-		o.Block = DefaultBlock
-	}
+	o.Block = cmp.Or(o.Block, DefaultBlock)
 	c := &scanner{opt: o, each: each}
 	c.names.Reset()
 	c.names.tell = o.Named

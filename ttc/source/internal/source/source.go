@@ -344,9 +344,7 @@ func (s *Stats) Add(o *Stats) {
 	s.MissingIDs += o.MissingIDs
 	s.RepeatedIDs += o.RepeatedIDs
 	s.Interrupted += o.Interrupted
-	if s.FirstRepeat == "" {
-		s.FirstRepeat = o.FirstRepeat
-	}
+	s.FirstRepeat = cmp.Or(s.FirstRepeat, o.FirstRepeat)
 	s.Unread = addCounts(s.Unread, o.Unread)
 	s.Redacted = addCounts(s.Redacted, o.Redacted)
 	s.Models = addCounts(s.Models, o.Models)

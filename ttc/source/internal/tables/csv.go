@@ -127,8 +127,7 @@ func (r *csvReader) Read(p []byte) (int, error) {
 func (r *csvReader) next() error {
 	r.in.left = maxRecord
 	record, err := r.rows.Read()
-	var wrong *csv.ParseError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*csv.ParseError](err); ok {
 		return fmt.Errorf("line %d of the CSV: %w", wrong.Line, wrong.Err)
 	}
 	if err != nil {

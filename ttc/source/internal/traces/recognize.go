@@ -326,12 +326,10 @@ func texts(list json.Raw) bool {
 
 // inTurn reports whether the conversations are lists of texts.
 func inTurn(h *source.Head, key string) bool {
-	for _, e := range h.Entries {
-		if v, _ := source.At(e, key); texts(v) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.Entries, func(e json.Raw) bool {
+		v, _ := source.At(e, key)
+		return texts(v)
+	})
 }
 
 // answered reports whether the conversations end before an answer, which is given separately with its score.
@@ -384,12 +382,10 @@ func isMessage(h *source.Head, key string) bool {
 		if v.Kind() != json.Object {
 			continue
 		}
-		for _, key := range []string{"role", "content", "messages", "parts"} {
-			if _, ok := v.Get(key); ok {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc([]string{"role", "content", "messages", "parts"}, func(key string) bool {
+			_, ok := v.Get(key)
+			return ok
+		})
 	}
 	return true
 }
@@ -544,9 +540,7 @@ func asMessage(m json.Raw) json.Raw {
 	if parts, ok := m.Get("parts"); ok && value == nil {
 		value, known = textParts(parts), true
 		keys[1] = "parts"
-		if to == "" {
-			to = lower
-		}
+		to = cmp.Or(to, lower)
 	}
 	if !ok || !isText || keys[0] == "role" && !known && !untyped {
 		return nil

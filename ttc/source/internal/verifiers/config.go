@@ -1,6 +1,8 @@
 package verifiers
 
 import (
+	"slices"
+
 	"github.com/nat-go/nat-go/internal/redact"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
@@ -30,12 +32,10 @@ type Config struct {
 // isRollout reports whether an object is a trace, an episode of traces, or a result from version 0.
 func isRollout(entry json.Raw) bool {
 	has := func(keys ...string) bool {
-		for _, key := range keys {
-			if _, ok := entry.Get(key); !ok {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(keys, func(key string) bool {
+			_, ok := entry.Get(key)
+			return !ok
+		})
 	}
 	return has("traces", "task") || has("nodes", "agent") || has("example_id", "prompt", "completion")
 }

@@ -1,6 +1,7 @@
 package verifiers
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -133,9 +134,7 @@ func message(raw json.Raw) (chat.Message, error) {
 	m := ms[0]
 	m.Extra = nil // provider_state, for example
 	for i := range m.ToolCalls {
-		if m.ToolCalls[i].Type == "" {
-			m.ToolCalls[i].Type = "function"
-		}
+		m.ToolCalls[i].Type = cmp.Or(m.ToolCalls[i].Type, "function")
 	}
 	return m, nil
 }

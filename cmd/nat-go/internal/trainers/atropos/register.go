@@ -1,6 +1,7 @@
 package atropos
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strconv"
@@ -26,9 +27,7 @@ func (a *Adapter) register(ctx context.Context, data trainers.DataSet, l *delive
 		return err
 	}
 	l.GroupSize, l.BatchSize, l.MaxLen = size, i.BatchSize, a.conf.MaxTokenLength
-	if l.MaxLen == 0 {
-		l.MaxLen = i.MaxTokenLen
-	}
+	l.MaxLen = cmp.Or(l.MaxLen, i.MaxTokenLen)
 	if i.BatchSize%size != 0 {
 		return trainers.Errorf(trainers.Refused, "register with Atropos", "use a batch_size that is a multiple, "+
 			"or another group_size", "groups of %d never fill the trainer's batches of %d", size, i.BatchSize)

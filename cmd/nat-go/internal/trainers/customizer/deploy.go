@@ -1,6 +1,7 @@
 package customizer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,9 +26,7 @@ func (a *Adapter) Deploy(ctx context.Context, ref trainers.JobRef) (trainers.Job
 		return ref, false, err
 	}
 	ns, key := a.conf.Namespace, ref.Metadata["key"]
-	if key == "" {
-		key = ref.RunID
-	}
+	key = cmp.Or(key, ref.RunID)
 	d := a.conf.Deployment
 	confName, depName := name("nat-deploy-config-", key, maxName), name("nat-deployment-", key, maxName)
 	if d.Name != nil && *d.Name != "" {

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -125,10 +126,7 @@ func (a *Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (
 // start starts the program, and returns its process group at once: the shell also records it in the folder, for a
 // process after a crash, but on a busy machine that may take a while.
 func (a *Adapter) start(dir string, b *submissionRecord, argv, environ []string) (pid int, err error) {
-	work := a.conf.WorkDir
-	if work == "" {
-		work = "."
-	}
+	work := cmp.Or(a.conf.WorkDir, ".")
 	if work, err = filepath.Abs(work); err != nil {
 		return 0, err
 	}

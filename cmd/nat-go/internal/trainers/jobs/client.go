@@ -246,7 +246,15 @@ func (c *Client) save(j *Job) error {
 		}
 		defer lock.Close()
 	}
-	c.scrub(j)
+	// Remove secrets from other parties' texts about the job.
+	for _, s := range []*string{&j.Error, &j.Status.Message, &j.Status.Detail} {
+		*s = c.redact(*s)
+	}
+	for k, v := range j.Status.Metadata {
+		if s, ok := v.(string); ok {
+			j.Status.Metadata[k] = c.redact(s)
+		}
+	}
 	err := j.save(c.Dir)
 	c.unsaved = err != nil
 	return err

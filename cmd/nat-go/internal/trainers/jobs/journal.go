@@ -89,18 +89,6 @@ func Load(dir runfolder.Folder) (*Job, error) {
 	return j, nil
 }
 
-// scrub removes secrets from other parties' texts about the job.
-func (c *Client) scrub(j *Job) {
-	for _, s := range []*string{&j.Error, &j.Status.Message, &j.Status.Detail} {
-		*s = c.redact(*s)
-	}
-	for k, v := range j.Status.Metadata {
-		if s, ok := v.(string); ok {
-			j.Status.Metadata[k] = c.redact(s)
-		}
-	}
-}
-
 // save replaces the journal so that a crash leaves either the old one or the new one.
 func (j *Job) save(dir runfolder.Folder) error {
 	j.Version, j.UpdatedAt = version, time.Now().UTC()

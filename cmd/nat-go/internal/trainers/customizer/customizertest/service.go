@@ -2,6 +2,7 @@ package customizertest
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -324,9 +325,7 @@ func (s *Service) job(r *http.Request, rest string, body []byte) (int, any) {
 // page returns one page of the jobs, newest first.
 func (s *Service) page(number string) object {
 	size, n := s.PageSize, 1
-	if size == 0 {
-		size = 100
-	}
+	size = cmp.Or(size, 100)
 	_, _ = fmt.Sscan(number, &n) // without a number, the first page
 	data := []any{}
 	for i := len(s.Jobs) - 1 - (n-1)*size; i >= 0 && len(data) < size; i-- {
