@@ -8,6 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/claudecode"
 	"github.com/nat-go/nat-go/ttc/source/internal/codex"
 	"github.com/nat-go/nat-go/ttc/source/internal/command"
+	"github.com/nat-go/nat-go/ttc/source/internal/copilot"
 	"github.com/nat-go/nat-go/ttc/source/internal/endpoint"
 	"github.com/nat-go/nat-go/ttc/source/internal/nat"
 	"github.com/nat-go/nat-go/ttc/source/internal/nemogym"
@@ -29,7 +30,7 @@ func Factories() []source.Factory {
 		claudecode.Factory(), codex.Factory(), otlp.Factory(), atif.Factory(),
 		verifiers.Factory(), atof.Factory(), nemogym.Factory(), requestlog.Chat(), requestlog.Responses(),
 		observations.Langfuse(), observations.LangSmith(), observations.OpenAIAgents(), qwencode.Factory(),
-		pi.Factory(),
+		qwencode.Gemini(), pi.Factory(), copilot.Factory(),
 		agenttraces.Factory(),
 	}
 }

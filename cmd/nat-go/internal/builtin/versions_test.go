@@ -28,10 +28,10 @@ func TestVersions(t *testing.T) {
 	}{
 		"Claude Code": {
 			"claude_code", claude + strings.NewReplacer(`"s"`, `"r"`, `"m1"`, `"m2"`).Replace(claude),
-			map[string]string{"Claude Code 2.9.0": "2.1.329"},
+			map[string]string{"Claude Code 2.9.0": "2.1.332"},
 		},
 		"a tried one":     {"claude_code", stored["claude_code"], nil},
-		"Codex":           {"codex", codex, map[string]string{"Codex 1.0.0": "0.169.0"}},
+		"Codex":           {"codex", codex, map[string]string{"Codex 1.0.0": "0.171.0"}},
 		"instrumentation": {"otlp", otlp, map[string]string{"openinference.instrumentation.openai 0.1.67": "0.1.66"}},
 		"another instrumentation": {
 			"otlp", strings.ReplaceAll(otlp, "openinference.inst", "other.inst"), nil,

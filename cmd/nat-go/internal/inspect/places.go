@@ -17,13 +17,14 @@ import (
 type place struct {
 	program, dir string // dir is below the user's home
 	variable     string // environment variable that may name another folder for the first part of dir
-	ext          string
+	ext          string // how a file's extension begins
 	instead      string // advice if no source reads the files
 }
 
 var places = []place{
 	{"Claude Code", ".claude/projects", "CLAUDE_CONFIG_DIR", ".jsonl", ""},
 	{"Codex", ".codex/sessions", "CODEX_HOME", ".jsonl", ""},
+	{"Copilot CLI", ".copilot/session-state", "", ".jsonl", ""},
 	{"Gemini CLI", ".gemini/tmp", "", ".json", ""},
 	{"OMP", ".omp/agent/sessions", "", ".jsonl", ""},
 	{"OpenClaw", ".openclaw/agents", "", ".jsonl", ""},
@@ -56,7 +57,7 @@ func FindLogs(home string, env func(string) string) []Logs {
 		logs := Logs{Program: p.program, Dir: dir, Next: p.instead}
 		logs.Next = cmp.Or(logs.Next, "nat-go run "+dir)
 		_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-			if err == nil && e.Type().IsRegular() && filepath.Ext(path) == p.ext {
+			if err == nil && e.Type().IsRegular() && strings.HasPrefix(filepath.Ext(path), p.ext) {
 				var info fs.FileInfo
 				if info, err = e.Info(); err == nil {
 					logs.add(info.ModTime().UTC())

@@ -318,6 +318,40 @@ func TestLoggedRequests(t *testing.T) {
 	}
 }
 
+// TestRequestsByHashAlone: a message of a logged request that the session's lines tell isn't stored with the requests.
+// It follows the answer to the request before.
+func TestRequestsByHashAlone(t *testing.T) {
+	s := newScript("s")
+	ask := func(id, ref, block string) {
+		s.chained("assistant", `"requestRef":"`+ref+`","message":{"id":"`+id+`","content":[`+block+`]}`)
+	}
+	s.user("q")
+	s.raw(`{"type":"api-request-shape","sessionId":"s","shapeHash":"sh","shape":{"system":"sys","tools":[]}}`)
+	s.raw(`{"type":"api-request-blob","sessionId":"s","hash":"h1","message":{"role":"user","content":"reminder q"}}`)
+	s.raw(`{"type":"api-request-blob","sessionId":"s","hash":"h2","message":{"role":"system","content":"place"}}`)
+	s.raw(`{"type":"api-request","sessionId":"s","id":"r1","shapeHash":"sh","keep":0,"tail":["h1","h2"]}`)
+	ask("m1", "r1", `{"type":"text","text":"a"}`)
+	ask("m1", "r1", `{"type":"tool_use","id":"c","name":"f","input":{}}`)
+	s.result("c", "out", "")
+	s.raw(`{"type":"api-request","sessionId":"s","id":"r2","shapeHash":"sh","base":"r1","keep":2,"tail":["h3","h4"]}`)
+	ask("m2", "r2", `{"type":"text","text":"b"}`)
+	s.user("r")
+	s.raw(`{"type":"api-request","sessionId":"s","id":"r3","shapeHash":"sh","keep":0,"tail":["h1","h2","h3","h4","h5","h6"]}`)
+	ask("m3", "r3", `{"type":"text","text":"c"}`)
+	r := one(t, s, "sys / reminder q / place / a[c]* / c=out / b* / r / c*")
+	if gaps := r.Examples[0].Gaps; gaps&ttc.RebuiltHistory != 0 {
+		t.Errorf("gaps %v", gaps)
+	}
+	s.chained("attachment", `"attachment":{"type":"date"},"rendered":[{"content":"later"}]`)
+	s.user("s")
+	s.raw(`{"type":"api-request","sessionId":"s","id":"r4","shapeHash":"sh","base":"r3","keep":6,"tail":["h7","h8"]}`)
+	ask("m4", "r4", `{"type":"text","text":"d"}`)
+	r = one(t, s, "sys / reminder q / place / a[c]* / c=out / b* / r / c* / later\ns / d*")
+	if gaps := r.Examples[0].Gaps; gaps&ttc.RebuiltHistory == 0 {
+		t.Error("an attachment whose place isn't known is not said")
+	}
+}
+
 // TestOrderOfFilesAndResume: however the sessions are spread over files, the examples are the same, in the order of
 // their ids; a run resumes where it stopped.
 func TestOrderOfFilesAndResume(t *testing.T) {

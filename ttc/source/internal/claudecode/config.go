@@ -9,7 +9,7 @@ import (
 )
 
 // newest is the latest version of the program whose files were tried.
-const newest = "2.1.329"
+const newest = "2.1.332"
 
 // Factory returns the factory of this source, which a configuration selects by its type.
 func Factory() source.Factory {

@@ -28,6 +28,8 @@ type request struct {
 	last   int32   // step of its last message; -1 without one
 	answer *answer // what came back
 	broken bool    // the beginning of the list is missing
+	given  bool    // the answer's call has its messages, which are in after
+	after  calls.Walk
 }
 
 // step is a message in a list.
@@ -173,7 +175,12 @@ func (r *requests) give(t *transcript, a *answer, c *calls.Call) bool {
 		system = t.out.Extend(system, s.system)
 	}
 	if c.After, ok = r.walk(t, system, q.last); !ok {
-		return false
+		if c.After, ok = r.continued(t, q, a, c); !ok {
+			return false
+		}
+	}
+	if q.answer == a {
+		q.given, q.after = true, c.After
 	}
 	c.Tools = s.tools
 	if s.tools == nil {
@@ -183,6 +190,30 @@ func (r *requests) give(t *transcript, a *answer, c *calls.Call) bool {
 		c.Gaps |= ttc.NoSystem
 	}
 	return true
+}
+
+// continued returns the messages of a request that continues from the answer to an earlier one. A message
+// that the lines of the session tell is named by its hash alone, as version 2.1.332 does.
+func (r *requests) continued(t *transcript, q *request, a *answer, c *calls.Call) (calls.Walk, bool) {
+	for at := q.last; at >= 0 && !t.out.TooLarge(); at = r.hashes[at].parent {
+		t.out.Give(1)
+		for _, before := range r.endings[at] {
+			if !before.given || before.shape != q.shape || before.answer.agent != a.agent {
+				continue
+			}
+			h := &history{t: t, out: before.after, placed: map[*record]bool{}, given: map[*answer]bool{}}
+			from := t.records[before.answer.first.parent]
+			chain, whole := t.walk(a.first, from)
+			if !whole || !h.follow(chain, a) || !h.given[before.answer] {
+				continue
+			}
+			if slices.ContainsFunc(chain, func(rec *record) bool { return rec.attached != "" || rec.boundary }) {
+				c.Gaps |= ttc.RebuiltHistory // how they were inserted isn't known
+			}
+			return h.end(), true
+		}
+	}
+	return 0, false
 }
 
 // walk returns the messages of a list, after a system prompt, reusing prefixes assembled before. It reports false if a

@@ -7,7 +7,7 @@ import (
 )
 
 // newest is the latest version of the program whose files were tried.
-const newest = "0.169.0"
+const newest = "0.171.0"
 
 // Factory returns the factory of this source, which a configuration selects by its type.
 func Factory() source.Factory {

@@ -88,7 +88,6 @@ var harnesses = []struct {
 	name, instead string
 	paths         []string
 }{
-	{"Copilot CLI", "", []string{"data.toolRequests"}},
 	{"Cursor", "", []string{"message.content.0.type", "role"}},
 	{"Droid", "", []string{"sessionTitle", "owner"}},
 	{"Letta Code", "", []string{"captured_at", "source_line_id"}},

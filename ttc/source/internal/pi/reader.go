@@ -1,11 +1,7 @@
 package pi
 
 import (
-	"cmp"
-	"context"
-	"errors"
 	"slices"
-	"strings"
 
 	"github.com/nat-go/nat-go/internal/calls"
 	"github.com/nat-go/nat-go/ttc"
@@ -21,7 +17,8 @@ import (
 func Factory() source.Factory {
 	return session.Format{
 		Type: "pi", Doc: "sessions of Pi, OpenClaw and OMP (~/.pi, ~/.openclaw, ~/.omp)", Extensions: []string{".jsonl"},
-		Recognize: session.Marked(isMark, "cwd", "message"), Read: read,
+		Recognize: session.Marked(isMark, "cwd", "message"),
+		Read:      session.Headed{Mark: isMark, ID: sessionID, Session: add}.Read,
 	}.Factory()
 }
 
@@ -37,32 +34,15 @@ func isMark(entry json.Raw) bool {
 	return false
 }
 
-type reader struct{ tally *source.Tally }
-
-func read(
-	ctx context.Context, files []string, limits session.Limits, tally *source.Tally,
-) (session.Reader, error) {
-	r := &reader{tally}
-	return session.ReadStored(files, limits, tally, func(s *session.Store, path string) error {
-		return r.file(ctx, s, path, limits.MaxLine)
-	}, nil, r.sessions)
-}
-
-// file stores the entries of a file under the id in its header.
-func (r *reader) file(ctx context.Context, s *session.Store, path string, limit int64) (failed error) {
-	id, known := session.Stem(path), false
-	err := session.Lines(ctx, path, limit, r.tally, func(l session.Line) bool {
-		if known = known || isMark(l.JSON); session.Text(l.JSON, "type") == header {
-			id = cmp.Or(session.Text(l.JSON, "id"), id)
-		}
-		failed = s.Add(id, l.JSON, l.Offset)
-		return failed == nil
-	})
-	if !known {
-		r.tally.Drop(ledger.Drop{Unit: "file", Reason: session.OtherFormat, Index: -1, File: path})
+// sessionID returns the id that a header gives to its session.
+func sessionID(entry json.Raw) string {
+	if session.Text(entry, "type") != header {
+		return ""
 	}
-	return errors.Join(failed, err)
+	return session.Text(entry, "id")
 }
+
+type reader struct{ tally *source.Tally }
 
 // given is the last message of a context, and the entry that it comes from. Contexts share their beginnings: an entry
 // costs one link, however long its context is.
@@ -94,21 +74,12 @@ func (g *given) from(entry string) (kept []*given) {
 	return nil
 }
 
-// sessions makes the session of the entries of a file.
-func (r *reader) sessions(g session.Group) []*calls.Session {
-	slices.SortStableFunc(g.Parts, func(a, b session.Kept) int {
-		return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Offset, b.Offset))
-	})
-	id := session.Stem(g.Path)
-	for _, part := range g.Parts {
-		if session.Text(part.JSON, "type") == header {
-			id = cmp.Or(session.Text(part.JSON, "id"), id)
-		}
-	}
-	s := g.Limits.New(id)
+// add adds the calls of the entries of a file.
+func add(s *calls.Session, entries []session.Kept, tally *source.Tally) {
+	r := &reader{tally}
 	contexts := map[string]*given{} // after an entry
 	var last *given
-	for _, part := range g.Parts {
+	for _, part := range entries {
 		entry := json.Raw(part.JSON)
 		id, before := session.Text(entry, "id"), last
 		parent, ok := entry.Get("parentId")
@@ -122,7 +93,6 @@ func (r *reader) sessions(g session.Group) []*calls.Session {
 			break
 		}
 	}
-	return []*calls.Session{s}
 }
 
 // header is the type of a file's first entry.

@@ -12,10 +12,6 @@ import (
 // Sessions that agents store as one object per file, and the samples that evaluations log.
 var agents = []Conversations{
 	{
-		"gemini_cli", "the entries are sessions of Gemini CLI",
-		func(h *source.Head) bool { return hasAll(h, "sessionId", "projectHash", "messages") }, geminiCLI,
-	},
-	{
 		"opencode", "the entries are sessions of opencode (opencode export)",
 		func(h *source.Head) bool {
 			return hasAll(h, "info", "messages") && !slices.ContainsFunc(h.Entries, func(e json.Raw) bool {
@@ -104,56 +100,6 @@ func outputText(v json.Raw) string {
 		return text
 	}
 	return string(v)
-}
-
-// geminiCLI reads a session of Gemini CLI (~/.gemini/tmp/*/chats): the texts, and calls next to their results.
-func geminiCLI(e json.Raw) (c conversed, err error) {
-	said, err := list(value(e, "messages"))
-	if err != nil {
-		return c, fmt.Errorf("messages: %w", err)
-	}
-	var m messages
-	for x := range said.Elements() {
-		switch kind, _ := value(x, "type").Text(); kind {
-		case "user":
-			m = m.raw(user(value(x, "content")))
-		case "gemini":
-			var thoughts []string
-			for t := range value(x, "thoughts").Elements() {
-				text, _ := value(t, "description").Text()
-				thoughts = append(thoughts, text)
-			}
-			t := turn{content: content(value(x, "content")), thoughts: thoughts}
-			for call := range value(x, "toolCalls").Elements() {
-				t.call(value(call, "id"), value(call, "name"), value(call, "args"))
-				if result, ok := geminiResult(call); ok {
-					t.result(value(call, "id"), result)
-				}
-			}
-			m = t.add(m)
-		case "info", "error", "warning": // the program's message to its user
-		default:
-			if what := fmt.Sprintf("messages: type %.40q", kind); !slices.Contains(c.unread, what) {
-				c.unread = append(c.unread, what)
-			}
-		}
-	}
-	id, _ := value(e, "sessionId").Text()
-	return conversed{messages: m.end(), id: id, keys: []string{"messages", "sessionId"}, unread: c.unread}, nil
-}
-
-// geminiResult returns a call's result; ok is false if it was never run.
-func geminiResult(call json.Raw) (text string, ok bool) {
-	for part := range value(call, "result").Elements() {
-		response := value(value(part, "functionResponse"), "response")
-		if text, ok := value(response, "output", "error").Text(); ok {
-			return text, true
-		}
-		if response != nil {
-			return string(response), true
-		}
-	}
-	return value(call, "resultDisplay").Text()
 }
 
 // content returns the texts of a part or of parts as one, or parts if one of them is an image or another file.

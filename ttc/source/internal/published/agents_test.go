@@ -14,17 +14,6 @@ func TestAgents(t *testing.T) {
 		shape, entry, want string
 		unread             []string
 	}{
-		"Gemini CLI": {
-			"gemini_cli", `{"sessionId":"s","messages":[
-				{"type":"user","content":["see",{"inlineData":{"data":"AA"}}]},
-				{"type":"gemini","content":{"text":"a"},"toolCalls":[{"id":"c","name":"rm","status":"cancelled"}]},
-				{"type":"info","content":"x"},{"type":"spoken","content":"x"},{"type":"spoken","content":"y"}]}`,
-			`{"messages":[{"role":"user","content":[{"type":"text","text":"see"},` +
-				`{"type":"file","file":{"inlineData":{"data":"AA"}}}]},` +
-				`{"role":"assistant","content":"a","tool_calls":[` +
-				`{"id":"c","type":"function","function":{"name":"rm","arguments":{}}}]}],"id":"s"}`,
-			[]string{`messages: type "spoken"`},
-		},
 		"opencode": {
 			"opencode", `{"info":{"id":"s"},"messages":[{"info":{"role":"user"},"parts":[{"type":"text","text":"q"},
 				{"type":"file","mime":"text/plain"},{"type":"file","mime":"image/png"}]},

@@ -89,13 +89,22 @@ func argumentGap(m calls.Message) ttc.Gaps { return (&exchange.Answer{Message: m
 // messages returns the messages of a line: one, or one for each result of a tool.
 func (r *reader) messages(line json.Raw) (out []calls.Message) {
 	said := session.Value(line, "message")
-	m := chat.Message{Role: exchange.Role(session.Text(said, "role")), Form: chat.Text}
+	role := exchange.Role(session.Text(said, "role"))
 	if session.Text(line, "type") == "assistant" {
-		m.Role = "assistant"
+		role = "assistant"
 	}
+	return r.parts(role, session.Value(said, "parts"))
+}
+
+// parts returns the messages that parts amount to.
+func (r *reader) parts(role string, parts json.Raw) (out []calls.Message) {
+	m := chat.Message{Role: role, Form: chat.Text}
 	var texts, thoughts []string
-	for p := range session.Value(said, "parts").Elements() {
-		text, isText := session.Value(p, "text").Text()
+	for p := range parts.Elements() {
+		text, isText := p.Text()
+		if !isText {
+			text, isText = session.Value(p, "text").Text()
+		}
 		thought, _ := session.Value(p, "thought").Bool()
 		call, result := session.Value(p, "functionCall"), session.Value(p, "functionResponse")
 		switch {
@@ -103,26 +112,46 @@ func (r *reader) messages(line json.Raw) (out []calls.Message) {
 			thoughts = append(thoughts, text)
 		case isText:
 			texts = append(texts, text)
+			m.Parts = append(m.Parts, exchange.TextPart(text))
 		case call != nil:
-			made := chat.ToolCall{ID: session.Text(call, "id"), Type: "function", Name: session.Text(call, "name")}
-			exchange.Arguments(&made, session.Value(call, "args"))
-			m.ToolCalls = append(m.ToolCalls, made)
+			m.ToolCalls = append(m.ToolCalls, callOf(call))
 		case result != nil:
 			out = append(out, resultOf(result))
+		case session.Value(p, "inlineData", "fileData") != nil:
+			m.Form = chat.Parts
+			m.Parts = append(m.Parts, chat.Part{Type: "file", Raw: slices.Clone(p)})
 		default:
-			r.tally.CountUnread("parts of messages that are neither texts nor calls nor results", 1)
+			r.tally.CountUnread("parts of messages that are neither texts nor files nor calls nor results", 1)
 		}
-	}
-	if m.Text = strings.Join(texts, ""); m.Text == "" && m.ToolCalls != nil {
-		m.Form = chat.Null
 	}
 	if thoughts != nil {
 		m.Reasoning, m.ReasoningKey = strings.Join(thoughts, ""), "reasoning_content"
 	}
-	if texts != nil || m.ToolCalls != nil || thoughts != nil {
-		out = append(out, calls.Message{Message: m})
+	if m.Form == chat.Text {
+		m.Text, m.Parts = strings.Join(texts, ""), nil
+	}
+	if texts != nil || m.Parts != nil || m.ToolCalls != nil || thoughts != nil {
+		out = append(out, calls.Message{Message: withoutText(m)})
 	}
 	return out
+}
+
+// withoutText gives an answer that has only calls no text, rather than an empty one.
+func withoutText(m chat.Message) chat.Message {
+	if m.Form == chat.Text && m.Text == "" && m.ToolCalls != nil {
+		m.Form = chat.Null
+	}
+	return m
+}
+
+func callOf(call json.Raw) chat.ToolCall {
+	made := chat.ToolCall{ID: session.Text(call, "id"), Type: "function", Name: session.Text(call, "name")}
+	arguments := session.Value(call, "args")
+	if arguments == nil {
+		arguments = json.Raw("{}")
+	}
+	exchange.Arguments(&made, arguments)
+	return made
 }
 
 // resultOf reads a tool's result: its output or its error as text, or the object that it is.

@@ -1,0 +1,216 @@
+package copilot
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
+)
+
+// Factory is the source as a configuration names it.
+func Factory() source.Factory {
+	return session.Format{
+		Type: "copilot", Tried: "Copilot CLI 1.0.102", Doc: "sessions of Copilot CLI (~/.copilot/session-state)",
+		Extensions: []string{".jsonl"}, Recognize: session.Marked(isMark, "data"),
+		Read: session.Headed{Mark: isMark, ID: sessionID, Session: add}.Read,
+	}.Factory()
+}
+
+// sessionID returns the id that the first event gives to its session.
+func sessionID(event json.Raw) string {
+	if session.Text(event, "type") != "session.start" {
+		return ""
+	}
+	return session.Text(session.Value(event, "data"), "sessionId")
+}
+
+// isMark reports whether an entry is the first event, or an answer.
+func isMark(event json.Raw) bool {
+	return sessionID(event) != "" || session.Text(event, "type") == "assistant.message" &&
+		session.Value(session.Value(event, "data"), "toolRequests") != nil
+}
+
+// reader reads the events of a session.
+type reader struct {
+	s     *calls.Session
+	tally *source.Tally
+	talks map[string]*talk // by agent
+}
+
+// talk is what an agent was told so far.
+type talk struct {
+	system  []calls.Ref // none or one
+	said    []calls.Ref
+	walk    calls.Walk
+	walked  int            // how many of what was said walk has; negative if it must be made anew
+	before  map[string]int // by event, how much was said before it
+	answer  chat.Message   // the beginning of an answer in several events
+	made    []string       // the calls of the last answer
+	results map[string]calls.Message
+}
+
+func add(s *calls.Session, events []session.Kept, tally *source.Tally) {
+	r := &reader{s, tally, map[string]*talk{}}
+	for _, event := range events {
+		if r.event(event); s.TooLarge() {
+			return
+		}
+	}
+}
+
+// ignored are the kinds of events that change nothing that a model is given. Kinds that aren't listed are counted.
+var ignored = []string{
+	"session", "assistant", "tool", "model", "hook", "permission", "subagent", "user_input", "elicitation", "command",
+	"commands", "capabilities", "exit_plan_mode", "external_tool", "mcp", "mcp_app", "pending_messages", "sampling",
+	"sandbox", "ui", "workflow", "auto_mode_switch", "human_response", "session_limits_exhausted", "tool_search",
+}
+
+func (r *reader) event(part session.Kept) {
+	event := json.Raw(part.JSON)
+	data, agent := session.Value(event, "data"), session.Text(event, "agentId")
+	t := r.talks[agent]
+	if t == nil {
+		t = &talk{walked: -1, before: map[string]int{}, results: map[string]calls.Message{}}
+		r.talks[agent] = t
+	}
+	t.before[session.Text(event, "id")] = len(t.said)
+	switch typ := session.Text(event, "type"); typ {
+	case "system.message":
+		r.system(t, data)
+	case "user.message", "system.notification", "skill.context_delivered":
+		r.say(t, cmp.Or(session.Text(data, "transformedContent"), session.Text(data, "content")))
+	case "assistant.message":
+		r.answer(t, agent, part)
+	case "tool.execution_complete":
+		t.results[session.Text(data, "toolCallId")] = result(data)
+	case "session.compaction_complete", "session.context_cleared":
+		summary := cmp.Or(session.Text(data, "summaryContent"), session.Text(data, "initialMessage"))
+		if typ == "session.context_cleared" || summary != "" {
+			t.forget(0)
+		}
+		r.say(t, summary)
+	case "session.snapshot_rewind":
+		if said, known := t.before[session.Text(data, "upToEventId")]; known {
+			t.forget(said)
+		}
+	default:
+		kind, _, _ := strings.Cut(typ, ".")
+		if typ == "session.truncation" || !slices.Contains(ignored, kind) {
+			r.tally.CountUnread("events of type "+session.Name(typ), 1)
+		}
+	}
+}
+
+// forget reduces what was said to its first messages.
+func (t *talk) forget(most int) {
+	t.said, t.walked, t.made = t.said[:min(most, len(t.said))], -1, nil
+}
+
+// system reads an instruction: one of the system replaces the one before.
+func (r *reader) system(t *talk, data json.Raw) {
+	m := calls.Message{Message: chat.Message{Role: "system", Form: chat.Text, Text: session.Text(data, "content")}}
+	ref := r.s.Message(m)
+	switch {
+	case session.Text(data, "role") == "developer":
+		t.said = append(t.said, ref)
+	case !slices.Equal(t.system, []calls.Ref{ref}):
+		t.system, t.walked = []calls.Ref{ref}, -1
+	}
+}
+
+func (r *reader) say(t *talk, text string) {
+	r.results(t)
+	if text != "" {
+		m := calls.Message{Message: chat.Message{Role: "user", Form: chat.Text, Text: text}}
+		t.said = append(t.said, r.s.Message(m))
+	}
+}
+
+// results appends the results of the last answer's calls.
+func (r *reader) results(t *talk) {
+	for _, id := range t.made {
+		if m, ran := t.results[id]; ran {
+			t.said = append(t.said, r.s.Message(m))
+		}
+	}
+	t.made = nil
+}
+
+// context returns what an agent was told.
+func (r *reader) context(t *talk) calls.Walk {
+	if t.walked < 0 {
+		t.walk, t.walked = 0, 0
+		r.s.Give(len(t.said))
+		for _, ref := range t.system {
+			t.walk = r.s.Extend(t.walk, ref)
+		}
+	}
+	for _, ref := range t.said[t.walked:] {
+		t.walk = r.s.Extend(t.walk, ref)
+	}
+	t.walked = len(t.said)
+	return t.walk
+}
+
+// answer adds a call when its answer is complete.
+func (r *reader) answer(t *talk, agent string, part session.Kept) {
+	event := json.Raw(part.JSON)
+	data, m := session.Value(event, "data"), &t.answer
+	m.Role, m.Form = "assistant", chat.Text
+	m.Text += session.Text(data, "content")
+	if text := session.Text(data, "reasoningText"); text != "" {
+		m.Reasoning, m.ReasoningKey = m.Reasoning+text, "reasoning_content"
+	}
+	for request := range session.Value(data, "toolRequests").Elements() {
+		call := chat.ToolCall{ID: session.Text(request, "toolCallId"), Type: "function", Name: session.Text(request, "name")}
+		arguments, _ := request.Get("arguments")
+		exchange.Arguments(&call, arguments)
+		m.ToolCalls = append(m.ToolCalls, call)
+	}
+	index, _ := session.Value(data, "chunkIndex").Int64()
+	if count, _ := session.Value(data, "chunkCount").Int64(); index+1 < count {
+		return
+	}
+	if m.Text == "" && m.ToolCalls != nil {
+		m.Form = chat.Null
+	}
+	r.results(t)
+	c := calls.Call{
+		ID: cmp.Or(session.Text(data, "messageId"), session.Text(event, "id")), Agent: agent,
+		Model: session.Text(data, "model"), After: r.context(t), Output: *m,
+		Time: session.Nanoseconds(session.Text(event, "timestamp")), File: part.Path, Offset: part.Offset,
+		Gaps: ttc.RebuiltHistory | ttc.NoTools | (&exchange.Answer{Message: *m}).Gap(),
+	}
+	if t.system == nil {
+		c.Gaps |= ttc.NoSystem
+	}
+	if session.Text(data, "reasoningOpaque") != "" || session.Text(data, "encryptedContent") != "" {
+		c.Gaps |= ttc.HiddenReasoning
+	}
+	r.s.Add(c)
+	t.said = append(t.said, r.s.Message(calls.Message{Message: *m}))
+	for _, call := range m.ToolCalls {
+		t.made = append(t.made, call.ID)
+	}
+	t.answer = chat.Message{}
+}
+
+// result reads a tool's result as the model is given it.
+func result(data json.Raw) calls.Message {
+	succeeded, said := session.Value(data, "success").Bool()
+	m := calls.Message{Message: chat.Message{Role: "tool", Form: chat.Text, ToolCallID: session.Text(data, "toolCallId")}}
+	m.Text = cmp.Or(
+		session.Text(session.Value(data, "result"), "content"), session.Text(session.Value(data, "error"), "message"),
+	)
+	if failed := !succeeded; said {
+		m.Error = &failed
+	}
+	return m
+}

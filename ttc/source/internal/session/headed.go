@@ -1,0 +1,63 @@
+package session
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
+)
+
+// Headed describes a format in which all entries of a file belong to the session that one of them, usually the first,
+// names. A file without such an entry is a session named after the file.
+type Headed struct {
+	Mark func(entry json.Raw) bool   // reports whether an entry shows that a file has this format
+	ID   func(entry json.Raw) string // that an entry gives to the session, or ""
+
+	// Session adds the calls of the entries, which are in the order in which they were written.
+	Session func(s *calls.Session, entries []Kept, tally *source.Tally)
+}
+
+// Read reads the sessions of files.
+func (h Headed) Read(ctx context.Context, files []string, limits Limits, tally *source.Tally) (Reader, error) {
+	return ReadStored(files, limits, tally, func(s *Store, path string) error {
+		return h.file(ctx, s, path, limits.MaxLine, tally)
+	}, nil, func(g Group) []*calls.Session {
+		slices.SortStableFunc(g.Parts, func(a, b Kept) int {
+			return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Offset, b.Offset))
+		})
+		id := Stem(g.Path)
+		for _, part := range g.Parts {
+			id = cmp.Or(h.ID(part.JSON), id)
+		}
+		s := g.Limits.New(id)
+		h.Session(s, g.Parts, tally)
+		return []*calls.Session{s}
+	})
+}
+
+// file stores the entries of a file.
+func (h Headed) file(ctx context.Context, s *Store, path string, limit int64, tally *source.Tally) (failed error) {
+	f, err := source.Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	id, known := Stem(path), false
+	err = ReadEntries(ctx, bufio.NewReaderSize(f, 64<<10), path, limit, tally, func(l Line) bool {
+		known = known || h.Mark(l.JSON)
+		id = cmp.Or(h.ID(l.JSON), id)
+		failed = s.Add(id, l.JSON, l.Offset)
+		return failed == nil
+	})
+	if !known {
+		tally.Drop(ledger.Drop{Unit: "file", Reason: OtherFormat, Index: -1, File: path})
+	}
+	return errors.Join(failed, err)
+}
