@@ -16,7 +16,7 @@ import tempfile
 
 PEERS = ["teich==0.3.6", "agent-trajectory==0.4.3", "agentpile==0.3.1"]
 SESSIONS = {"Claude Code": "claude_code/projects", "Codex": "codex/sessions"}
-FOLDER = os.path.join(os.environ["NATGO_CONFORMANCE"], "readers")
+FOLDER = os.path.join(os.environ.get("NATGO_CONFORMANCE", ""), "readers")
 
 
 # --- the readers: each yields lists of (role, text, [(call id, arguments)]) ---
