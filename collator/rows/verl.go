@@ -24,9 +24,9 @@ import (
 // The messages of an RL prompt are {role, content} and nothing else. Its tools are kept in extra_info, for the file
 // that tool_config_path names, because RLHFDataset doesn't read them from rows.
 //
-// reward_model.ground_truth is the value in the record's metadata under that name, or else its example's, with the style
-// "rule"; without them the field is empty and the style is "model", so that a rule-based reward is never silently scored against an empty
-// text.
+// reward_model.ground_truth is the value in the record's metadata under that name, or else its example's, with the
+// style "rule"; without them the field is empty and the style is "model", so that a rule-based reward is never silently
+// scored against an empty text.
 var verl = Format{
 	Name:     "verl",
 	Consumer: "verl (RLHFDataset, MultiTurnSFTDataset)",

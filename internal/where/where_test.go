@@ -95,8 +95,11 @@ func TestRewards(t *testing.T) {
 		rewards []*float64
 		want    string
 	}{
-		{nil, "{NaN NaN}"}, {[]*float64{nil}, "{NaN NaN}"}, {[]*float64{&one, nil}, "{1 0}"},
-		{[]*float64{&one, &one}, "{1 0}"}, {[]*float64{&two, nil, &one}, "{2 1}"},
+		{nil, "{NaN NaN}"},
+		{[]*float64{nil}, "{NaN NaN}"},
+		{[]*float64{&one, nil}, "{1 0}"},
+		{[]*float64{&one, &one}, "{1 0}"},
+		{[]*float64{&two, nil, &one}, "{2 1}"},
 	} {
 		g := &ttc.Group{}
 		for _, r := range c.rewards {

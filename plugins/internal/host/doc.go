@@ -9,8 +9,8 @@
 //   - It crashes, hangs, trickles, breaks the protocol, or exceeds its memory limit: it is killed with everything it
 //     started, and started again after a pause that doubles with each failure in a row (supervisor.go, clock.go).
 //   - The groups it was working on are sent again, one at a time. The one that makes it fail again is dropped as
-//     poison, and the others go through (worker.go). For a kill that may come from outside, a group is blamed only when its
-//     process has been killed three times while working on it alone; a process that a user has stopped is sent
+//     poison, and the others go through (worker.go). For a kill that may come from outside, a group is blamed only when
+//     its process has been killed three times while working on it alone; a process that a user has stopped is sent
 //     SIGCONT.
 //   - It fails ten times without finishing a group in between: the run ends with an error that has the plugin's
 //     last lines.

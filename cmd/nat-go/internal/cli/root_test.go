@@ -15,8 +15,16 @@ import (
 func TestJSON(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	for _, args := range [][]string{
-		{"explain"}, {"explain", "NG1001"}, {"formats"}, {"version"}, {"schema"}, {"inspect"}, {"plugins", "list"},
-		{"finetune", "list"}, {"man", t.TempDir()}, {"builders", "new", "some", "--dir", t.TempDir()},
+		{"explain"},
+		{"explain", "NG1001"},
+		{"formats"},
+		{"version"},
+		{"schema"},
+		{"inspect"},
+		{"plugins", "list"},
+		{"finetune", "list"},
+		{"man", t.TempDir()},
+		{"builders", "new", "some", "--dir", t.TempDir()},
 	} {
 		if code, stdout, stderr := command(append(args, "--json")...); code != 0 || !json.Valid([]byte(stdout)) {
 			t.Errorf("%v: exit %d: %s%.200s", args, code, stderr, stdout)
@@ -102,8 +110,11 @@ func TestManualPages(t *testing.T) {
 // TestBenchCounts checks that nothing is measured no times.
 func TestBenchCounts(t *testing.T) {
 	for _, args := range [][]string{
-		{"bench", "--rounds", "0"}, {"bench", "--rounds=-1"}, {"bench", "--candidates", "0"},
-		{"bench", "kernels", "--vocabs", "0"}, {"bench", "kernels", "--threads", "1,0", "--mib", "1"},
+		{"bench", "--rounds", "0"},
+		{"bench", "--rounds=-1"},
+		{"bench", "--candidates", "0"},
+		{"bench", "kernels", "--vocabs", "0"},
+		{"bench", "kernels", "--threads", "1,0", "--mib", "1"},
 	} {
 		if code, _, stderr := command(append(args, "--json")...); code != 2 || !strings.Contains(stderr, "at least 1") {
 			t.Errorf("%v: exit %d: %s", args, code, stderr)

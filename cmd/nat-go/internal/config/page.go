@@ -67,7 +67,9 @@ func (r page) filter() {
 		what   string
 		fields []where.Field[*where.Subject]
 	}{
-		{"example", where.ExampleFields}, {"task", where.GroupFields}, {"record", where.RecordFields},
+		{"example", where.ExampleFields},
+		{"task", where.GroupFields},
+		{"record", where.RecordFields},
 		{"turn", where.TurnFields},
 	} {
 		for _, f := range of.fields {

@@ -2,6 +2,7 @@ package plugins
 
 import (
 	"cmp"
+
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/plugins/host"

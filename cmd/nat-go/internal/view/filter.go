@@ -34,14 +34,15 @@ func (r *Run) parseFilter(query string) (f *filter, err error) {
 		if err != nil {
 			return nil, err
 		}
-		fields = append(fields, where.Field[*shown]{Name: "format", Texts: func(s *shown, meets func(string) bool) bool {
+		within := func(s *shown, meets func(string) bool) bool {
 			for name, set := range formats {
 				if set.has(s.n) && meets(name) {
 					return true
 				}
 			}
 			return false
-		}})
+		}
+		fields = append(fields, where.Field[*shown]{Name: "format", Texts: within})
 	}
 	text := where.Field[*shown]{Name: "text", Texts: func(s *shown, meets func(string) bool) bool {
 		return slices.ContainsFunc(

@@ -169,7 +169,8 @@ func (r *reader) answer(t *talk, agent string, part session.Kept) {
 		m.Reasoning, m.ReasoningKey = m.Reasoning+text, "reasoning_content"
 	}
 	for request := range session.Value(data, "toolRequests").Elements() {
-		call := chat.ToolCall{ID: session.Text(request, "toolCallId"), Type: "function", Name: session.Text(request, "name")}
+		call := chat.ToolCall{Type: "function"}
+		call.ID, call.Name = session.Text(request, "toolCallId"), session.Text(request, "name")
 		arguments, _ := request.Get("arguments")
 		exchange.Arguments(&call, arguments)
 		m.ToolCalls = append(m.ToolCalls, call)
@@ -205,7 +206,8 @@ func (r *reader) answer(t *talk, agent string, part session.Kept) {
 // result reads a tool's result as the model is given it.
 func result(data json.Raw) calls.Message {
 	succeeded, said := session.Value(data, "success").Bool()
-	m := calls.Message{Message: chat.Message{Role: "tool", Form: chat.Text, ToolCallID: session.Text(data, "toolCallId")}}
+	m := calls.Message{Message: chat.Message{Role: "tool", Form: chat.Text}}
+	m.ToolCallID = session.Text(data, "toolCallId")
 	m.Text = cmp.Or(
 		session.Text(session.Value(data, "result"), "content"), session.Text(session.Value(data, "error"), "message"),
 	)

@@ -298,9 +298,7 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 	if model := s.field(cfg.PolicyKey); model.Kind() == json.String {
 		ex.Policy, _ = model.Text()
 	}
-	if truth := s.field(cfg.TruthKey); truth != nil {
-		ex.Truth = append(json.Raw(nil), truth...)
-	}
+	ex.Truth = slices.Clone(s.field(cfg.TruthKey))
 	var err error
 	if said := s.field(cfg.RewardKey, "final_reward"); s.isReason(said) {
 		s.unused(cfg.RewardKey)
