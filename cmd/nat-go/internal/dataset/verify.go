@@ -93,7 +93,7 @@ type verifier struct {
 	report *Report
 	more   map[string]int // number of findings per code and file
 	tmp    string
-	last   bool // where a format distinguishes trainers: rows are for trainers that train only a row's last turn
+	last   bool // rows are for trainers that train only a row's last turn, in formats that record this
 }
 
 func newVerifier() *verifier {

@@ -143,7 +143,7 @@ func OpenJob(folder runfolder.Folder, j *jobs.Job, env Env) (*jobs.Client, error
 		about := config.Block{Section: "trainer_adapters", Name: j.Name}
 		if fs = about.Under(fs); c == nil || finding.Failed(fs) { // nothing else in the configuration matters for a job
 			env.Findings(fs)
-			return nil, exit.Usagef("invalid configuration in the run folder; set its variables as for the run")
+			return nil, exit.Usagef("invalid configuration in the run folder; set the same variables as for the run")
 		}
 		b := adapterNamed(c, j.Name)
 		if b == nil || b.Type != j.Adapter {

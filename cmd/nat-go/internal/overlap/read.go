@@ -77,7 +77,7 @@ func Texts(v json.Raw, f func(text string)) {
 	}
 }
 
-// lines adds lines, and the paragraphs that they are parts of. A run within a line is placed there.
+// lines adds lines, and the paragraphs that they are parts of. The place of a run within a line is the line.
 func (x *Index) lines(in io.Reader, path string) error {
 	var paragraph []byte
 	at, first := Place{File: path}, int64(1)

@@ -236,7 +236,7 @@ func joinMessage(pieces []json.Raw) json.Raw {
 	return append(out, `]}`...)
 }
 
-// block is a part of a message, with what its pieces append to the texts it started with.
+// block is a part of a message, with its initial texts and the text that its pieces append.
 type block struct {
 	start json.Raw
 	added map[string]*strings.Builder // by the block's key
