@@ -53,7 +53,7 @@ const (
 	modeUser   = "user"
 	modeAppend = "append" // appended to the message before: a tool result or a user message
 	modeLine   = "line"   // like append, followed by a line break: the last token doesn't merge with the next one
-	// To the message before, in front of its text: what follows the text merges with its last token.
+	// Placed in front of the text of the message before: what follows that text merges with its last token.
 	modePrepend = "prepend"
 	// The same with a space in between, which may be the first byte of a token that the row already has there.
 	modeLead = "lead"

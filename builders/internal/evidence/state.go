@@ -50,7 +50,7 @@ func (t *text) obstacle(first string) string {
 	return ""
 }
 
-// rules reports whether a text of two sentences or more says what holds for all things of a kind: a policy.
+// rules reports whether a text of two or more sentences states general rules, as a policy does.
 func rules(l string) bool {
 	n := 0
 	for s := range strings.SplitSeq(l, ". ") {

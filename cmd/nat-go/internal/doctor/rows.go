@@ -50,7 +50,7 @@ type row struct {
 	number int    // in its input, from 0
 	line   []byte // a JSON object
 	item   *collator.Item
-	roles  [][]string // of the messages of each side's conversation
+	roles  [][]string // the roles of the messages, for each side
 	ours   []Side     // nil means the collator refused it
 	why    string     // why it did
 }

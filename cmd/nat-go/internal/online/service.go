@@ -321,8 +321,8 @@ func (v *Service) build(
 	return out, nil
 }
 
-// tasks groups the examples of a task; one without a task is its own. A trace without a model counts as sampled by the
-// model to be trained.
+// tasks groups examples by task; an example without a task has a group of its own. A trace without a model counts as
+// sampled by the model to be trained.
 func (v *Service) tasks(examples []*ttc.Example) (out []*ttc.Group) {
 	by := map[string]*ttc.Group{}
 	for _, ex := range examples {

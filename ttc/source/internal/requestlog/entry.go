@@ -134,7 +134,7 @@ func (e *entry) session() string {
 			}
 		}
 	}
-	// As Claude Code writes it, older and newer.
+	// Older versions of Claude Code write a text, newer ones an object.
 	user := session.Text(own, "user_id")
 	if _, id, ok := strings.Cut(user, "_session_"); ok {
 		return id
