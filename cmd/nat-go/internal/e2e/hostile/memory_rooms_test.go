@@ -60,7 +60,7 @@ func collateAttacks(t *testing.T) (as []attack) {
 		code  int
 		says  string
 	}{
-		{"length of 4 GiB", frames(settings(""), endless), 1, "unexpected end of the input"},
+		{"length of 4 GiB", frames(settings(""), endless), 1, "unexpected end of input"},
 		{"large text", frames(settings(""), frame(`{"traces":["`, strings.Repeat("x", mega), `"]}`, 60)), 0, "drops"},
 		{"empty traces", frames(settings(""), frame(`{"traces":[`, "{},", `{}]}`, 20*mega)), 0, "too_large"},
 		{"too many traces", frames(settings(""), frame(`{"traces":[`, trace, `{}]}`, 700_000)), 0, "too_large"},

@@ -352,7 +352,7 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 	b.Refused(t, b.Planned("other", "var.yml", "--shards", "-2"), 2, "must be at least 1")
 	b.Refused(t, b.Command(nil, "shard", "status", "out/r.shards", "--stage", "group"), 2,
 		"the stages of this plan are [build], and write once")
-	b.Refused(t, b.Planned("other", "var.yml", "--shards", "2", "--compat", "nat"), 2, "nothing to divide")
+	b.Refused(t, b.Planned("other", "var.yml", "--shards", "2", "--compat", "nat"), 2, "which can't be divided")
 	at := func(env []string, args ...string) *exec.Cmd {
 		return b.Command(env, append([]string{"shard", "run", "out/r.shards"}, args...)...)
 	}
