@@ -2,7 +2,6 @@ package evidence
 
 import (
 	_ "embed"
-	"regexp"
 	"strings"
 	"sync"
 )
@@ -26,11 +25,11 @@ var patterns = sync.OnceValue(func() map[string]string {
 })
 
 // pattern returns the regular expression with the given name in patterns.txt.
-func pattern(name string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(patterns()[name]) })
+func pattern(name string) func() *expression {
+	return sync.OnceValue(func() *expression { return newExpression(patterns()[name]) })
 }
 
 // lazy returns a regular expression that is compiled on first use: a process that serves other builders never needs it.
-func lazy(expr string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+func lazy(expr string) func() *expression {
+	return sync.OnceValue(func() *expression { return newExpression(expr) })
 }

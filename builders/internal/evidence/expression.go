@@ -1,0 +1,190 @@
+package evidence
+
+import (
+	"regexp"
+	"regexp/syntax"
+	"strings"
+	"sync"
+)
+
+// expression is a regular expression that tries only those of its alternatives whose literals a text has. The
+// expressions here have up to 150 alternatives, each a way to word a failure, and Go's engine needs microseconds per
+// character for all of them together.
+type expression struct {
+	*regexp.Regexp
+	alternatives []alternative
+	fold         bool // literals have no capitals, and are searched for in texts without capitals
+}
+
+// alternative is an expression with one alternative in place of all.
+type alternative struct {
+	literals []string // a text that matches has one of them; nil means not known
+	compiled func() *regexp.Regexp
+}
+
+func newExpression(expr string) *expression {
+	x := &expression{Regexp: regexp.MustCompile(expr), fold: strings.Contains(expr, "(?i")}
+	for _, a := range split(expr) {
+		of := alternative{compiled: sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(a) })}
+		if parsed, err := syntax.Parse(a, syntax.Perl); err == nil {
+			of.literals = x.literals(parsed)
+		}
+		x.alternatives = append(x.alternatives, of)
+	}
+	return x
+}
+
+// split returns expressions of which a text matches one if it matches expr: copies of expr with one alternative each,
+// of all of it or of the outermost group that has the most.
+func split(expr string) []string {
+	open, widest := []group{{}}, group{}
+	for i := 0; i < len(expr); i++ {
+		switch expr[i] {
+		case '\\':
+			i++
+		case '[':
+			for i++; expr[i] == '^' || expr[i] == ']'; i++ { // a bracket that comes first is a character
+			}
+			for ; expr[i] != ']'; i++ {
+				if expr[i] == '\\' {
+					i++
+				}
+			}
+		case '(':
+			open = append(open, group{start: i + 1})
+		case '|':
+			top := &open[len(open)-1]
+			top.bars = append(top.bars, i)
+		case ')':
+			g := open[len(open)-1]
+			g.end = i
+			open = open[:len(open)-1]
+			repeated := i+1 < len(expr) && strings.IndexByte("?*+{", expr[i+1]) >= 0
+			if len(open) == 1 && !repeated && len(g.bars) > len(widest.bars) {
+				widest = g
+			}
+		}
+	}
+	if all := open[0]; all.bars != nil || widest.bars == nil {
+		all.end = len(expr)
+		return all.cut(expr)
+	}
+	return widest.cut(expr)
+}
+
+// group is where a group of an expression has its alternatives.
+type group struct {
+	start, end int
+	bars       []int // between the alternatives
+}
+
+// cut returns copies of an expression with one alternative each of the group.
+func (g group) cut(expr string) (out []string) {
+	from := g.start
+	if expr[from:] != "" && expr[from] == '?' || strings.HasPrefix(expr[from:], "(?i)") { // flags are for all of them
+		from += strings.IndexAny(expr[from:], ":)") + 1
+	}
+	start := from
+	for _, bar := range append(g.bars, g.end) {
+		out = append(out, expr[:start]+expr[from:bar]+expr[g.end:])
+		from = bar + 1
+	}
+	return out
+}
+
+// literals returns literals of which each match has at least one, or nil.
+func (x *expression) literals(re *syntax.Regexp) (found []string) {
+	switch re.Op {
+	case syntax.OpLiteral:
+		literal := string(re.Rune)
+		if x.fold {
+			literal = strings.ToLower(literal)
+			if strings.ContainsFunc(literal, func(r rune) bool { return r > 'z' }) { // its case isn't as simple
+				return nil
+			}
+		}
+		return []string{literal}
+	case syntax.OpCapture, syntax.OpPlus:
+		return x.literals(re.Sub[0])
+	case syntax.OpRepeat:
+		if re.Min > 0 {
+			return x.literals(re.Sub[0])
+		}
+	case syntax.OpConcat:
+		for _, sub := range re.Sub {
+			if l := x.literals(sub); shortest(l) > shortest(found) { // the longer, the rarer
+				found = l
+			}
+		}
+	case syntax.OpAlternate:
+		for _, sub := range re.Sub {
+			l := x.literals(sub)
+			if l == nil {
+				return nil
+			}
+			found = append(found, l...)
+		}
+	}
+	return found
+}
+
+// shortest returns the length of the shortest literal; 0 if there are none.
+func shortest(literals []string) (n int) {
+	for i, l := range literals {
+		if i == 0 || len(l) < n {
+			n = len(l)
+		}
+	}
+	return n
+}
+
+// MatchString is like regexp's.
+func (x *expression) MatchString(s string) bool {
+	searched := s
+	if x.fold {
+		if strings.Contains(s, "ſ") { // a case-insensitive s matches it, and ToLower keeps it
+			return x.Regexp.MatchString(s)
+		}
+		searched = strings.ToLower(s)
+	}
+	in := trigramsOf(searched)
+	for i := range x.alternatives {
+		a := &x.alternatives[i]
+		may := a.literals == nil
+		for _, l := range a.literals {
+			if may = in.mayHave(l) && strings.Contains(searched, l); may {
+				break
+			}
+		}
+		if may && a.compiled().MatchString(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// trigrams are the three-byte pieces of a text, by hash: most literals are ruled out by one of theirs.
+type trigrams [64]uint64
+
+func trigramsOf(s string) (t trigrams) {
+	for i := 2; i < len(s); i++ {
+		word, bit := trigram(s, i)
+		t[word] |= bit
+	}
+	return t
+}
+
+func trigram(s string, last int) (word int, bit uint64) {
+	h := (uint32(s[last-2])<<16 | uint32(s[last-1])<<8 | uint32(s[last])) * 0x9e3779b1 >> 20
+	return int(h >> 6), 1 << (h & 63)
+}
+
+// mayHave returns false only for literals that the text doesn't have.
+func (t *trigrams) mayHave(literal string) bool {
+	for i := 2; i < len(literal); i++ {
+		if word, bit := trigram(literal, i); t[word]&bit == 0 {
+			return false
+		}
+	}
+	return true
+}
