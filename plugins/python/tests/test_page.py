@@ -22,7 +22,7 @@ def test_the_snippets_run(tmp_path, monkeypatch):
     file = {"path": "messages/train.jsonl", "kind": "demonstration", "split": "train", "xxh3": xxhash.xxh3_128(data).hexdigest()}
     (run / "manifest.json").write_text(json.dumps({"dataset": [{"format": "messages", "files": [file]}]}))
     monkeypatch.chdir(tmp_path)
-    blocks = [b for b in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S) if not re.search("natgo([.](trl|Collator|loss)| import (tree|teachers))", b)]
+    blocks = [b for b in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S) if not re.search("natgo([.](trl|Collator|loss)| import (tree|teachers))|HintTrainer", b)]
     assert len(blocks) == 2
     names = {}
     for block in blocks:
