@@ -82,7 +82,7 @@ def random_rows(rng, count, vocab, stored=False):
             start = rng.randint(1, len(ids) - 3)
             end = rng.randint(start + 1, len(ids) - 1)
             at, hint = rng.randint(0, start), [rng.randrange(vocab) for _ in range(rng.randint(1, 5))]
-            wrong = [rng.randrange(vocab) for _ in range(len(hint) % 3 + 1)]
+            wrong = [(t + 1) % vocab for t in (hint * 2)[: len(hint) % 3 + 1]]
             row["teacher_input_ids"].append(ids[:at] + hint + ids[at : end + 1])
             row["contrast_input_ids"].append(ids[:at] + wrong + ids[at : end + 1])
             for pos in range(start, end):
