@@ -19,7 +19,11 @@ func await(cmd *exec.Cmd, ended func()) error {
 	return err
 }
 
-const zombie = 5 // SZOMB
+// States of a process in sys/proc.h.
+const (
+	stopped = 4 // SSTOP
+	zombie  = 5 // SZOMB
+)
 
 // list returns the processes that have not ended.
 func list() []entry {
@@ -53,8 +57,11 @@ func startTime(pid int) uint64 {
 	return uint64(t.Sec)*1e6 + uint64(t.Usec)
 }
 
-// Stopped is not implemented on this system.
-func Stopped(int) bool { return false }
+// Stopped reports whether a process is stopped by a signal (SIGSTOP).
+func Stopped(pid int) bool {
+	k, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
+	return err == nil && k.Proc.P_stat == stopped
+}
 
 // Boot returns a name of the current boot of this system that differs from the names of other systems and boots, or ""
 // if it is unknown.
