@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/zeebo/xxh3"
 
@@ -35,6 +36,9 @@ func (r *run) readBenchmarks(ctx context.Context) error {
 		if err == nil {
 			err = r.benchmarks.Read(ctx, path)
 		}
+	}
+	if err == nil && r.benchmarks.Grams() == 0 {
+		err = errors.New("no text of 13 words, nor a shorter one of 10 letters: nothing can share words with them")
 	}
 	if err == nil {
 		return nil

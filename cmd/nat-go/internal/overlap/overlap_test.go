@@ -232,10 +232,15 @@ func TestRead(t *testing.T) {
 			}
 		}
 	}
-	for name, want := range map[string]string{"cut.jsonl": "line 2", "gone.json": "no such file"} {
-		path := filepath.Join(dir, name)
-		if name == "cut.jsonl" {
-			if err := os.WriteFile(path, []byte("{\"q\": 1}\n{\"q\": "), 0o600); err != nil {
+	for name, wrong := range map[string]struct{ content, want string }{
+		"cut.jsonl":  {"{\"q\": 1}\n{\"q\": ", "line 2"},
+		"image.png":  {"one\n\x89PNG\n", "image.png:2: expected text in UTF-8"},
+		"broken.csv": {"q,a\nx,\"y\n", "broken.csv"},
+		"gone.json":  {"", "no such file"},
+	} {
+		path, want := filepath.Join(dir, name), wrong.want
+		if wrong.content != "" {
+			if err := os.WriteFile(path, []byte(wrong.content), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}

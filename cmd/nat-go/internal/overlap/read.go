@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/lines"
@@ -85,6 +86,9 @@ func (x *Index) lines(in io.Reader, path string) error {
 		at.Line++
 		if err != nil {
 			return fmt.Errorf("%s:%d: %w", path, at.Line, err)
+		}
+		if !utf8.Valid(line) {
+			return fmt.Errorf("%s:%d: expected text in UTF-8", path, at.Line)
 		}
 		if blank := strings.TrimSpace(string(line)) == ""; blank || len(paragraph)+len(line) > maxParagraph {
 			x.Add(string(paragraph), Place{path, first})
