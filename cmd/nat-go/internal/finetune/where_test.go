@@ -257,3 +257,31 @@ func dividedWhere(t *testing.T, req Request, n int, whole map[string]string) {
 		t.Error("the merge says nothing about dataset.where")
 	}
 }
+
+// TestWhereNeedsTasks divides a run whose builder takes single examples, but whose filter counts the rollouts of a task.
+func TestWhereNeedsTasks(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var rows strings.Builder
+	for i := range 30 {
+		fmt.Fprintf(&rows, `{"id": "e%d", "task_id": "t%d", "prompt": "q%d", "responses": [{"text": "a", "score": 1}, `+
+			`{"text": "b", "score": 0}]}`+"\n", i, i*i%11, i)
+	}
+	for name, text := range map[string]string{
+		"in.jsonl": rows.String(),
+		"of.yml": "trajectory_builders: {b: {_type: dpo_traj_builder}}\ndataset: {where: rollouts > 3}\n" +
+			"finetuning: {enabled: true, trajectory_builder: b, output_dir: out}\n",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	req := Request{ConfigFile: "of.yml", DryRun: true, From: []string{"in.jsonl"}, Source: "candidates", RunID: "whole"}
+	sum, err := Run(t.Context(), req, testEnv(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := sum.Counts; c.Records != 27 {
+		t.Errorf("%+v", c)
+	}
+	dividedWhere(t, req, 3, dataOf(t, "out/whole"))
+}
