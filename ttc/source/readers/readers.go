@@ -10,12 +10,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/command"
 	"github.com/nat-go/nat-go/ttc/source/internal/copilot"
 	"github.com/nat-go/nat-go/ttc/source/internal/endpoint"
+	"github.com/nat-go/nat-go/ttc/source/internal/geminicli"
 	"github.com/nat-go/nat-go/ttc/source/internal/nat"
 	"github.com/nat-go/nat-go/ttc/source/internal/nemogym"
 	"github.com/nat-go/nat-go/ttc/source/internal/observations"
 	"github.com/nat-go/nat-go/ttc/source/internal/otlp"
 	"github.com/nat-go/nat-go/ttc/source/internal/pi"
-	"github.com/nat-go/nat-go/ttc/source/internal/qwencode"
 	"github.com/nat-go/nat-go/ttc/source/internal/requestlog"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 	"github.com/nat-go/nat-go/ttc/source/internal/traces"
@@ -29,8 +29,8 @@ func Factories() []source.Factory {
 		traces.Factory(), traces.PairsFactory(),
 		claudecode.Factory(), codex.Factory(), otlp.Factory(), atif.Factory(),
 		verifiers.Factory(), atof.Factory(), nemogym.Factory(), requestlog.Chat(), requestlog.Responses(),
-		observations.Langfuse(), observations.LangSmith(), observations.OpenAIAgents(), qwencode.Factory(),
-		qwencode.Gemini(), pi.Factory(), copilot.Factory(),
+		observations.Langfuse(), observations.LangSmith(), observations.OpenAIAgents(), geminicli.Qwen(),
+		geminicli.Gemini(), pi.Factory(), copilot.Factory(),
 		agenttraces.Factory(),
 	}
 }

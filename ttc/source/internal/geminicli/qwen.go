@@ -1,4 +1,4 @@
-package qwencode
+package geminicli
 
 import (
 	"cmp"
@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Factory returns the factory of this source, which a configuration selects by its type.
-func Factory() source.Factory {
+// Qwen returns the factory of the source of Qwen Code's sessions, which a configuration selects by its type.
+func Qwen() source.Factory {
 	return session.Format{
 		Type: "qwen_code", Doc: "sessions of Qwen Code (~/.qwen)", Extensions: []string{".jsonl"},
 		Recognize: session.Marked(isLine, "sessionId"), Entries: entries,

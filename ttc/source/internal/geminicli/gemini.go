@@ -1,4 +1,4 @@
-package qwencode
+package geminicli
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package qwencode_test
+package geminicli_test
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/internal/sessiontest"
-	"github.com/nat-go/nat-go/ttc/source/internal/qwencode"
+	"github.com/nat-go/nat-go/ttc/source/internal/geminicli"
 )
 
 const (
@@ -46,7 +46,7 @@ func TestGemini(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := sessiontest.ReadText(t, qwencode.Gemini(), "in.jsonl", c.text)
+			r := sessiontest.ReadText(t, geminicli.Gemini(), "in.jsonl", c.text)
 			sessiontest.Balanced(t, r)
 			if len(r.Examples) != 1 {
 				t.Fatalf("%d examples", len(r.Examples))
@@ -60,7 +60,7 @@ func TestGemini(t *testing.T) {
 
 // TestGeminiParts: files are kept, and what isn't known is counted.
 func TestGeminiParts(t *testing.T) {
-	r := sessiontest.ReadText(t, qwencode.Gemini(), "in.jsonl", geminiHead+
+	r := sessiontest.ReadText(t, geminicli.Gemini(), "in.jsonl", geminiHead+
 		`{"id":"1","type":"user","content":["see",{"inlineData":{"data":"AA"}},{"novel":1}]}`+"\n"+
 		`{"id":"2","type":"spoken","content":"x"}`+"\n"+`{"id":"3","type":"info","content":"x"}`+"\n"+answered)
 	sessiontest.Balanced(t, r)
@@ -81,6 +81,6 @@ func FuzzGemini(f *testing.F) {
 	f.Add(geminiHead + asked + "\n" + begun + "\n" + called + "\n" + told + "\n" + answered)
 	f.Add(geminiHead + `{"$set":{"messages":[` + asked + "," + called + `]}}` + "\n" + `{"$rewindTo":"1"}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		sessiontest.Balanced(t, sessiontest.ReadText(t, qwencode.Gemini(), "in.jsonl", text+"\n"))
+		sessiontest.Balanced(t, sessiontest.ReadText(t, geminicli.Gemini(), "in.jsonl", text+"\n"))
 	})
 }

@@ -1,4 +1,4 @@
-package qwencode_test
+package geminicli_test
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/source/internal/claudecode"
 	"github.com/nat-go/nat-go/ttc/source/internal/detect"
-	"github.com/nat-go/nat-go/ttc/source/internal/qwencode"
+	"github.com/nat-go/nat-go/ttc/source/internal/geminicli"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
@@ -33,12 +33,12 @@ func TestSession(t *testing.T) {
 	if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	all := []source.Factory{claudecode.Factory(), qwencode.Factory()}
+	all := []source.Factory{claudecode.Factory(), geminicli.Qwen()}
 	found, err := detect.Recognize(t.Context(), all, "", path, nil)
 	if err != nil || found.Source.Type != "qwen_code" {
 		t.Fatal(found, err)
 	}
-	r := sessiontest.Read(t, qwencode.Factory(), path)
+	r := sessiontest.Read(t, geminicli.Qwen(), path)
 	if len(r.Examples) != 1 || r.Stats.Calls != 3 {
 		t.Fatalf("%d examples, %+v", len(r.Examples), r.Stats)
 	}
