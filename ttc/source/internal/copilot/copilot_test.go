@@ -90,12 +90,16 @@ func TestSubAgent(t *testing.T) {
 	}
 }
 
-// TestUnread: events that change the context in an unknown way, and kinds that no version had, are counted.
+// TestUnread checks that events that change the context in an unknown way, kinds that no version had, and parts of an
+// answer that doesn't end are counted.
 func TestUnread(t *testing.T) {
 	r := sessiontest.ReadText(t, copilot.Factory(), "in.jsonl", start+asked+answer("3", "a", "")+
-		event("4", "session.truncation", "")+event("5", "novel.kind", "")+event("6", "session.idle", ""))
+		event("4", "session.truncation", "")+event("5", "novel.kind", "")+event("6", "session.idle", "")+
+		event("7", "assistant.message", `"content":"b","chunkIndex":0,"chunkCount":2`))
 	sessiontest.Balanced(t, r)
-	want := map[string]int64{"events of type novel.kind": 1, "events of type session.truncation": 1}
+	want := map[string]int64{
+		"events of type novel.kind": 1, "events of type session.truncation": 1, "answers without their last event": 1,
+	}
 	if diff := cmp.Diff(want, r.Stats.Unread); diff != "" {
 		t.Error(diff)
 	}

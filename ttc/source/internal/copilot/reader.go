@@ -63,6 +63,11 @@ func add(s *calls.Session, events []session.Kept, tally *source.Tally) {
 			return
 		}
 	}
+	for _, t := range r.talks {
+		if t.answer.Role != "" {
+			tally.CountUnread("answers without their last event", 1)
+		}
+	}
 }
 
 // ignored are the kinds of events that change nothing that a model is given. Kinds that aren't listed are counted.
