@@ -143,16 +143,7 @@ func Probe(source string, s Settings) (*Report, error) {
 	rep.Arguments = p.arguments()
 	p.prompt(rep)
 	p.roles(rep)
-	if values, err := template.Conversation([]chat.Message{ask}); err == nil {
-		if res, err := p.r.Render(&Conversation{Messages: values, Tools: p.tools}); err == nil {
-			for _, s := range res.Spans {
-				rep.ToolsShown = rep.ToolsShown || s.Message == template.FromTools
-			}
-		}
-	}
-	rep.Calls = p.callFate(1, ask, call, result)
-	rep.ParallelCalls = p.callFate(2, ask, calls(call.ToolCalls[0].Arguments, 2), result, result)
-	rep.RawArguments = p.rawArguments()
+	p.toolUse(rep)
 	p.history(rep)
 	p.turnEnds(rep)
 	p.hints(rep)
@@ -316,6 +307,19 @@ func trimOf(res *template.Result, i int, content string) Trim {
 		}
 	}
 	return Trim{Left: first > 0, Right: last < len(content)}
+}
+
+func (p *probing) toolUse(rep *Report) {
+	if values, err := template.Conversation([]chat.Message{ask}); err == nil {
+		if res, err := p.r.Render(&Conversation{Messages: values, Tools: p.tools}); err == nil {
+			for _, s := range res.Spans {
+				rep.ToolsShown = rep.ToolsShown || s.Message == template.FromTools
+			}
+		}
+	}
+	rep.Calls = p.callFate(1, ask, call, result)
+	rep.ParallelCalls = p.callFate(2, ask, calls(call.ToolCalls[0].Arguments, 2), result, result)
+	rep.RawArguments = p.rawArguments()
 }
 
 // callFate returns Kept only if every call of the message appears.

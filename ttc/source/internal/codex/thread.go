@@ -119,14 +119,7 @@ func (t *thread) line(l session.Line) {
 				Program: "Codex", Number: session.Text(payload, "cli_version"), Newest: newest,
 			})
 		}
-		// Read the beginning of a file. The parents of a fork began the same way.
-		if tools, ok := payload.Get("dynamic_tools"); ok && tools.Kind() == json.Array && t.tools == nil {
-			t.tools = exchange.Tools(tools)
-		}
-		base, _ := payload.Get("base_instructions")
-		if text := session.Text(base, "text"); text != "" && len(t.history) == 0 {
-			t.append(&entry{message: calls.Message{Message: chat.Message{Role: "system", Form: chat.Text, Text: text}}})
-		}
+		t.start(payload)
 	case "response_item":
 		t.item(payload, l)
 	case "turn_context":
@@ -151,6 +144,17 @@ func (t *thread) unread(what string) {
 		return // counted where its own thread is read
 	}
 	t.r.tally.CountUnread(what, 1)
+}
+
+// start reads the beginning of a file. The parents of a fork began the same way.
+func (t *thread) start(meta json.Raw) {
+	if tools, ok := meta.Get("dynamic_tools"); ok && tools.Kind() == json.Array && t.tools == nil {
+		t.tools = exchange.Tools(tools)
+	}
+	base, _ := meta.Get("base_instructions")
+	if text := session.Text(base, "text"); text != "" && len(t.history) == 0 {
+		t.append(&entry{message: calls.Message{Message: chat.Message{Role: "system", Form: chat.Text, Text: text}}})
+	}
 }
 
 func (t *thread) append(e *entry) {
@@ -194,10 +198,7 @@ func (t *thread) compacted(payload json.Raw, l session.Line) {
 	replacement, ok := payload.Get("replacement_history")
 	if ok && replacement.Kind() == json.Array {
 		for e := range replacement.Elements() {
-			// Add an item of a history that took the place of another. The model's messages in it are context.
-			n := len(t.answers)
-			t.item(e, l)
-			t.answers = t.answers[:n]
+			t.replaced(e, l)
 		}
 		t.close()
 		return
@@ -209,6 +210,13 @@ func (t *thread) compacted(payload json.Raw, l session.Line) {
 		}
 	}
 	t.append(&entry{message: userText(session.Text(payload, "message"))})
+}
+
+// replaced adds an item of a history that replaced another. The model's messages in it are context.
+func (t *thread) replaced(item json.Raw, l session.Line) {
+	n := len(t.answers)
+	t.item(item, l)
+	t.answers = t.answers[:n]
 }
 
 func (t *thread) event(payload json.Raw, l session.Line) {
