@@ -107,7 +107,7 @@ func Resolve(g *ttc.Group, c Content) (Passage, error) {
 			return Passage{Text: cand.Output}, nil
 		}
 		if cand.Prompt.Form == ttc.MessagesPrompt {
-			return Passage{Nodes: ttc.Chain(cand.Prompt.Messages, ttc.No).Nodes}, nil
+			return Passage{Nodes: chain(cand.Prompt.Messages)}, nil
 		}
 		return Passage{Text: cand.Prompt.Text}, nil
 	case NodeSpan:
@@ -168,6 +168,11 @@ func ResolveRecord(g *ttc.Group, rec Record) (r *Resolved, err error) {
 		}
 	}
 	return r, err
+}
+
+// chain turns the messages of a prompt into context nodes: nothing says who sampled them.
+func chain(ms []chat.Message) []ttc.Node {
+	return ttc.Chain(ms, ttc.No).Nodes
 }
 
 // CheckRefs checks that all of r's content resolves in g, without resolving it.

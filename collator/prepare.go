@@ -172,6 +172,11 @@ func (cut *Cut) take(g *KeptGroup, k *prepared, ordinal int64) error {
 // Close removes the temporary files.
 func (cut *Cut) Close() { cut.spool.Close() }
 
+// result describes the written files, with the batches' counts.
+func (cut *Cut) result(counts map[string]batch.Count) *Result {
+	return &Result{Counts: counts, Accounts: cut.sum.accounts(), Stats: cut.sum.stats}
+}
+
 // Write writes the batches as Collate does.
 func (cut *Cut) Write(ctx context.Context, dir string) (*Result, error) {
 	return cut.collator.write(ctx, cut.spool, cut.sum, dir)
@@ -183,7 +188,7 @@ func (cut *Cut) Divide(n int, part func(i int) (io.WriteCloser, error)) (_ *Resu
 	if err := cut.spool.Divide(cut.collator.spec(cut.sum), n, part); err != nil {
 		return nil, nil, err
 	}
-	return &Result{Counts: nil, Accounts: cut.sum.accounts(), Stats: cut.sum.stats}, cut.sum.tasks.encode(), nil
+	return cut.result(nil), cut.sum.tasks.encode(), nil
 }
 
 // WriteKept writes the batches of a part below dir/batches, without an index: their lines are passed to put, in order,

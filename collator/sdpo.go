@@ -467,7 +467,11 @@ func (w *worker) proveTeacher(p *batch.Proof, s *batch.Side, student *side, grou
 		w.prove(p, s, text, target)
 		return nil
 	}
-	// Fill in the proof of checked tokens that have been recombined, by decoding them.
+	return w.proveDecoded(p, s)
+}
+
+// proveDecoded fills in the proof of checked tokens that have been recombined, by decoding them.
+func (w *worker) proveDecoded(p *batch.Proof, s *batch.Side) *cause {
 	text, target, err := decodeSide(w.cfg.Tokenizer, s)
 	if err != nil {
 		return refuse(NotTokenizable, "%v", err)

@@ -71,7 +71,7 @@ func (b *Builder) fork(
 			Head: builders.Head{
 				Example:  e,
 				Turn:     fmt.Sprint(chosen.walk[chosen.from]),
-				Metadata: json.Raw(fmt.Appendf(nil, `{"fork":%d,"kept":%d,"left":%d}`, f.At, f.Kept, end)),
+				Metadata: branchMetadata(f, end),
 			},
 			Prompt: builders.Content{Ref: builders.Ref{
 				Part: builders.NodeSpan, Example: e, Last: chosen.walk[chosen.from-1],
@@ -150,4 +150,9 @@ func (b *Builder) pairRefusal(chosen, left branch) ledger.Reason {
 		return ledger.SameText
 	}
 	return b.tooLong(chosen.length, left.length)
+}
+
+// branchMetadata returns where a pair is in its session.
+func branchMetadata(f pairs.Fork, left int) json.Raw {
+	return fmt.Appendf(nil, `{"fork":%d,"kept":%d,"left":%d}`, f.At, f.Kept, left)
 }

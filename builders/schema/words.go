@@ -70,18 +70,7 @@ func (s *Spec) DefaultText() string {
 	if s.Default == nil || s.Secret {
 		return ""
 	}
-	// Write a value as YAML on one line.
-	var n yaml.Node
-	if err := n.Encode(s.Default); err != nil {
-		return ""
-	}
-	n.Style = yaml.FlowStyle
-	out, err := yaml.Marshal(&n)
-	text := strings.TrimSpace(string(out))
-	if err != nil || strings.Contains(text, "\n") {
-		return ""
-	}
-	return text
+	return flowText(s.Default)
 }
 
 // ExampleText returns an example value in YAML, other than the default if possible.
@@ -101,4 +90,19 @@ func (s *Spec) ExampleText() string {
 		return strconv.FormatBool(s.Default != true)
 	}
 	return cmp.Or(s.DefaultText(), s.example())
+}
+
+// flowText writes a value as YAML on one line.
+func flowText(v any) string {
+	var n yaml.Node
+	if err := n.Encode(v); err != nil {
+		return ""
+	}
+	n.Style = yaml.FlowStyle
+	out, err := yaml.Marshal(&n)
+	text := strings.TrimSpace(string(out))
+	if err != nil || strings.Contains(text, "\n") {
+		return ""
+	}
+	return text
 }

@@ -280,23 +280,27 @@ type part struct {
 // take adds a batch; batches must come in the order of stepChannels.
 func (j *joint) take(l *Line, all map[string]tensors.Tensor) {
 	if l.Channel == DPO.Name {
-		// Add a dpo batch, both sides of one width.
-		width := max(all["dpo_chosen_input_ids"].Shape[1], all["dpo_rejected_input_ids"].Shape[1])
-		for name, t := range all {
-			if !strings.HasPrefix(name, "dpo_") {
-				t.Name = "dpo_" + name
-			}
-			if len(t.Shape) == 2 {
-				fill := int64(0)
-				if strings.HasSuffix(name, "input_ids") {
-					fill = l.PadID
-				}
-				t = padColumns(t, width, fill)
-			}
-			j.pairs = append(j.pairs, t)
-		}
+		j.addPairs(l, all)
 	} else {
 		j.parts = append(j.parts, part{l, all})
+	}
+}
+
+// addPairs adds a dpo batch, both sides of one width.
+func (j *joint) addPairs(l *Line, all map[string]tensors.Tensor) {
+	width := max(all["dpo_chosen_input_ids"].Shape[1], all["dpo_rejected_input_ids"].Shape[1])
+	for name, t := range all {
+		if !strings.HasPrefix(name, "dpo_") {
+			t.Name = "dpo_" + name
+		}
+		if len(t.Shape) == 2 {
+			fill := int64(0)
+			if strings.HasSuffix(name, "input_ids") {
+				fill = l.PadID
+			}
+			t = padColumns(t, width, fill)
+		}
+		j.pairs = append(j.pairs, t)
 	}
 }
 

@@ -254,12 +254,16 @@ func (p *payloadFields) checkObjects() error {
 	}
 	if bytes.IndexByte(p.data, '\\') >= 0 &&
 		(bytes.Contains(p.data, []byte(`\ud`)) || bytes.Contains(p.data, []byte(`\uD`))) {
-		for key := range p.data.Members() {
-			if hasLoneSurrogate(key) {
-				return refuse(payload+".data", "has a key that is not Unicode text")
-			}
+		return checkKeys(payload+".data", p.data)
+	}
+	return nil
+}
+
+func checkKeys(at string, raw json.Raw) error {
+	for key := range raw.Members() {
+		if hasLoneSurrogate(key) {
+			return refuse(at, "has a key that is not Unicode text")
 		}
-		return nil
 	}
 	return nil
 }

@@ -107,24 +107,28 @@ func (w *walker) value(typ thrift.Type, depth int, at place) error {
 		}
 		return w.skip(n)
 	case thrift.LIST, thrift.SET:
-		// Read a list.
-		b, err := w.byte()
-		if err != nil {
-			return err
-		}
-		n := uint64(b >> 4)
-		if n == 0xF {
-			if n, err = w.uvarint(); err != nil {
-				return err
-			}
-		}
-		return w.repeat(n, depth, at, thrift.Type(b&0xF))
+		return w.list(depth, at)
 	case thrift.MAP:
 		return w.pairs(depth, at)
 	case thrift.STRUCT:
 		return w.fields(depth+1, at)
 	}
 	return fmt.Errorf("unknown type of a value, %d", typ)
+}
+
+// list reads a list.
+func (w *walker) list(depth int, at place) error {
+	b, err := w.byte()
+	if err != nil {
+		return err
+	}
+	n := uint64(b >> 4)
+	if n == 0xF {
+		if n, err = w.uvarint(); err != nil {
+			return err
+		}
+	}
+	return w.repeat(n, depth, at, thrift.Type(b&0xF))
 }
 
 // pairs reads a map.

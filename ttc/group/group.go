@@ -185,8 +185,7 @@ func (x *Index) Groups(skip int64) iter.Seq2[Group, error] {
 				if !g.emit(yield) {
 					return
 				}
-				g.open, g.first = true, first
-				g.members, g.count, g.bytes = nil, 0, 0
+				g.start(first)
 			}
 			if err := g.member(row[16:]); err != nil {
 				yield(Group{}, err)
@@ -247,6 +246,11 @@ type gathering struct {
 	members []*ttc.Example
 	count   int64
 	bytes   int64
+}
+
+func (g *gathering) start(first uint64) {
+	g.open, g.first = true, first
+	g.members, g.count, g.bytes = nil, 0, 0
 }
 
 // member adds a member, given its location. For a group that is skipped or too large it records only the size and one

@@ -69,18 +69,8 @@ Trainers of text rows tokenise them again; only token batches (sft, dpo, rl, sdp
 			}
 			s := formatsScreen{width: terminal.Width(out)}
 			s.formats(all)
-			s.text.WriteString("\nWhat is read\n")
-			for _, in := range inputs() {
-				s.table(0, []string{in.Type + "  " + in.Does})
-				if in.Proof != "" {
-					s.table(2, []string{in.Proof})
-				}
-			}
-			s.text.WriteString("\nWhat feeds what\n")
-			for _, f := range feeds() {
-				s.table(0, []string{fmt.Sprintf("%s as %s -> %s", f.Record, f.Format, f.Trainer)})
-				s.table(2, []string{"trains  ", f.Trains}, []string{"lost", f.Lost}, []string{"verified", f.Verified})
-			}
+			s.inputs()
+			s.feeds()
 			s.recipes()
 			_, err := io.WriteString(out, s.text.String())
 			return err
@@ -129,6 +119,24 @@ func (s *formatsScreen) formats(all []rowFormat) {
 	s.text.WriteByte('\n')
 	s.table(0, []string{"FORMAT" + rows.TableSuffix + " is FORMAT as Parquet, which declares the type of every column; from lines of JSON " +
 		"a reader guesses it, and may turn dates into timestamps. `nat-go dataset verify` reports what would change."})
+}
+
+func (s *formatsScreen) inputs() {
+	s.text.WriteString("\nWhat is read\n")
+	for _, in := range inputs() {
+		s.table(0, []string{in.Type + "  " + in.Does})
+		if in.Proof != "" {
+			s.table(2, []string{in.Proof})
+		}
+	}
+}
+
+func (s *formatsScreen) feeds() {
+	s.text.WriteString("\nWhat feeds what\n")
+	for _, f := range feeds() {
+		s.table(0, []string{fmt.Sprintf("%s as %s -> %s", f.Record, f.Format, f.Trainer)})
+		s.table(2, []string{"trains  ", f.Trains}, []string{"lost", f.Lost}, []string{"verified", f.Verified})
+	}
 }
 
 func (s *formatsScreen) recipes() {

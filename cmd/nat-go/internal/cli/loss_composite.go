@@ -75,7 +75,7 @@ func composite(cmd *cobra.Command, batches, logits []string, output string, o lo
 	var dumps []*loss.Dump
 	unscored := 0
 	for i := range batches {
-		d, err := withDump(batches[i], logits[i], loss.ReadDump)
+		d, err := readDump(batches[i], logits[i])
 		if err != nil {
 			return err
 		}
@@ -153,6 +153,10 @@ func (o *compositeFlags) parse(cmd *cobra.Command) (loss.Options, error) {
 	}
 	o.Workers = runtime.GOMAXPROCS(0)
 	return o.Options, nil
+}
+
+func readDump(batch, logits string) (*loss.Dump, error) {
+	return withDump(batch, logits, loss.ReadDump)
 }
 
 // withDump reads a batch and the logits for it.

@@ -23,18 +23,7 @@ func Page(types Types) []byte {
 	r := page{Builder: &strings.Builder{}, tables: map[string]string{}}
 	r.WriteString(pageHead)
 	sections := sectionSpecs()
-	// Write the table of the common settings.
-	r.WriteString("\n## Settings used most\n\n| of | key | default | meaning |\n|---|---|---|---|\n")
-	components := map[string]map[string]Component{"sources": types.Sources, "trajectory_builders": types.Builders}
-	for _, c := range commonSettings {
-		where, spec := "[`"+c.section+"`](#"+c.section+")", sections[c.section]
-		if c.component != "" {
-			where = "[`" + c.component + "`](" + anchor(c.component) + ")"
-			spec = components[c.section][c.component].spec(c.component)
-		}
-		f := field(spec, c.key)
-		fmt.Fprintf(r, "| %s | `%s` | %s | %s |\n", where, c.key, cell(defaultOf(f)), cell(f.Spec.Doc))
-	}
+	r.common(types, sections)
 	r.components("sources",
 		"Where examples come from. One entry; `--from FILE` names an input without it.", types.Sources)
 	r.components("trajectory_builders",
@@ -111,6 +100,21 @@ var commonSettings = []struct{ section, component, key string }{
 type page struct {
 	*strings.Builder
 	tables map[string]string
+}
+
+// common writes the table of the common settings.
+func (r page) common(types Types, sections map[string]*schema.Spec) {
+	r.WriteString("\n## Settings used most\n\n| of | key | default | meaning |\n|---|---|---|---|\n")
+	components := map[string]map[string]Component{"sources": types.Sources, "trajectory_builders": types.Builders}
+	for _, c := range commonSettings {
+		where, spec := "[`"+c.section+"`](#"+c.section+")", sections[c.section]
+		if c.component != "" {
+			where = "[`" + c.component + "`](" + anchor(c.component) + ")"
+			spec = components[c.section][c.component].spec(c.component)
+		}
+		f := field(spec, c.key)
+		fmt.Fprintf(r, "| %s | `%s` | %s | %s |\n", where, c.key, cell(defaultOf(f)), cell(f.Spec.Doc))
+	}
 }
 
 // field returns the field of a dotted key.

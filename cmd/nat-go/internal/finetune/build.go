@@ -243,7 +243,13 @@ func (b *recording) take(g *recordlog.Group) (err error) {
 	if b.scratch, err = b.index.AddGroup(b.scratch[:0], g, b.plan.gates()); err != nil {
 		return err
 	}
-	// Book the content of a group: its drops, its accounts, the builders' counters.
+	b.book(g)
+	b.bookEntries(g, b.scratch)
+	return nil
+}
+
+// book adds the content of a group to the books: its drops, its accounts, the builders' counters.
+func (b *recording) book(g *recordlog.Group) {
 	for _, d := range g.Drops {
 		b.out.books.drop(d)
 	}
@@ -254,8 +260,6 @@ func (b *recording) take(g *recordlog.Group) (err error) {
 	for _, x := range b.builders {
 		x.recordNames(g)
 	}
-	b.bookEntries(g, b.scratch)
-	return nil
 }
 
 // bookEntries adds the gate's drops to the books, records the marks, and adds a group to NAT's view of the collection

@@ -118,13 +118,7 @@ func (r *sharding) sealed(context.Context) error {
 		}
 		r.run.out.sum.Share = x.summary()
 	}
-	// Record the counts of a shard that was built before.
-	r.run.out.books.addAccounts(d.Books)
-	for _, a := range d.Books {
-		for reason, n := range a.Dropped {
-			r.run.out.books.Drop(ledger.Drop{Stage: a.Stage, Unit: a.Unit, Reason: reason, Count: n})
-		}
-	}
+	r.bookBuilt(d)
 	return errSealed
 }
 
@@ -134,6 +128,16 @@ func AlreadyBuilt(stage shards.Stage) string {
 		return "the shard has written its share already; it was not written again"
 	}
 	return "the shard was built already; it was not built again"
+}
+
+// bookBuilt records the counts of a shard that was built before.
+func (r *sharding) bookBuilt(d *shards.Done) {
+	r.run.out.books.addAccounts(d.Books)
+	for _, a := range d.Books {
+		for reason, n := range a.Dropped {
+			r.run.out.books.Drop(ledger.Drop{Stage: a.Stage, Unit: a.Unit, Reason: reason, Count: n})
+		}
+	}
 }
 
 // store stores the examples of the shard's part of the inputs for the shards' groups. The work of an earlier attempt is

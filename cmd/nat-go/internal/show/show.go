@@ -44,10 +44,7 @@ func Write(w io.Writer, v View, o Options) error {
 	p := &printer{Options: o}
 	p.title(v.Title)
 	for _, f := range v.Facts {
-		for _, l := range wrap([]Piece{{clean(f), false}}, p.Width) {
-			p.line(l, dim, plain, "", "")
-			p.WriteString("\n")
-		}
+		p.text([]Piece{{clean(f), false}}, dim)
 	}
 	switch {
 	case v.Pair:
@@ -116,6 +113,14 @@ func (p *printer) passage(c builders.Passage) {
 		}
 		p.WriteString("\n")
 		p.block([]Piece{{clean(messageText(m)), false}}, 4)
+	}
+}
+
+// text prints spans over the full width.
+func (p *printer) text(spans []Piece, st style) {
+	for _, l := range wrap(spans, p.Width) {
+		p.line(l, st, plain, "", "")
+		p.WriteString("\n")
 	}
 }
 

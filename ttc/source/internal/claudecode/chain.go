@@ -167,14 +167,18 @@ func (h *history) add(rec *record) {
 		h.said = append(h.said, rec.given...)
 	}
 	if h.boundary != nil && rec.uuid == h.boundary.anchor {
-		// Insert the messages that a compaction kept verbatim.
-		boundary := h.boundary
-		h.boundary = nil
-		h.t.out.Give(len(boundary.preserved))
-		for _, id := range boundary.preserved {
-			if rec := h.t.records[id]; rec != nil {
-				h.add(rec)
-			}
+		h.preserved()
+	}
+}
+
+// preserved inserts the messages that a compaction kept verbatim.
+func (h *history) preserved() {
+	boundary := h.boundary
+	h.boundary = nil
+	h.t.out.Give(len(boundary.preserved))
+	for _, id := range boundary.preserved {
+		if rec := h.t.records[id]; rec != nil {
+			h.add(rec)
 		}
 	}
 }

@@ -251,7 +251,9 @@ func (t *transcript) assistant(l *line) {
 		t.open[rec.agent] = a
 	}
 	rec.answer = a
-	a.request = cmp.Or(a.request, l.requestID)
+	if a.request == "" {
+		a.request = l.requestID
+	}
 	if a.ref == "" {
 		a.ref = l.requestRef
 	}
@@ -298,21 +300,7 @@ func (t *transcript) attachment(l *line) {
 	rec := t.record(l)
 	kind := session.Text(l.attachment, "type")
 	if kind == "prompt_snapshot" {
-		// Record the system prompt and the tools, to which later lines refer.
-		var parts []string
-		prompt, _ := l.attachment.Get("systemPrompt")
-		for _, b := range exchange.Blocks(prompt) {
-			parts = append(parts, session.Text(b, "text"))
-		}
-		if parts != nil {
-			t.prompt = strings.Join(parts, "\n\n")
-			if prefix := session.Text(l.attachment, "cliPrefix"); prefix != "" {
-				t.prefixes[t.prompt] = prefix + "\n"
-			}
-		}
-		if list, ok := l.attachment.Get("tools"); ok {
-			t.tools = t.toolsOf(list)
-		}
+		t.snapshot(l)
 		return
 	}
 	if rec == nil {
@@ -333,6 +321,24 @@ func (t *transcript) attachment(l *line) {
 			texts = append(texts, session.Text(b, "text"))
 		}
 		rec.attached = strings.Join(texts, "\n")
+	}
+}
+
+// snapshot records the system prompt and the tools, to which later lines refer.
+func (t *transcript) snapshot(l *line) {
+	var parts []string
+	prompt, _ := l.attachment.Get("systemPrompt")
+	for _, b := range exchange.Blocks(prompt) {
+		parts = append(parts, session.Text(b, "text"))
+	}
+	if parts != nil {
+		t.prompt = strings.Join(parts, "\n\n")
+		if prefix := session.Text(l.attachment, "cliPrefix"); prefix != "" {
+			t.prefixes[t.prompt] = prefix + "\n"
+		}
+	}
+	if list, ok := l.attachment.Get("tools"); ok {
+		t.tools = t.toolsOf(list)
 	}
 }
 

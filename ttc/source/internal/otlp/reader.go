@@ -134,12 +134,7 @@ func (r *reader) within(c *json.Cursor, key string, kind byte, offset int64) {
 			scope := c.Value()
 			r.scope = scopeOf(session.Text(scope, "name"), session.Text(scope, "version"))
 		case k == key && c.Kind() == json.Array:
-			// Store the elements of a list.
-			c.Enter(json.Array)
-			for c.Element() {
-				at := offset + int64(c.Pos())
-				r.keep(kind, c.Value(), at)
-			}
+			r.items(c, kind, offset)
 			r.scope = source.Version{}
 		default:
 			c.Skip()
@@ -182,6 +177,15 @@ var tried = map[string]string{
 func scopeOf(name, version string) source.Version {
 	short := func(text string) string { return strings.Clone(text[:min(len(text), longName)]) }
 	return source.Version{Program: short(name), Number: short(version), Newest: tried[name]}
+}
+
+// items stores the elements of a list.
+func (r *reader) items(c *json.Cursor, kind byte, offset int64) {
+	c.Enter(json.Array)
+	for c.Element() {
+		at := offset + int64(c.Pos())
+		r.keep(kind, c.Value(), at)
+	}
 }
 
 // keep stores a span or a log record. For a span unrelated to models it stores only its position among the others; it
@@ -230,7 +234,12 @@ var marks = [][]byte{[]byte("gen_ai."), []byte("llm."), []byte("openinference.")
 
 // isModelItem reports whether an item uses any of the supported conventions.
 func isModelItem(raw json.Raw) bool {
-	return slices.ContainsFunc(marks, func(m []byte) bool { return bytes.Contains(raw, m) })
+	for _, m := range marks {
+		if bytes.Contains(raw, m) {
+			return true
+		}
+	}
+	return false
 }
 
 // appendPlace appends the fields that locate a span among the others.

@@ -51,12 +51,7 @@ func (e Entries) file(ctx context.Context, s *Store, path string, limits Limits,
 		for _, entry := range e.within(l.JSON) {
 			id, ok := e.ID(entry)
 			if !ok {
-				// Count an unread entry.
-				name := e.nameOf(entry)
-				if _, known := others[name]; !known && len(others) >= maxOthers {
-					name = "entries of other types"
-				}
-				others[name]++
+				e.count(others, entry)
 				continue
 			}
 			known = true
@@ -95,6 +90,15 @@ func (e Entries) within(entry json.Raw) []json.Raw {
 
 // maxOthers is the maximum number of types of unread entries that are distinguished.
 const maxOthers = 100
+
+// count counts an unread entry.
+func (e Entries) count(others map[string]int64, entry json.Raw) {
+	name := e.nameOf(entry)
+	if _, known := others[name]; !known && len(others) >= maxOthers {
+		name = "entries of other types"
+	}
+	others[name]++
+}
 
 // nameOf returns the name under which an unread entry is counted.
 func (e Entries) nameOf(entry json.Raw) string {

@@ -294,17 +294,7 @@ func (s *Source) chain(messages []chat.Message, ex *ttc.Example) error {
 			return fmt.Errorf("%s[%d]: %w", s.cfg.MessagesKey, i, err)
 		}
 	}
-	// Decide for the messages whose trace doesn't say.
-	last := lastAssistant(ex.Graph.Nodes)
-	for i := range ex.Graph.Nodes {
-		if ex.Graph.Nodes[i].Sampled != sampledUnset {
-			continue
-		}
-		ex.Graph.Nodes[i].Sampled = ttc.No
-		if s.cfg.AssumeSampled == "assistant" || s.cfg.AssumeSampled == "last" && i == last {
-			ex.Graph.Nodes[i].Sampled = ttc.Assumed
-		}
-	}
+	s.assume(ex.Graph.Nodes)
 	return nil
 }
 
@@ -454,6 +444,20 @@ func sampledIf(v bool) ttc.Sampled {
 		return ttc.Yes
 	}
 	return ttc.No
+}
+
+// assume decides whether messages were sampled if the trace doesn't say.
+func (s *Source) assume(nodes []ttc.Node) {
+	last := lastAssistant(nodes)
+	for i := range nodes {
+		if nodes[i].Sampled != sampledUnset {
+			continue
+		}
+		nodes[i].Sampled = ttc.No
+		if s.cfg.AssumeSampled == "assistant" || s.cfg.AssumeSampled == "last" && i == last {
+			nodes[i].Sampled = ttc.Assumed
+		}
+	}
 }
 
 func lastAssistant(nodes []ttc.Node) int {

@@ -3,7 +3,6 @@ package atropos
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -75,13 +74,7 @@ func (g *Group) check(size, maxLen int, skipSame bool) *fault {
 			return f
 		}
 	}
-	for i, row := range g.InferenceLogProbs {
-		for t := range row {
-			if g.Masks[i][t] == ignored {
-				row[t] = noLogProb
-			}
-		}
-	}
+	g.unmask()
 	if f := g.checkDistill(); f != nil { // as in Atropos's own environment: for all sequences, or for none
 		g.DistillTokenIDs, g.DistillLogProbs, g.NoTeacher = nil, nil, f.detail
 	}
@@ -148,6 +141,17 @@ func finiteRow(name string, i int, row []float64, min float64) *fault {
 	return nil
 }
 
+// unmask sets the log-probs of masked positions to Atropos's value.
+func (g *Group) unmask() {
+	for i, row := range g.InferenceLogProbs {
+		for t := range row {
+			if g.Masks[i][t] == ignored {
+				row[t] = noLogProb
+			}
+		}
+	}
+}
+
 func (g *Group) checkDistill() *fault {
 	ids, logs := g.DistillTokenIDs, g.DistillLogProbs
 	if ids == nil && logs == nil {
@@ -180,5 +184,10 @@ func (g *Group) checkDistill() *fault {
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 func allEqual(s []float64) bool {
-	return !slices.ContainsFunc(s[1:], func(v float64) bool { return v != s[0] })
+	for _, v := range s[1:] {
+		if v != s[0] {
+			return false
+		}
+	}
+	return true
 }
