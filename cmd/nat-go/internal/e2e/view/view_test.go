@@ -455,6 +455,9 @@ func (v *viewTest) exported(t *testing.T) {
 	served, file := v.b.Open(t, v.url), v.b.Open(t, "file://"+path)
 	served.Screen(1280, tall, false)
 	file.Screen(1280, tall, false)
+	// The rows are drawn at once, not only in a later frame or when the table has got its size.
+	eval[any](served, "window.ResizeObserver = class { observe() {} disconnect() {} }; "+
+		"window.requestAnimationFrame = () => 0; 0")
 	hashes := slices.Collect(maps.Keys(viewPages()))
 	for _, q := range []string{
 		"sites > 0", `score < 1 and builder == "hints"`, `reason != ""`, `reason == "" and "train" in split`,

@@ -115,8 +115,8 @@ export class Window {
   }
 
   draw() {
-    const { total, fit, all } = this.sizes()
-    this.space.style.height = `${all + this.table.tHead.offsetHeight}px`
+    this.space.style.height = `${this.sizes().all + this.table.tHead.offsetHeight}px`
+    const { total, fit } = this.sizes() // after the height, as the rows that fit depend on it
     this.table.setAttribute('aria-rowcount', total + 1)
     const first = this.first()
     const from = Math.max(0, Math.floor(first) - beyond)
