@@ -4,7 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io/fs"
+	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -146,5 +148,37 @@ func TestModulesAreNamedInAdvance(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, named); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestModulesFormNoCircle: no module imports one that imports it, directly or through others.
+func TestModulesFormNoCircle(t *testing.T) {
+	modules, err := fs.Glob(files, "page/*.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	imported := regexp.MustCompile(`(?m)^import .*from '\./(.*)'$`)
+	imports := map[string][]string{}
+	for _, path := range modules {
+		text, err := files.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimPrefix(path, "page/")
+		imports[name] = nil
+		for _, match := range imported.FindAllSubmatch(text, -1) {
+			imports[name] = append(imports[name], string(match[1]))
+		}
+	}
+	if len(imports["app.js"]) == 0 {
+		t.Fatal("app.js imports nothing")
+	}
+	for left := len(imports); left > 0; left = len(imports) { // take away the modules whose imports are gone
+		maps.DeleteFunc(imports, func(_ string, its []string) bool {
+			return !slices.ContainsFunc(its, func(name string) bool { _, there := imports[name]; return there })
+		})
+		if len(imports) == left {
+			t.Fatalf("modules import each other: %v", imports)
+		}
 	}
 }

@@ -2,6 +2,7 @@
 
 import { el, visible } from './dom.js'
 import { get } from './data.js'
+import { go, say } from './nav.js'
 import { overview } from './overview.js'
 import { rows } from './rows.js'
 import { record } from './record.js'
@@ -11,27 +12,11 @@ import { compare } from './compare.js'
 
 const pages = { overview, rows, record, tokens, drops, compare }
 const main = document.getElementById('main')
-const status = document.getElementById('status')
 
 let keys = {} // of the page that is shown
 let left // what it has to stop when it is left
 let toFilter = false // the next page is opened to filter
 let turn = 0 // a page that was left must not overwrite the next
-
-export function say(text, error = false) {
-  status.textContent = visible(text)
-  status.className = error ? 'error' : ''
-}
-
-/** The link to a page with parameters. */
-export function link(page, parameters = {}) {
-  const q = new URLSearchParams(Object.entries(parameters).filter(([, v]) => v !== undefined && v !== '' && v !== 0))
-  return `#/${page}${q.size ? '?' + q : ''}`
-}
-
-export function go(page, parameters) {
-  location.hash = link(page, parameters)
-}
 
 async function show() {
   const mine = ++turn

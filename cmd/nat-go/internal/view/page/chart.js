@@ -2,7 +2,7 @@
 // there is a list of its bars, with the same links.
 
 import { el, count, counted, number, table, visible } from './dom.js'
-import { link } from './app.js'
+import { link } from './nav.js'
 
 const height = 140
 

@@ -1,7 +1,7 @@
 import { chart } from './chart.js'
 import { el, count, table } from './dom.js'
 import { get, readOnly } from './data.js'
-import { link } from './app.js'
+import { link } from './nav.js'
 
 const page = 50
 

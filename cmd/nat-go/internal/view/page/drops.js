@@ -1,6 +1,6 @@
 import { both, el, count, counted, has, table } from './dom.js'
 import { get } from './data.js'
-import { link } from './app.js'
+import { link } from './nav.js'
 
 const page = 100
 

@@ -1,7 +1,7 @@
 import { both, el, count, counted, has, percent, table } from './dom.js'
 import { chart } from './chart.js'
 import { get } from './data.js'
-import { link } from './app.js'
+import { link } from './nav.js'
 
 export async function overview() {
   const o = await get('overview')

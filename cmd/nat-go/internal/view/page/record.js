@@ -1,6 +1,6 @@
 import { count, counted, el } from './dom.js'
 import { get, post, readOnly } from './data.js'
-import { go, link, say } from './app.js'
+import { go, link, say } from './nav.js'
 
 const messagesShown = 200 // messages that are shown at once
 

@@ -1,6 +1,6 @@
 import { el, count, counted, number, quoted } from './dom.js'
 import { get, lines } from './data.js'
-import { go, link, say } from './app.js'
+import { go, link, say } from './nav.js'
 import { facet } from './overview.js'
 import { List, Pages, Window } from './window.js'
 

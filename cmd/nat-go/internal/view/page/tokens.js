@@ -1,6 +1,6 @@
 import { el, count, counted, number, percent, table, visible } from './dom.js'
 import { get } from './data.js'
-import { link, say } from './app.js'
+import { link, say } from './nav.js'
 
 const page = 100
 
