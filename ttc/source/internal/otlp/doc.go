@@ -1,10 +1,11 @@
 // Package otlp reads OpenTelemetry exports: the spans and log records of agents, as JSON lines or as protobuf, the way
 // a collector's file exporter or an SDK writes them.
 //
-// A span that represents a model call holds the model's input and output. Four conventions for this exist, and all are
+// A span that represents a model call holds the model's input and output. Five conventions for this exist, and all are
 // read: the GenAI conventions (gen_ai.input.messages on the span, or on a log record next to it; before version 1.37
 // one log record per message), OpenInference (llm.input_messages.0.message.role, and the request itself under
-// input.value), OpenLLMetry's current form (the GenAI conventions) and the one up to 0.45 (gen_ai.prompt.0.content).
+// input.value), OpenLLMetry's current form (the GenAI conventions) and the one up to 0.45 (gen_ai.prompt.0.content),
+// and the AI SDK's up to version 6 (ai.prompt.messages).
 // Tool spans say which results are failures; spans of agents within agents are sub-agents, examples of their own.
 //
 // The spans of a trace may be anywhere, children before their parents, in several files. So they are stored,

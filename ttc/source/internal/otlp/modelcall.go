@@ -22,7 +22,8 @@ type modelCall struct {
 	toolsUnsaid       bool // the convention doesn't require programs to record tools
 	gaps              ttc.Gaps
 	usage             calls.Usage
-	broken            string // why it can't be reconstructed
+	failed            []string // the calls whose results in the input say that they failed
+	broken            string   // why it can't be reconstructed
 }
 
 type output struct {
@@ -35,7 +36,7 @@ const details = "gen_ai.client.inference.operation.details"
 
 // genAI reads the GenAI conventions. The same content may be on the span and on a record next to it.
 func (e *modelCall) genAI(s *span) {
-	e.toolsUnsaid = true
+	e.toolsUnsaid = s.attributes["gen_ai.client.operation.duration"] == nil // the AI SDK's, which records the tools
 	from := s.attributes
 	if from["gen_ai.output.messages"] == nil {
 		for _, ev := range s.events {
@@ -59,12 +60,7 @@ func (e *modelCall) genAI(s *span) {
 		m := partsMessage("system", raws(from.structured("gen_ai.system_instructions")))
 		e.input = append(e.input, m...)
 	}
-	input := from.structured("gen_ai.input.messages")
-	if from["gen_ai.input.messages"] != nil && input.Kind() != json.Array {
-		e.broken = "gen_ai.input.messages is not a list of messages; was it cut off?"
-		return
-	}
-	for m := range input.Elements() {
+	for m := range e.list(from, "gen_ai.input.messages").Elements() {
 		e.input = append(e.input, messageOf(m)...)
 	}
 	for m := range from.structured("gen_ai.output.messages").Elements() {
@@ -77,14 +73,25 @@ func (e *modelCall) genAI(s *span) {
 	}
 }
 
+// list returns a list of messages or calls.
+func (e *modelCall) list(a attributes, key string) json.Raw {
+	list := a.structured(key)
+	if a[key] != nil && list.Kind() != json.Array {
+		e.broken = key + " is not a list; was it cut off?"
+	}
+	return list
+}
+
 // messageOf reads a message made of parts. Each tool result is a message.
 func messageOf(raw json.Raw) []chat.Message {
 	role := exchange.Role(session.Text(raw, "role"))
-	parts, _ := raw.Get("parts")
-	if parts.Kind() != json.Array {
-		content, _ := raw.Get("content")
-		text, _ := content.Text()
+	content, _ := raw.Get("content")
+	if text, ok := content.Text(); ok {
 		return []chat.Message{{Role: role, Form: chat.Text, Text: text}}
+	}
+	parts, ok := raw.Get("parts")
+	if !ok {
+		parts = content
 	}
 	out := partsMessage(role, raws(parts))
 	if name := session.Text(raw, "name"); name != "" && len(out) == 1 {
@@ -93,25 +100,25 @@ func messageOf(raw json.Raw) []chat.Message {
 	return out
 }
 
-// partsMessage makes messages from parts.
+// partsMessage makes messages from parts, which the AI SDK names differently. In a message of the model, the results are
+// those of tools that its provider ran.
 func partsMessage(role string, parts []json.Raw) (out []chat.Message) {
 	m := chat.Message{Role: role, Form: chat.Text}
 	var content, thoughts []string
 	for _, p := range parts {
 		switch typ := session.Text(p, "type"); typ {
 		case "text":
-			if text := session.Text(p, "content"); text != "" { // streams have an empty one before calls
+			if text := partText(p); text != "" { // streams have an empty one before calls
 				content = append(content, text)
 				m.Parts = append(m.Parts, exchange.TextPart(text))
 			}
 		case "reasoning", "thinking":
-			thoughts = append(thoughts, session.Text(p, "content"))
-		case "tool_call":
+			thoughts = append(thoughts, partText(p))
+		case "tool_call", "tool-call":
 			m.ToolCalls = append(m.ToolCalls, toolCall(p))
-		case "tool_call_response":
-			out = append(out, chat.Message{
-				Role: "tool", Form: chat.Text, Text: resultText(p), ToolCallID: session.Text(p, "id"),
-			})
+		case "tool_call_response", "tool-result":
+			id := cmp.Or(session.Text(p, "id"), session.Text(p, "toolCallId"))
+			out = append(out, chat.Message{Role: "tool", Form: chat.Text, Text: resultText(p), ToolCallID: id})
 		default:
 			m.Form = chat.Parts
 			m.Parts = append(m.Parts, chat.Part{Type: typ, Raw: slices.Clone(p)})
@@ -121,11 +128,16 @@ func partsMessage(role string, parts []json.Raw) (out []chat.Message) {
 		m.Reasoning, m.ReasoningKey = strings.Join(thoughts, "\n"), "reasoning_content"
 	}
 	finishContent(&m, content)
-	if out != nil && len(content) == 0 && m.Form != chat.Parts {
+	switch {
+	case role == "assistant":
+		return append([]chat.Message{m}, out...)
+	case out != nil && len(content) == 0 && m.Form != chat.Parts:
 		return out
 	}
 	return append(out, m)
 }
+
+func partText(p json.Raw) string { return cmp.Or(session.Text(p, "content"), session.Text(p, "text")) }
 
 // finishContent gives a message the simplest form that can hold its content.
 func finishContent(m *chat.Message, texts []string) {
@@ -141,10 +153,13 @@ func finishContent(m *chat.Message, texts []string) {
 
 // resultText returns a tool's result: text, or a value converted to text.
 func resultText(p json.Raw) string {
-	for _, key := range []string{"response", "result", "content"} {
+	for _, key := range []string{"response", "result", "content", "output"} {
 		v, ok := p.Get(key)
 		if !ok {
 			continue
+		}
+		if inner, ok := v.Get("value"); ok && (key == "output" || session.Text(v, "type") == "content") {
+			v = inner // of the AI SDK's {type, value}
 		}
 		if text, ok := v.Text(); ok {
 			return text
@@ -154,8 +169,14 @@ func resultText(p json.Raw) string {
 	return ""
 }
 
-// toolCall reads a call: {id, name, arguments}.
+// toolCall reads a call: {id, name, arguments}, or the AI SDK's {toolCallId, toolName, input}.
 func toolCall(p json.Raw) chat.ToolCall {
+	if name := session.Text(p, "toolName"); name != "" {
+		call := chat.ToolCall{ID: session.Text(p, "toolCallId"), Type: "function", Name: name}
+		input, _ := p.Get("input")
+		exchange.Arguments(&call, input)
+		return call
+	}
 	call, err := chat.ParseToolCall(p)
 	if err != nil {
 		call = chat.ToolCall{ID: session.Text(p, "id")}

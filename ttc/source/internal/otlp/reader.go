@@ -228,9 +228,10 @@ func (r *reader) keep(kind byte, raw json.Raw, offset int64) {
 // sessionKeys are the attributes that name a session, the most telling first.
 var sessionKeys = [...]string{
 	"gen_ai.conversation.id", "session.id", "traceloop.association.properties.session_id",
+	"ai.telemetry.metadata.sessionId",
 }
 
-var marks = [][]byte{[]byte("gen_ai."), []byte("llm."), []byte("openinference."), []byte("traceloop.")}
+var marks = [][]byte{[]byte("gen_ai."), []byte("llm."), []byte("openinference."), []byte("traceloop."), []byte("ai.operationId")}
 
 // isModelItem reports whether an item uses any of the supported conventions.
 func isModelItem(raw json.Raw) bool {

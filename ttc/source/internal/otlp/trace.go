@@ -77,7 +77,7 @@ func (r *reader) session(g session.Group) []*calls.Session {
 		}
 	}
 	for _, s := range t.order {
-		if s.isCall() {
+		if s.kind() == callSpan {
 			t.read(s)
 		}
 	}
@@ -126,44 +126,47 @@ func (t *traces) addEvent(part session.Kept) {
 	}
 }
 
-// isCall reports whether a span represents a model call that writes messages.
-func (s *span) isCall() bool {
-	switch s.attributes.text("gen_ai.operation.name") {
-	case "chat", "text_completion", "generate_content", "completion":
-		return true
-	case "":
-	default:
-		return false
-	}
-	if kind := s.attributes.text("openinference.span.kind"); kind != "" {
-		return kind == "LLM"
-	}
-	switch s.attributes.text("llm.request.type") {
-	case "chat", "completion":
-		return true
-	case "":
-	default:
-		return false
-	}
-	if s.attributes["gen_ai.output.messages"] != nil || s.attributes["gen_ai.completion.0.role"] != nil {
-		return true
-	}
-	return slices.ContainsFunc(
-		s.events,
-		func(e event) bool { return e.name == "gen_ai.choice" || e.name == details },
-	)
+// spanKind is what a span represents.
+type spanKind byte
+
+const (
+	otherSpan spanKind = iota
+	callSpan           // a call to a model, which writes messages
+	agentSpan
+	toolSpan
+)
+
+// kinds lists the attributes that name a span's kind, and what their values mean.
+var kinds = []struct {
+	key    string
+	values map[string]spanKind
+}{
+	{"ai.operationId", map[string]spanKind{
+		"ai.generateText.doGenerate": callSpan, "ai.streamText.doStream": callSpan,
+		"ai.generateObject.doGenerate": callSpan, "ai.streamObject.doStream": callSpan,
+		"ai.generateText": agentSpan, "ai.streamText": agentSpan, "ai.toolCall": toolSpan,
+	}},
+	{"gen_ai.operation.name", map[string]spanKind{
+		"chat": callSpan, "text_completion": callSpan, "generate_content": callSpan, "completion": callSpan,
+		"invoke_agent": agentSpan, "execute_tool": toolSpan,
+	}},
+	{"openinference.span.kind", map[string]spanKind{"LLM": callSpan, "AGENT": agentSpan, "TOOL": toolSpan}},
+	{"llm.request.type", map[string]spanKind{"chat": callSpan, "completion": callSpan}},
+	{"traceloop.span.kind", map[string]spanKind{"agent": agentSpan, "tool": toolSpan}},
 }
 
-func (s *span) isAgent() bool {
-	return s.attributes.text("gen_ai.operation.name") == "invoke_agent" ||
-		s.attributes.text("openinference.span.kind") == "AGENT" ||
-		s.attributes.text("traceloop.span.kind") == "agent"
-}
-
-func (s *span) isTool() bool {
-	return s.attributes.text("gen_ai.operation.name") == "execute_tool" ||
-		s.attributes.text("openinference.span.kind") == "TOOL" ||
-		s.attributes.text("traceloop.span.kind") == "tool"
+// kind returns what a span represents: a span that isn't named is a call if it has what a model wrote.
+func (s *span) kind() spanKind {
+	for _, of := range kinds {
+		if name := s.attributes.text(of.key); name != "" {
+			return of.values[name]
+		}
+	}
+	wrote := s.attributes["gen_ai.output.messages"] != nil || s.attributes["gen_ai.completion.0.role"] != nil
+	if wrote || slices.ContainsFunc(s.events, func(e event) bool { return e.name == "gen_ai.choice" || e.name == details }) {
+		return callSpan
+	}
+	return otherSpan
 }
 
 // maxAncestors is the maximum number of parents followed: hostile links may form a cycle.
@@ -185,26 +188,26 @@ func (t *traces) ancestors(s *span, each func(*span)) {
 func (t *traces) examine() {
 	names := map[string]int{}
 	for _, s := range t.order {
-		switch {
-		case s.isCall():
+		switch s.kind() {
+		case callSpan:
 			t.ancestors(s, func(a *span) {
-				if a.isCall() {
+				if a.kind() == callSpan {
 					t.inner[a] = true
 				}
 			})
-		case s.isAgent():
+		case agentSpan:
 			within := false
-			t.ancestors(s, func(a *span) { within = within || a.isAgent() })
+			t.ancestors(s, func(a *span) { within = within || a.kind() == agentSpan })
 			if !within {
 				continue
 			}
-			name := s.attributes.first("gen_ai.agent.name", "agent.name", "traceloop.entity.name")
+			name := s.attributes.first("gen_ai.agent.name", "agent.name", "traceloop.entity.name", "ai.telemetry.functionId")
 			name = cmp.Or(name, "agent")
 			if names[name]++; names[name] > 1 {
 				name += "-" + strconv.Itoa(names[name])
 			}
 			t.agents[s] = name
-		case s.isTool():
+		case toolSpan:
 			t.tool(s)
 		}
 	}
@@ -212,7 +215,7 @@ func (t *traces) examine() {
 
 // tool records whether a tool failed.
 func (t *traces) tool(s *span) {
-	if id := s.attributes.first("gen_ai.tool.call.id", "tool_call.id"); id != "" {
+	if id := s.attributes.first("gen_ai.tool.call.id", "tool_call.id", "ai.toolCall.id"); id != "" {
 		t.failed[id] = s.failed
 		return
 	}
@@ -257,7 +260,7 @@ func (t *traces) read(s *span) {
 	case e.broken != "":
 		t.drop(s, session.MissingHistory, e.broken)
 		return
-	case len(e.outputs) == 0 && s.failed:
+	case len(e.outputs) == 0 && (s.failed || e.finish == "error"):
 		t.drop(s, session.FailedCall, s.status)
 		return
 	case len(e.outputs) == 0 || len(e.input) == 0:
@@ -268,6 +271,9 @@ func (t *traces) read(s *span) {
 		if made := e.outputs[i].ToolCalls; len(made) > 0 && made[0].ID != "" {
 			t.wrote[made[0].ID] = &e.outputs[i].Message
 		}
+	}
+	for _, id := range e.failed {
+		t.failed[id] = true
 	}
 	t.calls = append(t.calls, recorded{s, e})
 }
@@ -334,6 +340,9 @@ func (t *traces) call(s *span, e *modelCall) {
 				choice.Gaps |= ttc.ParsedArguments
 			}
 		}
+		if out.Reasoning == "" && s.attributes.number("ai.usage.reasoningTokens") > 0 {
+			choice.Gaps |= ttc.HiddenReasoning
+		}
 		if t.out.Add(choice); t.out.TooLarge() {
 			return
 		}
@@ -354,6 +363,8 @@ func modelCallOf(s *span) (e modelCall) {
 		),
 	}
 	switch {
+	case a["ai.prompt.messages"] != nil:
+		e.aiSDK(a)
 	case a.text("openinference.span.kind") != "":
 		e.openInference(s)
 	case a["gen_ai.prompt.0.role"] != nil || a["gen_ai.completion.0.role"] != nil:
@@ -371,8 +382,11 @@ func modelCallOf(s *span) (e modelCall) {
 	for i := range e.outputs {
 		out := &e.outputs[i]
 		out.finish = cmp.Or(out.finish, e.finish)
-		if out.finish == "tool_call" { // OpenLLMetry's word for it
+		switch out.finish {
+		case "tool_call", "tool-calls": // OpenLLMetry's and the AI SDK's words for it
 			out.finish = "tool_calls"
+		case "content-filter":
+			out.finish = "content_filter"
 		}
 	}
 	if e.tools == nil && e.toolsUnsaid {

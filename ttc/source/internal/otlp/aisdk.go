@@ -1,0 +1,47 @@
+package otlp
+
+import (
+	"strings"
+
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
+)
+
+// aiSDK reads a call of the AI SDK: the messages as they were given to the provider, and an answer spread over
+// attributes. Up to version 5, reasoning is only in the histories of later calls.
+func (e *modelCall) aiSDK(a attributes) {
+	for tool := range a.structured("ai.prompt.tools").Elements() {
+		if raw, err := json.Parse(tool.Bytes(), json.Limits{}); err == nil {
+			if tool, ok := exchange.ToolOf(raw); ok {
+				e.tools = append(e.tools, tool)
+			}
+		}
+	}
+	for m := range e.list(a, "ai.prompt.messages").Elements() {
+		e.input = append(e.input, messageOf(m)...)
+		content, _ := m.Get("content")
+		for p := range content.Elements() {
+			output, _ := p.Get("output")
+			if strings.HasPrefix(session.Text(output, "type"), "error-") {
+				e.failed = append(e.failed, session.Text(p, "toolCallId"))
+			}
+		}
+	}
+	m := chat.Message{Role: "assistant", Form: chat.Text, Text: a.first("ai.response.text", "ai.response.object")}
+	m.ToolCalls = toolCalls(e.list(a, "ai.response.toolCalls"))
+	if m.Reasoning = a.text("ai.response.reasoning"); m.Reasoning != "" {
+		m.ReasoningKey = "reasoning_content"
+	}
+	if m.ToolCalls != nil && m.Text == "" {
+		m.Form = chat.Null
+	}
+	if a["ai.response.object"] != nil {
+		e.gaps |= ttc.ParsedArguments // some versions print the object again
+	}
+	if e.finish = a.text("ai.response.finishReason"); m.ToolCalls != nil || m.Text != "" || m.Reasoning != "" {
+		e.outputs = []output{{Message: m}}
+	}
+}
