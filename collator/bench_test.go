@@ -4,7 +4,6 @@ package collator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -18,7 +17,6 @@ import (
 	"github.com/nat-go/nat-go/internal/oracletest"
 
 	"github.com/nat-go/nat-go/builders"
-	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/ttc"
 )
@@ -226,11 +224,11 @@ func BenchmarkWorkers(b *testing.B) {
 		run  func(c *Collator, items []Item) error
 	}{
 		{"rows", func(c *Collator, items []Item) error {
-			spool, err := batch.NewSpool(b.TempDir(), c.cfg.Order)
-			if err != nil {
-				return err
+			cut, err := newCut(ctx, c, one(items), c.worker, nil, b.TempDir(), nil)
+			if err == nil {
+				cut.Close()
 			}
-			return errors.Join(c.spool(ctx, one(items), spool, newSummary(nil)), spool.Close())
+			return err
 		}},
 		{"files", func(c *Collator, items []Item) error {
 			_, err := c.Collate(ctx, one(items), b.TempDir(), b.TempDir(), nil)

@@ -27,15 +27,12 @@ type Item struct {
 	// task are compared; the rest of it is unused.
 	Dropped bool
 	Index   int // the caller's number for the item in its group, later passed to KeptGroup.Decide
-
-	ordinal int64 // position among all items
 }
 
 // outcome is the result of collating a record.
 type outcome struct {
 	counts
-	Rows    []batch.Row
-	encoded []*batch.Encoded
+	Rows []batch.Row
 }
 
 // counts holds the parts of an outcome that are counted. Turns are counted separately from records: Turns is the number

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"iter"
-	"path/filepath"
 	"runtime"
 	"slices"
 
@@ -50,31 +49,12 @@ type LeftOut struct {
 func (c *Collator) Collate(
 	ctx context.Context, groups iter.Seq2[[]Item, error], dir, scratch string, dropped func(ledger.Drop),
 ) (*Result, error) {
-	spool, err := batch.NewSpool(scratch, c.cfg.Order)
+	cut, err := newCut(ctx, c, groups, c.worker, nil, scratch, dropped)
 	if err != nil {
 		return nil, err
 	}
-	defer spool.Close()
-	sum := newSummary(dropped)
-	if err := c.spool(ctx, groups, spool, sum); err != nil {
-		return nil, err
-	}
-	return c.write(ctx, spool, sum, dir)
-}
-
-// write writes the batches of a spool's rows.
-func (c *Collator) write(ctx context.Context, spool *batch.Spool, sum *summary, dir string) (*Result, error) {
-	spec := c.spec(sum)
-	spec.Dir = filepath.Join(dir, "batches")
-	counts, err := spool.Write(ctx, spec)
-	if err != nil {
-		return nil, err
-	}
-	res := &Result{Counts: counts, Accounts: sum.accounts(), Stats: sum.stats}
-	if c.cfg.Steps {
-		res.Steps, res.Apart, err = batch.WriteSteps(spec.Dir, c.cfg.ByExample)
-	}
-	return res, err
+	defer cut.Close()
+	return cut.Write(ctx, dir)
 }
 
 // spec describes how to make batches of the rows recorded in sum.
@@ -97,59 +77,11 @@ func (c *Collator) spec(sum *summary) batch.Spec {
 	return spec
 }
 
-// spool makes the rows, in parallel over groups, and spools them in order.
-func (c *Collator) spool(ctx context.Context, groups iter.Seq2[[]Item, error], spool *batch.Spool, sum *summary) error {
-	workers := max(1, c.cfg.Workers)
-	take := func(items []Item, outcomes []outcome) error {
-		defer sum.endGroup()
-		spool.BeginGroup()
-		for i := range outcomes {
-			it, o := &items[i], &outcomes[i]
-			about := it.subject()
-			group, rows := sum.book(&about, it.Dropped, &o.counts)
-			for k := range rows {
-				o.encoded[k].SetOrdinal(it.ordinal)
-				if rows[k].RL {
-					o.encoded[k].SetGroup(group)
-				}
-				ch := c.channels[it.Record.Record.Kind()].Batch()
-				if err := spool.Add(ch, it.Split, o.encoded[k]); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	}
-	return fanout.Ordered(ctx, workers, 4*workers, numbered(groups), c.worker, take)
-}
-
-// numbered assigns ordinals to the records.
-func numbered(groups iter.Seq2[[]Item, error]) iter.Seq2[[]Item, error] {
-	return func(yield func([]Item, error) bool) {
-		ordinal := int64(0)
-		for items, err := range groups {
-			for i := range items {
-				items[i].ordinal = ordinal
-				ordinal++
-			}
-			if !yield(items, err) {
-				return
-			}
-		}
-	}
-}
-
 // worker makes rows in its own goroutine.
-func (c *Collator) worker() fanout.Worker[[]Item, []outcome] {
+func (c *Collator) worker() fanout.Worker[[]Item, []prepared] {
 	stop := lockThread()
 	w := &worker{Collator: c}
-	return fanout.Worker[[]Item, []outcome]{
-		Work: func(items []Item) ([]outcome, error) {
-			outcomes := w.outcomes(items)
-			return outcomes, w.encode(items, outcomes)
-		},
-		Stop: stop,
-	}
+	return fanout.Worker[[]Item, []prepared]{Work: w.prepared, Stop: stop}
 }
 
 // lockThread keeps a worker on its thread: the library's memory is per thread, and cold on any other.
@@ -187,20 +119,25 @@ func (w *worker) outcomes(items []Item) []outcome {
 	return out
 }
 
-// encode encodes the rows for the spool.
-func (w *worker) encode(items []Item, outcomes []outcome) error {
+// prepared makes the rows of a group's items, and encodes them for the spool.
+func (w *worker) prepared(items []Item) ([]prepared, error) {
+	outcomes := w.outcomes(items)
+	all := make([]prepared, len(items))
 	for i := range outcomes {
-		o := &outcomes[i]
-		for k := range o.Rows {
-			e, err := batch.Encode(w.channels[items[i].Record.Record.Kind()].Batch(), &o.Rows[k])
-			if err != nil {
-				return err
-			}
-			o.encoded = append(o.encoded, e)
+		it, p := &items[i], &all[i]
+		*p = prepared{
+			subject: it.subject(), Index: it.Index, Kind: it.Record.Record.Kind(), counts: outcomes[i].counts,
+			dropped: it.Dropped, split: it.Split,
 		}
-		o.Rows = nil // only their counts are used again
+		for k := range outcomes[i].Rows {
+			e, err := batch.Encode(w.channels[p.Kind].Batch(), &outcomes[i].Rows[k])
+			if err != nil {
+				return nil, err
+			}
+			p.Rows = append(p.Rows, e)
+		}
 	}
-	return nil
+	return all, nil
 }
 
 // summary counts outcomes as they arrive, in order.
@@ -231,12 +168,13 @@ func newSummary(dropped func(ledger.Drop)) *summary {
 	}
 }
 
-func (s *summary) accounts() []ledger.Account {
-	out := []ledger.Account{s.records, s.turns, s.sites}
+// result describes the written batches, given their counts.
+func (s *summary) result(counts map[string]batch.Count) *Result {
+	accounts := []ledger.Account{s.records, s.turns, s.sites}
 	if s.keys.In > 0 {
-		out = append(out, s.keys)
+		accounts = append(accounts, s.keys)
 	}
-	return out
+	return &Result{Counts: counts, Accounts: accounts, Stats: s.stats}
 }
 
 // subject describes an item to the ledger.

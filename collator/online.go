@@ -30,11 +30,11 @@ func (c *Collator) Online(
 		}
 	}
 	workers := max(1, c.cfg.Workers)
-	if err := fanout.Ordered(ctx, workers, 4*workers, numbered(groups), worker, step.take); err != nil {
+	if err := fanout.Ordered(ctx, workers, 4*workers, groups, worker, step.take); err != nil {
 		return nil, nil, err
 	}
 	spec := c.spec(sum)
-	res := &Result{Counts: map[string]batch.Count{}, Accounts: sum.accounts(), Stats: sum.stats}
+	res := sum.result(map[string]batch.Count{})
 	out := &batch.Assembled{}
 	for _, ch := range channels {
 		list := step.ordered(ch.Kind())
@@ -56,6 +56,8 @@ type stepRows struct {
 	budget int // of tokens in a batch
 	rows   map[builders.Kind][]placed
 	tokens map[builders.Kind]int // of all sides
+
+	ordinal int64 // of the next item
 }
 
 // placed is a row and the place of its example.
@@ -73,6 +75,7 @@ func (s *stepRows) take(items []Item, outcomes []outcome) error {
 		group, booked := s.sum.book(&about, it.Dropped, &outcomes[i].counts)
 		made := outcomes[i].Rows[:len(booked)]
 		for k := range made {
+			made[k].Meta.Ordinal = s.ordinal
 			if made[k].Meta.RL != nil {
 				made[k].Meta.RL.Group = group
 			}
@@ -85,6 +88,7 @@ func (s *stepRows) take(items []Item, outcomes []outcome) error {
 				return &batch.TooLarge{Channel: channelOf(kind), Tokens: n, Budget: s.budget}
 			}
 		}
+		s.ordinal++
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"math"
 	"path/filepath"
+	"slices"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
@@ -31,11 +32,11 @@ func (c *Collator) Prepare(ctx context.Context, groups iter.Seq2[[]Item, error],
 		w := c.worker()
 		return fanout.Worker[[]Item, Prepared]{
 			Work: func(items []Item) (Prepared, error) {
-				outcomes, err := w.Work(items)
+				all, err := w.Work(items)
 				if err != nil {
 					return Prepared{}, err
 				}
-				return c.keep(items, outcomes)
+				return pack(all)
 			},
 			Stop: w.Stop,
 		}
@@ -43,42 +44,43 @@ func (c *Collator) Prepare(ctx context.Context, groups iter.Seq2[[]Item, error],
 	return fanout.Ordered(ctx, workers, 4*workers, groups, start, func(_ []Item, p Prepared) error { return put(p) })
 }
 
-// prepared is an item with the counts of its outcome and the location of its rows.
+// prepared is an item with the counts of its outcome, its rows, and what was decided about it.
 type prepared struct {
 	subject
 	Index int // the item's
 	Kind  builders.Kind
 	counts
-	Rows []batch.Kept `json:",omitempty"` // rows, as many as are counted
+	Rows []*batch.Encoded `json:",omitempty"` // as many as are counted
+
+	dropped bool
+	split   batch.Split
 }
 
-// keep encodes the outcomes of a group's records.
-func (c *Collator) keep(items []Item, outcomes []outcome) (p Prepared, err error) {
-	kept := make([]prepared, len(outcomes))
-	for i := range outcomes {
-		o := &outcomes[i]
-		k := &kept[i]
-		*k = prepared{
-			Index: items[i].Index, Kind: items[i].Record.Record.Kind(), subject: items[i].subject(), counts: o.counts,
-		}
+// pack encodes the items of a group, except for the decisions about them.
+func pack(items []prepared) (p Prepared, err error) {
+	for i := range items {
+		k := &items[i]
 		if r := k.Reward; r != nil && (math.IsNaN(*r) || math.IsInf(*r, 0)) {
 			k.Reward = nil // a null reward is not counted
 		}
-		if o.Refused == nil && len(o.TurnDrops) == 0 && len(o.SiteDrops) == 0 && k.TopK == nil {
+		if k.Refused == nil && len(k.TurnDrops) == 0 && len(k.SiteDrops) == 0 && k.TopK == nil {
 			k.Drop = nil // not needed
 		}
-		k.Rows = make([]batch.Kept, len(o.encoded))
-		for n, e := range o.encoded {
-			p.Rows, k.Rows[n] = e.Append(p.Rows)
+		for _, e := range k.Rows {
+			p.Rows = e.Append(p.Rows)
+		}
+	}
+	p.Head, err = json.Marshal(items)
+	for i := range items {
+		for _, e := range items[i].Rows {
 			e.Free()
 		}
 	}
-	p.Head, err = json.Marshal(kept)
 	return p, err
 }
 
 // Reader reads the encoding of a prepared row and verifies its checksum. It may be called concurrently.
-type Reader = func(*batch.Kept) ([]byte, error)
+type Reader = func(*batch.Encoded) ([]byte, error)
 
 // KeptGroup is a group that was prepared, in any process, by a Collator with the same configuration.
 type KeptGroup struct {
@@ -88,25 +90,35 @@ type KeptGroup struct {
 	Decide func(index int) (dropped bool, split batch.Split) // for the item with that Index
 }
 
-// readKept decodes a group's head.
-func readKept(head []byte) ([]prepared, error) {
-	var kept []prepared
-	if err := json.Unmarshal(head, &kept); err != nil {
+// unpack decodes a group: it reads what pack encoded, with the decisions.
+func (c *Collator) unpack(g KeptGroup) ([]prepared, error) {
+	var items []prepared
+	if err := json.Unmarshal(g.Head, &items); err != nil {
 		return nil, fmt.Errorf("damaged group in preparation: %w", err)
 	}
-	for i := range kept {
-		if len(kept[i].Rows) != len(kept[i].Made) {
+	for i := range items {
+		k := &items[i]
+		switch {
+		case len(k.Rows) != len(k.Made) || slices.Contains(k.Rows, nil):
 			return nil, errors.New("damaged group in preparation: rows are missing")
+		case c.channels[k.Kind] == nil:
+			return nil, errors.New("damaged group in preparation: no channel accepts its records")
+		}
+		k.dropped, k.split = g.Decide(k.Index)
+		for _, r := range k.Rows {
+			r.File, r.Offset = g.File, g.Offset
+			g.Offset += int64(r.Bytes)
 		}
 	}
-	return kept, nil
+	return items, nil
 }
 
-// Cut holds batches of prepared groups that are cut but not yet written.
+// Cut holds batches that are cut but not yet written.
 type Cut struct {
 	collator *Collator
 	spool    *batch.Spool
 	sum      *summary
+	ordinal  int64 // of the next item
 }
 
 // CutKept cuts prepared groups into batches using only the lengths of their rows, which stay where they are. dropped is
@@ -114,57 +126,52 @@ type Cut struct {
 func (c *Collator) CutKept(
 	ctx context.Context, groups iter.Seq2[KeptGroup, error], rows Reader, scratch string,
 	dropped func(ledger.Drop),
-) (_ *Cut, err error) {
-	cut := &Cut{collator: c, sum: newSummary(dropped)}
-	if cut.spool, err = batch.NewSpool(scratch, c.cfg.Order); err != nil {
+) (*Cut, error) {
+	worker := func() fanout.Worker[KeptGroup, []prepared] {
+		return fanout.Worker[KeptGroup, []prepared]{Work: c.unpack}
+	}
+	return newCut(ctx, c, groups, worker, rows, scratch, dropped)
+}
+
+// newCut cuts the rows of groups, whose items the workers prepare, into batches. rows reads rows that are stored
+// elsewhere; nil means that the workers make them.
+func newCut[Group any](
+	ctx context.Context, c *Collator, groups iter.Seq2[Group, error], worker func() fanout.Worker[Group, []prepared],
+	rows Reader, scratch string, dropped func(ledger.Drop),
+) (*Cut, error) {
+	spool, err := batch.NewSpool(scratch, c.cfg.Order)
+	if err != nil {
 		return nil, err
 	}
-	cut.spool.KeptBy(rows)
+	spool.KeptBy(rows)
+	cut := &Cut{collator: c, spool: spool, sum: newSummary(dropped)}
 	workers := max(1, c.cfg.Workers)
-	ordinal := int64(0)
-	err = fanout.Ordered(ctx, workers, 16*workers, groups, func() fanout.Worker[KeptGroup, []prepared] {
-		return fanout.Worker[KeptGroup, []prepared]{
-			Work: func(g KeptGroup) ([]prepared, error) { return readKept(g.Head) },
-		}
-	}, func(g KeptGroup, kept []prepared) error {
-		defer cut.sum.endGroup()
-		cut.spool.BeginGroup()
-		for i := range kept {
-			if err := cut.take(&g, &kept[i], ordinal); err != nil {
-				return err
-			}
-			ordinal++
-		}
-		return nil
-	})
-	if err != nil {
+	if err := fanout.Ordered(ctx, workers, 4*workers, groups, worker, func(_ Group, items []prepared) error {
+		return cut.take(items)
+	}); err != nil {
 		cut.Close()
 		return nil, err
 	}
 	return cut, nil
 }
 
-// take adds an item of a group whose rows start at the group's offset, and moves the offset past them.
-func (cut *Cut) take(g *KeptGroup, k *prepared, ordinal int64) error {
-	ch := cut.collator.channels[k.Kind]
-	if ch == nil {
-		return errors.New("damaged group in preparation: no channel accepts its records")
-	}
-	dropped, split := g.Decide(k.Index)
-	task, booked := cut.sum.book(&k.subject, dropped, &k.counts)
-	for i := range k.Rows {
-		r := &k.Rows[i]
-		r.File, r.Offset, r.Ordinal, r.Group = g.File, g.Offset, ordinal, -1
-		g.Offset += int64(r.Bytes)
-		if len(booked) == 0 { // no row goes into batches
-			continue
+// take books the items of a group, and spools those of their rows that go into batches.
+func (cut *Cut) take(items []prepared) error {
+	defer cut.sum.endGroup()
+	cut.spool.BeginGroup()
+	for i := range items {
+		it := &items[i]
+		task, booked := cut.sum.book(&it.subject, it.dropped, &it.counts)
+		for k := range booked {
+			r := it.Rows[k]
+			if r.Ordinal, r.Group = cut.ordinal, -1; booked[k].RL {
+				r.Group = task
+			}
+			if err := cut.spool.Add(cut.collator.channels[it.Kind].Batch(), it.split, r); err != nil {
+				return err
+			}
 		}
-		if booked[i].RL {
-			r.Group = task
-		}
-		if err := cut.spool.Keep(ch.Batch(), split, r); err != nil {
-			return err
-		}
+		cut.ordinal++
 	}
 	return nil
 }
@@ -172,14 +179,20 @@ func (cut *Cut) take(g *KeptGroup, k *prepared, ordinal int64) error {
 // Close removes the temporary files.
 func (cut *Cut) Close() { cut.spool.Close() }
 
-// result describes the written files, with the batches' counts.
-func (cut *Cut) result(counts map[string]batch.Count) *Result {
-	return &Result{Counts: counts, Accounts: cut.sum.accounts(), Stats: cut.sum.stats}
-}
-
 // Write writes the batches as Collate does.
 func (cut *Cut) Write(ctx context.Context, dir string) (*Result, error) {
-	return cut.collator.write(ctx, cut.spool, cut.sum, dir)
+	c := cut.collator
+	spec := c.spec(cut.sum)
+	spec.Dir = filepath.Join(dir, "batches")
+	counts, err := cut.spool.Write(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	res := cut.sum.result(counts)
+	if c.cfg.Steps {
+		res.Steps, res.Apart, err = batch.WriteSteps(spec.Dir, c.cfg.ByExample)
+	}
+	return res, err
 }
 
 // Divide divides the batches among n processes, each of which calls WriteKept with its part and with scores. The result
@@ -188,7 +201,7 @@ func (cut *Cut) Divide(n int, part func(i int) (io.WriteCloser, error)) (_ *Resu
 	if err := cut.spool.Divide(cut.collator.spec(cut.sum), n, part); err != nil {
 		return nil, nil, err
 	}
-	return cut.result(nil), cut.sum.tasks.encode(), nil
+	return cut.sum.result(nil), cut.sum.tasks.encode(), nil
 }
 
 // WriteKept writes the batches of a part below dir/batches, without an index: their lines are passed to put, in order,

@@ -125,8 +125,13 @@ func TestPrepare(t *testing.T) {
 		})
 	}
 	for n := range heads[0] {
-		if _, err := readKept(heads[0][:n]); err == nil {
+		if _, err := c.unpack(KeptGroup{Head: heads[0][:n]}); err == nil {
 			t.Fatalf("the first %d of %d bytes were accepted as the whole", n, len(heads[0]))
+		}
+	}
+	for _, head := range []string{`[{"Kind":1,"Made":[{}]}]`, `[{"Kind":1,"Made":[{}],"Rows":[null]}]`, `[{"Kind":99}]`} {
+		if _, err := c.unpack(KeptGroup{Head: []byte(head)}); err == nil {
+			t.Errorf("%s was accepted", head)
 		}
 	}
 }
@@ -139,7 +144,7 @@ func (*buffer) Close() error { return nil }
 // memory keeps rows.
 type memory struct{ rows []byte }
 
-func (m *memory) read(k *batch.Kept) ([]byte, error) {
+func (m *memory) read(k *batch.Encoded) ([]byte, error) {
 	b := bytes.Clone(m.rows[k.Offset:][:k.Bytes])
 	if xxh3.Hash(b) != k.Sum {
 		return nil, errors.New("a checksum is wrong")

@@ -395,7 +395,7 @@ func count(flags []bool) (n int) {
 func (w *worker) meta(it *Item, nodes []ttc.Node, trained []bool) batch.Meta {
 	o := it.Record.Origin
 	return batch.Meta{
-		Record: it.Hash, Ordinal: it.ordinal, Run: o.Run, Example: o.Example, Turn: it.Record.Record.Header().Turn,
+		Record: it.Hash, Run: o.Run, Example: o.Example, Turn: it.Record.Record.Header().Turn,
 		Gaps:     it.Record.Gaps(),
 		Proven:   o.Proofs.Names(),
 		OnPolicy: w.onPolicy(nodes, trained, o.Policy),

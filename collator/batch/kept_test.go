@@ -31,8 +31,8 @@ func keptSpool(t *testing.T, sizes []uint32) *Spool {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	for i, n := range sizes {
-		k := Kept{Length: [maxSides]uint32{8}, Bytes: n, Ordinal: int64(i), Group: -1}
-		if err := s.Keep(SFT, Train, &k); err != nil {
+		k := Encoded{Length: [maxSides]uint32{8}, Bytes: n, Ordinal: int64(i), Group: -1}
+		if err := s.Add(SFT, Train, &k); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -192,11 +192,21 @@ func (r *Row) Prompts() (chosen, rejected int, same bool) {
 		len(r.Sides[1].IDs))])
 }
 
-// Encoded is a row ready for the spool. Rows are encoded by their makers, in parallel; the spool takes them one by one.
+// Encoded is a row for a spool: its encoding, or the place where that is stored. Rows are encoded by their makers, in
+// parallel; the spool takes them one by one.
 type Encoded struct {
-	data    []byte
-	length  [maxSides]uint32
-	variant uint8
+	Variant uint8
+	Length  [maxSides]uint32
+	Bytes   uint32 // of the encoding
+	Sum     uint64 // xxh3 of an encoding stored elsewhere, which the reader checks
+
+	// Where it is stored, if elsewhere, and the facts that were unknown when the row was made.
+	File    int   `json:"-"`
+	Offset  int64 `json:"-"`
+	Ordinal int64 `json:"-"` // position of the row's record among those collated
+	Group   int64 `json:"-"` // number of an rl row's task, else -1
+
+	data []byte // nil if it is stored elsewhere
 }
 
 // Encode encodes a row of a channel.
@@ -205,26 +215,29 @@ func Encode(c *Channel, r *Row) (*Encoded, error) {
 		return nil, fmt.Errorf("invalid row: %d sides for channel %s", len(r.Sides), c.Name)
 	}
 	e := encodings.Get().(*Encoded)
-	*e = Encoded{data: e.data[:0], variant: c.variant(r)}
+	*e = Encoded{Variant: c.variant(r), Ordinal: r.Meta.Ordinal, Group: -1, data: e.data[:0]}
+	if r.Meta.RL != nil {
+		e.Group = r.Meta.RL.Group
+	}
 	for i := range c.Sides {
 		all := seqs(c, []*Row{r}, i)
 		for _, s := range all {
-			e.length[i] = max(e.length[i], uint32(len(s.IDs)*len(all))) // cells including padding to the longest
+			e.Length[i] = max(e.Length[i], uint32(len(s.IDs)*len(all))) // cells including padding to the longest
 		}
 	}
 	var err error
 	e.data, err = appendRow(e.data, r)
+	e.Bytes = uint32(len(e.data))
 	return e, err
 }
 
-// encodings holds rows that the spool no longer needs, for reuse.
+// encodings holds rows that are no longer needed, for reuse.
 var encodings = sync.Pool{New: func() any { return new(Encoded) }}
 
 // Append appends the row's encoding, which is stored outside the spool, to dst.
-func (e *Encoded) Append(dst []byte) ([]byte, Kept) {
-	return append(dst, e.data...), Kept{
-		Variant: e.variant, Length: e.length, Bytes: uint32(len(e.data)), Sum: xxh3.Hash(e.data),
-	}
+func (e *Encoded) Append(dst []byte) []byte {
+	e.Sum = xxh3.Hash(e.data)
+	return append(dst, e.data...)
 }
 
 // Free releases the memory of a row that will not be spooled. It must not be used again.
@@ -234,11 +247,13 @@ func (e *Encoded) Free() { encodings.Put(e) }
 // task.
 const rowHead = 8 + 8
 
-// SetOrdinal sets the position of the row's record among those collated.
-func (e *Encoded) SetOrdinal(n int64) { binary.LittleEndian.PutUint64(e.data[8:], uint64(n)) }
-
-// SetGroup sets the number of an rl row's task, which is known only once all earlier rows are.
-func (e *Encoded) SetGroup(n int64) { binary.LittleEndian.PutUint64(e.data, uint64(n)) }
+// number sets this part of an encoding.
+func (e *Encoded) number(data []byte) {
+	binary.LittleEndian.PutUint64(data[8:], uint64(e.Ordinal))
+	if e.Group >= 0 {
+		binary.LittleEndian.PutUint64(data, uint64(e.Group))
+	}
+}
 
 // rowFields are the first fields of a row's encoding, up to its description as JSON.
 type rowFields struct {

@@ -32,9 +32,8 @@ type Spool struct {
 	groups  uint64
 	entries *extsort.Sorter
 	order   Order
-	// Where the encodings of all rows are if they aren't in file; file then has a Place for each row.
-	kept      func(*Kept) ([]byte, error) // reads rows stored elsewhere; then file only has their places
-	keptBytes int64
+	kept    func(*Encoded) ([]byte, error) // reads rows stored elsewhere; file then has the place of each
+	bytes   int64                          // of all encodings
 }
 
 // Order determines the order in which rows are trained.
@@ -65,20 +64,28 @@ func (s *Spool) BeginGroup() { s.groups++ }
 
 // Add adds a row, whose encoding must not be used again. Adding the same rows in the same order gives the same output.
 func (s *Spool) Add(c *Channel, split Split, r *Encoded) error {
-	at, err := s.file.Append(r.data)
+	data := r.data
+	if data == nil {
+		var err error
+		if data, err = r.appendPlace(nil); err != nil {
+			return err
+		}
+	} else {
+		r.number(data)
+	}
+	at, err := s.file.Append(data)
 	if err != nil {
 		return err
 	}
-	k := Kept{Variant: r.variant, Length: r.length, Bytes: uint32(len(r.data))}
-	encodings.Put(r)
-	return s.enter(c, split, &k, at)
+	defer r.Free()
+	return s.enter(c, split, r, at)
 }
 
 // enter adds the entry of the next row.
-func (s *Spool) enter(c *Channel, split Split, k *Kept, at int64) error {
+func (s *Spool) enter(c *Channel, split Split, r *Encoded, at int64) error {
 	e := entry{
-		Channel: uint8(slices.Index(channels, c)), Split: split, Variant: k.Variant,
-		Ordinal: s.rows, Offset: at, Bytes: k.Bytes, Length: k.Length,
+		Channel: uint8(slices.Index(channels, c)), Split: split, Variant: r.Variant,
+		Ordinal: s.rows, Offset: at, Bytes: r.Bytes, Length: r.Length,
 	}
 	switch {
 	case s.order.Task:
@@ -87,6 +94,7 @@ func (s *Spool) enter(c *Channel, split Split, k *Kept, at int64) error {
 		e.Hash = mix(s.order.Seed, s.order.Epoch, uint64(s.rows))
 	}
 	s.rows++
+	s.bytes += int64(r.Bytes)
 	b, err := binary.Append(nil, binary.BigEndian, e)
 	if err != nil {
 		return err

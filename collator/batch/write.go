@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"iter"
 	"os"
 	"path/filepath"
@@ -126,47 +125,66 @@ func (s *Spool) Write(ctx context.Context, spec Spec) (map[string]Count, error) 
 		return nil, err
 	}
 	defer index.Abort()
-	counts, err := s.writeAll(ctx, &spec, index)
+	counts := map[string]Count{}
+	err = spec.writeJobs(ctx, s.jobs(&spec), func(j job) ([]*Row, error) { return readRows(j.rows, s.read) },
+		func(line []byte, key string, c Count) error {
+			counts[key] = counts[key].Plus(c)
+			_, err := index.Write(line)
+			return err
+		})
 	if err != nil {
 		return nil, err
 	}
 	return counts, index.Commit()
 }
 
-// writeAll assembles batches in parallel and writes their lines in order.
-func (s *Spool) writeAll(ctx context.Context, spec *Spec, index io.Writer) (map[string]Count, error) {
+// writeJobs assembles batches of the rows that a function reads, in parallel, and passes their lines to put, in order,
+// with their additions to the counts of "channel/split".
+func (spec *Spec) writeJobs(
+	ctx context.Context, jobs iter.Seq2[job, error], rows func(job) ([]*Row, error),
+	put func(line []byte, key string, c Count) error,
+) error {
 	write := func(j job) (finished, error) {
-		rows := make([]*Row, len(j.rows))
-		for i := range j.rows {
-			r, err := s.read(&j.rows[i])
-			if err != nil {
-				return finished{}, err
-			}
-			rows[i] = r
+		all, err := rows(j)
+		if err != nil {
+			return finished{}, err
 		}
-		return spec.write(&j, rows)
+		return spec.write(&j, all)
 	}
-	counts := map[string]Count{}
 	workers := max(1, spec.Workers)
-	err := fanout.Ordered(ctx, workers, 2*workers, s.jobs(spec), func() fanout.Worker[job, finished] {
+	keys := map[string]bool{}
+	err := fanout.Ordered(ctx, workers, 2*workers, jobs, func() fanout.Worker[job, finished] {
 		return fanout.Worker[job, finished]{Work: write}
 	}, func(j job, f finished) error {
-		counts[j.key()] = counts[j.key()].Plus(f.count)
-		_, err := index.Write(f.line)
-		return err
+		keys[j.key()] = true
+		return put(f.line, j.key(), f.count)
 	})
-	for key := range counts {
+	for key := range keys {
 		if err == nil {
 			err = durable.SyncDir(filepath.Join(spec.Dir, filepath.FromSlash(key)))
 		}
 	}
-	return counts, err
+	return err
+}
+
+// readRows reads the rows of a batch.
+func readRows[T any](of []T, read func(*T) (*Row, error)) ([]*Row, error) {
+	rows := make([]*Row, len(of))
+	for i := range of {
+		r, err := read(&of[i])
+		if err != nil {
+			return nil, err
+		}
+		rows[i] = r
+	}
+	return rows, nil
 }
 
 // job is a batch and its number within its channel and split.
 type job struct {
 	*planned
 	number int
+	places []Encoded // of its rows, for a batch of a part of a divided spool
 }
 
 // jobs returns the batches in order.
@@ -178,7 +196,7 @@ func (s *Spool) jobs(spec *Spec) iter.Seq2[job, error] {
 				yield(job{}, err)
 				return
 			}
-			if !yield(job{p, numbers[p.key()]}, nil) {
+			if !yield(job{planned: p, number: numbers[p.key()]}, nil) {
 				return
 			}
 			numbers[p.key()]++

@@ -65,9 +65,6 @@ func TestReadsBatches(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Meta.RL != nil {
-				e.SetGroup(r.Meta.RL.Group)
-			}
 			if err := spool.Add(c, batch.Split(0), e); err != nil {
 				t.Fatal(err)
 			}

@@ -188,7 +188,7 @@ type keptRows struct {
 }
 
 // read reads a row.
-func (k *keptRows) read(row *batch.Kept) ([]byte, error) {
+func (k *keptRows) read(row *batch.Encoded) ([]byte, error) {
 	f, err := k.open(row.File)
 	if err != nil {
 		return nil, err
