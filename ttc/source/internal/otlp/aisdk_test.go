@@ -6,13 +6,16 @@ import (
 	"strings"
 	"testing"
 
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
 	"github.com/nat-go/nat-go/internal/sessiontest"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
-// TestAISDK reads spans as version 5 or 6 of the AI SDK writes them, and version 7. A span that encloses the steps isn't
-// another call; the metadata joins traces of one session; a call keeps the spelling of its arguments if the span has it.
+// TestAISDK reads spans as version 5 or 6 of the AI SDK writes them, and version 7. A span that encloses the steps
+// isn't another call; the metadata joins traces of one session; a call keeps the spelling of its arguments if the span
+// has it.
 func TestAISDK(t *testing.T) {
 	for name, c := range map[string]struct {
 		walks, arguments, reasoning string
@@ -78,10 +81,10 @@ func TestAISDKParts(t *testing.T) {
 		return sessiontest.ReadText(t, Factory(), "e.jsonl", lines(t, spansOf(made("one", "", 1, a))))
 	}
 	const question = `{"role":"user","content":[{"type":"text","text":"q"}]}`
-	r := ask(`[{"role":"user","content":[{"type":"text","text":"q"},{"type":"file","mediaType":"image/png","data":"AA=="}]}]`,
-		attrs{"ai.response.object": `{"a":1}`})
-	if nodes := r.Examples[0].Graph.Nodes; nodes[0].Message.Parts[1].Type != "file" || nodes[1].Message.Text != `{"a":1}` ||
-		r.Examples[0].Gaps != ttc.ParsedArguments {
+	r := ask(`[{"role":"user","content":[{"type":"text","text":"q"},
+		{"type":"file","mediaType":"image/png","data":"AA=="}]}]`, attrs{"ai.response.object": `{"a":1}`})
+	if nodes := r.Examples[0].Graph.Nodes; nodes[0].Message.Parts[1].Type != "file" ||
+		nodes[1].Message.Text != `{"a":1}` || r.Examples[0].Gaps != ttc.ParsedArguments {
 		t.Errorf("%+v", nodes)
 	}
 	r = ask(list(question, `{"role":"assistant","content":[{"type":"text","text":"see"},
@@ -90,6 +93,19 @@ func TestAISDKParts(t *testing.T) {
 		attrs{"ai.response.text": "a", "ai.response.finishReason": "content-filter"})
 	if got := sessiontest.Walks(r.Examples[0]); got != "q / see[c1] / c1=[1] / a*" {
 		t.Error(got)
+	}
+	step := func(id, parent string, n int, operation string) *tracepb.Span {
+		return made(id, parent, n, attrs{
+			"ai.operationId": operation, "ai.prompt.messages": list(question), "ai.response.text": id,
+		})
+	}
+	r = sessiontest.ReadText(t, Factory(), "e.jsonl", lines(t, spansOf(
+		step("main", "", 0, "ai.generateText"),
+		step("one", "main", 1, "ai.generateText.doGenerate"), step("tool", "one", 2, "ai.toolCall"),
+		step("agent", "tool", 3, "ai.generateText"), step("two", "agent", 4, "ai.generateText.doGenerate"),
+	)))
+	if len(r.Drops) != 0 || r.Stats.Calls != 2 {
+		t.Errorf("a tool's call to a model is another call: %+v", r.Drops)
 	}
 	for name, c := range map[string]struct {
 		more   attrs

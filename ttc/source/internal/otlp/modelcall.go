@@ -100,8 +100,8 @@ func messageOf(raw json.Raw) []chat.Message {
 	return out
 }
 
-// partsMessage makes messages from parts, which the AI SDK names differently. In a message of the model, the results are
-// those of tools that its provider ran.
+// partsMessage makes messages from parts, which the AI SDK names differently. In a message of the model, results are
+// from tools that its provider ran.
 func partsMessage(role string, parts []json.Raw) (out []chat.Message) {
 	m := chat.Message{Role: role, Form: chat.Text}
 	var content, thoughts []string

@@ -231,7 +231,9 @@ var sessionKeys = [...]string{
 	"ai.telemetry.metadata.sessionId",
 }
 
-var marks = [][]byte{[]byte("gen_ai."), []byte("llm."), []byte("openinference."), []byte("traceloop."), []byte("ai.operationId")}
+var marks = [][]byte{
+	[]byte("gen_ai."), []byte("llm."), []byte("openinference."), []byte("traceloop."), []byte("ai.operationId"),
+}
 
 // isModelItem reports whether an item uses any of the supported conventions.
 func isModelItem(raw json.Raw) bool {

@@ -162,8 +162,9 @@ func (s *span) kind() spanKind {
 			return of.values[name]
 		}
 	}
-	wrote := s.attributes["gen_ai.output.messages"] != nil || s.attributes["gen_ai.completion.0.role"] != nil
-	if wrote || slices.ContainsFunc(s.events, func(e event) bool { return e.name == "gen_ai.choice" || e.name == details }) {
+	wrote := func(e event) bool { return e.name == "gen_ai.choice" || e.name == details }
+	if s.attributes["gen_ai.output.messages"] != nil || s.attributes["gen_ai.completion.0.role"] != nil ||
+		slices.ContainsFunc(s.events, wrote) {
 		return callSpan
 	}
 	return otherSpan
@@ -190,8 +191,10 @@ func (t *traces) examine() {
 	for _, s := range t.order {
 		switch s.kind() {
 		case callSpan:
+			direct := true // not by a tool or an agent of the enclosing call
 			t.ancestors(s, func(a *span) {
-				if a.kind() == callSpan {
+				kind := a.kind()
+				if direct = direct && kind != agentSpan && kind != toolSpan; direct && kind == callSpan {
 					t.inner[a] = true
 				}
 			})
