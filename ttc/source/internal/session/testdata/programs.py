@@ -25,7 +25,8 @@ FILES = {"a.txt": "apple\n", "b.txt": "bee\n"}
 KEY, MODEL = "sk-none", "scripted"
 SECONDS = 150  # for one start of a program
 NODE = "node@24"
-RESULTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "programs.json")
+HERE = os.path.dirname(os.path.abspath(__file__))
+RESULTS = os.path.join(HERE, "programs.json")
 
 # Each answer's text, and what its calls do.
 SCRIPT = [
@@ -236,6 +237,16 @@ OPENCODE = {"npm": "@ai-sdk/openai-compatible", "options": {"baseURL": "SERVER/v
 CODEX = ["codex", "exec", "--skip-git-repo-check", "-m", "gpt-5.5", "-s", "read-only", "-c", "model_provider=scripted",
          "-c", "model_providers.scripted={name='scripted',base_url='SERVER/v1',wire_api='responses'}"]
 
+
+
+def of_sdk(version, *packages):
+    """Returns a program that uses a version of the AI SDK."""
+    tracing = [f"@opentelemetry/{p}" for p in ("api@1.9", "context-async-hooks@2", "otlp-transformer@0.223", "sdk-trace-base@2")]
+    with open(os.path.join(HERE, "aisdk.mjs")) as f:
+        return (" ".join([f"ai@{version}", *packages, *tracing]), "traces.json", {"aisdk.mjs": f.read()}, {},
+                ["sh", "-c", 'exec node "$HOME/aisdk.mjs" "$@"', "-", "SERVER", "../home/traces.json", QUESTION, AGAIN])
+
+
 # Per program: its package, what it stores, its files below the home folder, its environment, and its commands. In texts
 # SERVER is the server.
 PROGRAMS = {
@@ -266,6 +277,9 @@ PROGRAMS = {
         "models": {"providers": {"scripted": {**PI["scripted"], "models": [{"id": MODEL, "name": MODEL}]}}},
         "agents": {"defaults": {"model": {"primary": f"scripted/{MODEL}"}, "workspace": "DIR", "skipBootstrap": True}},
     })}, {}, ["openclaw", "agent", "--local", "--session-id", "s1", "-m", QUESTION], ["openclaw", "agent", "--local", "--session-id", "s1", "-m", AGAIN]),
+    "AI SDK 5": of_sdk(5, "@ai-sdk/openai-compatible@1"),
+    "AI SDK 6": of_sdk(6, "@ai-sdk/openai-compatible@2"),
+    "AI SDK 7": of_sdk(7, "@ai-sdk/openai-compatible@3", "@ai-sdk/otel@1"),
 }
 
 
@@ -276,18 +290,21 @@ REASONS = {
 }
 
 
-def install(folder, package):
-    """Installs a package in a folder of its own, with a Node that every program takes; returns the version."""
-    where = os.path.join(folder, "npm", package.replace("/", "+"))
+def install(folder, packages):
+    """Installs a package, and others that it needs, in a folder of its own, with a Node that every program takes. It
+    returns the version of the first."""
+    packages = packages.split()
+    where = os.path.join(folder, "npm", packages[0].replace("/", "+"))
     programs = os.path.join(where, "node_modules", ".bin")
     if not os.path.exists(os.path.join(where, "package.json")):
         os.makedirs(where)
         with open(os.path.join(where, "package.json"), "w") as f:
             f.write('{"private": true}')
         env = {**os.environ, "PATH": programs + os.pathsep + os.environ["PATH"]}
-        for what in NODE, package:  # which npm chooses by the Node that is there
-            subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--loglevel=error", what], cwd=where, env=env, check=True)
-    with open(os.path.join(where, "node_modules", package, "package.json")) as f:
+        for what in [NODE], packages:  # which npm chooses by the Node that is there
+            subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--loglevel=error", *what], cwd=where, env=env, check=True)
+    name = packages[0][0] + packages[0][1:].split("@")[0]
+    with open(os.path.join(where, "node_modules", name, "package.json")) as f:
         return json.load(f)["version"], programs
 
 
@@ -307,6 +324,7 @@ def drive(folder, name):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w") as f:
             f.write(text)
+    os.symlink(os.path.dirname(programs), os.path.join(home, "node_modules"))  # for scripts in home
     env = {"HOME": home, "PATH": programs + os.pathsep + os.environ["PATH"], "LANG": "C.UTF-8", "NO_COLOR": "1", "CI": "1",
            "NO_PROXY": "127.0.0.1", **{k: told(v) for k, v in environment.items()}}
     said = []
@@ -362,11 +380,12 @@ def plain(messages):
 
 def row(name, r):
     """Returns a program's row of the table."""
+    name = f"{name.removesuffix(' ' + r['version'].split('.')[0])} {r['version']}"
     if "reason" in r:
-        return f"| {name} {r['version']} | not compared: {r['reason']} | | |"
+        return f"| {name} | not compared: {r['reason']} | | |"
     spelled = r["exact"] == r["arguments"]
     arguments = f"{r['exact'] if spelled else r['values']} of {r['arguments']}" + ", as values" * (not spelled)
-    return f"| {name} {r['version']} | {r['kept']} of {r['calls']} | {r['context']} of {r['calls']} | {arguments} |"
+    return f"| {name} | {r['kept']} of {r['calls']} | {r['context']} of {r['calls']} | {arguments} |"
 
 
 def main():
