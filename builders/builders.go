@@ -119,7 +119,7 @@ type Preference struct {
 	Head
 	Prompt           Content // text or messages
 	Chosen, Rejected Content // text, or messages that continue the prompt
-	// how much better the chosen side is: the difference of the scores, or the builder's own measure
+	// margin of the chosen side: the difference between the scores, or the builder's own measure
 	Reward float64
 
 	ScoreName                    string // the measure of the scores: the step's name unless the source is more specific

@@ -5,7 +5,7 @@
 // state between groups and reads neither the clock nor a random source, which makes a run deterministic and resumable.
 //
 // The content of a record is inline or a reference into the group, which the host resolves and checks. References are
-// the fast path: eight candidates of a turn make up to 28 pairs out of the same eight texts.
+// the fast path: eight candidates for a turn form up to 28 pairs from the same eight texts.
 //
 // Many names are exported because each kind of record is a struct of its own, with the reasons for dropping one.
 //

@@ -18,7 +18,7 @@ type Resolved struct {
 	Prompt, Chosen, Rejected Passage // of a Preference
 	Messages                 Passage // for the other kinds
 
-	Changes []Change // how the contexts of its turns differ from the recorded ones; none in most records
+	Changes []Change // how the contexts of its turns differ from the recorded ones; usually empty
 }
 
 // Change records that a turn's context differs from the recorded one.
@@ -31,7 +31,7 @@ type Change struct {
 // Changed names what changed the context of a turn.
 type Changed uint8
 
-// The changes of contexts.
+// The ways in which a context may differ.
 const (
 	Redacted   Changed = iota + 1 // secrets and personal data in it were replaced
 	Removed                       // messages or calls that the model saw were removed
@@ -67,7 +67,7 @@ type Origin struct {
 	Sampling *ttc.Sampling
 
 	TeacherTopK *int     // the example's request to a teacher
-	Truth       json.Raw // what a checker compares with
+	Truth       json.Raw // reference that a checker compares with
 	Tools       []chat.Tool
 	Builder     string // name in the YAML file
 }

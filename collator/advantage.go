@@ -108,7 +108,7 @@ func (t *tasks) score(how Advantages, s *batch.Scored) {
 type taskFields struct {
 	N        int64
 	Mean, M2 float64
-	TopK     int64 // math.MinInt64 if nothing is asked
+	TopK     int64 // math.MinInt64 if no teacher is asked
 }
 
 // encode encodes the statistics that rows are scored with; decode reads them back.

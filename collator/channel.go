@@ -58,11 +58,11 @@ type rowCounts struct {
 	Open                int      `json:",omitempty"`
 	RL                  bool     `json:",omitempty"`
 
-	prefix.Place     // the place among the rows of the group that are one sequence each
+	prefix.Place     // the place among the group's rows of one sequence each
 	Length       int `json:",omitempty"` // tokens of such a row
 }
 
-// count counts the rows, once they are all there.
+// count counts the rows once all of them are made.
 func (o *outcome) count() {
 	for i := range o.Rows {
 		m := &o.Rows[i].Meta

@@ -19,7 +19,7 @@ type Result struct {
 	Accounts []ledger.Account       // accounts of stage collate, in records and in turns
 	Stats    Stats
 	Steps    int // step files
-	Apart    int // sdpo rows without a matching row in a step by example
+	Apart    int // sdpo rows that match no row of a step file, if each of its rows is an example
 }
 
 // Stats are counts over the rows as they were made.
@@ -148,7 +148,7 @@ type summary struct {
 	records ledger.Account
 	turns   ledger.Account
 	sites   ledger.Account
-	keys    ledger.Account // records that state something untrue
+	keys    ledger.Account // keys of rollouts that contradict an earlier rollout of the task
 	group   []sharedRow    // of the current group
 }
 

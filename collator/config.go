@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// RowUnit is the unit of a row.
+// RowUnit selects the part of a conversation that makes one row.
 type RowUnit uint8
 
 // The row units.
@@ -85,7 +85,7 @@ type Collator struct {
 	pad         int64
 	vocab       int64
 	restores    bool // the tokenizer restores ASCII text exactly, piece by piece
-	passesArgs  bool // the template prints argument strings as they are
+	passesArgs  bool // the template prints argument strings unchanged
 }
 
 // For returns the collator for another model to be trained.

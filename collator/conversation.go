@@ -49,8 +49,8 @@ type material struct {
 	conv *turns.Conversation
 	args string
 	ids  bool // call ids were replaced by shorter ones
-	// apart: the tokens of a trained turn are encoded separately from the model's input before it, as in sampling,
-	// although in the whole text a token would span the boundary.
+	// apart means that the tokens of a trained turn are encoded separately from the model's input before it, as in
+	// sampling, although in the whole text a token would span the boundary.
 	apart bool
 }
 

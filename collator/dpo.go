@@ -113,7 +113,7 @@ func (w *worker) bothPolicies(it *Item, sides [2]continuation) string {
 	return "unknown"
 }
 
-// pair makes both sides of a preference over the tokens of one prompt, and returns how many prompt tokens there are.
+// pair makes both sides of a preference over the tokens of one prompt, and returns the number of prompt tokens.
 func (w *worker) pair(it *Item, prompt []ttc.Node, sides [2]continuation) (pair [2]*made, length int, refusal *cause) {
 	p := w.pairs.prompt(it, prompt)
 	for _, r := range w.renderers() {

@@ -104,7 +104,7 @@ func (s *stepRows) ordered(kind builders.Kind) []*batch.Row {
 	return list
 }
 
-// channels are the channels for the kinds of records.
+// channels holds one channel for each kind of record.
 var channels = []channel{demonstrations{}, rollouts{}, distillations{}, preferences{}}
 
 // channelOf returns the name of the channel that records of a kind go to.

@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat/template"
 )
 
-// part is the part of a trained turn that is in the loss.
+// part selects which part of a trained turn is in the loss.
 type part uint8
 
 // The parts. The template's text before a part belongs to it, and the end of a turn to its last part.
@@ -21,7 +21,7 @@ const (
 	answer
 )
 
-// hintParts are the parts by the values of Config.HintSpan.
+// hintParts maps the values of Config.HintSpan to parts.
 var hintParts = map[string]part{"": wholeTurn, "turn": wholeTurn, "reasoning": reasoning, "text": text, "call": calls}
 
 // partOf is a piece of a turn that shows a part of its message.

@@ -17,7 +17,7 @@ import (
 // conversation at hand, from the tokens: the turn's ids are cut out of the row, decoded, and compared with how the
 // template renders it as the last turn after the model's input. A turn that fails this is not trained.
 
-// edge is how many tokens before a turn are decoded along with it: more than a generation prompt has.
+// edge is the number of tokens before a turn that are decoded along with it, more than a generation prompt has.
 const edge = 24
 
 // proveTurns verifies the trained turns whose ids do not come from the source.

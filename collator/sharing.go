@@ -30,7 +30,7 @@ type sharing struct {
 	Group  forwarded `json:"once_per_group"`
 }
 
-// Words describes the cost, or returns "" where the rows of a task have less than a sixth in common. counts are the
+// Words describes the cost, or returns "" if the rows of a task have less than a sixth in common. counts holds the
 // counts of all batches.
 func (s *sharing) Words(counts map[string]batch.Count) string {
 	if 5*s.Alone.Tokens <= 6*s.Group.Tokens {

@@ -85,8 +85,8 @@ func (w *worker) look(r *turns.Renderer, c *turns.Conversation) (*view, *cause) 
 	return v, nil
 }
 
-// renderers are the ways to render a conversation, in the order they are tried: as configured, with thinking switched
-// off, and without the end of a generation prompt that the template doesn't show in a turn.
+// renderers returns the renderers to try for a conversation, in order: as configured, with thinking switched off, and
+// without the end of a generation prompt that the template doesn't show in a turn.
 func (w *worker) renderers() []*turns.Renderer {
 	out := []*turns.Renderer{w.render}
 	if s := w.render.Silent(); s != nil {

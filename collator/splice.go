@@ -66,7 +66,7 @@ const (
 // within reports whether a mode puts the hint into the message before the turn.
 func within(mode string) bool { return mode != modeSystem && mode != modeUser }
 
-// leakTokens is how many consecutive tokens of the target a hint must not contain.
+// leakTokens is the number of consecutive tokens of the target that a hint must not contain.
 const leakTokens = 12
 
 // splice finds where and how a site's hint goes into a student row. at is the target's index in m.
@@ -385,7 +385,7 @@ func (w *worker) hinted(m *material, v *view, given *given, at int, mode, text s
 }
 
 // placeInText returns where the text of a message begins or ends in a render. It returns -1 for an empty text, which
-// lacks a byte to point at: its position shows only in the render with the hint.
+// has no byte to point at: its position shows only in the render with the hint.
 func placeInText(given *given, message int, start bool) (at int) {
 	at = -1
 	for _, s := range given.Spans {

@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// DefaultTemplateTime is what strftime_now returns by default. The machine's clock is never read, because rows would
+// DefaultTemplateTime is the default result of strftime_now. The machine's clock is never read, because rows would
 // change with it.
 const DefaultTemplateTime = "2026-01-02T03:04:05"
 

@@ -19,7 +19,7 @@ type Report struct {
 	Turns         map[string]*Turns // trained turns by channel
 }
 
-// Turns counts trained turns, and the ones whose context isn't the recorded one by what changed it: a name of
+// Turns counts trained turns, and the ones whose context differs from the recorded one, by the change: a name of
 // builders.Changed, truncated (whole rounds before them were omitted) or hint (the teacher sees one, the student
 // doesn't).
 type Turns struct {
@@ -255,7 +255,7 @@ func (v *verifier) side(l *batch.Line, row int, s *batch.Side, p *batch.Proof, s
 	}
 }
 
-// pair checks what chosen and rejected share.
+// pair checks the prompt that chosen and rejected share.
 func (v *verifier) pair(l *batch.Line, row int, r *batch.Row) {
 	n := r.Meta.Prompt
 	for k := range r.Sides {

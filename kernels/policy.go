@@ -8,7 +8,7 @@ type PolicyReduction uint8
 // The policy reductions.
 const (
 	PerToken    PolicyReduction = iota // sum(w l) / sum(w) over active tokens
-	PerSequence                        // mean over sequences, weighted, of each one's token mean
+	PerSequence                        // weighted mean over sequences of each sequence's token mean
 	PerConstant                        // sum(w l) / Denominator, which must be given
 )
 

@@ -102,7 +102,7 @@ func entryTerms(a, b, d, beta float64, bregman bool) (l, g float64) {
 	return l, g
 }
 
-// forwardTerms is entryTerms for beta 0, KL(p||q). near says that d is small.
+// forwardTerms is entryTerms for beta 0, KL(p||q). near is set if d is small.
 func forwardTerms(q, p, d float64, near, bregman bool) (l, g float64) {
 	if p > 0 { // neither -Inf nor so small that float64 makes it 0
 		l = p * d
@@ -119,7 +119,7 @@ func forwardTerms(q, p, d float64, near, bregman bool) (l, g float64) {
 	return l, g
 }
 
-// reverseTerms is entryTerms for beta 1, KL(q||p). near says that d is small.
+// reverseTerms is entryTerms for beta 1, KL(q||p). near is set if d is small.
 func reverseTerms(q, p, d float64, near, bregman bool) (l, g float64) {
 	if q == 0 {
 		if bregman {
@@ -184,7 +184,7 @@ type rowResult struct {
 	lseZ, lseT float64
 	clipped    int
 	exact      bool // took the float64 path
-	// massClamped says that a sparse row's teacher log-probabilities summed to more than 1.
+	// massClamped reports whether a sparse row's teacher log-probabilities summed to more than 1.
 	massClamped bool
 }
 
@@ -264,7 +264,7 @@ func (x *refPair) pivot(i int, a, g float64) float64 {
 	return g - float64(x.c*math.Exp(a)) // not fused, because equal entries must cancel
 }
 
-// term is an entry: the student's log-probability, the loss and its free derivative; cut says that it is clipped.
+// term is an entry: the student's log-probability, the loss and its free derivative; cut reports whether it is clipped.
 func (x *refPair) term(i int) (a, l, g float64, cut bool) {
 	a, l, g = x.plainTerm(i, x.o.Clip != ClipElement)
 	if x.o.clipsElements() && l > x.o.ClipValue {

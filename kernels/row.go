@@ -135,8 +135,8 @@ type norm struct {
 // maxNormaliser is the largest normaliser, in log2 units, whose rows float32 resolves well enough.
 const maxNormaliser = 4096
 
-// normaliser does the first pass of a side, 0 for the student, with a tile of the path. With keep, which w.keep
-// precedes, the exponentials are stored.
+// normaliser does the first pass of a side, 0 for the student, with a tile of the path. With keep, the exponentials are
+// stored; call w.keep first.
 func (w *worker) normaliser(
 	side int, p unsafe.Pointer, d DType, n int, next unsafe.Pointer, sum tileFunc, keep bool,
 ) norm {
@@ -258,7 +258,7 @@ func (f *firstPass) norm() norm {
 	return f.w.a.norm(f.ref, f.w.a.ref, f.total)
 }
 
-// norm is the norm of a row whose 2^(kx - scaled) add up to total; scaled is k*ref, rounded.
+// norm returns the norm of a row whose 2^(kx - scaled) add up to total; scaled is k*ref, rounded.
 func (a *tileArgs) norm(ref, scaled float32, total float64) norm {
 	s, by := math.Log2(total), float64(scaled)
 	l := by + s
@@ -361,10 +361,10 @@ type row struct {
 	n      int
 	next   nextRow
 	mean   float64 // the sum of the free derivatives
-	read   light   // the sums of the one reading for a gradient at an end of beta
+	read   light   // the sums of the single pass for a gradient at beta 0 or 1
 }
 
-// choose decides on the second pass that comes next.
+// choose selects the next second pass.
 func (r *row) choose(k passKind) {
 	r.p = r.j.plan(r.w, r.zs, r.zt, r.d, k)
 	if k == ratePass {
@@ -564,8 +564,8 @@ func (w *worker) diverges(d DType, teacherWeighs bool) bool {
 }
 
 // onePassKL is KL(teacher||student) for beta 0 and KL(student||teacher) for beta 1, as the mean log-odds minus the
-// difference of the normalisers. That cancels if the sides are nearly equal: ok is false unless the result is a fair
-// part of the terms it is the difference of, or infinite. With wantG it keeps what a gradient needs.
+// difference of the normalisers. That cancels if the sides are nearly equal: ok is false unless the result is infinite,
+// or large enough relative to the terms that are subtracted. With wantG it keeps what a gradient needs.
 func (r *row) onePassKL(wantG bool) (res rowResult, ok bool) {
 	a, reverse, full := &r.w.a, r.j.opt.Beta == 1, r.n&^(block-1)
 	if full == 0 {
@@ -651,7 +651,7 @@ func (r *row) readBoth(k *klPair, wantG bool) (sums klSums, ok bool) {
 // klSums are sums over a row of 2^yt, 2^ys, 2^yt(yt-ys) and its magnitude.
 type klSums struct{ p, q, mean, magnitude float64 }
 
-// isSignificant reports whether the divergence so far is a fair part of the terms that it is the difference of.
+// isSignificant reports whether the divergence so far is large enough relative to the terms that are subtracted.
 func (k *klSums) isSignificant() bool {
 	const share = 0.1
 	kl := k.mean/k.p - (math.Log2(k.p) - math.Log2(k.q))

@@ -201,8 +201,8 @@ type TopKJSD struct {
 	pool runPool
 }
 
-// NewTopKJSD keeps the k largest student logits of a row, preferring the lower index on ties. The support counts as
-// constant for the gradient. k above V means V.
+// NewTopKJSD keeps the k largest student logits of a row, preferring the lower index on ties. The gradient treats the
+// support as constant. k above V means V.
 func NewTopKJSD(o Options, k int, rest Rest) (*TopKJSD, error) {
 	path, err := checkSupported(&o, rest)
 	if err != nil {

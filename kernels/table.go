@@ -167,7 +167,7 @@ func growing(beta float64, positive bool) (psi, rate bool) {
 	return beta == 1, beta == 1
 }
 
-// flatPiece carries a table beyond its range: constant, or linear where psi grows.
+// flatPiece extends a table beyond its range: constant, or linear where psi grows.
 func flatPiece(f func(float64) float64, at float64, linear bool) piece {
 	p := piece{centre: at}
 	p.c[0] = f(at)
@@ -329,8 +329,8 @@ func newTable(beta float64) *table {
 	return t
 }
 
-// place stores a segment's psi and rate in column at of a table: the centre, then the coefficients of both, of n each.
-// sign is -1 for pieces fitted in |D| that are looked up by D < 0.
+// place stores a segment's psi and rate in column at of a table: the centre, then n coefficients of each. sign is -1
+// for pieces fitted in |D| that are looked up by D < 0.
 func place(row func(i int) *float32, psi, rate piece, n int, sign float64) {
 	*row(0) = float32(sign * psi.centre)
 	odd := 1.0

@@ -75,12 +75,12 @@ func (c Config) Check(n int) error {
 	switch c.Strategy {
 	case Exhaustive, Threshold, "":
 		if all > maxAll && c.MaxPairs == 0 {
-			return fmt.Errorf("too many pairs in a turn of %d candidates: %d, the limit is %d; set how many are "+
-				"wanted (max_pairs_per_turn), or choose another strategy", n, all, maxAll)
+			return fmt.Errorf("turn of %d candidates makes %d pairs, the limit is %d; set max_pairs_per_turn, or "+
+				"choose another strategy", n, all, maxAll)
 		}
 	case RandomK:
 		if all > maxDrawn {
-			return fmt.Errorf("too many pairs in a turn of %d candidates: %d, %s draws from at most %d",
+			return fmt.Errorf("turn of %d candidates makes %d pairs, %s draws from at most %d",
 				n, all, RandomK, maxDrawn)
 		}
 	}

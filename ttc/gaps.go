@@ -12,7 +12,7 @@ const (
 	ParsedArguments                  // the arguments of calls as spelled by the model
 	AlteredResults                   // tool results as the model saw them
 	RebuiltHistory                   // the messages of the request: they were reconstructed from the log
-	PromptDiffers                    // all of the prompt: its recorded count of tokens differs from the messages'
+	PromptDiffers                    // all of the prompt: its recorded token count differs from the messages'
 	IDsDiffer                        // the ids of an answer decode to another text than the recorded one
 	allGaps         Gaps = 1<<iota - 1
 )
@@ -63,7 +63,7 @@ func (p Proofs) Names() []string {
 	return out
 }
 
-// Cure describes a capture without the gap, for humans. It is empty for an unknown name.
+// Cure returns a description of a capture without the gap, or "" for an unknown name.
 func Cure(gap string) string {
 	for _, n := range gapNames {
 		if n.name == gap {

@@ -40,7 +40,7 @@ func (s Scale) Worst(lower bool) (score float64, ok bool) {
 	return low, s.Known && low != high
 }
 
-// Scales are the ranges of the scores of several examples, each kind by itself.
+// Scales are the ranges of the scores of several examples, each kind separately.
 type Scales struct {
 	Rewards Scale            // of whole rollouts
 	Steps   map[string]Scale // scales of candidates, by step name

@@ -46,12 +46,12 @@ type Example struct {
 
 	Interrupted bool // the source says that the workflow raised an exception here
 
-	// TeacherTopK is how many log-probs per token the source wants from a teacher for the example's task. 0 means only
-	// the token's own, a negative number no teacher, and nil unspecified.
+	// TeacherTopK is the number of log-probs per token that the source wants from a teacher for the example's task. 0
+	// means only the token's own, a negative number no teacher, and nil unspecified.
 	TeacherTopK *int
 
-	// Truth is the value that a checker compares answers with; nil if the user names none. It goes with the records,
-	// around the builders.
+	// Truth is the value that a checker compares answers with; nil if the user names none. It bypasses the builders and
+	// is attached to the records.
 	Truth json.Raw
 }
 

@@ -152,7 +152,7 @@ func (b *Builder) pairRefusal(chosen, left branch) ledger.Reason {
 	return b.tooLong(chosen.length, left.length)
 }
 
-// branchMetadata returns where a pair is in its session.
+// branchMetadata returns the position of a pair in its session.
 func branchMetadata(f pairs.Fork, left int) json.Raw {
 	return fmt.Appendf(nil, `{"fork":%d,"kept":%d,"left":%d}`, f.At, f.Kept, left)
 }

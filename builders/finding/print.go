@@ -61,7 +61,7 @@ func (f Finding) String() string {
 	return s
 }
 
-// Count returns how many findings of each severity there are: "2 errors, 1 warning".
+// Count returns the number of findings of each severity: "2 errors, 1 warning".
 func Count(fs []Finding) string {
 	var parts []string
 	for _, s := range []Severity{Error, Warning, Note} {

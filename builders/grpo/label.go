@@ -27,7 +27,7 @@ func (b *Builder) labels(g *ttc.Group) func(*ttc.Example) (good, known bool) {
 	}
 }
 
-// scored are the scores of the rollouts of a task.
+// scored accumulates the scores of a task's rollouts.
 type scored struct {
 	scale  ttc.Scale
 	n, sum float64

@@ -212,10 +212,10 @@ const (
 	maxSchemaNodes = 20_000
 )
 
-// FromJSONSchema makes a spec from a JSON Schema: the subset that JSONSchema writes plus what generators in other
-// languages commonly use (anyOf, $ref, const). Unknown keywords are ignored, so the check may be laxer than the schema
-// but never stricter. The text may come from a plugin, so it is bounded, and its errors are explained. An empty text
-// means any object.
+// FromJSONSchema makes a spec from a JSON Schema: the subset that JSONSchema writes plus keywords that generators in
+// other languages commonly use (anyOf, $ref, const). Unknown keywords are ignored, so the check may be laxer than the
+// schema but never stricter. The text may come from a plugin, so it is bounded, and its errors are explained. An empty
+// text means any object.
 func FromJSONSchema(text []byte) (*Spec, error) {
 	if len(text) > maxSchemaBytes {
 		return nil,
@@ -454,7 +454,7 @@ func (r *schemaReader) resolve(ref string) (any, error) {
 	for _, key := range yamldoc.SplitPointer(path) {
 		m, _ := v.(map[string]any)
 		if v = m[key]; v == nil {
-			return nil, fmt.Errorf("invalid JSON Schema: missing target of the reference %q", ref)
+			return nil, fmt.Errorf("invalid JSON Schema: the reference %q has no target", ref)
 		}
 	}
 	return v, nil

@@ -39,7 +39,7 @@ const (
 // Spec describes the values that a key accepts.
 type Spec struct {
 	Kind     Kind
-	Name     string // the usual name: "dpo_traj_builder"; empty if the place is enough
+	Name     string // the usual name: "dpo_traj_builder"; empty if the position identifies it
 	Doc      string
 	Example  string // a value to display, as it is written in YAML
 	Nullable bool
@@ -273,8 +273,8 @@ func words(tag string) (out []string) {
 	return out
 }
 
-// rules takes from a validate tag the rules that a JSON Schema can express and that help texts need. The validator
-// decides.
+// rules extracts from a validate tag the rules that a JSON Schema can express and that help texts need. The validator
+// enforces the tag itself.
 func (f *Field) rules(tag string) error {
 	s := f.Spec
 	if s.Elem != nil && s.Elem.ruled() && !slices.Contains(strings.Split(tag, ","), "dive") {

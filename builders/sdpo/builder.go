@@ -140,7 +140,7 @@ type work struct {
 	group    *ttc.Group
 	at       int // of the example
 	siblings *siblings
-	seen     map[[2]int]bool // calls already met in an earlier branch, by node and position in it
+	seen     map[[2]int]bool // calls already seen in an earlier branch, by node and position in it
 	counted  map[[2]int]bool // the same, for calls that were counted
 	sites    int
 	records  int

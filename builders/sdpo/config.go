@@ -124,7 +124,7 @@ func (h *Hints) allows(k builders.HintKind) bool {
 		k == builders.Hindsight && slices.Contains(h.Allow, "hindsight")
 }
 
-// notAsked names the sources of hints that were not asked, with the reason that feedback had none.
+// notAsked lists the hint sources that were not asked, and explains why feedback had no hint.
 func (c *Config) notAsked(target builders.Target) string {
 	var others []string
 	for _, s := range []string{sourceRules, sourceSchema, sourceFeedback, sourceSuccess, sourceCommand} {
@@ -161,9 +161,9 @@ func (c *Config) relate() error {
 	if c.finds(divergence) {
 		switch {
 		case !c.emits(emitDistillation) || c.Target == "next_turn":
-			return errors.New("sites: divergence is for emit: [distillation] and target: failed_turn, since no error follows the action")
+			return errors.New("sites: divergence requires emit: [distillation] and target: failed_turn, since no error follows the action")
 		case !hinted(sourceSuccess) && !hinted(sourceCommand) && len(h.Rules) == 0:
-			return errors.New("sites: divergence needs a source of hints that knows other rollouts: add success to hints.sources, or command or rules of your own")
+			return errors.New("sites: divergence needs a hint source that uses other rollouts: add success to hints.sources, or command or rules of your own")
 		}
 	}
 	if len(h.Sources) == 0 && c.emits(emitDistillation) {

@@ -75,8 +75,8 @@ func newDetector(c *Detect) (*detector, error) {
 	return d, nil
 }
 
-// finding is the verdict of a result on its call. It says nothing if rule is empty, and is a near miss if class is
-// empty.
+// finding is the verdict on a call, drawn from its result. If rule is empty, no rule matched; if only class is empty,
+// it is a near miss.
 type finding struct {
 	class, rule string
 	quote, why  string // the words that the rule matched; for a near miss, the evidence against it

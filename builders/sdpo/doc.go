@@ -10,22 +10,22 @@
 // evidence is weighed by its position and its share of the result, never by the tool's name. Timeouts, 429 and 5xx say
 // nothing about the call, and a failure repeated verbatim counts once.
 //
-// With `sites: divergence`, a site is the action at which a scored rollout parts from better ones of its task, by what
-// the rollouts wrote; the README says how it is found.
+// With `sites: divergence`, a site is the action at which a scored rollout diverges from better ones of its task,
+// judged by what the rollouts wrote; the README describes the search.
 //
 // # What is a hint
 //
 // Hint sources are asked in order and the first answer wins: the user's rules, the tool's schema, the environment's own
 // feedback, the action of a sibling at the same prompt, the user's own program. A hint is knowable (schema, tool list,
 // format, policy, anything in the context) or hindsight (known only from the environment or another rollout). Both are
-// used by default, each labelled and counted: the environment's message is the hint that traces have, and training on
-// hindsight teaches guessing facts that the model could not have known, so one setting omits it. A hint that repeats a
+// used by default, each labelled and counted: traces contain the environment's message as a hint, but training on
+// hindsight teaches the model to guess facts that it could not have known, so a setting omits it. A hint that repeats a
 // run of the target's words is refused, because such a teacher copies.
 //
 // The builder is pure: the answers of a user's program are stored in a file under the hash of the question, and a
 // stored question is never asked again.
 //
-// # What else a site gives
+// # What else a site yields
 //
 // repair_pairs: the failed turn against the later turn that succeeded, at the prompt of the failed one. The chosen turn
 // was sampled after the error was seen, so the pair is marked off-policy. demonstrations: the successful turn in its

@@ -81,7 +81,7 @@ func (b *Builder) hintFor(ctx context.Context, s *site, siblings *siblings) (h h
 	return hint{}, why, detail
 }
 
-// maxError is how many bytes of an error's text go into a hint.
+// maxError is the maximum number of bytes of an error's text in a hint.
 const maxError = 8 << 10
 
 func (s *site) errorText() string {
@@ -209,8 +209,8 @@ func (s *site) variables(failed string) (template.Input, error) {
 	return template.Input{Tools: tools, Kwargs: vars, Limits: ruleLimits}, nil
 }
 
-// schemaSource returns the objections of the tool list and the tool's schema. It answers for faults of the call itself,
-// as found by the checker or, failing that, as reported by the source; see told.go.
+// schemaSource returns the objections of the tool list and the tool's schema. It handles only faults of the call
+// itself, as found by the checker or, failing that, as reported by the source; see told.go.
 type schemaSource struct{}
 
 func (schemaSource) hint(_ context.Context, s *site) (hint, error) {

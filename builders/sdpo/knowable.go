@@ -10,9 +10,9 @@ import (
 
 // kindOfHint returns the kind of a hint that repeats the environment. It is knowable if everything it names - names,
 // numbers and words specific to it - appears together in a message before the target turn, or in the definition of the
-// tool. Apart, the same words mean something else: a flight in one message and seats in another don't imply that the
-// flight has no seats left. A hint that names nothing is hindsight, since only the environment knows that the call
-// fails.
+// tool. In separate messages, the same words mean something else: a flight in one message and seats in another don't
+// imply that the flight has no seats left. A hint that names nothing is hindsight, since only the environment knows
+// that the call fails.
 func (s *site) kindOfHint(text string, wording map[string]bool) builders.HintKind {
 	var named []string
 	tool := strings.ToLower(s.made.Name)
@@ -104,7 +104,7 @@ func singular(w string) string {
 	return w
 }
 
-// empty are words that name nothing: words of grammar, and words by which programs report errors.
+// empty lists words that name nothing: function words, and words that programs use to report errors.
 var empty = func() map[string]bool {
 	all := map[string]bool{}
 	for w := range strings.FieldsSeq(`

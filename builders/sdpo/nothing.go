@@ -22,7 +22,7 @@ type NearMisses struct {
 	list []ledger.Drop
 }
 
-// shownNearMisses is how many of them are kept.
+// shownNearMisses is the maximum number of near misses kept.
 const shownNearMisses = 3
 
 // Add accepts a drop of any kind.

@@ -30,7 +30,7 @@ type course struct {
 	reward float64
 	deeds  []deed
 	writes []*deed
-	reads  []map[string]string // by the number of writes before: the result of each read
+	reads  []map[string]string // result of each read, by the number of preceding writes
 	apart  *course             // the last rollout that was found to be in another state
 }
 
@@ -47,7 +47,7 @@ func (c *course) next(written int) string {
 type parting struct {
 	at            *deed // nil if the parting is the answer, which lacks a write
 	before, after value
-	sibling       *deed // the best rollout's action instead; nil if it wrote nothing more
+	sibling       *deed // the best rollout's action at that point; nil if it wrote nothing more
 }
 
 // value is the mean reward of some rollouts.
@@ -71,14 +71,14 @@ func valueOf(all []*course) (v value) {
 	return v
 }
 
-// state is a point that rollouts with the same writes so far come to. What is found for all of them is found once, so
-// that the work grows with the number of rollouts and not with its square.
+// state is a point reached by all rollouts with the same writes so far. Results that they share are computed once, so
+// the work grows linearly with the number of rollouts, not quadratically.
 type state struct {
 	all     []*course // in order
 	written int
 	value   value
 	best    *course // the first with the highest reward
-	other   *course // the first such one of those that don't go on as best does; nil if all do
+	other   *course // the first with the highest reward among those that don't continue as best does; nil if all do
 
 	reads map[string]*reading
 	after map[string]*state // by course.next
@@ -132,7 +132,7 @@ func (s *state) next(key string) *state {
 	return s.after[key]
 }
 
-// read marks the rollouts that got another result for a read than self, and reports whether there are any.
+// read marks the rollouts whose result for a read differs from self's, and reports whether there are any.
 func (s *state) read(self *course, d *deed) (apart bool) {
 	if s.reads == nil {
 		s.reads = map[string]*reading{}
@@ -168,7 +168,7 @@ func part(here *state, self *course) (p parting, why ledger.Reason) {
 	if here.best.reward <= self.reward {
 		return p, noBetterSibling
 	}
-	var rest []*course // of here.all, once others got other results
+	var rest []*course // here.all without rollouts that got different results
 	leave := func(at *deed, key string) {
 		left := here.next(key)
 		before, after, top := here.value, left.value, here.best

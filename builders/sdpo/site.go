@@ -23,7 +23,7 @@ type trace struct {
 	orphans  []int
 	failures []failure
 	parted   *failure      // where the rollout parts from better ones of its task; nil if nowhere
-	together ledger.Reason // why there is none; empty if none was looked for
+	together ledger.Reason // reason that parted is nil; empty if no parting was looked for
 	nearly   []nearMiss
 	hashes   []xxh3.Uint128 // hashes of prompts; see prompts
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// toldKinds are the words by which sources name faults that a schema can answer, in lower case and without separators.
+// toldKinds are the words that sources use for faults that a schema can explain, in lower case and without separators.
 // Any other kind is left to rules and commands.
 var toldKinds = map[string]string{
 	unknownTool: "unknowntool nosuchtool toolnotfound unknownfunction nosuchfunction functionnotfound invalidtool " +

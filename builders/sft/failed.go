@@ -112,8 +112,8 @@ func recorded(g *ttc.Graph, walk []int) bool {
 	return slices.ContainsFunc(walk, func(n int) bool { return g.Nodes[n].TokenIDs != nil })
 }
 
-// report counts the failed calls of a walk and the turns that made them, unless an earlier branch had them. If they are
-// removed, it reports each of those turns, and returns that as an edit.
+// report counts the failed calls of a walk and the turns that made them, unless an earlier branch had them. If the
+// calls are removed, it also drops each of these turns, and returns the removal as an edit.
 func (b *Builder) report(
 	ex *ttc.Example, walk []int, failing map[int]failure, told []bool, remove bool, out builders.Output,
 ) (edits builders.Edits, err error) {

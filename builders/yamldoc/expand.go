@@ -103,7 +103,7 @@ func (x *expander) expand(n *yaml.Node, ptr string, depth int) *yaml.Node {
 
 func (x *expander) mapping(n, c *yaml.Node, ptr string, depth int) {
 	seen := map[string]*yaml.Node{}
-	at := map[string]int{} // where each key's pair is in c
+	at := map[string]int{} // index of each key's pair in c
 	var merged []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]

@@ -28,7 +28,7 @@ type Limits struct {
 // DefaultLimits are the limits for files.
 var DefaultLimits = Limits{Bytes: 4 << 20, Depth: 100, Nodes: 200_000, Text: 16 << 20}
 
-// Parse reads one YAML (or JSON) text. Unless it is nil, the document is usable, though possibly incomplete.
+// Parse reads one YAML (or JSON) text. A non-nil document is usable, though possibly incomplete.
 func Parse(name string, text []byte, lim Limits) (*Document, []finding.Finding) {
 	src := &Source{Name: name}
 	whole := func(code, msg, fix string) (*Document, []finding.Finding) {
@@ -212,7 +212,8 @@ func isForbidden(r rune) bool {
 	return unicode.IsControl(r) && !strings.ContainsRune("\t\n\r\u0085", r) || r == 0xfffe || r == 0xffff
 }
 
-// lookAhead is how far the library's scanner reads past an offending character, measured with one at the very start.
+// lookAhead is the number of bytes that the library's scanner reads past an offending character, measured with one at
+// the very start.
 var lookAhead = sync.OnceValue(func() int {
 	r := &oneByteReader{text: []byte("@\n\n\n\n\n\n\n\n")} // a character that can't start anything
 	if decodeNode(yaml.NewDecoder(r), new(yaml.Node)) == nil || r.read == len(r.text) {

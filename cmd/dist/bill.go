@@ -103,7 +103,7 @@ func appendLicences(text []byte, name, dir string) ([]byte, error) {
 		return e.IsDir() || !licence.MatchString(e.Name())
 	})
 	if len(entries) == 0 {
-		return nil, fmt.Errorf("no licence of %s in %s", name, dir)
+		return nil, fmt.Errorf("no licence for %s found in %s", name, dir)
 	}
 	for _, e := range entries {
 		data, err := os.ReadFile(filepath.Join(dir, e.Name()))

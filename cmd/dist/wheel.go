@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// metadata describes the wheel to pip. The package itself needs nothing: numpy and the rest are up to its users.
+// metadata describes the wheel to pip. The package itself has no dependencies: numpy and the rest are up to its users.
 const metadata = `Metadata-Version: 2.4
 Name: nat-go
 Version: %s

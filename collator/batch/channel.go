@@ -288,7 +288,7 @@ func (a *assembly) rowColumns() []tensors.Tensor {
 
 // active counts the labels of all sides, or the pairs of an sdpo row.
 func (r *Row) active() (n int) {
-	if r.Meta.RL != nil { // a rollout's teacher, if it has one, trains nothing by itself
+	if r.Meta.RL != nil { // a rollout's teacher, if it has one, has no trained tokens of its own
 		return r.Sides[0].Active()
 	}
 	if len(r.Meta.Sites) > 0 {

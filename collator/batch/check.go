@@ -40,7 +40,7 @@ func Read(dir string, l *Line) ([]*Row, error) {
 	case !info.Mode().IsRegular():
 		return nil, errors.New("not a regular file")
 	case info.Size() > MaxFileBytes:
-		return nil, fmt.Errorf("too large: %d bytes, more than any batch", info.Size())
+		return nil, fmt.Errorf("file too large: %d bytes, more than any batch has", info.Size())
 	}
 	sum := sha256.New()
 	if _, err := io.Copy(sum, f); err != nil {

@@ -50,7 +50,8 @@ type Row struct {
 	Meta   Meta
 }
 
-// Meta describes a row apart from its tokens. Record to Flags are written to its batch's line as row_info.
+// Meta describes a row apart from its tokens. The fields from The fields from Record to Flags are written to its
+// batch's line as row_info.
 type Meta struct {
 	Record   string   `json:"record"`           // hash of the record
 	Ordinal  int64    `json:"ordinal"`          // position of the record among those collated, from 0
@@ -94,8 +95,8 @@ type Scored struct {
 	Group     int64   `json:"group"`  // number of the task, in order of first appearance
 	Advantage float64 `json:"advantage"`
 
-	// TeacherTopK is how many log-probs per token the source wants from a teacher for the task. 0 means only the
-	// token's own, a negative number none, and nil the configured number.
+	// TeacherTopK is the number of log-probs per token that the source wants from a teacher for the task. 0 means only
+	// the token's own, a negative number none, and nil the configured number.
 	TeacherTopK *int    `json:"teacher_top_k,omitempty"`
 	Teacher     *Taught `json:"teacher,omitempty"` // a teacher's answer, if one was asked
 }
@@ -171,7 +172,7 @@ func (o *Owner) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &[3]any{&o.End, &o.Message, &o.Why})
 }
 
-// begin returns where the first trained turn of a side begins: what precedes it is its prompt, including anything that
+// begin returns where the first trained turn of a side begins: the tokens before it are its prompt, including any that
 // the template inserts before the model's own text.
 func (p *Proof) begin() int {
 	at := 0
@@ -184,8 +185,8 @@ func (p *Proof) begin() int {
 	return at
 }
 
-// Prompts returns how many tokens precede the first trained turn of a pair's sides, and whether they are the same ones:
-// log-probs of answers to different prompts can't be compared.
+// Prompts returns the number of tokens before the first trained turn of a pair's sides, and whether both sides have the
+// same ones: log-probs of answers to different prompts can't be compared.
 func (r *Row) Prompts() (chosen, rejected int, same bool) {
 	a, b := r.Meta.Proof[0].begin(), r.Meta.Proof[1].begin()
 	return a, b, slices.Equal(r.Sides[0].IDs[:min(a, len(r.Sides[0].IDs))], r.Sides[1].IDs[:min(b,

@@ -52,7 +52,7 @@ func (s *RowSite) PairWeight(row float32) float32 {
 // NoHint is the mode of a site whose hint was deliberately omitted: its teacher reads the student's text.
 const NoHint = "none"
 
-// sound reports whether the hint has tokens exactly if its mode requires them.
+// sound reports whether the hint has tokens if and only if its mode requires them.
 func (s *RowSite) sound() bool { return s.Hint > 0 != (s.Mode == NoHint) && s.Hint >= 0 }
 
 // shift returns how far a teacher's tokens are behind the student's at a position.
@@ -196,8 +196,8 @@ func (r *Row) Splices() error {
 			n := int(s.At - from)
 			if s.At < from || s.At < 1 || !s.sound() || at+n+int(s.Hint) > len(ids) || int(s.At) > len(student) ||
 				!slices.Equal(ids[at:at+n], student[from:s.At]) {
-				return fmt.Errorf("mismatched teacher %d: without the hint of site %d it is not the "+
-					"student", k, s.Site)
+				return fmt.Errorf("mismatched teacher %d: without the hint of site %d it does not "+
+					"equal the student", k, s.Site)
 			}
 			at, from = at+n+int(s.Hint), s.At
 		}

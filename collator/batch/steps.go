@@ -23,7 +23,7 @@ import (
 // assembled solely from batches of equal width in the composer layout, so that it can be made again and compared.
 //
 //	input_ids attention_mask position_ids response_mask          [B,T]  rollouts, then the students of sites
-//	rewards advantages reward_null group row_channel row_...     [B]    row_channel: 0 rl, 1 sdpo; no reward of sites
+//	rewards advantages reward_null group row_channel row_...     [B]    row_channel: 0 rl, 1 sdpo; none for sites
 //	old_logprobs                                                 [B,T]  where the rollouts have them
 //	ctx_teacher_ with the first three, sdpo_loss_mask            [B,T]  with sites; a rollout is its own teacher
 //	dpo_...                                                      [B',T'] as in the dpo batch, of one width; dpo_row_
@@ -107,8 +107,8 @@ func WriteSteps(dir string, byExample bool) (steps, apart int, err error) {
 // StepProblem is a step file that differs from the one its batches produce.
 type StepProblem struct{ File, Text string }
 
-// CheckSteps makes every step of the batches in dir again and compares. listed are the files in the list; without a
-// list there is nothing to check.
+// CheckSteps makes every step of the batches in dir again and compares. listed holds the files in the list; without a
+// list, nothing is checked.
 func CheckSteps(dir string) (listed []string, problems []StepProblem, err error) {
 	path := filepath.Join(dir, StepsName)
 	f, err := durable.Open(path)

@@ -15,11 +15,11 @@ const (
 	TeacherLogProbs = "teacher_topk_logprobs"
 )
 
-// aboveOne is how far the probabilities of a position may sum above 1 through rounding.
+// aboveOne is the maximum by which the sum of a position's probabilities may exceed 1 through rounding.
 const aboveOne = 0.05
 
-// checkTaught checks a teacher's columns against what row_info says about each row: the stated number of entries at
-// every token but the first, or none at all.
+// checkTaught checks a teacher's columns against each row's row_info: the stated number of entries at every token but
+// the first, or none at all.
 func checkTaught(ids, logProbs tensors.Tensor, rows []*Row, l *Line) error {
 	top, err := tensors.Items[int64](ids)
 	if err != nil {

@@ -234,7 +234,7 @@ func (c *checker) logProbs(g *grid, from int, temperature, sign float64) ([]floa
 			continue
 		}
 		if id := g.side.IDs[i]; id < 0 || id >= int64(g.side.Logits.Cols) {
-			return nil, fmt.Errorf("row %d: token %d has id %d, the vocabulary size is %d",
+			return nil, fmt.Errorf("row %d: token %d has id %d, but the vocabulary size is %d",
 				i/g.side.T, i%g.side.T, id, g.side.Logits.Cols)
 		}
 		targets[i+from] = int32(g.side.IDs[i])
@@ -418,7 +418,7 @@ func (c *checker) equal(a, b []float64) bool {
 	return slices.EqualFunc(a, b, c.same)
 }
 
-// shifted returns a copy in which each position has the value that was by positions after it.
+// shifted returns a copy in which position i has the value from position i+by.
 func shifted(x []float64, by int) []float64 {
 	out := make([]float64, len(x))
 	for i := range x {

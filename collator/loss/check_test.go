@@ -161,7 +161,7 @@ func TestCheckRefuses(t *testing.T) {
 		},
 		"an id beyond the vocabulary": {
 			spoil: func(s *script) { s.ids[1], s.labels[1] = scriptWords, scriptWords },
-			want:  "token 1 has id 7, the vocabulary size is 7",
+			want:  "token 1 has id 7, but the vocabulary size is 7",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

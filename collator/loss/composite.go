@@ -187,7 +187,7 @@ func (m *Metrics) weigh(o Options) {
 // check validates the shape of one side and that it has the named columns.
 func (t *Tokens) check(side string, columns map[string]int) error {
 	if t.R < 0 || t.T < 0 || len(t.IDs) != t.R*t.T {
-		return fmt.Errorf("%s: %d ids for R x T = %d x %d", side, len(t.IDs), t.R, t.T)
+		return fmt.Errorf("%s: got %d ids, expected R x T = %d x %d", side, len(t.IDs), t.R, t.T)
 	}
 	if t.Logits.Rows != t.R*t.T {
 		return fmt.Errorf("%s: got %d rows of logits, expected R x T = %d x %d", side, t.Logits.Rows, t.R, t.T)
@@ -217,7 +217,7 @@ func (t *Tokens) predictions(side string, trained func(i int) bool) ([]int32, er
 			}
 			if id := t.IDs[i]; id < 0 || id >= int64(t.Logits.Cols) {
 				return nil,
-					fmt.Errorf("%s row %d: token %d has id %d, the vocabulary size is %d",
+					fmt.Errorf("%s row %d: token %d has id %d, but the vocabulary size is %d",
 						side, r, p, id, t.Logits.Cols)
 			}
 			targets[i-1] = int32(t.IDs[i])

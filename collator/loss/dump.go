@@ -216,7 +216,7 @@ func sparse(
 				continue
 			}
 			if ids[i] < 0 || ids[i] >= int64(vocab) {
-				return nil, 0, fmt.Errorf("invalid pair_teacher_topk_ids: pair %d has id %d, the vocabulary size "+
+				return nil, 0, fmt.Errorf("invalid pair_teacher_topk_ids: pair %d has id %d, but the vocabulary size "+
 					"is %d", p, ids[i], vocab)
 			}
 			t.IDs, t.LogProbs = append(t.IDs, int32(ids[i])), append(t.LogProbs, logps[i])

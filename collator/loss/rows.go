@@ -185,7 +185,7 @@ func (q *RowsRequest) divergence(o kernels.Options) (interface {
 	case q.TopK != 0:
 		return kernels.NewTopKJSD(o, q.TopK, rest)
 	case rest != kernels.RestBucket:
-		return nil, fmt.Errorf("cannot use rest %s without a top-k: whole rows leave no rest", q.Rest)
+		return nil, fmt.Errorf("cannot use rest %s without a top-k: whole rows have no remaining entries", q.Rest)
 	}
 	return kernels.NewJSD(o)
 }

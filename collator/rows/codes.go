@@ -9,7 +9,7 @@ const (
 	NotAfterUser      ledger.Reason = "not_after_user"
 )
 
-// Codes are the pages of these reasons for `nat-go explain`.
+// Codes are the `nat-go explain` pages for these reasons.
 func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(FormatCannotCarry, "write", "The row format has no place for this record; other formats may have it.", "Choose a format that can carry it (`nat-go formats`)."),

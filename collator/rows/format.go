@@ -121,7 +121,7 @@ type Format struct {
 	// File name under dataset/<name>/; *.parquet is a table, anything else is JSON lines.
 	Files   func(builders.Kind, Split) string
 	Service bool // the consumer is a service that reads the JSON itself
-	// TakesNull: for the consumer, a key whose value is null is missing.
+	// TakesNull means that the consumer treats a key whose value is null as missing.
 	TakesNull bool
 	open      func(*Encoder)
 	read      func(*rowReader) *Row
@@ -274,8 +274,8 @@ func (e *Encoder) Begin() {
 	e.arena = e.arena[:0]
 }
 
-// Append appends the one or more rows of a single record, separated by newlines without one at the end, and returns how
-// many there are. On a *CannotCarry, dst is returned unchanged.
+// Append appends the one or more rows of a single record, separated by newlines without one at the end, and returns
+// their number. On a *CannotCarry, dst is returned unchanged.
 func (e *Encoder) Append(dst []byte, s Split, r *builders.Resolved) (out []byte, rows int, err error) {
 	e.one[0] = r
 	return e.AppendTogether(dst, s, e.one[:])

@@ -47,7 +47,7 @@ func (e *Encoder) fullMessages(dst []byte, nodes []ttc.Node) ([]byte, error) {
 	return append(dst, ']'), nil
 }
 
-// content applies asText unless the rows are NAT's, which lacks the rule.
+// content applies asText unless the rows are NAT's, which doesn't have that rule.
 func (e *Encoder) content(m *chat.Message) *chat.Message {
 	if e.opts.NAT {
 		return m
@@ -55,7 +55,8 @@ func (e *Encoder) content(m *chat.Message) *chat.Message {
 	return asText(m)
 }
 
-// asText turns content that is a list of texts only into that text, so that a column of contents has one shape.
+// asText turns content that is a list of nothing but texts into a single text, so that a column of contents has one
+// shape.
 func asText(m *chat.Message) *chat.Message {
 	if m.Form != chat.Parts {
 		return m

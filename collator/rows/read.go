@@ -257,7 +257,7 @@ func plainMessage(m *chat.Message) string {
 	return ""
 }
 
-// fullMessage accepts what fullMessages writes: calls whose arguments are objects, text parts.
+// fullMessage accepts messages as written by fullMessages: calls whose arguments are objects, text parts.
 func fullMessage(m *chat.Message) string {
 	for _, p := range m.Parts {
 		if p.Type != "text" {

@@ -71,8 +71,8 @@ func (e *Encoder) prompted(r *builders.Resolved) (*builders.State, error) {
 	return s, nil
 }
 
-// endState appends a state's task and metadata, and what its checker compares with. The metadata is a text, because its
-// shape differs between rows.
+// endState appends a state's task and metadata, and the value that its checker compares with. The metadata is a text,
+// because its shape differs between rows.
 func (e *Encoder) endState(dst []byte, r *builders.Resolved, s *builders.State) ([]byte, error) {
 	dst, err := e.text(append(dst, `, "task": `...), s.Task)
 	if err == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// tableBytes is roughly how much a table buffers before it writes a row group.
+// tableBytes is the approximate number of bytes that a table buffers before it writes a row group.
 const tableBytes = 32 << 20
 
 // IsTable reports whether a file of rows is a Parquet table rather than JSON lines.

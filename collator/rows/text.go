@@ -90,7 +90,7 @@ const (
 	low
 )
 
-// half returns which half of a surrogate pair the escape at the start of a JSON text is.
+// half reports which half of a surrogate pair the escape at the start of a JSON text encodes.
 func half(b []byte) int {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' || b[2]|0x20 != 'd' {
 		return neither

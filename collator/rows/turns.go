@@ -12,7 +12,7 @@ import (
 type Turns struct {
 	Carried  int64 `json:"carried,omitempty"`
 	Lost     int64 `json:"lost,omitempty"`     // trained turns of the record without a row
-	Repeated int64 `json:"repeated,omitempty"` // bytes of rows that repeat what another row of the record has
+	Repeated int64 `json:"repeated,omitempty"` // bytes of rows that repeat content of another row of the record
 }
 
 // Add adds up.
@@ -28,8 +28,8 @@ func (e *Encoder) Turns() Turns { return e.turns }
 // don't train them.
 func (e *Encoder) Silent() []int { return e.silent }
 
-// demonstrated returns a demonstration's messages up to its last trained turn, after which nothing trains, and which of
-// them are trained.
+// demonstrated returns a demonstration's messages up to its last trained turn, after which nothing is trained, and
+// reports which of them are trained.
 func (e *Encoder) demonstrated(r *builders.Resolved) (nodes []ttc.Node, trained []bool, err error) {
 	d, ok := r.Record.(*builders.Demonstration)
 	if !ok {

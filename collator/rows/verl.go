@@ -155,7 +155,8 @@ func (e *Encoder) verlTask(dst []byte, rs []*builders.Resolved, prompt []ttc.Nod
 	return append(dst, "}}"...), nil
 }
 
-// truthOf returns what a checker compares answers to a record's prompt with: what its builder or its example says.
+// truthOf returns the value that a checker compares answers to a record's prompt with, as given by the record's builder
+// or its example.
 func truthOf(r *builders.Resolved) (string, bool) {
 	truth := r.Origin.Truth
 	if v, ok := r.Record.Header().Metadata.Get("ground_truth"); ok && v.Kind() == json.String {

@@ -114,7 +114,7 @@ func (k *divergences) fromDump(dump *tensors.File, p *Pairs) (*Divergence, error
 			return nil, err
 		}
 		if at := slices.IndexFunc(p.Target, func(id int64) bool { return id >= int64(t.Shape[1]) }); at >= 0 {
-			return nil, fmt.Errorf("invalid tensor %s: got %d columns, the target of pair %d is %d", name,
+			return nil, fmt.Errorf("invalid tensor %s: got %d columns, but the target of pair %d is %d", name,
 				t.Shape[1], at, p.Target[at])
 		}
 	}
@@ -128,8 +128,8 @@ func (k *divergences) fromDump(dump *tensors.File, p *Pairs) (*Divergence, error
 		return nil, err
 	}
 	if bad >= 0 {
-		return nil, fmt.Errorf("no softmax for a row of logits (a NaN, +Inf, or -Inf throughout); the first is of "+
-			"pair %d", bad)
+		return nil, fmt.Errorf("a row of logits has no softmax (a NaN, +Inf, or -Inf throughout); the first one "+
+			"belongs to pair %d", bad)
 	}
 	d.sum(p)
 	return d, nil

@@ -31,7 +31,7 @@
 // # Repeatable
 //
 // Answers are stored by the hash of the request (server kind, model, vocabulary, k, ids), so a run that is resumed or
-// repeated asks nothing twice and produces the same bytes even if the server's arithmetic depends on its batches.
+// repeated makes no request twice and produces the same bytes even if the server's arithmetic depends on its batches.
 //
 // Servers are untrusted: sizes are limited, redirects are not followed, and no error shows a key.
 //

@@ -39,7 +39,7 @@ type Measured struct {
 	Sites int `json:"sites"` // tried out
 	// measured sites compared with a neutral hint: elsewhere the template offers no place for one
 	Neutral int     `json:"neutral"`
-	Mean    float64 `json:"mean_effect"` // nats per token the right way beyond the neutral hint, over the sites
+	Mean    float64 `json:"mean_effect"` // nats per token in the right direction beyond the neutral hint
 	// Means, over the measured sites, of the bounds of their divergence that follow from the best k tokens.
 	Lower float64 `json:"mean_jsd_lower"`
 	Upper float64 `json:"mean_jsd_upper"`
@@ -237,7 +237,7 @@ func (m *Measure) judge(o *Outcome, rep *Measured) (reason ledger.Reason, detail
 }
 
 // probes returns the batch's sites for measurement, with one hint each, even if the teacher's row has more. A second
-// hint for one turn lacks pairs, and therefore a probe.
+// hint for one turn has no pairs, and therefore no probe.
 func (b *open) probes() (map[int64]Probed, error) {
 	out := map[int64]Probed{}
 	site, teacher := int64(0), 0

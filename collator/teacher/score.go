@@ -10,7 +10,7 @@ import (
 // floor replaces a log-prob of -inf, as in vLLM.
 const floor = -9999
 
-// maxAboveOne is how far a log-prob may exceed 0 through rounding.
+// maxAboveOne is the maximum by which a log-prob may exceed 0 through rounding.
 const maxAboveOne = 1e-3
 
 // Entry is a token and its log-prob.

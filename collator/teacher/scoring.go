@@ -44,7 +44,7 @@ type Scored struct {
 // saveEvery is how long answers wait before they are stored.
 const saveEvery = 2 * time.Second
 
-// part is as many pairs of a site as fit in a request.
+// part is a group of a site's pairs that fits in one request.
 type part struct {
 	site  int64
 	pairs []int

@@ -33,7 +33,7 @@ type Weighed struct {
 	WrongWay int     `json:"wrong_way,omitempty"` // sites whose hint moves the target the wrong way, whether or not they were dropped already
 	Mean     float64 `json:"mean_jsd"`            // over sites
 	Change   float64 `json:"mean_change"`         // over sites: log p(target | hint) - log p(target), nats per token
-	Kernel   Kernel  `json:"kernel"`              // the JSD kernel's share
+	Kernel   Kernel  `json:"kernel"`              // work of the JSD kernel
 	Scorer   *Scored `json:"scorer,omitempty"`    // the program's
 	Unscored int     `json:"unscored,omitempty"`  // sites without logits
 }

@@ -108,7 +108,7 @@ func ReadConfig(dir string) (*Config, error) {
 	return c, err
 }
 
-// addedTokens lists what transformers adds to the tokenizer when it opens a folder: every entry of
+// addedTokens lists the tokens that transformers adds to the tokenizer when it opens a folder: every entry of
 // added_tokens_decoder, by index, whose flags take precedence over the flags in tokenizer.json; an entry is also
 // special if it has one of the special names. (PreTrainedTokenizerFast.__init__)
 func (c *Config) addedTokens(raw json.RawMessage) ([]addedToken, error) {
@@ -193,7 +193,7 @@ func readTemplates(dir string, inConfig json.RawMessage) ([]Template, error) {
 // defaultTemplate is the name of the template that is used when none is named.
 const defaultTemplate = "default"
 
-// templates holds the templates found in a folder. If two have the same name, the one found later counts.
+// templates holds the templates found in a folder. If two have the same name, the one found later wins.
 type templates struct {
 	dir    string
 	byName map[string]Template

@@ -36,9 +36,8 @@ type shape struct {
 	added []addedToken     // in file order, with the ids the library gives them
 }
 
-// addedToken is an entry of added_tokens. Its id is the library's, which is not
-// always the file's: a token in the model's vocabulary keeps that id, others are
-// counted up from the vocabulary's size.
+// addedToken is an entry of added_tokens. Its id is the library's, which is not always the file's: a token in the
+// model's vocabulary keeps that id, others get ids counting up from the vocabulary's size.
 type addedToken struct {
 	ID         int32  `json:"-"`
 	Content    string `json:"content"`

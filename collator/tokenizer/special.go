@@ -106,7 +106,7 @@ func isWord(r rune) bool {
 
 // specials knows the added tokens and where they split a text.
 type specials struct {
-	early, late *finder              // tokens matched before and after normalising; late is nil where no special is
+	early, late *finder              // tokens matched before and after normalising; late is nil if empty
 	byID        map[int32]addedToken // the special ones
 	list        []addedToken         // the special ones, in file order
 	why         string               // why rows can't be encoded segment by segment; "" if they can

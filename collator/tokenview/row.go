@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// Row is a row as it was written, token by token; it marshals to what `dataset show --tokens ROW --json` prints.
+// Row is a row as it was written, token by token; it marshals to the output of `dataset show --tokens ROW --json`.
 type Row struct {
 	File    string     `json:"file"`
 	Row     int        `json:"row"` // from 1

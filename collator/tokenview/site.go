@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// Site is an error site as it was written: the student's and a teacher's tokens side by side. It marshals to what
-// `dataset show --site N --json` prints.
+// Site is an error site as it was written: the student's and a teacher's tokens side by side. It marshals to the output
+// of `dataset show --site N --json`.
 type Site struct {
 	File       string        `json:"file"`
 	Example    string        `json:"example"`
@@ -46,7 +46,7 @@ const (
 // shown is the smallest divergence, in nats, that is printed next to a token.
 const shown = 0.01
 
-// siteContext is how many tokens before the hint are shown.
+// siteContext is the number of tokens shown before the hint.
 const siteContext = 40
 
 // ReadSite reads the nth site of a run folder's sdpo batches, in the order of the index, from 1.

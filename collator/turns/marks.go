@@ -14,7 +14,7 @@ type marks struct {
 	tokens  map[string]bool
 }
 
-// looks matches what looks like a special token.
+// looks matches text that looks like a special token.
 var looks = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`<[^\s<>]{1,64}>|\[/?[A-Z_]{2,32}\]|\[\|[^\s\[\]|]{1,64}\|\]|\[e~\[|\]~b\]`)
 })

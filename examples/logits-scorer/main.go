@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// serve answers each line with one.
+// serve answers each line with one line.
 func serve(in io.Reader, out io.Writer, memory io.WriterAt, vocab int) error {
 	dec, enc := json.NewDecoder(bufio.NewReader(in)), json.NewEncoder(out)
 	var size int64
@@ -74,7 +74,7 @@ func score(all []sequence, memory io.WriterAt, size int64, vocab int) (rows int,
 	for _, s := range all {
 		for _, p := range s.Positions {
 			if p < 0 || p >= len(s.IDs) || int64(rows+1)*int64(len(row)) > size {
-				return rows, fmt.Errorf("position %d of %d tokens, row %d of %d bytes of memory", p, len(s.IDs),
+				return rows, fmt.Errorf("invalid position %d of %d tokens, or no room for row %d in %d bytes of memory", p, len(s.IDs),
 					rows, size)
 			}
 			predict(s.IDs[:p+1], logits)

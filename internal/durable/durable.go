@@ -304,7 +304,7 @@ func descriptor(path string) bool {
 	return false
 }
 
-// maxLinks is how many links in a row are followed, the same as on Linux.
+// maxLinks is the maximum number of links followed in a row, the same as on Linux.
 const maxLinks = 40
 
 // Linked returns the path that a link leads to, which need not exist; any other path is returned unchanged.

@@ -11,7 +11,7 @@ import (
 )
 
 // Open opens a file for reading. It refuses anything but a regular file: a link may lead to an endless device, and a
-// pipe may lack a writer.
+// pipe may have no writer.
 func Open(path string) (*os.File, error) { return open(path, os.O_RDONLY) }
 
 // Continue opens a file for reading and writing, as Open does, and creates it if it doesn't exist.
@@ -70,7 +70,7 @@ func readAll(f *os.File, limit int64) ([]byte, error) {
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(b)) > limit {
-		err = fmt.Errorf("too large %s: more than %d MiB", f.Name(), limit>>20)
+		err = fmt.Errorf("%s is too large: more than %d MiB", f.Name(), limit>>20)
 	}
 	return b, err
 }

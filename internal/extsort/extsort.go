@@ -55,7 +55,7 @@ func New(width int, memory int64, dir string) *Sorter {
 // Add adds a copy of an entry of the sorter's width. The error comes from the disk.
 func (s *Sorter) Add(entry []byte) error {
 	if len(entry) != s.width {
-		return fmt.Errorf("extsort: an entry of %d bytes was added to a sorter of entries of %d", len(entry), s.width)
+		return fmt.Errorf("extsort: an entry of %d bytes was added to a sorter of %d-byte entries", len(entry), s.width)
 	}
 	if s.sorted {
 		return errors.New("extsort: an entry was added after the sorter was read")

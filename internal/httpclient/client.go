@@ -56,7 +56,7 @@ type Client struct {
 func New(o Options) (*Client, error) {
 	u, err := url.Parse(o.Base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("invalid address of a service %q: expected https://host or http://host:port/prefix",
+		return nil, fmt.Errorf("invalid service address %q: expected https://host or http://host:port/prefix",
 			address(o.Base, secret.NewValues(o.Secrets...)))
 	}
 	if o.TLS.InsecureSkipVerify &&

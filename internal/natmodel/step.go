@@ -31,7 +31,7 @@ func refuse(field, format string, args ...any) error {
 	return &fieldError{field, fmt.Sprintf(format, args...)}
 }
 
-// eventTypes maps NAT's event types to their own text and whether they are END events.
+// eventTypes maps each of NAT's event types to a copy of its name and whether it is an END event.
 var eventTypes = map[string]struct {
 	text string
 	end  bool
@@ -334,7 +334,7 @@ func wantInts(at string, raw json.Raw, keys ...string) error {
 // 309 digits.
 const shortNumber = 300
 
-// wantFloat doesn't parse a number only to check it: a file has one or two numbers for every step.
+// wantFloat checks that a value is a float, without parsing most numbers: a file has one or two numbers for every step.
 func wantFloat(field string, raw json.Raw) error {
 	if raw.Kind() == json.Number {
 		if len(raw) > shortNumber {

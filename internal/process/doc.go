@@ -6,7 +6,7 @@
 // processes with its mark in any session, and the children of these.
 //
 // A confined program can read neither the memory nor the environment of this one (Config.Confined): Linux has Landlock
-// for that from 5.19 on, otherwise this program can't be dumped or debugged any more. Started by root, it lacks the
+// for that from 5.19 on, otherwise this program can no longer be dumped or debugged. Started by root, it lacks the
 // capability to look into other processes.
 //
 // The mark is in the environment and, on Linux, in a resource limit, so a process that has cleared its environment,

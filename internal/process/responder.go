@@ -47,7 +47,7 @@ func (r *Responder) listen(out io.Reader) {
 	defer close(r.answers)
 	for text, err := range lines.ReadWhole(out, r.limit) {
 		if _, ok := errors.AsType[*lines.TooLong](err); ok {
-			r.answers <- answer{err: fmt.Errorf("answered a line of more than %d bytes", r.limit)}
+			r.answers <- answer{err: fmt.Errorf("answered with a line of more than %d bytes", r.limit)}
 		}
 		if err != nil {
 			return

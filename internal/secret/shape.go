@@ -14,7 +14,7 @@ const secretWords = `token|secret|passw(?:or)?d|passphrase|passwd|pwd|api[_-]?ke
 
 const (
 	words     = `(?:` + secretWords + `|(?:\b|[_-]|pg)pass|(?-i:[a-z0-9]Pass))`
-	flagWords = `(?:` + secretWords + `|pass)` // of a flag, after its dashes or another word of it
+	flagWords = `(?:` + secretWords + `|pass)` // of a flag, after its dashes or another of its words
 )
 
 // value matches one word of a command line or a file, quoted or not.

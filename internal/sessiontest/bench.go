@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Bench measures how fast a file of lines with this many calls is read, and how many times as long that takes as only
-// scanning the values of its lines. It alternates both and measures processor time, which other processes hardly
+// Bench measures the speed of reading a file of lines with this many calls, and the ratio of that time to the time for
+// only scanning the values of its lines. It alternates both and measures processor time, which other processes hardly
 // change: "MB/cpu-s" and "scans/op".
 func Bench(b *testing.B, f source.Factory, path string, calls int64) {
 	text, err := os.ReadFile(path)

@@ -17,7 +17,7 @@ type File struct {
 	size int64
 }
 
-// New creates an empty file on the disk of dir; if empty, the system's folder for temporary files.
+// New creates an empty file on the disk of dir, or of the system's folder for temporary files if dir is empty.
 func New(dir string) (*File, error) {
 	f, err := Unnamed(dir)
 	if err != nil {

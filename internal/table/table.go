@@ -104,7 +104,7 @@ func (r *Reader) Skip(rows int64) {
 	r.skip = max(0, rows)
 }
 
-// Close ends the reading. The file stays open.
+// Close stops reading. It leaves the file open.
 func (r *Reader) Close() error {
 	r.pages.close()
 	return r.endGroup()

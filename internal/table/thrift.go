@@ -113,7 +113,7 @@ func (w *walker) value(typ thrift.Type, depth int, at place) error {
 	case thrift.STRUCT:
 		return w.fields(depth+1, at)
 	}
-	return fmt.Errorf("unknown type of a value, %d", typ)
+	return fmt.Errorf("unknown value type %d", typ)
 }
 
 // list reads a list.

@@ -10,9 +10,8 @@
 //     spaces to a multiple of 8, so that every array of 8-byte items starts
 //     aligned. Within the data wide items come before narrow ones, as the
 //     reference implementation does, which keeps all of them aligned.
-//   - Files are untrusted. Open checks every length and offset against the file
-//     before it allocates by them: header size, JSON depth, tensor count, shape
-//     products, and that the arrays cover the data without gaps or overlaps.
+//   - Files are untrusted. Open checks every length and offset against the file before it allocates memory: header
+//     size, JSON depth, tensor count, shape products, and that the arrays cover the data without gaps or overlaps.
 //
 // Writing goes to any io.Writer in one pass; a caller that needs a durable file
 // writes to a temporary one, syncs and renames.

@@ -1,7 +1,7 @@
 // Package terminal prints texts from elsewhere - file names, servers' answers, the output of plugins and trainers,
 // flags - so that they can't steer the terminal that shows them.
 //
-// Anything that moves the cursor, changes colours or the direction of writing, or is invisible becomes an escape in
-// JSON notation, so that printed JSON stays the same JSON. A [Writer] does this to everything written through it,
-// except for the styles that [Style] makes: no caller can forget to, and no text from elsewhere can contain a style.
+// Anything that moves the cursor, changes colours or the text direction, or is invisible becomes an escape in JSON
+// notation, so that printed JSON stays the same JSON. A [Writer] does this to everything written through it, except for
+// the styles that [Style] makes: no caller can forget to, and no text from elsewhere can contain a style.
 package terminal

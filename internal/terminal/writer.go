@@ -13,8 +13,8 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// mark precedes a control sequence of ours. It differs from process to process, so a text from elsewhere can't contain
-// it.
+// mark precedes each of our control sequences. It differs from process to process, so a text from elsewhere can't
+// contain it.
 var mark = sync.OnceValue(func() string { return "\x1b" + rand.Text() })
 
 // Style gives a text a style, such as "31;1", on a terminal. It takes effect if the text is written through a Writer.

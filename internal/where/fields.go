@@ -21,9 +21,9 @@ type Subject struct {
 	task rewards // of Group
 }
 
-// Turn is a place in an example: a turn of the model on a branch.
+// Turn is a turn of the model on a branch of an example.
 type Turn struct {
-	At       string // why it is one: a class of error, divergence or turns
+	At       string // why the turn was selected: a class of error, divergence or turns
 	Walk     []int  // nodes of the branch, from the root on
 	Position int    // on the walk
 }
@@ -31,7 +31,7 @@ type Turn struct {
 // InGroup sets the group of the next records.
 func (s *Subject) InGroup(g *ttc.Group) { s.Group, s.task = g, rewardsOf(g) }
 
-// rewards summarizes the rewards of a group: NaN without any.
+// rewards summarises the rewards of a group; both values are NaN if it has none.
 type rewards struct{ best, spread float64 }
 
 func rewardsOf(g *ttc.Group) rewards {
@@ -141,7 +141,7 @@ var RecordFields = []Field[*Subject]{
 	}),
 }
 
-// TurnFields are those of a turn of an example, which the builder of states knows.
+// TurnFields are known once the builder of states has selected a turn of an example.
 var TurnFields = []Field[*Subject]{
 	text("at", "class of the failed call, divergence or turns", func(s *Subject) string { return s.Turn.At }),
 	number("position", "messages before the turn", func(s *Subject) float64 { return float64(s.Turn.Position) }),
@@ -166,12 +166,12 @@ func (s *Subject) said(position int) *chat.Message {
 	return &s.Example.Graph.Nodes[s.Turn.Walk[position]].Message
 }
 
-// Fidelities are the names of the levels of fidelity.
+// Fidelities are the names of the fidelity levels.
 var Fidelities = []string{
 	ttc.Partial.String(), ttc.TextOnly.String(), ttc.IDs.String(), ttc.IDsLogProbs.String(),
 }
 
-// Kinds are the names of the kinds of record.
+// Kinds are the names of the record kinds.
 var Kinds = []string{
 	builders.KindPreference.String(), builders.KindDemonstration.String(), builders.KindRollout.String(),
 	builders.KindDistillation.String(), builders.KindState.String(),
@@ -216,7 +216,7 @@ func called(s *Subject, meets func(string) bool) bool {
 	return false
 }
 
-// texts reports whether any text of an example does; arguments of calls are texts.
+// texts reports whether any text of an example, including call arguments, satisfies meets.
 func texts(s *Subject, meets func(string) bool) bool {
 	for i := range s.Example.Graph.Nodes {
 		if textsOf(&s.Example.Graph.Nodes[i].Message, meets) {

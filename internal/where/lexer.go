@@ -13,7 +13,7 @@ type lexer struct {
 	text  []rune
 	at    int // behind the token
 	token token
-	ended int // end of the token before
+	ended int // end of the previous token
 }
 
 // token is a word, a number, an operator, a text in quotes, or the end.
@@ -35,7 +35,7 @@ func (t *token) String() string {
 	return fmt.Sprintf("%q", t.text)
 }
 
-// long are the operators of two characters.
+// long lists the two-character operators.
 var long = []string{"==", "!=", "<=", ">=", "&&", "||"}
 
 // next reads the next token.
@@ -76,7 +76,8 @@ func (l *lexer) while(is func(rune) bool) {
 	}
 }
 
-// quoted reads a text in quotes. A backslash stands before a quote or another backslash; any other is part of the text.
+// quoted reads a text in quotes. A backslash escapes a quote or another backslash; any other backslash is part of the
+// text.
 func (l *lexer) quoted(quote rune) {
 	var b strings.Builder
 	for i := l.at + 1; i < len(l.text); i++ {

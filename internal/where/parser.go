@@ -31,7 +31,7 @@ func (p *parser[S]) unexpected(expected string) {
 	p.fail(p.token.from, p.token.to, suggestion, "expected %s, got %s", expected, &p.token)
 }
 
-// condition checks that a node is true or false, and that it ends before the token.
+// condition checks that a node is boolean and ends before the current token.
 func (p *parser[S]) condition(n *node[S]) {
 	if !p.token.is("", ")", "and", "&&", "or", "||") {
 		p.unexpected("an operator, or the end of the filter")
@@ -41,7 +41,7 @@ func (p *parser[S]) condition(n *node[S]) {
 	}
 }
 
-// or parses the operands of `or`. If there is only one, each gets the operands of its `and`.
+// or parses the operands of `or`. If there is only one, it calls each with the operands of its `and`.
 func (p *parser[S]) or(each func(n node[S], fields []string)) node[S] {
 	type part struct {
 		node[S]
@@ -127,7 +127,7 @@ func (p *parser[S]) comparison() node[S] {
 	return left
 }
 
-// orders are the comparisons of numbers.
+// orders maps the operators that compare numbers to their functions.
 var orders = map[string]func(a, b float64) bool{
 	"==": func(a, b float64) bool { return a == b },
 	"!=": func(a, b float64) bool { return a != b },
@@ -163,7 +163,7 @@ func (p *parser[S]) compared(op token, l, r node[S]) node[S] {
 	return out
 }
 
-// hasValue checks a text that a field is compared with.
+// hasValue checks that a field can have the text that it is compared with.
 func (p *parser[S]) hasValue(of, value *node[S]) {
 	if value.constant == nil || of.Values == nil || slices.Contains(of.Values, *value.constant) {
 		return
@@ -176,7 +176,7 @@ func (p *parser[S]) hasValue(of, value *node[S]) {
 		strings.TrimSuffix(strings.Join(of.Values, ", "), ", "))
 }
 
-// tested returns the condition that a text, or any text of a list, meets.
+// tested returns the condition that applies op to a text, or to any text of a list.
 func (p *parser[S]) tested(op string, l, r node[S]) node[S] {
 	if r.constant == nil {
 		p.fail(r.from, r.to, "", "expected a text in quotes after %s", op)
@@ -209,7 +209,7 @@ func (p *parser[S]) tested(op string, l, r node[S]) node[S] {
 	return out
 }
 
-// in parses the operator after a value: `in`, and a list.
+// in parses `in` and the list after it, for the value before it.
 func (p *parser[S]) in(l node[S]) node[S] {
 	out := node[S]{from: l.from}
 	if p.next(); !p.token.is("[") {

@@ -8,19 +8,19 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Field is a value of S that filters name. One of its functions is set, which is also its type.
+// Field is a value of S that filters can name. Exactly one of its functions is set, and determines its type.
 type Field[S any] struct {
 	Name, Doc string
-	Values    []string // of a text that has one of few; nil means any
+	Values    []string // the values that a text may have; nil means any
 
 	Bool   func(S) bool
 	Number func(S) float64
 	Text   func(S) string
-	Texts  func(s S, meets func(string) bool) bool // whether any text of a list does
-	Is     func(text string) func(S) bool          // of a text that is only known to be equal to another, or not
+	Texts  func(s S, meets func(string) bool) bool // whether any text of a list satisfies meets
+	Is     func(text string) func(S) bool          // for a text that can only be tested for equality
 }
 
-// Type is the word for the type of the field.
+// Type returns the name of the field's type.
 func (f *Field[S]) Type() string {
 	switch {
 	case f.Bool != nil:
@@ -33,7 +33,7 @@ func (f *Field[S]) Type() string {
 	return "text"
 }
 
-// Meaning is the description of the field, with its values if they are few.
+// Meaning returns the field's description, with its possible values if they are limited.
 func (f *Field[S]) Meaning() string {
 	if f.Values == nil {
 		return f.Doc
@@ -41,7 +41,7 @@ func (f *Field[S]) Meaning() string {
 	return f.Doc + ": " + strings.Join(f.Values, ", ")
 }
 
-// Filter is a parsed filter; the zero value fits everything.
+// Filter is a parsed filter; the zero value matches everything.
 type Filter[S any] struct{ Clauses []Clause[S] }
 
 // Clause is an operand of the outermost `and` of a filter.
@@ -51,7 +51,7 @@ type Clause[S any] struct {
 	holds  func(S) bool
 }
 
-// Split divides a filter into the clauses that name fields only from the given ones, and the others.
+// Split divides a filter into the clauses that name only the given fields, and the others.
 func (f *Filter[S]) Split(within []Field[S]) (inside, others Filter[S]) {
 	for _, c := range f.Clauses {
 		to := &inside
@@ -106,7 +106,7 @@ func (f *Filter[S]) Funnel(unit string, kept int64, dropped map[string]int64) []
 	return steps
 }
 
-// Parse parses a filter over fields; a blank text is the filter that fits everything. The error is an *Error.
+// Parse parses a filter over fields; a blank text is the filter that matches everything. The error is an *Error.
 func Parse[S any](text string, fields []Field[S]) (f Filter[S], err error) {
 	p := &parser[S]{lexer: lexer{text: []rune(text)}, fields: fields}
 	defer func() {
@@ -139,10 +139,10 @@ func Parse[S any](text string, fields []Field[S]) (f Filter[S], err error) {
 	return f, nil
 }
 
-// maxLength is the maximum number of characters of a filter.
+// maxLength is the maximum number of characters in a filter.
 const maxLength = 10_000
 
-// Error describes a fault of a filter and its place.
+// Error describes a fault in a filter, with its position.
 type Error struct {
 	Text       string // the faulty line of the filter
 	Line       int    // from 1

@@ -188,8 +188,8 @@ func (g *generator) loadPointers() pointers {
 	return p
 }
 
-// linesAhead is how many cache lines of the next row a step prefetches per side: the second pass fetches 3/4 of a row,
-// the first pass the rest.
+// linesAhead returns the number of cache lines of the next row that a step prefetches per side: the second pass fetches
+// 3/4 of a row, the first pass the rest.
 func linesAhead(d dtype, second bool) int {
 	switch {
 	case second && d == f32:

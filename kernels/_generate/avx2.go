@@ -59,8 +59,8 @@ func (g *generator) maxLanes256(y, tmp VecPhysical) {
 }
 
 // exp2_256 leaves 2^y as p times z; y is clobbered. The caller has clamped y to [-127, 127]: outside it the shifted
-// exponent would wrap to a finite wrong number. At -127 z is exactly 0. Memory operands keep NaN in y. Lifted it is 2^y
-// times klLift, and the limits are less by as much.
+// exponent would wrap to a finite wrong number. At -127 z is exactly 0. Memory operands keep NaN in y. If lifted is
+// set, the result is 2^y times klLift, and the limits are lower by log2 klLift.
 func (g *generator) exp2_256(y, z, p []VecPhysical, lifted bool) {
 	for j := range y {
 		g.VADDPS(g.narrow.mem("biased"), y[j], z[j])
@@ -263,12 +263,12 @@ type second256 struct {
 	// Two vectors each. student becomes the larger side's log2 probability; teacher the index of the segment; odds the
 	// argument within it; larger is 2^hi, then scratch.
 	student, teacher, odds, larger, psi []VecPhysical
-	sign                                []VecPhysical // D as it was, for its sign
+	sign                                []VecPhysical // the original D, for its sign
 	early, late                         VecPhysical   // scratch of a lookup, before and after exp2
 	tmp, far, acc, sum                  VecPhysical
 }
 
-// entries256 is how many entries second256 processes at a time.
+// entries256 is the number of entries that second256 processes at a time.
 const entries256 = 16
 
 func (g *generator) jsd256(d dtype, even bool) {
@@ -376,7 +376,7 @@ func (g *second256) segment() {
 	for j, d := range g.odds {
 		size := g.teacher[j]
 		g.VANDPS(g.narrow.mem("abs"), d, size)
-		g.VMAXPS(g.far, size, g.far) // NaN leaves far as it was
+		g.VMAXPS(g.far, size, g.far) // NaN leaves far unchanged
 	}
 	for j, d := range g.odds {
 		size := g.teacher[j]
@@ -435,8 +435,8 @@ func (g *second256) polynomial() {
 	}
 }
 
-// addEntries adds four vectors, the last of which complete a step, then float64: with many equal terms, rounding
-// against a large sum always errs the same way.
+// addEntries adds two vectors and, if last is set, adds the sum of the step's four to the float64 accumulator: with
+// many equal terms, rounding against a large sum always errs the same way.
 func (g *second256) addEntries(last bool) {
 	if !last {
 		g.VMULPS(g.larger[0], g.psi[0], g.sum)

@@ -113,7 +113,7 @@ func (g *grad512) lookup(j int, dst VecPhysical) {
 	g.VPERMT2PS(g.hi, g.segment[j], dst)
 }
 
-// polynomial evaluates one of degree top, whose coefficients begin at row first of the table.
+// polynomial evaluates a polynomial of degree top, whose coefficients begin at row first of the table.
 func (g *grad512) polynomial(dst []VecPhysical, first, top int) {
 	g.row(first + top)
 	for j, v := range dst {

@@ -11,8 +11,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// probes builds the floors for package kernelbench: how fast this core multiplies and adds, and how fast it reads two
-// streams.
+// probes builds the functions that measure lower bounds for package kernelbench: how fast this core multiplies and
+// adds, and how fast it reads two streams.
 func probes() *ir.File {
 	g := &generator{Context: newContext("amd64,!purego", "")}
 	for _, p := range []struct {
@@ -64,7 +64,8 @@ func (g *generator) readProbe(name string, v []VecPhysical, bytes int) {
 	g.RET()
 }
 
-// writeInstructions writes how many vector instructions the kernels in package kernelbench take, counted in the generated code.
+// writeInstructions writes the number of vector instructions that the kernels take, for package kernelbench, counted in
+// the generated code.
 func writeInstructions(file string, tiles *ir.File) {
 	var b strings.Builder
 	b.WriteString("// " + generatedBy("").GeneratedWarning() + "\n\n//go:build amd64 && !purego\n\npackage kernelbench\n\n" +

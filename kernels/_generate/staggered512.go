@@ -37,7 +37,7 @@ func interleave(a, b stream) {
 
 func (s stream) write() { interleave(s, nil) }
 
-// nextStep leaves in next the index of the step after i or, for the last step, 0; its result is then not used, and
+// nextStep sets next to the index of the step after i or, after the last step, to 0; its result is then not used, and
 // nothing beyond the tile is read.
 func (g *generator) nextStep(i, n, next, zero Register, entries int) {
 	g.LEAQ(Mem{Base: i, Disp: entries}, next)

@@ -62,7 +62,7 @@ func checkSchema(ctx context.Context, k *kit) error {
 	return k.each(ctx, nil, func(_ *host.Plugin, b host.BuilderInfo) error {
 		spec, err := schema.FromJSONSchema(b.ConfigSchema)
 		if err == nil && spec.Kind != schema.Object && spec.Kind != schema.Map {
-			err = errors.New("expected the config schema of an object")
+			err = errors.New("config schema does not describe an object")
 		}
 		return err
 	})

@@ -59,8 +59,7 @@ func checkStderr(ctx context.Context, k *kit) error {
 		return err
 	}
 	if log.flood {
-		return errors.New("too much on standard error: more than 500 lines a second while it builds a dozen small " +
-			"groups")
+		return errors.New("more than 500 lines a second on standard error while it builds a dozen small groups")
 	}
 	return nil
 }

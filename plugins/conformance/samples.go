@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// sampleGroups contain a little of everything: scored candidates over several turns, a conversation with tool calls and
-// an error, a branch, ids and log-probs, rewards.
+// sampleGroups returns n groups with a little of everything: scored candidates over several turns, a conversation with
+// tool calls and an error, a branch, ids and log-probs, rewards.
 func sampleGroups(n int, unit builders.Unit) []*ttc.Group {
 	var out []*ttc.Group
 	for i := range n {

@@ -38,8 +38,8 @@ func commandLine(p Plugin, args []string, stdout, stderr io.Writer) int {
 }
 
 func usage(p Plugin, w io.Writer) {
-	fmt.Fprintf(w, "%s %s is a plugin of nat-go: name its path under plugins in a YAML file, and a builder of it "+
-		"as %s/BUILDER.\n\nBy hand:\n  %[4]s describe                          print its builders, as JSON\n  %[4]s "+
+	fmt.Fprintf(w, "%s %s is a nat-go plugin: name its path under plugins in a YAML file, and a builder of it "+
+		"as %s/BUILDER.\n\nCommands:\n  %[4]s describe                          print its builders, as JSON\n  %[4]s "+
 		"schema [BUILDER]                  JSON Schema of a builder's config\n  %[4]s try FILE [--builder B] "+
 		"[--settings JSON]\n                                     have nat-go run a builder over the examples in "+
 		"FILE, print records and drops\n  %[4]s --debug                           serve until interrupted and "+

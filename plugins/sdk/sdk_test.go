@@ -103,7 +103,7 @@ func TestTryWithoutNatGo(t *testing.T) {
 	var out, errs bytes.Buffer
 	code := commandLine(testPlugin(), []string{"try", "rows.jsonl"}, &out, &errs)
 	said := errs.String()
-	if code != 1 || !strings.Contains(said, "cannot find nat-go on PATH") || !strings.Contains(said, "--from rows.jsonl") {
+	if code != 1 || !strings.Contains(said, "cannot find nat-go, which reads the file, on PATH") || !strings.Contains(said, "--from rows.jsonl") {
 		t.Errorf("code %d: %s", code, &errs)
 	}
 }

@@ -33,7 +33,7 @@ func ServeArgs(p Plugin, args []string) {
 	if os.Getenv(wire.CookieName) != wire.CookieValue {
 		os.Exit(commandLine(p, args, os.Stdout, os.Stderr))
 	}
-	signal.Ignore(os.Interrupt) // meant for the host, which ends us when it is time
+	signal.Ignore(os.Interrupt) // meant for the host, which stops the plugin itself
 	go exitWithParent(os.Getppid())
 	if err := serveHost(p, os.Stdout); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", p.Name, err)
@@ -47,7 +47,7 @@ func ServeArgs(p Plugin, args []string) {
 func serveHost(p Plugin, stdout io.Writer) error {
 	versions := strings.Split(os.Getenv("PLUGIN_PROTOCOL_VERSIONS"), ",")
 	if v := strconv.Itoa(wire.ProtocolVersion); !slices.Contains(versions, v) {
-		return fmt.Errorf("unsupported versions %q of the protocol from the host: this plugin speaks %s", versions, v)
+		return fmt.Errorf("host speaks unsupported protocol versions %q: this plugin speaks %s", versions, v)
 	}
 	lis, err := listen(os.Getenv("PLUGIN_UNIX_SOCKET_DIR"))
 	if err != nil {
@@ -138,7 +138,7 @@ func (p *Plugin) debug(w io.Writer) error {
 	return s.Serve(lis)
 }
 
-// ServeListener serves the plugin on a listener until it is closed, such as one in memory for tests.
+// ServeListener serves the plugin on a listener, such as one in memory for tests, until it is closed.
 func ServeListener(p Plugin, lis net.Listener) error {
 	s := newServer()
 	defer s.Stop()

@@ -18,7 +18,7 @@ func try(stdout, stderr io.Writer, args []string) error {
 	}
 	nat, err := exec.LookPath("nat-go")
 	if err != nil {
-		return errors.New("cannot find nat-go on PATH, which reads the file: add its folder to PATH, " +
+		return errors.New("cannot find nat-go, which reads the file, on PATH: add its folder to PATH, " +
 			"or run `/path/to/nat-go builders try " + self + " --from " + args[0] + "`")
 	}
 	cmd := exec.Command(nat, append([]string{"builders", "try", self, "--from"}, args...)...)

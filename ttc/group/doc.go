@@ -5,15 +5,15 @@
 //
 // Every example goes through Add once. It is encoded, compressed and appended to a spool, a temporary file; its
 // location there goes into a fixed-width entry together with a hash of its task and its position. The entries are
-// sorted by task outside memory, which gives the position of each task's first member, and then once more by that
-// position: groups come in the order of their first members, and the examples of a group in the order of the source.
+// sorted externally by task, which gives the position of each task's first member, and then once more by that position:
+// groups come in the order of their first members, and the examples of a group in the order of the source.
 //
 // # Why a spool and not offsets into the input
 //
 // An input may be compressed or a live service that can't be read again; an example may span several lines; and the
-// name of an example depends on all before it ("id#2"). The spool holds the source's output, so none of this matters,
-// nothing is parsed twice, and every source can be grouped without code of its own. It takes about a quarter of the
-// uncompressed input's size, and is unlinked as soon as it is open, so a crash leaves nothing behind.
+// name of an example depends on all examples before it ("id#2"). The spool holds the source's output, so none of this
+// matters, nothing is parsed twice, and every source can be grouped without code of its own. It takes about a quarter
+// of the uncompressed input's size, and is unlinked as soon as it is open, so a crash leaves nothing behind.
 //
 // # Limits
 //

@@ -69,7 +69,7 @@ const (
 	placeWidth = 8 + 4 + 4 // offset in the spool, size there, uncompressed size
 )
 
-// Group is a group, or the refusal of one.
+// Group holds a group or, if the group is too large, its refusal.
 type Group struct {
 	*ttc.Group // nil if Refused is not
 	Refused    *Refusal
@@ -320,7 +320,7 @@ func (x *Index) load(place []byte) (*ttc.Example, error) {
 		binary.BigEndian.Uint32(place[12:])
 	x.packed = grow(x.packed, int(packed))
 	if _, err := x.spool.ReadAt(x.packed, int64(at)); err != nil {
-		return nil, fmt.Errorf("read the temporary file of grouping: %w", err)
+		return nil, fmt.Errorf("cannot read the temporary file for grouping: %w", err)
 	}
 	x.plain = grow(x.plain, int(plain))
 	out, err := s2.Decode(x.plain, x.packed)
@@ -330,7 +330,7 @@ func (x *Index) load(place []byte) (*ttc.Example, error) {
 			return ex, nil
 		}
 	}
-	return nil, fmt.Errorf("damaged spool of grouping at byte %d: %w", at, err)
+	return nil, fmt.Errorf("spool for grouping is damaged at byte %d: %w", at, err)
 }
 
 func grow(b []byte, n int) []byte {

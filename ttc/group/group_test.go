@@ -196,7 +196,7 @@ func TestErrors(t *testing.T) {
 	}
 	x.codec = failing{}
 	for g, err := range x.Groups(0) {
-		if err == nil || !strings.Contains(err.Error(), "damaged spool of grouping at byte 0") {
+		if err == nil || !strings.Contains(err.Error(), "spool for grouping is damaged at byte 0") {
 			t.Errorf("%v %v", g, err)
 		}
 	}

@@ -78,7 +78,7 @@ func Parse(data []byte, lim Limits) (Raw, error) {
 }
 
 // Objects returns how many objects and lists a value contains, including itself. It stops counting above most and then
-// returns something larger; brackets inside strings don't count.
+// returns a larger number; brackets inside strings don't count.
 func (r Raw) Objects(most int64) int64 { return objects(r, most) }
 
 // Valid reports whether data is one JSON value within the default limits.
@@ -169,7 +169,7 @@ func (r Raw) Elements() iter.Seq[Raw] {
 	}
 }
 
-// Get returns the value of a key. The last of duplicates wins, as in Python.
+// Get returns the value of a key. The last duplicate wins, as in Python.
 func (r Raw) Get(key string) (value Raw, ok bool) {
 	for k, v := range r.Members() {
 		if k.Is(key) {

@@ -68,7 +68,7 @@ func (s *scanner) inObject() bool {
 	return s.stack[d>>6]>>(d&63)&1 == 1
 }
 
-// scan continues from data[i]. final says that no more bytes follow data, so that a number at the very end is complete.
+// scan continues from data[i]. final is set if no more bytes follow data, so that a number at the very end is complete.
 // It returns where it stopped: after the value (complete), at the first byte it has to see again (needMore), or at the
 // illegal byte (unexpected).
 func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
@@ -201,7 +201,7 @@ func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 	}
 }
 
-// restOfString continues inside a string or key from data[i]; complete says that it ended.
+// restOfString continues inside a string or key from data[i]; the status complete means that it ended.
 func (s *scanner) restOfString(data []byte, i int) (int, status) {
 	i, ok, msg := scanString(data, i)
 	switch {

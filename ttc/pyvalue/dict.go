@@ -160,7 +160,7 @@ func hash(v Value) (hashKey, error) {
 	return hashAt(v, 0, &n)
 }
 
-// maxKey is how many values, over all depths, a tuple used as a key may hold.
+// maxKey is the maximum number of values, at all depths, in a tuple used as a key.
 const maxKey = 1 << 16
 
 func hashAt(v Value, depth int, n *int) (hashKey, error) {

@@ -93,8 +93,8 @@ func Matches(paths []string) ([]string, error) { return source.Matches(paths) }
 // may be opened repeatedly and are then read from their beginning. Opening and reading end with ctx.
 func Open(ctx context.Context, path string) (*File, error) { return source.Open(ctx, path) }
 
-// IsRowName reports whether an id was made of a row's number, as "#12": it says nothing about the examples of other
-// files.
+// IsRowName reports whether an id was made from a row's number, such as "#12": such an id doesn't identify examples of
+// other files.
 func IsRowName(id string) bool { return source.IsRowName(id) }
 
 // Scan finds where the examples of a divisible input are, with workers that each read a block at a time. It calls each

@@ -55,7 +55,7 @@ type Call struct {
 	weights   weights  // for texts that no rule reads; if nil, the trained ones
 }
 
-// Finding is a result's verdict about its call. The zero value says nothing about a failure.
+// Finding is the verdict on a call, drawn from its result. The zero value means that no rule matched.
 type Finding struct {
 	Rule   string // name of the rule; empty if none matches
 	Failed bool   // if false, a near miss: a rule's words occur, but other evidence contradicts them

@@ -7,18 +7,18 @@ import (
 	"sync"
 )
 
-// expression is a regular expression that tries only those of its alternatives whose literals a text has. The
-// expressions here have up to 150 alternatives, each a way to word a failure, and Go's engine needs microseconds per
-// character for all of them together.
+// expression is a regular expression that tries only the alternatives whose literals occur in the text. The expressions
+// here have up to 150 alternatives, each wording a failure differently, and Go's engine takes microseconds per
+// character to try them all.
 type expression struct {
 	*regexp.Regexp
 	alternatives []alternative
-	fold         bool // literals have no capitals, and are searched for in texts without capitals
+	fold         bool // literals are in lower case, and are searched for in lower-cased texts
 }
 
-// alternative is an expression with one alternative in place of all.
+// alternative is an expression reduced to one of its alternatives.
 type alternative struct {
-	literals []string // a text that matches has one of them; nil means not known
+	literals []string // a matching text contains at least one of them; nil if unknown
 	compiled func() *regexp.Regexp
 }
 
@@ -34,8 +34,8 @@ func newExpression(expr string) *expression {
 	return x
 }
 
-// split returns expressions of which a text matches one if it matches expr: copies of expr with one alternative each,
-// of all of it or of the outermost group that has the most.
+// split returns copies of expr with one alternative each; a text that matches expr matches one of them. The
+// alternatives are the top-level ones, or else those in the outermost group with the most.
 func split(expr string) []string {
 	open, widest := []group{{}}, group{}
 	for i := 0; i < len(expr); i++ {
@@ -72,16 +72,16 @@ func split(expr string) []string {
 	return widest.cut(expr)
 }
 
-// group is where a group of an expression has its alternatives.
+// group locates the alternatives of a group in an expression.
 type group struct {
 	start, end int
 	bars       []int // between the alternatives
 }
 
-// cut returns copies of an expression with one alternative each of the group.
+// cut returns copies of an expression, each with only one of the group's alternatives.
 func (g group) cut(expr string) (out []string) {
 	from := g.start
-	if expr[from:] != "" && expr[from] == '?' || strings.HasPrefix(expr[from:], "(?i)") { // flags are for all of them
+	if expr[from:] != "" && expr[from] == '?' || strings.HasPrefix(expr[from:], "(?i)") { // flags of all
 		from += strings.IndexAny(expr[from:], ":)") + 1
 	}
 	start := from
@@ -92,15 +92,15 @@ func (g group) cut(expr string) (out []string) {
 	return out
 }
 
-// literals returns literals of which each match has at least one, or nil.
+// literals returns literals at least one of which occurs in every match, or nil.
 func (x *expression) literals(re *syntax.Regexp) (found []string) {
 	switch re.Op {
 	case syntax.OpLiteral:
 		literal := string(re.Rune)
 		if x.fold {
 			literal = strings.ToLower(literal)
-			if strings.ContainsFunc(literal, func(r rune) bool { return r > 'z' }) { // its case isn't as simple
-				return nil
+			if strings.ContainsFunc(literal, func(r rune) bool { return r > 'z' }) {
+				return nil // case folding beyond ASCII is less simple
 			}
 		}
 		return []string{literal}
@@ -179,7 +179,7 @@ func trigram(s string, last int) (word int, bit uint64) {
 	return int(h >> 6), 1 << (h & 63)
 }
 
-// mayHave returns false only for literals that the text doesn't have.
+// mayHave returns false only for literals that the text doesn't contain.
 func (t *trigrams) mayHave(literal string) bool {
 	for i := 2; i < len(literal); i++ {
 		if word, bit := trigram(literal, i); t[word]&bit == 0 {

@@ -17,7 +17,7 @@ var (
 	frameLabel = pattern("frameLabel")
 )
 
-// frameLines is how many of the first and last lines may hold a harness's frame; exit codes mentioned elsewhere are
+// frameLines is the number of first and last lines that may hold a harness's frame; exit codes mentioned elsewhere are
 // just text.
 const frameLines = 6
 
@@ -130,7 +130,7 @@ func (c Call) exited(code, line, body string) Finding {
 	return failed("exit_code", line)
 }
 
-// answering are programs that answer "no" with exit code 1.
+// answering lists programs that use exit code 1 to answer "no".
 var answering = map[string]bool{
 	"grep": true, "egrep": true, "fgrep": true, "rg": true, "ag": true, "ack": true, "diff": true, "cmp": true,
 	"comm": true,

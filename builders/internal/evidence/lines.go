@@ -2,7 +2,7 @@ package evidence
 
 import "strings"
 
-// maxLine is how much of a line is examined.
+// maxLine is the number of bytes of a line examined.
 const maxLine = 400
 
 // firstLines returns the first non-blank lines of a text, without trailing space, each cut at maxLine. There is at

@@ -56,7 +56,7 @@ var (
 		"closed", "allowed", "muted", "archived", "suspended", "truncated", "cached", "shared", "timedout",
 		"interrupted", "killed",
 	})
-	// Other names that services have for the members of an envelope, and the names used here.
+	// Names that services use for the members of an envelope, mapped to the names used here.
 	alias = map[string]string{
 		"responsecode": "code", "rescode": "code", "retcode": "code", "resultcode": "code", "stat": "status",
 		"responsemessage": "message", "responsemsg": "message", "responsetext": "message", "resmsg": "message",
@@ -572,7 +572,7 @@ var badCode = pattern("badCode")
 // numberedCode matches a code of the kind that services number their errors with: PGRST116.
 var numberedCode = pattern("numberedCode")
 
-// hasMore reports whether an object says anything beyond certain members.
+// hasMore reports whether an object has non-empty members other than the known ones.
 func (o *object) hasMore(known ...string) bool {
 	return slices.ContainsFunc(o.keys, func(k string) bool { return Truthy(o.by[k]) && !slices.Contains(known, k) })
 }

@@ -128,7 +128,7 @@ func isUsage(l string) bool {
 	return usage().MatchString(l + " ")
 }
 
-// buildEnds reports whether a build's last words are that it failed: its verdict, followed by nothing but errors.
+// buildEnds reports whether the text ends with a failed build's verdict, followed by nothing but errors.
 func (t *text) buildEnds() bool {
 	for i := len(t.tail) - 1; i >= 0; i-- {
 		l := t.tail[i]

@@ -62,7 +62,7 @@ func rules(l string) bool {
 	return n > 1
 }
 
-// conversation reports whether a text of at least three lines is said by several speakers in turn.
+// conversation reports whether several speakers take turns in a text of at least three lines.
 func (t *text) conversation() bool {
 	times := map[string]int{}
 	again := false

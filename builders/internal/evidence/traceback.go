@@ -119,7 +119,7 @@ func (t *text) stackBelow() Finding {
 	return Finding{}
 }
 
-// alone reads an exception whose stack is of another kind, is above the lines looked at, or is missing.
+// alone reads an exception whose stack has another format, lies above the examined lines, or is missing.
 func (t *text) alone() Finding {
 	if i := slices.IndexFunc(t.tail, func(l string) bool { return strings.HasPrefix(l, "CallStack (from ") }); i > 0 &&
 		!programContinues(t.tail[i+1:]) { // Haskell

@@ -6,7 +6,7 @@ import (
 )
 
 // A program run by a command line speaks in its own name, and its last words are about the call: "find: unknown
-// predicate". A few words identify its other messages.
+// predicate". Certain words mark its other messages.
 var (
 	signed = pattern("signed")
 	quiet  = pattern("quiet")
@@ -84,7 +84,7 @@ func (c Call) voice(t *text) Finding {
 	return Finding{}
 }
 
-// maxUsageLines is the length of a program's answer to a wrong invocation: the fault, and how to do it right.
+// maxUsageLines is the maximum length of a program's answer to a wrong invocation: the mistake and the correct usage.
 const maxUsageLines = 6
 
 // complaint returns the first line of a short text in which the command's program speaks in its own name, as it does

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// window is how much of a text is examined at each end.
+// window is the number of bytes of a text examined at each end.
 const window = 16 << 10
 
-// sample is how many lines are examined at each end.
+// sample is the number of lines examined at each end.
 const sample = 40
 
 // words judges a text by its words and their positions.

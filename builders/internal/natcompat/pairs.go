@@ -57,7 +57,7 @@ func byScore(turn []candidate) []*candidate {
 	return out
 }
 
-// maxSorted is the largest number of pairs of a turn: the pairs of 2,048 candidates.
+// maxSorted is the maximum number of pairs in a turn, reached with 2,048 candidates.
 const maxSorted = 2048 * 2047 / 2
 
 // sorted sorts all pairs as CPython does: where scores are NaN, their order depends on every comparison.

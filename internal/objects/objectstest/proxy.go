@@ -39,7 +39,7 @@ func NewProxy(t testing.TB, server string, seed uint64, rate float64) *Proxy {
 	return p
 }
 
-// Faults returns how many faults of each kind there were.
+// Faults returns the number of faults of each kind.
 func (p *Proxy) Faults() map[string]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 
 const (
 	gap = 2
-	// minLastWidth is the width of the last column below which it is printed under the other columns.
+	// minLastWidth is the minimum width of the last column; a narrower one is printed under the other columns.
 	minLastWidth = 24
 	indent       = 4
 )

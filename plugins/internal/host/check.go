@@ -34,7 +34,7 @@ func checkRecord(g *ttc.Group, r builders.Record, kinds []builders.Kind) (ledger
 const (
 	maxReason = 64
 	maxDetail = 1000
-	// maxDropped bounds how many things a group can be made of: a larger count of drops is not plausible.
+	// maxDropped bounds the number of items in a group: a larger number of drops is implausible.
 	maxDropped = 1 << 32
 )
 
@@ -78,13 +78,13 @@ func cut(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "") + "..."
 }
 
-// countDrops returns an error if more was reported as dropped than there can be.
+// countDrops returns an error if more drops are reported than a group can have.
 func countDrops(drops []ledger.Drop) error {
 	var n int64
 	for i := range drops {
 		if n += min(drops[i].N(), maxDropped); n >= maxDropped {
-			return fmt.Errorf("too many things dropped for one group: %d or more, which no group can "+
-				"have", int64(maxDropped))
+			return fmt.Errorf("%d or more drops for one group, which no group can have",
+				int64(maxDropped))
 		}
 	}
 	return nil

@@ -85,7 +85,7 @@ func (e *tooLargeError) Error() string {
 	return fmt.Sprintf("group %q has %d MiB; limits.group allows %d MiB", e.Group, e.Size>>20, e.Limit>>20)
 }
 
-// ConfigError says that a plugin rejected a builder's config.
+// ConfigError reports that a plugin rejected a builder's config.
 type ConfigError struct {
 	Builder  string
 	Findings []Finding

@@ -154,7 +154,7 @@ func TestFaults(t *testing.T) {
 			always,
 			func(s *Spec) { s.Memory = 300 << 20 },
 			dropped,
-			"its limit is 300 MiB",
+			"the limit is 300 MiB",
 		},
 		{"floods stdout", "flood stdout", always, nil, nil, "prints too much"},
 		{"floods stderr", "flood stderr", always, nil, nil, "prints too much"},
@@ -277,8 +277,8 @@ func TestProtocolFaults(t *testing.T) {
 		{"end", "", 1},
 		{"miscount", "expected 5 records, got 1", 1},
 		{"bad text", "ends at 9", 1},
-		{"too much credit", "it granted more than", 1},
-		{"beyond credit", "it sent one more than the", 1},
+		{"too much credit", "it granted credit for more than", 1},
+		{"beyond credit", "it sent one frame more than the", 1},
 		{"empty texts", "more than 64 MiB of results", 1},
 		{"empty parts", "would take more than 64 MiB", 1},
 		{"empty sites", "would take more than 64 MiB", 1},
@@ -333,7 +333,7 @@ func TestProtocolFaults(t *testing.T) {
 			}
 		}
 		end := time.Now().Add(2 * time.Minute)
-		for !strings.Contains(log.String(), "it sent one more than the") {
+		for !strings.Contains(log.String(), "it sent one frame more than the") {
 			time.Sleep(5 * time.Millisecond)
 			if time.Now().After(end) {
 				t.Fatalf("sending beyond the credit is not noticed until results are taken:\n%s", log)

@@ -169,20 +169,20 @@ const maxSchemaBytes = 1 << 20
 
 func checkDescription(d *wire.Description) error {
 	if len(d.Builders) == 0 {
-		return errors.New("no builder in its description")
+		return errors.New("its description lists no builder")
 	}
 	seen := map[string]bool{}
 	for _, b := range d.Builders {
 		switch {
 		case b.Name == "":
-			return errors.New("missing name of one of its builders")
+			return errors.New("one of its builders has no name")
 		case seen[b.Name]:
 			return fmt.Errorf("duplicate builder %q", b.Name)
 		case len(b.Kinds) == 0:
-			return fmt.Errorf("missing kinds of record of its builder %q", b.Name)
+			return fmt.Errorf("its builder %q declares no kinds of record", b.Name)
 		case len(b.ConfigSchema) > maxSchemaBytes:
-			return fmt.Errorf("too large a config schema: builder %q has %d bytes; the limit is "+
-				"%d", b.Name, len(b.ConfigSchema), maxSchemaBytes)
+			return fmt.Errorf("config schema of builder %q has %d bytes; the limit is %d",
+				b.Name, len(b.ConfigSchema), maxSchemaBytes)
 		}
 		seen[b.Name] = true
 	}
@@ -350,7 +350,7 @@ func (inc *incarnation) watch(every time.Duration) {
 	}
 }
 
-// wakes is how many times a stopped process is sent SIGCONT.
+// wakes is the maximum number of times that a stopped process is sent SIGCONT.
 const wakes = 3
 
 // wake continues a process that was stopped (SIGSTOP), and reports whether it was stopped: the work in hand is then not

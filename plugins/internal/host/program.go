@@ -188,7 +188,8 @@ func (p *program) fail(err error) {
 	p.kill(err)
 }
 
-// kill ends the process and everything it started; one that was not started yet never will be. The first reason counts.
+// kill ends the process and everything it started; if the process has not been started, it never will be. The first
+// reason counts.
 func (p *program) kill(why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -231,8 +232,8 @@ func (p *program) watchMemory(pid int) {
 		case <-tick.C:
 		}
 		if n, ok := residentBytes(pid); ok && n > p.limit {
-			p.kill(fmt.Errorf("too much memory used: %d MiB; its limit is %d MiB "+
-				"(plugins.%s.memory)", n>>20, p.limit>>20, p.name))
+			p.kill(fmt.Errorf("process used %d MiB of memory; the limit is %d MiB (plugins.%s.memory)",
+				n>>20, p.limit>>20, p.name))
 			return
 		}
 	}

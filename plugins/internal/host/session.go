@@ -36,8 +36,8 @@ type Session struct {
 	failures atomic.Int64
 }
 
-// Result is the outcome of a group. Records and Drops stand unless Reason says that the group was dropped as a whole:
-// then it holds no records, and one drop of unit "group".
+// Result is the outcome of a group. Records and Drops are valid unless Reason says that the group was dropped as a
+// whole: then it holds no records, and one drop of unit "group".
 type Result struct {
 	Group   *ttc.Group
 	Records []builders.Record
@@ -201,7 +201,7 @@ func (s *Session) end(err error) error {
 	return err
 }
 
-// refuse answers a job with the drop of its group.
+// refuse completes a job by dropping its group.
 func (s *Session) refuse(j *job, reason ledger.Reason, err error) {
 	j.result = Result{
 		Group:  j.group,

@@ -152,7 +152,8 @@ func (w *worker) poison(j *job, cause error) {
 }
 
 // attempt sends jobs over one stream until the feed ends, pause is closed, or something fails; in lockstep, one at a
-// time. It returns the jobs that were taken from the feed and lack a result; more says that the feed may have more.
+// time. It returns the jobs that were taken from the feed and lack a result; more reports whether the feed may have
+// more.
 func (w *worker) attempt(
 	ctx context.Context, feed <-chan *job, pause <-chan struct{}, lockstep bool,
 ) (inHand []*job, more bool, err error) {
@@ -346,7 +347,7 @@ func (a *attempt) close(timeout time.Duration) {
 // linger is how long a partly filled frame waits for more.
 const linger = 2 * time.Millisecond
 
-// send writes jobs to the stream. It returns whether the feed may have more.
+// send writes jobs to the stream. It reports whether the feed may have more.
 func (a *attempt) send(feed <-chan *job) (more bool, err error) {
 	w := wire.NewGroupWriter(func(m *pb.BuildRequest) error {
 		a.starved.Store(true)
@@ -483,7 +484,7 @@ func (a *attempt) read() error {
 	for {
 		m, err := a.stream.Recv()
 		if status.Code(err) == codes.ResourceExhausted {
-			return protocolError(fmt.Errorf("too large a message: %s; a plugin may send at most %d MiB, and must "+
+			return protocolError(fmt.Errorf("message is too large: %s; a plugin may send at most %d MiB, and must "+
 				"accept %d MiB",
 				status.Convert(err).Message(), wire.FrameLimitBytes>>20, 8*wire.FrameLimitBytes>>20))
 		}
@@ -495,14 +496,14 @@ func (a *attempt) read() error {
 			select {
 			case a.credit <- struct{}{}: // wait: room for the initial credit
 			default:
-				return protocolError(fmt.Errorf("too much credit: it granted more than %d frames", maxCredit))
+				return protocolError(fmt.Errorf("it granted credit for more than %d frames", maxCredit))
 			}
 		}
 		if len(m.GetParts()) == 0 {
 			continue
 		}
 		if granted := a.granted.Load(); spent == granted {
-			return protocolError(fmt.Errorf("too many frames: it sent one more than the %d it had credit for; a "+
+			return protocolError(fmt.Errorf("it sent one frame more than the %d that it had credit for; a "+
 				"plugin must wait for credit before each frame that has parts", granted))
 		}
 		spent++
@@ -560,7 +561,7 @@ func (a *attempt) part(reader *wire.RecordReader, part *pb.ResultPart) error {
 	}
 	r, err := reader.Part(part, j.group)
 	if _, ok := errors.AsType[*wire.OutputLimitError](err); ok {
-		return fmt.Errorf("too many results: it made %w; the limit is %s", err, a.session.plugin.spec.OutputSetting)
+		return fmt.Errorf("it made %w; the limit is %s", err, a.session.plugin.spec.OutputSetting)
 	}
 	if err != nil {
 		return protocolError(err)

@@ -62,7 +62,7 @@ func (w *GroupWriter) Group(number uint64, g *ttc.Group) error {
 		}
 	}
 	if w.texts.size > maxGroupText {
-		return fmt.Errorf("too much text in a group: %d bytes; the limit is %d", w.texts.size, uint64(maxGroupText))
+		return fmt.Errorf("group has %d bytes of text; the limit is %d", w.texts.size, uint64(maxGroupText))
 	}
 	w.part.End = true
 	w.close()
@@ -296,7 +296,7 @@ func (r *GroupReader) Part(p *pb.GroupPart) (*ttc.Group, error) {
 		return nil, err
 	}
 	if r.Limit > 0 && r.texts.size > uint64(r.Limit) {
-		return nil, fmt.Errorf("too much text in group %d: more than %d bytes", p.Group, r.Limit)
+		return nil, fmt.Errorf("group %d has more than %d bytes of text", p.Group, r.Limit)
 	}
 	d := decoder{texts: &r.texts}
 	if p.Key != 0 {

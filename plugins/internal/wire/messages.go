@@ -143,7 +143,7 @@ func (d *decoder) members(ms []*pb.Member) []chat.Member {
 	return out
 }
 
-// sameMessages reports whether two lists are the same memory.
+// sameMessages reports whether two lists share the same memory.
 func sameMessages(a, b []chat.Message) bool {
 	return len(a) == len(b) && (len(a) == 0 || unsafe.SliceData(a) == unsafe.SliceData(b))
 }

@@ -84,7 +84,7 @@ func (w *RecordWriter) Flush() error {
 	return err
 }
 
-// Done ends the group. A non-empty failure says that the builder failed on it.
+// Done ends the group. A non-empty failure means that the builder failed on it.
 func (w *RecordWriter) Done(failure, stack string) error {
 	done := &pb.Done{Records: w.records, Drops: w.drops}
 	if failure != "" {
@@ -149,7 +149,7 @@ func (w *RecordWriter) pair(p *builders.Preference) bool {
 	return true
 }
 
-// newPairs makes columns with room for n rows, which is roughly how many pairs n candidates make.
+// newPairs makes columns with room for n rows, roughly the number of pairs that n candidates make.
 func newPairs(n int) *pb.Pairs {
 	block := make([]uint32, 5*n)
 	part := func(i int) []uint32 { return block[i*n : i*n : (i+1)*n] }
@@ -309,7 +309,7 @@ func (w *RecordWriter) Count(name string, n int64) error {
 		}
 	}
 	if len(w.counts) == maxCounts {
-		return fmt.Errorf("too many counters of a builder: more than %d", maxCounts)
+		return fmt.Errorf("builder has more than %d counters", maxCounts)
 	}
 	w.counts = append(w.counts, Count{name, n})
 	return nil
@@ -350,7 +350,7 @@ type RecordReader struct {
 	spare    sync.Pool // of *Results
 }
 
-// Pending returns roughly how many bytes of results there are for the incomplete group.
+// Pending returns the approximate size in bytes of the incomplete group's results.
 func (r *RecordReader) Pending() int {
 	if r.results == nil {
 		return 0
@@ -413,8 +413,7 @@ func (r *RecordReader) Part(p *pb.ResultPart, g *ttc.Group) (*Results, error) {
 		return nil, fmt.Errorf("group %d: expected %[3]d drops, got %[2]d", p.Group, n, p.Done.Drops)
 	}
 	if len(p.Done.Counts) > maxCounts {
-		return nil, fmt.Errorf("group %d: too many counters: %d; the limit is "+
-			"%d", p.Group, len(p.Done.Counts), maxCounts)
+		return nil, fmt.Errorf("group %d has %d counters; the limit is %d", p.Group, len(p.Done.Counts), maxCounts)
 	}
 	for _, c := range p.Done.Counts {
 		out.Counts = append(out.Counts, Count{d.text(c.GetName()), c.GetN()})
@@ -493,7 +492,7 @@ func (r *RecordReader) pairs(d *decoder, c *pb.Pairs, g *ttc.Group) {
 	}
 }
 
-// refer fills in a reference to a candidate, which is empty so far.
+// refer fills in r, an empty reference, to refer to a candidate.
 func refer(r *builders.Ref, part builders.Part, example int, candidate uint32) {
 	r.Part, r.Example, r.Candidate = part, example, int(candidate)
 }

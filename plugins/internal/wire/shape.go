@@ -22,8 +22,8 @@ func checkShape(d protoreflect.MessageDescriptor, data []byte) error {
 		return nil
 	}
 	if n := decodedBytes(d, data); n > maxDecoded {
-		return fmt.Errorf("too large a message: %d KiB would take more than %d MiB of "+
-			"memory", len(data)>>10, maxDecoded>>20)
+		return fmt.Errorf("message of %d KiB would take more than %d MiB of memory",
+			len(data)>>10, maxDecoded>>20)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 const maxGroupText = math.MaxUint32
 
 // FrameBytes is the target size of a frame. A frame may exceed it by one element; FrameLimitBytes is the maximum that a
-// plugin may send in one message. Many frames exist at once - being filled, in gRPC's hands, granted ahead, decoded, on
+// plugin may send in one message. Many frames exist at once - being filled, held by gRPC, granted ahead, decoded, on
 // both sides - so their size accounts for most of a run's memory: at 1.5 MiB host and plugin take 150 MiB together, at
 // 256 KiB 100, at the same speed.
 const (
@@ -145,7 +145,7 @@ func (t *textReader) part(blob []byte, ends []uint32) error {
 	base := t.size
 	t.size += uint64(len(blob))
 	if t.size > maxGroupText {
-		return fmt.Errorf("too much text in a group: more than %d bytes", uint64(maxGroupText))
+		return fmt.Errorf("group has more than %d bytes of text", uint64(maxGroupText))
 	}
 	for _, e := range ends {
 		end := uint64(e)

@@ -8,7 +8,7 @@ type pos int32
 
 func (p pos) at() int32 { return int32(p) }
 
-// use is the use of a name in an expression.
+// use is the way an expression uses a name.
 type use uint8
 
 const (

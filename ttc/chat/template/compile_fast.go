@@ -93,7 +93,7 @@ type lookup struct {
 	index  int
 	item   bool // written in brackets: a dict's items take precedence over its methods
 	plain  bool // not a method of dicts, so on a dict it is a key or nothing
-	absent val  // the result on a dict without it; messages about that depend only on the type
+	absent val  // the result on a dict that lacks the key; error messages about it depend only on the type
 }
 
 // lookup returns an expression's constant key and its container; nil for other expressions.
@@ -152,7 +152,7 @@ func (l *lookup) of(st *state, v *val) *val {
 	return st.attributeRef(v, &l.value)
 }
 
-// keep stores a value where a pointer to it stays valid for a few more.
+// keep stores a value. The pointer to it stays valid for a few more calls of keep.
 func (st *state) keep(v val) *val {
 	p := &st.kept[st.nextKept%len(st.kept)]
 	st.nextKept++

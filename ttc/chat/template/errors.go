@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// Error is a template that can't be compiled, or a rejected render.
+// Error explains why a template can't be compiled, or why a render failed.
 type Error struct {
 	// Class is the name of the Python exception: TemplateSyntaxError, TemplateAssertionError, UndefinedError,
 	// SecurityError, TemplateError (raise_exception), TypeError, ... or one of our own: LimitError, and

@@ -83,7 +83,7 @@ func (st *state) spend(n int) {
 	st.left -= int64(n) >> 6 // long texts take time as well
 }
 
-// reads counts the work of scanning texts. It costs more if escapes have to be told apart.
+// reads counts the work of scanning texts. It costs more if escapes must be distinguished.
 func (st *state) reads(texts ...val) {
 	for i := range texts {
 		v := &texts[i]

@@ -90,10 +90,10 @@ type Span struct {
 	chat.Span      // bytes of Result.Text
 	*Source        // shared by the spans of a field
 	Offset    int  // byte of the field's text at which the run starts
-	Mode      Mode // how the run's bytes follow from the field's
+	Mode      Mode // how the run's bytes are derived from the field's
 }
 
-// Mode is how the bytes of a span follow from the bytes of the field.
+// Mode describes how the bytes of a span are derived from the bytes of the field.
 type Mode uint8
 
 // The modes.

@@ -21,7 +21,7 @@ var plainTests = map[string]func(val) bool{
 	"iterable":  isIterable,
 }
 
-// tests are the tests with an argument.
+// tests are the tests that take an argument.
 var tests = map[string]testFunc{
 	"in": func(st *state, v val, a *args) bool { return st.in(v, a.bind("in", 1, "seq")[0]) },
 	"==": operatorTest("=="), "eq": operatorTest("=="), "equalto": operatorTest("=="),

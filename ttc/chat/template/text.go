@@ -31,7 +31,7 @@ func (st *state) strip(v, chars val, left, right bool) val {
 }
 
 // stripped returns the byte range that remains of a text after removing the characters that in accepts from its sides;
-// plain says that they are white space.
+// plain is set if they are white space.
 func (st *state) stripped(s string, in func(rune) bool, plain, left, right bool) (i, j int) {
 	st.left -= int64(len(s)) >> 6
 	i, j = 0, len(s)

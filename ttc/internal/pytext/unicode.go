@@ -67,10 +67,10 @@ func inRanges(t []rune, r rune) bool {
 // chr(r).title(): one or more code points.
 func AppendUpper(dst []byte, r rune) []byte { return appendCase(dst, r, upperSpecial, unicode.ToUpper) }
 
-// AppendLower is described at AppendUpper.
+// AppendLower appends chr(r).lower(); see AppendUpper.
 func AppendLower(dst []byte, r rune) []byte { return appendCase(dst, r, lowerSpecial, unicode.ToLower) }
 
-// AppendTitle is described at AppendUpper.
+// AppendTitle appends chr(r).title(); see AppendUpper.
 func AppendTitle(dst []byte, r rune) []byte { return appendCase(dst, r, titleSpecial, unicode.ToTitle) }
 
 func appendCase(dst []byte, r rune, special map[rune]string, simple func(rune) rune) []byte {
@@ -85,7 +85,7 @@ func appendCase(dst []byte, r rune, special map[rune]string, simple func(rune) r
 // IsCased and IsCaseIgnorable are the properties used by the final-sigma rule of lower().
 func IsCased(r rune) bool { return isUpper(r) || isLower(r) || isTitle(r) }
 
-// IsCaseIgnorable is described at IsCased.
+// IsCaseIgnorable reports whether the final-sigma rule ignores r; see IsCased.
 func IsCaseIgnorable(r rune) bool {
 	if unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf, unicode.Lm, unicode.Sk) {
 		return true

@@ -54,7 +54,7 @@ type ScoreRule = scores.Rule
 // ScoreRules derive scores from the text of tool results.
 type ScoreRules = scores.Rules
 
-// Found says how an input is read.
+// Found describes how an input is read.
 type Found = detect.Found
 
 // Survey describes the examples of an input.

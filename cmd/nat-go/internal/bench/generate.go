@@ -20,7 +20,7 @@ type Shape struct {
 // Standard is the shape that NAT was measured on: 88 MiB.
 var Standard = Shape{Examples: 2000, Turns: 3, Candidates: 8, Seed: 20261120}
 
-// Records returns how many pairs a run makes from it, except for ties.
+// Records returns the number of pairs that a run makes from it, not counting ties.
 func (s Shape) Records() int64 {
 	return int64(s.Examples) * int64(s.Turns) * int64(s.Candidates) * int64(s.Candidates-1) / 2
 }

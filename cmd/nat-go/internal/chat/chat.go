@@ -21,8 +21,7 @@ const maxLine = 128 << 20
 
 // Answerer answers requests: a Render, a Mask or Tokens.
 type Answerer interface {
-	// answer appends the members of the answer to one line, without "ok". The error is the reason that the answer is
-	// missing.
+	// answer appends the members of the answer to one line, without "ok". The error explains why the answer is missing.
 	answer(dst, line []byte) ([]byte, error)
 }
 
@@ -51,8 +50,8 @@ func Answer(a Answerer, in io.Reader, out io.Writer) error {
 }
 
 // requests calls answer with each request, counted from 1, or with the reason that it can't be read; answer returns an
-// error if the request was refused. A client that sends a line and waits for its answer gets it: flush is called before
-// waiting for a line.
+// error if the request was refused. It calls flush before waiting for a line, so a client can wait for each answer
+// before its next request.
 func requests(in io.Reader, flush func() error, answer func(n int, line []byte, err error) error) error {
 	r := bufio.NewReaderSize(in, 1<<16)
 	asked, refused := 0, 0

@@ -7,7 +7,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// feed describes which part of a record a trainer actually trains, given the form in which the record reaches it.
+// feed describes which part of a record a trainer actually trains on, given the form in which the record reaches it.
 type feed struct {
 	Record   string `json:"record"`
 	Format   string `json:"format"` // a text format by name, or a channel of token batches
@@ -20,7 +20,7 @@ type feed struct {
 //go:embed feeds.yaml
 var feedsFile []byte
 
-// feeds returns the parts of records that each trainer trains.
+// feeds returns the parts of records that each trainer trains on.
 var feeds = sync.OnceValue(func() []feed {
 	var file struct{ Feeds []feed }
 	if err := yaml.Unmarshal(feedsFile, &file); err != nil {

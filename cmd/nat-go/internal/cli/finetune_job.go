@@ -46,7 +46,7 @@ func (f *jobFlags) load(run string) (runfolder.Folder, *jobs.Job, error) {
 	}
 	j, err := jobs.Load(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return dir, nil, exit.Failedf("no job in run %s: it ended before, or was a dry run; `nat-go finetune resume %s` continues it", run, dir)
+		return dir, nil, exit.Failedf("no job in run %s: it ended before submitting one, or was a dry run; `nat-go finetune resume %s` continues it", run, dir)
 	}
 	return dir, j, err
 }
@@ -144,7 +144,7 @@ func printUpdates(w io.Writer) func(jobs.Update) {
 	}
 }
 
-// leaveSignals are the signals with which a user stops waiting.
+// leaveSignals are the signals that a user sends to stop waiting.
 var leaveSignals = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
 // force ends the program immediately, as a kill would: the system releases its resources, and a run in progress can be

@@ -36,7 +36,7 @@ func refuseOverwrite(output string, inputs ...string) error {
 	}
 	for _, input := range inputs {
 		if in, err := os.Stat(input); err == nil && os.SameFile(in, out) {
-			return exit.Usagef("--output %s is an input too, and would replace it: name another file", output)
+			return exit.Usagef("--output %s is also an input, which would be overwritten: name another file", output)
 		}
 	}
 	return nil

@@ -47,7 +47,7 @@ one batch the names begin with the batch's number: 2.student_logits_grad. Metric
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if len(batches) != len(logits) {
-				return exit.Usagef("%d --batch and %d --logits: each batch has its own logits", len(batches),
+				return exit.Usagef("%d --batch and %d --logits: each batch needs its own logits", len(batches),
 					len(logits))
 			}
 			if err := refuseOverwrite(output, slices.Concat(batches, logits)...); err != nil {
@@ -92,7 +92,7 @@ func composite(cmd *cobra.Command, batches, logits []string, output string, o lo
 		}
 	}
 	if !m.Finite() {
-		return exit.Failedf("loss is %v: %d rows of logits have no softmax (a NaN, +Inf, or -Inf throughout); otherwise, at jsd_beta 0 or 1, one side rules out what the other allows", m.Loss, m.NonFinite)
+		return exit.Failedf("loss is %v: %d rows of logits have no softmax (a NaN, +Inf, or -Inf throughout); otherwise, at jsd_beta 0 or 1, one side rules out tokens that the other allows", m.Loss, m.NonFinite)
 	}
 	if unscored > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "nat-go: %d pairs have no teacher log-probs and get zero weight\n", unscored)

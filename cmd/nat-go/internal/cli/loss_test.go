@@ -340,7 +340,7 @@ func TestLossComposite(t *testing.T) {
 	pairs[3] = tensors.Of("pair_student_pos", []int64{0, 2}, 2)
 	save(t, at("wrong"), pairs...)
 	for want, args := range map[string][]string{
-		"each batch has its own logits":               {"--batch", at("rl"), "--batch", at("dpo"), "--logits", at("rl.logits")},
+		"each batch needs its own logits":             {"--batch", at("rl"), "--batch", at("dpo"), "--logits", at("rl.logits")},
 		"missing tensor logits":                       {"--batch", at("rl"), "--logits", at("dpo.logits")},
 		"never zeros":                                 {"--batch", at("dpo"), "--logits", at("noref")},
 		"not the target id":                           {"--batch", at("wrong"), "--logits", at("sdpo.logits")},

@@ -34,7 +34,7 @@ type progress struct {
 const (
 	terminalEvery = 100 * time.Millisecond
 	lineEvery     = 10 * time.Second
-	// ratesAfter is how long a step must have run before its rate and remaining time are meaningful.
+	// ratesAfter is the time that a step must have run before its rate and remaining time are meaningful.
 	ratesAfter = time.Second
 )
 

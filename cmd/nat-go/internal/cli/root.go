@@ -24,7 +24,7 @@ import (
 
 // Program is nat-go.
 type Program struct {
-	CommitBytes int64 // how many bytes of its record log a run may lose in a crash; 0 means the default
+	CommitBytes int64 // maximum number of bytes of its record log that a run may lose in a crash; 0 means the default
 }
 
 // Main runs the command line and returns the exit code.

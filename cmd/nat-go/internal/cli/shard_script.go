@@ -93,7 +93,7 @@ func (s *script) write(
 	return err
 }
 
-// places returns the plan's folder by a path that every process can use, and the folder to write the scripts to: for a
+// places returns the plan's folder as a path that every process can use, and the folder to write the scripts to: for a
 // plan in object storage, below the working folder.
 func (s *script) places(dir shards.Folder) (plan, out string, err error) {
 	plan, out = string(dir), filepath.Join(string(dir), s.engine)

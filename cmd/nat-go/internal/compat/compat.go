@@ -29,10 +29,10 @@ func Parse(name string) (Mode, error) {
 	return Own, fmt.Errorf("--compat %s: the only supported value is nat", name)
 }
 
-// RawInput reports whether sources keep raw ids and steps and judge nothing.
+// RawInput reports whether sources keep ids and steps raw, without checking them.
 func (m Mode) RawInput() bool { return m == NAT }
 
-// Source returns the type of source that a run reads if asked was requested: NAT reads only its own output.
+// Source returns the type of source that a run reads when the asked type was requested: NAT reads only its own output.
 func (m Mode) Source(asked string) string {
 	if m == NAT {
 		return readers.NATType

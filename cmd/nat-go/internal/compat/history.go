@@ -17,8 +17,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// History is NAT's report of a run, which every run writes: for each collection run, the value of its records and the
-// metrics of the builder of pairs.
+// History is NAT's report of a run, which every run writes: for each collection run, the rewards of its records and the
+// metrics of the pair builder.
 type History struct {
 	mode    Mode
 	runID   string
@@ -29,7 +29,7 @@ type History struct {
 	groups  int64 // examples that yielded records
 }
 
-// Pairs is the builder of pairs whose metrics a history contains. Its name is empty if there is none.
+// Pairs is the pair builder whose metrics a history contains. Its name is empty if there is none.
 type Pairs struct {
 	Name   string // under trajectory_builders
 	Config *dpo.Config
@@ -184,7 +184,7 @@ func (h *History) HasFinal(folder runfolder.Folder, status trainers.JobStatus) b
 	return err == nil && json.Unmarshal(text, &f) == nil && f.Status == status.State && f.Message == status.Message
 }
 
-// maxFinal is the largest size of final_metrics.json.
+// maxFinal is the maximum size of final_metrics.json.
 const maxFinal = 1 << 20
 
 // WriteFinal writes NAT's final_metrics.json for a job that has ended.

@@ -84,7 +84,7 @@ type collection struct {
 	file    *durable.File
 	buf     []byte
 	last    *builders.Origin // input of the previous trajectory; nil means none, or none in this run
-	example []byte           // the group's example_id, which two entries may share: NAT's is text, for 1 and "1" alike
+	example []byte           // the group's example_id, which two entries may share: in NAT 1 is "1"
 	groups  int
 }
 

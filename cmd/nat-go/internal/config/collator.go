@@ -111,7 +111,7 @@ type Teacher struct {
 	MinJSD        float64        `yaml:"min_jsd" default:"0" validate:"gte=0" doc:"sites with a smaller mean divergence (beta 0.5, in nats) weigh nothing; with top-k log-probs (hint_effect), those where it is certainly smaller"`
 }
 
-// LogProbs returns how many log-probs per token are asked for.
+// LogProbs returns the number of log-probs requested per token.
 func (t *Teacher) LogProbs() int {
 	other := func(s Server) bool { return s.Protocol != atropos }
 	switch {

@@ -61,7 +61,7 @@ type loader struct {
 	opt      Options
 	doc      *yamldoc.Document
 	findings []finding.Finding
-	more     bool            // there were more findings, which the last one stands in for
+	more     bool            // findings were omitted; the last one listed counts them
 	expanded int             // bytes that variables and files have expanded to
 	known    *secret.Values  // values that must not be shown, long enough to be distinguished from other words
 	broken   map[string]bool // pointers of values that were unavailable: consequences are not reported

@@ -67,7 +67,7 @@ func (l *loader) notEnabled(c *Config) {
 	case value == nil:
 		l.report(section, "/finetuning/enabled", what)
 	default:
-		// The value is invalid rather than false, which is already reported.
+		// If the value is invalid rather than false, it has already been reported.
 		if slices.ContainsFunc(l.findings, func(f finding.Finding) bool { return f.Pointer == "/finetuning/enabled" }) {
 			return
 		}

@@ -98,7 +98,7 @@ func (d *Index) Add(e Entry) (err error) {
 // Kept reports whether a record is kept so far.
 func (d *Index) Kept(ordinal uint64) bool { return d.of[ordinal].Kept() }
 
-// Drop drops a record, before Decide, for a reason beyond the entries.
+// Drop drops a record, before Decide, for a reason that entries don't contain.
 func (d *Index) Drop(ordinal uint64, why ledger.Reason) { d.of[ordinal] = Dropped(why) }
 
 // heldOrdinal is the ordinal of the entries that Hold adds, above the ordinal of any record.

@@ -88,7 +88,7 @@ func gateDemonstration(d *builders.Demonstration, p builders.Passage) fault {
 	}
 	for i, trained := range d.Trained {
 		if role := p.Nodes[i].Message.Role; trained && role != "assistant" {
-			return faultf(ledger.BadRoles, "message %d is to be trained but is the %s's", i, role)
+			return faultf(ledger.BadRoles, "message %d is flagged for training, but its role is %s", i, role)
 		}
 	}
 	if !slices.Contains(d.Trained, true) {
@@ -125,7 +125,7 @@ func siteFault(nodes []ttc.Node, s builders.Site) fault {
 	switch {
 	case s.Result == -1 && s.Target == builders.FailedTurn && within(s.Call):
 	case !within(s.Call) || !within(s.Result) || s.Call >= s.Result:
-		return faultf(ledger.BadRecord, "call %d and result %d among %d messages", s.Call, s.Result, len(nodes))
+		return faultf(ledger.BadRecord, "invalid call %d or result %d among %d messages", s.Call, s.Result, len(nodes))
 	default:
 		result = &nodes[s.Result].Message
 	}
@@ -133,7 +133,7 @@ func siteFault(nodes []ttc.Node, s builders.Site) fault {
 	switch {
 	case call.Role != "assistant" || s.CallSeq >= len(call.ToolCalls) ||
 		s.CallSeq < 0 && (s.CallSeq != -1 || len(call.ToolCalls) > 0):
-		return faultf(ledger.BadRoles, "message %d makes no tool call %d", s.Call, s.CallSeq)
+		return faultf(ledger.BadRoles, "message %d has no tool call %d", s.Call, s.CallSeq)
 	case result.Role == "assistant":
 		return faultf(ledger.BadRoles, "message %d is the assistant's, not a tool's result or a user's report",
 			s.Result)
@@ -215,9 +215,9 @@ func conversationFault(p builders.Passage) fault {
 		}
 	}
 	if answers == 0 {
-		return faultf(ledger.BadRoles, "no message is the assistant's")
+		return faultf(ledger.BadRoles, "no message is from the assistant")
 	}
-	return faultf(ledger.EmptyResponse, "assistant's %d messages are empty", answers)
+	return faultf(ledger.EmptyResponse, "messages from the assistant are all empty (%d)", answers)
 }
 
 // rolesFault checks the roles that every conversation must have, and that no result precedes the first call.
@@ -243,7 +243,7 @@ func rolesFault(nodes []ttc.Node) fault {
 		}
 	}
 	if !user {
-		return faultf(ledger.BadRoles, "no message is the user's")
+		return faultf(ledger.BadRoles, "no message is from the user")
 	}
 	return fault{}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// maxConfig is the largest size of a run's config.yml.
+// maxConfig is the maximum size of a run's config.yml.
 const maxConfig = 16 << 20
 
 // batchesOf is the prefix of the names of token batches in Report.Contexts.

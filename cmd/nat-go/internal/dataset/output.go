@@ -47,7 +47,7 @@ func newOutput(path string) (*output, error) {
 	}
 	o.buf = make([]byte, 0, blockBytes+blockBytes/8)
 	for range blocksHeld + 1 {
-		o.free <- nil // wait: as much room as is filled
+		o.free <- nil // wait: the channel has room for all of them
 	}
 	go o.run(o.blocks)
 	return o, nil
@@ -59,7 +59,7 @@ func (o *output) run(blocks <-chan []byte) {
 		if o.err == nil {
 			_, o.err = o.file.Write(b)
 		}
-		o.free <- b[:0] // wait: room for every block there is
+		o.free <- b[:0] // wait: the channel has room for every block
 	}
 	if o.err == nil && !o.aborted {
 		o.err = o.file.Prepare()

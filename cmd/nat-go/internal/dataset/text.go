@@ -125,7 +125,7 @@ func (t *statsText) spreads() {
 	_ = table.Flush() // into memory
 }
 
-// lengths adds which side of the pairs is longer.
+// lengths adds a line on which side of the pairs is longer.
 func (t *statsText) lengths() {
 	p := t.Pairs
 	if p == nil {

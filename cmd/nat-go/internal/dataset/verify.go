@@ -27,7 +27,7 @@ type Report struct {
 	TokenRows int64 `json:"token_rows,omitempty"`
 	// Contexts are the contexts of the turns that text rows train, by format.
 	Contexts []formatContexts `json:"contexts,omitempty"`
-	Errors   int64            `json:"errors"` // including those beyond the findings listed
+	Errors   int64            `json:"errors"` // including findings that are not listed
 	Warnings int64            `json:"warnings"`
 }
 

@@ -21,7 +21,7 @@ import (
 
 // VerifyLog reads a run's record log with curation's decisions and adds its findings: a log that can't be read, counts
 // in the manifest that don't match them, and rows whose record is not in the log, was dropped, or is on the other side
-// of the split. Hashes alone don't show that: an editor of a file can change its hash too.
+// of the split. Hashes alone don't reveal this: anyone who edits a file can also change its hash.
 func (r *Report) VerifyLog(p *Place, manifest *runfolder.Manifest) error {
 	v := newVerifier()
 	err := v.log(p, manifest)
@@ -139,7 +139,7 @@ type dueRecord struct {
 	contexts [][]ttc.History
 }
 
-// has reports whether the contexts belong to such a record.
+// has reports whether the contexts belong to one of these records.
 func (r *dueRecord) has(contexts []hash) bool {
 	return contexts == nil || slices.ContainsFunc(r.contexts, func(of []ttc.History) bool {
 		return !slices.ContainsFunc(contexts, func(h hash) bool { return !slices.Contains(of, ttc.History(h)) })

@@ -57,7 +57,7 @@ func Unit(format string) string { return format + " record" }
 // TurnUnit returns the unit in which a format's accounts count turns beyond the end of a row.
 func TurnUnit(format string) string { return format + " turn" }
 
-// TurnsLost describes the turns without a row of the records that a format carries; it returns "" if all turns have
+// TurnsLost describes the turns that have no row, in records that a format carries; it returns "" if all turns have
 // one.
 func TurnsLost(w runfolder.Written) string {
 	t := w.Contexts

@@ -26,8 +26,8 @@ const (
 
 // The kinds of differences.
 const (
-	trainerTrains = "trainer_trains"  // the trainer trains tokens that are context for us
-	oursTrains    = "ours_trains"     // we train tokens that are context for the trainer
+	trainerTrains = "trainer_trains"  // the trainer trains on tokens that are context for us
+	oursTrains    = "ours_trains"     // we train on tokens that are context for the trainer
 	trainerOnly   = "only_in_trainer" // the trainer's row has tokens that ours lacks
 	oursOnly      = "only_in_ours"    // our row has tokens that the trainer's lacks
 )

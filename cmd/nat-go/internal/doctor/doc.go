@@ -1,5 +1,5 @@
-// Package doctor checks whether a trainer trains what we would: it has the trainer tokenise rows itself, and compares
-// ids and masks with our token rows, token by token.
+// Package doctor checks whether a trainer trains on the same tokens as we would: it has the trainer tokenise rows
+// itself, and compares ids and masks with our token rows, token by token.
 //
 // A trainer of text rows renders and tokenises them again, with its own idea of the loss mask. Reading its source only
 // shows the behaviour of one version. So the trainer is consulted: its own classes, in the user's Python, with the
@@ -14,5 +14,5 @@
 // code.
 //
 // Given a folder that a model is served from, it also compares template, vocabulary, special tokens and stop tokens:
-// training under one template and serving under another is worse than not training.
+// training under one template and serving under another is worse than not training at all.
 package doctor

@@ -28,7 +28,7 @@ type Compared struct {
 	Differ      []int        `json:"differ"`                // rows, from 0
 	Refused     []refused    `json:"refused,omitempty"`     // rows for which we make no token row
 	LeftOut     []int        `json:"left_out,omitempty"`    // rows that the trainer omits
-	Cut         []int        `json:"cut,omitempty"`         // rows of which the trainer has only the beginning
+	Cut         []int        `json:"cut,omitempty"`         // rows that the trainer truncates
 	Differences []difference `json:"differences,omitempty"` // how the rows differ
 	Notes       []string     `json:"notes,omitempty"`       // the trainer's warnings
 	Row         []sideTokens `json:"row,omitempty"`         // the requested row, token by token
@@ -55,7 +55,7 @@ func compare(
 	ctx context.Context, t *Trainer, cfg collator.Config, in *Input, detail int,
 ) (*Compared, map[string]string, error) {
 	if detail >= len(in.rows) {
-		return nil, nil, exit.Usagef("no row %d: %s has %d, counted from 0", detail, in.Name, len(in.rows))
+		return nil, nil, exit.Usagef("no row %d: %s has %d rows, counted from 0", detail, in.Name, len(in.rows))
 	}
 	scratch, err := os.MkdirTemp("", "nat-go-doctor-")
 	if err != nil {
@@ -68,7 +68,7 @@ func compare(
 		}
 	}
 	if err := collate(ctx, cfg, in, filepath.Join(scratch, "ours")); err != nil {
-		return nil, nil, fmt.Errorf("our own rows: %w", err)
+		return nil, nil, fmt.Errorf("can't make our own rows: %w", err)
 	}
 	a, err := t.ask(ctx, in, filepath.Join(scratch, "trainer"))
 	if err != nil {

@@ -271,7 +271,7 @@ func (s *Serving) template(sameText bool, ours, theirs *folder, inputs []*Input)
 	}
 }
 
-// contrast shows where a render for training and one for serving differ first.
+// contrast shows where a render for training and one for serving first differ.
 func contrast(a, b string, errA, errB error) string {
 	switch {
 	case errA != nil:

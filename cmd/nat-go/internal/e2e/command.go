@@ -33,7 +33,7 @@ func Finish(t *testing.T, cmd *exec.Cmd) Result {
 	}
 	r := Result{cmd.ProcessState.ExitCode(), out.String(), errs.String()}
 	if strings.Contains(r.Stdout+r.Stderr, Canary) {
-		t.Errorf("a secret is printed:\n%s\n%s", r.Stdout, r.Stderr)
+		t.Errorf("a secret was printed:\n%s\n%s", r.Stdout, r.Stderr)
 	}
 	return r
 }

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// NewShardBed has inputs that are hard to cut: ids that repeat across any cut, lines without an id, lines that aren't
-// entries, an array and a compressed file among files of lines.
+// NewShardBed returns a bed with inputs that are hard to cut: ids that repeat across any cut, lines without an id,
+// lines that aren't entries, an array and a compressed file among files of lines.
 func NewShardBed(t *testing.T, examples int) *Bed {
 	t.Helper()
 	if testing.Short() {

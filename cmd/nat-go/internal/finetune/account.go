@@ -87,7 +87,7 @@ type verdict struct {
 // failure returns the reason that there is no data set to train on although everything was written.
 func (r *verdict) failure(ctx context.Context, seen *source.Stats) error {
 	if err := r.out.books.Check(); err != nil {
-		return exit.Failedf("%w: this is a defect of nat-go; the data set is in %s, don't trust its counts", err, r.plan.folder.Dataset())
+		return exit.Failedf("%w: this is a bug in nat-go; the data set is in %s, but don't trust its counts", err, r.plan.folder.Dataset())
 	}
 	if r.out.made.Counts.Kept == 0 {
 		return r.noData(ctx, seen)
@@ -154,7 +154,7 @@ func (r *verdict) noBatches() error {
 	return nil
 }
 
-// remedyOf names the setting that makes token batches of the omitted records, if there is one.
+// remedyOf names the setting that makes token batches from the omitted records, if there is one.
 func remedyOf(dropped map[ledger.Reason]int64) string {
 	if dropped[collator.NoSampledIDs] == 0 {
 		return ""

@@ -38,7 +38,7 @@ type books struct {
 
 	unmet map[string]int64 // drops of dataset.where, by clause
 
-	first map[ledger.Stage]string // the first drop of each stage with details beyond its reason, for display
+	first map[ledger.Stage]string // the first drop of each stage that has details, for display
 
 	hide func(string) string // removes secrets from a text that is listed
 }
@@ -138,7 +138,7 @@ func (b *books) list(d ledger.Drop) {
 // unlistedDetail is the detail of the line that counts the unlisted drops.
 const unlistedDetail = "further ones, not listed"
 
-// unlisted counts a drop of a kind of which enough have been listed.
+// unlisted counts a drop whose kind has reached its limit in the list.
 func (b *books) unlisted(d *ledger.Drop) {
 	k := kindOf(d)
 	m := b.more[k]

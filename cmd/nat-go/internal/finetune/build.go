@@ -35,7 +35,7 @@ type cursor struct {
 	Inputs []source.Input `json:"inputs,omitempty"` // inputs read to the end
 	Failed []int          `json:"failed,omitempty"` // collection runs that failed and were skipped
 	Seen   source.Stats   `json:"seen"`             // counts for the collection runs read to the end
-	Groups int64          `json:"groups,omitempty"` // groups done, if the run's unit is more than an example
+	Groups int64          `json:"groups,omitempty"` // groups done, if the run's unit is larger than an example
 }
 
 // built is the result of reading the inputs. The records are in the log.

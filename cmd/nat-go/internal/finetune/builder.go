@@ -88,8 +88,8 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep 
 func refuseDrops(res *result) {
 	for _, d := range res.Drops {
 		if d.N() < 0 || d.N() > maxDropCount {
-			res.Reason, res.Err = builders.BuilderFailed, fmt.Errorf("it reported a drop of %d things, which is "+
-				"impossible", d.N())
+			res.Reason, res.Err = builders.BuilderFailed, fmt.Errorf("it reported a drop with the "+
+				"impossible count %d", d.N())
 		}
 	}
 }

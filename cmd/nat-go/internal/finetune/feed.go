@@ -26,7 +26,7 @@ type item struct {
 	parts []*ttc.Group // its examples as separate groups, for builders with that unit
 	drops []ledger.Drop
 	at    source.Cursor
-	done  int64        // groups up to this one, if the run's unit is more than an example
+	done  int64        // groups up to this one, if the run's unit is larger than an example
 	first shards.Place // of the group, with done
 	// At the end of a collection run:
 	end   bool
@@ -166,7 +166,7 @@ func (f *feeder) sendGroups(ctx context.Context, index *group.Index) error {
 	return nil
 }
 
-// placeOf returns where an example is in the inputs.
+// placeOf returns the position of an example in the inputs.
 func placeOf(ex *ttc.Example) shards.Place { return shards.Place{Run: int64(ex.Run), Row: ex.Row} }
 
 func refusal(r *group.Refusal) ledger.Drop {

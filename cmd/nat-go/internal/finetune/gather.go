@@ -200,8 +200,8 @@ func (b *building) reportBuilt() {
 	})
 }
 
-// rebase turns a record of a part of a group into one of the whole group, in which the part begins at the example
-// first.
+// rebase converts a record's references to a part of a group into references to the whole group, in which the part
+// begins at example first.
 func rebase(r builders.Record, first int) {
 	r.Header().Example += first
 	for _, c := range builders.Contents(r) {

@@ -78,7 +78,7 @@ func (r *run) find(ctx context.Context) (err error) {
 	}
 	switch {
 	case p.planning && r.in.collect != nil:
-		return exit.Usagef("--plan asks no agent: collect the runs first, and name them with --from")
+		return exit.Usagef("--plan does not run an agent: collect the runs first, and name them with --from")
 	case p.Divide != nil:
 		err = divisible(r.in)
 	default:

@@ -128,7 +128,7 @@ func openPart(ctx context.Context, f runfolder.Folder, env Env) (*part, error) {
 	case err != nil:
 		return nil, exit.Environmentf("can't read the run folder: %w", err)
 	case p.manifest.Status != runfolder.Completed:
-		return nil, exit.Failedf("run in %s is over and failed: %s", p.folder, p.manifest.Error)
+		return nil, exit.Failedf("run in %s failed: %s", p.folder, p.manifest.Error)
 	case p.manifest.Compat:
 		return nil, exit.Usagef("run in %s was made with --compat nat: NAT's data sets can't be merged",
 			p.folder)

@@ -38,7 +38,7 @@ func (r *run) readBenchmarks(ctx context.Context) error {
 		}
 	}
 	if err == nil && r.benchmarks.Grams() == 0 {
-		err = errors.New("no text of 13 words, nor a shorter one of 10 letters: nothing can share words with them")
+		err = errors.New("no text has 13 words, or fewer words with 10 letters: nothing can share words with these files")
 	}
 	if err == nil {
 		return nil
@@ -47,7 +47,7 @@ func (r *run) readBenchmarks(ctx context.Context) error {
 }
 
 // overlaps lists the records that share words with benchmarks, and drops them if that is wanted. It reads the log
-// twice: words that many examples have are known only after all of them.
+// twice: words that many examples have are known only after all examples are read.
 func (r *curation) overlaps(ctx context.Context, index *curate.Index) error {
 	x := r.benchmarks
 	for g, err := range recordlog.GroupsAhead(r.plan.folder.Records()) {
@@ -92,7 +92,7 @@ func (r *curation) overlaps(ctx context.Context, index *curate.Index) error {
 	return nil
 }
 
-// countWords counts the words of each example of a group once, whatever number of records it has.
+// countWords counts the words of each example of a group once, regardless of its number of records.
 func countWords(x *overlap.Index, g *recordlog.Group) {
 	type name struct {
 		run     int

@@ -68,7 +68,7 @@ func (t *tokens) takePolicy(p *plan, seen *source.Stats, byTask bool) {
 	}
 }
 
-// seenByAll returns how far the shards have read the inputs together.
+// seenByAll returns the combined statistics of what all shards have read.
 func (s *shard) seenByAll() (*source.Stats, error) {
 	seen := &source.Stats{}
 	for i := range s.plan.Shards {

@@ -122,7 +122,7 @@ func unmet(ex *ttc.Example, clause string) ledger.Drop {
 	}
 }
 
-// bounds returns where the reading of path k begins, and the row before which it ends; 0 means the end of the file.
+// bounds returns the place where reading path k begins, and the row before which it ends; 0 means the end of the file.
 func (in *inputs) bounds(k int) (from source.Cursor, end int64) {
 	if p := in.parts[k]; p != nil {
 		return p.From, p.To.Row

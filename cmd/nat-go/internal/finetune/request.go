@@ -82,7 +82,7 @@ type Env struct {
 	Collating func() (done func()) // called before token batches are made, to tune the runtime; may be nil
 	// Runs is the folder in which runs for object storage are made; empty means in the user's cache.
 	Runs        string
-	CommitBytes int64 // how many bytes of the record log a crash may cost; 0 means the default
+	CommitBytes int64 // maximum number of bytes of the record log lost in a crash; 0 means the default
 }
 
 // hide removes secrets from a text that is shown or written.
@@ -212,7 +212,7 @@ func keyMap(pairs []string) (keyMapping, error) {
 	for _, p := range pairs {
 		name, key, ok := strings.Cut(p, "=")
 		if !ok || name == "" || strings.ContainsAny(name, ". ") {
-			return nil, exit.Usagef("--map %s: write what is meant, =, and the key of the input: --map "+
+			return nil, exit.Usagef("--map %s: write NAME=KEY, where KEY is a key of the input: --map "+
 				"output=response", p)
 		}
 		if known := inspect.MapNames(); !slices.Contains(known, strings.TrimSuffix(name, "_key")) {

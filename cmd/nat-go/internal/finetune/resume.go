@@ -97,9 +97,9 @@ func (r *run) submit(ctx context.Context) error {
 	r.out.sum.Warnings = append(m.Warnings, "the data set was complete already; it was not made again")
 	switch {
 	case m.Counts.Kept == 0:
-		return exit.Failedf("run is over and kept nothing; %s lists why", folder.Dropped())
+		return exit.Failedf("run has ended and kept nothing; %s lists why", folder.Dropped())
 	case m.Status != runfolder.Completed:
-		return exit.Failedf("run is over and failed: %s. Nothing is trained on it; make the run again", m.Error)
+		return exit.Failedf("run has failed: %s. Nothing is trained on it; make the run again", m.Error)
 	}
 	if err := overrideComplete(r.plan, r.lock); err != nil {
 		return err

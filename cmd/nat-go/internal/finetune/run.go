@@ -39,7 +39,7 @@ func Run(ctx context.Context, req Request, env Env) (*Summary, error) {
 	return sum, err
 }
 
-// open makes the plan of a request. The plan of a folder that exists holds its lock, even with an error.
+// open makes the plan of a request. If the folder exists, the plan holds its lock, even when open returns an error.
 func open(ctx context.Context, req Request, env Env) (*plan, error) {
 	switch {
 	case req.Resume != "":
@@ -277,7 +277,7 @@ func unlessEnded[T any](ctx context.Context, work func() (T, error)) (T, error) 
 		return r.value, r.err
 	case <-ctx.Done():
 		var none T
-		return none, exit.With(exit.Interrupted, fmt.Errorf("interrupted; nothing was begun: %w", ctx.Err()))
+		return none, exit.With(exit.Interrupted, fmt.Errorf("interrupted before the run began: %w", ctx.Err()))
 	}
 }
 

@@ -168,7 +168,7 @@ func (s *shard) checkGroupable() error {
 		return exit.With(exit.Failed, err)
 	}
 	if len(state.Missing) > 0 {
-		return exit.Environmentf("tasks may have examples in all shards, and these are not read yet: %s. "+
+		return exit.Environmentf("tasks may have examples in all shards, and these shards have not been read yet: %s. "+
 			"`nat-go shard run %s --index I` reads one", shards.Array(state.Missing), s.dir)
 	}
 	return nil
@@ -202,7 +202,7 @@ func (s *shard) addSpilled(ctx context.Context, index *group.Index, from int) er
 	if err == nil && !slices.ContainsFunc(d.Files, func(f runfolder.File) bool {
 		return f.Path == folder.Rel(list) && f.XXH3 == sum
 	}) {
-		err = fmt.Errorf("unexpected content of %s, its manifest names another: remove the shard's folder, and run it again", list)
+		err = fmt.Errorf("content of %s does not match its manifest: remove the shard's folder, and run it again", list)
 	}
 	if err == nil {
 		err = index.AddSpilled(ctx, path, s.number)
@@ -318,8 +318,8 @@ func (r *sharding) checkShardFiles(d *shards.Done) error {
 	return nil
 }
 
-// tooManyNames refuses reasons that can't be counted in parts: beyond a certain number of reasons, which ones are
-// distinguished depends on everything before.
+// tooManyNames refuses reasons that can't be counted in parts: if there are too many, the choice of the ones to
+// distinguish depends on everything before.
 func tooManyNames(b *builder) error {
 	if !b.over && len(b.kinds) <= maxNames && len(b.names) <= maxNames {
 		return nil

@@ -200,7 +200,7 @@ func (m *merging) join(ctx context.Context, j *recordlog.Join, in *inputs) error
 	return j.Commit(text)
 }
 
-// cursor returns where the run of the merged log is: at the end of its inputs.
+// cursor returns the position of the merged log's run: the end of its inputs.
 func (m *merging) cursor(in *inputs) (at cursor, err error) {
 	at.Source.Run, at.Inputs = len(in.paths), m.plan.Inputs
 	for _, d := range m.done[shards.Build] {

@@ -237,7 +237,8 @@ func (c *cutter) input(ctx context.Context, k int) (err error) {
 	}
 }
 
-// scanBlock returns how much of an input a worker scans at a time, so that all workers finish at about the same time.
+// scanBlock returns the number of bytes of an input that a worker scans at a time, so that all workers finish at about
+// the same time.
 func scanBlock(size int64, workers int) int64 {
 	const least, rounds = 1 << 20, 8
 	return min(max(size/int64(rounds*workers), least), source.DefaultBlock)

@@ -38,9 +38,9 @@ func (r *sharding) prepareRows(ctx context.Context) error {
 	if err != nil {
 		return exit.Environmentf("can't keep the token rows: %w", err)
 	}
-	records := make(chan int, groupsInFlight) // numbers of the groups in flight, of which there are fewer
+	records := make(chan int, groupsInFlight) // numbers of the groups in flight; the capacity exceeds their maximum
 	err = t.collator.Prepare(ctx, r.unprepared(t, before, records), func(p collator.Prepared) error {
-		return rows.Add(<-records, p.Head, p.Rows) // wait: a group's number is there before the group
+		return rows.Add(<-records, p.Head, p.Rows) // wait: a group's number is sent before the group
 	})
 	if err = errors.Join(err, rows.Close()); err != nil && ctx.Err() == nil {
 		return exit.Default(exit.Environment, fmt.Errorf("can't make the token rows: %w", err))

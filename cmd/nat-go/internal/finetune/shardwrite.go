@@ -26,7 +26,7 @@ import (
 // Writing a data set is divided by rows, not by builder: each shard writes the rows of a range of the merged log, and a
 // range of the token batches, whose rows it reads from the folders of the shards that made them.
 
-// share describes a shard's rows. It is in a file next to the rows, which its manifest names.
+// share describes a shard's rows. It is stored next to the rows, in a file named in the shard's manifest.
 type share struct {
 	Rows    *dataset.Share `json:"rows"`
 	Batches []keyCount     `json:"batches"` // one per batch, in the order of its lines
@@ -176,8 +176,8 @@ func (r *sharding) writeShard(ctx context.Context) error {
 		return err
 	}
 	if cut == nil {
-		return exit.Environmentf("nothing is divided yet: `nat-go shard merge %s --leave-writing` does that, once all "+
-			"shards are built", s.dir)
+		return exit.Environmentf("the data set is not divided yet: `nat-go shard merge %s --leave-writing` divides it, "+
+			"once all shards are built", s.dir)
 	}
 	d, err := cutDecisions(s.dir, cut, s.run)
 	if err != nil {

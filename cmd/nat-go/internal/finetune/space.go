@@ -44,7 +44,7 @@ func checkSpace(p *plan, inputs *inputs, out *report) error {
 	return nil
 }
 
-// freeSpace returns how much a user may still write below dir, which need not exist yet.
+// freeSpace returns the number of bytes that a user may still write below dir, which need not exist yet.
 func freeSpace(dir string) (int64, bool) {
 	for {
 		var st unix.Statfs_t

@@ -111,7 +111,7 @@ func sameTokenizer(s *config.Server, own string, texts []teacher.ScorerProbe, si
 			return fmt.Errorf("tokenizer_name: %w", err)
 		}
 		if !slices.Equal(enc.IDs, p.IDs) {
-			return fmt.Errorf("tokenizer %s has other ids than collator.tokenizer: %q is %v there and %v here",
+			return fmt.Errorf("tokenizer %s has different ids from collator.tokenizer: %q is %v there and %v here",
 				name, p.Text, enc.IDs, p.IDs)
 		}
 	}

@@ -29,7 +29,7 @@ import (
 const patience = 10 * time.Second
 
 // content examines the beginning of an input the way the run would read it: whether its source can read it, which parts
-// it omits, and which records the builders and formats make of the rest.
+// it omits, and which records the builders and formats make from the rest.
 func (k *check) content(ctx context.Context, b *config.Block, f source.Factory) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

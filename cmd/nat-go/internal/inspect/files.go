@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// PassedOver is a file in a folder that is not read.
+// PassedOver is a skipped file in a folder.
 type PassedOver struct {
 	Path string `json:"path"`
 	Why  string `json:"why"`

@@ -47,7 +47,7 @@ const (
 	sampleMax = 4 << 20
 )
 
-// bytesPerFile returns how much is read of each of n files.
+// bytesPerFile returns the number of bytes to read of each of n files.
 func bytesPerFile(n int) int64 { return min(max(int64(sampleAll/max(n, 1)), sampleMin), sampleMax) }
 
 // Inspect reports on all inputs, in any format: a folder may hold files of several formats, and files of none.

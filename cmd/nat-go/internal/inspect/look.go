@@ -56,7 +56,7 @@ type Options struct {
 
 	Prove source.Prove // checks the claims about model calls; nil means that no claim can be checked
 
-	Where string // examples that don't meet it are counted, and passed over; see dataset.where
+	Where string // examples that don't meet it are counted and skipped; see dataset.where
 
 	Inspect bool // sessions are read to their end, although builders are tried on the beginning
 	Quick   bool // only a sample of each file is read

@@ -20,7 +20,7 @@ func cachedTokenizer(model string) string {
 const maxNear = 5
 
 // near lists folders with a tokenizer: the given folders, the folders one level below them, and, for the models named,
-// those in Hugging Face's cache; a model named without its owner may be anyone's.
+// those in Hugging Face's cache; a model named without its owner matches any owner.
 func near(folders, names []string) (found []string) {
 	add := func(dir string) {
 		if dir != "" && len(found) < maxNear && !slices.Contains(found, dir) {

@@ -17,7 +17,7 @@ import (
 type place struct {
 	program, dir string // dir is below the user's home
 	variable     string // environment variable that may name another folder for the first part of dir
-	ext          string // how a file's extension begins
+	ext          string // prefix of a file's extension
 	instead      string // advice if no source reads the files
 }
 

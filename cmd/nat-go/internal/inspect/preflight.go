@@ -66,7 +66,7 @@ func (k *check) source(ctx context.Context, b *config.Block) {
 	}
 	before := len(k.found)
 	for _, p := range f.Paths(b.Config) {
-		if objects.Is(p) && f.Open != nil { // the storage is asked for it during the run
+		if objects.Is(p) && f.Open != nil { // the run requests it from the storage
 			k.object(p, b)
 			continue
 		}
@@ -77,7 +77,7 @@ func (k *check) source(ctx context.Context, b *config.Block) {
 	}
 }
 
-// object reports the address of an object if no object can have it.
+// object reports an address that no object can have.
 func (k *check) object(p string, b *config.Block) {
 	var bad *objects.Error
 	if err := objects.Check(p); errors.As(err, &bad) {
@@ -114,7 +114,7 @@ func (k *check) remote(p, what string, path ...string) bool {
 
 const theInput = "the input"
 
-// path reports a path or pattern that leads nowhere, and an empty input.
+// path reports a path or pattern that matches nothing, and an empty input.
 func (k *check) path(p, what string, path ...string) {
 	if p == "" || p == "-" || strings.Contains(p, "${") || k.remote(p, what, path...) {
 		return

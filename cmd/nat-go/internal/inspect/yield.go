@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Yield describes the records that a builder, with its defaults, makes of the examined part.
+// Yield describes the records that a builder, with its defaults, makes from the examined part.
 type Yield struct {
 	Builder  string           `json:"builder"` // its `_type`
 	Does     string           `json:"does"`

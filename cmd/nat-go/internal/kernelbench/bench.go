@@ -276,7 +276,7 @@ func (m *measurement) plan(at place) error {
 		if err != nil {
 			return err
 		}
-		times := max(16, o.MiB<<14/v) // about 2 ms: neither the first, cold one nor starting a goroutine counts
+		times := max(16, o.MiB<<14/v) // about 2 ms, so that a cold first call matters little
 		l.cached = m.add(times*v*th, spread(th, th, d.repeat(one, k, times)))
 		m.lines = append(m.lines, l)
 	}

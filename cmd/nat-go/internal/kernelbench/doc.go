@@ -1,7 +1,7 @@
 // Package kernelbench measures the kernels on the current machine against floors measured in the same run: how fast a
-// core can multiply and add, and what memory can deliver to two streams. Absolute times mean little on a shared
-// machine; ratios of interleaved measurements do. Optionally torch is measured too, in the fastest of several forms
-// that torch.compile fuses, in a process of its own whose rounds are interleaved with ours and whose
+// core can multiply and add, and what memory can deliver to two streams. On a shared machine absolute times mean
+// little, but ratios of interleaved measurements are reliable. Optionally torch is measured too, in the fastest of
+// several forms that torch.compile fuses, in a process of its own whose rounds are interleaved with ours and whose
 // allocator keeps its memory: by default most of torch's time goes into page faults.
 //
 // # Where the time goes

@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// point is a kind of rows that occurs in training, with the options for computing it.
+// point is a kind of row that occurs in training, with the options for computing it.
 type point struct {
 	name  string
 	fill  func(r *rand.Rand, s, t []float32)
@@ -123,7 +123,7 @@ type Point struct {
 	Forward  float64 `json:"forward_us_per_row"`
 	Gradient float64 `json:"gradient_us_per_row"`
 	Slow     float64 `json:"float64_share"` // of a gradient's rows, on the float64 path
-	// How many times as long the fastest compiled form of torch takes on the same arrays; 0 means not measured.
+	// Time of the fastest compiled form of torch on the same arrays, divided by ours; 0 means not measured.
 	OfForward  float64 `json:"forward_times_torch_compiled,omitempty"`
 	OfGradient float64 `json:"gradient_times_torch_compiled,omitempty"`
 }

@@ -139,7 +139,7 @@ func (m *File) write() error {
 	return durable.WriteOutput(m.path, text.Bytes()) // the path may be a link to marks that runs share
 }
 
-// lockPatience is how long a mark waits for other views to write theirs, which takes milliseconds each.
+// lockPatience is the maximum time that a mark waits for other views to write theirs, which takes milliseconds each.
 const lockPatience = 30 * time.Second
 
 // lockFolder locks the folder of a file of marks, so that no other view writes between reading the file and replacing

@@ -23,7 +23,7 @@ const (
 	failed      = "failed"       // the batch couldn't be made
 )
 
-// Error is the reason that the batch is missing.
+// Error explains why a frame got no batch.
 type Error struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// maxGrams is the number of runs of words that an index holds: 24 million words take 130 MB at most.
+// maxGrams is the maximum number of runs of words that an index holds: 24 million words take 130 MB at most.
 const maxGrams = 4 << 20
 
 // Index holds the runs of words of benchmarks. Call Add for all benchmarks, then Count for all examples, then Find.
 type Index struct {
-	OneIn uint64 // so many runs one is held: a power of two
+	OneIn uint64 // the index holds one run in this many; a power of two
 
 	slots  []slot // open addressing, by the upper bits of the hash
 	filter []uint64
@@ -30,7 +30,7 @@ type slot struct {
 	tally uint32 // number of its tally, from 1
 }
 
-// Place is where a text of a benchmark is.
+// Place is the location of a text in a benchmark.
 type Place struct {
 	File string
 	Line int64 // of a table its row
@@ -66,7 +66,7 @@ type tally struct {
 	tasks          [3]uint32 // hashes of the first tasks; 0 if there were fewer
 }
 
-// Overlap is words of a text that stand in a benchmark.
+// Overlap describes consecutive words of a text that occur in a benchmark.
 type Overlap struct {
 	Place Place
 	Words string // as the text has them
@@ -107,7 +107,7 @@ func (x *Index) add(gram uint64, at Place) {
 	}
 }
 
-// holds reports whether a run is among those that are held. The lowest bit of a hash is always set.
+// holds reports whether the index holds a run. The lowest bit of a hash is always set.
 func (x *Index) holds(gram uint64) bool { return gram>>1&(x.OneIn-1) == 0 }
 
 // find returns the slot of a run, or the free slot for it.
@@ -131,7 +131,7 @@ func (x *Index) rehash(size int) {
 	}
 }
 
-// held calls found for the runs of a text that the index holds. A filter of 8 to 16 bits per run spares most of the
+// held calls found for the runs of a text that the index holds. A filter of 8 to 16 bits per run avoids most of the
 // table's cache misses.
 func (x *Index) held(text string, found func(s *slot, from, to int)) {
 	if x.filter == nil {
@@ -191,7 +191,7 @@ func (x *Index) Count(of Role, text string) {
 	})
 }
 
-// common reports whether so many examples have a run, in messages of some role, that it is part of the environment.
+// common reports whether a run occurs in so many examples, in messages of one role, that it belongs to the environment.
 func (x *Index) common(of *[numRoles]tally) bool {
 	for _, t := range of {
 		if 20*uint64(t.examples) > uint64(x.examples) && t.tasks[2] != 0 {

@@ -26,7 +26,7 @@ const (
 func (x *Index) Read(ctx context.Context, path string) error {
 	var in io.ReadCloser
 	var err error
-	if strings.HasSuffix(strings.ToLower(path), ".txt") { // it is not taken for a table if its first line has commas
+	if strings.HasSuffix(strings.ToLower(path), ".txt") { // it is not a table, even if its first line has commas
 		in, err = durable.Open(path)
 	} else {
 		in, err = source.Open(ctx, path)

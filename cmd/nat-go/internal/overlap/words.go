@@ -9,12 +9,12 @@ import (
 const (
 	// runLength is the number of words in a run, a gram.
 	runLength = 13
-	// minLetters is the number of letters and digits from which a text of fewer words counts as a whole. "42" and
-	// "thanks" are nobody's property.
+	// minLetters is the minimum number of letters and digits for a text of fewer words to count as a whole: "42" and
+	// "thanks" may occur anywhere.
 	minLetters = 10
 )
 
-// kinds tells what an ASCII character is: the letter or digit in lower case, or one of the kinds below.
+// kinds maps an ASCII character to its letter in lower case, its digit, or one of the kinds below.
 var kinds = func() (k [256]byte) {
 	for c := range k {
 		switch {
@@ -96,7 +96,7 @@ func (s *scanner) next() []gram {
 		if s.words > 0 && s.words < runLength && s.letters >= minLetters {
 			found = append(found, gram{mix(s.rolling + uint64(s.words)), 0, len(s.text)})
 		}
-		s.words = runLength // of which nothing is left to report
+		s.words = runLength // so that the text is not reported again
 	}
 	return found
 }
@@ -121,7 +121,7 @@ func (s *scanner) ascii() int {
 	return n
 }
 
-// character goes over a character beyond ASCII.
+// character processes a non-ASCII character.
 func (s *scanner) character(found []gram) []gram {
 	r, size := utf8.DecodeRuneInString(s.text[s.at:])
 	at := s.at

@@ -42,7 +42,7 @@ type Entry struct {
 
 const lockVersion = 1
 
-// maxLock is the largest size of a lock file: an entry has a few KiB, with the schemas of its builders.
+// maxLock is the maximum size of a lock file: an entry has a few KiB, with the schemas of its builders.
 const maxLock = 16 << 20
 
 // platformOf returns the key under which a plugin's checksums are stored: a Python package is the same everywhere.

@@ -1,4 +1,4 @@
-// Package recordlog stores what builders emitted: the only intermediate state of a run.
+// Package recordlog stores the output of builders: the only intermediate state of a run.
 //
 // The log is one file of frames, one frame per group, in the order in which the groups entered the run. Each frame has
 // its length, its payload and a checksum. A payload contains the group's distinct texts once, in order of first use,

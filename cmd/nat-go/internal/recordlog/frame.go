@@ -231,7 +231,7 @@ func (c *codec) record(g *Group, i int) error {
 	return c.err
 }
 
-// newRecord returns an empty record. Preferences, by far the most common kind, come out of one allocation per group.
+// newRecord returns an empty record. Preferences, by far the most common kind, share one allocation per group.
 func (g *Group) newRecord(kind builders.Kind) builders.Record {
 	switch kind {
 	case builders.KindPreference:

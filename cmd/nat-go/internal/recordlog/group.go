@@ -160,8 +160,8 @@ func (b *Builder) Group() *Group { return &b.group }
 // behind each time, kept alive by the texts in it: five times the memory of a large group's texts.
 const textChunk = 4 << 20
 
-// intern returns the index of the text of c. Candidates' texts are looked up by position, without touching
-// the text: a turn of eight candidates makes up to 28 pairs of the same eight texts.
+// intern returns the index of the text of c. Candidates' texts are looked up by position, without touching the text: a
+// turn of eight candidates forms up to 28 pairs from the same eight texts.
 func (b *Builder) intern(c *builders.Content) (int32, error) {
 	var seen *int32
 	if r := c.Ref; (r.Part == builders.CandidatePrompt || r.Part == builders.CandidateOutput) &&

@@ -39,8 +39,8 @@ const (
 	aheadBytes  = 32 << 20
 )
 
-// GroupsAhead is Groups for callers that keep nothing of a group: it is valid until the next, whose memory it shares.
-// Groups are read while earlier ones are being processed.
+// GroupsAhead is Groups for callers that keep nothing of a group: each group is valid until the next one, which reuses
+// its memory. Groups are read while earlier ones are being processed.
 func GroupsAhead(dir string) iter.Seq2[*Group, error] {
 	return func(yield func(*Group, error) bool) {
 		r, err := newReader(dir)

@@ -9,7 +9,7 @@ import (
 )
 
 // Hash is a 128-bit xxh3 hash. It distinguishes texts but does not withstand an attacker: an author of the input can
-// make two of their own records look the same, and lose one of them, counted.
+// make two of their own records look the same and so lose one of them, which is counted.
 type Hash [16]byte
 
 // Hashes identify records when curation compares them.

@@ -43,7 +43,7 @@ func (j *Join) Add(dir, sum string) (*Part, error) {
 	case err != nil:
 		return nil, err
 	case !c.Done || c.XXH3 != sum:
-		return nil, fmt.Errorf("unexpected log %s: its manifest names another", filepath.Join(dir, LogName))
+		return nil, fmt.Errorf("log %s does not match its manifest", filepath.Join(dir, LogName))
 	}
 	whole := &j.log.state
 	if err := holds(whole.Records + c.Records); err != nil {

@@ -52,8 +52,8 @@ type Commit struct {
 	Cursor  json.RawMessage `json:"cursor,omitempty"`
 }
 
-// Large is the size of the log's largest groups, if that is more than the usual limits of a run allow: a reader makes
-// no room for more than the writer has announced.
+// Large is the size of the log's largest groups, if that is more than the usual limits of a run allow: a reader
+// allocates no more than the writer has announced.
 type Large struct {
 	Frame int64 `json:"frame"` // bytes
 	Lists int64 `json:"lists"` // bytes in memory

@@ -14,7 +14,7 @@ const (
 	formNodes = 1
 )
 
-// passage is the rest of a frame, or of the bytes of a text.
+// passage codes a passage, which ends a frame or the bytes of a text.
 func (c *codec) passage(p *builders.Passage) {
 	form := byte(formNodes)
 	if p.IsText() {

@@ -33,7 +33,7 @@ func (b *Builder) trace() (changes []builders.Change) {
 		switch was, ok := t.find(h, g.Records[i].Record.Header().Example, &g.contexts); {
 		case ok && was == h:
 		case len(t.recorded) == 0:
-			return nil // there is only the record
+			return nil // no recorded contexts to compare with
 		case ok:
 			changes = append(changes, builders.Change{Turn: turn, By: builders.Redacted, Was: was})
 		default:

@@ -156,7 +156,7 @@ func (l *Lock) Sums(known []File) ([]File, error) {
 			list = append(list, s)
 			return err
 		}
-		if !info.Mode().IsRegular() { // written by the agent's own program: everything of ours is a regular file
+		if !info.Mode().IsRegular() { // written by the agent's own program: all files of ours are regular
 			return nil
 		}
 		s, ok := by[rel]

@@ -140,11 +140,11 @@ func Find(run string, roots ...string) (Folder, error) {
 		}
 	}
 	return "", exit.Usagef("no run %q: it is neither a run folder nor the id of a run in %s; `nat-go finetune "+
-		"list` shows what there is", run, strings.Join(roots, " or "))
+		"list` lists the runs", run, strings.Join(roots, " or "))
 }
 
 func unlisted(root string) error {
-	return exit.Usagef("%s: cannot look up runs in object storage, where listings may be incomplete: name the run",
+	return exit.Usagef("%s: cannot look up runs in object storage, where listings may be incomplete: give the full path of the run",
 		root)
 }
 

@@ -31,7 +31,7 @@ func (h *Holder) String() string {
 		h.Since.Format(time.DateTime))
 }
 
-// attempts returns the number of times, a millisecond apart, to try a lock that is held.
+// attempts returns how many times to try a lock that is held, at intervals of a millisecond.
 func (h *Holder) attempts() int {
 	if h == nil { // the holder has just taken the lock, or is releasing it
 		return 20
@@ -43,20 +43,20 @@ func (h *Holder) attempts() int {
 	return 0
 }
 
-// Lock is the right to write to a run folder: everything that writes to one holds it. It ends with the process, even if
-// that is killed.
+// Lock is the right to write to a run folder; every writer must hold it. It ends when the process does, even if the
+// process is killed.
 type Lock struct {
 	Folder Folder
-	// Left is the last holder of the lock, if it was interrupted in its work; nil otherwise.
+	// Left is the last holder of the lock, if it was interrupted while working; nil otherwise.
 	Left *Holder
 
 	file   *os.File
-	untold error // why the file doesn't name the holder; a full disk must not keep a user from making room
+	untold error // why the file doesn't name the holder; not fatal: a user must be able to empty a full disk
 	keep   bool
 	holder Holder
 }
 
-// Busy is the error for a run folder that another process works on.
+// Busy is the error for a run folder that another process is working on.
 type Busy struct {
 	Folder Folder
 	Holder *Holder // nil means not known
@@ -93,7 +93,7 @@ func (f Folder) Lock(command string) (*Lock, error) {
 // pause is how long LockSoon waits between attempts.
 const pause = 50 * time.Millisecond
 
-// LockSoon takes the lock for a short task. If another process has it, it tries again until patience is over.
+// LockSoon takes the lock for a short task. If another process holds it, LockSoon retries until patience has elapsed.
 func (f Folder) LockSoon(ctx context.Context, command string, patience time.Duration) (*Lock, error) {
 	for end := time.Now().Add(patience); ; {
 		l, err := f.Lock(command)
@@ -152,7 +152,7 @@ func attempt(file *os.File) (left *Holder, busy bool, err error) {
 // maxHolder is the maximum number of bytes read from a lock file.
 const maxHolder = 1 << 20
 
-// readHolder reads who holds the lock, or held it last; nil means not known.
+// readHolder reads who holds the lock, or held it last; nil means unknown.
 func readHolder(f *os.File, busy bool) (*Holder, error) {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
@@ -223,7 +223,7 @@ func (l *Lock) Close() {
 	}
 	if !l.keep {
 		left := l.Left
-		if left != nil && !left.converts() { // other unfinished work is noticed by missing files
+		if left != nil && !left.converts() { // missing files reveal other unfinished work
 			left = nil
 		}
 		_ = l.write(left) // if this fails, the next holder reads this command and repeats its work
@@ -257,8 +257,8 @@ func (f Folder) LeftBy() (*Holder, error) {
 	return h, readErr
 }
 
-// Create creates the folder and locks it: two runs never share one. An existing folder is refused untouched, unless a
-// run died in it before it had begun: then it contains nothing from which resume could continue.
+// Create creates the folder and locks it: two runs never share one. Create refuses an existing folder without touching
+// it, unless a run died there before it began: resume couldn't continue such a run.
 func (f Folder) Create(command string) (*Lock, error) {
 	if err := f.refuseUsed(); err != nil {
 		return nil, err
@@ -298,7 +298,7 @@ func (f Folder) refuseUsed() error {
 		if _, err := f.LeftBy(); errors.As(err, &busy) {
 			return exit.Usagef("%w, or choose another --run-id", err)
 		}
-		return exit.Usagef("run folder %s exists already: choose another --run-id, or continue it with "+
+		return exit.Usagef("run folder %s already exists: choose another --run-id, or continue it with "+
 			"`nat-go finetune resume %s`", f, f)
 	}
 	return nil

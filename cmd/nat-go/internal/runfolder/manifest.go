@@ -37,7 +37,7 @@ type Manifest struct {
 	Inputs    []source.Input              `json:"inputs"`
 	Seed      uint64                      `json:"seed"`
 	Counts    Counts                      `json:"counts"`
-	Where     []where.Step                `json:"where,omitempty"` // what dataset.where left, clause by clause
+	Where     []where.Step                `json:"where,omitempty"` // number remaining after each clause of dataset.where
 	Books     []ledger.Account            `json:"books"`
 	Counters  map[string]map[string]int64 `json:"counters,omitempty"` // the builders' own, by builder
 	Dataset   []Written                   `json:"dataset"`
@@ -55,14 +55,14 @@ type Manifest struct {
 type Fidelity struct {
 	Calls  map[string]int64 `json:"calls"`            // by grade
 	Gaps   map[string]int64 `json:"gaps,omitempty"`   // calls that lack something, by the missing part
-	Rising map[string]int64 `json:"rising,omitempty"` // calls that would have the grade text if the text were recorded
+	Rising map[string]int64 `json:"rising,omitempty"` // calls that would reach the grade text if it were recorded
 	Proven map[string]int64 `json:"proven,omitempty"` // calls for which the claim was checked and held, by the kind of comparison
 }
 
 // Contamination counts the overlaps of the records with the files of dataset.contamination.
 type Contamination struct {
 	Runs     int    `json:"word_runs"` // of 13 words, and shorter texts, in the files
-	OneIn    uint64 `json:"one_in"`    // one of this many runs was looked for
+	OneIn    uint64 `json:"one_in"`    // one in this many runs was searched for
 	Common   int    `json:"common"`    // ignored runs, which many examples have
 	Checked  uint64 `json:"checked"`   // records
 	Records  int64  `json:"records"`   // that overlap
@@ -72,7 +72,7 @@ type Contamination struct {
 	Overlaps []Overlap `json:"overlaps"` // the first; contamination.jsonl has all
 }
 
-// Overlap is words that a record shares with a benchmark, the longest run of them.
+// Overlap is the longest run of words that a record shares with a benchmark.
 type Overlap struct {
 	Record  uint64 `json:"record"` // its ordinal
 	Example string `json:"example"`
@@ -83,7 +83,7 @@ type Overlap struct {
 	Words   string `json:"words"`
 }
 
-// String says where the words stand.
+// String describes the location of the words.
 func (o *Overlap) String() string {
 	return fmt.Sprintf("%s:%d has words of the %s's message: %q", o.File, o.Line, o.Role, o.Words)
 }
@@ -134,14 +134,14 @@ type Written struct {
 	Dropped int64     `json:"dropped,omitempty"` // kept records that it can't carry
 	Refused []Refusal `json:"refused,omitempty"` // reasons for that, most frequent first
 	Instead string    `json:"instead,omitempty"` // a format that can carry all or most of these records
-	Trimmed int64     `json:"trimmed,omitempty"` // omitted messages after a record's last turn, which train nothing
+	Trimmed int64     `json:"trimmed,omitempty"` // omitted messages after a record's last turn, which are never trained
 
 	Contexts *Contexts     `json:"contexts,omitempty"` // of the turns that its rows train
 	Rows     *rows.Options `json:"rows,omitempty"`     // its own options, if they differ from the manifest's
 }
 
-// Contexts counts the trained turns, and the turns whose context isn't as recorded, by change: redaction, remove,
-// call_ids, unknown, format, worded.
+// Contexts counts the trained turns, and the turns whose context differs from the recorded one, by change: redaction,
+// remove, call_ids, unknown, format, worded.
 type Contexts struct {
 	Turns    int64            `json:"turns"`
 	Lost     int64            `json:"lost,omitempty"`     // turns without a row, of records that have one
@@ -182,7 +182,7 @@ type RowFile struct {
 	Rows  int64  `json:"rows"`
 	Bytes int64  `json:"bytes"`
 	XXH3  string `json:"xxh3"` // 128-bit xxh3 of the content, hex
-	// ReadOtherwise lists the changes to JSON lines by Hugging Face datasets, with which trainers load rows.
+	// ReadOtherwise lists the changes that Hugging Face datasets, which trainers use to load rows, makes to JSON lines.
 	ReadOtherwise []string `json:"read_otherwise,omitempty"`
 }
 
@@ -258,8 +258,8 @@ func (m *Manifest) check() error {
 	return nil
 }
 
-// WriteManifest writes the manifest of a finished run, with the hashes of all its files. known are the files that were
-// hashed as they were written.
+// WriteManifest writes the manifest of a finished run, with the hashes of all its files. known lists the files that
+// were hashed as they were written.
 func (l *Lock) WriteManifest(m *Manifest, known []File) (err error) {
 	if m.Files, err = l.Sums(known); err != nil {
 		return err
@@ -278,7 +278,7 @@ func (l *Lock) WriteManifest(m *Manifest, known []File) (err error) {
 	return durable.WriteFile(l.Folder.Manifest(), append(text, '\n'))
 }
 
-// complete returns the error for a run that lacks a file that every finished run has: it was removed.
+// complete returns an error if a file that every finished run has was removed.
 func (f Folder) complete(m *Manifest) error {
 	for _, path := range []string{f.Config(), f.Begun(), f.Decisions(), f.Dropped()} {
 		if rel := f.Rel(path); !slices.ContainsFunc(m.Files, func(x File) bool { return x.Path == rel }) {
@@ -299,7 +299,7 @@ func (f Folder) complete(m *Manifest) error {
 		}
 	}
 	if have != want {
-		return fmt.Errorf("%d token batches were written, but %d exist: they were removed during the run", want, have)
+		return fmt.Errorf("%d token batches were written, but only %d exist: the others were removed during the run", want, have)
 	}
 	return nil
 }
@@ -313,7 +313,7 @@ type Update struct {
 
 // AddFormats prepares a manifest in which these formats replace the entries for them and their files. Everything else
 // is unchanged, including keys unknown to this version. The file is on disk, so that Commit only has to rename it: a
-// full disk is detected before the formats' own files get their names.
+// full disk is detected before the formats' own files are renamed into place.
 func (l *Lock) AddFormats(formats []Written, files []File) (*Update, error) {
 	m, err := l.Folder.ReadManifest()
 	if err != nil {
@@ -412,7 +412,7 @@ func (l *Lock) replace(values map[string]any) (*Update, error) {
 	return &Update{file: f, sum: Digest(h)}, nil
 }
 
-// Commit removes obsolete files of the formats and gives the manifest its name.
+// Commit removes obsolete files of the formats and renames the manifest into place.
 func (u *Update) Commit() error {
 	for _, path := range u.gone {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

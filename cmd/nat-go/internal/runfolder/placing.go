@@ -11,7 +11,8 @@ import (
 )
 
 // Placing lists the files that add formats to a complete run. It is recorded when all files are durable, before the
-// first gets its name, so that the work of a killed command can be completed and a run is never changed halfway.
+// first is renamed into place, so that the work of a killed command can be completed and a run is never changed
+// halfway.
 type Placing struct {
 	Files    []placed `json:"files"`
 	Gone     []string `json:"gone,omitempty"` // obsolete files of formats, relative to the run folder
@@ -19,13 +20,13 @@ type Placing struct {
 	XXH3     string   `json:"xxh3"` // of the manifest
 }
 
-// placed is a file that is about to get its name. Both paths are relative to the run folder.
+// placed is a file that is about to be renamed into place. Both paths are relative to the run folder.
 type placed struct {
 	Temporary string `json:"temporary"`
 	Path      string `json:"path"`
 }
 
-// Place records the files that are about to get their names: the given files, and the manifest that lists them.
+// Place records the files that are about to be renamed into place: the given files, and the manifest that lists them.
 func (l *Lock) Place(u *Update, files []File) error {
 	f := l.Folder
 	p := &Placing{Manifest: placed{f.Rel(u.file.Temporary()), f.Rel(f.Manifest())}, XXH3: u.sum}
@@ -45,8 +46,8 @@ func (l *Lock) Place(u *Update, files []File) error {
 	return l.file.Sync()
 }
 
-// Recover completes the placing that a killed command began. It does nothing if another process works in the folder, or
-// if it can't be written to.
+// Recover completes the placing that a killed command began. It does nothing if another process is working in the
+// folder, or if the folder isn't writable.
 func (f Folder) Recover() {
 	if left, err := f.LeftBy(); err != nil || left == nil || left.Placing == nil {
 		return

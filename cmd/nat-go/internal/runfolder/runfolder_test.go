@@ -77,7 +77,7 @@ func TestForeignFolderIsLeftUntouched(t *testing.T) {
 			}
 			before := listing(t, string(f))
 			if _, err := f.Create("finetune run"); exit.Code(err) != exit.Usage ||
-				!strings.Contains(err.Error(), "exists already") {
+				!strings.Contains(err.Error(), "already exists") {
 				t.Errorf("%v: %v", files, err)
 			}
 			if after := listing(t, string(f)); !slices.Equal(before, after) {

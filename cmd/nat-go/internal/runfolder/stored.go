@@ -29,14 +29,13 @@ func (s Stored) Object(name string) string { return objects.Join(string(s), name
 // Check checks the address.
 func (s Stored) Check() error { return objects.Check(s.Object(manifestName)) }
 
-// Free refuses a prefix under which there is a run already, and storage that would let two runs be published
-// concurrently.
+// Free refuses a prefix that already holds a run, and storage that would let two runs be published concurrently.
 func (s Stored) Free(ctx context.Context) error {
-	return s.Lacks(ctx, manifestName, exit.Usagef("%s has a run already: choose another --run-id", s))
+	return s.Lacks(ctx, manifestName, exit.Usagef("%s already has a run: choose another --run-id", s))
 }
 
-// Lacks returns there if the storage has a file of this name, and another error for storage in which two processes
-// could both create it.
+// Lacks returns the error there if the storage has a file of this name, and another error for storage in which two
+// processes could both create it.
 func (s Stored) Lacks(ctx context.Context, name string, there error) error {
 	_, err := objects.OfProcess().Stat(ctx, s.Object(name))
 	switch {
@@ -135,8 +134,8 @@ func (s Stored) Fetch(ctx context.Context, f Folder) error {
 	})
 }
 
-// Get downloads a file of at most this many bytes to a path. check, which may be nil, is called with its size and
-// checksum before it gets its name there.
+// Get downloads a file of at most this many bytes to a path. check, which may be nil, is called with the file's size
+// and checksum before the file is renamed into place.
 func (s Stored) Get(ctx context.Context, name, path string, most int64, check func(File) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err

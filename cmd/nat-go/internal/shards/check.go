@@ -31,7 +31,8 @@ func decode(text []byte, into any) error {
 	return stdjson.Unmarshal(text, into)
 }
 
-// check refuses a plan that no nat-go could have made, whose shards might be read or written elsewhere, or nowhere.
+// check refuses a plan that no nat-go could have made: its shards might be read or written outside the plan's folder,
+// or not at all.
 func (p *Plan) check() error {
 	if !runfolder.ValidID(p.RunID) {
 		return fmt.Errorf("invalid run id %q", p.RunID)
@@ -42,7 +43,7 @@ func (p *Plan) check() error {
 	for i := range p.Shards {
 		s := &p.Shards[i]
 		if s.Examples < 0 || s.Bytes < 0 {
-			return fmt.Errorf("shard %d has %d examples in %d bytes", i, s.Examples, s.Bytes)
+			return fmt.Errorf("invalid size of shard %d: %d examples in %d bytes", i, s.Examples, s.Bytes)
 		}
 		for _, part := range s.Parts {
 			if err := part.check(len(p.Inputs)); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Cut describes how the data set of a plan is divided between the shards that write it. A merge makes it once all
-// records are decided on.
+// Cut describes how the data set of a plan is divided between the shards that write it. A merge makes it once every
+// record has a decision.
 type Cut struct {
 	Version   int               `json:"cut_version"`
 	Plan      string            `json:"plan"` // the plan's sum

@@ -64,7 +64,7 @@ func (f Folder) ReadDone(p *Plan, stage Stage, shard int) (*Done, error) {
 	}
 	switch {
 	case d.Version != Version:
-		return nil, fmt.Errorf("%s has version %d, this program reads version %d: remove the folder and run the "+
+		return nil, fmt.Errorf("%s has version %d, but this program reads version %d: remove the folder and run the "+
 			"shard again", path, d.Version, Version)
 	case d.Plan != p.Sum:
 		return nil, fmt.Errorf("%s was built by another plan: remove %s and run the shard again", path,

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// variables are the variables that hold the number of a process's shard: ours first, then the variables of job arrays.
+// variables lists the environment variables that may hold the number of a process's shard: ours first, then the job
+// arrays' variables.
 var variables = []string{
 	"NATGO_SHARD", "SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "CLOUD_RUN_TASK_INDEX", "AWS_BATCH_JOB_ARRAY_INDEX",
 }
@@ -45,15 +46,15 @@ func parse(name, text string, shards int) (int, error) {
 		return 0, fmt.Errorf("invalid shard number %[2]q in %[1]s", name, text)
 	}
 	if told && of != strconv.Itoa(shards) {
-		return 0, fmt.Errorf("%s is %q, and the plan has %d shards", name, text, shards)
+		return 0, fmt.Errorf("%s is %q, but the plan has %d shards", name, text, shards)
 	}
 	return n, InPlan(n, shards, name)
 }
 
-// InPlan returns an error for a number that is not a shard's; from is the origin of the number.
+// InPlan returns an error if n is not the number of a shard; from is the origin of the number.
 func InPlan(n, shards int, from string) error {
 	if n >= 0 && n < shards {
 		return nil
 	}
-	return fmt.Errorf("%s names shard %d, and the plan has %d, from 0 to %d", from, n, shards, shards-1)
+	return fmt.Errorf("%s names shard %d, but the plan's %d shards are numbered from 0 to %d", from, n, shards, shards-1)
 }

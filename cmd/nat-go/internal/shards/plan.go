@@ -33,7 +33,7 @@ type Plan struct {
 	NatGo   string             `json:"nat_go"` // version of the program
 	RunID   string             `json:"run_id"`
 	Request json.RawMessage    `json:"request"` // the arguments of the command line
-	Inputs  []source.Input     `json:"inputs"`  // with the hash of the read bytes
+	Inputs  []source.Input     `json:"inputs"`  // with the hash of the bytes read
 	Decided *runfolder.Decided `json:"decided"`
 	Tasks   bool               `json:"tasks,omitempty"` // builders use tasks, whose examples may be in several shards
 	Shards  []Shard            `json:"shards"`
@@ -95,7 +95,7 @@ func (p *Plan) Stages() []Stage {
 // stage.
 func (p *Plan) CheckStage(stage Stage) error {
 	if stages := p.Stages(); stage != Write && !slices.Contains(stages, stage) {
-		return fmt.Errorf("--stage %s: the stages of this plan are %v, and %s once a merge has divided the writing",
+		return fmt.Errorf("--stage %s: the stages of this plan are %v, followed by %s once a merge has divided the writing",
 			stage, stages, Write)
 	}
 	return nil
@@ -151,7 +151,7 @@ func (f Folder) Write(p *Plan) (err error) {
 // Read reads the plan, and refuses one that was changed since it was written.
 func (f Folder) Read() (*Plan, error) {
 	if objects.Is(string(f)) {
-		return nil, exit.Usagef("%s: this command reads plans on a disk only; run, status and merge read them in "+
+		return nil, exit.Usagef("%s: this command only reads plans on a disk; run, status and merge read them in "+
 			"object storage as well", f)
 	}
 	text, err := durable.ReadFile(f.Plan(), maxPlanBytes)
@@ -181,7 +181,7 @@ func decodePlan(text []byte) (*Plan, error) {
 	}
 	switch {
 	case p.Version != Version:
-		return nil, fmt.Errorf("unsupported version %d, this program reads version %d: make the plan again", p.Version,
+		return nil, fmt.Errorf("unsupported version %d: this program reads version %d; make the plan again", p.Version,
 			Version)
 	case len(p.Request) > maxRequestBytes:
 		return nil, fmt.Errorf("invalid request of %d bytes: a command line has at most %d", len(p.Request),

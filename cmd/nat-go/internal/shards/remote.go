@@ -228,7 +228,7 @@ func (r *Remote) SendShard(ctx context.Context, dir Folder, p *Plan, stage Stage
 	return r.sendAll(ctx, dir, paths, paths, donePath(folder))
 }
 
-// FetchBuilt downloads the files that a merge needs of the shards, if all are done, including their rows if they wrote
+// FetchBuilt downloads the shards' files that a merge needs, if all shards are done, including their rows if they wrote
 // any.
 func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 	cut, err := r.FetchCut(ctx, dir, p)
@@ -273,7 +273,7 @@ func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 	return exit.Default(exit.Environment, err)
 }
 
-// Told makes an error about a copy name the stored folder instead.
+// Told rewrites an error about a copy to name the stored folder instead.
 func (r *Remote) Told(dir Folder, err error) error {
 	return exit.Reworded(err, func(text string) string { return r.Tell(dir, text) })
 }

@@ -147,7 +147,7 @@ func joined(all []span) []span {
 	return out
 }
 
-// divideAgain ends the error about a short file of a divided merge.
+// divideAgain returns the end of the error about a short file of a divided merge.
 func (r *Remote) divideAgain() string {
 	return fmt.Sprintf("what was divided: remove %s, and merge again with --leave-writing",
 		r.Object(path.Dir(cutName)))

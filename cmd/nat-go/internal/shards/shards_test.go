@@ -43,7 +43,7 @@ func TestIndex(t *testing.T) {
 		{"empty is unset", "SLURM_ARRAY_TASK_ID= NATGO_SHARD=2", 2, "NATGO_SHARD", ""},
 		{"none", "", 0, "", "missing shard number"},
 		{"another plan", "NATGO_SHARD=2/8", 0, "", "the plan has 7 shards"},
-		{"beyond the plan", "SLURM_ARRAY_TASK_ID=7", 0, "", "names shard 7, and the plan has 7, from 0 to 6"},
+		{"beyond the plan", "SLURM_ARRAY_TASK_ID=7", 0, "", "names shard 7, but the plan's 7 shards are numbered from 0 to 6"},
 		{"no number", "SLURM_ARRAY_TASK_ID=x", 0, "", "invalid shard number"},
 		{"a fraction elsewhere", "SLURM_ARRAY_TASK_ID=2/7", 0, "", "invalid shard number"},
 		{"negative", "NATGO_SHARD=-1", 0, "", "invalid shard number"},

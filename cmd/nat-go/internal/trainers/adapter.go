@@ -100,10 +100,10 @@ type Progress struct {
 // Limits are the times and retry counts that package jobs uses for an adapter.
 type Limits struct {
 	Poll              time.Duration // between two status requests
-	StatusFailures    int           // consecutive transient failures of Status before waiting ends in an error
+	StatusFailures    int           // consecutive transient failures of Status after which waiting fails
 	TrainingTimeout   time.Duration // from submission; 0 means no limit
 	DeploymentTimeout time.Duration // 0 means none
-	CancelOnTimeout   bool          // whether to cancel the job when TrainingTimeout is over
+	CancelOnTimeout   bool          // whether to cancel the job when TrainingTimeout has passed
 }
 
 // DataSet is the committed data set of a run. Paths are relative to RunDir, so that the folder can be moved.

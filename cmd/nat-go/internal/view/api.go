@@ -310,7 +310,7 @@ type tool struct {
 func (r *Run) oneRecord(req *http.Request) (answer, error) {
 	n, err := strconv.ParseUint(req.URL.Query().Get("n"), 10, 64)
 	if err != nil || n == 0 {
-		return nil, badQuery{errors.New("records are counted from 1")}
+		return nil, badQuery{errors.New("invalid record number: records are numbered from 1")}
 	}
 	p, err := r.record(n - 1)
 	if err != nil {

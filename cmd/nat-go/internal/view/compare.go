@@ -41,7 +41,7 @@ type compared struct {
 	other [len(kinds)][]pair
 }
 
-// kinds are the kinds of differences, in the order in which they are listed.
+// kinds names the kinds of differences, in display order.
 var kinds = [...]string{moved: "moved", changed: "changed", vanished: "vanished", appeared: "appeared"}
 
 const (

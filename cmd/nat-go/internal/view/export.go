@@ -50,7 +50,7 @@ func (e *Exported) String() string {
 	case e.Fit == 1 && e.Of > 1:
 		b.WriteString(", of which 1 fits its filter")
 	case e.Fit < e.Of:
-		fmt.Fprintf(&b, ", of which %d fit its filter", e.Fit)
+		fmt.Fprintf(&b, ", of which %d match its filter", e.Fit)
 	}
 	if e.OfDrops > 0 {
 		fmt.Fprintf(&b, ", and %d of %s in the list of drops", e.Drops, ledger.Quantity(e.OfDrops, "line"))
@@ -215,7 +215,7 @@ func (x *exporter) drops(r *Run) error {
 	return errors.Join(err, keepList(x, "drops", held))
 }
 
-// question is a request of the page to an endpoint.
+// question is a request from the page to an endpoint.
 type question struct {
 	what string
 	with url.Values
@@ -405,7 +405,7 @@ func exportedPage() (head, foot string, err error) {
 		table, start, foot), nil
 }
 
-// preloads are the modules that the page names in advance, so that a browser doesn't find them one after another.
+// preloads lists the modules that the page names in advance, so that a browser doesn't discover them one by one.
 var preloads = regexp.MustCompile(`<link rel="modulepreload" href="([^"]*)">\n`)
 
 // importMap returns the page's modules as data: addresses, with the module that queries a server replaced by the one

@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// shown is what a filter sees of a record.
+// shown is the part of a record that a filter can see.
 type shown struct {
 	n      uint32
 	entry  *entry
@@ -29,7 +29,7 @@ type filter struct {
 // parseFilter parses the filter box: builder == "dpo" and margin > 0.2 and text contains "two words".
 func (r *Run) parseFilter(query string) (f *filter, err error) {
 	fields := r.fields()
-	if strings.Contains(query, "format") && r.formats != nil { // they are read when they are first asked for
+	if strings.Contains(query, "format") && r.formats != nil { // they are read when first requested
 		formats, err := r.formats()
 		if err != nil {
 			return nil, err
@@ -55,7 +55,7 @@ func (r *Run) parseFilter(query string) (f *filter, err error) {
 	return f, err
 }
 
-// fields are those that the table answers. Their names are those of dataset.where where they mean the same.
+// fields returns the fields that the table holds. Fields that mean the same as in dataset.where have the same names.
 func (r *Run) fields() []where.Field[*shown] {
 	marked := r.verdicts()
 	hashed := func(name string, of func(e *entry) uint64) where.Field[*shown] {
@@ -90,7 +90,7 @@ func (r *Run) fields() []where.Field[*shown] {
 	return fields
 }
 
-// numbers are the fields that are numbers.
+// numbers maps the names of numeric fields to functions that return their values.
 var numbers = map[string]func(e *entry) float64{
 	"margin":   func(e *entry) float64 { return e.scoreOf(true) },
 	"score":    func(e *entry) float64 { return e.scoreOf(false) },

@@ -19,7 +19,7 @@ func (b bitset) add(n uint32) { b[n/64] |= 1 << (n % 64) }
 
 func (b bitset) has(n uint32) bool { return b[n/64]&(1<<(n%64)) != 0 }
 
-// readFormats reads the records that each format has rows of from the origins next to the rows. Records that were
+// readFormats finds the records that each format has rows of, using the origins next to the rows. Records that were
 // dropped have none, even if a record with the same content does.
 func (r *Run) readFormats() (map[string]bitset, error) {
 	of := map[string]bitset{}

@@ -41,7 +41,7 @@ type overview struct {
 	Batches    []batches        `json:"batches,omitempty"`
 	Forward    string           `json:"forward,omitempty"` // cost of forward passes over their rows
 	Warnings   []string         `json:"warnings,omitempty"`
-	Idle       []marks.Mark     `json:"idle,omitempty"`       // marks on no record of the run, at most maxIdle
+	Idle       []marks.Mark     `json:"idle,omitempty"`       // marks that match no record of the run, at most maxIdle
 	IdleMarks  int              `json:"idle_marks,omitempty"` // all of them
 	Inputs     []string         `json:"inputs,omitempty"`
 	Stages     []stage          `json:"stages,omitempty"` // for a run that has not ended
@@ -273,10 +273,10 @@ func (r *Run) tasks() (facet, error) {
 	return f.sorted(), nil
 }
 
-// maxIdle is the maximum number of marks on no record that are listed.
+// maxIdle is the maximum number of listed marks that match no record.
 const maxIdle = 100
 
-// addMarks adds the marks that are set now: the number of records with each, and marks on no record.
+// addMarks adds the marks that are set now: the number of records with each, and the marks that match no record.
 func (r *Run) addMarks(o *overview) {
 	all := r.marks.All()
 	if len(all) == 0 {
@@ -306,7 +306,7 @@ func (r *Run) addMarks(o *overview) {
 	}
 }
 
-// distribution is a number that a histogram shows.
+// distribution describes a number whose distribution a histogram shows.
 type distribution struct {
 	name, key string
 	whole     bool

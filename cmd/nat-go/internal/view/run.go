@@ -221,7 +221,7 @@ func (r *Run) group(ordinal uint64) (g keptGroup, at int, err error) {
 	return g, int(ordinal - first), nil
 }
 
-// sorts are the orders of rows, by a key; a minus before the name reverses one.
+// sorts maps the names of sort orders to functions that return a row's key; a minus before the name reverses the order.
 var sorts = map[string]func(e *entry) uint32{
 	"":         nil, // as in the log
 	"score":    func(e *entry) uint32 { return ordered(e.Score) },
@@ -294,8 +294,8 @@ func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 	return found, f, nil
 }
 
-// search calls hit for the records whose texts meet a filter, in order, until it returns false, and returns how many it
-// has examined.
+// search calls hit for the records whose texts meet a filter, in order, until hit returns false, and returns the number
+// of records examined.
 func (r *Run) search(
 	ctx context.Context, found []uint32, f *filter, hit func(ordinal uint32) bool,
 ) (searched int, err error) {
@@ -315,7 +315,7 @@ func (r *Run) search(
 	return len(found), nil
 }
 
-// inPassage reports whether any text of a passage does.
+// inPassage reports whether any text of a passage meets the condition.
 func inPassage(p *builders.Passage, meets func(string) bool) bool {
 	if meets(p.Text) {
 		return true

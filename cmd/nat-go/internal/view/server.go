@@ -23,7 +23,7 @@ import (
 //go:embed page
 var files embed.FS
 
-// tokenHeader is required on every request for data. Another site's page can't set it without asking first.
+// tokenHeader is required on every request for data. Another site's page can't set it without a preflight request.
 const tokenHeader = "X-Nat-Go-Token"
 
 // policy lets the page load its own scripts and styles, and nothing from anywhere else.

@@ -23,7 +23,7 @@ const (
 	maxAnswer = 1 << 20 // bytes of an answer's line
 	maxVocab  = 1 << 24
 	maxModel  = 200 // bytes of a model's name
-	// maxFailures is the number of consecutive failures after which the program is given up.
+	// maxFailures is the number of consecutive failures after which a Scorer gives up on its program.
 	maxFailures = 5
 	// maxTokens is the maximum number of tokens in a request over all its sequences, unless a single sequence has more.
 	maxTokens = 16 << 10
@@ -205,7 +205,7 @@ func (s *Scorer) checkModel(in *introduction) error {
 	case !ok:
 		return refusef("returned logits of type %q, expected float32, bfloat16 or float16", in.DType)
 	case in.Vocab < 2 || in.Vocab > maxVocab:
-		return refusef("reports a vocabulary of %d tokens", in.Vocab)
+		return refusef("reported an invalid vocabulary size of %d tokens", in.Vocab)
 	case int64(2*in.Vocab*dtype.Size()) > s.o.Memory:
 		return refusef("needs %d bytes for a pair of rows: the shared memory has %d", 2*in.Vocab*dtype.Size(),
 			s.o.Memory)
@@ -275,7 +275,7 @@ func (s *Scorer) Score(ctx context.Context, all []Sequence) ([]byte, error) {
 		rows += len(all[i].Positions)
 		for _, p := range all[i].Positions {
 			if p < 0 || int(p) >= len(all[i].IDs) {
-				return nil, fmt.Errorf("position %d of a sequence of %d tokens", p, len(all[i].IDs))
+				return nil, fmt.Errorf("invalid position %d in a sequence of %d tokens", p, len(all[i].IDs))
 			}
 		}
 		if at := slices.IndexFunc(all[i].IDs,

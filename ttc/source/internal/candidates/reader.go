@@ -123,7 +123,7 @@ type otherFields struct {
 	failure, reasoning json.Raw // in it
 }
 
-// isOf reports whether b was made of these very values.
+// isOf reports whether b was made from these same values.
 func (b *otherFields) isOf(f *fields) bool {
 	return isSame(b.prompt, f.prompt) && isSame(b.context, f.context) && isSame(b.system, f.system) &&
 		isSame(b.metadata, f.metadata) && isSame(b.model, f.model)

@@ -131,8 +131,8 @@ func (t *transcript) historyOf(a *answer, system calls.Walk) *history {
 	return h
 }
 
-// follow adds the lines of a chain that leads to an answer. It reports whether others may continue from there: the
-// answer itself, which is part of their history though not of its own, was not among the lines.
+// follow adds the lines of a chain that leads to an answer. It reports whether later answers may continue from there.
+// They may not if the answer itself, which belongs to their history but not to its own, was among the lines.
 func (h *history) follow(chain []*record, to *answer) bool {
 	h.to, h.met = to, false
 	for _, rec := range chain {

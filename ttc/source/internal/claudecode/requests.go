@@ -192,8 +192,8 @@ func (r *requests) give(t *transcript, a *answer, c *calls.Call) bool {
 	return true
 }
 
-// continued returns the messages of a request that continues from the answer to an earlier one. A message
-// that the lines of the session tell is named by its hash alone, as version 2.1.332 does.
+// continued returns the messages of a request that continues from the answer to an earlier one. A message that is among
+// the session's lines is named only by its hash, as in version 2.1.332.
 func (r *requests) continued(t *transcript, q *request, a *answer, c *calls.Call) (calls.Walk, bool) {
 	for at := q.last; at >= 0 && !t.out.TooLarge(); at = r.hashes[at].parent {
 		t.out.Give(1)

@@ -27,7 +27,7 @@ type transcript struct {
 	tooLarge bool
 
 	records  map[string]*record // lines of the chain, by uuid
-	last     string             // the uuid of the line before
+	last     string             // the uuid of the previous line
 	lines    int
 	answers  []*answer
 	open     map[string]*answer   // the answer being read, by agent

@@ -98,8 +98,8 @@ func (f *file) forkedFrom(meta json.Raw) {
 	}
 }
 
-// FromLines makes the session of a thread's lines, which are stored elsewhere. A thread that it continues is not
-// available.
+// FromLines makes the session of a thread's lines, which are stored elsewhere. If it continues another thread, that one
+// is unavailable.
 func FromLines(id string, f session.LinesOf, tally *source.Tally) *calls.Session {
 	t := &thread{r: &reader{tally: tally}, out: session.Limits{}.New(id), failed: map[string]bool{}, path: f.Path}
 	for _, raw := range f.Lines {

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Factory is the source as a configuration names it.
+// Factory returns the factory of this source, which a configuration selects by its type.
 func Factory() source.Factory {
 	return session.Format{
 		Type: "copilot", Tried: "Copilot CLI 1.0.102", Doc: "sessions of Copilot CLI (~/.copilot/session-state)",
@@ -44,13 +44,13 @@ type reader struct {
 	talks map[string]*talk // by agent
 }
 
-// talk is what an agent was told so far.
+// talk is the conversation of an agent so far.
 type talk struct {
 	system  []calls.Ref // none or one
 	said    []calls.Ref
 	walk    calls.Walk
-	walked  int            // how many of what was said walk has; negative if it must be made anew
-	before  map[string]int // by event, how much was said before it
+	walked  int            // number of messages of said in walk; negative if walk must be rebuilt
+	before  map[string]int // by event, the number of messages of said before it
 	answer  chat.Message   // the beginning of an answer in several events
 	made    []string       // the calls of the last answer
 	results map[string]calls.Message
@@ -70,7 +70,7 @@ func add(s *calls.Session, events []session.Kept, tally *source.Tally) {
 	}
 }
 
-// ignored are the kinds of events that change nothing that a model is given. Kinds that aren't listed are counted.
+// ignored are the kinds of events that don't affect a model's input. Kinds that aren't listed are counted.
 var ignored = []string{
 	"session", "assistant", "tool", "model", "hook", "permission", "subagent", "user_input", "elicitation", "command",
 	"commands", "capabilities", "exit_plan_mode", "external_tool", "mcp", "mcp_app", "pending_messages", "sampling",
@@ -113,12 +113,12 @@ func (r *reader) event(part session.Kept) {
 	}
 }
 
-// forget reduces what was said to its first messages.
+// forget removes all but the first messages.
 func (t *talk) forget(most int) {
 	t.said, t.walked, t.made = t.said[:min(most, len(t.said))], -1, nil
 }
 
-// system reads an instruction: one of the system replaces the one before.
+// system reads an instruction; a system prompt replaces the previous one.
 func (r *reader) system(t *talk, data json.Raw) {
 	m := calls.Message{Message: chat.Message{Role: "system", Form: chat.Text, Text: session.Text(data, "content")}}
 	ref := r.s.Message(m)
@@ -148,7 +148,7 @@ func (r *reader) results(t *talk) {
 	t.made = nil
 }
 
-// context returns what an agent was told.
+// context returns the messages that an agent was given.
 func (r *reader) context(t *talk) calls.Walk {
 	if t.walked < 0 {
 		t.walk, t.walked = 0, 0
@@ -208,7 +208,7 @@ func (r *reader) answer(t *talk, agent string, part session.Kept) {
 	t.answer = chat.Message{}
 }
 
-// result reads a tool's result as the model is given it.
+// result reads a tool's result as the model sees it.
 func result(data json.Raw) calls.Message {
 	succeeded, said := session.Value(data, "success").Bool()
 	m := calls.Message{Message: chat.Message{Role: "tool", Form: chat.Text}}

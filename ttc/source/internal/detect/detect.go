@@ -207,7 +207,8 @@ func missing(h *source.Head, cols source.Columns) error {
 	return nil
 }
 
-// keysNear lists the keys of the entries or, if the key is a path into an object of theirs, the paths into that object.
+// keysNear lists the keys of the entries or, if the key is a path into one of their objects, the paths into that
+// object.
 func keysNear(h *source.Head, cols source.Columns, key string) string {
 	top, _, isPath := strings.Cut(key, ".")
 	if !isPath || cols.Of(top) == nil {

@@ -34,8 +34,8 @@ type meaning struct {
 // isPassage accepts texts, messages and parts.
 func isPassage(c *source.Column) bool { return c.Text() && !c.Number() || c.List() }
 
-// byPaths reads an input that no source recognises by keys within its objects, as {"inputs": {"question"}, "outputs":
-// {"answer"}}, if there is only one for the prompt and one for the answer. It returns nil otherwise.
+// byPaths reads an input that no source recognises by keys within its objects, such as {"inputs": {"question"},
+// "outputs": {"answer"}}, if there is only one for the prompt and one for the answer. It returns nil otherwise.
 func byPaths(all []source.Factory, only string, h *source.Head) *Found {
 	if len(h.Given) > 0 || len(h.Entries) == 0 ||
 		h.Whole && len(h.Entries) == 1 && listWithin(h.Entries[0], "", 1) != "" {
@@ -76,7 +76,7 @@ func byPaths(all []source.Factory, only string, h *source.Head) *Found {
 var references = []string{"expected", "expected_output", "expectedoutput", "target"}
 
 // fits reports whether a column may be meant, by its name and its values: a prompt isn't looked for within answers, nor
-// an answer within prompts, and neither of them in the first of a list.
+// an answer within prompts, nor either of them within a list's first element.
 func (m *meaning) fits(c *source.Column) bool {
 	parts := strings.Split(c.Key, ".")
 	return c.Present > 0 && slices.Contains(m.names, source.CommonName(parts[len(parts)-1])) && m.is(c) &&
@@ -95,8 +95,7 @@ var harnesses = []struct {
 	{"OpenHands", ": export it as ATIF, which Harbor does", []string{"items.0.kind"}},
 }
 
-// unsupportedHarness returns a message that names the program whose unsupported log an input is, or "" for an unknown
-// one.
+// unsupportedHarness returns a message that names the unsupported program that wrote the input, or "" if it is unknown.
 func unsupportedHarness(h *source.Head) string {
 	for _, p := range harnesses {
 		if !slices.ContainsFunc(p.paths, func(path string) bool { return !at(h, path) }) {
@@ -212,7 +211,7 @@ func listWithin(v json.Raw, path string, depth int) string {
 	return ""
 }
 
-// maxListDepth is how many objects deep a list of entries may be.
+// maxListDepth is the maximum number of objects in which a list of entries may be nested.
 const maxListDepth = 4
 
 // byID reports whether the values of an object are objects with the same keys: entries under their ids.

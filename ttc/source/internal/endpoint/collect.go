@@ -92,7 +92,7 @@ type collector struct {
 	report Report
 }
 
-// maxFailed is how many consecutive questions may fail before the service is considered gone.
+// maxFailed is the number of consecutive failed questions after which the service is considered gone.
 const maxFailed = 10
 
 // ask asks the questions without an answer. A failing question does not keep the others from being asked.
@@ -190,7 +190,7 @@ type finalError struct{ err error }
 func (e *finalError) Error() string { return e.err.Error() }
 func (e *finalError) Unwrap() error { return e.err }
 
-// post sends a question. If a path doesn't exist, its other spelling is tried before that is an error.
+// post sends a question. If a path doesn't exist, post tries the other spelling before it returns an error.
 func (c *collector) post(ctx context.Context, body []byte) (*httpclient.Reply, error) {
 	c.mu.Lock()
 	known := c.path
@@ -228,7 +228,7 @@ func (c *collector) post(ctx context.Context, body []byte) (*httpclient.Reply, e
 	return nil, &finalError{fmt.Errorf("workflow at %s has neither %s: is this the address of a nat serve?", c.http.Place(), strings.Join(list, " nor "))}
 }
 
-// complete names the fault of an answer.
+// complete returns an error if an answer is incomplete or invalid.
 func complete(r *httpclient.Reply) error {
 	if r.Status/100 != 2 {
 		return nil

@@ -54,7 +54,8 @@ func StopReason(reason string) string {
 	return reason
 }
 
-// AnswerOf makes a message from the blocks of an answer. hidden says that it contained reasoning whose text is missing.
+// AnswerOf makes a message from the blocks of an answer. hidden reports whether it contained reasoning whose text is
+// missing.
 func AnswerOf(blocks []json.Raw) (m chat.Message, hidden bool) {
 	m = chat.Message{Role: "assistant", Form: chat.Null}
 	var texts, thoughts []string

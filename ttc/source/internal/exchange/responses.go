@@ -209,8 +209,8 @@ func ItemCall(typ string, item json.Raw) chat.ToolCall {
 		call.Name = "tool_search"
 		Arguments(&call, member(item, "arguments"))
 	case "custom_tool_call":
-		// The input is text in the tool's own grammar. It is wrapped as by clients that offer such a tool as a
-		// function.
+		// The input is text in the tool's own grammar. Clients that offer such a tool as a function wrap it the same
+		// way.
 		input := json.AppendString([]byte(`{"input":`), session.Text(item, "input"))
 		Arguments(&call, append(input, '}'))
 	case "local_shell_call":

@@ -1,9 +1,9 @@
 // Package geminicli reads the sessions that Gemini CLI (~/.gemini/tmp/*/chats) and Qwen Code (~/.qwen/tmp/*/chats)
 // store: lines of JSON whose messages have Google's parts. Qwen Code began as a copy of Gemini CLI.
 //
-// Each line of the model is a call. Its input is rebuilt from the lines before it, in Qwen Code's along their parents;
-// the system prompt and the tools aren't stored, so no call's context is complete, and each says so.
+// Each line of the model is a call. Its input is rebuilt from the lines before it, for Qwen Code by following their
+// parents; the system prompt and the tools aren't stored, so no call's context is complete, and each says so.
 //
-// Gemini CLI writes a record again as it changes: the last one counts. An older session is one object, which is a list
-// of records.
+// Gemini CLI rewrites a record whenever it changes: the last version counts. An older session is one object, which is a
+// list of records.
 package geminicli

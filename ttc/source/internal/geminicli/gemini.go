@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Gemini is the source of Gemini CLI's sessions, as a configuration names it.
+// Gemini returns the factory of the source of Gemini CLI's sessions, which a configuration selects by its type.
 func Gemini() source.Factory {
 	isHeader := func(entry json.Raw) bool { return headerID(entry) != "" }
 	return session.Format{
@@ -32,8 +32,8 @@ func headerID(entry json.Raw) string {
 	return session.Text(entry, "sessionId")
 }
 
-// gemini reads the records of a session. A record may be written again with the same id: the last one counts, where the
-// first was.
+// gemini reads the records of a session. A record may be written again with the same id: the last version counts, in
+// the place of the first.
 type gemini struct {
 	*reader
 	s        *calls.Session
@@ -61,7 +61,7 @@ func addGemini(s *calls.Session, entries []session.Kept, tally *source.Tally) {
 	}
 }
 
-// listed returns the records that an entry replaces all others with.
+// listed returns the records with which an entry replaces all others.
 func listed(entry json.Raw) json.Raw {
 	if set := session.Value(entry, "$set"); set != nil {
 		entry = set
@@ -100,7 +100,7 @@ func (g *gemini) entry(part session.Kept) {
 	}
 }
 
-// record adds a record to the context, and its call if it is an answer that is new.
+// record adds a record to the context, and its call if it is a new answer.
 func (g *gemini) record(part session.Kept, record json.Raw) {
 	id := session.Text(record, "id")
 	_, known := g.before[id]

@@ -96,7 +96,7 @@ func (r *reader) messages(line json.Raw) (out []calls.Message) {
 	return r.parts(role, session.Value(said, "parts"))
 }
 
-// parts returns the messages that parts amount to.
+// parts converts the parts of a line to messages.
 func (r *reader) parts(role string, parts json.Raw) (out []calls.Message) {
 	m := chat.Message{Role: role, Form: chat.Text}
 	var texts, thoughts []string
@@ -136,7 +136,7 @@ func (r *reader) parts(role string, parts json.Raw) (out []calls.Message) {
 	return out
 }
 
-// withoutText gives an answer that has only calls no text, rather than an empty one.
+// withoutText replaces empty text with null content in an answer that has only calls.
 func withoutText(m chat.Message) chat.Message {
 	if m.Form == chat.Text && m.Text == "" && m.ToolCalls != nil {
 		m.Form = chat.Null
@@ -154,7 +154,7 @@ func callOf(call json.Raw) chat.ToolCall {
 	return made
 }
 
-// resultOf reads a tool's result: its output or its error as text, or the object that it is.
+// resultOf reads a tool's result: its output or its error as text, or else the object itself.
 func resultOf(result json.Raw) calls.Message {
 	m := calls.Message{Message: chat.Message{Role: "tool", Form: chat.Text, ToolCallID: session.Text(result, "id")}}
 	response := session.Value(result, "response")

@@ -198,7 +198,7 @@ func (p *parser) steps(c json.Cursor, ex *ttc.Example, place ledger.Drop) (n int
 	return n
 }
 
-// count counts a name, up to more distinct names than any workflow has.
+// count counts a name. Beyond 10,000 distinct names, it counts new ones together.
 func count(m map[string]int64, name string) {
 	if _, ok := m[name]; !ok && len(m) >= 10_000 {
 		name = "(other names)"

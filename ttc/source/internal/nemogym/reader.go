@@ -136,7 +136,7 @@ func (t *turns) read() {
 	t.items.Instructions(t.request)
 	input, _ := t.request.Get("input")
 	t.items.Add(input)
-	t.items.End() // messages in the request itself were not written here
+	t.items.End() // messages in the request weren't written in this rollout
 	t.items.Hidden = false
 	t.items.Turn = t.turn
 	output, _ := t.response.Get("output")

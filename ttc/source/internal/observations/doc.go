@@ -9,6 +9,6 @@
 // Entries may stand alone, in pages as the APIs return them, in the trace they belong to or, for runs, within other
 // runs.
 //
-// Both are read as their makers document them; no program writes the exports without an account, so unlike other
-// sources these were never tested on a recorded one.
+// Both are read according to their documentation; the exports can't be made without an account, so unlike other sources
+// these were never tested on a recorded one.
 package observations

@@ -294,7 +294,7 @@ func mergeAnswers(in []chat.Message) []chat.Message {
 	return out
 }
 
-// continues reports whether a message of the model is the rest of the one before it: a call without a text of its own,
+// continues reports whether a message of the model is the rest of the previous one: a call without a text of its own,
 // or the message after reasoning alone.
 func continues(before, m *chat.Message) bool {
 	thought := before.Reasoning != "" && !says(before) && before.ToolCalls == nil

@@ -34,7 +34,7 @@ type reader struct {
 const (
 	spanItem = 's'
 	logItem  = 'l'
-	// An item that is too large for any session, of which nothing else is stored.
+	// An item that is too large for any session. Nothing else of it is stored.
 	largeItem = 'x'
 )
 

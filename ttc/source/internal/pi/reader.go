@@ -98,7 +98,7 @@ func add(s *calls.Session, entries []session.Kept, tally *source.Tally) {
 // header is the type of a file's first entry.
 const header = "session"
 
-// ignoredTypes are types of entries that no model was given.
+// ignoredTypes are the types of entries that aren't sent to a model.
 var ignoredTypes = []string{header, "model_change", "thinking_level_change", "label", "custom", "session_info"}
 
 // after returns the context after an entry, and adds the call if the entry is an answer.
@@ -184,7 +184,7 @@ func (r *reader) said(message json.Raw) chat.Message {
 	return m
 }
 
-// message reads a message that a model was given; ok is false if none was.
+// message reads a message; ok is false if the model was not given it.
 func (r *reader) message(message json.Raw) (m calls.Message, ok bool) {
 	content := session.Value(message, "content")
 	switch role := session.Text(message, "role"); role {

@@ -62,8 +62,8 @@ func aiSDK(e json.Raw) (c conversed, err error) {
 	return conversed{messages: m.end(), keys: []string{"messages"}}, nil
 }
 
-// partsOf appends the turns of a model that a message of the AI SDK holds, or the results. Where the provider has run a
-// tool, its result appears between the model's texts before and after.
+// partsOf appends the model's turns, or the tool results, that a message of the AI SDK holds. The result of a tool that
+// the provider ran appears between the model's texts.
 func partsOf(m messages, role string, said json.Raw) messages {
 	var t turn
 	var own messages
@@ -202,7 +202,7 @@ func inspectAI(e json.Raw) (c conversed, err error) {
 	return c, nil
 }
 
-// turn is a turn of a model, whose calls are next to their results.
+// turn is a model's turn, with its calls and their results.
 type turn struct {
 	content        json.Raw
 	thoughts       []string

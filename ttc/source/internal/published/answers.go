@@ -30,7 +30,7 @@ type Line struct {
 }
 
 // ErrNoScore means that an answer lacks a score.
-var ErrNoScore = errors.New("is null or missing, so there is no score")
+var ErrNoScore = errors.New("is null or missing, so the answer has no score")
 
 // Rewriter rewrites an entry as the answers that it holds. id is the common id of an example's entries; if empty, the
 // entry is an example of its own.
@@ -265,7 +265,7 @@ func number(v json.Raw) (float64, error) {
 	return f, nil
 }
 
-// helpSteer reads an entry of HelpSteer3's or HelpSteer2's preferences: negative ones are for the first answer.
+// helpSteer reads an entry of HelpSteer3's or HelpSteer2's preferences: negative values prefer the first answer.
 func helpSteer(e json.Raw) (string, []Line, error) {
 	keys, prompt, strength := [2]string{"response1", "response2"}, value(e, "context"), "overall_preference"
 	if _, third := e.Get(strength); !third {

@@ -303,7 +303,7 @@ func tool(t json.Raw) json.Raw {
 	return out.end()
 }
 
-// types are the JSON schema's names of Python's types.
+// types maps the names of Python's types to the JSON Schema names.
 var types = map[string]string{
 	"str": "string", "string": "string", "int": "integer", "integer": "integer", "float": "number", "number": "number",
 	"bool": "boolean", "boolean": "boolean", "list": "array", "array": "array", "set": "array", "tuple": "array",
@@ -324,7 +324,7 @@ func schemaOf(kind string) object {
 	return out
 }
 
-// within returns the text between an opening and the bracket at the end.
+// within returns the text between opening and the closing bracket at the end of kind.
 func within(kind, opening string) (string, bool) {
 	inner, ok := strings.CutPrefix(kind, opening)
 	if !ok {

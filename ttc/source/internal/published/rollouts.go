@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// verlRole matches a role on a line of its own: the rest of a chat template when its special tokens are skipped.
+// verlRole matches a role on a line of its own, as a chat template leaves it when its special tokens are skipped.
 var verlRole = regexp.MustCompile(`(?m)^(system|user|assistant|tool)\n`)
 
 // isVerl recognises what verl writes into trainer.rollout_data_dir: inputs and outputs decoded without special tokens.

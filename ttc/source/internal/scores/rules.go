@@ -65,7 +65,7 @@ func NewRules(rules []Rule) (*Rules, error) {
 		}
 		switch {
 		case x.result == nil:
-			return nil, fmt.Errorf("[%d].result: empty, so it decides nothing", i)
+			return nil, fmt.Errorf("[%d].result is empty: it matches nothing", i)
 		case x.group < 0 && r.Score == nil:
 			return nil, fmt.Errorf("[%d]: it has neither a score nor a group (?P<score>...) in its result", i)
 		case x.group >= 0 && r.Score != nil:

@@ -33,7 +33,7 @@ const (
 type Scores struct {
 	byID      map[string]float64
 	conflicts map[string]bool
-	told      []string // the first few of them, in words
+	told      []string // descriptions of the first few
 	bytes     int      // of the ids
 	replaced  int64
 	given     int64
@@ -111,9 +111,9 @@ func (s *Scores) add(entry json.Raw, cfg *Config) error {
 			s.told = append(s.told, fmt.Sprintf("%.100q has %v and %v", name, before, score))
 		}
 	case !known && len(s.byID) == maxScores:
-		return fmt.Errorf("too many scores: more than %d", maxScores)
+		return fmt.Errorf("more than %d scores", maxScores)
 	case !known && s.bytes+len(name) > maxIDBytes:
-		return fmt.Errorf("too many scores: ids take more than %d MiB", maxIDBytes>>20)
+		return fmt.Errorf("ids of the scores take more than %d MiB", maxIDBytes>>20)
 	case !known:
 		s.byID[name] = score
 		s.bytes += len(name)

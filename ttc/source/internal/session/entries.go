@@ -88,7 +88,7 @@ func (e Entries) within(entry json.Raw) []json.Raw {
 	return []json.Raw{entry}
 }
 
-// maxOthers is the maximum number of types of unread entries that are distinguished.
+// maxOthers is the maximum number of types of unread entries that are counted separately.
 const maxOthers = 100
 
 // count counts an unread entry.

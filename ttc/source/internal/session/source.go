@@ -226,5 +226,5 @@ func (s *Source) Inputs() []source.Input { return []source.Input{s.input} }
 // Stats returns the counts so far.
 func (s *Source) Stats() *source.Stats { return &s.tally.S }
 
-// Close ends the reading.
+// Close closes the reader.
 func (s *Source) Close() error { return s.reader.Close() }

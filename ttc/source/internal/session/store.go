@@ -99,8 +99,8 @@ func (s *Store) regroup(id func(old string) string) error {
 	return nil
 }
 
-// All yields the sessions in the order of their ids, each with its parts; of equal parts only the first is included,
-// and the repetition noted. A session beyond the limits is yielded with its size but without parts.
+// All yields the sessions in the order of their ids, each with its parts; of equal parts it includes only the first and
+// counts the others. A session beyond the limits is yielded with its size but without parts.
 func (s *Store) All(limits Limits) iter.Seq2[Group, error] {
 	return func(yield func(Group, error) bool) {
 		if err := s.spool.Flush(); err != nil {
@@ -154,7 +154,7 @@ func (s *Store) load(g *Group, place []byte, limits Limits) error {
 	packed := make([]byte, binary.BigEndian.Uint32(place[8:]))
 	g.Path = s.paths[binary.BigEndian.Uint32(place[12:])]
 	if _, err := s.spool.ReadAt(packed, int64(binary.BigEndian.Uint64(place))); err != nil {
-		return fmt.Errorf("read the temporary file of sessions: %w", err)
+		return fmt.Errorf("cannot read the temporary file of sessions: %w", err)
 	}
 	n, err := s2.DecodedLen(packed)
 	if err != nil {

@@ -101,7 +101,7 @@ var (
 	link = regexp.MustCompile(`^(?:\w+://\S+|(?:[\w.-]+)?/[\w./-]+|[\w-]+\.\w{2,5})$`)
 )
 
-// Number returns the number that a value is: true and false are 1 and 0, and tables have numbers as texts.
+// Number converts a value to a number: true and false are 1 and 0, and tables hold numbers as texts.
 func Number(v json.Raw) (f float64, ok bool) {
 	if text, isText := v.Text(); isText {
 		text = strings.TrimSpace(text)
@@ -184,7 +184,7 @@ func KeysOf(entry json.Raw) string {
 // Text reports whether the column holds texts.
 func (c *Column) Text() bool { return c.Kinds[json.String] == c.Present }
 
-// Number reports whether the column holds numbers: true and false are 1 and 0, and CSV has them as texts.
+// Number reports whether the column holds numbers: true and false are 1 and 0, and CSV holds numbers as texts.
 func (c *Column) Number() bool { return c.Numeric == c.Present }
 
 // List reports whether the column holds arrays or, as in tables, their JSON text.
@@ -391,7 +391,7 @@ func (h *Head) wordsUnder(key string) (out []string) {
 	return out
 }
 
-// judgements are names for opinions of an answer that are not numbers.
+// judgements are the names of keys that hold non-numeric judgements of an answer.
 var judgements = []string{
 	"feedback", "verdict", "judge", "judgement", "judgment", "preference", "thumbs", "scores", "rewards", "ratings",
 	"eval", "evals", "evaluation", "evaluations", "evaluator", "feedback_stats", "annotation", "annotations",
@@ -420,7 +420,7 @@ func (r *Reading) NoScore(cs Columns) {
 	}
 }
 
-// notScores are names of numbers that are found next to scores.
+// notScores are the names of numbers that appear next to scores but aren't scores.
 var notScores = []string{
 	"id", "index", "n", "count", "total", "version", "seed", "timestamp", "created_at", "latency", "duration", "tokens",
 	"cost", "total_tokens", "prompt_tokens", "completion_tokens",

@@ -90,8 +90,8 @@ func Identify(ctx context.Context, paths []string) (Input, error) {
 }
 
 // Expand finds the files a user named: a file; a pattern (its matches, sorted); a folder, which means the file called
-// name in it, or the ones in its jobs/job_* sub-folders, sorted (NAT's append_job_id_to_output_dir), or else for all
-// data files in and below it. name may also have the suffix .gz or .zst. Each file is one collection run.
+// name in it, or the ones in its jobs/job_* sub-folders, sorted (NAT's append_job_id_to_output_dir), or else all data
+// files in and below it. name may also have the suffix .gz or .zst. Each file is one collection run.
 func Expand(paths []string, name string) ([]string, error) {
 	matches, err := Matches(paths)
 	if err != nil {
@@ -391,7 +391,7 @@ func (file *File) startRegular(ctx context.Context, offset int64) error {
 	return file.start(in, f.file)
 }
 
-// start decides from the first bytes how to read the file. whole gives random access for a Parquet file; nil for
+// start decides from the first bytes how to read the file. whole gives random access to a Parquet file; it is nil for
 // others.
 func (file *File) start(f io.Reader, whole io.ReaderAt) error {
 	// The buffer passes large reads through, so it costs nothing later.

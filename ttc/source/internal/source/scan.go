@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/internal/fanout"
 )
 
-// ScanOptions say how an input is scanned.
+// ScanOptions configures how an input is scanned.
 type ScanOptions struct {
 	Path    string
 	Size    int64
@@ -66,7 +66,7 @@ type scanner struct {
 // noted holds the facts learnt from reading a block.
 type noted struct {
 	end     int64 // end of the block; 0 if everything is read
-	most    int64 // the offset up to which the block is read at most
+	most    int64 // the maximum offset up to which the block is read
 	entries []notedEntry
 	sums    []uint64 // the hashes that make up the rolling hash
 	names   []notedName

@@ -269,10 +269,10 @@ func (t *Tally) Drop(d ledger.Drop) {
 	}
 }
 
-// maxUnread is the maximum number of kinds of unread things that are distinguished.
+// maxUnread is the maximum number of kinds of unread items that are counted separately.
 const maxUnread = 100
 
-// CountUnread counts things in an input that nothing reads.
+// CountUnread counts unread items in an input.
 func (t *Tally) CountUnread(what string, n int64) {
 	if n == 0 {
 		return

@@ -52,13 +52,13 @@ func several(line []byte) bool {
 	}
 }
 
-// cutTorn finds the last line of a file that is torn: it is the beginning of an object, and lines are before it.
+// cutTorn finds the last line of a file if it is torn: it is the beginning of an object, and other lines precede it.
 func (file *File) cutTorn(f io.ReaderAt) {
 	size := file.ID.Size
 	begun := make([]byte, 16)
 	n, _ := f.ReadAt(begun, 0)
 	if bytes.HasPrefix(bytes.TrimLeft(begun[:n], "\xEF\xBB\xBF \t\r\n"), []byte("[")) {
-		return // a list, of which the end is missing
+		return // a list whose end is missing
 	}
 	var line []byte
 	for n := int64(4 << 10); n <= tornEnd; n *= 4 {

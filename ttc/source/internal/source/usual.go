@@ -69,7 +69,7 @@ var outcomes = []struct {
 // lowerIsBetter are names of scores for which lower is better.
 var lowerIsBetter = []string{"loss", "error_rate", "distance", "rank", "perplexity", "regret", "penalty", "nll"}
 
-// ScoreNames returns names of scores next to the key's own.
+// ScoreNames returns the names of scores other than the key's own.
 func ScoreNames() []string {
 	names := []string{"reward"}
 	for _, o := range outcomes {
@@ -78,9 +78,9 @@ func ScoreNames() []string {
 	return append(names, lowerIsBetter...)
 }
 
-// smaller are words in the names of keys that an entry has if it is about less than a rollout: a call of a tool, a
-// test, a metric, the opinion of a judge. Then its success or its score aren't the rollout's. Names of tools are whole
-// names, since a rollout has tool_definitions.
+// smaller are words in the keys of entries that describe less than a rollout: a tool call, a test, a metric, a judge's
+// opinion. The success or score of such an entry isn't the rollout's. Names of tools are whole names, since a rollout
+// has tool_definitions.
 var smaller = []string{
 	"tool", "tool_name", "tool_id", "tool_call_id", "call_id", "function", "function_name", "exit_code",
 	"test", "tests", "nodeid", "total", "failed", "incorrect", "metric",
@@ -117,7 +117,7 @@ func isVerdict(c *Column) bool {
 	return c.Number() && !slices.ContainsFunc(c.numbers, func(f float64) bool { return f != 0 && f != 1 })
 }
 
-// isShare accepts numbers from 0 to 1. Harbor writes the reason a run ended in place of some.
+// isShare accepts numbers from 0 to 1. Harbor writes the reason a run ended in place of some of them.
 func isShare(c *Column) bool {
 	return c.Numeric > 0 && c.Numeric+c.words()+c.Empty == c.Present &&
 		!slices.ContainsFunc(c.numbers, func(f float64) bool { return f < 0 || f > 1 })
@@ -125,7 +125,7 @@ func isShare(c *Column) bool {
 
 func isName(c *Column) bool { return c.Kinds[json.String]+c.Kinds[json.Number] == c.Present }
 
-// isID accepts names of which every entry has its own.
+// isID accepts names that are different in every entry.
 func isID(c *Column) bool { return isName(c) && len(c.distinct) == c.Present }
 
 // Outcome finds the outcomes of rollouts.

@@ -12,7 +12,7 @@ import (
 type Version struct {
 	Program string // "Claude Code"
 	Number  string // version as written in the input: "2.1.329"
-	Newest  string // the newest one whose files were tried; empty means there is none to compare with
+	Newest  string // the newest version whose files were tested; empty if none was
 }
 
 // Bounds on an input's versions: how many are counted, and how many characters of one are shown.
@@ -58,7 +58,7 @@ func printable(name string) string {
 func numbers(version string) (out []int) {
 	for _, digits := range strings.FieldsFunc(version, func(r rune) bool { return r < '0' || r > '9' }) {
 		n, err := strconv.Atoi(digits)
-		if err != nil { // the number overflows, so it is larger than any that was tried
+		if err != nil { // the number overflows, so it is larger than any tested version
 			n = math.MaxInt
 		}
 		out = append(out, n)

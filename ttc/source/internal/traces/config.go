@@ -14,7 +14,8 @@ func Factory() source.Factory {
 	}, func(c *Config) *[]string { return &c.Path }, Open)
 }
 
-// PairsFactory is the same source for files that contain only ready-made pairs, or the answers of several models.
+// PairsFactory returns the factory of the same source for files that contain only ready-made pairs, or the answers of
+// several models.
 func PairsFactory() source.Factory {
 	return source.Files(source.Factory{
 		Type: "pairs", Doc: "ready pairs {prompt, chosen, rejected}, or scored answers to one prompt",

@@ -216,7 +216,7 @@ func (s *Source) dropStep(ex *ttc.Example, turn string, reason ledger.Reason, er
 	})
 }
 
-// teachersAnswer reads one of several answers to a state: its text, its score, and whose it is.
+// teachersAnswer reads one of several answers to a state: its text, its score, and the model that wrote it.
 func teachersAnswer(raw json.Raw, c *ttc.Candidate) (_ ledger.Reason, err error) {
 	if raw.Kind() != json.Object {
 		return source.BadStep, fmt.Errorf("expected an answer object, got %s", raw.Kind())
@@ -230,11 +230,11 @@ func teachersAnswer(raw json.Raw, c *ttc.Candidate) (_ ledger.Reason, err error)
 	}
 	score := first(raw, "score", "reward")
 	if score == nil {
-		return source.NoScore, errors.New("missing score of the answer")
+		return source.NoScore, errors.New("answer has no score")
 	}
 	ok := false
 	if c.Score, ok = score.Float64(); !ok {
-		return source.BadScore, fmt.Errorf("expected a number as score, got %s", score.Kind())
+		return source.BadScore, fmt.Errorf("expected a number as the score, got %s", score.Kind())
 	}
 	if name, ok := first(raw, "teacher", "model", "name").Text(); ok {
 		c.Metadata = append(json.AppendString([]byte(`{"teacher": `), name), '}')

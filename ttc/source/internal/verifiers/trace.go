@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// newest is the latest version of traces that was tried.
+// newest is the latest version of traces that has been tested.
 const newest = "1"
 
 // trace reads a trace from version 1: a graph of nodes.

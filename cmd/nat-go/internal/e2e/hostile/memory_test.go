@@ -187,7 +187,7 @@ func pluginAttacks(path string) (as []attack) {
 		{"empty parts", `"raw"`, "would take more than 64 MiB", 1},
 		{"empty sites", `"raw"`, "would take more than 64 MiB", 1},
 		{"empty drops", `"raw"`, "would take more than 64 MiB", 1},
-		{"empty ends", `"raw"`, "protocol broken: too large a message", 1},
+		{"empty ends", `"raw"`, "protocol broken: message is too large", 1},
 		{"empty texts", `"raw"`, "more than 96 MiB of results", 1},
 		{"many sites", "", "more than 96 MiB of results", 1},
 		{"too much output", "", "more than 96 MiB of results", 1},
@@ -325,7 +325,7 @@ func inputAttacks() []attack {
 		{name: "many candidates of a turn", config: named("candidates"), pipe: candidates(440), says: "completed"},
 		{
 			name: "too many candidates of a turn", config: named("candidates"), pipe: candidates(20_000),
-			code: 1, says: "set how many are wanted",
+			code: 1, says: "set max_pairs_per_turn",
 		},
 		{
 			name: "many candidates of a turn, as NAT pairs them", config: named("workflow_output"), args: compat,

@@ -311,7 +311,7 @@ func TestRunsInObjectStorage(t *testing.T) {
 			t.Errorf("the run is said to be elsewhere:\n%s", res.Stdout)
 		}
 		b.stored(t, server, "runs/r", "published", want)
-		b.Refused(t, run("r"), 2, to+"/r has a run already")
+		b.Refused(t, run("r"), 2, to+"/r already has a run")
 
 		plan := filepath.Join("out", "r.shards")
 		b.Refused(t, b.Planned(to, "dpo.yml", "--shards", "2"), 2, "--plan-dir")
@@ -384,7 +384,7 @@ func (b *bed) usesStored(t *testing.T, to string) {
 		"with --output":                 {"dataset", "convert", run, "--format", "kto"},
 		"name a folder there":           {"dataset", "convert", run, "--format", "kto", "--output", to + "/kto"},
 		"with --to":                     {"dataset", "merge", run},
-		run + " has a run already":      {"dataset", "merge", run, "--to", to, "--run-id", "r"},
+		run + " already has a run":      {"dataset", "merge", run, "--to", to, "--run-id", "r"},
 		"copy it there":                 {"finetune", "resume", run},
 		"name the run":                  {"finetune", "status", "r", "--output-dir", to},
 		to + ": cannot look up runs in": {"finetune", "list", to},

@@ -375,7 +375,7 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 		4,
 		"SLURM_ARRAY_TASK_ID says shard 1 and JOB_COMPLETION_INDEX says shard 2",
 	)
-	b.Refused(t, at([]string{"NATGO_SHARD=1/4"}), 4, `NATGO_SHARD is "1/4", and the plan has 3 shards`)
+	b.Refused(t, at([]string{"NATGO_SHARD=1/4"}), 4, `NATGO_SHARD is "1/4", but the plan has 3 shards`)
 	b.Must(t, at([]string{"NATGO_SHARD=1/3", "SLURM_ARRAY_TASK_ID=1"}))
 	if r := b.Must(t, b.Command(nil, "shard", "status", "out/r.shards")); !strings.Contains(
 		r.Stdout,

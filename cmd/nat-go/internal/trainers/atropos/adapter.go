@@ -23,7 +23,7 @@ type Adapter struct {
 	api  *httpclient.Client
 }
 
-// Factory returns the adapter as a configuration names it.
+// Factory returns the factory for the adapter.
 func Factory() trainers.Factory {
 	return trainers.Factory{
 		Type:   Type,
@@ -52,13 +52,13 @@ func (a *Adapter) Close() { a.api.Close() }
 // Address returns the run-api's address.
 func (a *Adapter) Address() string { return a.api.Place() }
 
-// Check checks that there is a run-api.
+// Check checks that a run-api answers.
 func (a *Adapter) Check(ctx context.Context) error {
 	_, err := a.info(ctx)
 	return err
 }
 
-// info is the trainer's registration; -1 before that.
+// info is the trainer's registration; its fields are -1 until the trainer registers.
 type info struct {
 	BatchSize   int `json:"batch_size"`
 	MaxTokenLen int `json:"max_token_len"`

@@ -11,7 +11,7 @@ import (
 // Type is the adapter's `_type`.
 const Type = "atropos_trainer_adapter"
 
-// backend is the backend in its job references.
+// backend is the service's name in the adapter's job references.
 const backend = "atropos"
 
 // Config is `trainer_adapters.<n>` of `_type: atropos_trainer_adapter`.

@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// delivery is the record of a delivery: <run>/trainer/atropos.json.
+// delivery records the progress of a delivery in <run>/trainer/atropos.json.
 type delivery struct {
 	Key       string                `json:"key"`
 	EnvID     int64                 `json:"env_id"`
@@ -34,7 +34,7 @@ type delivery struct {
 	Sent      int                   `json:"sent"`      // groups the server has
 	Uncertain int                   `json:"uncertain"` // groups it may have
 	Skipped   map[ledger.Reason]int `json:"skipped"`
-	NoTeacher int                   `json:"no_teacher,omitempty"` // groups of these whose distillation columns were omitted
+	NoTeacher int                   `json:"no_teacher,omitempty"` // of these, without distillation columns
 	Complete  bool                  `json:"complete"`
 }
 
@@ -161,7 +161,7 @@ func (a *Adapter) send(ctx context.Context, data trainers.DataSet, l *delivery, 
 // maxUncertain is the number of answers that may be lost before the server is considered gone.
 const maxUncertain = 10
 
-// request returns the push of one group.
+// request returns the request that pushes one group.
 func (a *Adapter) request(g *Group) (httpclient.Request, error) {
 	body, err := httpclient.JSON(g)
 	if err != nil {

@@ -51,7 +51,7 @@ func faultf(r ledger.Reason, format string, a ...any) *fault {
 func (g *Group) check(size, maxLen int, skipSame bool) *fault {
 	n := len(g.Tokens)
 	if n == 0 || len(g.Masks) != n || len(g.Scores) != n {
-		return faultf(groupBadShape, "%d sequences, %d masks, %d scores", n, len(g.Masks), len(g.Scores))
+		return faultf(groupBadShape, "group has %d sequences, %d masks and %d scores", n, len(g.Masks), len(g.Scores))
 	}
 	if f := g.checkTokens(maxLen); f != nil {
 		return f
@@ -80,7 +80,7 @@ func (g *Group) check(size, maxLen int, skipSame bool) *fault {
 	}
 	switch {
 	case n != size:
-		return faultf(groupWrongSize, "%d sequences, not %d", n, size)
+		return faultf(groupWrongSize, "group has %d sequences, not %d", n, size)
 	case skipSame && g.DistillTokenIDs == nil && allEqual(g.Scores):
 		return faultf(groupSame, "all scores are %v", g.Scores[0])
 	}
@@ -92,14 +92,14 @@ func (g *Group) checkTokens(maxLen int) *fault {
 	for i, seq := range g.Tokens {
 		switch {
 		case len(seq) == 0 || len(g.Masks[i]) != len(seq):
-			return faultf(groupBadShape, "sequence %d: %d tokens, %d masks", i, len(seq), len(g.Masks[i]))
+			return faultf(groupBadShape, "sequence %d has %d tokens and %d masks", i, len(seq), len(g.Masks[i]))
 		case maxLen > 0 && len(seq) >= maxLen:
 			return faultf(groupTooLong, "sequence %d has %d tokens; the limit is %d", i, len(seq), maxLen-1)
 		}
 		for t, id := range seq {
 			m := g.Masks[i][t]
 			if id < 0 || id > math.MaxInt32 || m != ignored && m != id {
-				return faultf(groupBadShape, "sequence %d, position %d: token %d, mask %d", i, t, id, m)
+				return faultf(groupBadShape, "sequence %d, position %d: invalid token %d or mask %d", i, t, id, m)
 			}
 			trained = trained || m != ignored
 		}
@@ -116,11 +116,11 @@ func (g *Group) checkColumn(name string, list [][]float64, min float64) *fault {
 		return nil
 	}
 	if len(list) != len(g.Tokens) {
-		return faultf(groupBadShape, "%s: %d sequences of %d", name, len(list), len(g.Tokens))
+		return faultf(groupBadShape, "%s: present for %d of %d sequences", name, len(list), len(g.Tokens))
 	}
 	for i, row := range list {
 		if len(row) != len(g.Tokens[i]) {
-			return faultf(groupBadShape, "%s: sequence %d has %d of %d", name, i, len(row), len(g.Tokens[i]))
+			return faultf(groupBadShape, "%s: sequence %d has %d values for %d tokens", name, i, len(row), len(g.Tokens[i]))
 		}
 		if f := finiteRow(name, i, row, min); f != nil {
 			return f
@@ -158,7 +158,7 @@ func (g *Group) checkDistill() *fault {
 		return nil
 	}
 	if len(ids) != len(g.Tokens) || len(logs) != len(g.Tokens) {
-		return faultf(groupBadShape, "distillation: %d and %d sequences of %d", len(ids), len(logs), len(g.Tokens))
+		return faultf(groupBadShape, "distillation: ids for %d and log-probs for %d of %d sequences", len(ids), len(logs), len(g.Tokens))
 	}
 	for i := range ids {
 		if len(ids[i]) != len(logs[i]) || len(ids[i]) != len(g.Tokens[i]) {

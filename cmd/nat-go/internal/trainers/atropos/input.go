@@ -22,7 +22,7 @@ import (
 // maxLine is the maximum length of a line of rows or of the batches' index.
 const maxLine = 256 << 20
 
-// each calls do with every group of a data set, in order, or with the reason that there is none. It makes the groups
+// each calls do with every group of a data set, in order, or with the reason a group can't be made. It makes the groups
 // one at a time.
 func each(data trainers.DataSet, do func(*Group, *fault) error) error {
 	var batches map[string][]trainBatch

@@ -70,10 +70,10 @@ func (a *Adapter) Close() {
 // Address identifies the service that keeps the jobs, and our namespace in it.
 func (a *Adapter) Address() string { return a.entity.Place() + " (namespace " + a.conf.Namespace + ")" }
 
-// Check creates the namespace in both stores, if the config asks for that; otherwise it sends no request, since the
-// first one of Submit would show the same. A service that refuses to create the namespace may already have it, or may
-// lack that interface: this is logged, and the next request shows which. A rejected token or an unreachable host is an
-// error at once.
+// Check creates the namespace in both stores, if the config asks for that; otherwise it sends no request, since
+// Submit's first request would reveal the same problems. A service that refuses to create the namespace may already
+// have it, or may lack that interface: this is logged, and the next request shows which. A rejected token or an
+// unreachable host is an error at once.
 func (a *Adapter) Check(ctx context.Context) error {
 	if !a.conf.CreateNamespace {
 		return nil

@@ -15,7 +15,7 @@ import (
 // Type is the adapter's `_type`.
 const Type = "nemo_customizer_trainer_adapter"
 
-// backend is the backend in its job references, as in NAT.
+// backend is the service's name in the adapter's job references, as in NAT.
 const backend = "nemo-customizer"
 
 // Config is `trainer_adapters.<n>` of `_type: nemo_customizer_trainer_adapter`: NAT's fields with NAT's defaults and

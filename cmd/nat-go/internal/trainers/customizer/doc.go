@@ -5,20 +5,21 @@
 // as recorded, except where NAT is wrong:
 //
 //   - Each submission gets a data set of its own, <dataset_name>-<key>, unless dataset_version is "reuse": NAT gives
-//     every run the same name, so that a second run overwrites the files a first job is still reading. The name is also
-//     how the job of a submission is found again when the answer to "create the job" is lost.
+//     every run the same name, so that a second run overwrites the files a first job is still reading. If the answer to
+//     "create the job" is lost, the job of the submission is found by this name.
 //   - A job is created by one POST. NAT's client repeats it after a lost answer and makes two jobs.
-//   - What fails is reported: a token that is refused, a data set that could not be registered, a missing output model
+//   - Failures are reported: a token that is refused, a data set that could not be registered, a missing output model
 //     when deployment was asked for. NAT continues, and reports success at the end.
-//   - 409 means "exists" and is not asked three times.
-//   - An empty token sends no Authorization header; every host can have a token of its own.
+//   - 409 means "exists" and is not retried.
+//   - With an empty token no Authorization header is sent; every host can have a token of its own.
 //   - training_type sft takes demonstration rows and sends no dpo block; preference rows are refused. lora can carry
 //     its rank.
-//   - Progress may be null, and tells nothing of the end: NAT's wait ends in a TypeError where it is null, and with it
-//     whenever the limit of failed questions for the status is reached. Here that limit ends in an error that says so.
-//   - A field of another type than expected is as good as none where it is only shown.
+//   - Progress may be null, and doesn't show whether the job has ended: NAT's wait fails with a TypeError if it is
+//     null, and so does every wait that reaches the limit on failed status requests. Here, that limit has an error of
+//     its own.
+//   - A field of an unexpected type counts as missing if it is only displayed.
 //   - The deployment is polled by its name, not looked for on the first page of a list; canceled ends the wait; names
-//     hold no "_", which Kubernetes does not allow.
+//     contain no "_", which Kubernetes does not allow.
 //
 // A file is uploaded the way the data store asks for: inside the commit, or over LFS (basic or multipart), streamed
 // either way. Xet is not offered: the data store does not support it, and NAT's client, which uses it without asking if

@@ -71,10 +71,10 @@ func (a *Adapter) Check(context.Context) error {
 	return nil
 }
 
-// script runs the program in the folder $0 and records its exit status. The shell itself starts and stays in the folder
-// of the job, so that it still finds it if the run folder is moved, and it survives when the group is asked to end, so
-// that the status of a program that takes its time to end is recorded too. The program's start is recorded in advance:
-// if everything was killed between the shell's start and that, there was no job.
+// script runs the program in the folder $0 and records its exit status. The shell itself starts and stays in the job's
+// folder, so that it can write there even if the run folder is moved, and it survives a request to end the group, so
+// that the status of a program that is slow to end is recorded too. The program's start is recorded in advance: if
+// everything was killed before that, there was no job.
 const script = `trap : TERM INT HUP; echo $$ > pid.new && mv pid.new pid || exit 125
 (d=$PWD; cd "$0" && : > "$d/began" || exit 125; exec "$@"); s=$?; echo $s > exit.new && mv exit.new exit`
 

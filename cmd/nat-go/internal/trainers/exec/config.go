@@ -104,7 +104,7 @@ func (c *Config) absent(name string, vars map[string]string) string {
 	return ""
 }
 
-// expand replaces the variables in a text. A brace around anything else is unchanged.
+// expand replaces the variables in a text. Braces around anything else are left unchanged.
 func (c *Config) expand(s string, vars map[string]string) (string, error) {
 	var errs []error
 	out := variable.ReplaceAllStringFunc(s, func(m string) string {

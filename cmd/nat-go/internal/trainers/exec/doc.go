@@ -5,14 +5,14 @@
 // process, as with a service.
 //
 //	<run>/trainer/submission.json   the submission, its host and its lock
-//	<run>/trainer/output.log        what the program prints
+//	<run>/trainer/output.log        the program's output
 //	<run>/trainer/pid               process group
 //	<run>/trainer/exit              exit status, once it has ended
 //	<run>/trainer/lock              held as long as a process of the group lives
 //
-// Whether the program is alive is decided by the lock, which its processes inherit, never by a process id, which the
-// system reuses. A moved folder keeps the lock. In a copy, or on another machine, the lock is free: there, the state of
-// a program without an exit status is unknown.
+// The lock, which its processes inherit, shows whether the program is alive; a process id can't, because the system
+// reuses it. A moved folder keeps the lock. In a copy, or on another machine, the lock is free: there, the state of a
+// program without an exit status is unknown.
 //
 // Progress is read from the program's output: lines that are JSON objects or Python's print of a dict (as Hugging Face
 // trainers write), key=value lines, and the "12/340 [" of a progress bar. Keys: step, total_steps (max_steps), epoch,

@@ -12,7 +12,7 @@ import (
 // Type is the adapter's `_type`.
 const Type = "files_trainer_adapter"
 
-// Backend is the backend in its job references.
+// Backend is the service's name in the adapter's job references.
 const Backend = "files"
 
 // config is the adapter's config, which is empty.

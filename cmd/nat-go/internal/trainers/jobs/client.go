@@ -118,7 +118,7 @@ func (c *Client) intent(runID string) (*Job, error) {
 	case j.Adapter == c.Type || j.Ref != nil:
 		return j, nil
 	case j.Phase == Submitting:
-		return nil, exit.Environmentf("submission of this run to %s may have made a job: resume with that adapter first, which looks for it", j.Adapter)
+		return nil, exit.Environmentf("submission of this run to %s may have created a job: resume with that adapter first to look for it", j.Adapter)
 	}
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // never fails
@@ -147,7 +147,7 @@ func (c *Client) sameService(j *Job) error {
 	}
 	now := a.Address()
 	if j.Phase == Submitting && j.Address != "" && j.Address != now {
-		return exit.Environmentf("submission of this run to %s may have made a job, and the config names %s now: set it back, and `nat-go finetune resume %s` looks for the job; "+
+		return exit.Environmentf("submission of this run to %s may have created a job, but the config now names %s: set it back, and `nat-go finetune resume %s` looks for the job; "+
 			"if you know that there is none, remove %s", j.Address, now, c.Dir, c.Dir.Job())
 	}
 	j.Address = now
@@ -163,7 +163,7 @@ func (c *Client) find(ctx context.Context, j *Job, data trainers.DataSet) (bool,
 	}
 	ref, found, err := finder.Find(ctx, data, j.Key)
 	if err != nil {
-		return false, exit.With(exit.Code(trainers.Exit(err)), fmt.Errorf("earlier submission of this run may have made a job, and it can't be looked for: %w", err))
+		return false, exit.With(exit.Code(trainers.Exit(err)), fmt.Errorf("earlier submission of this run may have created a job, but searching for it failed: %w", err))
 	}
 	if !found {
 		return false, nil
@@ -188,7 +188,7 @@ func (c *Client) settle(ctx context.Context, j *Job, data trainers.DataSet, fail
 			c.Log.Warn().Err(err).Msg("can't tell whether the job was made")
 		}
 		failure = exit.With(exit.Code(trainers.Exit(failure)),
-			fmt.Errorf("%w; whether that made a job is not known: `nat-go finetune resume %s` looks for it before it submits again", failure, c.Dir))
+			fmt.Errorf("%w; it is unknown whether a job was created: `nat-go finetune resume %s` looks for one before submitting again", failure, c.Dir))
 	} else {
 		j.Phase = Unsubmitted
 	}
@@ -233,7 +233,8 @@ func (c *Client) recordStatus(j *Job, st trainers.JobStatus) error {
 	return err
 }
 
-// patience is the maximum time that recording an event of the job waits for another process in the run folder.
+// patience is the maximum time to wait for another process in the run folder before recording an event of the job
+// fails.
 const patience = 30 * time.Second
 
 // save writes the journal, holding the lock of the run folder.
