@@ -117,8 +117,8 @@ func TestCommandLine(t *testing.T) {
 		code     int
 		out, err string
 	}{
-		{"", 2, "", "is a plugin of nat-go"},
-		{"nonsense", 2, "", "by hand"},
+		{"", 2, "", "is a nat-go plugin"},
+		{"nonsense", 2, "", "commands:"},
 		{"describe", 0, `"name": "best"`, ""},
 		{"schema", 0, `"maximum": 1`, ""},
 		{"schema other", 1, "", `unknown builder "other"`},

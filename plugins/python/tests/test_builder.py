@@ -175,7 +175,7 @@ def test_the_command_line():
     assert [b["name"] for b in described["builders"]] == ["best_of_n", "extremes", "echo"] and described["protocol_minor"] == 4
     assert [b["kinds"] for b in described["builders"]] == [["demonstration"], ["preference"], ["demonstration", "rollout", "state"]]
     assert json.loads(run("-m", "natgo.builder", "sample", "schema").stdout)["properties"]["min_score"]["maximum"] == 1
-    for args, said in [(["sample"], "is a plugin of nat-go"), (["sample", "schema", "x"], "no builder x"), ([], "usage:"), (["json"], "no builder")]:
+    for args, said in [(["sample"], "is a nat-go plugin"), (["sample", "schema", "x"], "no builder x"), ([], "usage:"), (["json"], "no builder")]:
         done = run("-m", "natgo.builder", *args)
         assert done.returncode != 0 and said in done.stderr
     assert "no nat-go on PATH" in run("-m", "natgo.builder", "sample", "try", "rows.jsonl", PATH="/nowhere").stderr

@@ -108,7 +108,7 @@ def command_line(name: str, version: str, builders: Sequence[Builder[Any]], args
     """What the process does when a person starts it. Returns the exit code."""
     parser = argparse.ArgumentParser(
         prog=os.path.basename(sys.argv[0]), formatter_class=argparse.RawDescriptionHelpFormatter,
-        description=f"{name} {version} is a plugin of nat-go: name it under plugins in a YAML file, and a builder of it as {name}/BUILDER.",
+        description=f"{name} {version} is a nat-go plugin: name it under plugins in a YAML file, and a builder of it as {name}/BUILDER.",
         epilog="builders:\n" + "\n".join(f"  {b.name:20} {b.doc}" for b in builders))
     parser.add_argument("--version", action="version", version=f"{name} {version}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")

@@ -160,7 +160,7 @@ func TestRulesRefused(t *testing.T) {
 	for want, rule := range map[string]Rule{
 		"[0].tool: error parsing regexp":              {Tool: "(", Result: "x", Score: &one},
 		"[0].call: error parsing regexp":              {Call: "[", Result: "x", Score: &one},
-		"[0].result: empty":                           {Score: &one},
+		"[0].result is empty":                         {Score: &one},
 		"[0]: it has neither a score nor a group":     {Result: "x"},
 		"[0]: it has both a score and a group (?P<sc": {Result: "(?P<score>x)", Score: &one},
 	} {
