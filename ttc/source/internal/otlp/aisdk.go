@@ -41,7 +41,9 @@ func (e *modelCall) aiSDK(a attributes) {
 	if a["ai.response.object"] != nil {
 		e.gaps |= ttc.ParsedArguments // some versions print the object again
 	}
-	if e.finish = a.text("ai.response.finishReason"); m.ToolCalls != nil || m.Text != "" || m.Reasoning != "" {
+	e.finish = a.text("ai.response.finishReason")
+	e.alone = m.ToolCalls != nil && m.Text != "" && e.finish == "stop"
+	if m.ToolCalls != nil || m.Text != "" || m.Reasoning != "" {
 		e.outputs = []output{{Message: m}}
 	}
 }

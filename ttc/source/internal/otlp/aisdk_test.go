@@ -89,9 +89,10 @@ func TestAISDKParts(t *testing.T) {
 	}
 	r = ask(list(question, `{"role":"assistant","content":[{"type":"text","text":"see"},
 		{"type":"tool-call","toolCallId":"c1","toolName":"search","input":{},"providerExecuted":true},
-		{"type":"tool-result","toolCallId":"c1","toolName":"search","output":{"type":"content","value":[1]}}]}`),
+		{"type":"tool-result","toolCallId":"c1","toolName":"search","output":{"type":"content","value":[1]}},
+		{"type":"text","text":"so"}]}`, question),
 		attrs{"ai.response.text": "a", "ai.response.finishReason": "content-filter"})
-	if got := sessiontest.Walks(r.Examples[0]); got != "q / see[c1] / c1=[1] / a*" {
+	if got := sessiontest.Walks(r.Examples[0]); got != "q / see[c1] / c1=[1] / so / q / a*" {
 		t.Error(got)
 	}
 	step := func(id, parent string, n int, operation string) *tracepb.Span {
@@ -111,8 +112,12 @@ func TestAISDKParts(t *testing.T) {
 		more   attrs
 		reason string
 	}{
-		"no answer":    {nil, string(noContent)},
-		"broken off":   {attrs{"ai.response.finishReason": "error", "ai.response.text": ""}, string(session.FailedCall)},
+		"no answer":  {nil, string(noContent)},
+		"broken off": {attrs{"ai.response.finishReason": "error", "ai.response.text": ""}, string(session.FailedCall)},
+		"a tool of the provider": {attrs{
+			"ai.response.text": "a", "ai.response.finishReason": "stop",
+			"ai.response.toolCalls": `[{"toolCallId":"c1","toolName":"search","input":"{}"}]`,
+		}, string(session.MissingHistory)},
 		"cut calls":    {attrs{"ai.response.toolCalls": `[{"toolCa`}, string(session.MissingHistory)},
 		"cut messages": {attrs{"ai.prompt.messages": `[{"role":"us`}, string(session.MissingHistory)},
 	} {

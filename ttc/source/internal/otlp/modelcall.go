@@ -23,6 +23,7 @@ type modelCall struct {
 	gaps              ttc.Gaps
 	usage             calls.Usage
 	failed            []string // the calls whose results in the input say that they failed
+	alone             bool     // the answer has calls, and doesn't wait for results
 	broken            string   // why it can't be reconstructed
 }
 
@@ -63,7 +64,7 @@ func (e *modelCall) genAI(s *span) {
 	for m := range e.list(from, "gen_ai.input.messages").Elements() {
 		e.input = append(e.input, messageOf(m)...)
 	}
-	for m := range from.structured("gen_ai.output.messages").Elements() {
+	for m := range e.list(from, "gen_ai.output.messages").Elements() {
 		out := messageOf(m)
 		if len(out) != 1 || out[0].Role != "assistant" {
 			e.broken = "gen_ai.output.messages has a message that is not the model's"
@@ -82,26 +83,37 @@ func (e *modelCall) list(a attributes, key string) json.Raw {
 	return list
 }
 
-// messageOf reads a message made of parts. Each tool result is a message.
-func messageOf(raw json.Raw) []chat.Message {
+// messageOf reads a message made of parts. Each tool result is a message. In a message of the model, results are from
+// tools that its provider ran before the model wrote what follows.
+func messageOf(raw json.Raw) (out []chat.Message) {
 	role := exchange.Role(session.Text(raw, "role"))
-	content, _ := raw.Get("content")
+	content, ok := raw.Get("parts")
+	if !ok {
+		content, _ = raw.Get("content")
+	}
 	if text, ok := content.Text(); ok {
 		return []chat.Message{{Role: role, Form: chat.Text, Text: text}}
 	}
-	parts, ok := raw.Get("parts")
-	if !ok {
-		parts = content
+	parts, from := raws(content), 0
+	for i := range parts {
+		if i > 0 && role == "assistant" && isResult(parts[i-1]) && !isResult(parts[i]) {
+			out = append(out, partsMessage(role, parts[from:i])...)
+			from = i
+		}
 	}
-	out := partsMessage(role, raws(parts))
+	out = append(out, partsMessage(role, parts[from:])...)
 	if name := session.Text(raw, "name"); name != "" && len(out) == 1 {
 		out[0].Name = name
 	}
 	return out
 }
 
-// partsMessage makes messages from parts, which the AI SDK names differently. In a message of the model, results are
-// from tools that its provider ran.
+func isResult(part json.Raw) bool {
+	typ := session.Text(part, "type")
+	return typ == "tool_call_response" || typ == "tool-result"
+}
+
+// partsMessage makes messages from parts, which the AI SDK names differently.
 func partsMessage(role string, parts []json.Raw) (out []chat.Message) {
 	m := chat.Message{Role: role, Form: chat.Text}
 	var content, thoughts []string

@@ -231,6 +231,12 @@ func (t *traces) tool(s *span) {
 	}
 }
 
+// ran reports whether a span says that a call's tool ran.
+func (t *traces) ran(call chat.ToolCall) bool {
+	_, ok := t.failed[call.ID]
+	return ok
+}
+
 // agent returns the name of the sub-agent that a span belongs to; empty for the main agent.
 func (t *traces) agent(s *span) (name string) {
 	t.ancestors(s, func(a *span) {
@@ -268,6 +274,9 @@ func (t *traces) read(s *span) {
 		return
 	case len(e.outputs) == 0 || len(e.input) == 0:
 		t.drop(s, noContent, "")
+		return
+	case e.alone && !slices.ContainsFunc(e.outputs[0].ToolCalls, t.ran):
+		t.drop(s, session.MissingHistory, "the provider ran a tool within the answer, and the text before it isn't separate")
 		return
 	}
 	for i := range e.outputs {
