@@ -10,6 +10,7 @@ import (
 
 	"github.com/nat-go/nat-go/internal/sessiontest"
 	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
@@ -89,10 +90,15 @@ func TestAISDKParts(t *testing.T) {
 	}
 	r = ask(list(question, `{"role":"assistant","content":[{"type":"text","text":"see"},
 		{"type":"tool-call","toolCallId":"c1","toolName":"search","input":{},"providerExecuted":true},
-		{"type":"tool-result","toolCallId":"c1","toolName":"search","output":{"type":"content","value":[1]}},
+		{"type":"tool-result","toolCallId":"c1","toolName":"search","output":{"type":"error-json","value":[1]}},
 		{"type":"text","text":"so"}]}`, question),
 		attrs{"ai.response.text": "a", "ai.response.finishReason": "content-filter"})
-	if got := sessiontest.Walks(r.Examples[0]); got != "q / see[c1] / c1=[1] / so / q / a*" {
+	nodes := r.Examples[0].Graph.Nodes
+	if got := sessiontest.Walks(r.Examples[0]); got != "q / see[c1] / c1=[1]! / so / q / a*" ||
+		nodes[len(nodes)-1].FinishReason != "content_filter" {
+		t.Error(got, nodes)
+	}
+	if got := resultText(json.Raw(`{"response":{"type":"content","value":["a"]}}`)); got != `["a"]` {
 		t.Error(got)
 	}
 	step := func(id, parent string, n int, operation string) *tracepb.Span {
