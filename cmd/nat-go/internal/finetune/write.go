@@ -84,15 +84,17 @@ func (r *writing) writeText(ctx context.Context, s dataset.Spec) ([]runfolder.Wr
 	return dataset.Write(ctx, s)
 }
 
-// warnOfRefused warns about records that formats can't carry, with the reasons and a format that can.
+// warnOfRefused warns about records that formats can't carry, unless another format of the run carries all, with the
+// reasons and a format that can.
 func (r *writing) warnOfRefused(written []runfolder.Written) {
+	whole := slices.ContainsFunc(written, func(w runfolder.Written) bool { return w.Dropped == 0 })
 	for _, w := range written {
 		if w.Trimmed > 0 {
 			r.out.warn("%s: omitted %s after the last turn of the assistant, which train nothing", w.Format,
 				ledger.Quantity(w.Trimmed, "message"))
 		}
 		r.warnOfTurns(w)
-		if w.Dropped == 0 {
+		if whole {
 			continue
 		}
 		var why []string

@@ -128,14 +128,17 @@ func (r *Report) carried(builder string) []*Carried {
 	return nil
 }
 
-// Losses reports which of the chosen formats can't carry some records, and which format can.
+// Losses reports which of the chosen formats can't carry some records, unless another chosen format carries all of the
+// builder's, and which format can.
 func (r *Report) Losses() (out []string) {
 	for _, y := range r.Builders {
-		if !slices.Contains(r.Choice.Builders, y.Builder) {
+		isChosen := func(c *Carried) bool { return slices.Contains(r.Choice.Formats, c.Format) }
+		if !slices.Contains(r.Choice.Builders, y.Builder) ||
+			slices.ContainsFunc(y.Formats, func(c *Carried) bool { return isChosen(c) && c.Whole() }) {
 			continue
 		}
 		for _, c := range y.Formats {
-			if !slices.Contains(r.Choice.Formats, c.Format) || c.Whole() {
+			if !isChosen(c) {
 				continue
 			}
 			text := c.String()

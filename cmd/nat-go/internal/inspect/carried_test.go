@@ -2,6 +2,7 @@ package inspect_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,6 +52,54 @@ func TestLosses(t *testing.T) {
 		"context only; trl carries 3, in 1.3 times the text of the conversations (dataset.formats)"}
 	if diff := cmp.Diff(want, r.Losses()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestScoredRollouts: what rollouts of a task teach is imitation and comparison. Each has a format that carries it, and
+// the screen says what the reward is, and which way it counts.
+func TestScoredRollouts(t *testing.T) {
+	rollout := func(key, score, says string) string {
+		return `{"instance_id": "i", "` + key + `": ` + score + `, "messages": [` + question + `, {"role": "assistant", ` +
+			`"content": "` + says + `", "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]}, ` +
+			`{"role": "tool", "tool_call_id": "1", "content": "` + says + `"}, ` + answer + `]}` + "\n"
+	}
+	for key, c := range map[string]struct{ worse, better, said string }{
+		"resolved":     {"false", "true", "true 1, false 1; SO; scores from 0 to 1, higher is better"},
+		"reward_score": {"-1", "3.5", "-1 to 3.5; SO; scores from -1 to 3.5, higher is better"},
+		"loss": {
+			"2.5", "1", `1 to 2.5; a lower "loss" is taken to be better; SO; scores from 1 to 2.5, lower is better`,
+		},
+	} {
+		r := looked(t, rollout(key, c.worse, "x")+rollout(key, c.better, "y"))
+		said := strings.ReplaceAll(c.said, "SO", `the task is read from "instance_id"`)
+		want := fmt.Sprintf("read as traces (the reward is read from %q: %s); builder sft, divergence, format messages, trl: "+
+			"the best-scored conversations of each task are imitated, and compared with others where they part", key, said)
+		if diff := cmp.Diff(want, r.Line()); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// TestHarborJob: a job's folder is read as its trials' trajectories, which have the rewards and tasks that their results
+// say.
+func TestHarborJob(t *testing.T) {
+	files := map[string]string{"config.json": `{"job_name": "j"}`, "result.json": `{"stats": {"evals": {}}}`}
+	for i, says := range []string{"x", "y"} {
+		dir := fmt.Sprintf("t__%d/", i)
+		files[dir+"result.json"] = fmt.Sprintf(`{"task_name": "t", "trial_name": "t__%d", "verifier_result": {"rewards": {"reward": %[1]d}}}`, i)
+		files[dir+"verifier/reward.txt"] = fmt.Sprint(i)
+		files[dir+"agent/episode-0/debug.json"] = `{"model": "m", "messages": [` + question + `], "response": "r"}`
+		files[dir+"agent/trajectory.json"] = fmt.Sprintf(`{"schema_version": "ATIF-v1.8", "session_id": "s%d", "agent": {"name": "a", "version": "1"}, `+
+			`"steps": [{"step_id": 1, "source": "user", "message": "q"}, {"step_id": 2, "source": "agent", "message": %q}]}`, i, says)
+	}
+	r, err := inspect.Look(context.Background(), inspect.Options{Paths: []string{writeAll(t, files)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "read as atif (scores from 0 to 1, higher is better); builder sft, divergence, format trl: the best-scored " +
+		"conversations of each task are imitated, and compared with others where they part"
+	if diff := cmp.Diff(want, r.Line()); diff != "" || r.Files != 2 || r.Records("divergence_traj_builder") != 1 {
+		t.Errorf("%d files, %d pairs, %s", r.Files, r.Records("divergence_traj_builder"), diff)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 // The names of the built-in builders that the choice refers to.
 const (
 	dpoBuilder    = "dpo_traj_builder"
+	pairsBuilder  = "divergence_traj_builder"
 	sftBuilder    = "sft_traj_builder"
 	sdpoBuilder   = "sdpo_traj_builder"
 	grpoBuilder   = "grpo_traj_builder"
@@ -51,7 +52,7 @@ func (r *Report) Records(typ string) int64 {
 }
 
 // choose prefers pairs if there are any, because they were scored for comparison. Otherwise it chooses imitation of the
-// model's answers.
+// model's answers, together with the pairs that scored rollouts of a task make.
 func (r *Report) choose() Choice {
 	c := Choice{SplitBy: "example"}
 	if r.Tasks > 0 {
@@ -74,26 +75,35 @@ func (r *Report) choose() Choice {
 			c.Why = "no prompt has answers with different scores, so there is nothing to compare: the answers are imitated"
 		case r.Tasks > 0 && r.Scored > 0:
 			c.Why = "the best-scored conversations of each task are imitated"
+			if r.Records(pairsBuilder) > 0 {
+				c.Builders = append(c.Builders, pairsBuilder)
+				c.Why += ", and compared with others where they part"
+			}
 		}
 	default:
 		c.Why = r.nothing()
 	}
-	for _, b := range c.Builders {
-		c.Formats = append(c.Formats, r.Format(b))
-	}
+	c.Formats = r.formats(c.Builders)
 	return c
 }
 
 // take uses the builders named by the user, as for --builder.
 func (r *Report) take(names []string) {
-	r.Choice.Builders, r.Choice.Formats, r.Choice.Why = nil, nil, asked
+	r.Choice.Builders, r.Choice.Why = nil, asked
 	for _, name := range names {
-		typ := TypeOf(name)
-		r.Choice.Builders = append(r.Choice.Builders, typ)
-		if f := r.Format(typ); !slices.Contains(r.Choice.Formats, f) {
-			r.Choice.Formats = append(r.Choice.Formats, f)
+		r.Choice.Builders = append(r.Choice.Builders, TypeOf(name))
+	}
+	r.Choice.Formats = r.formats(r.Choice.Builders)
+}
+
+// formats returns the row formats for the records of builders, each once.
+func (r *Report) formats(builders []string) (out []string) {
+	for _, b := range builders {
+		if f := r.Format(b); !slices.Contains(out, f) {
+			out = append(out, f)
 		}
 	}
+	return out
 }
 
 // nothing explains why no builder makes records.
@@ -143,8 +153,12 @@ func (r *Report) Line() string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "read as %s", r.Source)
-	if len(r.Guessed) > 0 {
-		fmt.Fprintf(&b, " (%s)", strings.Join(r.Guessed, "; "))
+	how := slices.Clone(r.Guessed)
+	if scores := r.scores(); scores != "" && r.Candidates == 0 {
+		how = append(how, "scores "+scores)
+	}
+	if len(how) > 0 {
+		fmt.Fprintf(&b, " (%s)", strings.Join(how, "; "))
 	}
 	var names []string
 	for _, t := range r.Choice.Builders {

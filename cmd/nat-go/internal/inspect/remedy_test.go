@@ -30,7 +30,7 @@ func TestRemedies(t *testing.T) {
 				"dpo":  "--builder divergence` makes 1",
 				"sdpo": "tool calls that failed: give traces with tool_calls",
 			},
-			"1 preference pair: add --builder divergence; 2 rollouts with rewards",
+			"2 rollouts with rewards",
 		},
 		"all failed": {
 			rollout("t", "0", "q", says("x")) + rollout("t", "0", "q", says("y")),

@@ -70,7 +70,9 @@ func (r *Report) contents(line printer) {
 	if r.Candidates > 0 {
 		line("answers", "%d; %s with several", r.Candidates, quantity(r.Choices, "prompt"))
 	}
-	r.scores(line)
+	if scores := r.scores(); scores != "" {
+		line("scores", "%s", scores)
+	}
 	if r.TokenIDs > 0 {
 		line("tokens", "%s with token ids, %d with log-probs", quantity(r.TokenIDs, "turn"), r.LogProbs)
 	}
@@ -226,9 +228,10 @@ func (r *Report) fidelity(line func(name, format string, a ...any)) {
 	line("fidelity", "%s", text)
 }
 
-func (r *Report) scores(line func(name, format string, a ...any)) {
+// scores describes the range and the direction of the scores; empty without any.
+func (r *Report) scores() string {
 	if r.LowScore == nil {
-		return
+		return ""
 	}
 	better := "higher is better"
 	if r.Lower {
@@ -239,8 +242,7 @@ func (r *Report) scores(line func(name, format string, a ...any)) {
 		of = fmt.Sprintf("; %d conversations have none", r.Unscored)
 	}
 	if low := *r.LowScore; low == *r.HighScore && low != 0 && low != 1 {
-		line("scores", "all are %g, which doesn't say whether that is good or bad%s", low, of)
-		return
+		return fmt.Sprintf("all are %g, which doesn't say whether that is good or bad%s", low, of)
 	}
-	line("scores", "from %g to %g, %s%s", *r.LowScore, *r.HighScore, better, of)
+	return fmt.Sprintf("from %g to %g, %s%s", *r.LowScore, *r.HighScore, better, of)
 }

@@ -218,6 +218,16 @@ func TestScored(t *testing.T) {
 			{"messages": ` + said + `, "id": "r2", "problem_id": 7, "reward_score": -1, "success": true}
 `, "r1 7  3.5, r2 7  -1",
 		},
+		"tau-bench": {
+			`{"task_id": 3, "reward": 1.0, "info": {"reward_info": {"reward": 1.0}}, "traj": ` + said + `, "trial": 0}
+			{"task_id": 3, "reward": 0.0, "info": {"reward_info": {"reward": 0.0}}, "traj": ` + said + `, "trial": 1}
+`, "3/0 3  1, 3/1 3  0",
+		},
+		"tau2-bench": {
+			`{"id": "s0", "task_id": "3", "reward_info": {"reward": 1.0, "db_check": {"db_reward": 0.0}}, "messages": ` + said + `, "trial": 0}
+			{"id": "s1", "task_id": "3", "reward_info": {"reward": 0.0, "db_check": {"db_reward": 1.0}}, "messages": ` + said + `, "trial": 1}
+`, "s0 3  1, s1 3  0",
+		},
 		"passed": {
 			`{"messages": ` + said + `, "id": "r1", "question_id": "t", "passed": "True"}
 			{"messages": ` + said + `, "id": "r2", "question_id": "t", "passed": "False"}

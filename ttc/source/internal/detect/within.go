@@ -15,7 +15,7 @@ const entriesKey = "entries_key"
 // wrapping are the keys under which files that consist of one object store their entries.
 var wrapping = []string{
 	"data", "rows", "examples", "items", "records", "entries", "samples", "results", "train", "dataset",
-	"conversations",
+	"conversations", "simulations",
 }
 
 // Recognize determines how a file is read: by its entries or, if no source recognises them, by the entries of a list

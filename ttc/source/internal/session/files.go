@@ -11,7 +11,7 @@ import (
 )
 
 // find returns the files to read: those named, and all below the named folders whose names end in one of the
-// extensions, with or without .gz or .zst. They are sorted and free of duplicates.
+// extensions, with or without .gz or .zst; of Harbor's jobs, the trajectories. They are sorted and free of duplicates.
 func find(paths []string, extensions ...string) ([]string, error) {
 	named, err := source.Matches(paths)
 	if err != nil {
@@ -23,18 +23,20 @@ func find(paths []string, extensions ...string) ([]string, error) {
 			out = append(out, p)
 			continue
 		}
+		var all []string
 		err = filepath.WalkDir(p, func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err
 			}
 			if d.Type().IsRegular() && hasExtension(path, extensions) {
-				out = append(out, path)
+				all = append(all, path)
 			}
 			return nil
 		})
 		if err != nil {
 			return nil, &source.Error{Path: p, Offset: -1, What: err.Error(), Err: err}
 		}
+		out = append(out, source.Trajectories(all)...)
 	}
 	if len(out) == 0 {
 		return nil, &source.Error{

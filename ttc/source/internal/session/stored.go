@@ -72,11 +72,23 @@ func (r *stored) Next(ctx context.Context) (*calls.Session, error) {
 			})
 		}
 		r.queue = r.make(g)
+		score(ctx, r.queue, g.Path)
 	}
 	s := r.queue[0]
 	r.queue[0] = nil
 	r.queue = r.queue[1:]
 	return s, nil
+}
+
+// score gives sessions what Harbor says about the trial that they are from, if they are from one.
+func score(ctx context.Context, all []*calls.Session, path string) {
+	t := source.TrialOf(ctx, path)
+	if t == nil {
+		return
+	}
+	for _, s := range all {
+		s.Task, s.Trial, s.Reward = t.Task, t.Name, t.Reward
+	}
 }
 
 // Close ends the reading.

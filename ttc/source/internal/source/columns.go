@@ -197,7 +197,7 @@ type Key struct {
 	Setting string             // "output_key"
 	Default string             // "output"
 	Means   string             // "the answer"
-	Others  []string           // other names that it may have
+	Others  []string           // other names that it may have, or paths to it
 	Ranked  bool               // if several are present, the first wins
 	Last    []string           // names it may have if no other column qualifies
 	Is      func(*Column) bool // whether a column qualifies; nil for any
@@ -233,6 +233,11 @@ func (cs Columns) Find(k Key, taken ...string) Choice {
 	called := func(names []string) (found []*Column) {
 		for _, c := range cs.all {
 			if slices.Contains(names, CommonName(c.Key)) && fits(c.Key) != nil {
+				found = append(found, c)
+			}
+		}
+		for _, name := range names {
+			if c := fits(name); c != nil && strings.Contains(name, ".") {
 				found = append(found, c)
 			}
 		}

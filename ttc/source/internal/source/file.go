@@ -225,7 +225,7 @@ func isRun(dir string) bool {
 }
 
 // dataFiles returns the data files in and below a folder, sorted, without hidden ones, files that libraries put next to
-// data, and files of nat-go's runs.
+// data, and files of nat-go's runs; of Harbor's jobs, the trajectories.
 func dataFiles(dir string) (out []string, err error) {
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		name := strings.ToLower(e.Name())
@@ -247,7 +247,7 @@ func dataFiles(dir string) (out []string, err error) {
 		}
 		return nil
 	})
-	return out, err
+	return Trajectories(out), err
 }
 
 // escapeGlob quotes the user's name, so that only our own stars are patterns.

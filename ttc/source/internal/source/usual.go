@@ -40,6 +40,7 @@ var outcomes = []struct {
 	{"final_reward", isScale, true},
 	{"reward_score", isScale, true},
 	{"total_reward", isScale, true},
+	{"reward_info.reward", isScale, true}, // tau2-bench
 	{"resolved", isVerdict, true},
 	{"is_resolved", isVerdict, true},
 	{"solved", isVerdict, true},

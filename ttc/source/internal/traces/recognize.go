@@ -143,6 +143,7 @@ func recognize(h *source.Head) (r source.Reading) {
 		for _, key := range own {
 			if c := cols.Of(key); c != nil && c.List() {
 				r.Fit = source.Fits
+				r.TakeScore(source.RewardKey, reward)
 				return r
 			}
 		}
