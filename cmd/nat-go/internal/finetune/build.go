@@ -97,7 +97,7 @@ func (r *run) build(ctx context.Context) (err error) {
 		return err
 	}
 	if b.log != nil { // nil if all groups are in the log already
-		if b.order, err = r.plan.openOrder(b.at.Groups); err != nil {
+		if b.order, err = r.plan.shard.openOrder(b.at.Groups); err != nil {
 			b.log.Close()
 			return err
 		}
@@ -105,7 +105,7 @@ func (r *run) build(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if r.built = b.built(); planOf(r.plan) != nil {
+	if r.built = b.built(); r.plan.divided != nil {
 		for _, b := range r.builders {
 			if err := tooManyNames(b); err != nil {
 				return err
@@ -184,19 +184,17 @@ func (b *building) leaveCollected() {
 // all groups are in it already.
 func (b *recording) openLog(ctx context.Context) (err error) {
 	dir := b.plan.folder.Records()
-	if b.plan.continuesLog() {
-		c, err := recordlog.ReadCommit(dir)
-		switch {
-		case err == nil:
-			return b.continueLog(ctx, c)
-		case !errors.Is(err, fs.ErrNotExist):
-			return exit.With(exit.Environment, err)
-		}
-		if err := recordlog.Remove(dir); err != nil { // the run died before its first commit
-			return exit.Environmentf("can't start the record log: %w", err)
-		}
+	c, err := recordlog.ReadCommit(dir)
+	switch {
+	case err == nil:
+		return b.continueLog(ctx, c)
+	case !errors.Is(err, fs.ErrNotExist):
+		return exit.With(exit.Environment, err)
 	}
-	if b.log, err = recordlog.Create(dir); err != nil {
+	if err = recordlog.Remove(dir); err == nil { // left by a run that died before its first commit
+		b.log, err = recordlog.Create(dir)
+	}
+	if err != nil {
 		return exit.Environmentf("can't start the record log: %w", err)
 	}
 	return nil

@@ -219,10 +219,10 @@ func templateVars(kwargs map[string]any) (*pyvalue.Dict, error) {
 
 // openTokens loads the tokenizer and the template. A part of a run must have the settings of its plan.
 func (r *run) openTokens(ctx context.Context) (err error) {
-	if r.tokens, err = openTokens(ctx, r.plan); err != nil || planOf(r.plan) == nil {
+	if r.tokens, err = openTokens(ctx, r.plan); err != nil || r.plan.divided == nil {
 		return err
 	}
-	return r.plan.checkUnchangedPlan(r.tokens)
+	return (&decider{r.plan, r.tokens}).checkPlanned()
 }
 
 // collation is the stage that makes token batches.
@@ -313,7 +313,7 @@ func (r *collation) cutBatches(
 	ctx context.Context, dropped func(ledger.Drop),
 ) (*collator.Cut, *keptRows, error) {
 	m := r.plan.merging
-	rows := &keptRows{of: m}
+	rows := &keptRows{of: m.divided}
 	cut, err := r.tokens.collator.CutKept(ctx, m.kept(ctx, r.decisions), rows.read, string(r.plan.folder), dropped)
 	if err != nil {
 		rows.close()

@@ -276,6 +276,22 @@ func (x *decider) sameDecisions() ([]string, error) {
 	return now.Accepted, p.folder.WriteBegun(b)
 }
 
+// checkPlanned refuses to build with settings, plugins or programs that differ from those of the plan that the run is
+// divided by, naming them.
+func (x *decider) checkPlanned() error {
+	was := x.plan.divided.plan.Decided
+	now, err := x.decided(was.Salt)
+	if err != nil {
+		return err
+	}
+	if changed := was.Changed(now); len(changed) > 0 {
+		return exit.Failedf("%s changed since the plan was made. A data set is never made from two versions of "+
+			"its settings: put %s back as it was, or make a plan in another folder", strings.Join(changed, ", "),
+			itOrThem(changed))
+	}
+	return nil
+}
+
 func itOrThem(names []string) string {
 	if len(names) == 1 {
 		return "it"

@@ -50,6 +50,8 @@ type plan struct {
 	resume  bool             // continue with an existing run folder
 	lock    *runfolder.Lock  // of an existing folder
 	begun   *runfolder.Begun // with resume
+	command string           // continues this work; empty means that the run is resumed
+	divided *divided         // the plan of the shards that make the run; nil means that it isn't divided
 	shard   *shard           // the part of the inputs to build, for a shard; nil means everything
 	merging *merging         // the shards' output; nil means the run builds itself
 	join    *joining         // the runs that are joined; nil means the run builds itself

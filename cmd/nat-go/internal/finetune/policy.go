@@ -9,8 +9,6 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -66,22 +64,6 @@ func (t *tokens) takePolicy(p *plan, seen *source.Stats, byTask bool) {
 	for name := range seen.Models {
 		t.policy, t.collator = name, t.collator.For(name)
 	}
-}
-
-// seenByAll returns the combined statistics of what all shards have read.
-func (s *shard) seenByAll() (*source.Stats, error) {
-	seen := &source.Stats{}
-	for i := range s.plan.Shards {
-		d, err := s.dir.ReadDone(s.plan, shards.Build, i)
-		if err == nil && d == nil {
-			err = fmt.Errorf("manifest of shard %d is gone", i)
-		}
-		if err != nil {
-			return nil, exit.With(exit.Environment, err)
-		}
-		seen.Add(&d.Seen)
-	}
-	return seen, nil
 }
 
 // advisePolicy lists the models that sampled the rollouts, if it isn't known which of them is to be trained: then no

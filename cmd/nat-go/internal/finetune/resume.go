@@ -23,8 +23,8 @@ func (p *plan) writeBegun(inputs []source.Input, t *tokens) error {
 	switch {
 	case p.join != nil:
 		req.From = nil
-	case p.merging != nil:
-		salt = p.merging.plan.Decided.Salt
+	case p.divided != nil:
+		salt = p.divided.plan.Decided.Salt
 	}
 	text, err := json.Marshal(req)
 	if err != nil {

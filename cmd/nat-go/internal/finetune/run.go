@@ -195,7 +195,7 @@ func (r *run) close() {
 // scored reports scores supplied alongside the inputs that belong to no example because the keys don't match, and the
 // number of scores that each rule gave.
 func (b *built) scored(p *plan, out *report) {
-	if p.resume || p.shard != nil || p.merging != nil || b.seen.Examples == 0 {
+	if p.resume || p.divided != nil || b.seen.Examples == 0 {
 		return
 	}
 	if p.verdict != nil {
@@ -253,7 +253,7 @@ func (r *verdict) explain(err error, locked bool) error {
 		if locked {
 			r.out.sum.Next = again
 		}
-		return exit.With(exit.Interrupted, errors.New("interrupted; "+r.plan.leftUndone()))
+		return exit.With(exit.Interrupted, errors.New("interrupted; "+r.leftUndone()))
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
 		return exit.Environmentf("%w: make room on the disk of %s, then %s", err, r.plan.folder, again)
 	}

@@ -1,15 +1,13 @@
 package finetune
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
@@ -24,8 +22,7 @@ import (
 
 // shard is a part of a run that is built separately.
 type shard struct {
-	dir    shards.Folder
-	plan   *shards.Plan
+	*divided
 	stage  shards.Stage
 	number int
 	of     *shards.Shard
@@ -44,20 +41,25 @@ type Shard struct {
 // The shard either builds its parts of the inputs, which yields a part of the whole run's log, or writes a range of
 // that log.
 func openShard(ctx context.Context, of *Shard, env Env) (*plan, error) {
-	p, shared, err := openPlan(ctx, of.Plan, env)
+	p, err := openPlan(ctx, of.Plan, env)
 	if err != nil {
 		return nil, err
 	}
-	if err := shards.InPlan(of.Number, len(shared.Shards), "--index"); err != nil {
+	s := &shard{divided: p.divided, stage: of.Stage, number: of.Number}
+	if err := shards.InPlan(s.number, len(s.plan.Shards), "--index"); err != nil {
 		return p, exit.With(exit.Usage, err)
 	}
-	if err := shared.CheckStage(of.Stage); err != nil {
+	if err := s.plan.CheckStage(s.stage); err != nil {
 		return p, exit.With(exit.Usage, err)
 	}
-	s := &shard{dir: of.Plan, plan: shared, stage: of.Stage, number: of.Number}
-	if s.of, err = s.dir.Part(shared, s.number); err != nil {
+	if s.of, err = s.dir.Part(s.plan, s.number); err != nil {
 		return p, err
 	}
+	stage := ""
+	if s.stage != shards.Build {
+		stage = " --stage " + string(s.stage)
+	}
+	p.command = fmt.Sprintf("shard run %s%s --index %d", s.dir, stage, s.number)
 	s.run, p.shard, p.folder = p.folder, s, s.dir.Shard(s.stage, s.number)
 	if runfolder.Has(s.dir.Cut().Records()) { // a copy of a plan in object storage
 		s.run = s.dir.Cut()
@@ -67,31 +69,6 @@ func openShard(ctx context.Context, of *Shard, env Env) (*plan, error) {
 
 // stores reports whether the shard stores its examples for the shards' groups instead of building them.
 func (s *shard) stores() bool { return s != nil && s.stage == shards.Build && s.plan.Tasks }
-
-// openPlan reads a plan and its description of the run.
-func openPlan(ctx context.Context, dir shards.Folder, env Env) (*plan, *shards.Plan, error) {
-	of, err := dir.Read()
-	if err != nil {
-		return nil, nil, err
-	}
-	if of.NatGo != Version() {
-		return nil, nil, exit.Failedf("plan was made by nat-go %s; this is nat-go %s, and a data set is never "+
-			"made by two versions: make the plan again, or run its shards with the version that made it", of.NatGo,
-			Version())
-	}
-	var req Request
-	if err := json.Unmarshal(of.Request, &req); err != nil {
-		return nil, nil, exit.Failedf("%s: %w", dir.Plan(), err)
-	}
-	config, err := durable.Open(dir.Config()) // a configuration may come through a pipe, but a plan's may not
-	if err != nil {
-		return nil, nil, exit.Environmentf("can't read the plan: %w", err)
-	}
-	config.Close()
-	req.RunID, req.ConfigFile, req.Builders, req.Overrides = of.RunID, dir.Config(), nil, nil
-	p, err := newPlan(ctx, req, env)
-	return p, of, err
-}
 
 // sharding holds the stages of a run that is a shard of another.
 type sharding struct{ run *run }
@@ -163,13 +140,13 @@ func (r *sharding) store(ctx context.Context) (err error) {
 
 // checkGroupable refuses to group incomplete input.
 func (s *shard) checkGroupable() error {
-	state, err := s.dir.Look(s.plan, shards.Build)
+	missing, err := s.read(shards.Build)
 	if err != nil {
-		return exit.With(exit.Failed, err)
+		return err
 	}
-	if len(state.Missing) > 0 {
+	if len(missing) > 0 {
 		return exit.Environmentf("tasks may have examples in all shards, and these shards have not been read yet: %s. "+
-			"`nat-go shard run %s --index I` reads one", shards.Array(state.Missing), s.dir)
+			"`nat-go shard run %s --index I` reads one", shards.Array(missing), s.dir)
 	}
 	return nil
 }
@@ -189,14 +166,8 @@ func (s *shard) addTo(ctx context.Context, index *group.Index) error {
 
 // addSpilled adds the examples that another shard stored for this one, according to its manifest.
 func (s *shard) addSpilled(ctx context.Context, index *group.Index, from int) error {
-	d, err := s.dir.ReadDone(s.plan, shards.Build, from)
-	if err == nil && d == nil {
-		err = errors.New("its manifest is gone")
-	}
-	if err != nil {
-		return exit.Environmentf("shard %d: %w", from, err)
-	}
-	path, folder := s.dir.Spill(from), s.dir.Shard(shards.Build, from)
+	folder, d := s.built(shards.Build, from)
+	path := s.dir.Spill(from)
 	list := group.SpillList(path)
 	sum, err := runfolder.ContentSum(list)
 	if err == nil && !slices.ContainsFunc(d.Files, func(f runfolder.File) bool {
@@ -215,11 +186,11 @@ func (s *shard) addSpilled(ctx context.Context, index *group.Index, from int) er
 
 // openOrder opens the file of positions at which the log's groups begin, after the given number of groups; it returns
 // nil if there is no such file.
-func (p *plan) openOrder(groups int64) (*shards.Order, error) {
-	if p.shard == nil || p.shard.stage != shards.Group {
+func (s *shard) openOrder(groups int64) (*shards.Order, error) {
+	if s == nil || s.stage != shards.Group {
 		return nil, nil
 	}
-	o, err := shards.OpenOrder(p.folder, groups)
+	o, err := shards.OpenOrder(s.dir.Shard(s.stage, s.number), groups)
 	if err != nil {
 		return nil, exit.Environmentf("can't continue the record log: %w", err)
 	}
@@ -237,32 +208,6 @@ func (r *sharding) lockShard(context.Context) (err error) {
 	}
 	if err := r.run.lock.Sweep(); err != nil {
 		return exit.Environmentf("can't clean up the folder of the shard: %w", err)
-	}
-	return nil
-}
-
-// checkUnchangedPlan refuses to build with settings, plugins or programs that differ from the plan's, naming them.
-func (p *plan) checkUnchangedPlan(t *tokens) error {
-	was := planOf(p).Decided
-	now, err := (&decider{p, t}).decided(was.Salt)
-	if err != nil {
-		return err
-	}
-	if changed := was.Changed(now); len(changed) > 0 {
-		return exit.Failedf("%s changed since the plan was made. A data set is never made from two versions of "+
-			"its settings: put %s back as it was, or make a plan in another folder", strings.Join(changed, ", "),
-			itOrThem(changed))
-	}
-	return nil
-}
-
-// planOf returns the plan that the run is made from, or nil if it isn't divided.
-func planOf(p *plan) *shards.Plan {
-	switch {
-	case p.shard != nil:
-		return p.shard.plan
-	case p.merging != nil:
-		return p.merging.plan
 	}
 	return nil
 }
@@ -376,27 +321,14 @@ func (in *inputs) otherThanPlanned(k int) error {
 		"file back as it was", in.paths[k])
 }
 
-// continuesLog reports whether the plan may continue a record log that already exists.
-func (p *plan) continuesLog() bool { return p.resume || p.shard != nil || p.merging != nil }
-
 // commandToContinue returns the command that continues this work, without nat-go.
 func (p *plan) commandToContinue() string {
-	switch {
-	case p.shard != nil:
-		stage := ""
-		if p.shard.stage != shards.Build {
-			stage = " --stage " + string(p.shard.stage)
-		}
-		return fmt.Sprintf("shard run %s%s --index %d", p.shard.dir, stage, p.shard.number)
-	case p.merging != nil:
-		return fmt.Sprintf("shard merge %s", p.merging.dir)
-	}
-	return "finetune resume " + string(p.folder)
+	return cmp.Or(p.command, "finetune resume "+string(p.folder))
 }
 
 // leftUndone describes the work that an interruption left undone.
-func (p *plan) leftUndone() string {
-	if p.shard != nil {
+func (r *verdict) leftUndone() string {
+	if r.plan.shard != nil {
 		return "the committed part of the shard is kept"
 	}
 	return "nothing was submitted"
@@ -404,8 +336,8 @@ func (p *plan) leftUndone() string {
 
 // configText returns the configuration as the run keeps it.
 func (p *plan) configText() ([]byte, error) {
-	if p.merging != nil {
-		return durable.ReadFile(p.merging.dir.Config(), shards.MaxConfig)
+	if p.divided != nil {
+		return durable.ReadFile(p.divided.dir.Config(), shards.MaxConfig)
 	}
 	return p.config.Source()
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 
@@ -15,15 +14,11 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
-	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // merging is the run that the shards of a plan form together.
 type merging struct {
-	dir  shards.Folder
-	plan *shards.Plan
-	done map[shards.Stage][]*shards.Done // by shard
-
+	*divided
 	ranges []recordlog.Range // of the merged log, one for each shard that writes, if writing is left to them
 	leave  bool              // the shards will write the rows
 	cut    *shards.Cut       // the shards' output; nil if none
@@ -37,11 +32,12 @@ type merging struct {
 // With LeaveWriting, it divides the rows among the shards and leaves the writing to them. Once the shards have written
 // the rows, the next merge combines them.
 func openMerge(ctx context.Context, how Request, env Env) (*plan, error) {
-	p, of, err := openPlan(ctx, how.Merge, env)
+	p, err := openPlan(ctx, how.Merge, env)
 	if err != nil {
 		return nil, err
 	}
-	m := &merging{dir: how.Merge, plan: of, leave: how.LeaveWriting}
+	m := &merging{divided: p.divided, leave: how.LeaveWriting}
+	p.command = "shard merge " + string(m.dir)
 	if err := m.complete(); err != nil {
 		return p, err
 	}
@@ -56,42 +52,9 @@ func openMerge(ctx context.Context, how Request, env Env) (*plan, error) {
 	missing, err := m.ready()
 	if err == nil && len(missing) > 0 && !m.leave {
 		err = exit.Failedf("%s not written yet: %s. `nat-go shard run %s --stage write --index I` writes one",
-			shardsHave(len(missing), len(of.Shards)), shards.Array(missing), m.dir)
+			shardsHave(len(missing), len(m.plan.Shards)), shards.Array(missing), m.dir)
 	}
 	return p, err
-}
-
-// complete refuses to merge while shards are missing, naming them.
-func (m *merging) complete() error {
-	m.done = map[shards.Stage][]*shards.Done{}
-	for _, stage := range m.plan.Stages() {
-		var missing []int
-		for i := range m.plan.Shards {
-			d, err := m.dir.ReadDone(m.plan, stage, i)
-			if err != nil {
-				return exit.With(exit.Failed, err)
-			}
-			if d == nil {
-				missing = append(missing, i)
-			}
-			m.done[stage] = append(m.done[stage], d)
-		}
-		if len(missing) == 0 {
-			continue
-		}
-		return exit.Failedf("%s not built yet: %s. `nat-go shard run %s --stage %s --index I` builds one",
-			shardsHave(len(missing), len(m.plan.Shards)), shards.Array(missing), m.dir, stage)
-	}
-	return nil
-}
-
-// shardsHave returns the subject and verb of a sentence about n of the shards.
-func shardsHave(n, all int) string {
-	are := "are"
-	if n == 1 {
-		are = "is"
-	}
-	return fmt.Sprintf("%d of the %s %s", n, ledger.Quantity(int64(all), "shard"), are)
 }
 
 // ready finds the shards' rows, if writing was left to them, and the shards that haven't written theirs.
@@ -99,7 +62,17 @@ func (m *merging) ready() (missing []int, err error) {
 	if m.cut, err = m.dir.ReadCut(m.plan); err != nil || m.cut == nil {
 		return nil, err
 	}
-	return m.written()
+	if missing, err = m.read(shards.Write); err != nil || len(missing) > 0 {
+		return missing, err
+	}
+	for i := range m.plan.Shards {
+		x, err := readShare(m.built(shards.Write, i))
+		if err != nil {
+			return nil, err
+		}
+		m.shares = append(m.shares, x)
+	}
+	return nil, nil
 }
 
 // merged takes over the run folder of an interrupted merge, and returns true if that merge was complete.
@@ -111,7 +84,7 @@ func (p *plan) merged() (bool, error) {
 	if err != nil {
 		return false, exit.With(exit.Environment, err)
 	}
-	if b.Decided == nil || b.Decided.Salt != p.merging.plan.Decided.Salt {
+	if b.Decided == nil || b.Decided.Salt != p.divided.plan.Decided.Salt {
 		return false, exit.Usagef("another run is in %s already: move it away", p.folder)
 	}
 	if _, err := p.folder.ReadManifest(); !errors.Is(err, fs.ErrNotExist) {
@@ -202,10 +175,7 @@ func (m *merging) join(ctx context.Context, j *recordlog.Join, in *inputs) error
 
 // cursor returns the position of the merged log's run: the end of its inputs.
 func (m *merging) cursor(in *inputs) (at cursor, err error) {
-	at.Source.Run, at.Inputs = len(in.paths), m.plan.Inputs
-	for _, d := range m.done[shards.Build] {
-		at.Seen.Add(&d.Seen)
-	}
+	at.Source.Run, at.Inputs, at.Seen = len(in.paths), m.plan.Inputs, m.seen()
 	if !m.plan.Tasks {
 		return at, nil
 	}
@@ -220,8 +190,8 @@ func (m *merging) cursor(in *inputs) (at cursor, err error) {
 }
 
 func (m *merging) log(j *recordlog.Join, stage shards.Stage, shard int) (*recordlog.Part, error) {
-	folder := m.dir.Shard(stage, shard)
-	return j.Add(folder.Records(), logSum(folder, m.done[stage][shard]))
+	folder, done := m.built(stage, shard)
+	return j.Add(folder.Records(), logSum(folder, done))
 }
 
 // groups reads the groups of a shard's tasks: Next returns the next, or io.EOF.

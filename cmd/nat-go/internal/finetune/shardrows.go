@@ -28,11 +28,8 @@ func (r *sharding) prepareRows(ctx context.Context) error {
 		return nil
 	}
 	if s := r.run.plan.shard; s.stage == shards.Group {
-		seen, err := s.seenByAll()
-		if err != nil {
-			return err
-		}
-		t.takePolicy(r.run.plan, seen, true)
+		seen := s.seen()
+		t.takePolicy(r.run.plan, &seen, true)
 	}
 	rows, before, err := shards.OpenPrepared(r.run.plan.folder)
 	if err != nil {
@@ -79,8 +76,8 @@ func (r *sharding) unprepared(t *tokens, before uint64, records chan<- int) iter
 // the shard that it came from.
 func (m *merging) heads(ctx context.Context, take func(shard int, frame []byte) error) error {
 	open := func(i int) (*frameGroups, error) {
-		folder := m.dir.Shard(m.rowStage(), i)
-		in, err := shards.ReadFrames(folder, m.done[m.rowStage()][i], shards.HeadsPath(folder))
+		folder, done := m.built(m.rowStage(), i)
+		in, err := shards.ReadFrames(folder, done, shards.HeadsPath(folder))
 		return &frameGroups{in, func(frame []byte) error { return take(i, frame) }}, err
 	}
 	if m.plan.Tasks {
@@ -174,15 +171,9 @@ func decided(d *curate.Decisions, ordinal uint64) (dropped bool, split batch.Spl
 	return !x.Kept(), split
 }
 
-// rowStage returns the stage that makes token rows.
-func (m *merging) rowStage() shards.Stage {
-	stages := m.plan.Stages()
-	return stages[len(stages)-1]
-}
-
 // keptRows reads the token rows of all shards.
 type keptRows struct {
-	of   *merging
+	of   *divided
 	mu   sync.Mutex
 	file map[int]*os.File // of the shards that were requested
 }
@@ -211,9 +202,8 @@ func (k *keptRows) open(shard int) (_ *os.File, err error) {
 		if shard < 0 || shard >= len(k.of.plan.Shards) {
 			return nil, fmt.Errorf("division of the batches names shard %d", shard)
 		}
-		stage := k.of.rowStage()
-		folder := k.of.dir.Shard(stage, shard)
-		if f, err = shards.OpenBuilt(folder, k.of.done[stage][shard], shards.RowsPath(folder)); err != nil {
+		folder, done := k.of.built(k.of.rowStage(), shard)
+		if f, err = shards.OpenBuilt(folder, done, shards.RowsPath(folder)); err != nil {
 			return nil, err
 		}
 		if k.file == nil {

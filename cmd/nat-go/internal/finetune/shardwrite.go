@@ -71,7 +71,7 @@ func (r *merger) leaveWriting(ctx context.Context) error {
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}
-	cut := &shards.Cut{Plan: m.plan.Sum, Log: c.XXH3, Ranges: m.divided(c), Warning: d.Warning}
+	cut := &shards.Cut{Plan: m.plan.Sum, Log: c.XXH3, Ranges: m.allRanges(c), Warning: d.Warning}
 	if cut.Decisions, err = runfolder.ContentSum(r.run.plan.folder.Decisions()); err != nil {
 		return exit.With(exit.Environment, err)
 	}
@@ -97,8 +97,8 @@ func (m *merging) divide(g *recordlog.Group, bytes int64) {
 	}
 }
 
-// divided returns the ranges of the merged log, once the whole log has been read.
-func (m *merging) divided(c recordlog.Commit) []recordlog.Range {
+// allRanges returns the ranges of the merged log, once the whole log has been read.
+func (m *merging) allRanges(c recordlog.Commit) []recordlog.Range {
 	for len(m.ranges) < len(m.plan.Shards) {
 		m.ranges = append(m.ranges, recordlog.Range{Offset: c.Bytes, First: c.Records})
 	}
@@ -291,8 +291,7 @@ const maxScores = 16 << 30
 // writeBatches writes the shard's share of the batches.
 func (r *sharding) writeBatches(ctx context.Context, t *tokens) (all []keyCount, err error) {
 	s, folder := r.run.plan.shard, r.run.plan.folder
-	m, err := s.built()
-	if err != nil {
+	if err := s.complete(); err != nil {
 		return nil, err
 	}
 	scores, err := durable.ReadFile(s.dir.CutScores(), maxScores)
@@ -309,7 +308,7 @@ func (r *sharding) writeBatches(ctx context.Context, t *tokens) (all []keyCount,
 		return nil, err
 	}
 	defer lines.Abort()
-	rows := &keptRows{of: m}
+	rows := &keptRows{of: s.divided}
 	defer rows.close()
 	buf := bufio.NewWriter(lines)
 	err = t.collator.WriteKept(ctx, bufio.NewReader(in), scores, rows.read, string(folder),
@@ -325,37 +324,6 @@ func (r *sharding) writeBatches(ctx context.Context, t *tokens) (all []keyCount,
 		return nil, err
 	}
 	return all, lines.Commit()
-}
-
-// built returns the shards' output.
-func (s *shard) built() (*merging, error) {
-	m := &merging{dir: s.dir, plan: s.plan}
-	return m, m.complete()
-}
-
-// written reads the shards' rows, if there is a cut, and returns the shards that haven't written theirs yet.
-func (m *merging) written() (missing []int, err error) {
-	for i := range m.plan.Shards {
-		d, err := m.dir.ReadDone(m.plan, shards.Write, i)
-		if err != nil {
-			return nil, exit.With(exit.Failed, err)
-		}
-		if d == nil {
-			missing = append(missing, i)
-		}
-		m.done[shards.Write] = append(m.done[shards.Write], d)
-	}
-	if len(missing) > 0 {
-		return missing, nil
-	}
-	for i, d := range m.done[shards.Write] {
-		x, err := readShare(m.dir.Shard(shards.Write, i), d)
-		if err != nil {
-			return nil, err
-		}
-		m.shares = append(m.shares, x)
-	}
-	return nil, nil
 }
 
 // joinRows makes the text rows from the shards' rows, if they wrote any.
@@ -413,11 +381,11 @@ func (r *collation) joinBatches(ctx context.Context) (*collator.Result, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		from := m.dir.Shard(shards.Write, i)
+		from, done := m.built(shards.Write, i)
 		for _, b := range x.Batches {
 			res.Counts[b.Key] = res.Counts[b.Key].Plus(b.Count)
 		}
-		lines, err := shards.OpenBuilt(from, m.done[shards.Write][i], shareLines(from))
+		lines, err := shards.OpenBuilt(from, done, shareLines(from))
 		if err != nil {
 			return nil, err
 		}
@@ -425,7 +393,7 @@ func (r *collation) joinBatches(ctx context.Context) (*collator.Result, error) {
 		if err = errors.Join(err, lines.Close()); err != nil {
 			return nil, err
 		}
-		if err := r.takeBatches(from, m.done[shards.Write][i]); err != nil {
+		if err := r.takeBatches(from, done); err != nil {
 			return nil, err
 		}
 	}
