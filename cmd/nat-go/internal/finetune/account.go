@@ -27,8 +27,8 @@ import (
 // manifest, which records whether the run is complete.
 func (r *run) account(ctx context.Context) error {
 	out, made, seen := r.out, r.out.made, &r.built.seen
-	if r.plan.join != nil { // its inputs are only known now
-		if err := r.plan.writeBegun(made.Inputs, r.tokens); err != nil {
+	if r.plan.join != nil { // last, because an interrupted merge can't be resumed
+		if err := (&decider{r.plan, r.tokens}).writeBegun(made.Inputs); err != nil {
 			return exit.Default(exit.Environment, err)
 		}
 	}

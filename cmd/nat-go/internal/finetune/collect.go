@@ -14,12 +14,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// newLiveSource sets up a source that makes agent runs instead of finding them, if the block configures one. Its output
+// liveSource sets up a source that makes agent runs instead of finding them, if the block configures one. Its output
 // goes to the run folder, in the form of workflow_output.json, one file per collection run; from there on the run is
 // like any other.
-func (p *plan) newLiveSource(block *config.Block) (in *inputs, err error) {
+func (x *finder) liveSource() (in *inputs, err error) {
+	p, block := x.plan, x.block
 	if p.Endpoint != "" {
-		if block, err = p.endpointOfFlags(); err != nil {
+		if block, err = x.endpointOfFlags(); err != nil {
 			return nil, err
 		}
 	}
@@ -30,13 +31,16 @@ func (p *plan) newLiveSource(block *config.Block) (in *inputs, err error) {
 	if !ok || f.Collect == nil {
 		return nil, nil
 	}
+	if p.planning {
+		return nil, exit.Usagef("--plan does not run an agent: collect the runs first, and name them with --from")
+	}
 	in = new(inputs)
 	in.collect = func(ctx context.Context, c source.Collection) ([]string, error) {
 		c.Runs, c.RunsSet = p.trainer.NumRuns, p.config.Has("trainers", p.config.Finetuning.Trainer, "num_runs")
 		c.NATConfig = p.NATConfig
 		return f.Collect(ctx, block.Config, c)
 	}
-	var keys any = p.natKeys()
+	var keys any = natKeys(p.config)
 	if f.Output != nil {
 		keys = f.Output(block.Config)
 	}
@@ -45,14 +49,15 @@ func (p *plan) newLiveSource(block *config.Block) (in *inputs, err error) {
 }
 
 // endpointOfFlags returns NAT's --endpoint, --endpoint-timeout and --dataset as a source.
-func (p *plan) endpointOfFlags() (*config.Block, error) {
+func (x *finder) endpointOfFlags() (*config.Block, error) {
+	p := x.plan
 	if len(p.From) > 0 {
 		return nil, exit.Usagef("--endpoint makes inputs and --from names them: use one of the two")
 	}
 	if secret.Setting(p.Endpoint) {
 		return nil, exit.Usagef("--endpoint has a password in it, which would be stored in the run folder: write the address under sources instead, with ${VARIABLE} for the password")
 	}
-	cfg, keys := schema.New[readers.EndpointConfig](), p.natKeys()
+	cfg, keys := schema.New[readers.EndpointConfig](), natKeys(p.config)
 	cfg.Endpoint, cfg.Timeout, cfg.Dataset = p.Endpoint, p.EndpointTimeout, p.Dataset
 	cfg.IDKey, cfg.QuestionKey, cfg.AnswerKey, cfg.TrajectoryKey = keys.IDKey, keys.QuestionKey, keys.AnswerKey,
 		keys.TrajectoryKey

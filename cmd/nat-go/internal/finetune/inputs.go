@@ -44,9 +44,21 @@ type inputs struct {
 	collect func(ctx context.Context, c source.Collection) ([]string, error)
 }
 
+// finder finds the inputs of a run.
+type finder struct {
+	plan  *plan
+	block *config.Block // the entry under sources; nil means none
+}
+
 // findInputs decides what to read: --from, or else the sources section, or else where NAT's evaluation wrote its
-// output. A resumed run reads the same inputs again.
+// output. A resumed run reads the same inputs again; the shards' groups and joined runs need none.
 func findInputs(ctx context.Context, p *plan) (*inputs, error) {
+	switch {
+	case p.join != nil:
+		return &inputs{source: source.Factory{Type: p.join.parts[0].manifest.Source}}, nil
+	case p.shard != nil && p.shard.stage == shards.Group:
+		return &inputs{}, p.shard.checkGroupable()
+	}
 	in, err := chooseInputs(ctx, p)
 	if err != nil {
 		return nil, err
@@ -66,33 +78,15 @@ func findInputs(ctx context.Context, p *plan) (*inputs, error) {
 	return in, nil
 }
 
-// find finds the inputs, and reads the first one while other stages begin.
+// find finds the inputs.
 func (r *run) find(ctx context.Context) (err error) {
 	p := r.plan
-	if p.shard != nil && p.shard.stage == shards.Group {
-		r.in = &inputs{}
-		return p.shard.checkGroupable()
-	}
 	if r.in, err = findInputs(ctx, p); err != nil || p.shard != nil {
-		return err
-	}
-	switch {
-	case p.planning && r.in.collect != nil:
-		return exit.Usagef("--plan does not run an agent: collect the runs first, and name them with --from")
-	case p.Divide != nil:
-		err = divisible(r.in)
-	default:
-		err = p.checkPublishable(ctx)
-	}
-	if err != nil {
 		return err
 	}
 	r.out.info("inputs found", "source", r.in.source.Type, "folder", string(p.folder))
 	r.out.sum.Warnings = append(r.out.sum.Warnings, p.notes...)
 	r.out.sum.RunDir, r.out.sum.DatasetDir, r.out.made.Source = string(p.folder), p.folder.Dataset(), r.in.source.Type
-	if p.Divide == nil && p.merging == nil {
-		r.ahead = readAhead(ctx, p, r.in)
-	}
 	return nil
 }
 
@@ -196,7 +190,8 @@ func chooseInputs(ctx context.Context, p *plan) (*inputs, error) {
 	if err != nil {
 		return nil, err
 	}
-	if in, err := p.newLiveSource(block); in != nil || err != nil {
+	x := finder{p, block}
+	if in, err := x.liveSource(); in != nil || err != nil {
 		return in, err
 	}
 	kind := p.Source
@@ -217,22 +212,23 @@ func chooseInputs(ctx context.Context, p *plan) (*inputs, error) {
 		kind = cmp.Or(kind, readers.NATType)
 	}
 	in := new(inputs)
-	if in.paths, err = p.expand(paths, kind); err != nil {
+	if in.paths, err = x.expand(paths, kind); err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}
 	if kind == "" || block == nil && len(p.From) > 0 && p.Compat == compat.Own {
-		return in, p.detect(ctx, in, kind)
+		return in, x.detect(ctx, in, kind)
 	}
 	f, ok := builtin.Source(kind)
 	if !ok || f.Open == nil {
 		return nil, exit.Usagef("unknown source %q; the sources are %s", kind, inspect.SourceNames())
 	}
-	in.read(f, p.sourceConfig(f, block), p.Compat)
+	in.read(f, x.sourceConfig(f), p.Compat)
 	return in, nil
 }
 
 // detect decides how to read the inputs if they aren't configured.
-func (p *plan) detect(ctx context.Context, in *inputs, kind string) error {
+func (x *finder) detect(ctx context.Context, in *inputs, kind string) error {
+	p := x.plan
 	keys, err := keyMap(p.Map)
 	if err != nil {
 		return err
@@ -248,7 +244,7 @@ func (p *plan) detect(ctx context.Context, in *inputs, kind string) error {
 	in.paths, p.PassedOver = d.Files, d.Passed
 	switch {
 	case f.Type == readers.NATType:
-		config = p.natKeys()
+		config = natKeys(p.config)
 	case f.OpenAll != nil: // the source reads folders itself
 		if in.paths, err = source.Matches(p.From); err != nil {
 			return exit.With(exit.Environment, err)
@@ -276,12 +272,12 @@ func (in *inputs) read(f source.Factory, config any, m compat.Mode) {
 
 // sourceConfig returns the config of a source: the configuration's own if it has one of this type, otherwise the
 // defaults. Without an entry under sources, NAT's output is read with the keys that NAT's evaluation was given.
-func (p *plan) sourceConfig(f source.Factory, block *config.Block) any {
+func (x *finder) sourceConfig(f source.Factory) any {
 	switch {
-	case block != nil && block.Type == f.Type:
-		return block.Config
-	case block == nil && f.Type == readers.NATType:
-		return p.natKeys()
+	case x.block != nil && x.block.Type == f.Type:
+		return x.block.Config
+	case x.block == nil && f.Type == readers.NATType:
+		return natKeys(x.plan.config)
 	}
 	cfg := f.New()
 	schema.Defaults(cfg)
@@ -289,7 +285,8 @@ func (p *plan) sourceConfig(f source.Factory, block *config.Block) any {
 }
 
 // expand finds the files.
-func (p *plan) expand(paths []string, kind string) ([]string, error) {
+func (x *finder) expand(paths []string, kind string) ([]string, error) {
+	p := x.plan
 	name := readers.NATFile
 	if f, ok := builtin.Source(kind); ok && f.OpenAll != nil {
 		return source.Matches(paths)
@@ -339,9 +336,9 @@ func natOutput(e config.Eval) ([]string, error) {
 }
 
 // natKeys returns the keys that NAT's evaluation writes under this configuration.
-func (p *plan) natKeys() *readers.NATConfig {
+func natKeys(c *config.Config) *readers.NATConfig {
 	cfg := schema.New[readers.NATConfig]()
-	if d := p.config.Eval.General.Dataset; d != nil {
+	if d := c.Eval.General.Dataset; d != nil {
 		cfg.IDKey, cfg.QuestionKey, cfg.AnswerKey, cfg.TrajectoryKey = d.IDKey, d.Structure.QuestionKey,
 			d.Structure.GeneratedAnswerKey, d.Structure.TrajectoryKey
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
-	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
@@ -57,18 +56,16 @@ func openJoin(ctx context.Context, req Request, env Env) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.join, p.rules.Hold = j, j.keep != nil
-	if err := clearKilled(p.folder); err != nil {
-		return p, err
-	}
-	p.lock, err = p.folder.Create(mergeCommand + " --run-id " + p.RunID)
-	return p, err
+	p.join, p.rules.Hold, p.made = j, j.keep != nil, mergeCommand
+	return p, clearKilled(p.folder)
 }
 
 // discard removes the folder of a failed run.
 func (p *plan) discard(sum *Summary, err error) (*Summary, error) {
-	if gone := os.RemoveAll(string(p.folder)); gone != nil {
-		return sum, errors.Join(err, gone)
+	if !sum.NotStarted {
+		if gone := os.RemoveAll(string(p.folder)); gone != nil {
+			return sum, errors.Join(err, gone)
+		}
 	}
 	sum.RunDir, sum.DatasetDir, sum.Next = "", "", ""
 	return sum, err
@@ -196,13 +193,13 @@ func (p *part) settings() *runfolder.Decided {
 // joinPlan returns the plan of the first run with the folder of the merge.
 func joinPlan(ctx context.Context, how Request, first *part, env Env) (*plan, error) {
 	req := first.plan.Request
-	req.RunID, req.OutputDir, req.DryRun = how.RunID, how.OutputDir, true
+	req.RunID, req.OutputDir, req.DryRun, req.From, req.PassedOver = how.RunID, how.OutputDir, true, nil, nil
 	if req.OutputDir == "" {
 		req.OutputDir = filepath.Dir(string(first.folder))
 	}
 	p, err := newPlan(ctx, req, env)
 	if err == nil {
-		p.copyTo = ""                    // for unmerged runs only, as in NAT
+		p.copyTo, p.notes = "", nil      // for unmerged runs only, as in NAT
 		p.ConfigFile = p.folder.Config() // of the same content as the first run's
 	}
 	return p, err
@@ -223,32 +220,10 @@ func clearKilled(f runfolder.Folder) error {
 	return nil
 }
 
-// joiner has the stages of a run that joins others.
-type joiner struct{ run *run }
-
-// openJoined creates the folder of a run that joins others.
-func (r *joiner) openJoined(context.Context) error {
-	p, out := r.run.plan, r.run.out
-	out.sum.NotStarted, out.sum.RunDir, out.sum.DatasetDir = false, string(p.folder), p.folder.Dataset()
-	out.made.Source = p.join.parts[0].manifest.Source
-	text, err := p.config.Source()
-	if err == nil {
-		err = durable.WriteFile(p.folder.Config(), text)
-	}
-	if err != nil {
-		return exit.Environmentf("can't write the run folder: %w", err)
-	}
-	return nil
-}
-
 // inheritAnswers copies the teachers' answers about the parts to the merge, so that teachers get only new questions.
 // Answers are stored under the hash of their question.
-func (r *joiner) inheritAnswers(context.Context) error {
-	p := r.run.plan
-	if p.config.Collator.Teacher == nil {
-		return nil
-	}
-	for _, part := range p.join.parts {
+func (j *joining) inheritAnswers(to runfolder.Folder) error {
+	for _, part := range j.parts {
 		from := part.folder.Teacher()
 		err := filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) || err == nil && !e.Type().IsRegular() {
@@ -261,7 +236,7 @@ func (r *joiner) inheritAnswers(context.Context) error {
 			if err != nil {
 				return err
 			}
-			return copyOnce(path, filepath.Join(p.folder.Teacher(), rel))
+			return copyOnce(path, filepath.Join(to.Teacher(), rel))
 		})
 		if err != nil {
 			return exit.Environmentf("can't write the run folder: %w", err)
@@ -281,31 +256,35 @@ func copyOnce(from, to string) error {
 	return copyFile(to, from)
 }
 
+// joiner has the stage of a run that joins others.
+type joiner struct{ run *run }
+
 // joinRuns writes the log of all parts, one after another, and adds their groups to the counts.
-func (r *joiner) joinRuns(ctx context.Context) (err error) {
+func (r *joiner) joinRuns(ctx context.Context) error {
+	p := r.run.plan
 	b, err := newRecording(r.run)
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}
-	if b.log, err = recordlog.Create(r.run.plan.folder.Records()); err != nil {
-		return exit.Environmentf("can't start the record log: %w", err)
+	if err := b.openLog(ctx); err != nil {
+		return err
 	}
 	defer b.log.Close()
-	for _, p := range r.run.plan.join.parts {
-		if err := b.appendPart(ctx, p); err != nil {
+	for _, part := range p.join.parts {
+		if err := b.appendPart(ctx, part); err != nil {
 			return err
 		}
 	}
 	if err := b.commit(true); err != nil {
 		return err
 	}
-	if keep := r.run.plan.join.keep; keep != nil {
+	if keep := p.join.keep; keep != nil {
 		if err := b.hold(ctx, keep); err != nil {
 			return err
 		}
 	}
 	r.run.built = b.built()
-	return nil
+	return p.join.inheritAnswers(p.folder)
 }
 
 // appendPart appends the groups of a part. An input that an earlier part also read gets a single number.

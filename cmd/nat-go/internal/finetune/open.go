@@ -1,6 +1,7 @@
 package finetune
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,33 +27,35 @@ import (
 const builtinPlugin = "nat-go"
 
 // openFolder creates and locks the run folder, which exists already for a resumed run.
-func (r *run) openFolder(context.Context) (err error) {
+func (r *run) openFolder(ctx context.Context) (err error) {
 	if r.plan.resume {
 		r.out.made.Accepted, err = (&decider{r.plan, r.tokens}).checkUnchanged()
 		return err
 	}
 	folder := r.plan.folder
+	if r.plan.stored != "" {
+		if err := r.plan.stored.Free(ctx); err != nil {
+			return err
+		}
+	}
 	if err := checkSpace(r.plan, r.in, r.out); err != nil {
 		return err
 	}
-	command := "run"
-	if r.plan.merging != nil {
-		command = "shard merge"
-	}
-	if r.lock, err = folder.Create(command + " --run-id " + r.plan.RunID); err != nil {
+	command := cmp.Or(r.plan.made, "run") + " --run-id " + r.plan.RunID
+	if r.lock, err = folder.Create(command); err != nil {
 		return err
 	}
+	r.out.sum.NotStarted = false
 	text, err := r.plan.configText()
 	if err == nil {
 		err = durable.WriteFile(folder.Config(), text)
 	}
-	if err == nil {
-		err = r.plan.writeBegun(r.in.began, r.tokens)
+	if err == nil && r.plan.join == nil { // the inputs of joined runs are known once their logs are
+		err = (&decider{r.plan, r.tokens}).writeBegun(r.in.began)
 	}
 	if err != nil {
 		return exit.Default(exit.Environment, fmt.Errorf("can't write the run's config.yml: %w", err))
 	}
-	r.out.sum.NotStarted = false
 	return nil
 }
 
@@ -72,9 +75,7 @@ const unitFile = "file"
 
 // start starts the processes of the plugins.
 func (r *run) start(ctx context.Context) (err error) {
-	if r.plan.merging == nil {
-		r.started, err = startProcesses(ctx, r.plan, r.env)
-	}
+	r.started, err = startProcesses(ctx, r.plan, r.env)
 	return err
 }
 

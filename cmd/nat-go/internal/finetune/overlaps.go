@@ -25,7 +25,7 @@ import (
 const listedOverlaps = 100
 
 // readBenchmarks reads the files of dataset.contamination.
-func (r *run) readBenchmarks(ctx context.Context) error {
+func (r *curation) readBenchmarks(ctx context.Context) error {
 	c := r.plan.config.Dataset.Contamination
 	if c == nil {
 		return nil

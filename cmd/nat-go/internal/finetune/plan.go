@@ -50,6 +50,7 @@ type plan struct {
 	resume  bool             // continue with an existing run folder
 	lock    *runfolder.Lock  // of an existing folder
 	begun   *runfolder.Begun // with resume
+	made    string           // the command that makes the run, if it isn't nat-go run
 	command string           // continues this work; empty means that the run is resumed
 	divided *divided         // the plan of the shards that make the run; nil means that it isn't divided
 	shard   *shard           // the part of the inputs to build, for a shard; nil means everything

@@ -38,13 +38,13 @@ func (m model) prover(ctx context.Context) (*prover, error) {
 }
 
 // provable reports whether the run can check the claims of its inputs.
-func (p *plan) provable(in *inputs) bool {
+func (in *inputs) provable(p *plan) bool {
 	return p.config.Collator.Tokenizer != "" && p.config.Collator.Policy != "" && in.source.OpenAll != nil
 }
 
 // proveWith makes the inputs check their claims.
 func (in *inputs) proveWith(p *plan, t *tokens) {
-	if t != nil && p.provable(in) {
+	if t != nil && in.provable(p) {
 		of := prover{model: p.config.Collator.Policy, tokenizer: t.tokenizer, collator: t.collator}
 		in.prove = of.prove
 	}

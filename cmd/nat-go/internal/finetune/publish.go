@@ -36,32 +36,24 @@ func (p *plan) publishTo(dir string, env Env) error {
 	return nil
 }
 
-// checkPublishable refuses, before any work is done, a place where the run can't be published.
-func (p *plan) checkPublishable(ctx context.Context) error {
-	if p.stored != "" && !p.resume {
-		return p.stored.Free(ctx)
-	}
-	return nil
-}
-
 // publish sends a complete run to object storage. Its folder on this machine is removed unless it has a job that has
 // not completed, which is followed from there.
-func (p *plan) publish(ctx context.Context, out *report) error {
+func (r *report) publish(ctx context.Context, p *plan) error {
 	if p.stored == "" || p.shard != nil || !runfolder.Has(p.folder.Manifest()) {
 		return nil
 	}
-	out.tell(Progress{Step: "publish", Text: "publish  " + string(p.stored)})
+	r.tell(Progress{Step: "publish", Text: "publish  " + string(p.stored)})
 	if err := p.stored.Publish(ctx, p.folder); err != nil {
 		return exit.Default(exit.Environment, err)
 	}
 	own, to := string(p.folder), string(p.stored)
-	out.sum.RunDir, out.sum.DatasetDir = to, objects.Join(to, p.folder.Rel(p.folder.Dataset()))
-	out.sum.Next = strings.ReplaceAll(out.sum.Next, own, to)
-	for i := range out.sum.Warnings {
-		out.sum.Warnings[i] = strings.ReplaceAll(out.sum.Warnings[i], own, to)
+	r.sum.RunDir, r.sum.DatasetDir = to, objects.Join(to, p.folder.Rel(p.folder.Dataset()))
+	r.sum.Next = strings.ReplaceAll(r.sum.Next, own, to)
+	for i := range r.sum.Warnings {
+		r.sum.Warnings[i] = strings.ReplaceAll(r.sum.Warnings[i], own, to)
 	}
-	if out.sum.Job != nil && out.sum.Status != runfolder.Completed {
-		out.warn("the job has not completed, so the run's folder stays on this machine: %s", own)
+	if r.sum.Job != nil && r.sum.Status != runfolder.Completed {
+		r.warn("the job has not completed, so the run's folder stays on this machine: %s", own)
 		return nil
 	}
 	if err := os.RemoveAll(own); err != nil {

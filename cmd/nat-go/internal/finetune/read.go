@@ -206,9 +206,10 @@ func (rd *reader) close() {
 
 // readAhead starts reading the first input while the builders start, if nothing can interfere: agent runs are made, and
 // the place where a resumed run continues is found, only after the builders have started. Opening a pipe may block.
-func readAhead(ctx context.Context, p *plan, in *inputs) *reader {
-	if !p.resume && !p.provable(in) && in.collect == nil && len(in.began) > 0 && in.began[0].Size > 0 {
-		return newReader(ctx, in, 0, nil)
+func (r *run) readAhead(ctx context.Context) error {
+	in := r.in
+	if !r.plan.resume && !in.provable(r.plan) && in.collect == nil && len(in.began) > 0 && in.began[0].Size > 0 {
+		r.ahead = newReader(ctx, in, 0, nil)
 	}
 	return nil
 }

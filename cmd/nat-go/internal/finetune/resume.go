@@ -16,21 +16,19 @@ import (
 )
 
 // writeBegun records how a run of these inputs begins.
-func (p *plan) writeBegun(inputs []source.Input, t *tokens) error {
+func (x *decider) writeBegun(inputs []source.Input) error {
+	p := x.plan
 	req := p.Request
 	req.Overrides = nil // overrides are in config.yml
 	salt := ""
-	switch {
-	case p.join != nil:
-		req.From = nil
-	case p.divided != nil:
+	if p.divided != nil {
 		salt = p.divided.plan.Decided.Salt
 	}
 	text, err := json.Marshal(req)
 	if err != nil {
 		return err
 	}
-	d, err := (&decider{p, t}).decided(salt)
+	d, err := x.decided(salt)
 	if err != nil {
 		return err
 	}
@@ -106,7 +104,7 @@ func (r *run) submit(ctx context.Context) error {
 	}
 	r.unlock()
 	r.plan.DryRun = false
-	return r.train(ctx)
+	return (&handing{r.plan, r.env, r.out}).train(ctx)
 }
 
 // overrideComplete applies overrides to a run whose data set is complete: it refuses overrides that would change the

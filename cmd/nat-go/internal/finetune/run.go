@@ -12,9 +12,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/overlap"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -85,13 +83,13 @@ type run struct {
 	tokens    *tokens
 	builders  []*builder
 	built     *built
+	curation  *curation
 	decisions *curate.Decisions
-
-	benchmarks *overlap.Index // of dataset.contamination; nil if there are none
 }
 
 func newRun(p *plan, env Env) *run {
-	return &run{plan: p, env: env, out: newReport(p, env), lock: p.lock}
+	out := newReport(p, env)
+	return &run{plan: p, env: env, out: out, lock: p.lock, curation: &curation{plan: p, out: out}}
 }
 
 // pairsOf returns the first builder of pairs that the configuration selects.
@@ -113,44 +111,29 @@ type stage func(context.Context) error
 
 // stages returns the stages of the run, in order.
 func (r *run) stages() []stage {
-	p, s, m, j := r.plan, sharding{r}, merger{r}, joiner{r}
-	switch {
+	open := []stage{r.find, r.openTokens, r.curation.readBenchmarks, r.openFolder, r.listDrops}
+	dataSet := []stage{r.write, r.collate, r.account}
+	train := []stage{(&handing{r.plan, r.env, r.out}).train}
+	switch p, m := r.plan, (merger{r}); {
 	case p.complete != nil:
 		return []stage{r.submit}
 	case p.Divide != nil:
 		return []stage{r.start, r.find, r.openTokens, r.openBuilders, r.divide}
-	case p.shard != nil && p.shard.stage == shards.Write:
-		return []stage{s.sealed, s.lockShard, s.sealed, r.openTokens, s.writeShard}
-	case p.shard.stores():
-		return []stage{
-			s.sealed, s.lockShard, s.sealed, r.openTokens, r.listDrops, r.find, s.store, s.shardDone,
-		}
 	case p.shard != nil:
-		return []stage{
-			s.sealed, s.lockShard, s.sealed, r.openTokens, r.listDrops, r.find, r.start, r.openBuilders, r.build,
-			s.prepareRows, s.shardDone,
-		}
-	case p.merging != nil && p.merging.leave && p.merging.cut != nil:
-		return []stage{m.alreadyLeft}
+		return (&sharding{r}).stages()
 	case p.join != nil:
-		return []stage{
-			p.checkPublishable, r.readBenchmarks, r.openTokens, j.openJoined, r.listDrops, j.joinRuns, r.curate,
-			r.write, j.inheritAnswers, r.collate, r.account,
-		}
+		return slices.Concat(open, []stage{(&joiner{r}).joinRuns, r.curate}, dataSet)
+	case p.merging != nil && p.merging.leave:
+		return slices.Concat([]stage{m.unlessLeft}, open, []stage{m.joinShards, m.leaveWriting})
+	case p.merging != nil:
+		return slices.Concat(open, []stage{m.joinShards}, dataSet, train)
 	}
-	records := []stage{r.openBuilders, r.collect, r.build, r.curate}
-	dataSet := []stage{r.write, r.collate, r.account, r.train}
-	if p.merging != nil {
-		if records = []stage{m.joinShards}; p.merging.leave {
-			dataSet = []stage{m.leaveWriting}
-		}
-	}
-	begin := []stage{r.start, r.readBenchmarks, r.find, r.openTokens, r.openFolder, r.listDrops}
-	return slices.Concat(begin, records, dataSet)
+	build := []stage{r.openBuilders, r.collect, r.build, r.curate}
+	return slices.Concat([]stage{r.start, r.find, r.readAhead}, open[1:], build, dataSet, train)
 }
 
 func (r *run) curate(ctx context.Context) (err error) {
-	r.decisions, err = (&curation{r.plan, r.out, r.benchmarks}).curate(ctx, r.built)
+	r.decisions, err = r.curation.curate(ctx, r.built)
 	return err
 }
 
@@ -159,8 +142,6 @@ func (r *run) write(ctx context.Context) error {
 }
 
 func (r *run) collate(ctx context.Context) error { return newCollation(r).collate(ctx) }
-
-func (r *run) train(ctx context.Context) error { return (&handing{r.plan, r.env, r.out}).train(ctx) }
 
 // errSealed ends a run whose output already exists.
 var errSealed = errors.New("sealed")
@@ -220,7 +201,7 @@ func (b *built) scored(p *plan, out *report) {
 func (r *run) end(ctx context.Context) (*Summary, error) {
 	err := r.work(ctx)
 	if err == nil {
-		err = r.plan.publish(ctx, r.out)
+		err = r.out.publish(ctx, r.plan)
 	}
 	r.out.books.abort()
 	r.out.count()

@@ -73,6 +73,21 @@ func (s *shard) stores() bool { return s != nil && s.stage == shards.Build && s.
 // sharding holds the stages of a run that is a shard of another.
 type sharding struct{ run *run }
 
+// stages returns the stages of the run, in order.
+func (r *sharding) stages() []stage {
+	of := r.run
+	open := []stage{r.sealed, r.lockShard, r.sealed, of.openTokens}
+	read := []stage{of.listDrops, of.find}
+	switch s := of.plan.shard; {
+	case s.stage == shards.Write:
+		return append(open, r.writeShard)
+	case s.stores():
+		return slices.Concat(open, read, []stage{r.store, r.shardDone})
+	}
+	build := []stage{of.start, of.openBuilders, of.build, r.prepareRows, r.shardDone}
+	return slices.Concat(open, read, build)
+}
+
 // sealed ends the run if the shard has already been built and is still intact.
 func (r *sharding) sealed(context.Context) error {
 	s := r.run.plan.shard

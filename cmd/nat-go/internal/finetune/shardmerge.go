@@ -37,7 +37,7 @@ func openMerge(ctx context.Context, how Request, env Env) (*plan, error) {
 		return nil, err
 	}
 	m := &merging{divided: p.divided, leave: how.LeaveWriting}
-	p.command = "shard merge " + string(m.dir)
+	p.made, p.command = "shard merge", "shard merge "+string(m.dir)
 	if err := m.complete(); err != nil {
 		return p, err
 	}

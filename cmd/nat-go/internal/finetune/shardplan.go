@@ -67,6 +67,9 @@ func openDivision(ctx context.Context, req Request, env Env) (*plan, error) {
 
 // divide divides the inputs between the shards, and writes the plan.
 func (r *run) divide(ctx context.Context) error {
+	if err := divisible(r.in); err != nil {
+		return err
+	}
 	tasks := r.plan.where.Names(where.GroupFields)
 	for _, b := range r.builders {
 		if b.unit == builders.UnitRun {

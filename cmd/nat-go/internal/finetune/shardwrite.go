@@ -109,11 +109,14 @@ func (m *merging) allRanges(c recordlog.Commit) []recordlog.Range {
 	return m.ranges
 }
 
-// alreadyLeft reports that an earlier merge has divided the rows.
-func (r *merger) alreadyLeft(context.Context) error {
+// unlessLeft ends the run if an earlier merge has divided the rows.
+func (r *merger) unlessLeft(context.Context) error {
+	if r.run.plan.merging.cut == nil {
+		return nil
+	}
 	r.run.out.warn("the writing is divided already; nothing was done")
 	r.leftToShards()
-	return nil
+	return errSealed
 }
 
 // leftToShards reports the next step.
