@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
@@ -77,6 +78,7 @@ type building struct {
 	*recording
 	env      Env
 	in       *inputs
+	unit     builders.Unit
 	ahead    *reader // reader of the first input, until it is used
 	total    int64   // bytes of all inputs; 0 means unknown
 	unmet    int64   // examples of the collection runs read so far that dataset.where drops
@@ -92,7 +94,9 @@ func (r *run) build(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	b := &building{recording: log, env: r.env, in: r.in, ahead: r.ahead, total: r.in.bytes()}
+	b := &building{
+		recording: log, env: r.env, in: r.in, unit: unitOf(r.plan, r.builders), ahead: r.ahead, total: r.in.bytes(),
+	}
 	if err := b.openLog(ctx); err != nil {
 		return err
 	}
@@ -116,6 +120,18 @@ func (r *run) build(ctx context.Context) (err error) {
 	r.out.info("records built", "examples", r.built.seen.Examples, "candidates", r.built.seen.Candidates,
 		"records", r.out.books.Account(ledger.Gate, unitRecord).In)
 	return nil
+}
+
+// unitOf returns the run's unit: the coarsest that its builders, and dataset.where, ask for.
+func unitOf(p *plan, all []*builder) builders.Unit {
+	unit := builders.UnitExample
+	if p.where.Names(where.GroupFields) {
+		unit = builders.UnitTask
+	}
+	for _, x := range all {
+		unit = max(unit, x.unit)
+	}
+	return unit
 }
 
 // built records how far the inputs were read, once everything is in the log.

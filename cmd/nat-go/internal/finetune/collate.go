@@ -299,26 +299,18 @@ func (r *collation) batches(ctx context.Context) (*collator.Result, error) {
 	case m.cut != nil:
 		return r.joinBatches(ctx)
 	}
-	cut, rows, err := r.cutBatches(ctx, r.out.books.drop)
+	cut, err := r.cutBatches(ctx, r.out.books.drop)
 	if err != nil {
 		return nil, err
 	}
-	defer rows.close()
 	defer cut.Close()
 	return cut.Write(ctx, folder)
 }
 
 // cutBatches cuts batches from the rows that the shards made.
-func (r *collation) cutBatches(
-	ctx context.Context, dropped func(ledger.Drop),
-) (*collator.Cut, *keptRows, error) {
+func (r *collation) cutBatches(ctx context.Context, dropped func(ledger.Drop)) (*collator.Cut, error) {
 	m := r.plan.merging
-	rows := &keptRows{of: m.divided}
-	cut, err := r.tokens.collator.CutKept(ctx, m.kept(ctx, r.decisions), rows.read, string(r.plan.folder), dropped)
-	if err != nil {
-		rows.close()
-	}
-	return cut, rows, err
+	return r.tokens.collator.CutKept(ctx, m.kept(ctx, r.decisions), m.readRow, string(r.plan.folder), dropped)
 }
 
 // items yields the records to collate, a group at a time. It includes dropped rollouts: their rewards still count when

@@ -4,10 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"sync"
+
+	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -18,6 +23,9 @@ type divided struct {
 	dir  shards.Folder
 	plan *shards.Plan
 	done map[shards.Stage][]*shards.Done // by shard, for the stages that were read
+
+	mu   sync.Mutex
+	rows map[int]*os.File // token rows of the shards that were requested
 }
 
 // openPlan reads a plan and its description of the run.
@@ -43,25 +51,17 @@ func openPlan(ctx context.Context, dir shards.Folder, env Env) (*plan, error) {
 	req.RunID, req.ConfigFile, req.Builders, req.Overrides = of.RunID, dir.Config(), nil, nil
 	p, err := newPlan(ctx, req, env)
 	if err == nil {
-		p.divided = &divided{dir: dir, plan: of, done: map[shards.Stage][]*shards.Done{}}
+		p.divided = &divided{
+			dir: dir, plan: of, done: map[shards.Stage][]*shards.Done{}, rows: map[int]*os.File{},
+		}
 	}
 	return p, err
 }
 
 // read reads the manifests of a stage, and returns the shards that have none.
 func (d *divided) read(stage shards.Stage) (missing []int, err error) {
-	d.done[stage] = nil
-	for i := range d.plan.Shards {
-		done, err := d.dir.ReadDone(d.plan, stage, i)
-		if err != nil {
-			return nil, exit.With(exit.Failed, err)
-		}
-		if done == nil {
-			missing = append(missing, i)
-		}
-		d.done[stage] = append(d.done[stage], done)
-	}
-	return missing, nil
+	d.done[stage], missing, err = d.dir.ReadStage(d.plan, stage)
+	return missing, err
 }
 
 // complete refuses to continue while shards are missing, naming them.
@@ -105,4 +105,46 @@ func (d *divided) rowStage() shards.Stage {
 // built returns the folder of a shard's stage, and its manifest.
 func (d *divided) built(stage shards.Stage, shard int) (runfolder.Folder, *shards.Done) {
 	return d.dir.Shard(stage, shard), d.done[stage][shard]
+}
+
+// readRow reads a token row that a shard made.
+func (d *divided) readRow(row *batch.Encoded) ([]byte, error) {
+	f, err := d.openRows(row.File)
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, row.Bytes)
+	if _, err := f.ReadAt(b, row.Offset); err != nil {
+		return nil, shards.Damaged(f.Name(), err.Error())
+	}
+	if xxh3.Hash(b) != row.Sum {
+		return nil, shards.Damaged(f.Name(), "a checksum is wrong")
+	}
+	return b, nil
+}
+
+// openRows opens the token rows of a shard once.
+func (d *divided) openRows(shard int) (f *os.File, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if f = d.rows[shard]; f != nil {
+		return f, nil
+	}
+	if shard < 0 || shard >= len(d.plan.Shards) {
+		return nil, fmt.Errorf("division of the batches names shard %d", shard)
+	}
+	folder, done := d.built(d.rowStage(), shard)
+	if f, err = shards.OpenBuilt(folder, done, shards.RowsPath(folder)); err == nil {
+		d.rows[shard] = f
+	}
+	return f, err
+}
+
+// close closes the token rows.
+func (d *divided) close() {
+	if d != nil {
+		for _, f := range d.rows {
+			f.Close()
+		}
+	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
-	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/group"
@@ -49,23 +48,12 @@ func (it *item) partsFor(b *builder, unit builders.Unit) []*ttc.Group {
 	return it.parts
 }
 
-// unit returns the run's unit: the coarsest that its builders, and dataset.where, ask for.
-func (b *building) unit() builders.Unit {
-	unit := builders.UnitExample
-	if b.plan.where.Names(where.GroupFields) {
-		unit = builders.UnitTask
-	}
-	for _, x := range b.builders {
-		unit = max(unit, x.unit)
-	}
-	return unit
-}
-
 // feed reads the collection runs and sends their groups to the builders: each example as it is read, or each collection
 // run as a whole; or the groups that all examples form. The examples of a task may come from several collection runs.
 // To continue after a crash such inputs are read again, because a commit doesn't include the index.
 func (b *building) feed(ctx context.Context, from cursor, items chan<- *item) error {
-	err := b.feedAll(ctx, from, items)
+	f := &feeder{of: b, items: items}
+	err := f.feedAll(ctx, from)
 	if err != nil && !errors.Is(err, errFed) {
 		return err
 	}
@@ -75,16 +63,16 @@ func (b *building) feed(ctx context.Context, from cursor, items chan<- *item) er
 	return nil
 }
 
-func (b *building) feedAll(ctx context.Context, from cursor, items chan<- *item) error {
+func (f *feeder) feedAll(ctx context.Context, from cursor) error {
+	b := f.of
 	s := b.plan.shard
-	f := feeder{of: b, items: items}
 	var tasks *group.Index
 	switch {
 	case s.stores():
 		f.index = s.spill
-	case b.unit() != builders.UnitExample && !b.plan.Compat.WholeRuns():
+	case b.unit != builders.UnitExample && !b.plan.Compat.WholeRuns():
 		var err error
-		if tasks, err = b.newIndex(); err != nil {
+		if tasks, err = f.newIndex(); err != nil {
 			return exit.With(exit.Environment, err)
 		}
 		defer tasks.Close()
@@ -98,7 +86,7 @@ func (b *building) feedAll(ctx context.Context, from cursor, items chan<- *item)
 			return exit.Environmentf("inputs had %d examples before the run was interrupted and have %d now: they changed, "+
 				"so the run can't be resumed", from.Seen.Examples, tasks.Len()+b.unmet)
 		}
-		one := f
+		one := *f
 		one.failed = tasks != nil && slices.Contains(from.Failed, f.k)
 		if f.index == nil && f.k == from.Source.Run && from.Source.Row > 0 {
 			at := from.Source
@@ -120,9 +108,10 @@ func (b *building) feedAll(ctx context.Context, from cursor, items chan<- *item)
 }
 
 // newIndex returns an index that forms tasks, or groups of whole collection runs.
-func (b *building) newIndex() (*group.Index, error) {
+func (f *feeder) newIndex() (*group.Index, error) {
+	b := f.of
 	opt := group.Options{Dir: string(b.plan.folder), Limits: group.Limits{Bytes: int64(b.plan.config.Limits.Group)}}
-	if b.unit() == builders.UnitRun {
+	if b.unit == builders.UnitRun {
 		opt.By = group.Run
 	}
 	return group.New(host.NewExampleCodec(), opt)
@@ -304,7 +293,7 @@ func (f *feeder) keep(ctx context.Context, ex *ttc.Example) error {
 func (f *feeder) send(ctx context.Context, g *ttc.Group) error {
 	it := &item{group: g}
 	for _, b := range f.of.builders { // split it before another goroutine has it
-		it.partsFor(b, f.of.unit())
+		it.partsFor(b, f.of.unit)
 	}
 	if err := f.push(ctx, it); err != nil {
 		return err
@@ -313,7 +302,7 @@ func (f *feeder) send(ctx context.Context, g *ttc.Group) error {
 		return nil
 	}
 	for _, b := range f.of.builders {
-		for _, part := range it.partsFor(b, f.of.unit()) {
+		for _, part := range it.partsFor(b, f.of.unit) {
 			if err := b.session.Send(ctx, part); err != nil {
 				return b.failed(err)
 			}

@@ -84,7 +84,7 @@ func (b *building) runEnded(it *item) error {
 // groupBuilt logs the builders' output for a group. broken is the error of a builder that failed on a collection run
 // that is used as a whole or not at all.
 func (b *building) groupBuilt(ctx context.Context, it *item) (broken, err error) {
-	results, err := b.results(ctx, it)
+	results, err := it.results(ctx, b.builders, b.unit)
 	if err != nil {
 		return nil, err
 	}
@@ -107,13 +107,13 @@ func (b *building) groupBuilt(ctx context.Context, it *item) (broken, err error)
 }
 
 // results receives every builder's results for a group, part by part.
-func (b *building) results(ctx context.Context, it *item) ([][]*result, error) {
+func (it *item) results(ctx context.Context, from []*builder, unit builders.Unit) ([][]*result, error) {
 	if len(it.group.Examples) == 0 {
 		return nil, nil
 	}
-	results := make([][]*result, len(b.builders))
-	for i, x := range b.builders {
-		for _, g := range it.partsFor(x, b.unit()) {
+	results := make([][]*result, len(from))
+	for i, x := range from {
+		for _, g := range it.partsFor(x, unit) {
 			res, err := x.receive(ctx, g)
 			if err != nil {
 				return nil, err

@@ -136,10 +136,7 @@ func openPart(ctx context.Context, f runfolder.Folder, env Env) (*part, error) {
 	if err := p.checkFiles(); err != nil {
 		return nil, err
 	}
-	req, err := requestOf(p.folder, p.begun)
-	if err == nil {
-		p.plan, err = newPlan(ctx, req, env)
-	}
+	p.plan, err = planOf(ctx, p.folder, p.begun, env)
 	return p, err
 }
 

@@ -23,16 +23,12 @@ func Reread(ctx context.Context, folder runfolder.Folder, f func(*ttc.Example) (
 	if err != nil {
 		return err
 	}
-	req, err := requestOf(folder, b)
-	if err != nil {
-		return err
-	}
 	for _, in := range b.Inputs {
 		if in.Size == 0 {
 			return exit.Failedf("%s was a pipe or standard input, which is read once", in.Path)
 		}
 	}
-	p, err := newPlan(ctx, req, Env{Log: zerolog.Nop(), Now: time.Now})
+	p, err := planOf(ctx, folder, b, Env{Log: zerolog.Nop(), Now: time.Now})
 	if err != nil {
 		return err
 	}

@@ -78,6 +78,15 @@ func openBegun(ctx context.Context, how Request, env Env) (*plan, error) {
 	return p, nil
 }
 
+// planOf makes the plan that a run was begun with.
+func planOf(ctx context.Context, folder runfolder.Folder, b *runfolder.Begun, env Env) (*plan, error) {
+	req, err := requestOf(folder, b)
+	if err != nil {
+		return nil, err
+	}
+	return newPlan(ctx, req, env)
+}
+
 // requestOf returns the request that a run was begun with, for the configuration in its folder.
 func requestOf(folder runfolder.Folder, b *runfolder.Begun) (req Request, err error) {
 	if err := json.Unmarshal(b.Request, &req); err != nil {

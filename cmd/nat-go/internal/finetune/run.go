@@ -166,6 +166,7 @@ func (r *run) work(ctx context.Context) error {
 func (r *run) close() {
 	r.tokens.close()
 	r.ahead.close()
+	r.plan.divided.close()
 	if r.built != nil && r.built.index != nil {
 		r.built.index.Close()
 	}

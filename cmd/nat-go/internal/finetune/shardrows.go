@@ -7,10 +7,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
-	"sync"
-
-	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
@@ -169,53 +165,4 @@ func decided(d *curate.Decisions, ordinal uint64) (dropped bool, split batch.Spl
 		split = batch.Validation
 	}
 	return !x.Kept(), split
-}
-
-// keptRows reads the token rows of all shards.
-type keptRows struct {
-	of   *divided
-	mu   sync.Mutex
-	file map[int]*os.File // of the shards that were requested
-}
-
-// read reads a row.
-func (k *keptRows) read(row *batch.Encoded) ([]byte, error) {
-	f, err := k.open(row.File)
-	if err != nil {
-		return nil, err
-	}
-	b := make([]byte, row.Bytes)
-	if _, err := f.ReadAt(b, row.Offset); err != nil {
-		return nil, shards.Damaged(f.Name(), err.Error())
-	}
-	if xxh3.Hash(b) != row.Sum {
-		return nil, shards.Damaged(f.Name(), "a checksum is wrong")
-	}
-	return b, nil
-}
-
-func (k *keptRows) open(shard int) (_ *os.File, err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	f := k.file[shard]
-	if f == nil {
-		if shard < 0 || shard >= len(k.of.plan.Shards) {
-			return nil, fmt.Errorf("division of the batches names shard %d", shard)
-		}
-		folder, done := k.of.built(k.of.rowStage(), shard)
-		if f, err = shards.OpenBuilt(folder, done, shards.RowsPath(folder)); err != nil {
-			return nil, err
-		}
-		if k.file == nil {
-			k.file = map[int]*os.File{}
-		}
-		k.file[shard] = f
-	}
-	return f, nil
-}
-
-func (k *keptRows) close() {
-	for _, f := range k.file {
-		f.Close()
-	}
 }

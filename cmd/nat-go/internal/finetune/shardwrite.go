@@ -135,11 +135,10 @@ func (r *collation) divideBatches(ctx context.Context) (json.RawMessage, error) 
 		return nil, err
 	}
 	defer drops.abort()
-	cut, rows, err := r.cutBatches(ctx, drops.list)
+	cut, err := r.cutBatches(ctx, drops.list)
 	if err != nil {
 		return nil, err
 	}
-	defer rows.close()
 	defer cut.Close()
 	res, scores, err := cut.Divide(len(m.plan.Shards), func(i int) (io.WriteCloser, error) {
 		f, err := durable.Create(m.dir.CutBatches(i))
@@ -251,21 +250,12 @@ func (r *sharding) writeRows(ctx context.Context, x recordlog.Range, d *curate.D
 		return nil, err
 	}
 	defer drops.abort()
-	formats := r.run.plan.formats
-	if d.Kept() == 0 {
-		formats = nil
+	spec := (&writing{r.run.plan, r.run.out, d}).spec(s.run.Records())
+	spec.Dropped, spec.NotKept = drops.list, drops.list
+	spec.Progress = func(first, _ uint64) {
+		r.run.out.tell(Progress{Step: "write", Done: int64(first - x.First), Unit: unitRecord})
 	}
-	log := s.run.Records()
-	written, err := dataset.WritePart(ctx, dataset.Spec{
-		Dir: folder.Dataset(), Log: log, Decisions: d, Formats: formats, Options: r.run.plan.options,
-		Dropped: drops.list,
-		Gates:   r.run.plan.gates(),
-		NotKept: drops.list,
-		Ready:   r.run.out.know,
-		Progress: func(first, _ uint64) {
-			r.run.out.tell(Progress{Step: "write", Done: int64(first - x.First), Unit: unitRecord})
-		},
-	}, decidedOn(recordlog.GroupsIn(log, x), d))
+	written, err := dataset.WritePart(ctx, spec, decidedOn(recordlog.GroupsIn(spec.Log, x), d))
 	if err != nil {
 		return nil, err
 	}
@@ -311,10 +301,8 @@ func (r *sharding) writeBatches(ctx context.Context, t *tokens) (all []keyCount,
 		return nil, err
 	}
 	defer lines.Abort()
-	rows := &keptRows{of: s.divided}
-	defer rows.close()
 	buf := bufio.NewWriter(lines)
-	err = t.collator.WriteKept(ctx, bufio.NewReader(in), scores, rows.read, string(folder),
+	err = t.collator.WriteKept(ctx, bufio.NewReader(in), scores, s.readRow, string(folder),
 		func(line []byte, key string, n batch.Count) error {
 			all = append(all, keyCount{key, n})
 			_, err := buf.Write(line)

@@ -35,23 +35,10 @@ func (r *writing) write(ctx context.Context) error {
 		d); err != nil {
 		return exit.Environmentf("can't write NAT's trajectories: %w", err)
 	}
-	kept, formats := d.Kept(), p.formats
-	if kept == 0 {
-		formats = nil // the pass over the log is still needed: it lists the drops
-	}
-	spec := dataset.Spec{
-		Dir:       p.folder.Dataset(),
-		Log:       p.folder.Records(),
-		Decisions: d,
-		Formats:   formats,
-		Options:   p.options,
-		Dropped:   r.out.books.drop,
-		Gates:     p.gates(),
-		NotKept:   r.out.books.list,
-		Progress: func(_, end uint64) {
-			r.out.tell(Progress{Step: "write", Done: int64(end), Total: int64(d.Len()), Unit: unitRecord})
-		},
-		Ready: r.out.know,
+	kept, spec := d.Kept(), r.spec(p.folder.Records())
+	spec.Dropped, spec.NotKept = r.out.books.drop, r.out.books.list
+	spec.Progress = func(_, end uint64) {
+		r.out.tell(Progress{Step: "write", Done: int64(end), Total: int64(d.Len()), Unit: unitRecord})
 	}
 	written, err := r.writeText(ctx, spec)
 	if err != nil {
@@ -74,6 +61,18 @@ func (r *writing) write(ctx context.Context) error {
 		return r.copyForNAT()
 	}
 	return nil
+}
+
+// spec describes the text rows of a log.
+func (r *writing) spec(log string) dataset.Spec {
+	p, d := r.plan, r.decisions
+	spec := dataset.Spec{
+		Dir: p.folder.Dataset(), Log: log, Decisions: d, Options: p.options, Gates: p.gates(), Ready: r.out.know,
+	}
+	if d.Kept() > 0 { // otherwise the pass over the log is still needed: it lists the drops
+		spec.Formats = p.formats
+	}
+	return spec
 }
 
 // writeText writes the text rows, unless they were joined from the shards' rows.

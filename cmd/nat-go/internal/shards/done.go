@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -75,6 +76,20 @@ func (f Folder) ReadDone(p *Plan, stage Stage, shard int) (*Done, error) {
 	return d, nil
 }
 
+// ReadStage reads the manifests of a stage, by shard, and returns the shards that have none.
+func (f Folder) ReadStage(p *Plan, stage Stage) (all []*Done, missing []int, err error) {
+	for i := range p.Shards {
+		d, err := f.ReadDone(p, stage, i)
+		if err != nil {
+			return nil, nil, exit.With(exit.Failed, err)
+		}
+		if all = append(all, d); d == nil {
+			missing = append(missing, i)
+		}
+	}
+	return all, missing, nil
+}
+
 // State is the progress of one stage of a plan's shards.
 type State struct {
 	Stage   Stage `json:"stage"`
@@ -86,11 +101,11 @@ type State struct {
 // Look checks every shard of the plan.
 func (f Folder) Look(p *Plan, stage Stage) (*State, error) {
 	s := &State{Stage: stage, Done: []int{}, Running: []int{}, Missing: []int{}}
-	for i := range p.Shards {
-		d, err := f.ReadDone(p, stage, i)
-		if err != nil {
-			return nil, err
-		}
+	all, _, err := f.ReadStage(p, stage)
+	if err != nil {
+		return nil, err
+	}
+	for i, d := range all {
 		if d != nil {
 			s.Done = append(s.Done, i)
 			continue

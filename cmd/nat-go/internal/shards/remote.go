@@ -177,14 +177,11 @@ func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage,
 	if err := r.FetchDone(ctx, dir, p, Build); err != nil {
 		return err
 	}
-	for i := range p.Shards {
-		d, err := dir.ReadDone(p, Build, i)
-		if err != nil {
-			return exit.With(exit.Failed, err)
-		}
-		if d == nil {
-			return nil // the run refuses it
-		}
+	all, missing, err := dir.ReadStage(p, Build)
+	if err != nil || len(missing) > 0 {
+		return err // the run refuses missing ones
+	}
+	for _, d := range all {
 		if err := r.fetchSpilled(ctx, dir, d, shard); err != nil {
 			return exit.Default(exit.Environment, err)
 		}
@@ -248,14 +245,11 @@ func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 		if err := r.FetchDone(ctx, dir, p, stage); err != nil {
 			return err
 		}
-		for i := range p.Shards {
-			d, err := dir.ReadDone(p, stage, i)
-			if err != nil {
-				return exit.With(exit.Failed, err)
-			}
-			if d == nil {
-				return nil // the merge refuses it
-			}
+		all, missing, err := dir.ReadStage(p, stage)
+		if err != nil || len(missing) > 0 {
+			return err // the merge refuses missing ones
+		}
+		for i, d := range all {
 			folder := dir.Shard(stage, i)
 			for k := range d.Files {
 				path := filepath.Join(string(folder), filepath.FromSlash(d.Files[k].Path))
