@@ -5,8 +5,6 @@ import (
 
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
-	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
@@ -14,11 +12,7 @@ import (
 // attributes. Up to version 5, reasoning is only in the histories of later calls.
 func (e *modelCall) aiSDK(a attributes) {
 	for tool := range a.structured("ai.prompt.tools").Elements() {
-		if raw, err := json.Parse(tool.Bytes(), json.Limits{}); err == nil {
-			if tool, ok := exchange.ToolOf(raw); ok {
-				e.tools = append(e.tools, tool)
-			}
-		}
+		e.addTool(tool.Bytes())
 	}
 	for m := range e.list(a, "ai.prompt.messages").Elements() {
 		e.input = append(e.input, messageOf(m)...)
@@ -32,12 +26,8 @@ func (e *modelCall) aiSDK(a attributes) {
 	}
 	m := chat.Message{Role: "assistant", Form: chat.Text, Text: a.first("ai.response.text", "ai.response.object")}
 	m.ToolCalls = toolCalls(e.list(a, "ai.response.toolCalls"))
-	if m.Reasoning = a.text("ai.response.reasoning"); m.Reasoning != "" {
-		m.ReasoningKey = "reasoning_content"
-	}
-	if m.ToolCalls != nil && m.Text == "" {
-		m.Form = chat.Null
-	}
+	think(&m, a.text("ai.response.reasoning"))
+	withoutText(&m, chat.Null)
 	if a["ai.response.object"] != nil {
 		e.gaps |= ttc.ParsedArguments // some versions print the object again
 	}

@@ -98,10 +98,24 @@ func (e *modelCall) numbered(a attributes) {
 		if parameters, err := json.Parse(n.descend("parameters").value.Bytes(), json.Limits{}); err == nil {
 			b = append(append(b, `,"parameters":`...), parameters...)
 		}
-		if tool, ok := exchange.ToolOf(append(b, '}')); ok {
+		e.addTool(append(b, '}'))
+	}
+}
+
+// addTool adds a tool, given as the JSON text of its definition.
+func (e *modelCall) addTool(text []byte) {
+	if raw, err := json.Parse(text, json.Limits{}); err == nil {
+		if tool, ok := exchange.ToolOf(raw); ok {
 			e.tools = append(e.tools, tool)
 		}
 	}
+}
+
+// call reads a call below a node with its name and arguments.
+func (n *node) call(id string) chat.ToolCall {
+	call := chat.ToolCall{ID: id, Type: "function", Name: n.text("name")}
+	exchange.Arguments(&call, n.descend("arguments").value)
+	return call
 }
 
 func numberedMessage(n *node) chat.Message {
@@ -113,17 +127,11 @@ func numberedMessage(n *node) chat.Message {
 			m.Form, m.Text, m.Parts = chat.Parts, "", contentParts(parts)
 		}
 	}
-	if text := n.text("reasoning_content"); text != "" {
-		m.Reasoning, m.ReasoningKey = text, "reasoning_content"
-	}
+	think(&m, n.text("reasoning_content"))
 	for _, c := range n.descend("tool_calls").list() {
-		call := chat.ToolCall{ID: c.text("id"), Type: "function", Name: c.text("name")}
-		exchange.Arguments(&call, c.descend("arguments").value)
-		m.ToolCalls = append(m.ToolCalls, call)
+		m.ToolCalls = append(m.ToolCalls, c.call(c.text("id")))
 	}
-	if m.Text == "" && m.ToolCalls != nil && m.Form == chat.Text {
-		m.Form = chat.Null
-	}
+	withoutText(&m, chat.Null)
 	return m
 }
 
@@ -140,9 +148,7 @@ func (e *modelCall) openInference(s *span) {
 		}
 	}
 	response := a.structured("output.value")
-	if e.id == "" {
-		e.id = session.Text(response, "id")
-	}
+	e.id = cmp.Or(e.id, session.Text(response, "id"))
 	if e.input != nil { // the response is in the form of the request
 		for _, a := range exchange.Choices(response) {
 			e.outputs = append(e.outputs, output{a.Message, a.Finish})
@@ -162,11 +168,7 @@ func (e *modelCall) openInference(s *span) {
 	}
 	if e.finish = a.text("llm.finish_reason"); e.tools == nil {
 		for _, n := range a.nested("llm.tools").list() {
-			if raw, err := json.Parse(n.descend("tool", "json_schema").value.Bytes(), json.Limits{}); err == nil {
-				if tool, ok := exchange.ToolOf(raw); ok {
-					e.tools = append(e.tools, tool)
-				}
-			}
+			e.addTool(n.descend("tool", "json_schema").value.Bytes())
 		}
 	}
 	items, _ := response.Get("output")
@@ -216,14 +218,10 @@ func inferenceMessage(n *node) chat.Message {
 			m.Parts = append(m.Parts, chat.Part{Type: "image_url", Raw: append(raw, "}}"...)})
 		}
 	}
-	if thoughts != nil {
-		m.Reasoning, m.ReasoningKey = strings.Join(thoughts, "\n"), "reasoning_content"
-	}
+	think(&m, strings.Join(thoughts, "\n"))
 	for _, c := range n.descend("tool_calls").list() {
 		c = c.descend("tool_call")
-		call := chat.ToolCall{ID: c.text("id"), Type: "function", Name: c.text("function", "name")}
-		exchange.Arguments(&call, c.descend("function", "arguments").value)
-		m.ToolCalls = append(m.ToolCalls, call)
+		m.ToolCalls = append(m.ToolCalls, c.descend("function").call(c.text("id")))
 	}
 	finishContent(&m, texts)
 	return m

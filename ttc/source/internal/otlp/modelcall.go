@@ -43,12 +43,8 @@ func (e *modelCall) genAI(s *span) {
 		for _, ev := range s.events {
 			if ev.name == details {
 				from = ev.attributes
-				if e.id == "" {
-					e.id = from.text("gen_ai.response.id")
-				}
-				if e.model == "" {
-					e.model = from.first("gen_ai.response.model", "gen_ai.request.model")
-				}
+				e.id = cmp.Or(e.id, from.text("gen_ai.response.id"))
+				e.model = cmp.Or(e.model, from.first("gen_ai.response.model", "gen_ai.request.model"))
 			}
 		}
 	}
@@ -58,7 +54,7 @@ func (e *modelCall) genAI(s *span) {
 		return
 	}
 	if from["gen_ai.system_instructions"] != nil {
-		m := partsMessage("system", raws(from.structured("gen_ai.system_instructions")))
+		m := partsMessage("system", slices.Collect(from.structured("gen_ai.system_instructions").Elements()))
 		e.input = append(e.input, m...)
 	}
 	for m := range e.list(from, "gen_ai.input.messages").Elements() {
@@ -94,7 +90,7 @@ func messageOf(raw json.Raw) (out []chat.Message) {
 	if text, ok := content.Text(); ok {
 		return []chat.Message{{Role: role, Form: chat.Text, Text: text}}
 	}
-	parts, from := raws(content), 0
+	parts, from := slices.Collect(content.Elements()), 0
 	for i := range parts {
 		if i > 0 && role == "assistant" && isResult(parts[i-1]) && !isResult(parts[i]) {
 			out = append(out, partsMessage(role, parts[from:i])...)
@@ -136,9 +132,7 @@ func partsMessage(role string, parts []json.Raw) (out []chat.Message) {
 			m.Parts = append(m.Parts, chat.Part{Type: typ, Raw: slices.Clone(p)})
 		}
 	}
-	if thoughts != nil {
-		m.Reasoning, m.ReasoningKey = strings.Join(thoughts, "\n"), "reasoning_content"
-	}
+	think(&m, strings.Join(thoughts, "\n"))
 	finishContent(&m, content)
 	switch {
 	case role == "assistant":
@@ -147,6 +141,13 @@ func partsMessage(role string, parts []json.Raw) (out []chat.Message) {
 		return out
 	}
 	return append(out, m)
+}
+
+// think sets the text of a message's reasoning.
+func think(m *chat.Message, text string) {
+	if text != "" {
+		m.Reasoning, m.ReasoningKey = text, "reasoning_content"
+	}
 }
 
 func partText(p json.Raw) string { return cmp.Or(session.Text(p, "content"), session.Text(p, "text")) }
@@ -226,9 +227,7 @@ func (e *modelCall) legacy(events []event) {
 			m.ToolCalls == nil { // OpenLLMetry has them next to the message
 			m.ToolCalls = toolCalls(list)
 		}
-		if m.Text == "" && m.ToolCalls != nil && m.Form == chat.Text {
-			m.Form = chat.Null
-		}
+		withoutText(&m, chat.Null)
 		e.outputs = append(e.outputs, output{m, session.Text(c.body, "finish_reason")})
 	}
 }
@@ -255,12 +254,18 @@ func eventMessage(role string, body json.Raw) chat.Message {
 	if list, ok := body.Get("tool_calls"); ok {
 		m.ToolCalls = toolCalls(list)
 	}
-	if m.Text == "" && m.ToolCalls != nil && m.Form == chat.Text {
-		if m.Form = chat.Null; content == nil {
-			m.Form = chat.Absent // openai-v2 omits the text from the history if there are calls
-		}
+	if content == nil {
+		withoutText(&m, chat.Absent) // openai-v2 omits the text from the history if there are calls
 	}
+	withoutText(&m, chat.Null)
 	return m
+}
+
+// withoutText gives a message of calls without a text its form.
+func withoutText(m *chat.Message, form chat.Form) {
+	if m.Text == "" && m.ToolCalls != nil && m.Form == chat.Text {
+		m.Form = form
+	}
 }
 
 func contentParts(list json.Raw) (out []chat.Part) {
@@ -296,9 +301,7 @@ func mergeAnswers(in []chat.Message) []chat.Message {
 			last.Form, last.Text, last.Parts = m.Form, m.Text, m.Parts
 		}
 		last.ToolCalls = append(slices.Clone(last.ToolCalls), m.ToolCalls...)
-		if last.ToolCalls != nil && !says(last) && last.Form == chat.Text {
-			last.Form = chat.Null
-		}
+		withoutText(last, chat.Null)
 		if last.Reasoning == "" {
 			last.Reasoning, last.ReasoningKey = m.Reasoning, m.ReasoningKey
 		}
@@ -333,10 +336,7 @@ func join(in []chat.Message) {
 			n++
 		}
 		known := slices.ContainsFunc(results[:n], func(m chat.Message) bool {
-			return slices.ContainsFunc(
-				made,
-				func(c chat.ToolCall) bool { return c.ID == m.ToolCallID && c.ID != "" },
-			)
+			return slices.ContainsFunc(made, func(c chat.ToolCall) bool { return c.ID == m.ToolCallID && c.ID != "" })
 		})
 		if n != len(made) || known {
 			continue

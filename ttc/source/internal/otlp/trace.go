@@ -10,7 +10,6 @@ import (
 	"github.com/nat-go/nat-go/internal/calls"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
-	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
@@ -111,19 +110,15 @@ func (t *traces) addEvent(part session.Kept) {
 	s := t.spans[trace+id]
 	if s == nil {
 		s = &span{
-			id:         id,
-			trace:      trace,
-			start:      ev.at,
-			attributes: attributes{},
-			path:       part.Path,
-			offset:     part.Offset,
+			id:     id,
+			trace:  trace,
+			start:  ev.at,
+			path:   part.Path,
+			offset: part.Offset,
 		}
 		t.spans[trace+id] = s
 	}
 	s.events = append(s.events, ev)
-	if s.attributes == nil {
-		s.attributes = attributes{}
-	}
 }
 
 // spanKind is what a span represents.
@@ -204,8 +199,8 @@ func (t *traces) examine() {
 			if !within {
 				continue
 			}
-			name := s.attributes.first("gen_ai.agent.name", "agent.name", "traceloop.entity.name", "ai.telemetry.functionId")
-			name = cmp.Or(name, "agent")
+			name := cmp.Or(s.attributes.first("gen_ai.agent.name", "agent.name", "traceloop.entity.name",
+				"ai.telemetry.functionId"), "agent")
 			if names[name]++; names[name] > 1 {
 				name += "-" + strconv.Itoa(names[name])
 			}
@@ -276,7 +271,7 @@ func (t *traces) read(s *span) {
 		t.drop(s, noContent, "")
 		return
 	case e.alone && !slices.ContainsFunc(e.outputs[0].ToolCalls, t.ran):
-		t.drop(s, session.MissingHistory, "the provider ran a tool within the answer, and the text before it isn't separate")
+		t.drop(s, session.MissingHistory, "the provider ran a tool within the answer, whose texts aren't separate")
 		return
 	}
 	for i := range e.outputs {
@@ -406,12 +401,4 @@ func modelCallOf(s *span) (e modelCall) {
 	}
 	e.input = mergeAnswers(e.input)
 	return e
-}
-
-// raws returns the elements of a list.
-func raws(list json.Raw) (out []json.Raw) {
-	for e := range list.Elements() {
-		out = append(out, e)
-	}
-	return out
 }
