@@ -101,6 +101,13 @@ func TestAISDKParts(t *testing.T) {
 	if got := resultText(json.Raw(`{"response":{"type":"content","value":["a"]}}`)); got != `["a"]` {
 		t.Error(got)
 	}
+	r = ask(list(question, `{"role":"assistant","content":[{"type":"tool-call","toolCallId":"c1","toolName":"f",
+		"args":{"a":1}}]}`, `{"role":"tool","content":[{"type":"tool-result","toolCallId":"c1","result":"r"}]}`),
+		attrs{"ai.response.text": "a"}) // as version 4 has it
+	if got := sessiontest.Walks(r.Examples[0]); got != `q / [c1] / c1="r" / a*` ||
+		r.Examples[0].Graph.Nodes[1].Message.ToolCalls[0].Arguments != `{"a":1}` {
+		t.Error(got)
+	}
 	step := func(id, parent string, n int, operation string) *tracepb.Span {
 		return made(id, parent, n, attrs{
 			"ai.operationId": operation, "ai.prompt.messages": list(question), "ai.response.text": id,

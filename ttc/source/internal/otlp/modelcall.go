@@ -174,10 +174,10 @@ func resultText(p json.Raw) string {
 		if inner, ok := v.Get("value"); ok && (key == "output" || session.Text(v, "type") == "content") {
 			v = inner // of the AI SDK's {type, value}
 		}
-		if text, ok := v.Text(); ok {
+		if text, ok := v.Text(); ok && (key != "result" || session.Text(p, "type") != "tool-result") {
 			return text
 		}
-		return string(v)
+		return string(v) // which the AI SDK sent up to version 4 even for a text
 	}
 	return ""
 }
@@ -186,7 +186,10 @@ func resultText(p json.Raw) string {
 func toolCall(p json.Raw) chat.ToolCall {
 	if name := session.Text(p, "toolName"); name != "" {
 		call := chat.ToolCall{ID: session.Text(p, "toolCallId"), Type: "function", Name: name}
-		input, _ := p.Get("input")
+		input, ok := p.Get("input")
+		if !ok {
+			input, _ = p.Get("args") // up to version 4
+		}
 		exchange.Arguments(&call, input)
 		return call
 	}
