@@ -94,6 +94,13 @@ func (r *Report) best(builder, preferred string) string {
 			chosen = c
 		}
 	}
+	if chosen.carries() == 0 {
+		for _, y := range r.Builders {
+			if other := y.Instead(chosen); y.Builder == builder && other != nil {
+				return other.Format
+			}
+		}
+	}
 	return chosen.Format
 }
 

@@ -80,6 +80,15 @@ func TestScoredRollouts(t *testing.T) {
 	}
 }
 
+// TestOnlyFormat: where no preferred format carries anything, one that does is chosen.
+func TestOnlyFormat(t *testing.T) {
+	r := looked(t, conversation(question, `{"role": "assistant", "content": "", "tool_calls": [{"id": "1", "type": "function", `+
+		`"function": {"name": "f", "arguments": "*** Begin Patch"}}]}`, `{"role": "tool", "tool_call_id": "1", "content": "x"}`, answer))
+	if diff := cmp.Diff([]string{"openai_sft"}, r.Choice.Formats); diff != "" {
+		t.Error(diff, r.Losses())
+	}
+}
+
 // TestHarborJob: a job's folder is read as its trials' trajectories, which have the rewards and tasks that their results
 // say.
 func TestHarborJob(t *testing.T) {

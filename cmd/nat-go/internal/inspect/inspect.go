@@ -53,7 +53,7 @@ func bytesPerFile(n int) int64 { return min(max(int64(sampleAll/max(n, 1)), samp
 // Inspect reports on all inputs, in any format: a folder may hold files of several formats, and files of none.
 func Inspect(ctx context.Context, opt Options) (*Inspection, error) {
 	opt.Inspect = true
-	files, err := expand(opt)
+	files, err := expand(&opt)
 	if err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}

@@ -120,7 +120,7 @@ func (r *Report) Inputs() []string {
 
 // Look reads the beginning of the inputs and recognises them.
 func Look(ctx context.Context, opt Options) (*Report, error) {
-	files, err := expand(opt)
+	files, err := expand(&opt)
 	if err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}
@@ -206,8 +206,13 @@ func folders(paths []string) (all []string) {
 	return all
 }
 
-// expand finds the files. A folder means the file that the source expects there, or else all data files in it.
-func expand(opt Options) ([]string, error) {
+// expand finds the files. A folder means the file that the source expects there, or else all data files in it; a
+// program's own folder means its logs, which become the paths.
+func expand(opt *Options) ([]string, error) {
+	opt.Paths = slices.Clone(opt.Paths)
+	for i, p := range opt.Paths {
+		opt.Paths[i] = logsIn(p)
+	}
 	name := readers.NATFile
 	if f, ok := builtin.Source(opt.Source); ok && f.File != "" {
 		name = f.File

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -31,6 +32,19 @@ var places = []place{
 	{"opencode", ".local/share/opencode", "", ".db", "opencode export ID > session.json"},
 	{"Pi", ".pi/agent/sessions", "", ".jsonl", ""},
 	{"Qwen Code", ".qwen", "", ".jsonl", ""},
+}
+
+// logsIn returns the folder in which a program keeps its logs if the path is the program's own folder, which also has
+// settings and credentials; otherwise the path.
+func logsIn(path string) string {
+	for _, p := range places {
+		top, below, _ := strings.Cut(p.dir, "/")
+		logs := filepath.Join(path, below)
+		if info, err := os.Stat(logs); p.instead == "" && filepath.Base(path) == top && err == nil && info.IsDir() {
+			return logs
+		}
+	}
+	return path
 }
 
 // Logs are the files that a program keeps in a place.

@@ -11,6 +11,24 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// TestLogsIn: a program's own folder means its logs.
+func TestLogsIn(t *testing.T) {
+	home := t.TempDir()
+	for _, dir := range []string{".codex/sessions/2026", ".claude", "work/.codex-notes/sessions"} {
+		if err := os.MkdirAll(filepath.Join(home, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string]string{
+		".codex": ".codex/sessions", ".codex/": ".codex/sessions", ".codex/sessions": ".codex/sessions",
+		".claude": ".claude", "work/.codex-notes": "work/.codex-notes", ".gemini": ".gemini",
+	} {
+		if got := filepath.Clean(logsIn(home + "/" + path)); got != filepath.Join(home, want) {
+			t.Errorf("%s: got %s, want %s", path, got, want)
+		}
+	}
+}
+
 // TestFindLogs: logs are found by their places, of which a variable may move one, and no file is opened.
 func TestFindLogs(t *testing.T) {
 	home, moved := t.TempDir(), t.TempDir()

@@ -27,6 +27,10 @@ func request(id string) string {
 	return `{"toolCallId":"` + id + `","name":"ls","arguments":{"a":1}}`
 }
 
+func hook(id, prompt string) string {
+	return event(id, "hook.start", `"hookType":"userPromptSubmitted","input":{"prompt":"`+prompt+`"}`)
+}
+
 func done(id, call, rest string) string {
 	return event(id, "tool.execution_complete", `"toolCallId":"`+call+`",`+rest)
 }
@@ -45,6 +49,14 @@ func TestSession(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"results in the order of their calls": {start + asked + worked, "s: sys / Q / [c][d]* / c=no! / d=two / a*"},
 		"without the first event":             {asked + worked, "in: sys / Q / [c][d]* / c=no! / d=two / a*"},
+		"a prompt that only a hook was told": {
+			start + hook("1", "q") + answer("2", "a", "") + hook("3", "r") + answer("4", "b", ""), "s: q / a* / r / b*",
+		},
+		"a prompt that a hook was told, too": {
+			start + asked + hook("3", "q") + answer("4", "a", "") + hook("5", "q") +
+				event("6", "user.message", `"content":"r"`) + answer("7", "b", ""),
+			"s: sys / Q / a* / r / b*",
+		},
 		"a rewind": {
 			start + asked + worked + event("7", "session.snapshot_rewind", `"upToEventId":"3"`) + answer("8", "b", ""),
 			"s: sys / Q / [c][d]* / c=no! / d=two / a* || sys / Q / b",

@@ -54,6 +54,8 @@ type talk struct {
 	answer  chat.Message   // the beginning of an answer in several events
 	made    []string       // the calls of the last answer
 	results map[string]calls.Message
+	asked   bool   // a prompt came as a message since the last answer
+	prompt  string // or only as what a hook was told
 }
 
 func add(s *calls.Session, events []session.Kept, tally *source.Tally) {
@@ -89,7 +91,12 @@ func (r *reader) event(part session.Kept) {
 	switch typ := session.Text(event, "type"); typ {
 	case "system.message":
 		r.system(t, data)
+	case "hook.start":
+		if session.Text(data, "hookType") == "userPromptSubmitted" && !t.asked {
+			t.prompt = session.Text(session.Value(data, "input"), "prompt")
+		}
 	case "user.message", "system.notification", "skill.context_delivered":
+		t.asked, t.prompt = true, ""
 		r.say(t, cmp.Or(session.Text(data, "transformedContent"), session.Text(data, "content")))
 	case "assistant.message":
 		r.answer(t, agent, part)
@@ -187,7 +194,8 @@ func (r *reader) answer(t *talk, agent string, part session.Kept) {
 	if m.Text == "" && m.ToolCalls != nil {
 		m.Form = chat.Null
 	}
-	r.results(t)
+	r.say(t, t.prompt)
+	t.asked, t.prompt = false, ""
 	c := calls.Call{
 		ID: cmp.Or(session.Text(data, "messageId"), session.Text(event, "id")), Agent: agent,
 		Model: session.Text(data, "model"), After: r.context(t), Output: *m,

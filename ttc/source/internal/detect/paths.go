@@ -93,6 +93,7 @@ var harnesses = []struct {
 	{"Letta Code", "", []string{"captured_at", "source_line_id"}},
 	{"OpenHands", ": export it as ATIF, which Harbor does", []string{"source", "llm_message.content"}},
 	{"OpenHands", ": export it as ATIF, which Harbor does", []string{"items.0.kind"}},
+	{"OpenHands", ": export it as ATIF, which Harbor does", []string{"items.1.kind"}}, // the first may be null
 }
 
 // unsupportedHarness returns a message that names the unsupported program that wrote the input, or "" if it is unknown.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nat-go/nat-go/internal/calls"
 	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
@@ -193,10 +194,14 @@ func FuzzJoined(f *testing.F) {
 	})
 }
 
-// TestToolSearch: a search for tools is a call, although its item has no name.
+// TestToolSearch: a search for tools is a call, although its item has no name, and what it found is its result.
 func TestToolSearch(t *testing.T) {
 	item := json.Raw(`{"type":"tool_search_call","call_id":"c","arguments":{"query":"files"}}`)
 	if call := ItemCall("tool_search_call", item); call.Name != "tool_search" || call.Arguments != `{"query":"files"}` {
 		t.Errorf("%+v", call)
+	}
+	found := ItemResult(json.Raw(`{"type":"tool_search_output","call_id":"c","tools":[{"name":"f"}]}`))
+	if m := found.Message; m.Form != chat.Text || m.Text != `[{"name":"f"}]` || m.ToolCallID != "c" {
+		t.Errorf("%+v", m)
 	}
 }

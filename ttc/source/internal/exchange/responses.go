@@ -226,10 +226,7 @@ func ItemCall(typ string, item json.Raw) chat.ToolCall {
 
 // ItemResult reads the output of a call: text, an object with text under content, or a list of parts.
 func ItemResult(item json.Raw) calls.Message {
-	output := member(item, "output")
-	if output == nil {
-		output = member(item, "tools")
-	}
+	output, tools := member(item, "output"), member(item, "tools")
 	var failed *bool
 	if output.Kind() == json.Object {
 		if success, ok := member(output, "success").Bool(); ok {
@@ -241,6 +238,9 @@ func ItemResult(item json.Raw) calls.Message {
 		}
 	}
 	m := Content("tool", output)
+	if output == nil {
+		m.Text = string(tools) // which a search for tools found
+	}
 	m.ToolCallID = session.Text(item, "call_id")
 	return calls.Message{Message: m, Error: failed}
 }

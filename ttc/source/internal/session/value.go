@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -62,7 +63,7 @@ func Name(text string) string {
 	if len(text) > 40 {
 		return text[:40] + "..."
 	}
-	return text
+	return cmp.Or(text, "(none)")
 }
 
 // Stem returns a file's name without its extensions, which serves as the id of a session without one.
