@@ -152,10 +152,16 @@ var kinds = []struct {
 
 // kind returns what a span represents: a span that isn't named is a call if it has what a model wrote.
 func (s *span) kind() spanKind {
+	named := false
 	for _, of := range kinds {
-		if name := s.attributes.text(of.key); name != "" {
-			return of.values[name]
+		name := s.attributes.text(of.key)
+		if kind := of.values[name]; kind != otherSpan {
+			return kind
 		}
+		named = named || name != ""
+	}
+	if named {
+		return otherSpan
 	}
 	wrote := func(e event) bool { return e.name == "gen_ai.choice" || e.name == details }
 	if s.attributes["gen_ai.output.messages"] != nil || s.attributes["gen_ai.completion.0.role"] != nil ||
