@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -63,7 +62,7 @@ func Name(text string) string {
 	if len(text) > 40 {
 		return text[:40] + "..."
 	}
-	return cmp.Or(text, "(none)")
+	return text
 }
 
 // Stem returns a file's name without its extensions, which serves as the id of a session without one.

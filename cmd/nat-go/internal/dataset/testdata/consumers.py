@@ -1,5 +1,5 @@
-"""Loads rows as their consumers do: consumers.py trl|verl|verl_tools|verl_states|nemo_gym DATASET_DIR. Prints one line of JSON: what was loaded."""
-import json, os, sys, tempfile
+"""Loads rows as their consumers do: consumers.py trl|files|verl|verl_tools|verl_states|nemo_gym DIR. Prints one line of JSON: what was loaded."""
+import glob, json, os, sys, tempfile
 
 os.environ.update(HF_HUB_OFFLINE="1", HF_HOME=tempfile.mkdtemp(), TOKENIZERS_PARALLELISM="false", CUDA_VISIBLE_DEVICES="")
 import torch
@@ -50,6 +50,29 @@ def trl(root):
     return out
 
 
+def files(root):
+    """Has TRL prepare each file of its rows below a folder, and returns how many rows each has. Each trainer trains a step."""
+    from datasets import load_dataset
+    from trl import DPOConfig, DPOTrainer, SFTConfig, SFTTrainer
+
+    tok, took, trained, folder = tokenizer(), {}, set(), tempfile.mkdtemp()
+    tok.chat_template = TOOLS
+    size = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=2)
+    LlamaForCausalLM(LlamaConfig(vocab_size=len(tok), **size)).save_pretrained(folder)
+    for path in sorted(glob.glob(os.path.join(root, "**/dataset/*/*.jsonl"), recursive=True, include_hidden=True)):
+        if os.path.basename(path) == "rows.jsonl" or "/openai_sft/" in path:
+            continue
+        data = load_dataset("json", data_files=path, split="train")
+        trainer, conf = (DPOTrainer, DPOConfig) if "chosen" in data.column_names else (SFTTrainer, SFTConfig)
+        args = conf(output_dir=tempfile.mkdtemp(), max_steps=1, use_cpu=True, report_to=[], save_strategy="no", disable_tqdm=True, bf16=False, gradient_checkpointing=False)
+        t = trainer(model=LlamaForCausalLM.from_pretrained(folder), args=args, train_dataset=data, processing_class=tok)
+        if trainer not in trained:
+            t.train()
+        trained.add(trainer)
+        took[path] = len(t.train_dataset)
+    return took
+
+
 def verl(root):
     from omegaconf import OmegaConf
     from verl.utils.dataset.multiturn_sft_dataset import MultiTurnSFTDataset
@@ -96,5 +119,5 @@ def nemo_gym(root):
     return dict(types=[item.type for item in row.input], tools=[tool["name"] for tool in row.tools])
 
 
-result = {"trl": trl, "verl": verl, "verl_tools": verl_tools, "verl_states": verl_states, "nemo_gym": nemo_gym}[sys.argv[1]](sys.argv[2])
+result = {"trl": trl, "files": files, "verl": verl, "verl_tools": verl_tools, "verl_states": verl_states, "nemo_gym": nemo_gym}[sys.argv[1]](sys.argv[2])
 print("\n" + json.dumps(result))
