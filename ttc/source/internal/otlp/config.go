@@ -13,7 +13,7 @@ func Factory() source.Factory {
 	return session.Format{
 		Type: "otlp",
 		Tried: "openai-v2 2.3b0 and 2.4b0, OpenInference 0.1.66, OpenLLMetry 0.45.6 and 0.62.4, " +
-			"AI SDK 4.3.19, 5.0.277, 6.0.326 and 7.0.173",
+			"AI SDK 4.3.19, 5.0.277, 6.0.326 and 7.0.173, Pydantic AI 2.68.0 (formats 2 to 6)",
 		Doc: "exports of OpenTelemetry, JSON lines or protobuf (GenAI conventions, OpenInference, OpenLLMetry, " +
 			"AI SDK)",
 		Extensions: []string{".jsonl", ".json", ".binpb", ".pb", ".bin", ".otlp"}, Recognize: recognize, Read: read,

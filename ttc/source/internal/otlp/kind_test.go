@@ -15,7 +15,9 @@ func TestKind(t *testing.T) {
 		toolSpan:  {"ai.operationId", "ai.toolCall", "gen_ai.output.messages", "[]"},
 		otherSpan: {"gen_ai.operation.name", "agent_step", "gen_ai.output.messages", "[]"},
 	} {
-		s := &span{attributes: attributes{texts[0]: json.AppendString(nil, texts[1]), texts[2]: json.AppendString(nil, texts[3])}}
+		s := &span{attributes: attributes{
+			texts[0]: json.AppendString(nil, texts[1]), texts[2]: json.AppendString(nil, texts[3]),
+		}}
 		if got := s.kind(); got != want {
 			t.Errorf("%q: got %d, want %d", texts, got, want)
 		}

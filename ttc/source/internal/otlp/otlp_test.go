@@ -295,6 +295,36 @@ func TestDifference9NumberedPrompts(t *testing.T) {
 	}
 }
 
+// TestPydanticAI: Pydantic AI, which Logfire shows, has results under result in a message of the user, reasoning as
+// thinking, and the arguments as its model's provider gave them.
+func TestPydanticAI(t *testing.T) {
+	call := func(id, parent string, n int, input, output string) *tracepb.Span {
+		return made(id, parent, n, attrs{
+			"gen_ai.operation.name": "chat", "gen_ai.conversation.id": "talk", "gen_ai.response.model": "m",
+			"gen_ai.tool.definitions": `[{"type":"function","name":"f","parameters":{"type":"object"}}]`,
+			"gen_ai.input.messages":   input, "gen_ai.output.messages": output,
+		})
+	}
+	asked := list(text("system", "sys"), text("user", "q"))
+	answer := `{"role":"assistant","parts":[{"type":"thinking","content":"hm"},{"type":"text","content":"x"},` +
+		`{"type":"tool_call","id":"c1","name":"f","arguments":"{\"q\":  1}"}]}`
+	result := `{"role":"user","parts":[{"type":"tool_call_response","id":"c1","name":"f","result":{"a":1}}]}`
+	r := one(t, `sys / q / x[c1]* / c1={"a":1}! / b*`, spansOf(
+		made("agent", "", 0, attrs{"gen_ai.operation.name": "invoke_agent", "pydantic_ai.all_messages": asked}),
+		call("one", "agent", 1, asked, list(answer)),
+		failing(made("tool", "agent", 2, attrs{
+			"gen_ai.operation.name": "execute_tool", "gen_ai.tool.call.id": "c1",
+		}), ""),
+		call("two", "agent", 3, list(text("system", "sys"), text("user", "q"), answer, result),
+			list(text("assistant", "b"))),
+	))
+	ex := r.Examples[0]
+	got := ex.Graph.Nodes[2].Message
+	if ex.ID != "talk" || got.Reasoning != "hm" || got.ToolCalls[0].Arguments != `{"q":  1}` || ex.Gaps != 0 {
+		t.Errorf("%s %v %+v", ex.ID, ex.Gaps.Names(), got)
+	}
+}
+
 // TestDifference10EmptyTexts: a stream has an empty text before its calls, which is missing from the next history.
 func TestDifference10EmptyTexts(t *testing.T) {
 	bare := `{"role":"assistant","parts":[{"type":"tool_call","id":"c1","name":"f","arguments":{}}]}`

@@ -171,6 +171,7 @@ var tried = map[string]string{
 	"opentelemetry.util.genai.handler":        "1.1b0",
 	"openinference.instrumentation.openai":    "0.1.66",
 	"opentelemetry.instrumentation.openai.v1": "0.62.4",
+	"pydantic-ai": "2.68.0",
 }
 
 // scopeOf returns the instrumentation that a scope names.
