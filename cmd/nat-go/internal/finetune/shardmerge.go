@@ -1,7 +1,7 @@
 package finetune
 
 import (
-	"container/heap"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +19,7 @@ import (
 // merging is the run that the shards of a plan form together.
 type merging struct {
 	*divided
+	run    runfolder.Folder  // of the merge
 	ranges []recordlog.Range // of the merged log, one for each shard that writes, if writing is left to them
 	leave  bool              // the shards will write the rows
 	cut    *shards.Cut       // the shards' output; nil if none
@@ -36,7 +37,7 @@ func openMerge(ctx context.Context, how Request, env Env) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &merging{divided: p.divided, leave: how.LeaveWriting}
+	m := &merging{divided: p.divided, run: p.folder, leave: how.LeaveWriting}
 	p.made, p.command = "shard merge", "shard merge "+string(m.dir)
 	if err := m.complete(); err != nil {
 		return p, err
@@ -200,78 +201,39 @@ type groups interface {
 	Close() error
 }
 
-// grouped holds the groups of a shard's tasks, and where the next one belongs.
-type grouped struct {
-	of     groups
-	places *shards.Places
-	next   shards.Place
-}
-
 // interleave yields the groups of all shards, ordered by their first members.
 func (m *merging) interleave(ctx context.Context, open func(shard int) (groups, error)) (err error) {
-	var left groupedHeap
+	var all []groups
 	defer func() {
-		for _, g := range left {
-			err = errors.Join(err, g.close())
+		for _, g := range all {
+			err = errors.Join(err, g.Close())
 		}
 	}()
 	for i := range m.plan.Shards {
-		g := &grouped{}
-		if g.of, err = open(i); err != nil {
+		g, err := open(i)
+		if err != nil {
 			return err
 		}
-		if g.places, err = shards.OpenPlaces(m.dir.Shard(shards.Group, i)); err != nil {
-			return errors.Join(err, g.of.Close())
+		all = append(all, g)
+	}
+	unlike := errors.New("order.bin does not fit its log: remove the folder of the shard, and run it again")
+	for shard, err := range m.dir.SortGroups(m.plan, string(m.run)) {
+		if err = cmp.Or(err, ctx.Err()); err == nil {
+			err = all[shard].Next()
 		}
-		if err := left.push(g); err != nil {
+		if errors.Is(err, io.EOF) {
+			return unlike
+		}
+		if err != nil {
 			return err
 		}
 	}
-	for len(left) > 0 {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		g := heap.Pop(&left).(*grouped)
-		if err := g.of.Next(); err != nil {
-			return errors.Join(err, g.close())
-		}
-		if err := left.push(g); err != nil {
-			return err
+	for _, g := range all {
+		if err := g.Next(); !errors.Is(err, io.EOF) {
+			return cmp.Or(err, unlike)
 		}
 	}
 	return nil
-}
-
-func (g *grouped) close() error { return errors.Join(g.places.Close(), g.of.Close()) }
-
-// groupedHeap keeps the log whose next group comes first on top.
-type groupedHeap []*grouped
-
-// push adds a log, or closes it if it has no more groups.
-func (h *groupedHeap) push(g *grouped) (err error) {
-	if g.next, err = g.places.Next(); err == nil {
-		heap.Push(h, g)
-		return nil
-	}
-	if errors.Is(err, io.EOF) {
-		err = nil
-		if g.of.Next() != io.EOF {
-			err = errors.New("order.bin is shorter than its log: remove the folder of the shard, and run it again")
-		}
-	}
-	return errors.Join(err, g.close())
-}
-
-func (h groupedHeap) Len() int           { return len(h) }
-func (h groupedHeap) Less(i, k int) bool { return h[i].next.Less(h[k].next) }
-func (h groupedHeap) Swap(i, k int)      { h[i], h[k] = h[k], h[i] }
-func (h *groupedHeap) Push(x any)        { *h = append(*h, x.(*grouped)) }
-
-// Pop removes the last log.
-func (h *groupedHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
 }
 
 // logSum returns the hash of a shard's log according to its manifest.

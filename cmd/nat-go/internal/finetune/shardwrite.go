@@ -28,13 +28,8 @@ import (
 
 // share describes a shard's rows. It is stored next to the rows, in a file named in the shard's manifest.
 type share struct {
-	Rows    *dataset.Share `json:"rows"`
-	Batches []keyCount     `json:"batches"` // one per batch, in the order of its lines
-}
-
-type keyCount struct {
-	Key   string      `json:"key"`
-	Count batch.Count `json:"count"`
+	Rows    *dataset.Share         `json:"rows"`
+	Batches map[string]batch.Count `json:"batches"` // by "channel/split"
 }
 
 func shareFile(f runfolder.Folder) string  { return filepath.Join(string(f), "share.json") }
@@ -43,7 +38,11 @@ func shareLines(f runfolder.Folder) string { return filepath.Join(string(f), "li
 
 // summary describes how much a shard wrote.
 func (s *share) summary() *Share {
-	return &Share{Rows: s.Rows.Lines(), Batches: int64(len(s.Batches))}
+	sum := &Share{Rows: s.Rows.Lines()}
+	for _, n := range s.Batches {
+		sum.Batches += n.Batches
+	}
+	return sum
 }
 
 // readShare reads the description of a shard's rows, according to its manifest.
@@ -282,7 +281,7 @@ func decidedOn(
 const maxScores = 16 << 30
 
 // writeBatches writes the shard's share of the batches.
-func (r *sharding) writeBatches(ctx context.Context, t *tokens) (all []keyCount, err error) {
+func (r *sharding) writeBatches(ctx context.Context, t *tokens) (counts map[string]batch.Count, err error) {
 	s, folder := r.run.plan.shard, r.run.plan.folder
 	if err := s.complete(); err != nil {
 		return nil, err
@@ -301,10 +300,10 @@ func (r *sharding) writeBatches(ctx context.Context, t *tokens) (all []keyCount,
 		return nil, err
 	}
 	defer lines.Abort()
-	buf := bufio.NewWriter(lines)
+	buf, counts := bufio.NewWriter(lines), map[string]batch.Count{}
 	err = t.collator.WriteKept(ctx, bufio.NewReader(in), scores, s.readRow, string(folder),
 		func(line []byte, key string, n batch.Count) error {
-			all = append(all, keyCount{key, n})
+			counts[key] = counts[key].Plus(n)
 			_, err := buf.Write(line)
 			return err
 		})
@@ -314,7 +313,7 @@ func (r *sharding) writeBatches(ctx context.Context, t *tokens) (all []keyCount,
 	if err != nil {
 		return nil, err
 	}
-	return all, lines.Commit()
+	return counts, lines.Commit()
 }
 
 // joinRows makes the text rows from the shards' rows, if they wrote any.
@@ -373,8 +372,8 @@ func (r *collation) joinBatches(ctx context.Context) (*collator.Result, error) {
 			return nil, context.Cause(ctx)
 		}
 		from, done := m.built(shards.Write, i)
-		for _, b := range x.Batches {
-			res.Counts[b.Key] = res.Counts[b.Key].Plus(b.Count)
+		for key, n := range x.Batches {
+			res.Counts[key] = res.Counts[key].Plus(n)
 		}
 		lines, err := shards.OpenBuilt(from, done, shareLines(from))
 		if err != nil {

@@ -11,6 +11,11 @@ import (
 
 // Groups yields the groups of the log in dir, in order, up to its last commit. It stops after yielding an error.
 func Groups(dir string) iter.Seq2[*Group, error] {
+	return read(dir, (*Reader).each)
+}
+
+// read returns the groups that a function yields of the log in dir.
+func read(dir string, each func(r *Reader, yield func(*Group, error) bool)) iter.Seq2[*Group, error] {
 	return func(yield func(*Group, error) bool) {
 		r, err := newReader(dir)
 		if err != nil {
@@ -18,7 +23,7 @@ func Groups(dir string) iter.Seq2[*Group, error] {
 			return
 		}
 		defer r.Close()
-		r.each(yield)
+		each(r, yield)
 	}
 }
 
@@ -42,13 +47,7 @@ const (
 // GroupsAhead is Groups for callers that keep nothing of a group: each group is valid until the next one, which reuses
 // its memory. Groups are read while earlier ones are being processed.
 func GroupsAhead(dir string) iter.Seq2[*Group, error] {
-	return func(yield func(*Group, error) bool) {
-		r, err := newReader(dir)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		defer r.Close()
+	return read(dir, func(r *Reader, yield func(*Group, error) bool) {
 		type item struct {
 			g    *Group
 			size int64
@@ -87,5 +86,5 @@ func GroupsAhead(dir string) iter.Seq2[*Group, error] {
 			r.Reuse(it.g)
 			room.Release(it.size)
 		}
-	}
+	})
 }

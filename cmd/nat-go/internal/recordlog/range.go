@@ -15,16 +15,11 @@ type Range struct {
 
 // GroupsIn yields the groups of a range, in order. A group is valid until the next one, which reuses its memory.
 func GroupsIn(dir string, x Range) iter.Seq2[*Group, error] {
-	return func(yield func(*Group, error) bool) {
-		r, err := newReader(dir)
-		if err == nil {
-			defer r.Close()
-			end := r.offset + r.left
-			if x.Offset < r.offset || x.Offset > end || x.Bytes < 0 || x.Bytes > end-x.Offset {
-				err = errors.New("record log is shorter than it was")
-			} else {
-				_, err = r.file.Seek(x.Offset, io.SeekStart)
-			}
+	return read(dir, func(r *Reader, yield func(*Group, error) bool) {
+		end := r.offset + r.left
+		err := errors.New("record log is shorter than it was")
+		if x.Offset >= r.offset && x.Offset <= end && x.Bytes >= 0 && x.Bytes <= end-x.Offset {
+			_, err = r.file.Seek(x.Offset, io.SeekStart)
 		}
 		if err != nil {
 			yield(nil, err)
@@ -37,5 +32,5 @@ func GroupsIn(dir string, x Range) iter.Seq2[*Group, error] {
 			r.Reuse(g)
 			return more
 		})
-	}
+	})
 }

@@ -28,7 +28,7 @@ func TestForgedPlan(t *testing.T) {
 		"a negative row":     {func(p *Plan) { p.Shards[0].Parts[0].From.Row = -1 }, "before the input"},
 		"a negative offset":  {func(p *Plan) { p.Shards[0].Parts[0].To.Offset = -1 }, "before the input"},
 		"an end before":      {func(p *Plan) { p.Shards[0].Parts[0].From.Row = 9 }, "ends before it begins"},
-		"a negative count":   {func(p *Plan) { p.Shards[0].Examples = -1 }, "shard 0 has -1 examples"},
+		"a negative count":   {func(p *Plan) { p.Shards[0].Examples = -1 }, "invalid size of shard 0: -1 examples"},
 		"ids from elsewhere": {func(p *Plan) { p.Shards[0].Named = &runfolder.File{Path: "../x"} }, `0 bytes of "../x"`},
 		"a large request":    {func(p *Plan) { p.Request = []byte(`"` + long + `"`) }, "invalid request of"},
 		"too many ids":       {func(p *Plan) { p.Shards[0].Named = named0(maxNamedBytes + 1) }, "invalid ids of shard"},

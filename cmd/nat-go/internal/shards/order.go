@@ -3,21 +3,22 @@ package shards
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/extsort"
 )
 
 // Place is the position of an example in the inputs: its collection run and its row there.
 type Place struct{ Run, Row int64 }
 
-// Less reports whether a place comes before another.
-func (p Place) Less(q Place) bool { return p.Run < q.Run || p.Run == q.Run && p.Row < q.Row }
-
+// placeWidth is the size of an encoded place.
 const placeWidth = 16
 
 // Order is the file with the positions in the inputs at which the groups of a shard's log begin, so that the groups of
@@ -76,29 +77,53 @@ func (o *Order) Close() {
 	}
 }
 
-// Places reads the file back.
-type Places struct {
-	file *os.File
-	in   *bufio.Reader
+// orderWidth is the size of an entry that SortGroups sorts: a place and the number of the shard.
+const orderWidth = placeWidth + 4
+
+// orderMemory is the memory for sorting the places of groups.
+const orderMemory = 4 << 20
+
+// SortGroups yields, for each group of the shards' logs in the order of a single run, the number of its shard. scratch
+// is a folder for temporary files.
+func (f Folder) SortGroups(p *Plan, scratch string) iter.Seq2[int, error] {
+	return func(yield func(int, error) bool) {
+		order := extsort.New(orderWidth, orderMemory, scratch)
+		defer order.Close()
+		for i := range p.Shards {
+			if err := f.addPlaces(order, i); err != nil {
+				yield(0, err)
+				return
+			}
+		}
+		for entry, err := range order.All() {
+			if err != nil {
+				yield(0, err)
+				return
+			}
+			if !yield(int(binary.BigEndian.Uint32(entry[placeWidth:])), nil) {
+				return
+			}
+		}
+	}
 }
 
-// OpenPlaces opens the file in a shard's folder.
-func OpenPlaces(f runfolder.Folder) (*Places, error) {
-	file, err := durable.Open(orderPath(f))
+// addPlaces adds the places of a shard's groups to be sorted.
+func (f Folder) addPlaces(order *extsort.Sorter, shard int) error {
+	file, err := durable.Open(orderPath(f.Shard(Group, shard)))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return &Places{file: file, in: bufio.NewReaderSize(file, 4<<10)}, nil
-}
-
-// Next returns the place of the next group, or io.EOF.
-func (p *Places) Next() (Place, error) {
-	var b [placeWidth]byte
-	if _, err := io.ReadFull(p.in, b[:]); err != nil {
-		return Place{}, err
+	defer file.Close()
+	var entry [orderWidth]byte
+	binary.BigEndian.PutUint32(entry[placeWidth:], uint32(shard))
+	for in := bufio.NewReader(file); ; {
+		if _, err := io.ReadFull(in, entry[:placeWidth]); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if err := order.Add(entry[:]); err != nil {
+			return err
+		}
 	}
-	return Place{int64(binary.BigEndian.Uint64(b[:])), int64(binary.BigEndian.Uint64(b[8:]))}, nil
 }
-
-// Close closes the file.
-func (p *Places) Close() error { return p.file.Close() }

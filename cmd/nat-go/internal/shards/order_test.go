@@ -7,18 +7,18 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 )
 
-// TestOrder continues the file with fewer groups than it holds, as after a crash between its sync and the log's commit.
+// TestOrder continues a file with fewer groups than it holds, as after a crash between its sync and the log's commit,
+// and sorts the groups of two shards.
 func TestOrder(t *testing.T) {
-	f := runfolder.Folder(t.TempDir())
-	if err := os.Mkdir(f.Records(), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	add := func(groups int64, places ...Place) {
+	dir, plan := Folder(t.TempDir()), &Plan{Shards: make([]Shard, 2)}
+	add := func(shard int, groups int64, places ...Place) {
 		t.Helper()
+		f := dir.Shard(Group, shard)
+		if err := os.MkdirAll(f.Records(), 0o755); err != nil {
+			t.Fatal(err)
+		}
 		o, err := OpenOrder(f, groups)
 		if err != nil {
 			t.Fatal(err)
@@ -31,29 +31,29 @@ func TestOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	add(0, Place{0, 1}, Place{0, 2}, Place{0, 5}, Place{1, 0}, Place{1, 4})
-	add(2, Place{1, 7})
-	in, err := OpenPlaces(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	var got []Place
-	for {
-		p, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			break
+	add(0, 0, Place{0, 1}, Place{0, 2}, Place{0, 5}, Place{1, 0}, Place{1, 4})
+	add(0, 2, Place{1, 7})
+	add(1, 0, Place{0, 3}, Place{0, 300}, Place{2, 0})
+	sorted := func() (got []int, last error) {
+		for shard, err := range dir.SortGroups(plan, t.TempDir()) {
+			if last = err; err == nil {
+				got = append(got, shard)
+			}
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = append(got, p)
+		return got, last
 	}
-	if d := cmp.Diff([]Place{{0, 1}, {0, 2}, {1, 7}}, got); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
+	got, err := sorted()
+	if d := cmp.Diff([]int{0, 0, 1, 1, 0, 1}, got); d != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, d)
 	}
-	if o, err := OpenOrder(f, 4); err == nil {
+	if o, err := OpenOrder(dir.Shard(Group, 0), 4); err == nil {
 		o.Close()
 		t.Error("continued a file that is shorter than its log")
+	}
+	if err := os.Truncate(orderPath(dir.Shard(Group, 1)), placeWidth+3); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sorted(); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a place that is cut off: %v", err)
 	}
 }
