@@ -207,10 +207,7 @@ func (b *recording) openLog(ctx context.Context) (err error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return exit.With(exit.Environment, err)
 	}
-	if err = recordlog.Remove(dir); err == nil { // left by a run that died before its first commit
-		b.log, err = recordlog.Create(dir)
-	}
-	if err != nil {
+	if b.log, err = recordlog.Create(dir); err != nil {
 		return exit.Environmentf("can't start the record log: %w", err)
 	}
 	return nil

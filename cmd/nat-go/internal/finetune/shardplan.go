@@ -18,6 +18,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/where"
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
@@ -257,31 +258,14 @@ func (c *cutter) scan(ctx context.Context, k int, id source.Input) (err error) {
 		},
 		Named: c.keep(k),
 	}, func(at source.Cursor) error { return c.example(k, at, true) })
-	if err != nil && exit.Code(err) == exit.Failed && ctx.Err() == nil {
-		return c.unreadable(k, c.findFailure(ctx, path, err))
+	if err != nil && exit.Code(err) == exit.Failed && ctx.Err() == nil { // it counts lines from somewhere inside
+		_, first := c.in.examples(ctx, k, func(*ttc.Example) bool { return false })
+		return c.unreadable(k, cmp.Or(first, err))
 	}
 	if err != nil {
 		return err
 	}
 	return c.endOfInput(k, id, "")
-}
-
-// findFailure returns the error that reading an input from its beginning ends with; the error of a scan counts lines
-// from somewhere inside it.
-func (c *cutter) findFailure(ctx context.Context, path string, err error) error {
-	src, openErr := c.in.open(ctx, path, source.Options{})
-	if openErr != nil {
-		return openErr
-	}
-	defer src.Close()
-	for {
-		switch _, _, next := src.Next(ctx); {
-		case errors.Is(next, io.EOF):
-			return err
-		case next != nil:
-			return next
-		}
-	}
 }
 
 // example counts an example and, where the current shard is full, cuts after it.

@@ -25,9 +25,6 @@ type Join struct {
 
 // NewJoin starts the log in dir, in place of one without a commit.
 func NewJoin(dir string) (*Join, error) {
-	if err := Remove(dir); err != nil {
-		return nil, err
-	}
 	w, err := Create(dir)
 	if err != nil {
 		return nil, err
@@ -138,11 +135,11 @@ func (p *Part) damaged(err error) error {
 	return fmt.Errorf("%s is damaged: %w: remove the folder of the shard, and run it again", p.file.Name(), err)
 }
 
-// Reset removes the log in dir, including its commits.
+// Reset removes the commits of the log in dir, so that another takes its place.
 func Reset(dir string) error {
 	err := os.Remove(filepath.Join(dir, CommitName))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
 	}
-	return Remove(dir)
+	return err
 }

@@ -121,9 +121,13 @@ type Writer struct {
 	sum    *xxh3.Hasher
 }
 
-// Create starts an empty log in dir, which must exist and contain none.
+// Create starts an empty log in dir, which must exist, in place of one that was left without a commit.
 func Create(dir string) (*Writer, error) {
-	f, err := os.OpenFile(filepath.Join(dir, LogName), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	path := filepath.Join(dir, LogName)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -136,15 +140,6 @@ func Create(dir string) (*Writer, error) {
 	}
 	w.state = Commit{Version: Version, Bytes: int64(HeaderSize)}
 	return w, nil
-}
-
-// Remove removes a log without a commit.
-func Remove(dir string) error {
-	err := os.Remove(filepath.Join(dir, LogName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 // Open continues the log in dir after its last commit; bytes written after that are cut off.

@@ -343,16 +343,24 @@ func TestReusedGroup(t *testing.T) {
 	}
 }
 
-// TestRemove checks that a log that isn't there counts as removed, and that one that stays is an error.
-func TestRemove(t *testing.T) {
+// TestCreate checks that a log without a commit is replaced, and that one that stays is an error.
+func TestCreate(t *testing.T) {
 	dir := t.TempDir()
-	if err := Remove(dir); err != nil {
-		t.Errorf("no log: %v", err)
-	}
-	if err := os.MkdirAll(filepath.Join(dir, LogName, "in the way"), 0o755); err != nil {
+	path := filepath.Join(dir, LogName)
+	if err := os.WriteFile(path, make([]byte, 1<<10), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Remove(dir); err == nil {
+	w, err := Create(dir)
+	if err == nil {
+		err = errors.Join(w.Commit(nil, true), w.Close())
+	}
+	if info, statErr := os.Stat(path); err != nil || statErr != nil || info.Size() != int64(HeaderSize) {
+		t.Errorf("%v, %v, %v", err, statErr, info)
+	}
+	if err := errors.Join(os.Remove(path), os.MkdirAll(filepath.Join(path, "in the way"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Create(dir); err == nil {
 		t.Error("a log that can't be removed gave no error")
 	}
 }
