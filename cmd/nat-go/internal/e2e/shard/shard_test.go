@@ -351,7 +351,7 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 	b.Refused(t, b.Planned("other", "var.yml", "--shards", "2", "--shard-bytes", "9"), 2, "use one of them")
 	b.Refused(t, b.Planned("other", "var.yml", "--shards", "-2"), 2, "must be at least 1")
 	b.Refused(t, b.Command(nil, "shard", "status", "out/r.shards", "--stage", "group"), 2,
-		"the stages of this plan are [build], and write once")
+		"[build], followed by write once")
 	b.Refused(t, b.Planned("other", "var.yml", "--shards", "2", "--compat", "nat"), 2, "which can't be divided")
 	at := func(env []string, args ...string) *exec.Cmd {
 		return b.Command(env, append([]string{"shard", "run", "out/r.shards"}, args...)...)
@@ -364,8 +364,8 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 		"trajectory_builders.b.min_score_diff changed since the plan was made",
 	)
 	b.Refused(t, at(nil), 4, "missing shard number: set --index")
-	b.Refused(t, at(nil, "--index", "3"), 4, "the plan has 3, from 0 to 2")
-	b.Refused(t, at(nil, "--index", "0", "--stage", "group"), 4, "the stages of this plan are [build], and write once")
+	b.Refused(t, at(nil, "--index", "3"), 4, "the plan's 3 shards are numbered from 0 to 2")
+	b.Refused(t, at(nil, "--index", "0", "--stage", "group"), 4, "[build], followed by write once")
 	if res := e2e.Finish(t, at(nil, "--index", "3")); res.Stdout != "shard 3  failed\n" {
 		t.Errorf("a shard that failed says %q", res.Stdout)
 	}
@@ -422,7 +422,7 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 	b.AddTasks(t, 12)
 	b.Must(t, b.Planned("tasks", "tasks.yml", "--shards", "2"))
 	b.Must(t, b.Shard("tasks", "build", 1))
-	b.Refused(t, b.Shard("tasks", "group", 0), 3, "not read yet: 0", "shard run tasks/r.shards --index I")
+	b.Refused(t, b.Shard("tasks", "group", 0), 3, "not been read yet: 0", "shard run tasks/r.shards --index I")
 	b.Refused(t, b.Shard("out", "group", 0), 4, "the stages of this plan are [build]")
 	b.Must(t, b.Shard("tasks", "build", 0))
 	b.Must(t, b.Shard("tasks", "group", 0))
