@@ -58,7 +58,7 @@ func openPlan(ctx context.Context, dir shards.Folder, env Env) (*plan, error) {
 	return p, err
 }
 
-// read reads the manifests of a stage, and returns the shards that have none.
+// read reads the manifests of a stage, and returns the shards that lack one.
 func (d *divided) read(stage shards.Stage) (missing []int, err error) {
 	d.done[stage], missing, err = d.dir.ReadStage(d.plan, stage)
 	return missing, err

@@ -76,7 +76,7 @@ func (f Folder) ReadDone(p *Plan, stage Stage, shard int) (*Done, error) {
 	return d, nil
 }
 
-// ReadStage reads the manifests of a stage, by shard, and returns the shards that have none.
+// ReadStage reads the manifests of a stage, by shard, and returns the shards that lack one.
 func (f Folder) ReadStage(p *Plan, stage Stage) (all []*Done, missing []int, err error) {
 	for i := range p.Shards {
 		d, err := f.ReadDone(p, stage, i)

@@ -386,7 +386,7 @@ func (b *bed) usesStored(t *testing.T, to string) {
 		"with --to":                     {"dataset", "merge", run},
 		run + " already has a run":      {"dataset", "merge", run, "--to", to, "--run-id", "r"},
 		"copy it there":                 {"finetune", "resume", run},
-		"name the run":                  {"finetune", "status", "r", "--output-dir", to},
+		"give the full path of the run": {"finetune", "status", "r", "--output-dir", to},
 		to + ": cannot look up runs in": {"finetune", "list", to},
 	} {
 		b.Refused(t, b.Command(nil, args...), 2, want)
