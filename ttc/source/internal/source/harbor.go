@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Harbor's jobs have a folder for each trial: its result, and below it the agent's folder with the trajectory, which may
-// be continued in further files. Beside it are files of the agent's own, and trajectories of agents that it called.
+// Harbor's jobs have a folder for each trial: its result, and below it the agent's folder with the trajectory, which
+// may be continued in further files. Beside it are files of the agent's own, and trajectories of agents that it called.
 
 // TrialResult is what Harbor says about a trial.
 type TrialResult struct {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,7 +28,13 @@ func Parquet(in io.ReaderAt, size int64) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &parquetReader{rows: rows, schema: rows.Schema()}, nil
+	schema := rows.Schema()
+	if hasJSON(schema) {
+		if err := rows.As(parquet.NewSchema(schema.Name(), undecoded{schema})); err != nil {
+			return nil, err
+		}
+	}
+	return &parquetReader{rows: rows, schema: schema}, nil
 }
 
 type parquetReader struct {
@@ -120,6 +128,9 @@ func appendLeaf(dst []byte, n parquet.Node, v any) []byte {
 		if text, ok := timeOf(n, v); ok {
 			return json.AppendString(dst, text)
 		}
+		if inner, ok := jsonOf(n, v); ok {
+			return append(dst, inner...)
+		}
 	}
 	switch v := v.(type) {
 	case bool:
@@ -164,6 +175,57 @@ func appendFloat(dst []byte, f float64, bits int) []byte {
 		dst = append(dst, ".0"...)
 	}
 	return dst
+}
+
+// isJSON reports whether a column is declared to hold JSON, as datasets writes objects of different keys.
+func isJSON(n parquet.Node) bool {
+	if !n.Leaf() || n.Type().LogicalType() == nil {
+		return false
+	}
+	_, is := n.Type().LogicalType().Value.(*format.JsonType)
+	return is
+}
+
+func hasJSON(n parquet.Node) bool {
+	return isJSON(n) || !n.Leaf() && slices.ContainsFunc(n.Fields(), func(f parquet.Field) bool { return hasJSON(f) })
+}
+
+// undecoded is a schema whose columns of JSON are texts: the library would decode them, and lose the order of keys and
+// the digits of large numbers.
+type undecoded struct{ parquet.Node }
+
+func (u undecoded) Type() parquet.Type {
+	if isJSON(u.Node) {
+		return parquet.String().Type()
+	}
+	return u.Node.Type()
+}
+
+func (u undecoded) Fields() (out []parquet.Field) {
+	for _, f := range u.Node.Fields() {
+		out = append(out, field{undecoded{f}, f})
+	}
+	return out
+}
+
+// field is a field of an undecoded schema.
+type field struct {
+	undecoded
+	of parquet.Field
+}
+
+func (f field) Name() string                           { return f.of.Name() }
+func (f field) Value(base reflect.Value) reflect.Value { return f.of.Value(base) }
+
+// jsonOf returns the value of a column of JSON.
+func jsonOf(n parquet.Node, v any) ([]byte, bool) {
+	text, is := v.(string)
+	if !is || !isJSON(n) {
+		return nil, false
+	}
+	var b bytes.Buffer
+	err := stdjson.Compact(&b, []byte(strings.ToValidUTF8(text, "\uFFFD")))
+	return b.Bytes(), err == nil
 }
 
 // timeOf returns a date or time as text if the column holds one as a number.

@@ -97,3 +97,37 @@ func TestParquet(t *testing.T) {
 		}
 	}
 }
+
+// TestJSONColumns: a value of a column of JSON is that value, digit by digit; what isn't JSON stays a text.
+func TestJSONColumns(t *testing.T) {
+	var out bytes.Buffer
+	schema := parquet.NewSchema("rows", parquet.Group{
+		"one": parquet.Optional(parquet.JSON()), "many": parquet.List(parquet.JSON()), "text": parquet.String(),
+	})
+	w := parquet.NewGenericWriter[any](&out, schema)
+	text := func(s string, repetition, definition, column int) parquet.Value {
+		return parquet.ByteArrayValue([]byte(s)).Level(repetition, definition, column)
+	}
+	if _, err := w.WriteRows([]parquet.Row{
+		{text(`{"c":1}`, 0, 1, 0), text(`[2]`, 1, 1, 0), text("{\"b\": 12345678901234567890,\n\"a\": \"<x>\"}", 0, 1, 1), text(`{"t":1}`, 0, 0, 2)},
+		{text(`3`, 0, 1, 0), text(`no JSON`, 0, 1, 1), text("t", 0, 0, 2)},
+		{text(`null`, 0, 1, 0), parquet.Value{}.Level(0, 0, 1), text("t", 0, 0, 2)},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Parquet(bytes.NewReader(out.Bytes()), int64(out.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(r)
+	const want = `{"many":[{"c":1},[2]],"one":{"b":12345678901234567890,"a":"<x>"},"text":"{\"t\":1}"}
+{"many":[3],"one":"no JSON","text":"t"}
+{"many":[null],"text":"t"}
+`
+	if err != nil || string(got) != want {
+		t.Errorf("got %s, want %s, %v", got, want, err)
+	}
+}
