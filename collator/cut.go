@@ -8,7 +8,7 @@ import (
 )
 
 // fitter makes a side from a view of m, cutting it to fit into MaxLength if necessary.
-type fitter func(w *worker, m *material, v *view) (*made, *cause)
+type fitter func(w *worker, m *material, v *view) (*madeSide, *cause)
 
 // block is a stretch of messages that are cut out together.
 type block struct{ from, to int }
@@ -82,23 +82,23 @@ func withoutBlocks(m *material, all []block, n int) *material {
 }
 
 // cutMiddle is the fitter for demonstrations: it removes whole turns from the middle.
-func cutMiddle(w *worker, m *material, v *view) (*made, *cause) {
+func cutMiddle(w *worker, m *material, v *view) (*madeSide, *cause) {
 	return w.fitSide(m, v, blocks)
 }
 
 // cutTail is the fitter for rollouts: it cuts off the end, at a place where no call is waiting for its result.
-func cutTail(w *worker, m *material, v *view) (*made, *cause) {
+func cutTail(w *worker, m *material, v *view) (*madeSide, *cause) {
 	return w.fitSide(m, v, tails)
 }
 
 // fitSide makes the single side of a row; if it has too many tokens, blocks are cut out.
-func (w *worker) fitSide(m *material, v *view, cut func([]ttc.Node) []block) (*made, *cause) {
+func (w *worker) fitSide(m *material, v *view, cut func([]ttc.Node) []block) (*madeSide, *cause) {
 	s, r := w.side(m, v)
 	if r != nil {
 		return nil, r
 	}
 	if w.sizes = append(w.sizes, len(s.IDs)); len(s.IDs) <= w.cfg.MaxLength {
-		return &made{side: s}, nil
+		return &madeSide{side: s}, nil
 	}
 	return w.cutSide(m, v, len(s.IDs), cut(m.nodes))
 }
@@ -116,27 +116,27 @@ func tails(nodes []ttc.Node) (out []block) {
 }
 
 // cutSide cuts as few blocks as possible from the single side of a row that has too many tokens.
-func (w *worker) cutSide(m *material, v *view, tokens int, all []block) (*made, *cause) {
+func (w *worker) cutSide(m *material, v *view, tokens int, all []block) (*madeSide, *cause) {
 	tooLong := refuse(TooLong, "the row has %d tokens; max_length is %d", tokens, w.cfg.MaxLength)
-	return w.cutFewest(m, v, all, tooLong, func(short *material, next *view) (*made, int, *cause) {
+	return w.cutFewest(m, v, all, tooLong, func(short *material, next *view) (*madeSide, int, *cause) {
 		s, r := w.side(short, next)
 		if r != nil {
 			return nil, 0, r
 		}
-		return &made{side: s, cut: cutTrained(m, short)}, len(s.IDs), nil
+		return &madeSide{side: s, cut: cutTrained(m, short)}, len(s.IDs), nil
 	})
 }
 
 // cutFewest makes a row from a conversation with as few blocks cut out as possible, and returns its length. Cutting
 // more never makes it longer, so a binary search finds the number.
 func (w *worker) cutFewest(
-	m *material, v *view, all []block, tooLong *cause, row func(*material, *view) (*made, int, *cause),
-) (best *made, refusal *cause) {
+	m *material, v *view, all []block, tooLong *cause, row func(*material, *view) (*madeSide, int, *cause),
+) (best *madeSide, refusal *cause) {
 	lo, hi := 1, len(all)
 	for lo <= hi {
 		n := (lo + hi) / 2
 		short := withoutBlocks(m, all, n)
-		var one *made
+		var one *madeSide
 		size := 0
 		next, r := w.renderAgain(short, v)
 		if r == nil {

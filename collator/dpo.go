@@ -114,7 +114,9 @@ func (w *worker) bothPolicies(it *Item, sides [2]continuation) string {
 }
 
 // pair makes both sides of a preference over the tokens of one prompt, and returns the number of prompt tokens.
-func (w *worker) pair(it *Item, prompt []ttc.Node, sides [2]continuation) (pair [2]*made, length int, refusal *cause) {
+func (w *worker) pair(
+	it *Item, prompt []ttc.Node, sides [2]continuation,
+) (pair [2]*madeSide, length int, refusal *cause) {
 	p := w.pairs.prompt(it, prompt)
 	for _, r := range w.renderers() {
 		var failed *cause
@@ -135,7 +137,7 @@ func (w *worker) pair(it *Item, prompt []ttc.Node, sides [2]continuation) (pair 
 // each side's turn is encoded separately from the prompt.
 func (w *worker) sides(
 	p *promptOf, r *turns.Renderer, sides [2]continuation,
-) (pair [2]*made, length int, refusal *cause) {
+) (pair [2]*madeSide, length int, refusal *cause) {
 	for _, apart := range []bool{false, true} {
 		refusal = nil
 		for i := range sides {
@@ -153,7 +155,7 @@ func (w *worker) sides(
 
 // common checks that both sides begin with the prompt's tokens, that nothing else precedes either answer, and that they
 // differ after them. It returns the number of prompt tokens.
-func (w *worker) common(p *promptOf, r *turns.Renderer, pair [2]*made) (length int, refusal *cause) {
+func (w *worker) common(p *promptOf, r *turns.Renderer, pair [2]*madeSide) (length int, refusal *cause) {
 	cut := ""
 	if r.Cuts() {
 		cut = commonStart(pair[0].prompt, pair[1].prompt)
@@ -182,7 +184,7 @@ func (w *worker) common(p *promptOf, r *turns.Renderer, pair [2]*made) (length i
 }
 
 // samePrompt reports whether the same tokens precede both answers. One side may open a thought that the other doesn't.
-func samePrompt(pair [2]*made) bool {
+func samePrompt(pair [2]*madeSide) bool {
 	row := batch.Row{Sides: []batch.Side{pair[0].Side, pair[1].Side}}
 	row.Meta.Proof = []batch.Proof{pair[0].proof, pair[1].proof}
 	_, _, same := row.Prompts()
@@ -200,11 +202,11 @@ func commonPrefix(a, b []int32) []int32 {
 // fitPair makes a pair fit by cutting the same blocks of the prompt on both sides. length is the number of prompt
 // tokens, before and after.
 func (w *worker) fitPair(
-	p *promptOf, r *turns.Renderer, sides [2]continuation, pair [2]*made, length int,
-) ([2]*made, int, *cause) {
+	p *promptOf, r *turns.Renderer, sides [2]continuation, pair [2]*madeSide, length int,
+) ([2]*madeSide, int, *cause) {
 	limit := w.cfg.MaxPairLength
 	w.sizes = append(w.sizes, max(len(pair[0].IDs), len(pair[1].IDs)))
-	fits := func(pair [2]*made) bool { return len(pair[0].IDs) <= limit && len(pair[1].IDs) <= limit }
+	fits := func(pair [2]*madeSide) bool { return len(pair[0].IDs) <= limit && len(pair[1].IDs) <= limit }
 	if fits(pair) {
 		return pair, length, nil
 	}
@@ -213,12 +215,12 @@ func (w *worker) fitPair(
 	whole := &material{nodes: p.nodes, trained: make([]bool, len(p.nodes)), tools: p.tools}
 	all := blocks(p.nodes)
 	lo, hi := 1, len(all)
-	var best [2]*made
+	var best [2]*madeSide
 	for lo <= hi {
 		n := (lo + hi) / 2
 		short := withoutBlocks(whole, all, n)
 		q := &promptOf{nodes: short.nodes, tools: p.tools, index: short.index, whole: len(p.nodes)}
-		var next [2]*made
+		var next [2]*madeSide
 		var nextLength int
 		var r1 *cause
 		if next, nextLength, r1 = w.sides(q, r, sides); r1 == nil {
@@ -240,7 +242,7 @@ func (w *worker) fitPair(
 }
 
 // continued makes one side: prompt and continuation, with its sampled turns trained.
-func (w *worker) continued(p *promptOf, r *turns.Renderer, c *continuation, apart bool) (*made, *cause) {
+func (w *worker) continued(p *promptOf, r *turns.Renderer, c *continuation, apart bool) (*madeSide, *cause) {
 	key := sideKey{r, c.key(), apart}
 	if s, ok := p.sides[key]; ok && s.made != nil {
 		again := *s.made
@@ -260,7 +262,7 @@ func (w *worker) continued(p *promptOf, r *turns.Renderer, c *continuation, apar
 	return one, refusal
 }
 
-func (w *worker) continuedAnew(p *promptOf, r *turns.Renderer, c *continuation, apart bool) (*made, *cause) {
+func (w *worker) continuedAnew(p *promptOf, r *turns.Renderer, c *continuation, apart bool) (*madeSide, *cause) {
 	n := len(p.nodes)
 	m := &material{
 		nodes:   append(slices.Clip(p.nodes), c.nodes...),
@@ -305,7 +307,7 @@ func (w *worker) continuedAnew(p *promptOf, r *turns.Renderer, c *continuation, 
 	if len(s.open) > 0 {
 		return nil, withoutStop(s.open[0])
 	}
-	one := &made{side: s, kept: kept}
+	one := &madeSide{side: s, kept: kept}
 	for i := range v.turns {
 		if m.trained[v.turns[i].Message] {
 			one.prompt = v.res.Text[:v.turns[i].Start]
@@ -376,7 +378,7 @@ type sideKey struct {
 }
 
 type cachedSide struct {
-	made    *made
+	made    *madeSide
 	refusal *cause
 }
 

@@ -20,7 +20,7 @@ func (c *Collator) Online(
 ) (*batch.Assembled, *Result, error) {
 	sum := newSummary(dropped)
 	step := &stepRows{
-		sum: sum, budget: c.cfg.BatchTokens, rows: map[builders.Kind][]placed{}, tokens: map[builders.Kind]int{},
+		sum: sum, budget: c.cfg.BatchTokens, rows: map[builders.Kind][]rowAtPlace{}, tokens: map[builders.Kind]int{},
 	}
 	worker := func() fanout.Worker[[]Item, []outcome] {
 		stop := lockThread()
@@ -54,14 +54,14 @@ func (c *Collator) Online(
 type stepRows struct {
 	sum    *summary
 	budget int // of tokens in a batch
-	rows   map[builders.Kind][]placed
+	rows   map[builders.Kind][]rowAtPlace
 	tokens map[builders.Kind]int // of all sides
 
 	ordinal int64 // of the next item
 }
 
-// placed is a row and the place of its example.
-type placed struct {
+// rowAtPlace is a row and the place of its example.
+type rowAtPlace struct {
 	*batch.Row
 	at int64
 }
@@ -80,7 +80,7 @@ func (s *stepRows) take(items []Item, outcomes []outcome) error {
 				made[k].Meta.RL.Group = group
 			}
 			kind := it.Record.Record.Kind()
-			s.rows[kind] = append(s.rows[kind], placed{&made[k], it.Record.Origin.Row})
+			s.rows[kind] = append(s.rows[kind], rowAtPlace{&made[k], it.Record.Origin.Row})
 			for _, side := range made[k].Sides {
 				s.tokens[kind] += len(side.IDs)
 			}
@@ -96,7 +96,7 @@ func (s *stepRows) take(items []Item, outcomes []outcome) error {
 // ordered returns the rows of a kind in the order of their examples.
 func (s *stepRows) ordered(kind builders.Kind) []*batch.Row {
 	all := s.rows[kind]
-	slices.SortStableFunc(all, func(a, b placed) int { return int(a.at - b.at) })
+	slices.SortStableFunc(all, func(a, b rowAtPlace) int { return int(a.at - b.at) })
 	list := make([]*batch.Row, len(all))
 	for i := range all {
 		list[i] = all[i].Row

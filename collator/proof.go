@@ -17,8 +17,8 @@ import (
 // conversation at hand, from the tokens: the turn's ids are cut out of the row, decoded, and compared with how the
 // template renders it as the last turn after the model's input. A turn that fails this is not trained.
 
-// edge is the number of tokens before a turn that are decoded along with it, more than a generation prompt has.
-const edge = 24
+// edgeTokens is the number of tokens before a turn that are decoded along with it, more than a generation prompt has.
+const edgeTokens = 24
 
 // proveTurns verifies the trained turns whose ids do not come from the source.
 func (b *sideBuilder) proveTurns() *cause {
@@ -68,7 +68,7 @@ func (b *sideBuilder) cutOut(t *turns.Turn) string {
 	if !b.decodesTo(from, to, text[start:t.End]) {
 		return "its tokens stand for another text"
 	}
-	k := max(0, from-edge)
+	k := max(0, from-edgeTokens)
 	for k < from && (b.offsets[k].Start == b.offsets[k].End || k > 0 && b.offsets[k-1].End > b.offsets[k].Start ||
 		!utf8.RuneStart(text[b.offsets[k].Start])) {
 		k++ // an id from the source, or inside a character

@@ -76,7 +76,7 @@ func (distillations) Rows(w *worker, it *Item) outcome {
 
 // weigh sets the weights of pairs. Rows share a site's targets only where hints accumulate: there, a site without pairs
 // of its own has weight 0.
-func (sp *splicer) weigh(w *worker, rows []made) {
+func (sp *splicer) weigh(w *worker, rows []madeSide) {
 	if w.cfg.Weight == ByToken {
 		return
 	}
@@ -101,7 +101,7 @@ func (sp *splicer) weigh(w *worker, rows []made) {
 }
 
 // account records the outcome of every site.
-func (sp *splicer) account(out outcome, rows []made) outcome {
+func (sp *splicer) account(out outcome, rows []madeSide) outcome {
 	out.Sites = len(sp.sites)
 	in, taught, lost := map[int]bool{}, map[int]bool{}, map[int]bool{}
 	var turns []cause
@@ -154,7 +154,7 @@ func shareWeights(rows []batch.Row) {
 }
 
 // apart gives each site its own row, which ends with its target, as the composer layout requires.
-func (w *worker) apart(out *outcome, sp *splicer, rows []made) *cause {
+func (w *worker) apart(out *outcome, sp *splicer, rows []madeSide) *cause {
 	whole := out.Rows
 	out.Rows = nil
 	for i := range whole {
@@ -261,7 +261,7 @@ type meaning struct{ text, target string }
 
 // fit is the fitter for distillations: it cuts from the front, first whole rounds before the first target's, then whole
 // steps.
-func (sp *splicer) fit(w *worker, m *material, v *view) (*made, *cause) {
+func (sp *splicer) fit(w *worker, m *material, v *view) (*madeSide, *cause) {
 	one, size, r := sp.row(w, m, v)
 	if r != nil {
 		return one, r
@@ -270,7 +270,7 @@ func (sp *splicer) fit(w *worker, m *material, v *view) (*made, *cause) {
 		return one, nil
 	}
 	tooLong := refuse(TooLong, "the teacher's row has %d tokens; max_length is %d", size, w.cfg.MaxLength)
-	return w.cutFewest(m, v, blocksBeforeTarget(m), tooLong, func(short *material, next *view) (*made, int, *cause) {
+	return w.cutFewest(m, v, blocksBeforeTarget(m), tooLong, func(short *material, next *view) (*madeSide, int, *cause) {
 		return sp.row(w, short, next)
 	})
 }
@@ -296,7 +296,7 @@ func blocksBeforeTarget(m *material) (out []block) {
 
 // row makes the student from a view, and its teachers. size is the length of the longest teacher. Targets for which no
 // site can be spliced are omitted.
-func (sp *splicer) row(w *worker, m *material, v *view) (one *made, size int, refusal *cause) {
+func (sp *splicer) row(w *worker, m *material, v *view) (one *madeSide, size int, refusal *cause) {
 	student, r := w.side(m, v)
 	if r != nil {
 		return nil, 0, r
@@ -340,7 +340,7 @@ func (sp *splicer) row(w *worker, m *material, v *view) (one *made, size int, re
 	}
 	size = max(len(student.IDs), out.size)
 	sp.made[student] = out
-	return &made{side: student}, size, nil
+	return &madeSide{side: student}, size, nil
 }
 
 // endAtTarget cuts off the template's text after the last target: nothing there is trained.

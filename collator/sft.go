@@ -34,7 +34,7 @@ func (demonstrations) Rows(w *worker, it *Item) outcome {
 }
 
 // rowWeight returns the weight of each token in the rows of one record.
-func (w *worker) rowWeight(rows []made, weight float64) float32 {
+func (w *worker) rowWeight(rows []madeSide, weight float64) float32 {
 	if w.cfg.Weight == ByToken {
 		return float32(weight)
 	}
@@ -46,7 +46,7 @@ func (w *worker) rowWeight(rows []made, weight float64) float32 {
 }
 
 // outcome makes the rows of one conversation, with the given weight for each token.
-func (w *worker) outcome(it *Item, m *material, rows []made, lost []cause, whole *cause, weight float32) outcome {
+func (w *worker) outcome(it *Item, m *material, rows []madeSide, lost []cause, whole *cause, weight float32) outcome {
 	out := outcome{counts: counts{Refused: whole, Turns: count(m.trained), TurnDrops: lost}}
 	if whole != nil {
 		// Every turn has its own reason, or the record's.

@@ -91,7 +91,7 @@ func (w *worker) splice(m *material, v *view, student *side, at int, site *build
 		return nil, refuse(InvariantBroken, "no token of message %d is in the loss", s.message)
 	}
 	i := slices.IndexFunc(v.turns, func(t turns.Turn) bool { return t.Message == at })
-	given, r := w.given(m, v, at, v.turns[i].Start)
+	given, r := w.renderGiven(m, v, at, v.turns[i].Start)
 	if r != nil {
 		return nil, r
 	}
@@ -102,7 +102,7 @@ func (w *worker) splice(m *material, v *view, student *side, at int, site *build
 			return nil, r
 		}
 		if detail == "" {
-			in := func(hint string) []int32 { return w.instead(m, v, given, student, at, s, hint) }
+			in := func(hint string) []int32 { return w.replacementTokens(m, v, given, student, at, s, hint) }
 			s.neutral = in(w.cfg.Neutral)
 			if w.cfg.Contrast {
 				if s.contrast = w.contrast(site, student, s, in); s.contrast == nil {
@@ -125,23 +125,23 @@ func (w *worker) splice(m *material, v *view, student *side, at int, site *build
 	return nil, refuse(HintUnplaceable, "before message %d: %s", s.message, why)
 }
 
-// given is the model's input before a turn, as it appears in a row.
-type given struct {
+// givenContext is the model's input before a turn, as it appears in a row.
+type givenContext struct {
 	template.Result
 	m   *material
 	cut string // the end of the generation prompt, if the row omits it
 	add string // the header, if the row has one and the prompt doesn't
 }
 
-// given renders the model's input before a turn: the row must begin with it.
-func (w *worker) given(m *material, v *view, at, start int) (*given, *cause) {
+// renderGiven renders the model's input before a turn: the row must begin with it.
+func (w *worker) renderGiven(m *material, v *view, at, start int) (*givenContext, *cause) {
 	open := *m.conv.Head(at)
 	open.Open = true
 	res, err := v.r.Render(&open)
 	if err != nil {
 		return nil, refuse(TemplateRefused, "%v", err)
 	}
-	g := &given{Result: res, m: m}
+	g := &givenContext{Result: res, m: m}
 	if v.r.Cuts() && start < len(res.Text) {
 		g.Text, g.cut = res.Text[:start], res.Text[start:]
 	}
@@ -155,7 +155,7 @@ func (w *worker) given(m *material, v *view, at, start int) (*given, *cause) {
 }
 
 // firstAfter returns the first message below limit whose text ends after byte q, or -1.
-func (g *given) firstAfter(q, limit int) int {
+func (g *givenContext) firstAfter(q, limit int) int {
 	for s := range turns.Fields(&g.Result) {
 		if s.Message >= 0 && s.Message < limit && s.Start < s.End && s.End > q {
 			return s.Message
@@ -174,7 +174,7 @@ type hinted struct {
 }
 
 // places iterates over the positions where the piece may be, starting with the wanted one if the hint is whole there.
-func (h *hinted) places(given *given) iter.Seq[int] {
+func (h *hinted) places(given *givenContext) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for _, r := range [][2]int{{h.at, h.hi + 1}, {h.lo, h.at}} {
 			for q := r[0]; q < r[1]; q++ {
@@ -187,15 +187,15 @@ func (h *hinted) places(given *given) iter.Seq[int] {
 }
 
 // end returns where the piece that starts at byte q of the given text ends.
-func (h *hinted) end(given *given, q int) int { return len(h.Text) - (len(given.Text) - q) }
+func (h *hinted) end(given *givenContext, q int) int { return len(h.Text) - (len(given.Text) - q) }
 
-func (h *hinted) piece(given *given, q int) string { return h.Text[q:h.end(given, q)] }
+func (h *hinted) piece(given *givenContext, q int) string { return h.Text[q:h.end(given, q)] }
 
 // spliceAs tries one way. The detail explains a failure.
 func (w *worker) spliceAs(
-	m *material, v *view, given *given, student *side, at int, mode string, site *builders.Site, s *splice,
+	m *material, v *view, given *givenContext, student *side, at int, mode string, site *builders.Site, s *splice,
 ) (detail string, refusal *cause) {
-	hinted, detail := w.hinted(m, v, given, at, mode, site.Hint)
+	hinted, detail := w.renderHinted(m, v, given, at, mode, site.Hint)
 	if detail != "" {
 		return detail, nil
 	}
@@ -232,12 +232,14 @@ func (w *worker) contrast(site *builders.Site, student *side, s *splice, in func
 	return nil
 }
 
-// instead returns the tokens of another hint, placed like the site's own; nil if the template can't hold it.
-func (w *worker) instead(m *material, v *view, given *given, student *side, at int, s *splice, hint string) []int32 {
+// replacementTokens returns the tokens of another hint, placed like the site's own; nil if the template can't hold it.
+func (w *worker) replacementTokens(
+	m *material, v *view, given *givenContext, student *side, at int, s *splice, hint string,
+) []int32 {
 	if hint == "" {
 		return nil
 	}
-	hinted, detail := w.hinted(m, v, given, at, s.mode, hint)
+	hinted, detail := w.renderHinted(m, v, given, at, s.mode, hint)
 	if detail != "" {
 		return nil
 	}
@@ -252,7 +254,7 @@ func (w *worker) instead(m *material, v *view, given *given, student *side, at i
 
 // spliceAt tries one position. The detail explains a failure.
 func (w *worker) spliceAt(
-	given *given, hinted *hinted, q int, student *side, s *splice,
+	given *givenContext, hinted *hinted, q int, student *side, s *splice,
 ) (detail string, refusal *cause) {
 	if q < len(given.Text) && !utf8.RuneStart(given.Text[q]) {
 		return "the hint's place is within a character", nil
@@ -328,8 +330,10 @@ func (w *worker) place(before string, tail []int32, student *side, target int) i
 	return -1
 }
 
-// hinted renders the conversation before a turn with the hint in it. The detail says why that doesn't work.
-func (w *worker) hinted(m *material, v *view, given *given, at int, mode, text string) (_ *hinted, detail string) {
+// renderHinted renders the conversation before a turn with the hint in it. The detail says why that doesn't work.
+func (w *worker) renderHinted(
+	m *material, v *view, given *givenContext, at int, mode, text string,
+) (_ *hinted, detail string) {
 	open := *m.conv.Head(at)
 	open.Open = true
 	before := &m.nodes[max(at-1, 0)].Message
@@ -386,7 +390,7 @@ func (w *worker) hinted(m *material, v *view, given *given, at int, mode, text s
 
 // placeInText returns where the text of a message begins or ends in a render. It returns -1 for an empty text, which
 // has no byte to point at: its position shows only in the render with the hint.
-func placeInText(given *given, message int, start bool) (at int) {
+func placeInText(given *givenContext, message int, start bool) (at int) {
 	at = -1
 	for _, s := range given.Spans {
 		if s.Message != message || s.Field != "content" {

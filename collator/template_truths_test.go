@@ -85,7 +85,7 @@ func TestVerifyFindsMovedHints(t *testing.T) {
 		r := *c.rows[0]
 		r.Meta.Sites = append([]batch.RowSite(nil), r.Meta.Sites...)
 		damage(&r)
-		v.hints(&batch.Line{}, 0, &r)
+		v.checkHints(&batch.Line{}, 0, &r)
 		return len(v.report.Problems)
 	}
 	want(t, check(func(*batch.Row) {}), 0)
@@ -224,7 +224,7 @@ func TestVerifyComparesPrompts(t *testing.T) {
 	c := run(t, "chatml.jinja", preference("x", says("user: q"), "yes", "no"))
 	r := *c.rows[0]
 	v := verifier{report: &Report{}}
-	v.pair(&batch.Line{}, 0, &r)
+	v.checkPair(&batch.Line{}, 0, &r)
 	want(t, len(v.report.Problems), 0)
 	// The first token of the rejected answer becomes the template's.
 	s, p := &r.Sides[1], &r.Meta.Proof[1]
@@ -237,7 +237,7 @@ func TestVerifyComparesPrompts(t *testing.T) {
 			break
 		}
 	}
-	v.pair(&batch.Line{}, 0, &r)
+	v.checkPair(&batch.Line{}, 0, &r)
 	if len(v.report.Problems) != 1 || !strings.Contains(v.report.Problems[0].Text, "rejected another one") {
 		t.Error(v.report.Problems)
 	}

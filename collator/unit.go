@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// made is a side, and the messages that were cut from its conversation to make it fit.
-type made struct {
+// madeSide is a side, and the messages that were cut from its conversation to make it fit.
+type madeSide struct {
 	*side
 	by     *turns.Renderer // the renderer used
 	view   *view           // the view of a trajectory
@@ -25,7 +25,7 @@ type made struct {
 
 // rollout makes the rows of one conversation: a single one, or one per trained turn. The refusals concern single turns,
 // or all of them.
-func (w *worker) rollout(m *material, fit fitter) (rows []made, turnsRefused []cause, whole *cause) {
+func (w *worker) rollout(m *material, fit fitter) (rows []madeSide, turnsRefused []cause, whole *cause) {
 	said, empty := m.withoutEmpty()
 	if said == nil {
 		return nil, empty, &empty[0]
@@ -61,7 +61,7 @@ func (m *material) withoutEmpty() (said *material, refusals []cause) {
 }
 
 // spoken makes the rows of a conversation none of whose trained turns is empty.
-func (w *worker) spoken(m *material, fit fitter) (rows []made, turnsRefused []cause, whole *cause) {
+func (w *worker) spoken(m *material, fit fitter) (rows []madeSide, turnsRefused []cause, whole *cause) {
 	if r := w.prepare(m); r != nil {
 		return nil, nil, r
 	}
@@ -70,13 +70,13 @@ func (w *worker) spoken(m *material, fit fitter) (rows []made, turnsRefused []ca
 		one, unstable, r := w.trajectory(m, fit)
 		switch {
 		case r == nil && len(unstable) == 0:
-			return []made{*one}, w.lost(m, one), nil
+			return []madeSide{*one}, w.lost(m, one), nil
 		case r == nil && w.cfg.Rows == Trajectory:
 			refusals := w.lost(m, one)
 			for _, i := range unstable {
 				refusals = append(refusals, *one.view.whyUnlike(m, i))
 			}
-			return []made{*one}, refusals, nil
+			return []madeSide{*one}, refusals, nil
 		case w.cfg.Rows == Trajectory, r != nil && r.Reason != TooLong && r.Reason != TemplateRefused && !retryable(r):
 			return nil, nil, r
 		}
@@ -120,7 +120,7 @@ func unlikeSampled(message int) *cause {
 }
 
 // lost returns the turns of a row that should be trained but are not.
-func (w *worker) lost(m *material, one *made) (out []cause) {
+func (w *worker) lost(m *material, one *madeSide) (out []cause) {
 	for _, i := range one.partly {
 		out = append(out, *partlyRendered(i))
 	}
@@ -133,7 +133,7 @@ func (w *worker) lost(m *material, one *made) (out []cause) {
 // trajectory makes one row from a conversation. If no renderer shows all trained turns as they were sampled, unstable
 // lists the turns that the first one doesn't show, and the row trains the others; if none is left, the error is a
 // GenerationPromptMismatch.
-func (w *worker) trajectory(m *material, fit fitter) (one *made, unstable []int, refusal *cause) {
+func (w *worker) trajectory(m *material, fit fitter) (one *madeSide, unstable []int, refusal *cause) {
 	var views []*view
 	var bad [][]int
 	var first *cause
@@ -257,7 +257,7 @@ func (w *worker) unstable(m *material, v *view) (out []int) {
 }
 
 // turn makes the row of one turn, with the model's input before it.
-func (w *worker) turn(m *material, i int, fit fitter) (*made, *cause) {
+func (w *worker) turn(m *material, i int, fit fitter) (*madeSide, *cause) {
 	part := &material{
 		nodes:     m.nodes[:i+1],
 		part:      m.part,
@@ -277,7 +277,7 @@ func (w *worker) turn(m *material, i int, fit fitter) (*made, *cause) {
 }
 
 // turnOf tries one renderer after another.
-func (w *worker) turnOf(part *material, i int, fit fitter) (*made, *cause) {
+func (w *worker) turnOf(part *material, i int, fit fitter) (*madeSide, *cause) {
 	var refusal *cause
 	known := len(w.sizes)
 	for _, r := range w.renderers() {
@@ -288,7 +288,7 @@ func (w *worker) turnOf(part *material, i int, fit fitter) (*made, *cause) {
 		if r1 == nil && len(w.unstable(part, v)) > 0 {
 			v, r1 = w.asGiven(part, v, i)
 		}
-		var one *made
+		var one *madeSide
 		if r1 == nil {
 			w.sizes = w.sizes[:known]
 			one, r1 = fit(w, part, v)
@@ -431,7 +431,7 @@ func changes(r *builders.Resolved, messages []int) map[string]int64 {
 }
 
 // describeSide fills in the part of a row's meta about its side.
-func (w *worker) describeSide(meta *batch.Meta, s *made, of *builders.Resolved) {
+func (w *worker) describeSide(meta *batch.Meta, s *madeSide, of *builders.Resolved) {
 	meta.IDs = "rendered"
 	if s.sampled {
 		meta.IDs = "sampled"
@@ -457,7 +457,7 @@ func sampling(s *ttc.Sampling, sampled bool) *batch.Sampling {
 	return out
 }
 
-func (w *worker) flags(s *made) (out []string) {
+func (w *worker) flags(s *madeSide) (out []string) {
 	if s.short {
 		out = append(out, "truncated")
 	}

@@ -68,7 +68,7 @@ func Verify(dir string, tok *tokenizer.Tokenizer) (*Report, error) {
 			v.problem(&batch.Line{File: name}, -1, "none of the %d turns of the channel ends in a stop token: a model trained on them never stops", e.runs)
 		}
 	}
-	if err := v.steps(); err != nil {
+	if err := v.checkSteps(); err != nil {
 		return v.report, err
 	}
 	return v.report, v.unlisted()
@@ -93,8 +93,8 @@ func (v *verifier) problem(l *batch.Line, row int, format string, a ...any) {
 	v.report.Problems = append(v.report.Problems, Problem{l.File, row, fmt.Sprintf(format, a...)})
 }
 
-// steps checks the step files.
-func (v *verifier) steps() error {
+// checkSteps checks the step files.
+func (v *verifier) checkSteps() error {
 	listed, problems, err := batch.CheckSteps(v.dir)
 	for _, file := range listed {
 		v.files[file] = true
@@ -136,26 +136,26 @@ func (v *verifier) batch(l *batch.Line) {
 	}
 	for i, r := range rows {
 		v.report.Rows++
-		v.turns(l, r)
-		v.stops(l, r)
+		v.countTurns(l, r)
+		v.countStops(l, r)
 		if len(r.Meta.Proof) != len(r.Sides) {
 			v.problem(l, i, "%d proofs for %d sides", len(r.Meta.Proof), len(r.Sides))
 			continue
 		}
 		for k := range r.Sides {
-			v.side(l, i, &r.Sides[k], &r.Meta.Proof[k], r.Meta.IDs == "sampled")
+			v.checkSide(l, i, &r.Sides[k], &r.Meta.Proof[k], r.Meta.IDs == "sampled")
 		}
 		switch l.Channel {
 		case batch.DPO.Name:
-			v.pair(l, i, r)
+			v.checkPair(l, i, r)
 		case batch.SDPO.Name:
-			v.hints(l, i, r)
+			v.checkHints(l, i, r)
 		}
 	}
 }
 
-// turns counts a row's trained turns.
-func (v *verifier) turns(l *batch.Line, r *batch.Row) {
+// countTurns counts a row's trained turns.
+func (v *verifier) countTurns(l *batch.Line, r *batch.Row) {
 	t := v.report.Turns[l.Channel]
 	if t == nil {
 		t = &Turns{Changed: map[string]int64{}}
@@ -190,8 +190,8 @@ func turnsIn(sides []batch.Proof) (n int64) {
 	return n
 }
 
-// stops counts a row's turns that end in a stop token.
-func (v *verifier) stops(l *batch.Line, r *batch.Row) {
+// countStops counts a row's turns that end in a stop token.
+func (v *verifier) countStops(l *batch.Line, r *batch.Row) {
 	if slices.Contains(r.Meta.Flags, "cut_off") || l.Channel == batch.SDPO.Name {
 		return
 	}
@@ -210,8 +210,8 @@ func (v *verifier) stops(l *batch.Line, r *batch.Row) {
 	}
 }
 
-// side checks the tokens of one side.
-func (v *verifier) side(l *batch.Line, row int, s *batch.Side, p *batch.Proof, sampled bool) {
+// checkSide checks the tokens of one side.
+func (v *verifier) checkSide(l *batch.Line, row int, s *batch.Side, p *batch.Proof, sampled bool) {
 	text, target, err := decodeSide(v.tok, s)
 	switch {
 	case err != nil:
@@ -255,8 +255,8 @@ func (v *verifier) side(l *batch.Line, row int, s *batch.Side, p *batch.Proof, s
 	}
 }
 
-// pair checks the prompt that chosen and rejected share.
-func (v *verifier) pair(l *batch.Line, row int, r *batch.Row) {
+// checkPair checks the prompt that chosen and rejected share.
+func (v *verifier) checkPair(l *batch.Line, row int, r *batch.Row) {
 	n := r.Meta.Prompt
 	for k := range r.Sides {
 		if n < 1 || n > len(r.Sides[k].IDs) || r.Sides[k].Trained[0].Start < n {
@@ -272,9 +272,9 @@ func (v *verifier) pair(l *batch.Line, row int, r *batch.Row) {
 	}
 }
 
-// hints checks that no text of an earlier message lies between a hint and its target, except the text of the message
-// directly before the target if the hint was put into that message.
-func (v *verifier) hints(l *batch.Line, row int, r *batch.Row) {
+// checkHints checks that no text of an earlier message lies between a hint and its target, except the text of the
+// message directly before the target if the hint was put into that message.
+func (v *verifier) checkHints(l *batch.Line, row int, r *batch.Row) {
 	owners := r.Meta.Proof[0].Owners
 	for i := range r.Meta.Sites {
 		s := &r.Meta.Sites[i]

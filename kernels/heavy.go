@@ -134,24 +134,24 @@ func (r *row) rated(sums secondSums, student, teacher float64) light {
 	return l
 }
 
-// turn makes raw gradients small where the student's rate is about u, in units of the table.
-func (r *row) turn(u float64) {
+// setPivot makes raw gradients small where the student's rate is about u, in units of the table.
+func (r *row) setPivot(u float64) {
 	r.p.pivot = u
 	r.w.path.rates.plus(r.p.natural()-u-sharedRate(math.Abs(r.p.bend)), r.w.rates[:])
 	r.w.a.tab = unsafe.Pointer(r.w.rates)
 }
 
-// changes examines a row's first tile and reports whether to repeat it, with the pass or pivot changed: where the
+// adjustPass examines a row's first tile and reports whether to repeat it, with the pass or pivot changed: where the
 // student's rates are nearer to their limit than to 0, they are taken from their mean; where the sides are nearly
 // equal, a ratePass isn't accurate.
-func (r *row) changes() bool {
+func (r *row) adjustPass() bool {
 	p, a := &r.p, &r.w.a
 	student, teacher := r.w.sums[0][0], r.w.sums[1][0]
 	if p.kind != ratePass || p.pivot != p.natural() || !(student > 0) {
 		return false
 	}
 	if mean := a.sumG/student + p.pivot; mean > -math.Log2(1-r.j.opt.Beta)/p.h/2 {
-		r.turn(mean)
+		r.setPivot(mean)
 		return true
 	}
 	share := student / r.zs.total
@@ -216,7 +216,7 @@ func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 		if r.p.kind == klPass {
 			return false
 		}
-		if !r.turnsAgain() {
+		if !r.refinePivot() {
 			share = min(rest.largest/r.zs.total/2, 2*top/gone*rest.largest/r.zs.total)
 		}
 	}
@@ -257,14 +257,14 @@ func (r *row) fold(l *light, rest remainder, out []float32, unit float64) (top, 
 	return top, gone * rest.largest / r.zs.total
 }
 
-// turnsAgain makes a ratePass more accurate where the gradient cancels, if it can.
-func (r *row) turnsAgain() bool {
+// refinePivot makes a ratePass more accurate where the gradient cancels, if it can.
+func (r *row) refinePivot() bool {
 	p := &r.p
 	u := r.mean / (math.Ln2 * p.h * (1 - r.j.opt.Beta))
 	if p.kind != ratePass || math.Abs(u-p.pivot) < 0.01*math.Abs(u) {
 		return false
 	}
-	r.turn(u)
+	r.setPivot(u)
 	return true
 }
 

@@ -368,7 +368,7 @@ type row struct {
 func (r *row) choose(k passKind) {
 	r.p = r.j.plan(r.w, r.zs, r.zt, r.d, k)
 	if k == ratePass {
-		r.turn(r.p.natural())
+		r.setPivot(r.p.natural())
 	}
 }
 
@@ -691,7 +691,7 @@ func (r *row) secondPass(wantG bool) (sums secondSums, ok bool) {
 			a.kept, a.keptT = unsafe.Pointer(&w.kept[0][i]), unsafe.Pointer(&w.kept[1][i])
 		}
 		call(p.f, a)
-		if i == 0 && r.changes() {
+		if i == 0 && r.adjustPass() {
 			continue
 		}
 		if p.end && float64(a.max)*p.h > steep && w.diverges(d, p.teacherWeighs) {

@@ -256,12 +256,12 @@ func (c *Chooser) cut() {
 // no row has a wider pair than the row before it, so a row enters the heap only once the previous row has yielded its
 // first pair.
 func (c *Chooser) widest(winners, losers int) {
-	n, most := len(c.score), c.cfg.MaxPairs
+	n, maxPairs := len(c.score), c.cfg.MaxPairs
 	all := 0
 	for i := range winners {
 		all += n - max(c.first[i], losers)
 	}
-	if most <= 0 || all <= most {
+	if maxPairs <= 0 || all <= maxPairs {
 		for i := range winners {
 			for j := max(c.first[i], losers); j < n; j++ {
 				c.add(i, j)
@@ -291,7 +291,7 @@ func (c *Chooser) widest(winners, losers int) {
 			begin--
 		}
 		for j := begin; j < r.end; j++ {
-			if c.add(r.rank, j); len(c.pairs) == most {
+			if c.add(r.rank, j); len(c.pairs) == maxPairs {
 				return
 			}
 		}

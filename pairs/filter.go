@@ -142,8 +142,8 @@ func answeredOtherwise(all []ttc.Candidate, turn []int, i int) bool {
 
 // isLong reports whether an output is too long to occur in its prompt by chance.
 func isLong(output string) bool {
-	const most = 64 // characters
-	return len(output) >= most && utf8.RuneCountInString(strings.TrimSpace(output)) >= most
+	const minLongRunes = 64 // characters
+	return len(output) >= minLongRunes && utf8.RuneCountInString(strings.TrimSpace(output)) >= minLongRunes
 }
 
 // place is the position of an output in a prompt.

@@ -63,24 +63,24 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 			return err
 		}
 	}
-	lonely := pairs.SingleRollout
+	singleReason := pairs.SingleRollout
 	if len(fit) > 1 {
-		lonely = pairs.DifferentSetup
+		singleReason = pairs.DifferentSetup
 	}
-	for _, set := range comparable(fit) {
+	for _, set := range groupComparable(fit) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := b.choose(g, set, lonely, out); err != nil {
+		if err := b.choose(g, set, singleReason, out); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// comparable groups the rollouts that begin with the same messages. It groups the rest, whose users word things
+// groupComparable groups the rollouts that begin with the same messages. It groups the rest, whose users word things
 // differently, by system prompt and tools.
-func comparable(fit []*rollout) (sets [][]*rollout) {
+func groupComparable(fit []*rollout) (sets [][]*rollout) {
 	var rest []*rollout
 	for _, set := range setups(fit, (*rollout).setup, pairs.SameSetup) {
 		if len(set) > 1 {
@@ -121,9 +121,9 @@ func sameTools(a, b []chat.Tool) bool {
 }
 
 // choose pairs rollouts that began alike; lonely is the reason to give when there is only one.
-func (b *Builder) choose(g *ttc.Group, set []*rollout, lonely ledger.Reason, out builders.Output) error {
+func (b *Builder) choose(g *ttc.Group, set []*rollout, singleReason ledger.Reason, out builders.Output) error {
 	if len(set) == 1 {
-		return out.Drop(builders.NewDrop(set[0].ex, "example", lonely))
+		return out.Drop(builders.NewDrop(set[0].ex, "example", singleReason))
 	}
 	if err := b.cfg.chooser().Check(len(set)); err != nil {
 		return fmt.Errorf("limit the pairs with max_pairs_per_task: %w", err)

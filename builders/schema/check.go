@@ -232,14 +232,14 @@ func (w *walker) wrongType(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 	}
 	w.report(n, ptr, finding.Finding{
 		Code:    CodeType,
-		Message: fmt.Sprintf("%s must be %s, this is %s", label(ptr), s.expects(), w.shown(s, n)),
+		Message: fmt.Sprintf("%s must be %s, this is %s", label(ptr), s.expects(), w.display(s, n)),
 		Fix:     fix,
 	})
 	return nil, false
 }
 
-// shown describes a value for a message: as written in the file, never a secret or the value of a variable.
-func (w *walker) shown(s *Spec, n *yaml.Node) string {
+// display describes a value for a message: as written in the file, never a secret or the value of a variable.
+func (w *walker) display(s *Spec, n *yaml.Node) string {
 	if n.Kind != yaml.ScalarNode || s.Secret {
 		return yamldoc.Describe(n)
 	}

@@ -56,7 +56,7 @@ func (w *walker) scalar(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 			}
 			w.report(n, ptr, finding.Finding{
 				Code:    codeDuration,
-				Message: fmt.Sprintf("%s is not a duration: %s", label(ptr), w.shown(s, n)),
+				Message: fmt.Sprintf("%s is not a duration: %s", label(ptr), w.display(s, n)),
 				Fix:     fix,
 			})
 			return nil, false
@@ -65,7 +65,7 @@ func (w *walker) scalar(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 	case Bytes:
 		size, err := ParseSize(text)
 		if err != nil {
-			w.report(n, ptr, finding.Finding{Code: codeSize, Message: fmt.Sprintf("%s is not a size: %s", label(ptr), w.shown(s, n)), Fix: `write a number and a unit: "512MiB", "1GiB"`})
+			w.report(n, ptr, finding.Finding{Code: codeSize, Message: fmt.Sprintf("%s is not a size: %s", label(ptr), w.display(s, n)), Fix: `write a number and a unit: "512MiB", "1GiB"`})
 			return nil, false
 		}
 		return size, true
@@ -75,12 +75,12 @@ func (w *walker) scalar(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 
 func (w *walker) text(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 	if s.typ == nil && len(s.Enum) > 0 && !slices.Contains(s.Enum, n.Value) {
-		w.report(n, ptr, s.notInEnum(ptr, n.Value, w.shown(s, n)))
+		w.report(n, ptr, s.notInEnum(ptr, n.Value, w.display(s, n)))
 		return nil, false
 	}
 	if s.Pattern != nil && !s.Pattern.MatchString(n.Value) {
 		w.report(n, ptr, finding.Finding{
-			Code: CodePattern, Message: fmt.Sprintf("%s has the wrong form: %s", label(ptr), w.shown(s, n)),
+			Code: CodePattern, Message: fmt.Sprintf("%s has the wrong form: %s", label(ptr), w.display(s, n)),
 			Fix: "write a text that matches " + s.Pattern.String(),
 		})
 		return nil, false
@@ -263,18 +263,18 @@ func (w *walker) bounds(s *Spec, n *yaml.Node, ptr string, v any) bool {
 	default:
 		return true
 	}
-	inRange := s.Min.holds(x, -1) && s.Max.holds(x, 1)
+	inRange := s.Min.satisfied(x, -1) && s.Max.satisfied(x, 1)
 	if s.typ != nil {
 		inRange = holds(s.typ, v)
 	}
 	if !inRange {
-		w.report(n, ptr, s.outOfRange(ptr, w.shown(s, n)))
+		w.report(n, ptr, s.outOfRange(ptr, w.display(s, n)))
 	}
 	return inRange
 }
 
-// holds reports whether x is on the right side of a bound: -1 for a minimum, 1 for a maximum.
-func (b *Bound) holds(x, side float64) bool {
+// satisfied reports whether x is on the right side of a bound: -1 for a minimum, 1 for a maximum.
+func (b *Bound) satisfied(x, side float64) bool {
 	return b == nil || x*side < b.Value*side || x == b.Value && !b.Exclusive
 }
 

@@ -175,7 +175,7 @@ func (s *Spec) failed(
 	shown := fmt.Sprint(e.Value())
 	switch {
 	case value != nil:
-		shown = w.shown(at, value)
+		shown = w.display(at, value)
 	case at.Secret:
 		shown = "a text"
 	}

@@ -109,7 +109,7 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 			t := b.read(ex, ex.Graph.Branch(leaf))
 			traces[e] = append(traces[e], t)
 			if b.siblings {
-				sb.learn(t)
+				sb.add(t)
 			}
 		}
 		if !b.siblings && !b.cfg.finds(divergence) { // the traces need not all be held at once
@@ -172,7 +172,7 @@ func (b *Builder) example(
 	if w.failures > 0 {
 		d.Reason = NoSiteLeft
 	} else if len(traces) > 0 {
-		d.Reason = cmp.Or(traces[0].together, d.Reason)
+		d.Reason = cmp.Or(traces[0].noParting, d.Reason)
 	}
 	return out.Drop(d)
 }

@@ -202,8 +202,8 @@ func toldOf(n *ttc.Node) (e told) {
 	return e
 }
 
-// wentWell reports whether the source or the message says outright that the call succeeded.
-func wentWell(n *ttc.Node) bool {
+// saysSucceeded reports whether the source or the message says outright that the call succeeded.
+func saysSucceeded(n *ttc.Node) bool {
 	if flagged, said := flag(n); flagged || !said {
 		return false
 	}

@@ -262,9 +262,9 @@ func joinFirst(list []string, most int, by string) string {
 
 // feedbackSource repeats the environment's message, which the turn after the error has already seen.
 type feedbackSource struct {
-	text    *template.Template
-	most    int             // characters of a hint
-	wording map[string]bool // the words of the template
+	text     *template.Template
+	maxChars int             // characters of a hint
+	wording  map[string]bool // the words of the template
 }
 
 func newFeedback(text string, most int) (*feedbackSource, error) {
@@ -272,7 +272,7 @@ func newFeedback(text string, most int) (*feedbackSource, error) {
 	if err != nil {
 		return nil, fmt.Errorf("hints.feedback: %w", err)
 	}
-	f := &feedbackSource{text: t, most: most, wording: map[string]bool{}}
+	f := &feedbackSource{text: t, maxChars: most, wording: map[string]bool{}}
 	for _, w := range nameWords(text) {
 		f.wording[w] = true
 	}
@@ -285,7 +285,7 @@ func (f *feedbackSource) hint(_ context.Context, s *site) (hint, error) {
 	}
 	failed := s.errorText()
 	text, err := f.render(s, failed)
-	over := utf8.RuneCountInString(text) - f.most
+	over := utf8.RuneCountInString(text) - f.maxChars
 	if err == nil && over > 0 {
 		text, err = f.render(s, shortened(failed, utf8.RuneCountInString(failed)-over))
 	}

@@ -217,7 +217,7 @@ func (b *Builder) partings(traces [][]*trace) {
 	begin := newState(all, 0)
 	for _, c := range all {
 		if p, why := part(begin, c); why != "" {
-			c.together = why
+			c.noParting = why
 		} else {
 			c.parted = c.asFailure(p)
 		}
@@ -240,7 +240,7 @@ func (b *Builder) courses(traces [][]*trace) (all []*course) {
 			default:
 				all = append(all, b.course(t))
 			}
-			t.together = why
+			t.noParting = why
 		}
 	}
 	return all

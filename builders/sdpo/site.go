@@ -16,16 +16,16 @@ import (
 
 // trace is a walk of an example with its calls.
 type trace struct {
-	example  *ttc.Example
-	nodes    []int // of the graph
-	walk     []*ttc.Node
-	calls    []call
-	orphans  []int
-	failures []failure
-	parted   *failure      // where the rollout parts from better ones of its task; nil if nowhere
-	together ledger.Reason // reason that parted is nil; empty if no parting was looked for
-	nearly   []nearMiss
-	hashes   []xxh3.Uint128 // hashes of prompts; see prompts
+	example   *ttc.Example
+	nodes     []int // of the graph
+	walk      []*ttc.Node
+	calls     []call
+	orphans   []int
+	failures  []failure
+	parted    *failure      // where the rollout parts from better ones of its task; nil if nowhere
+	noParting ledger.Reason // reason that parted is nil; empty if no parting was looked for
+	nearly    []nearMiss
+	hashes    []xxh3.Uint128 // hashes of prompts; see prompts
 }
 
 // failure is a call that failed.
@@ -91,11 +91,11 @@ func (b *Builder) judge(t *trace, c call) (f failure, nearly finding, failed boo
 			}
 		}
 		f.text = textOf(&t.walk[f.result].Message)
-		if f.class == "" && f.fault != nil && f.fault.class != argumentsNotJSON && wentWell(t.walk[f.result]) {
+		if f.class == "" && f.fault != nil && f.fault.class != argumentsNotJSON && saysSucceeded(t.walk[f.result]) {
 			f.fault = nil // the source says it succeeded, so the list of tools is incomplete
 		}
 	}
-	b.detector.tell(t, &f)
+	b.detector.annotate(t, &f)
 	switch {
 	case f.fault != nil:
 		f.class, f.rule = f.fault.class, f.fault.class
@@ -107,9 +107,9 @@ func (b *Builder) judge(t *trace, c call) (f failure, nearly finding, failed boo
 	return f, finding{}, true
 }
 
-// tell applies the source's error annotation on the result or on the turn with the call. A turn that the source calls a
-// failure is one, regardless of its result; the first of its calls represents it.
-func (d *detector) tell(t *trace, f *failure) {
+// annotate applies the source's error annotation on the result or on the turn with the call. A turn that the source
+// calls a failure is one, regardless of its result; the first of its calls represents it.
+func (d *detector) annotate(t *trace, f *failure) {
 	if f.result >= 0 {
 		f.told = toldOf(t.walk[f.result])
 	}

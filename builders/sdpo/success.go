@@ -27,8 +27,8 @@ type siblings struct {
 // maxSiblings bounds the calls kept per prompt.
 const maxSiblings = 64
 
-// learn adds the successful calls of a walk: calls of turns in which every call has a result and none failed.
-func (sb *siblings) learn(t *trace) {
+// add adds the successful calls of a walk: calls of turns in which every call has a result and none failed.
+func (sb *siblings) add(t *trace) {
 	failed := map[int]bool{}
 	for i := range t.failures {
 		failed[t.failures[i].turn] = true

@@ -82,7 +82,7 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 				continue
 			}
 			subject.Example, subject.Turn = ex, where.Turn{At: p.Class, Walk: p.Walk, Position: p.Turn}
-			if clause := b.where.Fails(&subject); clause != "" {
+			if clause := b.where.FirstFailing(&subject); clause != "" {
 				unmet[clause]++
 				continue
 			}

@@ -15,8 +15,8 @@ const (
 	TeacherLogProbs = "teacher_topk_logprobs"
 )
 
-// aboveOne is the maximum by which the sum of a position's probabilities may exceed 1 through rounding.
-const aboveOne = 0.05
+// maxSumExcess is the maximum by which the sum of a position's probabilities may exceed 1 through rounding.
+const maxSumExcess = 0.05
 
 // checkTaught checks a teacher's columns against each row's row_info: the stated number of entries at every token but
 // the first, or none at all.
@@ -91,7 +91,7 @@ func checkEntries(ids []int64, logProbs []float32, want int, vocab int64) error 
 		return fmt.Errorf("unexpected entries: got %d, expected none", n)
 	case n < want:
 		return fmt.Errorf("invalid entries: got %d, row_info says %d", n, want)
-	case mass > 1+aboveOne:
+	case mass > 1+maxSumExcess:
 		return fmt.Errorf("invalid probabilities: they sum to %g", mass)
 	}
 	return nil

@@ -27,7 +27,7 @@ var chatRows = Format{
 		return row
 	},
 	columns: func(_ builders.Kind, c columns) parquet.Group {
-		return c.and(parquet.Group{"messages": c.messages()})
+		return c.withTools(parquet.Group{"messages": c.messages()})
 	},
 }
 

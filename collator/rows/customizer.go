@@ -44,7 +44,7 @@ var customizer = Format{
 	},
 	columns: func(k builders.Kind, c columns) parquet.Group {
 		if k == builders.KindDemonstration {
-			return c.and(parquet.Group{"messages": c.messages()})
+			return c.withTools(parquet.Group{"messages": c.messages()})
 		}
 		prompt := parquet.String()
 		if c.FullHistory {

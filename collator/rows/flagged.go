@@ -34,7 +34,7 @@ var axolotl = Format{
 	},
 	read: (*rowReader).axolotl,
 	columns: func(_ builders.Kind, c columns) parquet.Group {
-		return c.andToolsText(parquet.Group{"messages": parquet.List(c.value())})
+		return c.withToolsText(parquet.Group{"messages": parquet.List(c.value())})
 	},
 
 	TakesNull: true, // tokenize_prompt removes them
@@ -58,7 +58,7 @@ var openAISFT = Format{
 func splitFiles(_ builders.Kind, s Split) string { return s.String() + ".jsonl" }
 
 func conversationColumns(_ builders.Kind, c columns) parquet.Group {
-	return c.and(parquet.Group{"messages": parquet.List(c.value())})
+	return c.withTools(parquet.Group{"messages": parquet.List(c.value())})
 }
 
 func (e *Encoder) axolotlRow(dst []byte, r *builders.Resolved) ([]byte, error) {

@@ -37,7 +37,7 @@ var kto = Format{
 	},
 	columns: func(_ builders.Kind, c columns) parquet.Group {
 		label := parquet.Leaf(parquet.BooleanType)
-		return c.and(parquet.Group{"prompt": c.passage(), "completion": c.passage(), "label": label})
+		return c.withTools(parquet.Group{"prompt": c.passage(), "completion": c.passage(), "label": label})
 	},
 }
 

@@ -32,7 +32,7 @@ var msSwift = Format{
 
 	TakesNull: true, // messages[].loss is declared as such
 	columns: func(_ builders.Kind, c columns) parquet.Group {
-		return c.andToolsText(parquet.Group{"messages": parquet.List(parquet.Group{
+		return c.withToolsText(parquet.Group{"messages": parquet.List(parquet.Group{
 			"role": parquet.String(), "content": parquet.String(),
 			"loss": parquet.Optional(parquet.Leaf(parquet.BooleanType)),
 		})})

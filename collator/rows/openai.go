@@ -28,7 +28,7 @@ var openAI = Format{
 	read: (*rowReader).openAI,
 	columns: func(_ builders.Kind, c columns) parquet.Group {
 		return parquet.Group{
-			"input":            c.and(parquet.Group{"messages": c.messages()}),
+			"input":            c.withTools(parquet.Group{"messages": c.messages()}),
 			"preferred_output": c.messages(), "non_preferred_output": c.messages(),
 		}
 	},

@@ -87,16 +87,16 @@ func (c columns) plainPassage() parquet.Node {
 	return plainMessages
 }
 
-// and adds the column of tools to others if any row has tools.
-func (c columns) and(g parquet.Group) parquet.Group {
+// withTools adds the column of tools to others if any row has tools.
+func (c columns) withTools(g parquet.Group) parquet.Group {
 	if c.Tools {
 		g["tools"] = parquet.Optional(parquet.List(c.value()))
 	}
 	return g
 }
 
-// andToolsText is like and, for tools that are one text.
-func (c columns) andToolsText(g parquet.Group) parquet.Group {
+// withToolsText is like withTools, for tools that are one text.
+func (c columns) withToolsText(g parquet.Group) parquet.Group {
 	if c.Tools {
 		g["tools"] = parquet.Optional(parquet.String())
 	}

@@ -34,9 +34,9 @@ var trl = Format{
 	read: (*rowReader).trl,
 	columns: func(k builders.Kind, c columns) parquet.Group {
 		if k == builders.KindDemonstration {
-			return c.and(parquet.Group{"prompt": c.messages(), "completion": c.messages()})
+			return c.withTools(parquet.Group{"prompt": c.messages(), "completion": c.messages()})
 		}
-		return c.and(parquet.Group{"prompt": c.passage(), "chosen": c.passage(), "rejected": c.passage()})
+		return c.withTools(parquet.Group{"prompt": c.passage(), "chosen": c.passage(), "rejected": c.passage()})
 	},
 }
 

@@ -52,7 +52,7 @@ var verl = Format{
 
 func verlColumns(k builders.Kind, c columns) parquet.Group {
 	if k == builders.KindDemonstration {
-		return c.and(parquet.Group{"messages": c.messages()})
+		return c.withTools(parquet.Group{"messages": c.messages()})
 	}
 	prompt := plainMessages
 	if k == builders.KindState {

@@ -47,7 +47,7 @@ func (a *Asked) fail(reason ledger.Reason, err error) {
 
 // columns scores the teacher rows of a batch and sets its teacher columns, replacing existing ones. Rows that could not
 // be scored are counted; their entries are missing and their sites are dropped.
-func columns(ctx context.Context, t asker, b *open, rep *Asked) error {
+func columns(ctx context.Context, t asker, b *batchWork, rep *Asked) error {
 	p := b.pairs
 	var rows []int
 	var ask []Sequence

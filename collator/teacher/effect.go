@@ -166,7 +166,7 @@ func mean(s *Scores, targets []int, shift int) (float64, error) {
 }
 
 // measure measures the hints of a batch's remaining sites, and drops those without the required effect.
-func (c *Client) measure(ctx context.Context, b *open, m *Measure, rep *Measured) error {
+func (c *Client) measure(ctx context.Context, b *batchWork, m *Measure, rep *Measured) error {
 	probed, err := b.probes()
 	if err != nil {
 		return err
@@ -238,7 +238,7 @@ func (m *Measure) judge(o *Outcome, rep *Measured) (reason ledger.Reason, detail
 
 // probes returns the batch's sites for measurement, with one hint each, even if the teacher's row has more. A second
 // hint for one turn has no pairs, and therefore no probe.
-func (b *open) probes() (map[int64]Probed, error) {
+func (b *batchWork) probes() (map[int64]Probed, error) {
 	out := map[int64]Probed{}
 	site, teacher := int64(0), 0
 	for r := range b.line.RowInfo {
@@ -273,7 +273,7 @@ func hintStart(sites []batch.RowSite, k int) int {
 	return at
 }
 
-func (b *open) probe(row, teacher int, s *batch.RowSite, start int) (Probed, error) {
+func (b *batchWork) probe(row, teacher int, s *batch.RowSite, start int) (Probed, error) {
 	p := Probed{Direction: direction(s)}
 	end := s.Pairs[len(s.Pairs)-1].End
 	for _, run := range s.Pairs {

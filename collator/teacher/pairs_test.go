@@ -91,7 +91,7 @@ func sdpoLine() *batch.Line {
 	}
 }
 
-func opened(t *testing.T, all []tensors.Tensor) *open {
+func opened(t *testing.T, all []tensors.Tensor) *batchWork {
 	t.Helper()
 	b, err := openBatch(sdpoLine(), all)
 	if err != nil {

@@ -321,11 +321,11 @@ const (
 )
 
 // collect makes a list of an array's elements.
-func collect(array wire.Raw, most int, what string) ([]wire.Raw, error) {
+func collect(array wire.Raw, maxLen int, what string) ([]wire.Raw, error) {
 	var out []wire.Raw
 	for e := range array.Elements() {
-		if len(out) == most {
-			return nil, bad("there are more than %d %s", most, what)
+		if len(out) == maxLen {
+			return nil, bad("there are more than %d %s", maxLen, what)
 		}
 		out = append(out, e)
 	}

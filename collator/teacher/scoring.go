@@ -53,7 +53,7 @@ type part struct {
 // scoring is the work on one batch.
 type scoring struct {
 	*Scoring
-	b      *open
+	b      *batchWork
 	k      *divergences
 	d      *Divergence
 	bySite map[int64][]int // pairs, in order
@@ -65,7 +65,7 @@ type scoring struct {
 }
 
 // batch computes the divergence of every pair of a batch. Sites that the program fails on are dropped.
-func (s *Scoring) batch(ctx context.Context, b *open, k *divergences) (*Divergence, error) {
+func (s *Scoring) batch(ctx context.Context, b *batchWork, k *divergences) (*Divergence, error) {
 	w := &scoring{
 		Scoring: s,
 		b:       b,

@@ -57,7 +57,7 @@ func newWeigher(w *Weighing) (*weigher, error) {
 
 // batch drops the sites that differ too little or move the wrong way, and spreads the weights of the others over their
 // tokens, as configured. It records the effect of every site's hint.
-func (w *weigher) batch(ctx context.Context, b *open) error {
+func (w *weigher) batch(ctx context.Context, b *batchWork) error {
 	d, route, err := w.logits(ctx, b)
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func (w *weigher) batch(ctx context.Context, b *open) error {
 }
 
 // logits returns the batch's divergences and the route by which they were obtained.
-func (w *weigher) logits(ctx context.Context, b *open) (*Divergence, string, error) {
+func (w *weigher) logits(ctx context.Context, b *batchWork) (*Divergence, string, error) {
 	if w.Scoring != nil {
 		d, err := w.Scoring.batch(ctx, b, &w.k)
 		return d, "logits", err
@@ -120,7 +120,7 @@ func (w *weigher) logits(ctx context.Context, b *open) (*Divergence, string, err
 }
 
 // directions returns, for each site, the direction in which a good hint moves its target.
-func (b *open) directions() map[int64]Direction {
+func (b *batchWork) directions() map[int64]Direction {
 	out, site := map[int64]Direction{}, int64(0)
 	for r := range b.line.RowInfo {
 		for k := range b.line.RowInfo[r].Sites {

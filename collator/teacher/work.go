@@ -148,8 +148,8 @@ type dropCause struct {
 	detail string
 }
 
-// open is a batch being worked on.
-type open struct {
+// batchWork is a batch being worked on.
+type batchWork struct {
 	line  *batch.Line
 	all   []tensors.Tensor
 	pairs *Pairs // the pair table, with the batch's original weights
@@ -160,12 +160,12 @@ type open struct {
 	jsd    *Divergence // if it was measured
 }
 
-func openBatch(l *batch.Line, all []tensors.Tensor) (*open, error) {
+func openBatch(l *batch.Line, all []tensors.Tensor) (*batchWork, error) {
 	p, err := basePairs(all)
 	if err != nil {
 		return nil, err
 	}
-	b := &open{line: l, all: all, pairs: p, out: map[int64]dropCause{}}
+	b := &batchWork{line: l, all: all, pairs: p, out: map[int64]dropCause{}}
 	b.sites = slices.Clone(p.Site)
 	slices.Sort(b.sites)
 	b.sites = slices.Compact(b.sites)
@@ -176,18 +176,18 @@ func openBatch(l *batch.Line, all []tensors.Tensor) (*open, error) {
 }
 
 // lose drops a site, unless it is dropped already.
-func (b *open) lose(site int64, reason ledger.Reason, detail string) {
+func (b *batchWork) lose(site int64, reason ledger.Reason, detail string) {
 	if _, ok := b.out[site]; !ok {
 		b.out[site] = dropCause{reason, detail}
 	}
 }
 
 // in reports whether a site has not been dropped.
-func (b *open) in(site int64) bool { _, out := b.out[site]; return !out }
+func (b *batchWork) in(site int64) bool { _, out := b.out[site]; return !out }
 
-func (b *open) lost() []int64 { return slices.SortedFunc(maps.Keys(b.out), cmp.Compare[int64]) }
+func (b *batchWork) lost() []int64 { return slices.SortedFunc(maps.Keys(b.out), cmp.Compare[int64]) }
 
-func (b *open) drop(site int64) Drop {
+func (b *batchWork) drop(site int64) Drop {
 	d := Drop{Reason: b.out[site].reason, Detail: b.out[site].detail, Site: b.line.Sites[site]}
 	if row := b.pairs.StudentRow[slices.Index(b.pairs.Site, site)]; row < int64(len(b.line.RowInfo)) {
 		d.Row = &b.line.RowInfo[row]
@@ -196,7 +196,7 @@ func (b *open) drop(site int64) Drop {
 }
 
 // tensors returns the batch in its current state.
-func (b *open) tensors() []tensors.Tensor {
+func (b *batchWork) tensors() []tensors.Tensor {
 	w := b.pairs.Weight
 	if b.spread != nil {
 		w = b.spread

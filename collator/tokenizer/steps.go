@@ -102,7 +102,7 @@ func checkTemplate(path string, step map[string]any) error {
 		list, _ := token["ids"].([]any)
 		ids[name] = len(list)
 	}
-	for name, most := range map[string]int{"single": 1, "pair": 2} {
+	for name, maxTexts := range map[string]int{"single": 1, "pair": 2} {
 		pieces, _ := step[name].([]any)
 		texts, added := 0, 0
 		for _, piece := range pieces {
@@ -117,7 +117,7 @@ func checkTemplate(path string, step map[string]any) error {
 		if added > maxTemplateTokens {
 			return refuse(CodeBadTokenizer, "%s.%s: more than %d special tokens", path, name, maxTemplateTokens)
 		}
-		if texts > most {
+		if texts > maxTexts {
 			return refuse(CodeBadTokenizer, "%s.%s: it repeats the text %d times", path, name, texts)
 		}
 	}

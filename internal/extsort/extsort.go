@@ -305,18 +305,18 @@ func (c *cursor) fill(width int) (bool, error) {
 
 func (m *merge) down(i int) {
 	for {
-		least := 2*i + 1
-		if least >= len(m.cursors) {
+		minChild := 2*i + 1
+		if minChild >= len(m.cursors) {
 			return
 		}
-		if r := least + 1; r < len(m.cursors) && m.less(r, least) {
-			least = r
+		if r := minChild + 1; r < len(m.cursors) && m.less(r, minChild) {
+			minChild = r
 		}
-		if !m.less(least, i) {
+		if !m.less(minChild, i) {
 			return
 		}
-		m.cursors[i], m.cursors[least] = m.cursors[least], m.cursors[i]
-		i = least
+		m.cursors[i], m.cursors[minChild] = m.cursors[minChild], m.cursors[i]
+		i = minChild
 	}
 }
 

@@ -101,12 +101,12 @@ func (r *Reply) detail() string {
 		for _, k := range []string{"detail", "message", "error"} {
 			switch d := v[k].(type) {
 			case string:
-				return r.short(d)
+				return r.shorten(d)
 			case []any:
-				return r.short(validation(d))
+				return r.shorten(validation(d))
 			case map[string]any:
 				if m, ok := d["message"].(string); ok {
-					return r.short(m)
+					return r.shorten(m)
 				}
 			}
 		}
@@ -148,18 +148,18 @@ var titleTag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(
 
 func (r *Reply) title() string {
 	if m := titleTag().FindSubmatch(r.Body); m != nil {
-		return " titled \"" + r.short(string(m[1])) + "\""
+		return " titled \"" + r.shorten(string(m[1])) + "\""
 	}
 	return ""
 }
 
-func (r *Reply) excerpt() string { return r.short(string(r.Body[:min(len(r.Body), 2000)])) }
+func (r *Reply) excerpt() string { return r.shorten(string(r.Body[:min(len(r.Body), 2000)])) }
 
 // Excerpt returns the beginning of the answer for display on one line.
 func (r *Reply) Excerpt() string { return r.excerpt() }
 
-// short shortens text from the service to fit on one line of an error.
-func (r *Reply) short(s string) string {
+// shorten shortens text from the service to fit on one line of an error.
+func (r *Reply) shorten(s string) string {
 	s = r.x.c.secrets.RedactCut(s, false, r.cut || len(s) < len(r.Body))
 	s = r.x.c.Scrub(strings.Join(strings.Fields(s), " "))
 	if len(s) > 300 {

@@ -195,14 +195,14 @@ func (p *payloadFields) step() (s Step, err error) {
 	}
 	kind, ok := eventTypes[string(p.event.Bytes())]
 	if !ok || p.event.Kind() != json.String {
-		return s, refuse(payload+".event_type", "%s is not an event type of NAT", brief(p.event))
+		return s, refuse(payload+".event_type", "%s is not an event type of NAT", shorten(p.event))
 	}
 	s.EventType = kind.text
 	if err := p.checkTimes(kind.end); err != nil {
 		return s, err
 	}
 	if !absent(p.framework) && (p.framework.Kind() != json.String || !isFramework(string(p.framework.Bytes()))) {
-		return s, refuse(payload+".framework", "%s is not a framework that NAT knows", brief(p.framework))
+		return s, refuse(payload+".framework", "%s is not a framework that NAT knows", shorten(p.framework))
 	}
 	if err := wantStringOrNull(payload+".name", p.name); err != nil {
 		return s, err
@@ -323,7 +323,7 @@ func wantInts(at string, raw json.Raw, keys ...string) error {
 	for _, k := range keys {
 		if v, ok := raw.Get(k); ok {
 			if _, ok := ParseInt(v); !ok {
-				return refuse(at+"."+k, "%s is not an integer", brief(v))
+				return refuse(at+"."+k, "%s is not an integer", shorten(v))
 			}
 		}
 	}
@@ -345,7 +345,7 @@ func wantFloat(field string, raw json.Raw) error {
 		return nil
 	}
 	if _, ok := ParseFloat(raw); !ok {
-		return refuse(field, "%s is not a number", brief(raw))
+		return refuse(field, "%s is not a number", shorten(raw))
 	}
 	return nil
 }
@@ -376,8 +376,8 @@ func present(raw json.Raw) json.Raw {
 	return raw
 }
 
-// brief shortens a value for a message.
-func brief(raw json.Raw) string {
+// shorten shortens a value for a message.
+func shorten(raw json.Raw) string {
 	switch {
 	case raw == nil:
 		return "nothing"

@@ -12,15 +12,15 @@ import (
 )
 
 // ReadAll reads a whole object of at most the given size.
-func (s *Storage) ReadAll(ctx context.Context, path string, most int64) ([]byte, error) {
+func (s *Storage) ReadAll(ctx context.Context, path string, maxBytes int64) ([]byte, error) {
 	f, err := s.Open(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if f.Size > most {
+	if f.Size > maxBytes {
 		return nil, &Error{
-			Path: path, What: fmt.Sprintf("it is larger than %d bytes", most), final: true,
+			Path: path, What: fmt.Sprintf("it is larger than %d bytes", maxBytes), final: true,
 			Help: "Check that it is the right object",
 		}
 	}

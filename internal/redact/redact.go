@@ -205,7 +205,7 @@ func (r *Redactor) appendValue(b []byte, raw json.Raw, depth int) ([]byte, bool)
 			from := offset(raw, v)
 			b = append(b, raw[at:from]...)
 			if v.Kind() == json.String && secret.Named(name) {
-				b, did = r.named(b, v)
+				b, did = r.redactNamed(b, v)
 			} else {
 				b, did = r.appendValue(b, v, depth+1)
 			}
@@ -216,9 +216,9 @@ func (r *Redactor) appendValue(b []byte, raw json.Raw, depth int) ([]byte, bool)
 	return append(b, raw...), changed
 }
 
-// named redacts the value of a key that is named like a secret, if the value may be one: it has at least eight
+// redactNamed redacts the value of a key that is named like a secret, if the value may be one: it has at least eight
 // characters, a digit among them, and is neither a phrase nor a name to be replaced, such as ${KEY2} or <key2>.
-func (r *Redactor) named(b []byte, v json.Raw) ([]byte, bool) {
+func (r *Redactor) redactNamed(b []byte, v json.Raw) ([]byte, bool) {
 	s, _ := v.Text()
 	if out, ok := r.Text(s); ok {
 		return json.AppendString(b, out), true
@@ -226,7 +226,7 @@ func (r *Redactor) named(b []byte, v json.Raw) ([]byte, bool) {
 	if len(s) < 8 || !digits(s) || reference(s) || r.allowed(s) {
 		return append(b, v...), false
 	}
-	r.know(s)
+	r.remember(s)
 	return json.AppendString(b, r.tag("secret", s)), true
 }
 
@@ -327,7 +327,7 @@ func (r *Redactor) places(s, whole string) (out []found) {
 	}
 	for _, p := range secret.Find(s) {
 		if p.Class == secret.Context {
-			r.know(whole[p.From:p.To])
+			r.remember(whole[p.From:p.To])
 		}
 		add(p.Class, p.From, p.To)
 	}
@@ -383,8 +383,8 @@ func unescaped(s string) string {
 	return string(b)
 }
 
-// know remembers a value, which may also appear alone elsewhere in the example.
-func (r *Redactor) know(value string) {
+// remember remembers a value, which may also appear alone elsewhere in the example.
+func (r *Redactor) remember(value string) {
 	if len(value) < 8 || Tags(value) != nil || r.allowed(value) {
 		return
 	}

@@ -84,11 +84,11 @@ func hexBefore(s string, at int) bool {
 
 // afterWord reports whether a long word precedes a place.
 func afterWord(s string, at int) bool {
-	const least = 20
-	if at < least {
+	const minLen = 20
+	if at < minLen {
 		return false
 	}
-	for _, c := range []byte(s[at-least : at]) {
+	for _, c := range []byte(s[at-minLen : at]) {
 		if !isDigit(c) && (c|0x20 < 'a' || c|0x20 > 'z') && c != '_' && c != '-' {
 			return false
 		}

@@ -25,7 +25,7 @@ const (
 // around returns the window around a hint. It cuts no word in two.
 func around(s string, at, end int) [2]int {
 	from, to := max(0, at-windowBefore), min(len(s), end+windowAfter)
-	for least := max(0, from-windowBefore); from > least && inRun(s[from-1]); {
+	for minStart := max(0, from-windowBefore); from > minStart && inRun(s[from-1]); {
 		from--
 	}
 	return [2]int{from, max(to, runEnd(s, to-1))}

@@ -35,7 +35,7 @@ func keyNames() (out []string) {
 // shape returns a finder for a pattern whose last group is a secret. If sure, every match is a secret; otherwise it
 // must also look random, because prose mentions such keys, and have at least least bytes; 0 means eight, and -1 lifts
 // the minimum of minValue. fits reports whether the surroundings of a hint at [at, end) should be searched.
-func shape(pattern string, sure bool, least int, fits func(s string, at, end int) bool, hints ...string) finder {
+func shape(pattern string, sure bool, minBytes int, fits func(s string, at, end int) bool, hints ...string) finder {
 	return finder{
 		hints: hints, re: compiled(pattern),
 		window: func(s string, at, end int) (w [2]int, ok bool) {
@@ -50,22 +50,22 @@ func shape(pattern string, sure bool, least int, fits func(s string, at, end int
 				return Place{}, false
 			}
 			from, to = unquoted(s, from, to)
-			return Place{from, to, Context}, secretIn(s[m[0]:from], s[from:to], sure, least)
+			return Place{from, to, Context}, secretIn(s[m[0]:from], s[from:to], sure, minBytes)
 		},
 	}
 }
 
 // secretIn reports whether a value is a secret; before is the part of the match that precedes it.
-func secretIn(before, v string, sure bool, least int) bool {
+func secretIn(before, v string, sure bool, minBytes int) bool {
 	switch {
 	case v == "" || IsReference(v) || ofShell().MatchString(v) || strings.Trim(v, "*") == "",
 		len(v) > 2 && strings.Trim(v, ".xX") == "",
-		least >= 0 && len(strings.Trim(v, "`.,:;!?()")) < minValue: // `HF_TOKEN=x`, as in prose
+		minBytes >= 0 && len(strings.Trim(v, "`.,:;!?()")) < minValue: // `HF_TOKEN=x`, as in prose
 		return false
 	case sure:
 		return !ordinary(before, v)
 	}
-	return random(v, least)
+	return random(v, minBytes)
 }
 
 func shapes() []finder {
@@ -194,9 +194,9 @@ func unquoted(s string, from, to int) (int, int) {
 }
 
 // random reports whether a text may be a secret: it mixes letters with digits, or in other ways that words don't.
-func random(v string, least int) bool {
-	least = cmp.Or(least, 8)
-	if len(v) < least || strings.ContainsAny(v, " \t\n") && len(v) < 16 {
+func random(v string, minBytes int) bool {
+	minBytes = cmp.Or(minBytes, 8)
+	if len(v) < minBytes || strings.ContainsAny(v, " \t\n") && len(v) < 16 {
 		return false
 	}
 	var digits, upper, lower, others int

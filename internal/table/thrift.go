@@ -34,7 +34,7 @@ var (
 // nesting.
 type walker struct {
 	in                       *bufio.Reader
-	most, left               int64 // bytes
+	limit, left              int64 // bytes
 	schema, chunks, elements int   // that are left
 }
 
@@ -43,7 +43,7 @@ func checkStructure(in *bufio.Reader, most int64) error {
 	if _, err := in.Peek(1); err != nil {
 		return err
 	}
-	w := &walker{in: in, most: most, left: most, schema: maxSchema, chunks: maxChunks, elements: maxElements}
+	w := &walker{in: in, limit: most, left: most, schema: maxSchema, chunks: maxChunks, elements: maxElements}
 	err := w.fields(0, place{})
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
@@ -202,5 +202,5 @@ func (w *walker) skip(n uint64) error {
 }
 
 func (w *walker) tooLong() error {
-	return &LimitError{fmt.Sprintf("the metadata of the file or of a page has more than %d bytes", w.most)}
+	return &LimitError{fmt.Sprintf("the metadata of the file or of a page has more than %d bytes", w.limit)}
 }

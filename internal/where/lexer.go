@@ -35,8 +35,8 @@ func (t *token) String() string {
 	return fmt.Sprintf("%q", t.text)
 }
 
-// long lists the two-character operators.
-var long = []string{"==", "!=", "<=", ">=", "&&", "||"}
+// twoCharOperators lists the two-character operators.
+var twoCharOperators = []string{"==", "!=", "<=", ">=", "&&", "||"}
 
 // next reads the next token.
 func (l *lexer) next() {
@@ -59,7 +59,7 @@ func (l *lexer) next() {
 		l.while(isWord)
 	default:
 		l.at++
-		if l.at < len(l.text) && slices.Contains(long, string(l.text[from:l.at+1])) {
+		if l.at < len(l.text) && slices.Contains(twoCharOperators, string(l.text[from:l.at+1])) {
 			l.at++
 		}
 	}

@@ -115,7 +115,7 @@ func (p *parser[S]) comparison() node[S] {
 		return p.compared(op, left, p.sum())
 	case op.is("contains"), op.is("startsWith"), op.is("endsWith"), op.is("matches"):
 		p.next()
-		return p.tested(op.text, left, p.sum())
+		return p.textTest(op.text, left, p.sum())
 	case op.is("in"):
 		return p.in(left)
 	case op.is("not"):
@@ -127,8 +127,8 @@ func (p *parser[S]) comparison() node[S] {
 	return left
 }
 
-// orders maps the operators that compare numbers to their functions.
-var orders = map[string]func(a, b float64) bool{
+// comparisons maps the operators that compare numbers to their functions.
+var comparisons = map[string]func(a, b float64) bool{
 	"==": func(a, b float64) bool { return a == b },
 	"!=": func(a, b float64) bool { return a != b },
 	"<":  func(a, b float64) bool { return a < b },
@@ -142,7 +142,7 @@ func (p *parser[S]) compared(op token, l, r node[S]) node[S] {
 	equals := op.text == "=="
 	switch {
 	case l.Number != nil && r.Number != nil:
-		a, b, holds := l.Number, r.Number, orders[op.text]
+		a, b, holds := l.Number, r.Number, comparisons[op.text]
 		out.Bool = func(s S) bool { return holds(a(s), b(s)) }
 	case !op.is("==", "!="):
 		p.fail(op.from, op.to, "", "cannot compare a %s and a %s by %s: expected numbers", l.Type(), r.Type(), op.text)
@@ -176,8 +176,8 @@ func (p *parser[S]) hasValue(of, value *node[S]) {
 		strings.TrimSuffix(strings.Join(of.Values, ", "), ", "))
 }
 
-// tested returns the condition that applies op to a text, or to any text of a list.
-func (p *parser[S]) tested(op string, l, r node[S]) node[S] {
+// textTest returns the condition that applies op to a text, or to any text of a list.
+func (p *parser[S]) textTest(op string, l, r node[S]) node[S] {
 	if r.constant == nil {
 		p.fail(r.from, r.to, "", "expected a text in quotes after %s", op)
 	}

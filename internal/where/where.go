@@ -77,8 +77,8 @@ func lookUp[S any](fields []Field[S], name string) *Field[S] {
 	return nil
 }
 
-// Fails returns the text of the first clause that doesn't hold for s, or "".
-func (f *Filter[S]) Fails(s S) string {
+// FirstFailing returns the text of the first clause that doesn't hold for s, or "".
+func (f *Filter[S]) FirstFailing(s S) string {
 	for i := range f.Clauses {
 		if !f.Clauses[i].holds(s) {
 			return f.Clauses[i].Text

@@ -70,7 +70,7 @@ func TestFields(t *testing.T) {
 			if err != nil {
 				t.Fatal(text, err)
 			}
-			if got := f.Fails(subject()); (got == "") != want {
+			if got := f.FirstFailing(subject()); (got == "") != want {
 				t.Errorf("%s: fails %q", text, got)
 			}
 			for _, x := range Fields {
@@ -155,7 +155,7 @@ func TestOperators(t *testing.T) {
 		}
 		var got []float64
 		for _, x := range []float64{0, 1, 2, 3, 4, math.NaN()} {
-			if f.Fails(x) == "" {
+			if f.FirstFailing(x) == "" {
 				got = append(got, x)
 			}
 		}
@@ -257,7 +257,7 @@ func TestFunnel(t *testing.T) {
 	if got := fmt.Sprint(steps); got != "[4 examples left by reward > 0.5 3 examples left by not interrupted]" {
 		t.Error(got)
 	}
-	if got := f.Fails(subject()); got != "not interrupted" {
+	if got := f.FirstFailing(subject()); got != "not interrupted" {
 		t.Errorf("got the clause %q", got)
 	}
 }
@@ -268,7 +268,7 @@ func TestAllocations(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := subject()
-	if n := testing.AllocsPerRun(100, func() { f.Fails(s) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { f.FirstFailing(s) }); n > 0 {
 		t.Errorf("an evaluation allocates %v times", n)
 	}
 }
@@ -280,7 +280,7 @@ func BenchmarkFails(b *testing.B) {
 	}
 	s := subject()
 	for b.Loop() {
-		f.Fails(s)
+		f.FirstFailing(s)
 	}
 }
 
@@ -290,7 +290,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(_ *testing.T, text string) {
 		if f, err := Parse(text, numbers); err == nil {
-			f.Fails(1)
+			f.FirstFailing(1)
 		}
 	})
 }

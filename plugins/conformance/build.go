@@ -15,7 +15,7 @@ import (
 
 func checkBuilds(ctx context.Context, k *kit) error {
 	return k.each(ctx, nil, func(p *host.Plugin, b host.BuilderInfo) error {
-		rs, err := k.clean(ctx, p, b, k.groups(b.Unit))
+		rs, err := k.buildAll(ctx, p, b, k.groups(b.Unit))
 		if err != nil {
 			return err
 		}
@@ -52,9 +52,9 @@ func (k *kit) checkTaken(rs []host.Result) error {
 	return first
 }
 
-// undropped returns an error if results contain a drop with this reason, which only the host sets, and with these words
-// in its detail.
-func (k *kit) undropped(ctx context.Context, reason ledger.Reason, detail string) error {
+// checkNotDropped returns an error if results contain a drop with this reason, which only the host sets, and with these
+// words in its detail.
+func (k *kit) checkNotDropped(ctx context.Context, reason ledger.Reason, detail string) error {
 	return k.eachBuilt(ctx, k.groups, func(rs []host.Result) error {
 		for _, r := range rs {
 			for _, d := range r.Drops {
@@ -68,11 +68,11 @@ func (k *kit) undropped(ctx context.Context, reason ledger.Reason, detail string
 }
 
 func checkKinds(ctx context.Context, k *kit) error {
-	return k.undropped(ctx, ledger.BadRecord, "declare")
+	return k.checkNotDropped(ctx, ledger.BadRecord, "declare")
 }
 
 func checkReferences(ctx context.Context, k *kit) error {
-	return k.undropped(ctx, builders.BadReference, "")
+	return k.checkNotDropped(ctx, builders.BadReference, "")
 }
 
 func checkDrops(ctx context.Context, k *kit) error {

@@ -201,8 +201,8 @@ func Build(
 	}
 }
 
-// clean is like build, but returns an error if a group fails.
-func (k *kit) clean(
+// buildAll is like build, but returns an error if a group fails.
+func (k *kit) buildAll(
 	ctx context.Context, p *host.Plugin, b host.BuilderInfo, groups []*ttc.Group,
 ) ([]host.Result, error) {
 	rs, err := k.build(ctx, p, b, groups)
@@ -245,9 +245,9 @@ func sameResults(a, b []host.Result) error {
 
 func show(r builders.Record) string {
 	s := fmt.Sprintf("%+v", r)
-	const most = 400
-	if len(s) > most {
-		s = s[:most] + "..."
+	const maxBytes = 400
+	if len(s) > maxBytes {
+		s = s[:maxBytes] + "..."
 	}
 	return s
 }

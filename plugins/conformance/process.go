@@ -23,8 +23,8 @@ import (
 	"github.com/nat-go/nat-go/plugins/internal/wire"
 )
 
-// started is a plugin that a check starts without the host, as any parent could.
-type started struct {
+// pluginProcess is a plugin that a check starts without the host, as any parent could.
+type pluginProcess struct {
 	*process.Process
 	line string // the handshake
 	dir  string
@@ -46,7 +46,7 @@ func (k *kit) args() []string {
 }
 
 // start starts the plugin, through a shell script if one is given: $0 and its arguments are the plugin's command line.
-func (k *kit) start(script string) (*started, error) {
+func (k *kit) start(script string) (*pluginProcess, error) {
 	path, err := k.program()
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (k *kit) start(script string) (*started, error) {
 		os.RemoveAll(dir)
 		return nil, err
 	}
-	out := &started{Process: p, dir: dir}
+	out := &pluginProcess{Process: p, dir: dir}
 	select {
 	case out.line = <-line:
 		return out, nil
@@ -87,10 +87,10 @@ func (k *kit) start(script string) (*started, error) {
 
 const maxHandshake = 64 << 10
 
-func (p *started) tree() *process.Tree { return &process.Tree{Session: p.PID(), Mark: p.Mark()} }
+func (p *pluginProcess) tree() *process.Tree { return &process.Tree{Session: p.PID(), Mark: p.Mark()} }
 
 // end ends the process and everything it started.
-func (p *started) end() {
+func (p *pluginProcess) end() {
 	p.Kill(errors.New("check is over"))
 	<-p.Done()
 	p.tree().Kill()
@@ -98,7 +98,7 @@ func (p *started) end() {
 }
 
 // endsWithin waits for the process to end by itself.
-func (p *started) endsWithin(d time.Duration) bool {
+func (p *pluginProcess) endsWithin(d time.Duration) bool {
 	select {
 	case <-p.Done():
 		return true

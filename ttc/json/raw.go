@@ -79,7 +79,7 @@ func Parse(data []byte, lim Limits) (Raw, error) {
 
 // Objects returns how many objects and lists a value contains, including itself. It stops counting above most and then
 // returns a larger number; brackets inside strings don't count.
-func (r Raw) Objects(most int64) int64 { return objects(r, most) }
+func (r Raw) Objects(limit int64) int64 { return objects(r, limit) }
 
 // Valid reports whether data is one JSON value within the default limits.
 func Valid(data []byte) bool {

@@ -279,9 +279,9 @@ func (r *Reader) discard() {
 
 // fill reads more bytes after the bytes in r.buf, moving these to the front of the block, or to a larger one.
 func (r *Reader) fill() error {
-	most := r.lim.Size + blockBytes // the largest value that is stored, and the start of the next
-	if r.block == nil || len(r.buf) > len(r.block)*3/4 && int64(len(r.block)) < most {
-		size := max(blockBytes, int(min(2*int64(len(r.block)), most)))
+	limit := r.lim.Size + blockBytes // the largest value that is stored, and the start of the next
+	if r.block == nil || len(r.buf) > len(r.block)*3/4 && int64(len(r.block)) < limit {
+		size := max(blockBytes, int(min(2*int64(len(r.block)), limit)))
 		if in, short := r.in.(interface{ Len() int }); short && r.block == nil {
 			size = min(size, max(64, 2*in.Len())) // a short text in memory: so that its end is seen with room to spare
 		}
@@ -339,13 +339,13 @@ func (r *Reader) truncatedArray() error {
 
 // tooMany reports whether a value has more than most objects and lists; 0 means no limit. Cheaper bounds are tried
 // first: the value's length, and its brackets including those inside strings.
-func tooMany(v []byte, most int64) bool {
-	return most > 0 && int64(len(v)) > 2*most && begins(v) > most && objects(v, most) > most
+func tooMany(v []byte, limit int64) bool {
+	return limit > 0 && int64(len(v)) > 2*limit && begins(v) > limit && objects(v, limit) > limit
 }
 
 // objects counts the objects and lists in a value, up to a few more than most.
-func objects(v []byte, most int64) (n int64) {
-	for len(v) > 0 && n <= most {
+func objects(v []byte, limit int64) (n int64) {
+	for len(v) > 0 && n <= limit {
 		text := bytes.IndexByte(v, '"')
 		if text < 0 {
 			text = len(v)

@@ -75,13 +75,13 @@ func nearMiss(rule, quote, why string) Finding {
 
 // shortFirstLine returns the first line of a text, shortened.
 func shortFirstLine(s string) string {
-	const most = 120
+	const maxLen = 120
 	s = strings.TrimSpace(s)
 	if i := strings.IndexByte(s, '\n'); i >= 0 {
 		s = s[:i]
 	}
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "..."
+	if len(s) > maxLen {
+		s = strings.ToValidUTF8(s[:maxLen], "") + "..."
 	}
 	return s
 }
@@ -166,8 +166,8 @@ func value(text string) json.Raw {
 
 // literal parses a text written like a Python dict into JSON.
 func literal(text string) json.Raw {
-	const most = 256 << 10
-	if len(text) > most || !strings.ContainsRune(text[:min(len(text), 200)], '\'') {
+	const maxLen = 256 << 10
+	if len(text) > maxLen || !strings.ContainsRune(text[:min(len(text), 200)], '\'') {
 		return nil
 	}
 	var b bytes.Buffer
@@ -232,8 +232,8 @@ func quoted(text string, from int) (end int, s string) {
 
 // members reads a few lines of the form "key: value" as an object.
 func members(text string) json.Raw {
-	const most = 8
-	if len(text) > 1000 || strings.Count(text, "\n") >= most || !strings.Contains(text, "\n") {
+	const maxLen = 8
+	if len(text) > 1000 || strings.Count(text, "\n") >= maxLen || !strings.Contains(text, "\n") {
 		return nil
 	}
 	b := []byte("{")

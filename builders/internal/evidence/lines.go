@@ -7,9 +7,9 @@ const maxLine = 400
 
 // firstLines returns the first non-blank lines of a text, without trailing space, each cut at maxLine. There is at
 // least one.
-func firstLines(text string, most int) []string {
+func firstLines(text string, limit int) []string {
 	var out []string
-	for text != "" && len(out) < most {
+	for text != "" && len(out) < limit {
 		line, rest, _ := strings.Cut(text, "\n")
 		if s := trimmed(line); s != "" {
 			out = append(out, s)
@@ -23,9 +23,9 @@ func firstLines(text string, most int) []string {
 }
 
 // lastLines returns the last non-blank lines of a text, in order. There is at least one.
-func lastLines(text string, most int) []string {
+func lastLines(text string, limit int) []string {
 	var out []string
-	for text != "" && len(out) < most {
+	for text != "" && len(out) < limit {
 		i := strings.LastIndexByte(text, '\n')
 		if s := trimmed(text[i+1:]); s != "" {
 			out = append(out, s)

@@ -71,11 +71,11 @@ func code(s string) string {
 	}, s)
 }
 
-func cut(s string, most int) string {
-	if len(s) <= most {
+func cut(s string, limit int) string {
+	if len(s) <= limit {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most], "") + "..."
+	return strings.ToValidUTF8(s[:limit], "") + "..."
 }
 
 // countDrops returns an error if more drops are reported than a group can have.

@@ -350,13 +350,13 @@ func (inc *incarnation) watch(every time.Duration) {
 	}
 }
 
-// wakes is the maximum number of times that a stopped process is sent SIGCONT.
-const wakes = 3
+// maxWakes is the maximum number of times that a stopped process is sent SIGCONT.
+const maxWakes = 3
 
 // wake continues a process that was stopped (SIGSTOP), and reports whether it was stopped: the work in hand is then not
 // to blame. A process that is stopped again and again counts as stuck.
 func (inc *incarnation) wake() bool {
-	if inc.proc == nil || !process.Stopped(inc.proc.pid()) || inc.woken.Add(1) > wakes {
+	if inc.proc == nil || !process.Stopped(inc.proc.pid()) || inc.woken.Add(1) > maxWakes {
 		return false
 	}
 	inc.proc.pump.warn("the plugin's process was stopped by a signal; it is sent SIGCONT")

@@ -112,7 +112,7 @@ func moduleSum(files map[string]string) string { return folderKey(serveModule, f
 func (s *Spec) locateModule(
 	ctx context.Context, interpreter string,
 ) (folder string, files map[string]string, err error) {
-	path, err := s.askWhere(ctx, interpreter)
+	path, err := s.findPackage(ctx, interpreter)
 	if err != nil {
 		return "", nil, err
 	}
@@ -144,14 +144,14 @@ func (s *Spec) locateModule(
 	return folder, files, err
 }
 
-// askWhere asks the interpreter where the module's package is: a folder or a file.
-func (s *Spec) askWhere(ctx context.Context, interpreter string) (string, error) {
-	var out, told []byte
+// findPackage asks the interpreter where the module's package is: a folder or a file.
+func (s *Spec) findPackage(ctx context.Context, interpreter string) (string, error) {
+	var out, stderr []byte
 	read := func(into *[]byte) func(io.Reader) {
 		return func(r io.Reader) { *into, _ = io.ReadAll(io.LimitReader(r, maxWhere)) }
 	}
 	c := s.command(interpreter, []string{"-m", serveModule, "--where", s.Module}, nil)
-	c.Stdout, c.Stderr = read(&out), read(&told)
+	c.Stdout, c.Stderr = read(&out), read(&stderr)
 	p, err := process.Start(c)
 	if err != nil {
 		return "", execError(interpreter, err)
@@ -165,12 +165,12 @@ func (s *Spec) askWhere(ctx context.Context, interpreter string) (string, error)
 	switch {
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("%s did not say where the module %[3]s is within %[2]s", interpreter, limit, s.Module)
-	case err != nil && strings.Contains(string(told), "No module named 'natgo"):
+	case err != nil && strings.Contains(string(stderr), "No module named 'natgo"):
 		return "", fmt.Errorf("%s lacks %s, which serves the module %s. It is in nat-go's wheel, which `make "+
 			"wheel` writes to dist: `%s -m pip install WHEEL grpcio "+
 			"protobuf`", interpreter, serveModule, s.Module, interpreter)
 	case err != nil:
-		return "", fmt.Errorf("%s cannot locate the module %s: %s", interpreter, s.Module, lastLine(told))
+		return "", fmt.Errorf("%s cannot locate the module %s: %s", interpreter, s.Module, lastLine(stderr))
 	case json.Unmarshal(out, &where) != nil || !filepath.IsAbs(where.Path):
 		return "", fmt.Errorf("%s says that the module %s is at %q", interpreter, s.Module, out)
 	}

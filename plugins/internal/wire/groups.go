@@ -214,8 +214,8 @@ func (w *GroupWriter) node(n *ttc.Node) *pb.Node {
 
 func (w *GroupWriter) candidate(c *ttc.Candidate) *pb.Candidate {
 	if w.used == len(w.slab) {
-		const least, most = 256, 4096
-		w.slab, w.used = make([]pb.Candidate, min(max(least, 2*len(w.slab)), most)), 0
+		const minSlab, maxSlab = 256, 4096
+		w.slab, w.used = make([]pb.Candidate, min(max(minSlab, 2*len(w.slab)), maxSlab)), 0
 	}
 	out := &w.slab[w.used]
 	w.used++

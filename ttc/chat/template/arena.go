@@ -40,19 +40,19 @@ type slab[T any] struct {
 }
 
 const (
-	slabLeast = 64        // elements
-	slabMost  = 512 << 10 // bytes
+	minSlab   = 64        // elements
+	maxSlab   = 512 << 10 // bytes
 	textChunk = 64 << 10
 )
 
 func (s *slab[T]) take(n int) []T {
 	if n > len(s.room)-s.taken {
 		var e T
-		most := slabMost / int(unsafe.Sizeof(e))
-		if n > most/4 {
+		maxLen := maxSlab / int(unsafe.Sizeof(e))
+		if n > maxLen/4 {
 			return make([]T, n)
 		}
-		s.room, s.taken = make([]T, max(n, slabLeast, min(2*len(s.room), most))), 0
+		s.room, s.taken = make([]T, max(n, minSlab, min(2*len(s.room), maxLen))), 0
 	}
 	s.taken += n
 	return s.room[s.taken-n : s.taken : s.taken]
@@ -67,7 +67,7 @@ func (s *slab[T]) reset() {
 func from[T any](st *state, s *slab[T], n int) []T {
 	var e T
 	size := n * int(unsafe.Sizeof(e))
-	st.room(size)
+	st.checkRoom(size)
 	st.bytes -= int64(size)
 	return s.take(n)
 }

@@ -18,7 +18,7 @@ func indentFilter(st *state, v val, a *args) val {
 	width := or(p[0], pyvalue.Int(4))
 	if width.Kind() != pyvalue.KindStr {
 		n := max(0, index(width))
-		st.room(min(n, math.MaxInt32))
+		st.checkRoom(min(n, math.MaxInt32))
 		width = pyvalue.Str(strings.Repeat(" ", n))
 	}
 	var b builder
@@ -42,7 +42,7 @@ func indentFilter(st *state, v val, a *args) val {
 			b.writeFrom([]byte{'\n'}, provOf(v), at+len(body))
 		}
 		at += len(s)
-		st.room(b.size())
+		st.checkRoom(b.size())
 	}
 	st.spend(b.size())
 	return st.like(v, b.value())
@@ -73,7 +73,7 @@ func joinFilter(st *state, v val, a *args) val {
 			st.appendText(b, sep)
 		}
 		st.appendText(b, item)
-		st.room(b.size())
+		st.checkRoom(b.size())
 	}
 	st.spend(b.size())
 	return st.finish(b)
@@ -118,7 +118,7 @@ func dumpOptions(st *state, of val, a *args) pyvalue.Dump {
 			throwUnsupported("a text as the indent of tojson")
 		}
 		n := max(0, index(indent))
-		st.room(min(n, math.MaxInt32))
+		st.checkRoom(min(n, math.MaxInt32))
 		o.Indented, o.Indent = true, strings.Repeat(" ", n)
 	}
 	return o

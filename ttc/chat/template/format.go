@@ -73,7 +73,7 @@ func (st *state) fill(format val, marks string, convert func(b *builder, mark st
 			convert(&b, mark)
 		}
 		st.step()
-		st.room(b.size())
+		st.checkRoom(b.size())
 	}
 	b.writeSlice(s, p, at, len(s))
 	st.spend(b.size())

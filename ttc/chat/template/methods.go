@@ -32,16 +32,16 @@ func plainMethod(name string, f func(st *state, v val) val) method {
 }
 
 // positional returns the arguments of a method without named parameters; missing ones are marked as such.
-func (a *args) positional(name string, least, most int) []val {
+func (a *args) positional(name string, minArgs, maxArgs int) []val {
 	if len(a.names) > 0 {
 		throw("TypeError", "%s() takes no keyword arguments", name)
 	}
-	if n := len(a.plain); n < least || n > most {
-		throw("TypeError", "%s() takes from %d to %d arguments (%d given)", name, least, most, n)
+	if n := len(a.plain); n < minArgs || n > maxArgs {
+		throw("TypeError", "%s() takes from %d to %d arguments (%d given)", name, minArgs, maxArgs, n)
 	}
-	out := a.st.values(most)
+	out := a.st.values(maxArgs)
 	copy(out, a.plain)
-	for i := len(a.plain); i < most; i++ {
+	for i := len(a.plain); i < maxArgs; i++ {
 		out[i] = missing
 	}
 	return out
@@ -112,7 +112,7 @@ func findMethod(name string, find func(s, part string) int) method {
 		if i < 0 {
 			return pyvalue.Int(-1)
 		}
-		st.goesThrough(s[:i])
+		st.countScan(s[:i])
 		return pyvalue.Int(int64(pytext.Len(s[:i])))
 	}
 }

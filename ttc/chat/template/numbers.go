@@ -47,7 +47,7 @@ func intFilter(st *state, v val, a *args) val {
 	if !isMissing(p[1]) {
 		throwUnsupported("the base of the filter int")
 	}
-	st.goesThrough(v.Text())
+	st.countScan(v.Text())
 	var f float64
 	ok := false
 	switch v.Kind() {

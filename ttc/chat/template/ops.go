@@ -97,7 +97,7 @@ func (st *state) repeat(seq, times val) (val, bool) {
 		}
 		n, s := max(0, index(times)), seq.Text()
 		if s != "" && n > math.MaxInt32/len(s) {
-			st.room(math.MaxInt32)
+			st.checkRoom(math.MaxInt32)
 		}
 		st.spend(len(s) * n)
 		var b builder
@@ -117,7 +117,7 @@ func (st *state) writeRepeated(b *builder, v val, n int) {
 	for range n {
 		st.step()
 		b.write(s, p)
-		st.room(b.size())
+		st.checkRoom(b.size())
 	}
 }
 

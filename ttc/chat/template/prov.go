@@ -343,7 +343,7 @@ type marker struct {
 // mark is called when the output from dst on comes from v.
 func (m *marker) mark(v val, dst int) {
 	m.st.step()
-	m.st.room(dst - m.base + spanSize*(len(m.b.p.spans)-m.spans))
+	m.st.checkRoom(dst - m.base + spanSize*(len(m.b.p.spans)-m.spans))
 	src, off, mode := origin(&v)
 	if mode == Flat && m.mode == Flat && src == m.src && off == m.off {
 		return // an object's braces, keys and commas are one run

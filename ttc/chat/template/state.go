@@ -78,7 +78,7 @@ func (st *state) tooManySteps() { throw("LimitError", "more than %d steps", st.i
 
 // spend counts n bytes made by the template, whether they are printed or discarded.
 func (st *state) spend(n int) {
-	st.room(n)
+	st.checkRoom(n)
 	st.bytes -= int64(n)
 	st.left -= int64(n) >> 6 // long texts take time as well
 }
@@ -98,8 +98,8 @@ func (st *state) reads(texts ...val) {
 	}
 }
 
-// room checks that n more bytes may be made.
-func (st *state) room(n int) {
+// checkRoom checks that n more bytes may be made.
+func (st *state) checkRoom(n int) {
 	if uint64(n) > uint64(st.bytes) { // also true if n is negative, having overflowed an int
 		st.tooManyBytes()
 	}
@@ -225,7 +225,7 @@ func (st *state) printRepr(v val) {
 // appendText appends str(v) to b. The caller accounts for the bytes.
 func (st *state) appendText(b *builder, v val) {
 	if v.Kind() == pyvalue.KindStr {
-		st.room(len(v.Text()))
+		st.checkRoom(len(v.Text()))
 		b.write(v.Text(), rawProv(v))
 		return
 	}

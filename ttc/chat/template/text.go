@@ -61,8 +61,8 @@ func (st *state) stripped(s string, in func(rune) bool, plain, left, right bool)
 	return i, j
 }
 
-// goesThrough counts the work of examining every character of a text.
-func (st *state) goesThrough(s string) { st.left -= int64(len(s)) >> 2 }
+// countScan counts the work of examining every character of a text.
+func (st *state) countScan(s string) { st.left -= int64(len(s)) >> 2 }
 
 func eachRune(s string, f func(at int, r rune, size int)) {
 	for i := 0; i < len(s); {
@@ -76,7 +76,7 @@ func eachRune(s string, f func(at int, r rune, size int)) {
 func (st *state) mapRunes(v val, f func(dst []byte, at int, r rune) []byte) val {
 	s, p := v.Text(), provOf(v)
 	st.spend(len(s))
-	st.goesThrough(s)
+	st.countScan(s)
 	out := make([]byte, 0, len(s))
 	aligned := true // every character kept its length, so the provenance still fits
 	eachRune(s, func(at int, r rune, size int) {
@@ -87,12 +87,12 @@ func (st *state) mapRunes(v val, f func(dst []byte, at int, r rune) []byte) val 
 	if p == nil || aligned {
 		return str(string(out), p)
 	}
-	st.goesThrough(s)
+	st.countScan(s)
 	var b builder
 	var one []byte
 	eachRune(s, func(at int, r rune, size int) {
 		if at&1023 == 0 {
-			st.room(b.size())
+			st.checkRoom(b.size())
 		}
 		one = f(one[:0], at, r)
 		if len(one) == size {
@@ -233,7 +233,7 @@ func (st *state) replace(v, old, with val) val {
 		}
 		b.writeSlice(s, p, at, at+i)
 		b.write(with.Text(), provOf(with))
-		st.room(b.size())
+		st.checkRoom(b.size())
 		at += i + len(o)
 		st.step()
 	}
@@ -276,7 +276,7 @@ func (st *state) splitSpace(v val, limit int) []val {
 	v = markEscapes(v)
 	s := v.Text()
 	st.spend(len(s))
-	st.goesThrough(s)
+	st.countScan(s)
 	type word struct{ i, j int }
 	var words []word
 	start := -1
@@ -308,7 +308,7 @@ func (st *state) splitLines(v val) []val {
 	v = markEscapes(v)
 	s := v.Text()
 	st.spend(len(s))
-	st.goesThrough(s)
+	st.countScan(s)
 	var out []val
 	start := 0
 	for i := 0; i < len(s); {

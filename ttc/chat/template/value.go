@@ -75,21 +75,21 @@ func (u *undefined) raise() {
 
 // reprOf returns repr(v) for a message, shortened.
 func reprOf(v val) string {
-	const most = 200
-	if s := v.Text(); len(s) > most {
-		v = pyvalue.Str(strings.ToValidUTF8(s[:most], ""))
+	const maxBytes = 200
+	if s := v.Text(); len(s) > maxBytes {
+		v = pyvalue.Str(strings.ToValidUTF8(s[:maxBytes], ""))
 		s, _ := pyvalue.Repr(v) // v is a text, so Repr can't fail
 		return s + "..."
 	}
-	if parts := most; !isSmall(v, &parts) {
+	if parts := maxBytes; !isSmall(v, &parts) {
 		return "a large " + v.TypeName()
 	}
 	s, err := pyvalue.Repr(v)
 	if err != nil {
 		return v.TypeName()
 	}
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "..."
+	if len(s) > maxBytes {
+		s = strings.ToValidUTF8(s[:maxBytes], "") + "..."
 	}
 	return s
 }

@@ -59,7 +59,7 @@ func (c *copied) withOriginalPath(err error) error {
 	if c.remote == nil {
 		return err
 	}
-	return c.remote.Told(c.dir, err)
+	return c.remote.RewriteError(c.dir, err)
 }
 
 // restoreSummary does the same for the text of a summary.
@@ -67,9 +67,9 @@ func (c *copied) restoreSummary(s *finetune.Summary) {
 	if c.remote == nil || s == nil {
 		return
 	}
-	s.Error, s.Next = c.remote.Tell(c.dir, s.Error), c.remote.Tell(c.dir, s.Next)
+	s.Error, s.Next = c.remote.RewritePaths(c.dir, s.Error), c.remote.RewritePaths(c.dir, s.Next)
 	for i := range s.Warnings {
-		s.Warnings[i] = c.remote.Tell(c.dir, s.Warnings[i])
+		s.Warnings[i] = c.remote.RewritePaths(c.dir, s.Warnings[i])
 	}
 }
 

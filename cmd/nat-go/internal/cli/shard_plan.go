@@ -94,7 +94,7 @@ func planShards(
 			err = remote.SendPlan(ctx, made.Dir, made.Plan)
 			made.Dir = dir
 		}
-		return remote.Told(shards.Folder(req.Divide.Dir), err)
+		return remote.RewriteError(shards.Folder(req.Divide.Dir), err)
 	})
 	return made, err
 }

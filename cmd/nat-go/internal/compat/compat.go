@@ -73,8 +73,8 @@ func (m Mode) Builder(name string) string {
 	return name
 }
 
-// Gives reports whether a run can give a builder groups of its unit. NAT doesn't form tasks.
-func (m Mode) Gives(unit builders.Unit) bool { return m != NAT || unit != builders.UnitTask }
+// Provides reports whether a run can give a builder groups of its unit. NAT doesn't form tasks.
+func (m Mode) Provides(unit builders.Unit) bool { return m != NAT || unit != builders.UnitTask }
 
 // Gates reports whether records pass through the gate.
 func (m Mode) Gates() bool { return m != NAT }

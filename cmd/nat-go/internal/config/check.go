@@ -159,7 +159,7 @@ func (l *loader) unknownSection(key *yaml.Node, ptr string) {
 		return
 	}
 	known := slices.Sorted(maps.Keys(topLevel()))
-	f := wrong(schema.CodeUnknownKey, "remove it; sections: "+strings.Join(known, ", "), "there is no section %q",
+	f := newError(schema.CodeUnknownKey, "remove it; sections: "+strings.Join(known, ", "), "there is no section %q",
 		key.Value)
 	if f.Suggestion = likelySections[strings.ToLower(strings.ReplaceAll(key.Value, "-", "_"))]; f.Suggestion == "" {
 		f.Suggestion = finding.Nearest(key.Value, known)
@@ -192,12 +192,12 @@ func (l *loader) entries(key, node *yaml.Node, what string, each func(key, node 
 		if at = node; node.Value == "" {
 			at = key
 		}
-		l.report(at, ptr, wrong(schema.CodeNull, fmt.Sprintf("add %s to it, or remove `%s:`", what, key.Value),
+		l.report(at, ptr, newError(schema.CodeNull, fmt.Sprintf("add %s to it, or remove `%s:`", what, key.Value),
 			"the section %s is empty (null), it must be a mapping from names to %s", key.Value, what))
 		return
 	}
 	if node.Kind != yaml.MappingNode {
-		l.report(at, ptr, wrong(schema.CodeType, fmt.Sprintf("write `%s: {my_name: {...}}`", key.Value),
+		l.report(at, ptr, newError(schema.CodeType, fmt.Sprintf("write `%s: {my_name: {...}}`", key.Value),
 			"the section %s must be a mapping from names to %s", key.Value, what))
 		return
 	}
@@ -208,7 +208,7 @@ func (l *loader) entries(key, node *yaml.Node, what string, each func(key, node 
 			if v.Kind == yaml.ScalarNode && v.Value == "" {
 				place = k
 			}
-			l.report(place, ptr+yamldoc.Pointer(k.Value), wrong(schema.CodeType,
+			l.report(place, ptr+yamldoc.Pointer(k.Value), newError(schema.CodeType,
 				"write its settings below it, indented", "%s.%s must be a mapping", key.Value, k.Value))
 			continue
 		}
@@ -220,7 +220,7 @@ func (l *loader) plugins(c *Config, key, node *yaml.Node) {
 	l.entries(key, node, "plugins", func(k, v *yaml.Node, ptr string) {
 		p := Plugin{Name: k.Value}
 		if strings.Contains(k.Value, "/") {
-			l.report(k, ptr, wrong(schema.CodePattern,
+			l.report(k, ptr, newError(schema.CodePattern,
 				"the slash separates plugin and builder: _type: plugin/builder",
 				"a plugin's name can't contain a slash"))
 		}
@@ -241,15 +241,15 @@ func (l *loader) oneProgram(p *Plugin, v *yaml.Node, ptr string) {
 	at := func(key string) *yaml.Node { return yamldoc.Lookup(v, key) }
 	switch {
 	case p.Python != "" && p.Path != "":
-		l.report(at("python"), ptr+"/python", wrong(codeTwoPrograms,
+		l.report(at("python"), ptr+"/python", newError(codeTwoPrograms,
 			"keep the one that serves the builders; the Python that runs a module is named by interpreter",
 			"plugins.%s has a path and a Python module", p.Name))
 	case p.Python != "" && !moduleName().MatchString(p.Python):
-		l.report(at("python"), ptr+"/python", wrong(schema.CodePattern,
+		l.report(at("python"), ptr+"/python", newError(schema.CodePattern,
 			"write it as Python imports it: my_pkg.builders",
 			"plugins.%s.python is %q, which is not the name of a module", p.Name, p.Python))
 	case p.Python == "" && p.Interpreter != "":
-		l.report(at("interpreter"), ptr+"/interpreter", wrong(codeTwoPrograms, "add `python: my_pkg.builders`",
+		l.report(at("interpreter"), ptr+"/interpreter", newError(codeTwoPrograms, "add `python: my_pkg.builders`",
 			"plugins.%s has an interpreter and no Python module", p.Name))
 	}
 }
@@ -290,7 +290,7 @@ func (l *loader) components(c *Config, section string, key, node *yaml.Node, unk
 
 func (l *loader) noType(b *Block, ptr string, types map[string]Component) {
 	known := slices.Sorted(maps.Keys(types))
-	f := wrong(codeNoType, "add `_type: ...` to it; types: "+strings.Join(known, ", "), "%s.%s has no _type",
+	f := newError(codeNoType, "add `_type: ...` to it; types: "+strings.Join(known, ", "), "%s.%s has no _type",
 		b.Section, b.Name)
 	if len(known) == 1 {
 		f.Fix = "add `_type: " + known[0] + "` to it"
@@ -322,7 +322,7 @@ func (l *loader) unknownType(b *Block, at *yaml.Node, ptr string, types map[stri
 			"%s is a type of NAT's that nat-go does not have; nothing uses %s", b.Type, b.Name))
 		return
 	}
-	f := wrong(codeUnknownType, "use one of "+strings.Join(known, ", "), "%s.%s has the unknown type %q", b.Section,
+	f := newError(codeUnknownType, "use one of "+strings.Join(known, ", "), "%s.%s has the unknown type %q", b.Section,
 		b.Name, b.Type)
 	if b.Section == "trajectory_builders" {
 		f.Fix += "; a plugin's builder is written plugin/builder"

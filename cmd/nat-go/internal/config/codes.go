@@ -40,8 +40,8 @@ const (
 	CodeContent       = "NG1408"
 )
 
-// wrong returns the finding for an error: its code, the advice, and the explanation.
-func wrong(code, fix, message string, args ...any) finding.Finding {
+// newError returns the finding for an error: its code, the advice, and the explanation.
+func newError(code, fix, message string, args ...any) finding.Finding {
 	return notice(finding.Error, code, fix, message, args...)
 }
 

@@ -133,7 +133,7 @@ func (l *loader) substitute(n *yaml.Node, ptr string, severity finding.Severity)
 	}
 	text, fits := replaceReferences(pattern, n.Value, maxExpanded, func(ref, name, fallback string) string {
 		if strings.TrimSpace(name) == "" {
-			fail(ref, wrong(codeReference, "write ${NAME} or ${NAME:-default}; for a literal ${ write $${",
+			fail(ref, newError(codeReference, "write ${NAME} or ${NAME:-default}; for a literal ${ write $${",
 				"a reference to a variable has no end or no name: %s", ref))
 			return ref
 		}
@@ -153,25 +153,25 @@ func (l *loader) substitute(n *yaml.Node, ptr string, severity finding.Severity)
 		return ""
 	})
 	if !fits || !utf8.ValidString(text) {
-		l.report(n, ptr, wrong(codeReference, "check what the variable holds",
+		l.report(n, ptr, newError(codeReference, "check what the variable holds",
 			"the variable's value is not UTF-8 text or larger than %s", schema.Size(maxExpanded).String()))
 		return "", false
 	}
-	if !l.affords(n, ptr, len(text)) {
+	if !l.spend(n, ptr, len(text)) {
 		return "", false
 	}
 	return text, ok
 }
 
-// affords counts the bytes that variables and files have expanded to, and returns false if all of them exceed their
+// spend counts the bytes that variables and files have expanded to, and returns false if all of them exceed their
 // joint limit: a short file can name a long variable a hundred thousand times.
-func (l *loader) affords(n *yaml.Node, ptr string, size int) bool {
+func (l *loader) spend(n *yaml.Node, ptr string, size int) bool {
 	before := l.expanded
 	if l.expanded += size; l.expanded <= maxExpandedAll {
 		return true
 	}
 	if before <= maxExpandedAll { // reported once
-		l.report(n, ptr, wrong(codeReference,
+		l.report(n, ptr, newError(codeReference,
 			"check what the variables hold, or name the path of a file where a setting takes one", "%s",
 			"the values of variables and files are larger than "+schema.Size(maxExpandedAll).String()+" in all"))
 	}
@@ -180,7 +180,7 @@ func (l *loader) affords(n *yaml.Node, ptr string, size int) bool {
 
 // replaceReferences replaces the matches of a pattern in a text. It stops if the text becomes larger than max.
 func replaceReferences(
-	pattern *regexp.Regexp, text string, most int, value func(ref, name, fallback string) string,
+	pattern *regexp.Regexp, text string, maxLen int, value func(ref, name, fallback string) string,
 ) (_ string, fits bool) {
 	var b strings.Builder
 	at := 0
@@ -197,12 +197,12 @@ func replaceReferences(
 		} else {
 			b.WriteString(value(group(0), group(1), group(2)))
 		}
-		if b.Len() > most {
+		if b.Len() > maxLen {
 			return "", false
 		}
 	}
 	b.WriteString(text[at:])
-	return b.String(), b.Len() <= most
+	return b.String(), b.Len() <= maxLen
 }
 
 // fileExtensions are the extensions that NAT reads.
@@ -215,7 +215,7 @@ func (l *loader) readValue(n *yaml.Node, ptr string) {
 		if l.broken != nil {
 			l.broken[ptr] = true
 		}
-		l.report(n, ptr, wrong(codeFileValue, fix, "%s", msg))
+		l.report(n, ptr, newError(codeFileValue, fix, "%s", msg))
 	}
 	if !slices.Contains(fileExtensions, strings.ToLower(filepath.Ext(path))) {
 		fail("file:// names a file of another kind than text",
@@ -232,7 +232,7 @@ func (l *loader) readValue(n *yaml.Node, ptr string) {
 			"name a text of at most 1 MiB; the path is relative to the configuration file")
 	case !utf8.Valid(text):
 		fail("the file is not UTF-8 text", "save it as UTF-8")
-	case l.affords(n, ptr, len(text)):
+	case l.spend(n, ptr, len(text)):
 		l.doc.Rewrite(n, string(text))
 		n.Tag = "!!str"
 	}

@@ -182,7 +182,7 @@ func (l *loader) inherit(name string, text []byte, above []string) *yamldoc.Docu
 func (l *loader) base(name string, key, value *yaml.Node, above []string) *yamldoc.Document {
 	doc := l.doc
 	fail := func(code, msg, fix string) *yamldoc.Document {
-		l.add(doc.Report(value, "/base", wrong(code, fix, "%s", msg)))
+		l.add(doc.Report(value, "/base", newError(code, fix, "%s", msg)))
 		return nil
 	}
 	l.expandScalar(value, "/base", finding.Error)

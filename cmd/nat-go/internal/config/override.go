@@ -52,7 +52,7 @@ func (l *loader) override(o Override) {
 	width := utf8.RuneCountInString(dotted)
 	path := strings.Split(dotted, ".")
 	if !ok || slices.Contains(path, "") {
-		l.add(src.ReportAt(1, 1, width+1, "", wrong(codeOverride,
+		l.add(src.ReportAt(1, 1, width+1, "", newError(codeOverride,
 			"write -o finetuning.num_epochs=5 or -o finetuning.num_epochs 5", "%q is not an override", dotted)))
 		return
 	}
@@ -86,7 +86,7 @@ func (l *loader) override(o Override) {
 		}
 	}
 	if !l.doc.Set(path, node, src) {
-		l.add(src.ReportAt(1, 1, width+1, yamldoc.Pointer(path...), wrong(codeOverrideShape,
+		l.add(src.ReportAt(1, 1, width+1, yamldoc.Pointer(path...), newError(codeOverrideShape,
 			"override the value itself", "cannot set %s: a value on its path has no such entry", dotted)))
 	}
 }
@@ -193,7 +193,7 @@ func overrideValue(spec *schema.Spec, text string, column int) (*yaml.Node, *fin
 		value = yamldoc.Lookup(doc.Root, "v")
 	}
 	if value == nil || len(fs) > 0 {
-		f := wrong(codeOverride, `put quotes around a text: '"a: b"'`, "the value is not YAML")
+		f := newError(codeOverride, `put quotes around a text: '"a: b"'`, "the value is not YAML")
 		return nil, &f
 	}
 	shift(value, column-1-len(prefix))

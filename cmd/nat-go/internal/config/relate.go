@@ -41,7 +41,7 @@ func (l *loader) relate(c *Config) {
 	for i, name := range f.TrajectoryBuilder {
 		l.named("trajectory_builder", name, c.Builders, "trajectory_builders")
 		if slices.Contains(f.TrajectoryBuilder[:i], name) {
-			l.report(l.nameNode("trajectory_builder", name, i), "/finetuning/trajectory_builder", wrong(codeNamedTwice,
+			l.report(l.nameNode("trajectory_builder", name, i), "/finetuning/trajectory_builder", newError(codeNamedTwice,
 				"name it once", "the builder %q is named twice", name))
 		}
 	}
@@ -85,7 +85,7 @@ func (l *loader) incomplete(c *Config) {
 		if l.has("finetuning", key) { // set, but wrong: already reported
 			return
 		}
-		what := wrong(codeIncomplete, "", "fine-tuning is enabled, but finetuning.%s is missing", key)
+		what := newError(codeIncomplete, "", "fine-tuning is enabled, but finetuning.%s is missing", key)
 		switch len(blocks) {
 		case 0:
 			what.Fix = fmt.Sprintf("add `%s: NAME` under finetuning, and NAME under %s", key, in)
@@ -129,7 +129,7 @@ func (l *loader) named(key, name string, blocks []Block, in string) {
 	if name == "" || yamldoc.Lookup(section, name) != nil || section != nil && section.Kind != yaml.MappingNode {
 		return
 	}
-	f := wrong(codeNoSuchName, "", "finetuning.%s names %q, which is not under %s", key, name, in)
+	f := newError(codeNoSuchName, "", "finetuning.%s names %q, which is not under %s", key, name, in)
 	f.Suggestion = finding.Nearest(name, names(blocks))
 	switch {
 	case f.Suggestion != "":
@@ -170,7 +170,7 @@ func (l *loader) pluginTypes(c *Config) {
 		for _, p := range c.Plugins {
 			known = append(known, p.Name)
 		}
-		f := wrong(codeUnknownPlugin,
+		f := newError(codeUnknownPlugin,
 			fmt.Sprintf("add `plugins: {%s: {path: ...}}` or `{python: ...}`, or put nat-go-builder-%s on PATH", plugin, plugin),
 			"trajectory_builders.%s needs the plugin %q, which is not there", b.Name, plugin)
 		if f.Suggestion = finding.Nearest(plugin, known); f.Suggestion != "" {
@@ -197,7 +197,7 @@ func (l *loader) formats(c *Config) {
 		if secret.Setting(name) {
 			shown = "of this name"
 		}
-		f := wrong(schema.CodeEnum, "use one of "+strings.Join(l.opt.Types.Formats, ", "),
+		f := newError(schema.CodeEnum, "use one of "+strings.Join(l.opt.Types.Formats, ", "),
 			"there is no row format %s", shown)
 		if f.Suggestion = finding.Nearest(name, l.opt.Types.Formats); f.Suggestion != "" {
 			f.Fix = "write " + f.Suggestion

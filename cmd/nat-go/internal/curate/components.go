@@ -166,15 +166,15 @@ func (n *nodes) components(d *Index) (*components, error) {
 // all. There must be two or more. It returns the set of their roots.
 func (n *nodes) choose(c *components, share float64) (chosen []bool, size int64, err error) {
 	want := share * float64(c.total)
-	least := component{size: math.MaxInt64}
+	smallest := component{size: math.MaxInt64}
 	chosen = make([]bool, len(n.parent))
 	for row, err := range c.list.All() {
 		if err != nil {
 			return nil, 0, err
 		}
 		x := component{binary.BigEndian.Uint32(row[8:]), int64(binary.BigEndian.Uint64(row[12:]))}
-		if x.size < least.size {
-			least = x
+		if x.size < smallest.size {
+			smallest = x
 		}
 		if float64(size)+float64(x.size)/2 >= want || size+x.size >= c.total {
 			continue
@@ -183,7 +183,7 @@ func (n *nodes) choose(c *components, share float64) (chosen []bool, size int64,
 		chosen[x.root] = true
 	}
 	if size == 0 {
-		size, chosen[least.root] = least.size, true
+		size, chosen[smallest.root] = smallest.size, true
 	}
 	return chosen, size, nil
 }

@@ -98,7 +98,7 @@ func (d *Index) split() error {
 		return nil
 	}
 	if 2*c.largest.size > c.total && (d.rules.Split.Required || c.list.Len() == 1) {
-		return d.undivided(n, c)
+		return d.noSplit(n, c)
 	}
 	chosen, size, err := n.choose(c, d.rules.Split.Validation)
 	if err != nil {
@@ -118,8 +118,8 @@ func (d *Index) split() error {
 	})
 }
 
-// undivided returns an error, or sets a warning, if there is no validation set because too much is connected.
-func (d *Index) undivided(n *nodes, c *components) error {
+// noSplit returns an error, or sets a warning, if there is no validation set because too much is connected.
+func (d *Index) noSplit(n *nodes, c *components) error {
 	name, err := d.nameOf(n, c.largest.root)
 	if err != nil {
 		return err

@@ -310,12 +310,12 @@ func linesOf(r io.Reader, limits Limits, f func(n int64, line []byte) error) err
 }
 
 // tooMany reports whether a line of JSON has too many values: all but the first of a list or an object follow a comma.
-func tooMany(line []byte, most int64) bool {
-	if int64(len(line)) < most {
+func tooMany(line []byte, maxValues int64) bool {
+	if int64(len(line)) < maxValues {
 		return false
 	}
 	n := int64(0)
-	for len(line) > 0 && n <= most {
+	for len(line) > 0 && n <= maxValues {
 		text := bytes.IndexByte(line, '"')
 		if text < 0 {
 			text = len(line)
@@ -325,7 +325,7 @@ func tooMany(line []byte, most int64) bool {
 		}
 		line = afterText(line[text:])
 	}
-	return n > most
+	return n > maxValues
 }
 
 // afterText returns the bytes after the JSON string that line begins with.

@@ -100,8 +100,8 @@ func (a *alternative) try(ms []member) {
 	}
 }
 
-// most lists the reasons for refusals, most frequent first.
-func (r *refusals) most() (all []runfolder.Refusal) {
+// byFrequency lists the reasons for refusals, most frequent first.
+func (r *refusals) byFrequency() (all []runfolder.Refusal) {
 	for why, n := range r.count {
 		all = append(all, runfolder.Refusal{Why: why, Count: n})
 	}
@@ -111,9 +111,9 @@ func (r *refusals) most() (all []runfolder.Refusal) {
 	return all
 }
 
-// instead returns the format that carries the largest part of the tried records; empty means that every format carries
-// less than half.
-func (r *refusals) instead() string {
+// bestAlternative returns the format that carries the largest part of the tried records; empty means that every format
+// carries less than half.
+func (r *refusals) bestAlternative() string {
 	best := alternative{}
 	for _, a := range r.carry {
 		if a.took > best.took {

@@ -29,7 +29,7 @@ func TestRefusalsSayWhy(t *testing.T) {
 	for i := range 60 {
 		r.add(f.Format, rows.Options{}, make([]member, 0), fmt.Sprintf("message %d of %q", i, fmt.Sprint(i)))
 	}
-	if all := r.most(); len(all) != 1 {
+	if all := r.byFrequency(); len(all) != 1 {
 		t.Errorf("%+v", all)
 	}
 }

@@ -191,7 +191,7 @@ func (c *formatCheck) file(i int) error {
 			c.find(Finding{Code: mixedShapes, File: c.names[i], Row: n + 1},
 				"the row is {%s}, the rows before it are {%s}", row.Shape, seen.Shape)
 		}
-		if wrong := lesson(row); wrong != "" {
+		if wrong := whyUseless(row); wrong != "" {
 			c.find(Finding{Code: emptyLesson, File: c.names[i], Row: n + 1}, "%s", wrong)
 		}
 		return c.index(row, occurrence{split: file.Split, file: uint32(i), row: n})
@@ -276,8 +276,8 @@ func (c *formatCheck) index(row *rows.Row, at occurrence) error {
 	return c.pairs.add(key, at)
 }
 
-// lesson explains why a row teaches nothing; it returns "" if the row teaches something.
-func lesson(r *rows.Row) string {
+// whyUseless explains why a row teaches nothing; it returns "" if the row teaches something.
+func whyUseless(r *rows.Row) string {
 	switch {
 	case r.Kind == builders.KindRollout || r.Kind == builders.KindDistillation || r.Kind == builders.KindState:
 		return "" // a prompt, or tokens

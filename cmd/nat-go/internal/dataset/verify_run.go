@@ -15,7 +15,7 @@ import (
 // can't be read; why is the reason.
 func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, why error) error {
 	v := newVerifier()
-	if err := v.left(run); err != nil {
+	if err := v.checkLock(run); err != nil {
 		return err
 	}
 	name := run.Rel(run.Manifest())
@@ -41,8 +41,8 @@ func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, w
 	return nil
 }
 
-// left reports a process that is working in the folder or was killed while doing so.
-func (v *verifier) left(run runfolder.Folder) error {
+// checkLock reports a process that is working in the folder or was killed while doing so.
+func (v *verifier) checkLock(run runfolder.Folder) error {
 	at := Finding{Code: interrupted, File: "."}
 	left, err := run.LeftBy()
 	var busy *runfolder.Busy

@@ -481,7 +481,7 @@ func (w *formatWriter) finish() (runfolder.Written, []runfolder.File, error) {
 	if w.Of.Turns > 0 {
 		out.Contexts = &w.Of
 	}
-	out.Refused, out.Instead = w.refused.most(), w.refused.instead()
+	out.Refused, out.Instead = w.refused.byFrequency(), w.refused.bestAlternative()
 	var files []runfolder.File
 	for _, f := range w.files {
 		switch {

@@ -52,8 +52,8 @@ type Needs struct {
 	Memory schema.Size
 }
 
-// Mega returns the memory in MiB, rounded up.
-func (n Needs) Mega() int64 { return (int64(n.Memory) + 1<<20 - 1) >> 20 }
+// MemoryMiB returns the memory in MiB, rounded up.
+func (n Needs) MemoryMiB() int64 { return (int64(n.Memory) + 1<<20 - 1) >> 20 }
 
 func (n Needs) check() error {
 	if n.CPUs < 1 {
@@ -106,7 +106,7 @@ func (r Run) variables(n Needs, quote func(string) string) *pyvalue.Dict {
 	d.SetStr("shards", pyvalue.Int(int64(r.Shards)))
 	d.SetStr("steps", pyvalue.NewList(steps))
 	d.SetStr("cpus", pyvalue.Int(int64(n.CPUs)))
-	d.SetStr("mega", pyvalue.Int(n.Mega()))
+	d.SetStr("mega", pyvalue.Int(n.MemoryMiB()))
 	return d
 }
 

@@ -116,7 +116,7 @@ type keeping struct {
 // unmet returns the clause of dataset.where that drops a record of an example, or "".
 func (k *keeping) unmet(ex *ttc.Example, builder string, r builders.Record) string {
 	k.subject.Example, k.subject.Builder, k.subject.Record = ex, builder, r
-	return k.Fails(&k.subject)
+	return k.FirstFailing(&k.subject)
 }
 
 // logRecords logs the records that the builder made. A record is dropped if dataset.where excludes it, or if it refers

@@ -200,7 +200,7 @@ func (x *decider) decidedByPlugins(d *runfolder.Decided) error {
 		if err != nil {
 			return exit.With(exit.Environment, err)
 		}
-		beside, err := plugins.Beside(path)
+		beside, err := plugins.SiblingSums(path)
 		if err != nil {
 			return exit.With(exit.Environment, err)
 		}

@@ -139,7 +139,7 @@ func (ps *processes) open(ctx context.Context, b config.Block) (*builder, error)
 
 // checkUnit refuses builders whose unit this run can't provide: with --compat nat a collection run is one group.
 func (ps *processes) checkUnit(b config.Block, info host.BuilderInfo) error {
-	if ps.of.Compat.Gives(info.Unit) {
+	if ps.of.Compat.Provides(info.Unit) {
 		return nil
 	}
 	f := b.Report(finding.Finding{

@@ -38,7 +38,7 @@ func (r *curation) readBenchmarks(ctx context.Context) error {
 		}
 	}
 	if err == nil && r.benchmarks.Grams() == 0 {
-		err = errors.New("no text has 13 words, or fewer words with 10 letters: nothing can share words with these files")
+		err = errors.New("no text has 13 words, or at least 10 letters: nothing can share words with these files")
 	}
 	if err == nil {
 		return nil

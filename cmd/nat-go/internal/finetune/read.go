@@ -88,7 +88,7 @@ func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cu
 				in.scores.Give(next.example)
 			}
 			subject.Example = next.example
-			if clause := in.where.Fails(&subject); clause != "" {
+			if clause := in.where.FirstFailing(&subject); clause != "" {
 				held.add(unmet(next.example, clause))
 				next.example = nil
 				rd.unmet++

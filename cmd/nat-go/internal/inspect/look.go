@@ -358,7 +358,7 @@ func (r *Report) readFrom(
 		}
 		bytes = at.Offset
 		subject.Example = ex
-		if clause := r.filter.Fails(&subject); clause != "" {
+		if clause := r.filter.FirstFailing(&subject); clause != "" {
 			r.unmet[clause]++
 			continue
 		}

@@ -206,11 +206,11 @@ func (v *Service) ready() Ready {
 
 // answer makes the batches of a request: {"id": 1, "traces": [...]}. The next one overwrites its bytes.
 func (v *Service) answer(ctx context.Context, frame []byte, a *Answer) ([]byte, error) {
-	most := cmp.Or(max(0, v.settings.RequestObjects), defaultRequestObjects)
-	request, err := json.Parse(frame, json.Limits{Size: v.limit(), Objects: most})
+	maxObjects := cmp.Or(max(0, v.settings.RequestObjects), defaultRequestObjects)
+	request, err := json.Parse(frame, json.Limits{Size: v.limit(), Objects: maxObjects})
 	if _, ok := errors.AsType[*json.SizeError](err); ok {
 		return nil, problem(tooLarge, "", "the request has more than %d objects and lists: the setting "+
-			"request_objects raises the limit, or send fewer traces at a time", most)
+			"request_objects raises the limit, or send fewer traces at a time", maxObjects)
 	}
 	if err != nil {
 		return nil, problem(badRequest, "", "the request is not JSON: %v", json.LineError(err))

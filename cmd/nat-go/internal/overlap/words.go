@@ -88,7 +88,7 @@ func (s *scanner) next() []gram {
 			found = s.endWord(found, end)
 		case beyondASCII:
 			s.at = end
-			found = s.character(found)
+			found = s.nonASCII(found)
 		}
 	}
 	if s.at == len(s.text) {
@@ -121,8 +121,8 @@ func (s *scanner) ascii() int {
 	return n
 }
 
-// character processes a non-ASCII character.
-func (s *scanner) character(found []gram) []gram {
+// nonASCII processes a non-ASCII character.
+func (s *scanner) nonASCII(found []gram) []gram {
 	r, size := utf8.DecodeRuneInString(s.text[s.at:])
 	at := s.at
 	s.at += size

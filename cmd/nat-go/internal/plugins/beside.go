@@ -16,10 +16,10 @@ const (
 	maxBesideBytes = 64 << 20
 )
 
-// Beside returns the SHA-256 of the files that belong to a script, by name: the files in its folder with the same
+// SiblingSums returns the SHA-256 of the files that belong to a script, by name: the files in its folder with the same
 // extension, such as the *.py next to a main.py, which it may import. A compiled program or a script without an
 // extension has no such files. Modules in folders below, and installed packages, are not covered.
-func Beside(path string) (map[string]string, error) {
+func SiblingSums(path string) (map[string]string, error) {
 	ending := filepath.Ext(path)
 	if script, err := isScript(path); err != nil || !script || ending == "" {
 		return nil, err

@@ -31,12 +31,12 @@ func TestBeside(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "folder.sh"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	got, err := Beside(script)
+	got, err := SiblingSums(script)
 	if err != nil || len(got) != 1 || len(got["lib.sh"]) != 64 {
 		t.Fatal(got, err)
 	}
 	for _, path := range []string{write("a.out", "\x7fELF"), write("b.out", ""), write("plain", "#!/bin/sh\n")} {
-		if got, err := Beside(path); err != nil || got != nil {
+		if got, err := SiblingSums(path); err != nil || got != nil {
 			t.Error(path, got, err)
 		}
 	}

@@ -92,7 +92,7 @@ func Sums(ctx context.Context, spec host.Spec) (sum string, files map[string]str
 	if sum, err = durable.Sum(path); err != nil {
 		return "", nil, err
 	}
-	files, err = Beside(path)
+	files, err = SiblingSums(path)
 	return sum, files, err
 }
 

@@ -18,7 +18,7 @@ import (
 // Groups reads up to most examples of a file (0 means all) as `nat-go run` does, with the same sources and their
 // defaults, and groups them as a builder requires. It also returns the source's drops.
 func Groups(
-	ctx context.Context, sources []source.Factory, path string, info host.BuilderInfo, most int,
+	ctx context.Context, sources []source.Factory, path string, info host.BuilderInfo, limit int,
 ) (groups []*ttc.Group, drops []ledger.Drop, err error) {
 	h, err := readers.ReadHead(ctx, path)
 	if err != nil {
@@ -43,7 +43,7 @@ func Groups(
 		return nil, nil, err
 	}
 	defer index.Close()
-	for n := 0; most == 0 || n < most; n++ {
+	for n := 0; limit == 0 || n < limit; n++ {
 		ex, _, err := s.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			break

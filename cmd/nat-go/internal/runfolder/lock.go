@@ -127,7 +127,7 @@ func (f Folder) tryLock(command string) (*Lock, error) {
 		return nil, &Busy{f, left}
 	}
 	l := &Lock{Folder: f, Left: left, file: file} // on a file system without locks, runs are not locked
-	if readErr != nil || !l.there() {
+	if readErr != nil || !l.stillLinked() {
 		file.Close()
 		return nil, readErr
 	}
@@ -195,8 +195,8 @@ func (l *Lock) write(h *Holder) error {
 	return err
 }
 
-// there reports whether the locked file is still in the folder.
-func (l *Lock) there() bool {
+// stillLinked reports whether the locked file is still in the folder.
+func (l *Lock) stillLinked() bool {
 	held, err := l.file.Stat()
 	if err != nil {
 		return false
@@ -207,7 +207,7 @@ func (l *Lock) there() bool {
 
 // Check returns the error for a run folder that was removed, or replaced, while it was in use.
 func (l *Lock) Check() error {
-	if l.there() {
+	if l.stillLinked() {
 		return nil
 	}
 	return exit.Environmentf("run folder %s was removed or replaced while nat-go worked in it: make the run again", l.Folder)

@@ -14,14 +14,14 @@ import (
 // first is renamed into place, so that the work of a killed command can be completed and a run is never changed
 // halfway.
 type Placing struct {
-	Files    []placed `json:"files"`
-	Gone     []string `json:"gone,omitempty"` // obsolete files of formats, relative to the run folder
-	Manifest placed   `json:"manifest"`
-	XXH3     string   `json:"xxh3"` // of the manifest
+	Files    []pendingFile `json:"files"`
+	Gone     []string      `json:"gone,omitempty"` // obsolete files of formats, relative to the run folder
+	Manifest pendingFile   `json:"manifest"`
+	XXH3     string        `json:"xxh3"` // of the manifest
 }
 
-// placed is a file that is about to be renamed into place. Both paths are relative to the run folder.
-type placed struct {
+// pendingFile is a file that is about to be renamed into place. Both paths are relative to the run folder.
+type pendingFile struct {
 	Temporary string `json:"temporary"`
 	Path      string `json:"path"`
 }
@@ -29,10 +29,10 @@ type placed struct {
 // Place records the files that are about to be renamed into place: the given files, and the manifest that lists them.
 func (l *Lock) Place(u *Update, files []File) error {
 	f := l.Folder
-	p := &Placing{Manifest: placed{f.Rel(u.file.Temporary()), f.Rel(f.Manifest())}, XXH3: u.sum}
+	p := &Placing{Manifest: pendingFile{f.Rel(u.file.Temporary()), f.Rel(f.Manifest())}, XXH3: u.sum}
 	for _, file := range files {
 		if file.temp != "" {
-			p.Files = append(p.Files, placed{f.Rel(file.temp), file.Path})
+			p.Files = append(p.Files, pendingFile{f.Rel(file.temp), file.Path})
 		}
 	}
 	for _, path := range u.gone {
@@ -95,11 +95,11 @@ func (p *Placing) valid() bool {
 	in := func(path string) bool {
 		return filepath.IsLocal(filepath.FromSlash(path)) && Folder("").Rel(Folder("").Dataset()) == firstOf(path)
 	}
-	temporary := func(x placed) bool {
+	temporary := func(x pendingFile) bool {
 		return filepath.Dir(x.Temporary) == filepath.Dir(x.Path) && durable.Temporary(filepath.Base(x.Temporary))
 	}
 	return temporary(p.Manifest) && p.Manifest.Path == Folder("").Rel(Folder("").Manifest()) &&
-		!slices.ContainsFunc(p.Files, func(x placed) bool { return !in(x.Path) || !temporary(x) }) &&
+		!slices.ContainsFunc(p.Files, func(x pendingFile) bool { return !in(x.Path) || !temporary(x) }) &&
 		!slices.ContainsFunc(p.Gone, func(path string) bool { return !in(path) })
 }
 

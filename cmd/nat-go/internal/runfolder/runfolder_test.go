@@ -450,8 +450,8 @@ func TestForgedPlacing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := &Placing{
-				Files:    []placed{{"dataset/kto/.nat-go-tmp-0123456789abcdef", "dataset/kto/train.jsonl"}},
-				Manifest: placed{".nat-go-tmp-0123456789abcdef", "manifest.json"},
+				Files:    []pendingFile{{"dataset/kto/.nat-go-tmp-0123456789abcdef", "dataset/kto/train.jsonl"}},
+				Manifest: pendingFile{".nat-go-tmp-0123456789abcdef", "manifest.json"},
 			}
 			if !p.valid() {
 				t.Fatal("it is refused as it was")

@@ -36,11 +36,11 @@ func (s Stored) Free(ctx context.Context) error {
 
 // Lacks returns the error there if the storage has a file of this name, and another error for storage in which two
 // processes could both create it.
-func (s Stored) Lacks(ctx context.Context, name string, there error) error {
+func (s Stored) Lacks(ctx context.Context, name string, exists error) error {
 	_, err := objects.OfProcess().Stat(ctx, s.Object(name))
 	switch {
 	case err == nil:
-		return there
+		return exists
 	case errors.Is(err, fs.ErrNotExist):
 		err = objects.OfProcess().CanCreate(ctx, s.Object(name))
 	}
@@ -136,7 +136,7 @@ func (s Stored) Fetch(ctx context.Context, f Folder) error {
 
 // Get downloads a file of at most this many bytes to a path. check, which may be nil, is called with the file's size
 // and checksum before the file is renamed into place.
-func (s Stored) Get(ctx context.Context, name, path string, most int64, check func(File) error) error {
+func (s Stored) Get(ctx context.Context, name, path string, maxBytes int64, check func(File) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
@@ -145,8 +145,8 @@ func (s Stored) Get(ctx context.Context, name, path string, most int64, check fu
 		return err
 	}
 	defer in.Close()
-	if in.Size > most {
-		return exit.Failedf("%s has %d bytes; at most %d are fetched", s.Object(name), in.Size, most)
+	if in.Size > maxBytes {
+		return exit.Failedf("%s has %d bytes; at most %d are fetched", s.Object(name), in.Size, maxBytes)
 	}
 	out, err := durable.Create(path)
 	if err != nil {

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// variables lists the environment variables that may hold the number of a process's shard: ours first, then the job
-// arrays' variables.
-var variables = []string{
+// indexVariables lists the environment variables that may hold the number of a process's shard: ours first, then the
+// job arrays' variables.
+var indexVariables = []string{
 	"NATGO_SHARD", "SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "CLOUD_RUN_TASK_INDEX", "AWS_BATCH_JOB_ARRAY_INDEX",
 }
 
 // Index returns the number of the shard according to the environment, and the variable that holds it. NATGO_SHARD may
 // also give the total: 3/7. It is an error if two variables disagree or none is set.
 func Index(getenv func(string) (string, bool), shards int) (index int, variable string, err error) {
-	for _, name := range variables {
+	for _, name := range indexVariables {
 		text, ok := getenv(name)
 		if !ok || text == "" {
 			continue
@@ -34,7 +34,7 @@ func Index(getenv func(string) (string, bool), shards int) (index int, variable 
 	}
 	if variable == "" {
 		return 0, "", fmt.Errorf("missing shard number: set --index, or one of the variables %s",
-			strings.Join(variables, ", "))
+			strings.Join(indexVariables, ", "))
 	}
 	return index, variable, nil
 }
@@ -42,7 +42,7 @@ func Index(getenv func(string) (string, bool), shards int) (index int, variable 
 func parse(name, text string, shards int) (int, error) {
 	number, of, told := strings.Cut(text, "/")
 	n, err := strconv.Atoi(number)
-	if err != nil || n < 0 || told && name != variables[0] {
+	if err != nil || n < 0 || told && name != indexVariables[0] {
 		return 0, fmt.Errorf("invalid shard number %[2]q in %[1]s", name, text)
 	}
 	if told && of != strconv.Itoa(shards) {

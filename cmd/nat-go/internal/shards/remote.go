@@ -111,8 +111,8 @@ func (r *Remote) fetch(ctx context.Context, dir Folder, path string, is *runfold
 }
 
 // fetchFile fetches a file that no manifest mentions, of at most this many bytes.
-func (r *Remote) fetchFile(ctx context.Context, dir Folder, path string, most int64) error {
-	return r.Get(ctx, dir.stored(path), path, most, nil)
+func (r *Remote) fetchFile(ctx context.Context, dir Folder, path string, maxBytes int64) error {
+	return r.Get(ctx, dir.stored(path), path, maxBytes, nil)
 }
 
 // fetchDone downloads the manifest of a shard; false means it has none.
@@ -142,7 +142,7 @@ func (r *Remote) IsDone(ctx context.Context, p *Plan, stage Stage, shard int) (b
 			return err
 		}
 		if _, err = dir.ReadDone(p, stage, shard); err != nil {
-			return r.Told(dir, exit.With(exit.Failed, err))
+			return r.RewriteError(dir, exit.With(exit.Failed, err))
 		}
 		return nil
 	})
@@ -267,12 +267,12 @@ func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 	return exit.Default(exit.Environment, err)
 }
 
-// Told rewrites an error about a copy to name the stored folder instead.
-func (r *Remote) Told(dir Folder, err error) error {
-	return exit.Reworded(err, func(text string) string { return r.Tell(dir, text) })
+// RewriteError rewrites an error about a copy to name the stored folder instead.
+func (r *Remote) RewriteError(dir Folder, err error) error {
+	return exit.Reworded(err, func(text string) string { return r.RewritePaths(dir, text) })
 }
 
-// Tell replaces a copy's path in a text with the folder's.
-func (r *Remote) Tell(dir Folder, text string) string {
+// RewritePaths replaces a copy's path in a text with the folder's.
+func (r *Remote) RewritePaths(dir Folder, text string) string {
 	return strings.ReplaceAll(text, string(dir), string(r.Stored))
 }

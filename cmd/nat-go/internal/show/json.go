@@ -81,34 +81,34 @@ func appendMessage(b []byte, m *chat.Message) []byte {
 }
 
 // Cut returns the view with texts cut to at most this many bytes each, followed by a count of the missing bytes.
-func (v View) Cut(most int) View {
+func (v View) Cut(maxBytes int) View {
 	for _, p := range []*builders.Passage{&v.Prompt, &v.Chosen, &v.Rejected, &v.Messages} {
-		p.Text = cut(p.Text, most)
+		p.Text = cut(p.Text, maxBytes)
 		p.Nodes = slices.Clone(p.Nodes)
 		for i := range p.Nodes {
 			m := &p.Nodes[i].Message
-			m.Text, m.Reasoning = cut(m.Text, most), cut(m.Reasoning, most)
+			m.Text, m.Reasoning = cut(m.Text, maxBytes), cut(m.Reasoning, maxBytes)
 			m.Parts = slices.Clone(m.Parts)
 			for c, part := range m.Parts {
-				if len(part.Raw) > most { // a cut value is not JSON, but a string containing it is
-					m.Parts[c].Raw = json.AppendASCII(nil, cut(string(part.Raw), most))
+				if len(part.Raw) > maxBytes { // a cut value is not JSON, but a string containing it is
+					m.Parts[c].Raw = json.AppendASCII(nil, cut(string(part.Raw), maxBytes))
 				}
 			}
 			m.ToolCalls = slices.Clone(m.ToolCalls)
 			for c := range m.ToolCalls {
-				m.ToolCalls[c].Arguments = cut(m.ToolCalls[c].Arguments, most)
+				m.ToolCalls[c].Arguments = cut(m.ToolCalls[c].Arguments, maxBytes)
 			}
 		}
 	}
 	return v
 }
 
-func cut(s string, most int) string {
-	if len(s) <= most {
+func cut(s string, maxBytes int) string {
+	if len(s) <= maxBytes {
 		return s
 	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
+	for maxBytes > 0 && !utf8.RuneStart(s[maxBytes]) {
+		maxBytes--
 	}
-	return fmt.Sprintf("%s\n... %d more bytes", s[:most], len(s)-most)
+	return fmt.Sprintf("%s\n... %d more bytes", s[:maxBytes], len(s)-maxBytes)
 }

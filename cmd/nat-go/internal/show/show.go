@@ -44,15 +44,15 @@ func Write(w io.Writer, v View, o Options) error {
 	p := &printer{Options: o}
 	p.title(v.Title)
 	for _, f := range v.Facts {
-		p.text([]Piece{{clean(f), false}}, dim)
+		p.printText([]Piece{{clean(f), false}}, dim)
 	}
 	switch {
 	case v.Pair:
 		p.heading("prompt", "")
-		p.passage(v.Prompt)
-		p.pair(v.Chosen, v.Rejected)
+		p.printPassage(v.Prompt)
+		p.printPair(v.Chosen, v.Rejected)
 	case len(v.Messages.Nodes) > 0 || v.Messages.Text != "": // without messages there are only facts
-		p.passage(v.Messages)
+		p.printPassage(v.Messages)
 	}
 	p.WriteString("\n")
 	_, err := io.WriteString(terminal.For(w), p.String())
@@ -98,10 +98,10 @@ func (p *printer) heading(s, more string) {
 	p.WriteString("\n")
 }
 
-// passage prints a text, or messages one after another with their roles.
-func (p *printer) passage(c builders.Passage) {
+// printPassage prints a text, or messages one after another with their roles.
+func (p *printer) printPassage(c builders.Passage) {
 	if c.IsText() {
-		p.block([]Piece{{clean(c.Text), false}}, 2)
+		p.printBlock([]Piece{{clean(c.Text), false}}, 2)
 		return
 	}
 	for i := range c.Nodes {
@@ -112,23 +112,23 @@ func (p *printer) passage(c builders.Passage) {
 			p.styled(" (answers "+clean(m.ToolCallID)+")", dim)
 		}
 		p.WriteString("\n")
-		p.block([]Piece{{clean(messageText(m)), false}}, 4)
+		p.printBlock([]Piece{{clean(messageText(m)), false}}, 4)
 	}
 }
 
-// text prints spans over the full width.
-func (p *printer) text(spans []Piece, st style) {
+// printText prints spans over the full width.
+func (p *printer) printText(spans []Piece, st style) {
 	for _, l := range wrap(spans, p.Width) {
-		p.line(l, st, plain, "", "")
+		p.printLine(l, st, plain, "", "")
 		p.WriteString("\n")
 	}
 }
 
-// block prints an indented text, shortened unless it is to be printed in full.
-func (p *printer) block(spans []Piece, indent int) {
+// printBlock prints an indented text, shortened unless it is to be printed in full.
+func (p *printer) printBlock(spans []Piece, indent int) {
 	p.shortened(wrap(spans, p.Width-indent), func(l line) {
 		p.WriteString(strings.Repeat(" ", indent))
-		p.line(l, plain, plain, "", "")
+		p.printLine(l, plain, plain, "", "")
 	}, indent)
 }
 
@@ -148,8 +148,8 @@ func (p *printer) shortened(lines []line, print func(line), indent int) {
 	}
 }
 
-// line prints a line, with differing spans in a style or between marks.
-func (p *printer) line(l line, st, mark style, open, end string) {
+// printLine prints a line, with differing spans in a style or between marks.
+func (p *printer) printLine(l line, st, mark style, open, end string) {
 	for _, s := range l.spans {
 		switch {
 		case !s.Differs:
@@ -162,8 +162,8 @@ func (p *printer) line(l line, st, mark style, open, end string) {
 	}
 }
 
-// pair prints two answers, side by side if there is room.
-func (p *printer) pair(chosen, rejected builders.Passage) {
+// printPair prints two answers, side by side if there is room.
+func (p *printer) printPair(chosen, rejected builders.Passage) {
 	a, b := answerText(chosen), answerText(rejected)
 	left, right, alike := Compare(a, b)
 	nameA, nameB := "chosen", "rejected"
@@ -191,18 +191,18 @@ func (p *printer) pair(chosen, rejected builders.Passage) {
 	p.styled(nameB, bold)
 	p.styled(sizeB, dim)
 	p.WriteString("\n")
-	p.columns(wrap(left, room), wrap(right, room), column)
+	p.printColumns(wrap(left, room), wrap(right, room), column)
 }
 
 func (p *printer) marked(spans []Piece, st style, open, end string) {
 	p.shortened(wrap(spans, p.Width-2), func(l line) {
 		p.WriteString("  ")
-		p.line(l, plain, st, open, end)
+		p.printLine(l, plain, st, open, end)
 	}, 2)
 }
 
-// columns prints two texts line by line, side by side.
-func (p *printer) columns(left, right []line, column int) {
+// printColumns prints two texts line by line, side by side.
+func (p *printer) printColumns(left, right []line, column int) {
 	n := max(len(left), len(right))
 	cut := n - headLines - tailLines
 	for i := range n {
@@ -220,7 +220,7 @@ func (p *printer) columns(left, right []line, column int) {
 		if i < len(right) {
 			r = right[i]
 		}
-		p.line(l, plain, green, "{+", "+}")
+		p.printLine(l, plain, green, "{+", "+}")
 		used := l.width
 		if !p.Color {
 			for _, s := range l.spans {
@@ -230,7 +230,7 @@ func (p *printer) columns(left, right []line, column int) {
 			}
 		}
 		p.WriteString(strings.Repeat(" ", max(0, column-used)) + " │ ")
-		p.line(r, plain, red, "[-", "-]")
+		p.printLine(r, plain, red, "[-", "-]")
 		p.WriteString("\n")
 	}
 }

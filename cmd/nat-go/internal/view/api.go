@@ -189,8 +189,8 @@ func (r *Run) searchTexts(req *http.Request) (answer, error) {
 	}), nil
 }
 
-func window(offset, limit string, most int) (from, n int, err error) {
-	n = most
+func window(offset, limit string, maxLimit int) (from, n int, err error) {
+	n = maxLimit
 	for _, x := range []struct {
 		text string
 		to   *int
@@ -202,7 +202,7 @@ func window(offset, limit string, most int) (from, n int, err error) {
 			return 0, 0, badQuery{fmt.Errorf("invalid number of rows %q", x.text)}
 		}
 	}
-	return min(from, 1<<40), min(n, most), nil
+	return min(from, 1<<40), min(n, maxLimit), nil
 }
 
 // row returns a line of the table. marked is the result of verdicts.

@@ -12,8 +12,8 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// shown is the part of a record that a filter can see.
-type shown struct {
+// item is the part of a record that a filter can see.
+type item struct {
 	n      uint32
 	entry  *entry
 	fate   curate.Decision
@@ -22,8 +22,8 @@ type shown struct {
 
 // filter is the content of the filter box, which is in the language of dataset.where.
 type filter struct {
-	table where.Filter[*shown]
-	texts where.Filter[*shown] // the clauses that need the records themselves
+	table where.Filter[*item]
+	texts where.Filter[*item] // the clauses that need the records themselves
 }
 
 // parseFilter parses the filter box: builder == "dpo" and margin > 0.2 and text contains "two words".
@@ -34,7 +34,7 @@ func (r *Run) parseFilter(query string) (f *filter, err error) {
 		if err != nil {
 			return nil, err
 		}
-		within := func(s *shown, meets func(string) bool) bool {
+		within := func(s *item, meets func(string) bool) bool {
 			for name, set := range formats {
 				if set.has(s.n) && meets(name) {
 					return true
@@ -42,9 +42,9 @@ func (r *Run) parseFilter(query string) (f *filter, err error) {
 			}
 			return false
 		}
-		fields = append(fields, where.Field[*shown]{Name: "format", Texts: within})
+		fields = append(fields, where.Field[*item]{Name: "format", Texts: within})
 	}
-	text := where.Field[*shown]{Name: "text", Texts: func(s *shown, meets func(string) bool) bool {
+	text := where.Field[*item]{Name: "text", Texts: func(s *item, meets func(string) bool) bool {
 		return slices.ContainsFunc(
 			[]*builders.Passage{&s.record.Prompt, &s.record.Chosen, &s.record.Rejected, &s.record.Messages},
 			func(p *builders.Passage) bool { return inPassage(p, meets) })
@@ -56,28 +56,28 @@ func (r *Run) parseFilter(query string) (f *filter, err error) {
 }
 
 // fields returns the fields that the table holds. Fields that mean the same as in dataset.where have the same names.
-func (r *Run) fields() []where.Field[*shown] {
+func (r *Run) fields() []where.Field[*item] {
 	marked := r.verdicts()
-	hashed := func(name string, of func(e *entry) uint64) where.Field[*shown] {
-		return where.Field[*shown]{Name: name, Is: func(value string) func(*shown) bool {
+	hashed := func(name string, of func(e *entry) uint64) where.Field[*item] {
+		return where.Field[*item]{Name: name, Is: func(value string) func(*item) bool {
 			h := hashOf(value)
-			return func(s *shown) bool { return of(s.entry) == h }
+			return func(s *item) bool { return of(s.entry) == h }
 		}}
 	}
-	fields := []where.Field[*shown]{
-		{Name: "builder", Values: r.table.Builders, Text: func(s *shown) string { return r.table.Builders[s.entry.Builder] }},
-		{Name: "kind", Values: where.Kinds, Text: func(s *shown) string { return builders.Kind(s.entry.Kind).String() }},
-		{Name: "fidelity", Values: where.Fidelities, Text: func(s *shown) string {
+	fields := []where.Field[*item]{
+		{Name: "builder", Values: r.table.Builders, Text: func(s *item) string { return r.table.Builders[s.entry.Builder] }},
+		{Name: "kind", Values: where.Kinds, Text: func(s *item) string { return builders.Kind(s.entry.Kind).String() }},
+		{Name: "fidelity", Values: where.Fidelities, Text: func(s *item) string {
 			return ttc.Fidelity(s.entry.Fidelity).String()
 		}},
-		{Name: "split", Values: []string{"train", "validation"}, Texts: func(s *shown, meets func(string) bool) bool {
+		{Name: "split", Values: []string{"train", "validation"}, Texts: func(s *item, meets func(string) bool) bool {
 			return s.fate.Trains() && meets("train") || s.fate.Validates() && meets("validation")
 		}},
-		{Name: "reason", Text: func(s *shown) string {
+		{Name: "reason", Text: func(s *item) string {
 			reason, _ := s.fate.Reason()
 			return string(reason)
 		}},
-		{Name: "mark", Values: []string{"approve", "reject", "note", ""}, Text: func(s *shown) string {
+		{Name: "mark", Values: []string{"approve", "reject", "note", ""}, Text: func(s *item) string {
 			return marked[s.entry.Content]
 		}},
 		hashed("id", func(e *entry) uint64 { return e.Example }),
@@ -85,7 +85,7 @@ func (r *Run) fields() []where.Field[*shown] {
 	}
 	for _, name := range slices.Sorted(maps.Keys(numbers)) {
 		of := numbers[name]
-		fields = append(fields, where.Field[*shown]{Name: name, Number: func(s *shown) float64 { return of(s.entry) }})
+		fields = append(fields, where.Field[*item]{Name: name, Number: func(s *item) float64 { return of(s.entry) }})
 	}
 	return fields
 }

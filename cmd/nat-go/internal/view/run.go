@@ -230,15 +230,15 @@ var sorts = map[string]func(e *entry) uint32{
 	"sites":    func(e *entry) uint32 { return uint32(e.Sites) },
 }
 
-// last is the key of rows without a score, which sort last in either order.
-const last = math.MaxUint32
+// unscoredKey is the key of rows without a score, which sort last in either order.
+const unscoredKey = math.MaxUint32
 
 // ordered turns a score into a key with the same order.
 func ordered(score float32) uint32 {
 	b := math.Float32bits(score)
 	switch {
 	case math.IsNaN(float64(score)):
-		return last
+		return unscoredKey
 	case b>>31 == 1:
 		return ^b
 	}
@@ -249,8 +249,8 @@ func ordered(score float32) uint32 {
 func (t *table) sortBy(found []uint32, key func(e *entry) uint32, down bool) {
 	of := func(n uint32) uint32 {
 		k := key(&t.Entries[n])
-		if down && k != last {
-			k = last - 1 - k
+		if down && k != unscoredKey {
+			k = unscoredKey - 1 - k
 		}
 		return k
 	}
@@ -277,10 +277,10 @@ func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 	}
 	r.found = nil // freed first, because it may be as long as the next
 	found := make([]uint32, 0, len(r.table.Entries))
-	of := shown{}
+	of := item{}
 	for i := range r.table.Entries {
 		of.n, of.entry, of.fate = uint32(i), &r.table.Entries[i], r.decision(uint64(i))
-		if f.table.Fails(&of) == "" {
+		if f.table.FirstFailing(&of) == "" {
 			found = append(found, uint32(i))
 		}
 	}
@@ -307,8 +307,8 @@ func (r *Run) search(
 		if err != nil {
 			return i, err
 		}
-		of := shown{ordinal, &r.table.Entries[ordinal], r.decision(uint64(ordinal)), p.Resolved}
-		if f.texts.Fails(&of) == "" && !hit(ordinal) {
+		of := item{ordinal, &r.table.Entries[ordinal], r.decision(uint64(ordinal)), p.Resolved}
+		if f.texts.FirstFailing(&of) == "" && !hit(ordinal) {
 			return i + 1, nil
 		}
 	}

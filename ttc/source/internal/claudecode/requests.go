@@ -160,8 +160,8 @@ func (r *requests) shapeOf(a *answer) (shape, bool) {
 	return s, ok
 }
 
-// give sets a call's messages to its request's. It reports whether they are known.
-func (r *requests) give(t *transcript, a *answer, c *calls.Call) bool {
+// setMessages sets a call's messages to its request's. It reports whether they are known.
+func (r *requests) setMessages(t *transcript, a *answer, c *calls.Call) bool {
 	q := r.byID[a.ref]
 	if q == nil || q.broken {
 		return false

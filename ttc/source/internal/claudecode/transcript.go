@@ -443,7 +443,7 @@ func (t *transcript) call(a *answer) {
 	if a.hidden {
 		c.Gaps |= ttc.HiddenReasoning
 	}
-	if !t.requests.give(t, a, &c) {
+	if !t.requests.setMessages(t, a, &c) {
 		t.rebuild(a, &c)
 	}
 	t.out.Add(c)

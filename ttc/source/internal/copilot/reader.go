@@ -41,11 +41,11 @@ func isMark(event json.Raw) bool {
 type reader struct {
 	s     *calls.Session
 	tally *source.Tally
-	talks map[string]*talk // by agent
+	talks map[string]*conversation // by agent
 }
 
-// talk is the conversation of an agent so far.
-type talk struct {
+// conversation is the conversation of an agent so far.
+type conversation struct {
 	system  []calls.Ref // none or one
 	said    []calls.Ref
 	walk    calls.Walk
@@ -59,7 +59,7 @@ type talk struct {
 }
 
 func add(s *calls.Session, events []session.Kept, tally *source.Tally) {
-	r := &reader{s, tally, map[string]*talk{}}
+	r := &reader{s, tally, map[string]*conversation{}}
 	for _, event := range events {
 		if r.event(event); s.TooLarge() {
 			return
@@ -84,7 +84,7 @@ func (r *reader) event(part session.Kept) {
 	data, agent := session.Value(event, "data"), session.Text(event, "agentId")
 	t := r.talks[agent]
 	if t == nil {
-		t = &talk{walked: -1, before: map[string]int{}, results: map[string]calls.Message{}}
+		t = &conversation{walked: -1, before: map[string]int{}, results: map[string]calls.Message{}}
 		r.talks[agent] = t
 	}
 	t.before[session.Text(event, "id")] = len(t.said)
@@ -105,12 +105,12 @@ func (r *reader) event(part session.Kept) {
 	case "session.compaction_complete", "session.context_cleared":
 		summary := cmp.Or(session.Text(data, "summaryContent"), session.Text(data, "initialMessage"))
 		if typ == "session.context_cleared" || summary != "" {
-			t.forget(0)
+			t.truncate(0)
 		}
 		r.say(t, summary)
 	case "session.snapshot_rewind":
 		if said, known := t.before[session.Text(data, "upToEventId")]; known {
-			t.forget(said)
+			t.truncate(said)
 		}
 	default:
 		kind, _, _ := strings.Cut(typ, ".")
@@ -120,13 +120,13 @@ func (r *reader) event(part session.Kept) {
 	}
 }
 
-// forget removes all but the first messages.
-func (t *talk) forget(most int) {
-	t.said, t.walked, t.made = t.said[:min(most, len(t.said))], -1, nil
+// truncate removes all but the first messages.
+func (t *conversation) truncate(n int) {
+	t.said, t.walked, t.made = t.said[:min(n, len(t.said))], -1, nil
 }
 
 // system reads an instruction; a system prompt replaces the previous one.
-func (r *reader) system(t *talk, data json.Raw) {
+func (r *reader) system(t *conversation, data json.Raw) {
 	m := calls.Message{Message: chat.Message{Role: "system", Form: chat.Text, Text: session.Text(data, "content")}}
 	ref := r.s.Message(m)
 	switch {
@@ -137,7 +137,7 @@ func (r *reader) system(t *talk, data json.Raw) {
 	}
 }
 
-func (r *reader) say(t *talk, text string) {
+func (r *reader) say(t *conversation, text string) {
 	r.results(t)
 	if text != "" {
 		m := calls.Message{Message: chat.Message{Role: "user", Form: chat.Text, Text: text}}
@@ -146,7 +146,7 @@ func (r *reader) say(t *talk, text string) {
 }
 
 // results appends the results of the last answer's calls.
-func (r *reader) results(t *talk) {
+func (r *reader) results(t *conversation) {
 	for _, id := range t.made {
 		if m, ran := t.results[id]; ran {
 			t.said = append(t.said, r.s.Message(m))
@@ -156,7 +156,7 @@ func (r *reader) results(t *talk) {
 }
 
 // context returns the messages that an agent was given.
-func (r *reader) context(t *talk) calls.Walk {
+func (r *reader) context(t *conversation) calls.Walk {
 	if t.walked < 0 {
 		t.walk, t.walked = 0, 0
 		r.s.Give(len(t.said))
@@ -172,7 +172,7 @@ func (r *reader) context(t *talk) calls.Walk {
 }
 
 // answer adds a call when its answer is complete.
-func (r *reader) answer(t *talk, agent string, part session.Kept) {
+func (r *reader) answer(t *conversation, agent string, part session.Kept) {
 	event := json.Raw(part.JSON)
 	data, m := session.Value(event, "data"), &t.answer
 	m.Role, m.Form = "assistant", chat.Text

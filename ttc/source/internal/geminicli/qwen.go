@@ -131,13 +131,13 @@ func (r *reader) parts(role string, parts json.Raw) (out []calls.Message) {
 		m.Text, m.Parts = strings.Join(texts, ""), nil
 	}
 	if texts != nil || m.Parts != nil || m.ToolCalls != nil || thoughts != nil {
-		out = append(out, calls.Message{Message: withoutText(m)})
+		out = append(out, calls.Message{Message: nullIfEmpty(m)})
 	}
 	return out
 }
 
-// withoutText replaces empty text with null content in an answer that has only calls.
-func withoutText(m chat.Message) chat.Message {
+// nullIfEmpty replaces empty text with null content in an answer that has only calls.
+func nullIfEmpty(m chat.Message) chat.Message {
 	if m.Form == chat.Text && m.Text == "" && m.ToolCalls != nil {
 		m.Form = chat.Null
 	}

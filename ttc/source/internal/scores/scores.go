@@ -33,7 +33,7 @@ const (
 type Scores struct {
 	byID      map[string]float64
 	conflicts map[string]bool
-	told      []string // descriptions of the first few
+	examples  []string // descriptions of the first few
 	bytes     int      // of the ids
 	replaced  int64
 	given     int64
@@ -107,8 +107,8 @@ func (s *Scores) add(entry json.Raw, cfg *Config) error {
 	switch {
 	case known && before != score && !s.conflicts[name]:
 		s.conflicts[name] = true
-		if len(s.told) < listed {
-			s.told = append(s.told, fmt.Sprintf("%.100q has %v and %v", name, before, score))
+		if len(s.examples) < listed {
+			s.examples = append(s.examples, fmt.Sprintf("%.100q has %v and %v", name, before, score))
 		}
 	case !known && len(s.byID) == maxScores:
 		return fmt.Errorf("more than %d scores", maxScores)
@@ -158,13 +158,13 @@ func (s *Scores) Conflicts() string {
 		return ""
 	}
 	text := ledger.Quantity(int64(len(s.conflicts)), "id") + " with several scores, none of which is used:"
-	for i, c := range s.told {
+	for i, c := range s.examples {
 		if i > 0 {
 			text += ";"
 		}
 		text += " " + c
 	}
-	if more := len(s.conflicts) - len(s.told); more > 0 {
+	if more := len(s.conflicts) - len(s.examples); more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}
 	return text

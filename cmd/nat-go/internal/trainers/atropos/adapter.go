@@ -54,7 +54,7 @@ func (a *Adapter) Address() string { return a.api.Place() }
 
 // Check checks that a run-api answers.
 func (a *Adapter) Check(ctx context.Context) error {
-	_, err := a.info(ctx)
+	_, err := a.fetchInfo(ctx)
 	return err
 }
 
@@ -80,7 +80,7 @@ func (a *Adapter) get(ctx context.Context, op, path string, body any, v any) err
 	return reply.JSON(v)
 }
 
-func (a *Adapter) info(ctx context.Context) (info, error) {
+func (a *Adapter) fetchInfo(ctx context.Context) (info, error) {
 	var i info
 	err := a.get(ctx, "ask the run-api what its trainer wants", "/info", nil, &i)
 	return i, err
@@ -178,8 +178,8 @@ type serverStatus struct {
 	Self  *int64 `json:"self_queue_size"`
 }
 
-// room waits while the server's queue is full.
-func (a *Adapter) room(ctx context.Context) error {
+// waitForRoom waits while the server's queue is full.
+func (a *Adapter) waitForRoom(ctx context.Context) error {
 	for a.conf.MaxQueue > 0 {
 		var s serverStatus
 		if err := a.get(ctx, "ask how long the queue is", "/status", nil, &s); err != nil {

@@ -102,7 +102,7 @@ func (a *Adapter) push(ctx context.Context, data trainers.DataSet, l *delivery) 
 			l.Read++
 			return nil
 		}
-		if err := a.room(ctx); err != nil {
+		if err := a.waitForRoom(ctx); err != nil {
 			return err
 		}
 		if err := ctx.Err(); err != nil {

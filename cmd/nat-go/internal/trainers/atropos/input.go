@@ -47,7 +47,7 @@ func each(data trainers.DataSet, do func(*Group, *fault) error) error {
 		return errors.New("token batches have neither an rl nor an sdpo channel")
 	}
 	for _, l := range sdpo {
-		if err := readBatch(dir, l.file, func(b *batch) error { return b.sdpo(do) }); err != nil {
+		if err := readBatch(dir, l.file, func(b *batch) error { return b.eachSDPO(do) }); err != nil {
 			return err
 		}
 	}
@@ -205,7 +205,7 @@ func eachTask(dir string, batches []trainBatch, do func(*Group, *fault) error) e
 	var index []spooled
 	for _, l := range batches {
 		err := readBatch(dir, l.file, func(b *batch) error {
-			return b.rl(func(i int, group int64, r row) error {
+			return b.eachRL(func(i int, group int64, r row) error {
 				if i < len(l.topK) {
 					r.TopK = l.topK[i]
 				}
@@ -234,7 +234,7 @@ func eachTask(dir string, batches []trainBatch, do func(*Group, *fault) error) e
 		for n < len(index) && index[n].group == index[0].group {
 			n++
 		}
-		g, f, err := task(file, index[:n])
+		g, f, err := readTask(file, index[:n])
 		if err == nil {
 			err = do(g, f)
 		}
@@ -246,8 +246,8 @@ func eachTask(dir string, batches []trainBatch, do func(*Group, *fault) error) e
 	return nil
 }
 
-// task reads back the rows of a task.
-func task(file io.ReaderAt, at []spooled) (*Group, *fault, error) {
+// readTask reads back the rows of a task.
+func readTask(file io.ReaderAt, at []spooled) (*Group, *fault, error) {
 	g, f := new(Group), (*fault)(nil)
 	for i, s := range at {
 		if s.size == 0 {
@@ -279,8 +279,8 @@ func task(file io.ReaderAt, at []spooled) (*Group, *fault, error) {
 	return g, f, nil
 }
 
-// rl reads the rows of a batch.
-func (b *batch) rl(do func(i int, group int64, r row) error) error {
+// eachRL reads the rows of a batch.
+func (b *batch) eachRL(do func(i int, group int64, r row) error) error {
 	rows, cols := b.dims("input_ids")
 	ids, attention, trained := b.ints("input_ids", rows*cols), b.ints("attention_mask", rows*cols), b.ints(
 		"response_mask",
@@ -359,8 +359,8 @@ func sequence(ids, attention, trained []int64, logs []float64, row, cols int) (s
 	return seq, mask, logp
 }
 
-// sdpo makes a group from each student row, with the teacher's distribution at each pair, and scores of zero.
-func (b *batch) sdpo(do func(*Group, *fault) error) error {
+// eachSDPO makes a group from each student row, with the teacher's distribution at each pair, and scores of zero.
+func (b *batch) eachSDPO(do func(*Group, *fault) error) error {
 	rows, cols := b.dims("student_input_ids")
 	pairs, k := b.dims("pair_teacher_topk_ids")
 	if b.err != nil {

@@ -18,11 +18,11 @@ func (a *Adapter) register(ctx context.Context, data trainers.DataSet, l *delive
 	if err != nil {
 		return err
 	}
-	i, err := a.trainer(ctx)
+	i, err := a.waitForTrainer(ctx)
 	if err != nil {
 		return err
 	}
-	now, err := a.life(ctx)
+	now, err := a.fetchLife(ctx)
 	if err != nil {
 		return err
 	}
@@ -98,8 +98,8 @@ func (l life) continues(before life) bool {
 	return l.Group == before.Group && l.Project == before.Project && l.Step >= before.Step
 }
 
-// life asks the server for its trainer's registration. A server that doesn't return one always counts as the same.
-func (a *Adapter) life(ctx context.Context) (life, error) {
+// fetchLife asks the server for its trainer's registration. A server that doesn't return one always counts as the same.
+func (a *Adapter) fetchLife(ctx context.Context) (life, error) {
 	var s serverStatus
 	if err := a.get(ctx, "ask the run-api how far its trainer is", "/status", nil, &s); err != nil {
 		return life{}, err
@@ -144,7 +144,7 @@ func (a *Adapter) restarted(ctx context.Context, job trainers.JobRef) (string, e
 	if err != nil {
 		return "", nil //nolint:nilerr // pushed by a version that didn't note it
 	}
-	now, err := a.life(ctx)
+	now, err := a.fetchLife(ctx)
 	if err != nil ||
 		now.continues(life{Group: job.Metadata["wandb_group"], Project: job.Metadata["wandb_project"], Step: step}) {
 		return "", err
@@ -167,10 +167,10 @@ func environments(op string, job trainers.JobRef) (ids []int64, err error) {
 	return ids, nil
 }
 
-// trainer waits until a trainer has registered.
-func (a *Adapter) trainer(ctx context.Context) (info, error) {
+// waitForTrainer waits until a trainer has registered.
+func (a *Adapter) waitForTrainer(ctx context.Context) (info, error) {
 	for end := time.Now().Add(a.conf.StartTimeout); ; {
-		i, err := a.info(ctx)
+		i, err := a.fetchInfo(ctx)
 		if err != nil || i.BatchSize > 0 {
 			return i, err
 		}

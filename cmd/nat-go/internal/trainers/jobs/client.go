@@ -233,15 +233,15 @@ func (c *Client) recordStatus(j *Job, st trainers.JobStatus) error {
 	return err
 }
 
-// patience is the maximum time to wait for another process in the run folder before recording an event of the job
+// journalTimeout is the maximum time to wait for another process in the run folder before recording an event of the job
 // fails.
-const patience = 30 * time.Second
+const journalTimeout = 30 * time.Second
 
 // save writes the journal, holding the lock of the run folder.
 func (c *Client) save(j *Job) error {
 	c.unsaved = true
 	if !c.locked {
-		lock, err := c.Dir.LockSoon(context.Background(), "finetune wait "+string(c.Dir), patience)
+		lock, err := c.Dir.LockSoon(context.Background(), "finetune wait "+string(c.Dir), journalTimeout)
 		if err != nil {
 			return err
 		}

@@ -20,19 +20,19 @@ type machine struct {
 	failures int       // in a row
 }
 
-// do is an action of the machine.
-type do uint8
+// actionKind selects an action of the machine.
+type actionKind uint8
 
 const (
-	ask    do = iota // request the status again after the pause
-	deploy           // training is complete: deploy the model, if configured
-	finish           // the job has ended with this status
-	cancel           // the job took too long: cancel it and end with the error
-	giveUp           // stop waiting, with the error; the job continues
+	ask    actionKind = iota // request the status again after the pause
+	deploy                   // training is complete: deploy the model, if configured
+	finish                   // the job has ended with this status
+	cancel                   // the job took too long: cancel it and end with the error
+	giveUp                   // stop waiting, with the error; the job continues
 )
 
 type action struct {
-	do    do
+	do    actionKind
 	pause time.Duration
 	err   error
 }
