@@ -177,7 +177,7 @@ func (v *verifier) countTurns(l *batch.Line, r *batch.Row) {
 	}
 }
 
-// turnsIn counts the turns that the sides of a row train.
+// turnsIn counts the turns that are trained on in the sides of a row.
 func turnsIn(sides []batch.Proof) (n int64) {
 	for _, p := range sides {
 		last := -1

@@ -104,7 +104,7 @@ func entryTerms(a, b, d, beta float64, bregman bool) (l, g float64) {
 
 // forwardTerms is entryTerms for beta 0, KL(p||q). near is set if d is small.
 func forwardTerms(q, p, d float64, near, bregman bool) (l, g float64) {
-	if p > 0 { // neither -Inf nor so small that float64 makes it 0
+	if p > 0 { // log p is neither -Inf nor so low that p underflows to 0
 		l = p * d
 	}
 	g = -p

@@ -27,8 +27,8 @@ func brandOf(mark string) uint64 {
 }
 
 // launch starts a command and brands it. A command that is held (attributes) stops before its first instruction until
-// it has the brand. A process that can't be held, or that isn't confined, may start children that lack the brand in
-// that instant.
+// it has the brand. A process that can't be held, or that isn't confined, may start children before it is branded,
+// which then lack the brand.
 func launch(cmd *exec.Cmd, with, mark string) (*exec.Cmd, error) {
 	err := cmd.Start()
 	if err != nil && cmd.SysProcAttr.Ptrace { // the error doesn't say whether tracing or starting failed

@@ -68,7 +68,7 @@ func (r raw) Write(p []byte) (int, error) {
 	return n, r.w.remember(err)
 }
 
-// Err returns the first write error, after which nothing was written.
+// Err returns the first write error, if any.
 func (w *Writer) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -49,7 +49,7 @@ func (g *generator) nextStep(i, n, next, zero Register, entries int) {
 type sumGroup struct{ y, f, p []VecPhysical }
 
 // sum512 is the first pass. With keep it stores each 2^(k s - ref) in kept, for the later passes; with order, bfloat16
-// too in order.
+// entries are kept in order too.
 func (g *generator) sum512(d dtype, keep, order bool) {
 	name := "sum"
 	if keep {

@@ -46,7 +46,7 @@ type sort struct {
 	temp      slice
 }
 
-// run is list_sort_impl without the reversing.
+// run is list_sort_impl without the reversals for reverse=True, which sortReversed does.
 func (s *sort) run() {
 	lo, remaining := 0, len(s.all.keys)
 	minrun := minrunOf(remaining)

@@ -63,7 +63,7 @@ func (e *BuilderError) Error() string {
 	return fmt.Sprintf("builder %s failed on group %q: %s", e.Builder, e.Group, e.Message)
 }
 
-// PoisonError reports that a plugin's process fails repeatedly on a group even without others.
+// PoisonError reports that a plugin's process fails repeatedly on a group even when it is processed alone.
 type PoisonError struct {
 	Builder, Group string
 	Err            error

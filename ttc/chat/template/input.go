@@ -126,9 +126,9 @@ func AliasReasoning(message pyvalue.Value) pyvalue.Value {
 	return pyvalue.OfDict(out)
 }
 
-// Conversation makes Input.Messages from messages, normalised the way templates want them: null or absent content is an
-// empty text, arguments that parse are an object with its keys in the model's order, and reasoning is available under
-// all its keys.
+// Conversation makes Input.Messages from messages, normalised the way templates want them: null or absent content
+// becomes an empty string, arguments that parse become an object with its keys in the model's order, and reasoning is
+// available under all its keys.
 func Conversation(messages []chat.Message) ([]pyvalue.Value, error) {
 	return conversation(messages, false)
 }

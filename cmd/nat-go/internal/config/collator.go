@@ -134,7 +134,7 @@ func (t *Teacher) AnswerTimeout(protocol string) time.Duration {
 	return time.Minute
 }
 
-// atropos is the protocol of an Atropos server manager, with the defaults of its teacher.
+// atropos is the protocol of an Atropos server manager, which has its own defaults for top_k and timeout.
 const atropos = "atropos"
 
 // Server is one of `collator.teacher.servers`.

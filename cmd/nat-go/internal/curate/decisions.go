@@ -66,7 +66,7 @@ type Decisions struct {
 	Warning string // remarks on the split; not in the file
 }
 
-// Decided holds decisions made elsewhere, by ordinal.
+// Decided wraps decisions made elsewhere, by ordinal.
 func Decided(of []Decision) *Decisions { return &Decisions{of: of} }
 
 // Len returns the number of records decided on.

@@ -45,7 +45,7 @@ func (s *share) summary() *Share {
 	return sum
 }
 
-// readShare reads the description of a shard's rows, according to its manifest.
+// readShare reads the description of a shard's rows, whose file must have the size in the shard's manifest.
 func readShare(f runfolder.Folder, d *shards.Done) (*share, error) {
 	path := shareFile(f)
 	in, err := shards.OpenBuilt(f, d, path)

@@ -137,7 +137,7 @@ type gridPoint struct {
 // measureGrid times every point, and torch on the same arrays, in rounds.
 func (rep *Report) measureGrid(ctx context.Context, o *Options, v int) error {
 	rows := max(2, 8*32000/v)
-	runtime.LockOSThread() // measures the thread's processor time
+	runtime.LockOSThread() // measure reads this thread's CPU time
 	defer runtime.UnlockOSThread()
 	var peer *torch
 	if o.Torch != "" && rep.NotCompiled == "" {

@@ -35,7 +35,7 @@ type difference struct {
 	Second *row   `json:"second,omitempty"`
 }
 
-// compared divides the records of two runs into equal, changed, vanished and new ones.
+// compared divides the records of two runs into equal, moved, changed, vanished and new ones.
 type compared struct {
 	same  int
 	other [len(kinds)][]pair

@@ -80,7 +80,7 @@ func (r *stored) Next(ctx context.Context) (*calls.Session, error) {
 	return s, nil
 }
 
-// score gives sessions what Harbor says about the trial that they are from, if they are from one.
+// score sets the task, trial and reward of sessions that are from a Harbor trial.
 func score(ctx context.Context, all []*calls.Session, path string) {
 	t := source.TrialOf(ctx, path)
 	if t == nil {
@@ -91,7 +91,7 @@ func score(ctx context.Context, all []*calls.Session, path string) {
 	}
 }
 
-// Close ends the reading.
+// Close stops reading and closes the store.
 func (r *stored) Close() error {
 	r.stop()
 	return r.store.Close()

@@ -273,7 +273,7 @@ func (c *scanner) rest(ctx context.Context) error {
 		}
 		sum := c.at.Sum
 		if c.at = after; sum != after.Sum {
-			return errors.New("input changed while it was read")
+			return errors.New("input changed while it was being read")
 		}
 		if identical {
 			continue

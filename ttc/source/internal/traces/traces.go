@@ -377,7 +377,7 @@ func systemText(raw json.Raw) string {
 	return text
 }
 
-// finish notes why the model stopped, and the claims that the conversation can prove.
+// finish records why the model stopped, and the fidelity that the conversation can prove.
 func (s *Source) finish(reason json.Raw, ex *ttc.Example, err error) error {
 	if err != nil {
 		return err
