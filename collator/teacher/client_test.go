@@ -496,10 +496,10 @@ func TestConcurrencyIsBounded(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for want, o := range map[string]Options{
-		"unknown protocol": {Endpoint: "http://h", Protocol: "x"},
-		"invalid address":  {Endpoint: "user:pw@h", Model: "m"},
+		"unknown protocol":                                    {Endpoint: "http://h", Protocol: "x"},
+		"invalid service address":                             {Endpoint: "user:pw@h", Model: "m"},
 		"teacher: missing model name: protocol vllm needs it": {Endpoint: "http://h"},
-		"expected 1 or above": {Endpoint: "http://h", Model: "m", TopK: -1},
+		"expected 1 or above":                                 {Endpoint: "http://h", Model: "m", TopK: -1},
 	} {
 		t.Run(want, func(t *testing.T) {
 			if _, err := New(o); err == nil || !strings.Contains(err.Error(), want) ||

@@ -102,7 +102,7 @@ func TestLossJSD(t *testing.T) {
 	}
 	for _, over := range []string{in, link} {
 		if _, stderr := runLoss(t, 2, "jsd", "--input", in, "--output", over); !strings.Contains(stderr,
-			"is an input too") {
+			"is also an input") {
 			t.Errorf("the input was overwritten: %s", stderr)
 		}
 	}
