@@ -381,7 +381,7 @@ func inputAttacks() []attack {
 		{name: "endless manifest in a list", files: manifest, args: []string{"finetune", "list", "out"}},
 		{
 			name: "endless template", args: []string{"chat", "render", "--template", "/dev/zero"}, code: 2,
-			says: "too large /dev/zero",
+			says: "/dev/zero is too large",
 		},
 		{
 			name: "endless lock", files: map[string]string{"nat-go.lock": "-> /dev/zero", "in.json": e2e.SmallInput},
