@@ -10,11 +10,11 @@ import collections
 import difflib
 import functools
 import json
+import os
 import pathlib
 import re
 
 import jinja2
-import jinja2.ext
 import jinja2.sandbox
 import tokenizers
 import yaml
@@ -22,24 +22,15 @@ import yaml
 TEMPLATES = yaml.safe_load(pathlib.Path(__file__).with_name("referee.yml").read_text())["templates"]
 
 
-class Generation(jinja2.ext.Extension):
-    """{% generation %} and its end, which mark and show nothing."""
-
-    tags = {"generation"}
-
-    def parse(self, parser):
-        next(parser.stream)
-        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-
 def _refuse(text):
     raise jinja2.TemplateError(text)
 
 
 def compiled(source, bos):
-    """The template, compiled with the settings that transformers documents."""
+    """The template, compiled with the settings that transformers documents; generation tags show what is in them."""
     env = jinja2.sandbox.ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, "jinja2.ext.loopcontrols"])
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"])
+    source = re.sub(r"({%-? *)generation\b", r"\1if true", re.sub(r"({%-? *)endgeneration\b", r"\1endif", source))
     env.filters["tojson"] = lambda x, indent=None, **_: json.dumps(x, ensure_ascii=False, indent=indent)
     env.globals.update(raise_exception=_refuse, bos_token=bos)
     return env.from_string(source)
@@ -73,19 +64,13 @@ class Truth:
     """What one rollout is under a template: for each assistant's message the ids given and written (one pair a switch),
     and whether the template shows all of it."""
 
-    def __init__(self, template, of, tokenizer, messages, tools, marks, part):
-        self.of, self.template, self.tokenizer = of, template, tokenizer
-        self.messages, self.tools = messages, tools
-        self.marks, self.part = marks, part
+    def __init__(self, the, messages):
+        self.the, self.of, self.messages = the, the.of, messages
         self.turns = [self._turn(i) for i, m in enumerate(messages) if m["role"] == "assistant"]
 
     def render(self, end, generate, **switch):
-        return self.template.render(messages=self.messages[:end], tools=self.tools, add_generation_prompt=generate,
-                                    **switch)
-
-    def ids(self, text):
-        """Added tokens are cut out before anything else is tokenised, so what lies between them is tokenised once."""
-        return [i for part in self.marks.split(text) if part for i in self.part(part)]
+        return self.the.template.render(messages=self.messages[:end], tools=self.the.tools,
+                                        add_generation_prompt=generate, **switch)
 
     def _written(self, text):
         """Cuts what the template adds after the stop token."""
@@ -99,8 +84,8 @@ class Truth:
             header = prompt[prompt.rindex(self.of["header"]):]
             shown = self.render(i + 1, False, **switch)
             text = self._written(shown[shown.rindex(header) + len(header):])
-            given.append(self.ids(prompt))
-            written.append(self.ids(text))
+            given.append(self.the.ids(prompt))
+            written.append(self.the.ids(text))
         m = self.messages[i]
         return Turn(i, given, written, m["content"].strip() in text)
 
@@ -108,7 +93,7 @@ class Truth:
     def whole(self, end):
         """The ids of the conversation up to a message as the template shows it, and each turn's [start, end)."""
         text = self.render(end, False)
-        enc = self.tokenizer.encode(text, add_special_tokens=False)
+        enc = self.the.tokenizer.encode(text, add_special_tokens=False)
         starts = [a for a, _ in enc.offsets]
         at, spans = 0, []
         for turn in self.turns:
@@ -120,18 +105,6 @@ class Truth:
         return enc.ids, spans
 
 
-def common(a, b):
-    """The length of what both begin with."""
-    low, high = 0, min(len(a), len(b))
-    while low < high:
-        mid = (low + high + 1) // 2
-        if a[low:mid] == b[low:mid]:
-            low = mid
-        else:
-            high = mid - 1
-    return low
-
-
 @functools.lru_cache(maxsize=1 << 14)
 def _blocks(a, b):
     return [tuple(m) for m in difflib.SequenceMatcher(None, a, b, autojunk=False).get_matching_blocks() if m.size]
@@ -139,8 +112,8 @@ def _blocks(a, b):
 
 def matches(a, b, special):
     """Pairs (i, j, n): a[i:i+n] == b[j:j+n], in order. Long texts are compared message by message first."""
-    head = common(a, b)
-    tail = common(a[head:][::-1], b[head:][::-1])
+    head = len(os.path.commonprefix([a, b]))
+    tail = len(os.path.commonprefix([a[head:][::-1], b[head:][::-1]]))
     out = [(0, 0, head)] if head else []
     mid_a, mid_b = a[head:len(a) - tail], b[head:len(b) - tail]
     if mid_a and mid_b:
@@ -175,16 +148,19 @@ class Judge:
     def __init__(self, name, source, tokenizer_file, rollouts, tools):
         self.of = TEMPLATES[name]
         self.tokenizer = tokenizers.Tokenizer.from_file(str(tokenizer_file))
-        template = compiled(source, "<|begin_of_text|>")
+        self.template = compiled(source, "<|begin_of_text|>")
         self.special = frozenset(k for k, v in self.tokenizer.get_added_tokens_decoder().items() if v.special)
-        tools = None if self.of.get("text") else tools
+        self.tools = None if self.of.get("text") else tools
         added = sorted((v.content for v in self.tokenizer.get_added_tokens_decoder().values()), key=len, reverse=True)
-        marks = re.compile("(%s)" % "|".join(map(re.escape, added)))
-        part = functools.lru_cache(maxsize=None)(lambda text: self.tokenizer.encode(text, add_special_tokens=False).ids)
-        self.truths = [Truth(template, self.of, self.tokenizer, conversation(r, self.of), tools, marks, part)
-                       for r in rollouts]
-        self.header = self.tokenizer.encode(self.of["header"], add_special_tokens=False).ids
-        self.newline = set(self.tokenizer.encode("\n", add_special_tokens=False).ids)
+        self.marks = re.compile("(%s)" % "|".join(map(re.escape, added)))
+        self.part = functools.lru_cache(maxsize=None)(
+            lambda text: self.tokenizer.encode(text, add_special_tokens=False).ids)
+        self.truths = [Truth(self, conversation(r, self.of)) for r in rollouts]
+        self.header, self.newline = self.ids(self.of["header"]), set(self.ids("\n"))
+
+    def ids(self, text):
+        """Added tokens are cut out before anything else is tokenised, so what lies between them is tokenised once."""
+        return [i for part in self.marks.split(text) if part for i in self.part(part)]
 
     def row(self, row, truth, trained, found):
         """Adds what is wrong with a row. trained gets the turns that it trains."""

@@ -21,16 +21,15 @@ def svg(title, groups):
     top = log10(max(values, default=1) + 1) or 1
     y, out = 46, []
     for name, vs in groups:
-        out.append(f'<text x="158" y="{y + 7 * len(vs) + 2}" text-anchor="end">{name}</text>')
+        out.append(f'<text x="198" y="{y + 7 * len(vs) + 2}" text-anchor="end">{name}</text>')
         for (_, colour), v in zip(BARS.values(), vs):
-            if v is not None:
-                width = 430 * log10(v + 1) / top
-                out.append(f'<rect x="166" y="{y}" width="{width:.1f}" height="11" fill="{colour}"/>'
-                           f'<text x="{170 + width:.1f}" y="{y + 10}" font-size="10">{v:,.0f}</text>')
+            width = 390 * log10(v + 1) / top
+            out.append(f'<rect x="206" y="{y}" width="{width:.1f}" height="11" fill="{colour}"/>'
+                       f'<text x="{210 + width:.1f}" y="{y + 10}" font-size="10">{v:,.0f}</text>')
             y += 14
         y += 8
-    legend = "".join(f'<rect x="{166 + 150 * k}" y="24" width="10" height="10" fill="{c}"/>'
-                     f'<text x="{180 + 150 * k}" y="33" font-size="11">{n}</text>'
+    legend = "".join(f'<rect x="{206 + 150 * k}" y="24" width="10" height="10" fill="{c}"/>'
+                     f'<text x="{220 + 150 * k}" y="33" font-size="11">{n}</text>'
                      for k, (n, c) in enumerate(BARS.values()))
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="670" height="{y + 6}" font-size="12" '
             'font-family="sans-serif">'
@@ -38,21 +37,13 @@ def svg(title, groups):
             + "".join(out) + "</svg>\n")
 
 
-def shown(got):
-    if "found" not in got:
-        return "-"
-    f = got["found"]
-    return " / ".join(f"{f.get(k, 0):,}" for k in ("ids", "unwritten", "untrained", "stopless", "refused"))
-
-
-def write(folder, cells, stacks, settings, planted, limit):
-    names = list(judge.TEMPLATES)
+def write(folder, cells, of_stacks, limit):
+    names, stacks = list(judge.TEMPLATES), {s: of["name"] for s, of in of_stacks.items()}
     tried = [s for s in stacks if any(f"{s} {t}" in cells for t in names)]
     of = lambda s, t: cells.get(f"{s} {t}", {"empty": "not run"})
     wrong = [(stacks[s], [sum(of(s, t)["found"].get(k, 0) for t in names if "found" in of(s, t)) for k in BARS])
              for s in tried]
     (folder / "wrong.svg").write_text(svg("Wrong tokens over all judged templates (tokens, log scale)", wrong))
-    head = ["stack", *names]
     versions = lambda s: ", ".join(f"{k} {v}" for k, v in next(
         (of(s, t)["versions"] for t in names if "versions" in of(s, t)), {}).items())
     text = (folder / "page.md").read_text()
@@ -63,19 +54,17 @@ def write(folder, cells, stacks, settings, planted, limit):
     notes = [(name, ", ".join(where), what) for (name, what), where in said.items()]
     worst = [(stacks[s], t, ", ".join(f"row {n} ({w})" for w, n, _ in of(s, t)["worst"]))
              for s in tried for t in names if of(s, t).get("worst")]
-    each = lambda show: table(head, [[stacks[s], *(show(of(s, t)) if "found" in of(s, t) else "-" for t in names)]
-                                     for s in tried])
-    more = lambda key: each(lambda got: f"{got['found'].get(key, 0):,}")
+    each = lambda got, keys: " / ".join(f"{got['found'].get(key, 0):,}" for key in keys) if "found" in got else "-"
+    count = lambda *keys: table(["stack", *names], [[stacks[s], *(each(of(s, t), keys) for t in names)] for s in tried])
     parts = {
-        "table": table(head, [[stacks[s], *(shown(of(s, t)) for t in names)] for s in tried]),
-        "context": more("other context"),
-        "marks": each(lambda got: " / ".join(f"{got['found'].get(k, 0):,}" for k in ("header", "newline"))),
-        "rows": more("rows"),
+        "table": count("ids", "unwritten", "untrained", "stopless", "refused"),
+        "context": count("other context"), "marks": count("header", "newline"), "rows": count("rows"),
         "notes": table(["stack", "templates", "what it says"], notes),
         "worst": table(["stack", "template", "the rows with the most wrong tokens, by number"], worst),
         "settings": table(["stack", "packages", "settings"],
-                          [[stacks[s], versions(s) or "this tree", settings[s]] for s in tried]),
-        "planted": planted, "rollouts": str(limit),
+                          [[stacks[s], versions(s) or "this tree", of_stacks[s]["says"]] for s in tried]),
+        "planted": "; ".join("%s %d of %d (%d)" % (t, *of("planted", t)["found"]) for t in names),
+        "rollouts": str(limit),
         "machine": f"{platform.machine()}, Python {platform.python_version()}, {datetime.date.today():%B %Y}",
         "same": "A second run of each stack gave the same rows." if all(
             g.get("same", True) for g in cells.values()) else "A second run of some gave other rows: see cells.json.",

@@ -6,6 +6,7 @@ read it.
 
 import argparse
 import concurrent.futures as futures
+import contextlib
 import functools
 import json
 import os
@@ -13,21 +14,22 @@ import pathlib
 import re
 import subprocess
 import sys
-import tarfile
+import threading
 
 import yaml
 
 import judge
 import page
 import planted
-import stacks
 
 HERE = pathlib.Path(__file__).parent
 OF = yaml.safe_load((HERE / "referee.yml").read_text())
+ONE = threading.Lock()  # one pip at a time
+PLUGIN = HERE.parent.parent / "plugins" / "python"  # natgo.verl
 ENVIRONMENTS, STACKS = OF["environments"], list(OF["stacks"])
 
 
-def install(work, name):
+def install(work, name, log=None):
     name = name.partition("_")[0]  # trl_natgo: nat-go's rows in TRL
     folder = work / "env" / name
     if (folder / ".made").exists() and (folder / ".made").read_text() == ENVIRONMENTS[name]:
@@ -35,16 +37,14 @@ def install(work, name):
     pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check"]
     if name == "templates":
         subprocess.run([*pip, "download", "--no-deps", "--no-binary", "llama-cpp-python", "-d", folder,
-                        ENVIRONMENTS[name]], check=True)
+                        ENVIRONMENTS[name]], check=True, stderr=log)
         (archive,) = folder.glob("*.tar.gz")
-        with tarfile.open(archive) as tar:
-            for member in tar:
-                if "/models/templates/" in member.name and member.name.endswith(".jinja"):
-                    (folder / pathlib.Path(member.name).name).write_bytes(tar.extractfile(member).read())
+        subprocess.run(["tar", "xzf", archive, "-C", folder, "--wildcards", "--transform=s#.*/##",
+                        "*/models/templates/*.jinja"], check=True)
         archive.unlink()
     elif ENVIRONMENTS[name]:
         subprocess.run([*pip, "install", "--root-user-action", "ignore", "--no-cache-dir", "--upgrade", "--no-deps",
-                        "--target", folder, *ENVIRONMENTS[name].split()], check=True)
+                        "--target", folder, *ENVIRONMENTS[name].split()], check=True, stderr=log)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ".made").write_text(ENVIRONMENTS[name])
 
@@ -78,14 +78,16 @@ def prepare(work, arguments):
     return sources, rollouts, tools
 
 
-def run(work, stack, templates, limit):
-    """Runs a stack's adapter in its environment; what it printed stays in a file."""
-    for template in templates:
-        (work / "rows" / f"{stack}-{template}.stats.json").unlink(missing_ok=True)
-    path = os.pathsep.join(str(work / "env" / n) for n in (stack.partition("_")[0], "common"))
+def run(work, limit, stack):
+    """Runs a stack's adapter in its environment; what it and pip printed stays in a file."""
+    for stats in (work / "rows").glob(f"{stack}-*.stats.json"):
+        stats.unlink()
+    path = os.pathsep.join(map(str, (work / "env" / stack.partition("_")[0], work / "env" / "common", PLUGIN)))
     env = {"NATGO": "nat-go"} | os.environ | {"PYTHONPATH": path}
     with open(work / "rows" / f"{stack}.log", "w") as log:
-        subprocess.run([sys.executable, HERE / "stacks.py", stack, work, str(limit), *templates], env=env,
+        with ONE, contextlib.suppress(subprocess.CalledProcessError):
+            install(work, stack, log)
+        subprocess.run([sys.executable, HERE / "stacks.py", stack, work, str(limit), *judge.TEMPLATES], env=env,
                        stdout=log, stderr=log)
 
 
@@ -94,25 +96,20 @@ def cell(work, stack, template, the):
     stats = work / "rows" / f"{stack}-{template}.stats.json"
     if not stats.exists():
         log = (work / "rows" / f"{stack}.log").read_text()
-        errors = re.findall(r"^\w[\w.]*(?:Error|Exception|Exit).*", log, re.M)
-        return {"failed": (errors or log.strip().splitlines() or ["no output"])[-1][:300]}
+        errors = re.findall(r"^ERROR:.*|^\w[\w.]*(?:Error|Exception|Exit).*", log, re.M)
+        return {"failed": [*errors, log.strip() or "no output"][0][:300]}
     result = json.loads(stats.read_text())
     if "failed" not in result and "empty" not in result:
-        with open(work / "rows" / f"{stack}-{template}.jsonl") as file:
-            rows = [json.loads(line) for line in file]
+        rows = list(map(json.loads, (work / "rows" / f"{stack}-{template}.jsonl").read_text().splitlines()))
         result["found"], result["worst"] = the.judge(rows, {int(r) for r in result["refused"]})
     return result
 
 
-def judged(work, sources, rollouts, tools, without, arguments, template):
+def judged(work, source, rollouts, tools, stacks, template):
     """The cells of a template, and which share of planted errors the judge finds."""
-    the = judge.Judge(template, sources[template], work / "models" / template / "tokenizer.json", rollouts, tools)
-    got = {}
-    for stack in arguments.only:
-        one = {"failed": without[stack]} if stack in without else cell(work, stack, template, the)
-        print(stack, template, one.get("found") or one.get("empty") or one.get("failed"), flush=True)
-        got[f"{stack} {template}"] = one
-    return got | {f"planted {template}": {"found": planted.found(the)}}
+    the = judge.Judge(template, source, work / "models" / template / "tokenizer.json", rollouts, tools)
+    cells = {f"{stack} {template}": cell(work, stack, template, the) for stack in stacks}
+    return cells | {f"planted {template}": {"found": planted.found(the)}}
 
 
 def main():
@@ -122,31 +119,21 @@ def main():
     parse.add_argument("--work", type=lambda p: pathlib.Path(p).resolve(), default=".cache/referee")
     parse.add_argument("--only", type=lambda s: s.split(","), default=STACKS)
     parse.add_argument("--rollouts", type=int, default=100)
-    parse.add_argument("--templates", type=lambda s: s.split(","), default=list(judge.TEMPLATES))
     arguments = parse.parse_args()
-    work, without = arguments.work, {}
-    for name in ["common", "templates", "axolotl", *arguments.only]:
-        try:
-            install(work, name)
-        except subprocess.CalledProcessError as error:
-            without[name] = f"pip ended with status {error.returncode}"
+    work = arguments.work
+    for name in ("common", "templates", "axolotl"):
+        install(work, name)
     sources, rollouts, tools = prepare(work, arguments)
     with futures.ThreadPoolExecutor(2) as pool:
-        todo = [s for s in arguments.only if s not in without]
-        list(pool.map(lambda s: run(work, s, arguments.templates, arguments.rollouts), todo))
-    one = functools.partial(judged, work, sources, rollouts[:arguments.rollouts], tools, without, arguments)
-    with futures.ProcessPoolExecutor(2) as pool:
-        done = list(pool.map(one, arguments.templates))
+        list(pool.map(functools.partial(run, work, arguments.rollouts), arguments.only))
     kept = work / "cells.json"
     cells = json.loads(kept.read_text()) if kept.exists() else {}
-    for got in done:
-        cells.update(got)
+    with futures.ProcessPoolExecutor(2) as pool:
+        rest = rollouts[:arguments.rollouts], tools, arguments.only
+        for done in [pool.submit(judged, work, source, *rest, name) for name, source in sources.items()]:
+            cells.update(done.result())
     kept.write_text(json.dumps(cells, indent=1))
-    settings = {s: " ".join(getattr(stacks, s).__doc__.split()) for s in STACKS}
-    text = "; ".join("%s %d of %d (%d)" % (t, *cells[f"planted {t}"]["found"])
-                     for t in judge.TEMPLATES if f"planted {t}" in cells)
-    text = text and f"Of planted errors, one in each row, it finds (in parentheses: in the rows without one): {text}."
-    page.write(HERE, cells, OF["stacks"], settings, text, arguments.rollouts)
+    page.write(HERE, cells, OF["stacks"], arguments.rollouts)
 
 
 if __name__ == "__main__":

@@ -1,32 +1,32 @@
 """One stack on templates: python stacks.py STACK WORK ROLLOUTS TEMPLATE...
 
 Each adapter goes through the stack's own code, as its documentation says, and yields (rollout, messages of it, ids,
-mask) for each row. It runs in the stack's environment.
+mask) for each row. It runs in the stack's environment. referee.yml has the stacks' settings and names of templates.
 """
 
 import importlib.metadata
 import json
 import os
 import pathlib
-import re
 import subprocess
 import sys
-import traceback
 
 import yaml
 
 os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", WANDB_DISABLED="true", UNSLOTH_IS_PRESENT="1",
                   HF_DATASETS_DISABLE_PROGRESS_BARS="1", USE_HF="1")
-
-
-class Unclaimed(Exception):
-    """The stack does not claim this template; the text is the reason."""
+OF = yaml.safe_load(pathlib.Path(__file__).with_name("referee.yml").read_text())
 
 
 class Work:
-    def __init__(self, folder, template, limit):
-        self.template, self.model = template, str(folder / "models" / template)
-        self.folder = folder
+    """The conversations of a template, and what a stack refuses of them: its error by rollout."""
+
+    def __init__(self, folder, stack, template, limit=None):
+        self.template, self.of, self.stack = template, OF["templates"][template], OF["stacks"][stack]
+        self.folder, self.model, self.refused = folder, str(folder / "models" / template), {}
+        self.out = folder / "out" / f"{stack}-{template}"
+        self.out.mkdir(parents=True, exist_ok=True)
+        self.name = self.stack.get("templates", {template: template}).get(template)
         with open(folder / "data" / (template + ".jsonl")) as file:
             self.rows = [json.loads(line) for line in file][:limit]
 
@@ -34,33 +34,30 @@ class Work:
         from transformers import AutoTokenizer
         return AutoTokenizer.from_pretrained(self.model)
 
-    def each(self, make, refused):
-        """make of every conversation, one by one; what it refuses is counted with its error."""
-        for r, row in enumerate(self.rows):
+    def each(self, make, rows=None):
+        """make of every conversation, one by one: its rows, each with the messages of it unless it has all."""
+        for r, row in enumerate(rows or self.rows):
             try:
                 made = list(make(row))
             except Exception as error:
-                refused[r] = f"{type(error).__name__}: {error}"[:300]
+                self.refused[r] = f"{type(error).__name__}: {error}"[:300]
                 continue
-            for ids, mask, upto in made:
-                yield r, upto or len(row["messages"]), [int(t) for t in ids], [int(m) for m in mask]
+            for ids, mask, *upto in made:
+                yield r, *(upto or [len(self.rows[r]["messages"])]), ids, mask
 
 
 def labels(row):
-    return row["input_ids"], [x != -100 for x in row["labels"]], None
+    return row["input_ids"], [x != -100 for x in row["labels"]]
 
 
-def stock(work, refused):
-    """transformers alone: the mask that the template's generation tags give."""
+def stock(work):
     tokenizer = work.tokenizer()
-    if not re.search(r"{%-? *generation *-?%}", tokenizer.chat_template):
-        raise Unclaimed("the template has no generation tags")
 
     def make(row):
         out = tokenizer.apply_chat_template(row["messages"], tools=row.get("tools"), return_dict=True,
                                             return_assistant_tokens_mask=True)
-        yield out["input_ids"], out["assistant_masks"], None
-    return lambda: work.each(make, refused)
+        return [(out["input_ids"], out["assistant_masks"])]
+    return work.each(make)
 
 
 def trl_batches(work, data):
@@ -68,71 +65,132 @@ def trl_batches(work, data):
     from transformers import AutoConfig, AutoModelForCausalLM
     from trl import SFTConfig, SFTTrainer
     model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(work.model))
-    args = SFTConfig(output_dir=str(work.folder / "out"), assistant_only_loss="labels" not in data.column_names,
-                     max_length=None, report_to=[], use_cpu=True, bf16=False, gradient_checkpointing=False)
+    args = SFTConfig(output_dir=str(work.out), assistant_only_loss="labels" not in data.column_names,
+                     **work.stack["config"])
     trainer = SFTTrainer(model, args, train_dataset=data, processing_class=work.tokenizer())
-    for row in trainer.train_dataset:
-        yield labels({k: v[0].tolist() for k, v in trainer.data_collator([row]).items()})
+    return (labels({k: v[0].tolist() for k, v in trainer.data_collator([row]).items()})
+            for row in trainer.train_dataset)
 
 
-def trl(work, refused):
-    """SFTTrainer with assistant_only_loss; TRL replaces templates that it knows by ones with generation tags."""
+def trl(work):
     from datasets import Dataset
-    run = lambda rows: trl_batches(work, Dataset.from_list(rows, on_mixed_types="use_json"))
-    try:
-        next(run(work.rows[:1]))
-    except ValueError as error:
-        if "generation" in str(error):
-            raise Unclaimed("assistant_only_loss needs generation tags; the template has none, and TRL no patch for it")
-        raise
-    return lambda: ((r, len(work.rows[r]["messages"]), *row[:2]) for r, row in enumerate(run(work.rows)))
+    return work.each(lambda row: [row], trl_batches(work, Dataset.from_list(work.rows, on_mixed_types="use_json")))
 
 
-def trl_natgo(work, refused):
-    """SFTTrainer over nat-go's format sft_parquet, whose ids and labels it takes as they are."""
+def trl_natgo(work):
     from datasets import Dataset
-    data = Dataset.from_parquet(str(nat_go(work, "sft_parquet") / "train.parquet"), cache_dir=str(work.folder / "out"))
-    return lambda: ((int(example[1:]), None, *row[:2])
-                    for example, row in zip(data["example"], trl_batches(work, data), strict=True))
+    data = Dataset.from_parquet(nat_go(work, "sft_parquet"), cache_dir=str(work.out))
+    return ((r, None, *row) for (r, *_), row in zip(named(data), trl_batches(work, data), strict=True))
 
 
-def axolotl_strategy(work, **more):
+def axolotl(work, rows=None):
     from axolotl.prompt_strategies.chat_template import load
     from axolotl.utils.dict import DictDefault
-    stops = {"llama3.1": ["<|eot_id|>", "<|eom_id|>"]}.get(work.template, ["<|im_end|>"])
-    return load(work.tokenizer(), DictDefault(train_on_inputs=False, sequence_len=1 << 15, eot_tokens=stops,
-                                              chat_template="tokenizer_default"),
-                DictDefault(type="chat_template", field_messages="messages", roles_to_train=["assistant"],
-                            train_on_eos="turn", **more))
+    strategy = load(work.tokenizer(), DictDefault(work.stack["config"], eot_tokens=work.of["stops"]),
+                    DictDefault(work.stack["dataset"]))
+    return work.each(lambda row: [labels(strategy.tokenize_prompt(row))], rows)
 
 
-def axolotl(work, refused):
-    """type: chat_template, chat_template: tokenizer_default, roles_to_train: assistant, train_on_eos: turn."""
-    strategy = axolotl_strategy(work)
-    return lambda: work.each(lambda row: [labels(strategy.tokenize_prompt(row))], refused)
+def axolotl_natgo(work):
+    return axolotl(work, map(json.loads, pathlib.Path(nat_go(work, "axolotl")).read_text().splitlines()))
 
 
-def axolotl_natgo(work, refused):
-    """nat-go's format axolotl, with axolotl's settings above, message_field_training: train and message mappings."""
-    folder = nat_go(work, "axolotl")
-    fields = ("role", "content", "reasoning_content", "tool_calls", "tool_call_id", "name")
-    strategy = axolotl_strategy(work, message_field_training="train",
-                                message_property_mappings={f: f for f in fields})
-    texts, ids = ([json.loads(line) for line in (folder / f).read_text().splitlines()]
-                  for f in ("train.jsonl", "rows.jsonl"))
-    return lambda: ((int(row["example"][1:]), None, *labels(strategy.tokenize_prompt(text))[:2])
-                    for text, row in zip(texts, ids, strict=True))
+def llama_factory(work, **data):
+    """The rows of get_dataset with what llamafactory-cli train gives it."""
+    from llamafactory.data import get_dataset, get_template_and_fix_tokenizer
+    from llamafactory.hparams import get_train_args
+    from llamafactory.model import load_tokenizer
+    model, data, training, *_ = get_train_args(
+        work.stack["config"] | {"model_name_or_path": work.model, "output_dir": str(work.out)} | data)
+    tokenizer = load_tokenizer(model)
+    template = get_template_and_fix_tokenizer(tokenizer["tokenizer"], data)
+    return get_dataset(template, model, data, training, stage="sft", **tokenizer)["train_dataset"]
 
 
-def swift(work, refused):
-    """Template.encode over messages with the roles tool_call and tool_response, each family's own agent template."""
+def llamafactory(work):
+    roles = {"system": "system", "user": "human", "tool": "observation", "assistant": "gpt"}
+
+    def message(m):
+        if "tool_calls" not in m:
+            return {"from": roles[m["role"]], "value": m["content"]}
+        value = json.dumps([c["function"] for c in m["tool_calls"]], ensure_ascii=False)
+        if m["content"]:
+            value = f"{m['content']}\n<tool_call>{value}</tool_call>"
+        return {"from": "function_call", "value": value}
+
+    tools = lambda row: json.dumps(row["tools"]) if "tools" in row else ""
+    rows = [{"conversations": list(map(message, row["messages"])), "tools": tools(row)} for row in work.rows]
+    (work.out / "rows.json").write_text(json.dumps(rows))
+    (work.out / "dataset_info.json").write_text(json.dumps({"rows": work.stack["dataset"]}))
+    return work.each(lambda row: [labels(row)], llama_factory(work, template=work.name, dataset_dir=str(work.out)))
+
+
+def llamafactory_natgo(work):
+    from datasets import Dataset, DatasetDict
+    data = Dataset.from_parquet(nat_go(work, "sft_parquet"), cache_dir=str(work.out))
+    DatasetDict(train=data).save_to_disk(work.out / "tokens")
+    return named(llama_factory(work, template="default", tokenized_path=str(work.out / "tokens")))
+
+
+def verl(work, kind=None, file=None):
+    import pandas
+    from omegaconf import OmegaConf
+    from verl.utils.dataset.multiturn_sft_dataset import MultiTurnSFTDataset
+    if not file:
+        file = str(work.out / "rows.parquet")
+        pandas.DataFrame(work.rows).to_parquet(file)
+    config = {"enable_thinking_default": work.of["switches"][0].get("enable_thinking")} | work.stack["config"]
+    data = (kind or MultiTurnSFTDataset)(file, work.tokenizer(), OmegaConf.create(config))
+
+    def make(n):
+        row = data[n]
+        return [(row["input_ids"].tolist(), row["loss_mask"].tolist())]
+    return work.each(make, range(len(data)))
+
+
+def verl_natgo(work):
+    from natgo.verl import Conversations
+    return verl(work, Conversations, nat_go(work, "verl"))
+
+
+def renderers(work):
+    import renderers
+    config = getattr(renderers, work.name + "RendererConfig")
+    renderer = renderers.create_renderer(work.tokenizer(), config(**work.stack["config"].get(work.name, {})))
+    role = (lambda m: m["role"] == "assistant") if work.name == "Default" else None
+
+    def make(row):
+        sample = renderers.build_training_sample(renderer, row["messages"], tools=row.get("tools"), role_to_mask=role)
+        return [(sample.token_ids, sample.loss_mask)]
+    return work.each(make)
+
+
+def tinker(work):
+    from tinker_cookbook import renderers as cookbook
+    from tinker_cookbook.renderers import ToolCall, TrainOnWhat
+    renderer = cookbook.get_renderer(work.name, work.tokenizer())
+
+    def message(m):
+        calls = [ToolCall(id=c["id"], function=ToolCall.FunctionBody(
+            name=c["function"]["name"], arguments=json.dumps(c["function"]["arguments"])))
+            for c in m.get("tool_calls", [])]
+        return m | {"tool_calls": calls} if calls else m
+
+    def make(row):
+        system, *rest = row["messages"]
+        messages = renderer.create_conversation_prefix_with_tools(
+            [t["function"] for t in row["tools"]], system["content"]) + list(map(message, rest))
+        ends = [i + 1 for i, m in enumerate(row["messages"]) if m["role"] == "assistant"]
+        rows = renderer.build_supervised_examples(messages, TrainOnWhat.ALL_ASSISTANT_MESSAGES)
+        for (ids, weights), end in zip(rows, ends, strict=True):
+            yield ids.to_ints(), weights.tolist(), end
+    return work.each(make)
+
+
+def swift(work):
     from swift.model import get_processor
     from swift.template import get_template
-    names = {"qwen2.5": ("qwen2_5", "hermes"), "qwen3": ("qwen3", "hermes"),
-             "llama3.1": ("llama3_2", "llama3")}
-    if work.template not in names:
-        raise Unclaimed("no template of this name that takes results of tools")
-    kind, agent = names[work.template]
+    kind, agent = work.name
     template = get_template(get_processor(work.model, model_type="qwen2"), template_type=kind, agent_template=agent)
     template.set_mode("train")
 
@@ -140,82 +198,73 @@ def swift(work, refused):
         messages = []
         for m in row["messages"]:
             if m["content"] or "tool_calls" not in m:
-                role = "tool_response" if m["role"] == "tool" and "tools" in row else m["role"]
+                role = "tool_response" if m["role"] == "tool" else m["role"]
                 messages.append({"role": role, "content": m["content"]})
             messages += [{"role": "tool_call", "content": json.dumps(c["function"], ensure_ascii=False)}
                          for c in m.get("tool_calls", [])]
-        yield labels(template.encode({"messages": messages, **({"tools": row["tools"]} if "tools" in row else {})}))
-    return lambda: work.each(make, refused)
+        return [labels(template.encode({"messages": messages, "tools": row["tools"]}))]
+    return work.each(make)
 
 
-def unsloth(work, refused):
-    """The text of apply_chat_template, tokenised, and train_on_responses_only with the template's markers."""
+def unsloth(work):
     import unsloth  # noqa: F401
     from unsloth.chat_templates import train_on_responses_only
-    tokenizer = work.tokenizer()
-    user, answer = ("<|im_start|>user\n", "<|im_start|>assistant\n")
-    if work.template == "llama3.1":
-        user, answer = ("<|start_header_id|>%s<|end_header_id|>\n\n" % r for r in ("user", "assistant"))
-    mask = train_on_responses_only(None, instruction_part=user, response_part=answer, tokenizer=tokenizer,
-                                   return_function=True)
+    tokenizer, answer = work.tokenizer(), work.of["header"]
+    mask = train_on_responses_only(None, instruction_part=answer.replace("assistant", "user"), response_part=answer,
+                                   tokenizer=tokenizer, return_function=True)
 
     def make(row):
         text = tokenizer.apply_chat_template(row["messages"], tools=row.get("tools"), tokenize=False)
         ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-        yield labels({"input_ids": ids, "labels": [int(x) for x in mask({"input_ids": [ids]})["labels"][0]]})
-    return lambda: work.each(make, refused)
+        return [labels({"input_ids": ids, "labels": mask({"input_ids": [ids]})["labels"][0]})]
+    return work.each(make)
 
 
 def nat_go(work, form):
-    """Runs nat-go over the conversations; returns the folder of its rows."""
-    config = work.folder / "rows" / f"natgo-{form}-{work.template}.yml"
+    """Runs nat-go over the conversations; returns the file of its rows. Texts are in the conversations' order."""
+    config = work.out / f"{form}.yml"
     traces = config.with_suffix(".json")
     traces.write_text("".join(json.dumps(r) + "\n" for r in work.rows))
-    text = yaml.safe_load(pathlib.Path(__file__).with_name("referee.yml").read_text())["natgo"]
-    config.write_text(text % {"traces": traces, "model": work.model, "form": form, "out": work.folder / "out"})
+    config.write_text(OF["natgo"] % {"traces": traces, "model": work.model, "form": form, "out": work.out})
     done = subprocess.run([os.environ["NATGO"], "run", "-q", "--config-file", config], check=True, text=True,
                           stdout=subprocess.PIPE)
-    return pathlib.Path(done.stdout.strip()) / "dataset" / form
+    folder = pathlib.Path(done.stdout.strip()) / "dataset" / form
+    if (folder / "rows.jsonl").exists():
+        names = [json.loads(line)["example"] for line in (folder / "rows.jsonl").read_text().splitlines()]
+        assert names == [f"#{r}" for r in range(len(work.rows))], "rows and conversations differ"
+    (file,) = (f for f in folder.iterdir() if f.stem in ("train", "sft"))
+    return str(file)
 
 
-def natgo(work, refused):
-    """sft_traj_builder with failed_calls: train, since the others train them; format sft_parquet; rows: auto."""
+def named(data):
+    """Rows of ids and labels with the rollout that nat-go named each after."""
+    return ((int(row["example"][1:]), None, *labels(row)) for row in data)
+
+
+def natgo(work):
     import pyarrow.parquet
-
-    def run():
-        for row in pyarrow.parquet.read_table(nat_go(work, "sft_parquet") / "train.parquet").to_pylist():
-            yield int(row["example"][1:]), None, *labels(row)[:2]
-    return run
+    return named(pyarrow.parquet.read_table(nat_go(work, "sft_parquet")).to_pylist())
 
 
-PACKAGES = {"stock": "transformers", "swift": "ms-swift"}
-
-
-def one(stack, work):
+def judged_rows(stack, work):
     """Runs the adapter twice and writes the rows; says if both runs gave the same."""
-    refused, path = {}, work.folder / "rows" / f"{stack}-{work.template}.jsonl"
-    package = stack.partition("_")[0]
-    packages = () if stack == "natgo" else (PACKAGES.get(package, package), "transformers")
-    result = {"versions": {p: importlib.metadata.version(p) for p in packages}}
-    try:
-        run = globals()[stack](work, refused)
-        first, second = ([{"rollout": r, "upto": upto, "ids": list(ids), "mask": [int(m) for m in mask]}
-                          for r, upto, ids, mask in run()] for _ in range(2))
-        result.update(refused=refused, same=first == second)
-        path.write_text("".join(json.dumps(row) + "\n" for row in first))
-    except Unclaimed as error:
-        result["empty"] = str(error)
-    except Exception as error:
-        traceback.print_exc()
-        result["failed"] = f"{type(error).__name__}: {error}"[:300]
-    return result
+    first, second = ([{"rollout": r, "upto": upto, "ids": [int(t) for t in ids], "mask": [int(m) for m in mask]}
+                      for r, upto, ids, mask in globals()[stack](work)] for _ in range(2))
+    path = work.folder / "rows" / f"{stack}-{work.template}.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in first))
+    return {"refused": work.refused, "same": first == second}
 
 
 def main(stack, folder, limit, *templates):
-    folder = pathlib.Path(folder)
     for template in templates:
-        result = one(stack, Work(folder, template, int(limit)))
-        (folder / "rows" / f"{stack}-{template}.stats.json").write_text(json.dumps(result))
+        work = Work(pathlib.Path(folder), stack, template, int(limit))
+        packages = work.stack.get("packages", [stack.partition("_")[0], "transformers"])
+        result = {"versions": {p: importlib.metadata.version(p) for p in packages}}
+        try:
+            result |= judged_rows(stack, work) if work.name else {"empty": work.stack["unclaimed"]}
+        except Exception as error:
+            result["failed"] = f"{type(error).__name__}: {error}"[:300]
+        (work.folder / "rows" / f"{stack}-{template}.stats.json").write_text(json.dumps(result))
 
 
 if __name__ == "__main__":
