@@ -128,7 +128,7 @@ func (t *tasks) encode() []byte {
 func (t *tasks) decode(b []byte) error {
 	all := make([]taskFields, len(b)/binary.Size(taskFields{}))
 	if _, err := binary.Decode(b, binary.LittleEndian, all); err != nil || len(all) == 0 || binary.Size(all) != len(b) {
-		return errors.New("damaged scores of the tasks")
+		return errors.New("the reward statistics of the tasks are damaged")
 	}
 	for _, f := range all {
 		m := moments{n: f.N, mean: f.Mean, m2: f.M2}

@@ -23,24 +23,24 @@ type tileArgs struct {
 	step  int // bytes between prefetches; 0 prefetches the same line again
 
 	k        float32 // log2(e)/T
-	ref      float32 // first pass: 2^(kx - ref)
+	ref      float32 // subtracted in the subtracted in the first pass: 2^(kx - ref)
 	rs, rt   float32 // subtracted from the logits before scaling
 	nls, nlt float32 // -log2 sum 2^(k(x-r))
 	hk, hd   float32 // D = (t'-s')*hk + hd
-	clip     float32 // largest entry, in log2 units
-	limit    float32 // the largest |x| of a pass for rates
+	clip     float32 // upper limit of an entry, in log2 units
+	limit    float32 // upper limit of |x| in a rate pass
 	qk, gk   float32 // out = (g + q*qk) * gk
 
 	sum     float64 // results
 	sumG    float64
 	clipped int
 	max     float32 // the largest entry, |D| or |out|
-	teacher uint32  // all bits set if rate is over the larger probability, as for beta 0; else none
-	ratio   float32 // factor that puts the student's kept entries over the teacher's normaliser
+	teacher uint32  // all bits set if rate is relative to the larger probability, as for beta 0; otherwise 0
+	ratio   float32 // factor that makes the student's kept entries relative to the teacher's normaliser
 	kl      float64 // klLift times sum 2^yt (yt-ys)
 	klAbs   float64 // klLift times sum 2^yt |yt-ys|
 
-	// The same constants for the float64 twin.
+	// The same constants in float64, for the portable tiles.
 	dk, dref, dnls, dnlt, dhk, dhd, dclip, dqk, dgk float64
 	table                                           *table
 	wide                                            *[2][tile]float32 // decoded entries

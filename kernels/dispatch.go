@@ -18,12 +18,13 @@ type tileSet struct {
 	jsd  [3]tileFunc // sum = loss in log2 units, max = largest |D|
 	even [3]tileFunc // jsd for beta 1/2, or nil
 
-	// sum that stores the exponentials in kept, for the passes of a gradient: those sum over the teacher's normaliser
+	// sum that stores the exponentials in kept, for the passes of a gradient, whose sums are relative to the teacher's
+	// normaliser
 	keep     [3]tileFunc
 	grad     [3]tileFunc // jsd and g = raw gradient, sumG its sum, clipped
 	evenGrad [3]tileFunc // grad without clip for beta 1/2, or nil
-	// g = raw gradient without clips of entries, for a beta inside (0,1), sumG its sum, sum the teacher's, both over
-	// the sides' own normalisers; or nil
+	// g = raw gradient without clips of entries, for a beta inside (0,1), sumG its sum, sum the teacher's side of the
+	// loss, each relative to its side's own normaliser; or nil
 	rate   [3]tileFunc
 	rates  *rateTable
 	finish tileFunc // out = (g + q*qk) * gk, with q from kept
@@ -39,8 +40,8 @@ type tileSet struct {
 
 	// one pass over both sides, with refs -nls and -nlt: sum klLift 2^yt, sumG 2^ys, kl, klAbs; or nil
 	kl [3]tileFunc
-	// kl for a gradient: the student's exponentials in kept and, where it is s, those of t in keptT; where it is t,
-	// 2^yt (yt-ys); both of t lifted
+	// kl for a gradient: kept gets the student's exponentials; keptT gets those of t if the student is s (klForward),
+	// 2^yt (yt-ys) if it is t (klReverse); all values of t are lifted
 	klForward, klReverse [3]tileFunc
 
 	tab     func(*table) unsafe.Pointer

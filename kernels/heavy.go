@@ -6,24 +6,24 @@ import (
 )
 
 // The gradient of an entry is G - q sum G, with G = q*rate. If a few entries hold most of the student's probability,
-// those cancel: a token at 0.999 has a gradient of a thousandth of either term, or less. Such entries are heavy:
-// they are taken out of the passes, whose sums are then over the others alone, and computed in float64, less a multiple
-// of q that makes the heaviest one's G 0. That changes no gradient.
+// the two terms cancel: a token at 0.999 has a gradient of a thousandth of either term, or less. Such entries are
+// heavy: they are taken out of the passes, whose sums are then over the others alone, and computed in float64, less a
+// multiple of q that makes the heaviest one's G 0. That changes no gradient.
 
-// heavy is an entry that is computed in float64: its place, the student's probability, the entry of the loss, and its
-// free derivative.
+// heavy is an entry that is computed in float64: its index, the student's probability, its loss, and the free
+// derivative of that loss.
 type heavy struct {
 	at      int
 	q, l, g float64
-	folded  float64 // g less the multiple of q
+	folded  float64 // g less pivot*q; see fold
 	clipped bool
 }
 
 // heavyShare is the minimum probability at which an entry is heavy initially.
 const heavyShare = 1.0 / 16
 
-// remainder summarises a row without its heavy entries: the sum of their kept exponentials and the largest, and the
-// sum of the teacher's.
+// remainder summarises a row's entries that aren't heavy: the sum of the student's kept exponentials, the largest of
+// them, and the sum of the teacher's.
 type remainder struct{ sum, largest, teacher float64 }
 
 // setApart takes entries whose share of the student's total is at least share out of the kept exponentials.
@@ -51,7 +51,7 @@ func (r *row) pick(i, m int, threshold float32) (top float32) {
 		largest := r.largestKept(i+from, block)
 		if largest >= threshold {
 			for at, x := range s[from : from+block] {
-				if x >= threshold && x > 0 { // the row's padding is 0, and least may be too
+				if x >= threshold && x > 0 { // the row's padding is 0, and threshold may be too
 					at += from
 					r.w.heavy = append(r.w.heavy, r.exactly(i+at))
 					s[at], t[at] = 0, 0
@@ -64,7 +64,7 @@ func (r *row) pick(i, m int, threshold float32) (top float32) {
 	return top
 }
 
-// sum adds whole blocks in chains that don't wait for each other.
+// sum adds up whole blocks in eight independent chains.
 func sum(x []float32) float64 {
 	var sums [8]float64
 	for at := 0; at < len(x); at += 8 {
@@ -75,7 +75,7 @@ func sum(x []float32) float64 {
 	return (sums[0] + sums[1] + sums[2] + sums[3]) + (sums[4] + sums[5] + sums[6] + sums[7])
 }
 
-// largestKept is the largest of the student's n kept exponentials from entry i on.
+// largestKept returns the largest of the student's n kept exponentials from entry i on.
 func (r *row) largestKept(i, n int) float32 {
 	a := &r.w.a
 	a.s, a.n = unsafe.Pointer(&r.w.kept[0][i]), n
@@ -98,10 +98,10 @@ func (r *row) exactly(at int) heavy {
 
 // light holds a second pass's sums over the entries that aren't heavy, in nats.
 type light struct {
-	loss, grad float64 // sums; G's without the following field
+	loss, grad float64 // sums; grad is of G less pivot*q
 	clipped    int
-	unit       float64 // the factor of the raw gradients
-	pivot      float64 // the multiple of q that they lack
+	unit       float64 // factor that converts raw gradients to nats
+	pivot      float64 // the multiple of q that the raw gradients don't include
 }
 
 // lightPass does the second pass. It fails if a tile diverges.
@@ -142,8 +142,8 @@ func (r *row) setPivot(u float64) {
 }
 
 // adjustPass examines a row's first tile and reports whether to repeat it, with the pass or pivot changed: where the
-// student's rates are nearer to their limit than to 0, they are taken from their mean; where the sides are nearly
-// equal, a ratePass isn't accurate.
+// student's rates are nearer to their limit than to 0, their mean becomes the pivot; where the sides are nearly equal,
+// a ratePass isn't accurate.
 func (r *row) adjustPass() bool {
 	p, a := &r.p, &r.w.a
 	student, teacher := r.w.sums[0][0], r.w.sums[1][0]
@@ -171,7 +171,8 @@ func (r *row) isRough(lights, loss float64) bool {
 }
 
 // gradient does the second and third passes, and repeats them until it has found all entries that are too heavy for
-// float32's accuracy.
+// float32's accuracy. It returns false if the row needs the float64 path. It returns false if the row needs the float64
+// path.
 func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 	w, o := r.w, &r.j.opt
 	w.reserve(r.n)
@@ -226,8 +227,8 @@ func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 	return true
 }
 
-// fold computes the gradient. It returns the size of its largest entry, and of the terms against which the others may
-// have lost precision, in units of the loss.
+// fold computes the gradient. It returns the size of its largest entry and, in units of the loss, of the terms whose
+// cancellation may have cost precision.
 func (r *row) fold(l *light, rest remainder, out []float32, unit float64) (top, gone float64) {
 	w := r.w
 	turned := r.p.kind == ratePass && r.p.pivot != r.p.natural()
@@ -287,8 +288,9 @@ func (w *worker) unclipped(rest float64) float64 {
 	return rest
 }
 
-// fold returns a pivot, and the sum over all entries of G less pivot*q, where q is the sum over the others. The pivot
-// is the heaviest entry's G/q if own is set, that entry is more than half of the row, or no other pivot exists.
+// fold returns a pivot, and the sum over all entries of G less pivot*q. The parameter q is the share of the entries
+// that aren't heavy. The pivot is the heaviest entry's G/q if own is set, that entry is more than half of the row, or
+// no other pivot exists.
 func (w *worker) fold(l *light, q float64, own bool) (pivot, all float64) {
 	heaviest := -1
 	for i := range w.heavy {

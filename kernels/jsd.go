@@ -74,7 +74,7 @@ type Output struct {
 	RowLoss    []float64 // [rows] before weight and denominator
 	StudentLSE []float64 // [rows] log sum exp(x/T)
 	TeacherLSE []float64 // [rows]
-	Clipped    []int32   // [rows] entries (or 1 for a token) at the limit
+	Clipped    []int32   // [rows] number of clipped entries, or 1 if the row's loss is clipped
 	// Grad is d(reduced loss)/d(student logits), rows of Student.Cols with stride GradStride (0 means Student.Cols). It
 	// may be the student's own float32 memory with the same stride.
 	Grad       []float32
@@ -87,9 +87,9 @@ type Stats struct {
 	Active    int     // rows that took part
 	NonFinite int     // rows without a softmax: loss NaN
 	Infinite  int     // rows of loss +Inf: support mismatch at beta 0 or 1
-	Clipped   int     // entries or tokens at the limit
+	Clipped   int     // clipped entries or row losses
 	Exact     int     // rows computed on the float64 path, about a hundred times slower; see Slow
-	// MassClamped counts sparse rows whose teacher log-probabilities summed to slightly more than 1.
+	// MassClamped counts sparse rows whose teacher probabilities summed to slightly more than 1.
 	MassClamped int
 }
 

@@ -17,7 +17,7 @@ type LogProb struct {
 // LogProbOptions are the options of a LogProb.
 type LogProbOptions struct {
 	Temperature float64
-	Mean        bool // average over a sequence's scored rows instead of summing; 0 for none
+	Mean        bool // average over a sequence's scored rows instead of summing; 0 if it has none
 	Workers     int
 	Strict      bool
 	Path        string

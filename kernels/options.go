@@ -71,7 +71,7 @@ func ParseRest(s string) (Rest, error) {
 // Options of a divergence.
 type Options struct {
 	Beta        float64 // in [0,1]; 0 is KL(teacher||student), 1 is KL(student||teacher)
-	Temperature float64 // divides both logits; without a T^2 factor
+	Temperature float64 // divides both sides' logits; the loss gets no T^2 factor
 	Clip        Clip
 	ClipValue   float64 // > 0 with a clip mode, 0 without
 	Normalize   bool    // divide loss and gradient by beta(1-beta), which makes the ends continuous
@@ -120,7 +120,8 @@ func (o *Options) normFactor() float64 {
 	return 1
 }
 
-// clipToken limits a row's loss and reports whether its gradient is 0 because of that. NaN is left unchanged.
+// clipToken limits a row's loss to the range from 0 to ClipValue, and reports whether that makes its gradient 0. NaN is
+// left unchanged.
 func (o *Options) clipToken(r *rowResult) (flat bool) {
 	if o.Clip != ClipToken {
 		return false

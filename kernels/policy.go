@@ -30,7 +30,8 @@ type PolicyOptions struct {
 	ClipLow, ClipHigh float64 // the ratio is clipped to [1-ClipLow, 1+ClipHigh]; 0 and 0 turn clipping off
 	KL                float64 // weight of the penalty to Reference, the k3 estimator; 0 means none
 	Reduction         PolicyReduction
-	// Divides instead of this batch's own sum of weights, for a step made of several batches; 0 means the batch's.
+	// The divisor used instead of this batch's own sum of weights, for a step made of several batches; 0 means that
+	// sum.
 	Denominator float64
 }
 
@@ -49,7 +50,7 @@ type PolicyBatch struct {
 type PolicyStats struct {
 	Loss      float64
 	Active    int
-	ClipShare float64 // tokens whose gradient the clip removed
+	ClipShare float64 // share of share of tokens whose gradient the clip removed
 	Ratio     float64
 	KL        float64
 }

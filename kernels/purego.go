@@ -38,7 +38,7 @@ func decode(p unsafe.Pointer, d DType, n int, buf *[tile]float32) []float32 {
 	return buf[:n]
 }
 
-// exp2 is 2^y for y <= 1000, with a relative error below 1e-10; NaN stays NaN, below -1000 it is 0.
+// exp2 returns 2^y for y <= 1000, with a relative error below 1e-10. It returns NaN for NaN, and 0 for y < -1000.
 func exp2(y float64) float64 {
 	if !(y >= -1000) {
 		if y != y {

@@ -9,8 +9,8 @@ import (
 // The float64 definition of every dense loss. Fast paths are tested against it and hand it the rows that float32 cannot
 // represent, so it is written for clarity and exactness, not speed.
 
-// glNodes and glWeights are the 6-point Gauss-Legendre rule on [0,1]: over a quarter, a function at a distance of pi
-// from its nearest singularity is integrated to within 1e-20.
+// glNodes and glWeights are the 6-point Gauss-Legendre rule on [0,1]: on an interval of length 1/4, they integrate a
+// function whose nearest singularity is at a distance of pi to within 1e-20.
 var glNodes, glWeights = gaussLegendre()
 
 func gaussLegendre() (x, w [6]float64) {
@@ -50,9 +50,9 @@ func smallPhi(d, beta float64) float64 {
 	return acc * d
 }
 
-// entryTerms is one entry of the loss and its free derivative G = dl/da, from log-probabilities a (student), b
-// (teacher) and their accurately computed difference d = b - a. bregman selects, for beta 0 and 1, the summand
-// p d - p + q or -q d - q + p, which is never negative and has the same sum as the plain one.
+// entryTerms returns one entry of the loss and its free derivative G = dl/da, from log-probabilities a (student), b
+// (teacher) and their accurately computed difference d = b - a. bregman selects, for beta 0 and 1, the summand p d - p
+// + q or -q d - q + p, which is never negative and has the same sum as the plain one.
 func entryTerms(a, b, d, beta float64, bregman bool) (l, g float64) {
 	inf := math.Inf(1)
 	noQ, noP := math.IsInf(a, -1), math.IsInf(b, -1)
@@ -82,7 +82,7 @@ func entryTerms(a, b, d, beta float64, bregman bool) (l, g float64) {
 		h = -math.Log(beta)
 	case d <= 0:
 		lm = math.Log1p(beta * math.Expm1(d))
-		h = d - lm // which doesn't cancel unless d is small: then l comes from smallPhi
+		h = d - lm // this doesn't cancel unless d is small, in which case l comes from smallPhi
 	default:
 		h = -math.Log1p((1 - beta) * math.Expm1(-d))
 		lm = d - h
@@ -184,7 +184,7 @@ type rowResult struct {
 	lseZ, lseT float64
 	clipped    int
 	exact      bool // took the float64 path
-	// massClamped reports whether a sparse row's teacher log-probabilities summed to more than 1.
+	// massClamped reports whether a sparse row's teacher probabilities summed to more than 1.
 	massClamped bool
 }
 
@@ -264,7 +264,8 @@ func (x *refPair) pivot(i int, a, g float64) float64 {
 	return g - float64(x.c*math.Exp(a)) // not fused, because equal entries must cancel
 }
 
-// term is an entry: the student's log-probability, the loss and its free derivative; cut reports whether it is clipped.
+// term returns an entry's log-probability for the student, its loss and the loss's free derivative; cut reports whether
+// it is clipped.
 func (x *refPair) term(i int) (a, l, g float64, cut bool) {
 	a, l, g = x.plainTerm(i, x.o.Clip != ClipElement)
 	if x.o.clipsElements() && l > x.o.ClipValue {
@@ -273,7 +274,7 @@ func (x *refPair) term(i int) (a, l, g float64, cut bool) {
 	return a, l, g, false
 }
 
-// plainTerm is an entry that isn't clipped.
+// plainTerm is term without clipping.
 func (x *refPair) plainTerm(i int, bregman bool) (a, l, g float64) {
 	yz, yt := x.z.y(i), x.w.y(i)
 	a = yz - x.z.s

@@ -15,7 +15,7 @@ type worker struct {
 	padOut [block]float32
 	raw    []float32                             // a row's raw gradient
 	kept   [2][]float32                          // both sides' exponentials, on a 64-byte boundary
-	sums   [2][]float64                          // the last first passes' sums of each tile, as kept
+	sums   [2][]float64                          // each tile's sum in the last first pass of each side, as in kept
 	row    row                                   // the row under way, here so that it isn't allocated
 	heavy  []heavy                               // a gradient's entries that are computed in float64
 	rates  *[segments * (rateDegree + 2)]float32 // the table of a row's ratePass
@@ -104,7 +104,7 @@ func maskEntry(p unsafe.Pointer, d DType, i int) {
 // nextRow is the location of the next row, to be prefetched while this one is computed. The zero value means none.
 type nextRow struct{ s, t unsafe.Pointer }
 
-// tileAt is the size of a row's tile that starts at entry i: whole blocks, then a padded tail of one block.
+// tileAt returns the size of a row's tile that starts at entry i: whole blocks, then a padded tail of one block.
 func tileAt(i, n int) int {
 	if full := n &^ (block - 1); i < full {
 		return min(tile, full-i)
@@ -122,8 +122,8 @@ func from(pad *[block]float32, p unsafe.Pointer, d DType, n, i int) unsafe.Point
 }
 
 // norm is a row's log-normaliser in log2 units of k*x: L = k*ref + sum. ref is an element of the row, and sum >= 0
-// except for rounding. ok is false for rows that float32 can't represent. total is the sum of the row's
-// 2^(kx - a ref).
+// except for rounding. ok is false for rows that float32 can't represent. total is the sum of the row's 2^(kx - ref'),
+// where ref' is k*ref in float32.
 type norm struct {
 	ref   float32
 	sum   float64
@@ -245,7 +245,7 @@ func (f *firstPass) raise() bool {
 	return f.setReference()
 }
 
-// setReference reports whether the reference is one that float32 resolves.
+// setReference applies the reference, resets the sums, and reports whether float32 resolves the reference.
 func (f *firstPass) setReference() bool {
 	a := &f.w.a
 	a.ref = float32(a.dk * float64(f.ref))
@@ -430,7 +430,7 @@ const (
 	klPass             // no second pass: the first is enough
 )
 
-// passOf returns the kind of a row's first second pass.
+// passOf returns the kind of second pass that a row is tried with first.
 func (j *JSD) passOf(path *tileSet, d DType, grad bool) passKind {
 	switch {
 	case j.opt.clipsElements() || grad && (path.rate[d] == nil || min(j.opt.Beta, 1-j.opt.Beta) < steepEnd):
@@ -450,12 +450,12 @@ type plan struct {
 	kept bool    // whether it uses the exponentials of the first pass
 	// end is set if beta is 0, where the teacher's side weighs the log-odds, or 1, where the student's does.
 	end, teacherWeighs bool
-	pivot              float64 // the amount that a ratePass takes from the student's rates, in units of h
-	bend               float64 // the amount by which its x are less than D, in units of h
+	pivot              float64 // the amount that a ratePass subtracts from the student's rates, in units of h
+	bend               float64 // the amount by which a ratePass's x is less than D, in units of h
 }
 
-// natural returns the amount that a ratePass takes from the student's rates so that the rate it looks up is 0 where the
-// sides are equal: the rates of the side that weighs more are the accurate ones.
+// natural returns the amount that a ratePass subtracts from the student's rates so that the rate it looks up is 0 where
+// the sides are equal: the rates of the side that weighs more are the accurate ones.
 func (p *plan) natural() float64 { return max(0, -p.bend) }
 
 // tiles chooses the pass and its table.
@@ -515,11 +515,11 @@ func (j *JSD) plan(w *worker, zs, zt norm, d DType, kind passKind) plan {
 	if p.teacherWeighs {
 		a.teacher = 1<<32 - 1
 	}
-	// Exponentials that are kept are not yet divided by a normaliser. For other passes nls and nlt are rounded, so each
-	// side's entries must be scaled to compensate: by the mean of both.
+	// Exponentials that are kept are not yet divided by a normaliser. For other passes nls and nlt are rounded, so the
+	// sums are scaled to compensate, by the geometric mean of both sides' errors.
 	p.fix = 1
 	switch {
-	case p.kept: // a ratePass needs neither
+	case p.kept: // a ratePass uses neither fix nor ratio
 		p.fix = 1 / zt.total
 		a.ratio = float32(zt.total / zs.total)
 	case !path.float64s:
@@ -609,7 +609,7 @@ type klPair struct {
 	reverse bool
 }
 
-// readBoth runs a tile of kl over both sides. It fails if the sums overflow, or if the first tile identifies sides that
+// readBoth runs a tile of kl over both sides. It fails if the sums overflow, or if the first tile shows that the sides
 // are nearly equal.
 func (r *row) readBoth(k *klPair, wantG bool) (sums klSums, ok bool) {
 	w, a, d, n, size := r.w, &r.w.a, r.d, r.n, r.d.Size()

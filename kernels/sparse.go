@@ -22,8 +22,8 @@ type SparseJSD struct {
 	pool runPool
 }
 
-// NewSparseJSD compares the teacher's ids, and as one more term the rest of the vocabulary, whose teacher mass is 1 -
-// sum exp(logprob) and whose student mass is summed exactly over the complement.
+// NewSparseJSD makes a divergence over the teacher's ids and, as one more term, the rest of the vocabulary, whose
+// teacher mass is 1 - sum exp(logprob) and whose student mass is summed exactly over the complement.
 func NewSparseJSD(o Options, rest Rest) (*SparseJSD, error) {
 	path, err := checkSupported(&o, rest)
 	if err != nil {

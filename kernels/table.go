@@ -206,8 +206,8 @@ func sharedRate(x float64) float64 {
 }
 
 // rateTable is sharedRate for tiles, the same for every beta inside (0,1): a row of segments' centres, then one for the
-// coefficients of each degree. A multiple of the student's probability may be taken from all raw gradients by taking it
-// from its rates, so the constants are in float64, too.
+// coefficients of each degree. Subtracting a constant from the student's rates subtracts a multiple of its probability
+// from all raw gradients, so the constants are kept in float64, too.
 type rateTable struct {
 	rows     []float32
 	constant []float64

@@ -24,8 +24,8 @@ type Out struct {
 type Filtered struct {
 	Groups [][]int // candidates that may be compared: same prompt, at least two, distinct texts
 	Out    []Out   // all other candidates, once each
-	// Contained counts candidates that are kept although their output occurs in the prompt: it is too short to be a
-	// leak, or the same is true of every candidate of the turn.
+	// Contained counts candidates that are kept although their output occurs in the prompt; leaks decides which ones
+	// are kept.
 	Contained int
 }
 
@@ -34,8 +34,9 @@ type FilterConfig struct {
 	KeepAnswerInPrompt bool // keep candidates whose prompt contains their answer, and count them as contained
 }
 
-// Filter sorts a turn's candidates; turn holds their indices into all. The checks run in this order: failed_scorer,
-// non_finite_score, empty_response, repr_prompt, answer_in_prompt, different_prompt, same_text, single_candidate.
+// Filter divides a turn's candidates into groups to compare and unusable ones; turn holds their indices into all. The
+// checks run in this order: failed_scorer, non_finite_score, empty_response, repr_prompt, answer_in_prompt,
+// different_prompt, same_text, single_candidate.
 func Filter(all []ttc.Candidate, turn []int, cfg FilterConfig) Filtered {
 	var f Filtered
 	kept := make([]int, 0, len(turn))
@@ -110,7 +111,7 @@ func (f *Filtered) leaks(all []ttc.Candidate, turn []int, cfg FilterConfig) []in
 	}
 	for k, i := range turn {
 		if where[k] != inside && where[k] != atEnd {
-			continue // true of almost all prompts, and avoids measuring their outputs
+			continue // true of almost all candidates, whose outputs need not be measured
 		}
 		long := isLong(all[i].Output) && copied < len(turn)
 		if long || where[k] == atEnd && !answeredOtherwise(all, turn, i) {
@@ -229,8 +230,8 @@ func contains(text, output string) bool {
 	return strings.Contains(text, output)
 }
 
-// rarity returns how rare a byte is in prose: letters by their frequency in English. Bytes outside ASCII may be most of
-// a text in another script.
+// rarity holds how rare each byte is in prose: letters by their frequency in English. Bytes outside ASCII may be most
+// of a text in another script.
 var rarity = func() (r [256]byte) {
 	const letters = " etaoinsrhldcumfpgwybvkxjqz"
 	for b := range r {
@@ -244,8 +245,8 @@ var rarity = func() (r [256]byte) {
 	return r
 }()
 
-// rarest returns the index of the first byte of a text that is as rare as v, or else of the rarest; -1 if the text is
-// empty.
+// rarest returns the index of the first byte of a text that is at least as rare as the letter v, or else of the rarest;
+// -1 if the text is empty.
 func rarest(s string) int {
 	enough := rarity['v']
 	at, most := -1, -1

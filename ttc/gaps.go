@@ -63,7 +63,7 @@ func (p Proofs) Names() []string {
 	return out
 }
 
-// Cure returns a description of a capture without the gap, or "" for an unknown name.
+// Cure returns the content that a capture without the gap would have, or "" for an unknown name.
 func Cure(gap string) string {
 	for _, n := range gapNames {
 		if n.name == gap {

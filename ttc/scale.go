@@ -27,8 +27,9 @@ func (s *Scale) merge(o Scale) {
 	}
 }
 
-// Worst returns the score that means failure: 0 if every score is 0 or 1, otherwise the lowest of several; with lower,
-// where a lower score is better, 1 or the highest. It returns false if no score means that.
+// Worst returns the score that means failure: 0 if every score is 0 or 1, otherwise the lowest score. If lower is set,
+// a lower score is better, and failure is 1 or the highest score. It returns false if there is no score, or every score
+// has the same value, other than 0 and 1.
 func (s Scale) Worst(lower bool) (score float64, ok bool) {
 	low, high := s.Low, s.High
 	if !s.Graded {

@@ -35,8 +35,8 @@ type Example struct {
 	Reward   *float64 // score of the whole rollout; nil if unscored
 	Policy   string   // model that sampled it; empty if unknown
 	Fidelity Fidelity
-	Gaps     Gaps   // why it is not higher, as far as the source knows
-	Proofs   Proofs // the checks of every trained message
+	Gaps     Gaps   // why the fidelity is not higher, as far as the source knows
+	Proofs   Proofs // the proofs that hold for every trained message
 	Sampling *Sampling
 	RawID    json.Raw // the id as written; nil without one
 

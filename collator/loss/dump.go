@@ -18,7 +18,7 @@ type Dump struct {
 
 	shapes map[string][]int // shapes of the logits, by tensor
 	places []int            // sdpo: each pair's row in the student's [R, T, V] logits; nil if they are [P, V]
-	shared bool             // sdpo: these are rl's, because the file has both channels
+	shared bool             // sdpo: the student's logits are rl's, because the file has both channels
 }
 
 // ReadDump reads one batch file and the logits for it. The batch has the columns of a batch file; the logits are the
@@ -88,7 +88,7 @@ func (d *Dump) readGRPO(c *columns) {
 	g.RefLogprobs = c.floats("ref_logprobs", 2)
 	g.Advantage = c.floats("advantage", 1)
 	g.RowWeight = c.floats("row_weight", 1)
-	if c.has("reward_null") { // an unscored rollout lacks an advantage, so its weight is zero
+	if c.has("reward_null") { // an unscored rollout has no advantage, so its weight is zero
 		null, _ := c.ints("reward_null", 1)
 		if g.RowWeight == nil {
 			g.RowWeight = ones(g.R)
@@ -183,7 +183,7 @@ func (d *Dump) pairLogits(c *columns, prefix string, targets []int64) (m kernels
 			return m, nil
 		}
 		r, p := rows[i], poss[i]
-		next := p + 1 // a student that is as wide as its teacher has padding in between
+		next := p + 1 // a student that is as wide as its teacher may have padding between p and the target
 		for mask != nil && r >= 0 && r < int64(grid[0]) && next > 0 && next < int64(grid[1]) &&
 			mask[r*int64(grid[1])+next] == 0 {
 			next++
@@ -200,8 +200,8 @@ func (d *Dump) pairLogits(c *columns, prefix string, targets []int64) (m kernels
 	return gather(m, at), at
 }
 
-// sparse makes a teacher from its columns [P,K], in which missing entries are -1. A pair without entries loses its
-// weight.
+// sparse makes a teacher from its columns [P,K], in which missing entries are -1. It sets the weight of a pair without
+// entries to 0.
 func sparse(
 	ids []int64, logps []float32, shape []int, weight []float32, vocab int,
 ) (t *kernels.SparseTeacher, unscored int, err error) {
@@ -255,7 +255,8 @@ func Evaluate(dumps []*Dump, o Options, gradients bool) (Metrics, []*Gradients, 
 	return total, all, nil
 }
 
-// add combines the metrics of a micro-batch: losses are summed, the rest are means over the counted tokens.
+// add combines the metrics of a micro-batch: losses and counts are summed, the rest are means over the counted tokens
+// or pairs.
 func (m *Metrics) add(x Metrics) {
 	mean := func(a *float64, b float64, n, k int) {
 		if n+k > 0 {
@@ -318,7 +319,8 @@ func (d *Dump) Tensors(g *Gradients, prefix string) (out []tensors.Tensor) {
 	return out
 }
 
-// spread adds the gradients at the pairs to the gradients of whole rows, or to zeros without these.
+// spread adds the gradients at the pairs to the gradients of whole rows, or to zeros if whole is nil or belongs to
+// other logits.
 func (d *Dump) spread(student, whole []float32) []float32 {
 	v := d.SDPO.Student.Cols
 	if !d.shared || whole == nil {
@@ -326,7 +328,7 @@ func (d *Dump) spread(student, whole []float32) []float32 {
 		whole = make([]float32, shape[0]*shape[1]*v)
 	}
 	for i, at := range d.places {
-		for k, x := range student[i*v : (i+1)*v] { // sites may share a position
+		for k, x := range student[i*v : (i+1)*v] { // pairs of different pairs of different sites may share a position
 			whole[at*v+k] += x
 		}
 	}

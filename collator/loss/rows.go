@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// RowsRequest asks for a JSD over dumped logits, as the author of a trainer would: tensors student_logits and
+// RowsRequest is a request for the JSD over logits that a trainer's author has dumped: tensors student_logits and
 // teacher_logits [rows, V], optional weights and labels [rows].
 type RowsRequest struct {
 	Student, Teacher kernels.Matrix
@@ -29,7 +29,7 @@ type RowsRequest struct {
 	Workers int
 }
 
-// ReadRows reads the tensors of a request from a file; the caller sets its numbers.
+// ReadRows reads the tensors of a request from a file; the caller sets the options.
 func ReadRows(f *tensors.File) (RowsRequest, error) {
 	c := &columns{files: []*tensors.File{f}}
 	q := RowsRequest{
@@ -58,7 +58,7 @@ type RowsResult struct {
 	Totals  RowsTotals
 }
 
-// Tensors returns the file's tensors.
+// Tensors returns the tensors of the result's file.
 func (r *RowsResult) Tensors() []tensors.Tensor {
 	v := 0
 	if rows := len(r.RowLoss); rows > 0 {
@@ -80,7 +80,7 @@ func (n Number) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(n))
 }
 
-// RowsTotals is printed as JSON.
+// RowsTotals sums up the result; it is printed as JSON.
 type RowsTotals struct {
 	Loss      Number   `json:"loss"` // sum(w*row_loss)/sum(w)
 	Sum       Number   `json:"sum"`  // sum(w*row_loss)
@@ -113,8 +113,8 @@ func Rows(q RowsRequest) (*RowsResult, error) {
 		Normalize:   q.Normalize == "beta",
 		Workers:     q.Workers,
 	}
-	scale := 1.0                                        // factor from the kernel's reduction to the sum
-	if !q.Sum && weight > 0 && !math.IsInf(weight, 1) { // bad weights are refused below
+	scale := 1.0                                        // factor from the sum to the kernel's reduction
+	if !q.Sum && weight > 0 && !math.IsInf(weight, 1) { // Run refuses invalid weights
 		o.Reduction, o.Denominator = kernels.ReduceDenom, weight
 		scale = 1 / weight
 	}
@@ -143,7 +143,7 @@ func Rows(q RowsRequest) (*RowsResult, error) {
 	return res, nil
 }
 
-// weight returns the sum of the weights of the rows that take part.
+// weight returns the sum of the weights of the rows that labels don't exclude.
 func (q *RowsRequest) weight() float64 {
 	sum := 0.0
 	for r := range q.Student.Rows {
@@ -159,7 +159,8 @@ func (q *RowsRequest) weight() float64 {
 	return sum
 }
 
-// totals sums up a request over rows of this weight. The kernel's loss is the sum times scale.
+// totals makes the totals of a request from the kernel's statistics. weight is the total weight of the active rows;
+// st.Loss is the sum times scale.
 func totals(st kernels.Stats, rows int, weight, scale float64) RowsTotals {
 	t := RowsTotals{
 		Sum:    Number(st.Loss / scale),
@@ -172,7 +173,7 @@ func totals(st kernels.Stats, rows int, weight, scale float64) RowsTotals {
 	return t
 }
 
-// divergence computes the divergence over whole rows or a top-k support.
+// divergence returns the kernel for whole rows, or for a top-k support if TopK is set.
 func (q *RowsRequest) divergence(o kernels.Options) (interface {
 	Run(*kernels.Batch, *kernels.Output) (kernels.Stats, error)
 	Path() string
@@ -190,7 +191,7 @@ func (q *RowsRequest) divergence(o kernels.Options) (interface {
 	return kernels.NewJSD(o)
 }
 
-// spoiled lists the rows whose loss isn't finite.
+// spoiled returns findings that count the rows whose loss isn't finite.
 func spoiled(st kernels.Stats, loss []float64) (out []string) {
 	first := func(is func(float64) bool) int { return slices.IndexFunc(loss, is) }
 	if st.NonFinite > 0 {

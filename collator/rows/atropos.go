@@ -14,8 +14,8 @@ import (
 // atropos is a scored group of Atropos (ScoredData of atroposlib 0.4): the rollouts of a task as token ids. The mask
 // holds the id where the model sampled it, else -100; log-probs are 1 where masked. Nothing is shifted.
 //
-// This format needs no tokenizer: a rollout qualifies only if all its messages carry ids. For others, the rl token
-// channel makes groups, which the trainer adapter pushes as well.
+// This format needs no tokenizer: a rollout qualifies only if all its messages carry ids. For other rollouts, the rl
+// token channel makes groups, which the trainer adapter pushes as well.
 var atropos = Format{
 	Name:     "atropos",
 	Service:  true,
@@ -140,7 +140,7 @@ func lists(dst []byte, rs []*builders.Resolved, item func(dst []byte, n *ttc.Nod
 	return append(dst, ']')
 }
 
-// atropos reads a group back: the server itself only checks types.
+// atropos reads a group back and checks it: the server itself checks only types.
 func (r *rowReader) atropos() *Row {
 	tokens, masks, scores := r.take("tokens", json.Array), r.take("masks", json.Array), r.take("scores", json.Array)
 	n, trained := 0, false

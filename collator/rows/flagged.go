@@ -100,7 +100,7 @@ func (r *rowReader) axolotl() *Row {
 	row := r.flagged("train", func(m *chat.Message) (wrong string) {
 		m.Extra = slices.DeleteFunc(m.Extra, func(x chat.Member) bool {
 			if x.Key != "train_detail" || x.Value.Kind() == json.Null {
-				return x.Key == "train_detail" // a loader filled it in
+				return x.Key == "train_detail" // loaders fill in null for a missing key
 			}
 			masked = true
 			for part := range x.Value.Elements() {
@@ -136,8 +136,8 @@ func (e *Encoder) openAISFTRow(dst []byte, r *builders.Resolved) ([]byte, error)
 	return append(e.appendTools(dst, r.Origin.Tools), '}'), err
 }
 
-// flagged reads a conversation whose assistant messages have a key that says whether they are trained; messages without
-// the key are.
+// flagged reads a conversation whose assistant messages have a key that says whether they are trained; assistant
+// assistant messages without the key are trained trained.
 func (r *rowReader) flagged(key string, check func(*chat.Message) string, tools func()) *Row {
 	var trained []bool
 	row := r.conversation(flagReader(key, &trained, check))
@@ -149,7 +149,8 @@ func (r *rowReader) flagged(key string, check func(*chat.Message) string, tools 
 	return row
 }
 
-// flagReader returns a check that reads whether a message is trained from one of its keys, and appends the value.
+// flagReader returns a check that reads whether a message is trained from one of its keys, and appends the answer to
+// trained.
 func flagReader(key string, trained *[]bool, check func(*chat.Message) string) func(*chat.Message) string {
 	return func(m *chat.Message) string {
 		ours := m.Role == "assistant" || m.Role == swiftCall
@@ -158,7 +159,7 @@ func flagReader(key string, trained *[]bool, check func(*chat.Message) string) f
 			switch n, isNumber := x.Value.Int64(); {
 			case x.Key != key:
 				rest = append(rest, x)
-			case x.Value.Kind() == json.Null: // a loader filled it in
+			case x.Value.Kind() == json.Null: // loaders fill in null for a missing key
 			case !ours:
 				return "is not the assistant's and has the key " + key
 			case x.Value.Kind() == json.Bool:

@@ -61,7 +61,7 @@ const (
 	JSONText                      // values as text that the reader must parse
 )
 
-// MarshalText writes it as in YAML.
+// MarshalText returns the value used in YAML.
 func (c JSONColumns) MarshalText() ([]byte, error) {
 	if c == JSONText {
 		return []byte("text"), nil
@@ -69,7 +69,7 @@ func (c JSONColumns) MarshalText() ([]byte, error) {
 	return []byte("json"), nil
 }
 
-// UnmarshalText reads it as in YAML.
+// UnmarshalText accepts the values used in YAML.
 func (c *JSONColumns) UnmarshalText(b []byte) error {
 	switch string(b) {
 	case "json":
@@ -91,7 +91,7 @@ const (
 	PlainText                     // the string itself; the trainer applies no chat template to it
 )
 
-// MarshalText writes it as in YAML.
+// MarshalText returns the value used in YAML.
 func (t TextPrompt) MarshalText() ([]byte, error) {
 	if t == PlainText {
 		return []byte("text"), nil
@@ -99,7 +99,7 @@ func (t TextPrompt) MarshalText() ([]byte, error) {
 	return []byte("user_message"), nil
 }
 
-// UnmarshalText reads it as in YAML.
+// UnmarshalText accepts the values used in YAML.
 func (t *TextPrompt) UnmarshalText(b []byte) error {
 	switch string(b) {
 	case "user_message":
@@ -116,7 +116,7 @@ func (t *TextPrompt) UnmarshalText(b []byte) error {
 type Format struct {
 	Name     string
 	Consumer string // who reads it
-	Shape    string // one row, printed as text
+	Shape    string // outline of a row, for display
 	Carries  []builders.Kind
 	// File name under dataset/<name>/; *.parquet is a table, anything else is JSON lines.
 	Files   func(builders.Kind, Split) string
@@ -245,7 +245,7 @@ type Encoder struct {
 	trimmed int   // messages after the last turn that were omitted
 	turns   Turns // turn counts of the current record
 	silent  []int // see Silent
-	masked  bool  // the reasoning of its trained turns is context
+	masked  bool  // the reasoning of the record's trained turns is context
 	one     [1]*builders.Resolved
 	lone    bool // the rows contain half a surrogate pair
 	escaped []escaped
@@ -307,7 +307,7 @@ func (e *Encoder) next(dst []byte) []byte {
 	return append(dst, '\n')
 }
 
-// Trimmed returns the number of messages after its last turn that were omitted from the last record.
+// Trimmed returns the number of messages of the last record that follow its last turn and were omitted.
 func (e *Encoder) Trimmed() int { return e.trimmed }
 
 // FinalNewline reports whether the last row of a file ends in a newline.

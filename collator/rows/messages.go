@@ -47,7 +47,7 @@ func (e *Encoder) fullMessages(dst []byte, nodes []ttc.Node) ([]byte, error) {
 	return append(dst, ']'), nil
 }
 
-// content applies asText unless the rows are NAT's, which doesn't have that rule.
+// content applies asText unless rows are written as NAT writes them.
 func (e *Encoder) content(m *chat.Message) *chat.Message {
 	if e.opts.NAT {
 		return m
@@ -110,8 +110,7 @@ func (e *Encoder) toolCalls(dst []byte, m *chat.Message) ([]byte, error) {
 	dst = append(dst, `, "tool_calls": [`...)
 	for i := range m.ToolCalls {
 		c := &m.ToolCalls[i]
-		// They may come from a plugin, as may the text next to them: nothing guarantees that they are a single JSON
-		// value.
+		// Parsed arguments may come from a plugin: nothing guarantees that they are a single JSON value.
 		if !e.Service && (c.Parsed.Kind() != json.Object || !json.Valid(c.Parsed)) {
 			return dst, e.refuse("the arguments of a call of %q are not a JSON object", c.Name)
 		}

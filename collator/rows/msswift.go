@@ -30,7 +30,7 @@ var msSwift = Format{
 	read:  (*rowReader).msSwift,
 	parts: []builders.Kind{builders.KindDemonstration},
 
-	TakesNull: true, // messages[].loss is declared as such
+	TakesNull: true, // ms-swift treats a null messages[].loss as missing
 	columns: func(_ builders.Kind, c columns) parquet.Group {
 		return c.withToolsText(parquet.Group{"messages": parquet.List(parquet.Group{
 			"role": parquet.String(), "content": parquet.String(),

@@ -67,7 +67,7 @@ func (e *Encoder) privilegedRows(dst []byte, r *builders.Resolved) (_ []byte, er
 }
 
 // beforeTarget returns the messages before the turn that a hint is about. It returns nil if a damaged site names
-// messages that the record lacks.
+// messages that the record doesn't have.
 func beforeTarget(nodes []ttc.Node, s *builders.Site) []ttc.Node {
 	end := s.Call
 	if s.Target == builders.NextTurn {

@@ -71,8 +71,8 @@ func (e *Encoder) prompted(r *builders.Resolved) (*builders.State, error) {
 	return s, nil
 }
 
-// endState appends a state's task and metadata, and the value that its checker compares with. The metadata is a text,
-// because its shape differs between rows.
+// endState appends a state's task and metadata, and the value that its checker compares answers with. The metadata is a
+// text, because its shape differs between rows.
 func (e *Encoder) endState(dst []byte, r *builders.Resolved, s *builders.State) ([]byte, error) {
 	dst, err := e.text(append(dst, `, "task": `...), s.Task)
 	if err == nil {
@@ -154,7 +154,7 @@ func (e *Encoder) nemoGymRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 		for key, value := range f.Members() {
 			dst = append(append(append(append(dst, ", "...), key...), ": "...), e.compact(nil, value)...)
 		}
-		for _, key := range []string{"parameters", "strict"} { // required; null is their default
+		for _, key := range []string{"parameters", "strict"} { // the API requires these keys; null selects the default
 			if _, ok := f.Get(key); !ok {
 				dst = append(append(append(dst, `, "`...), key...), `": null`...)
 			}

@@ -23,8 +23,8 @@ const tableBytes = 32 << 20
 // IsTable reports whether a file of rows is a Parquet table rather than JSON lines.
 func IsTable(file string) bool { return strings.HasSuffix(file, ".parquet") }
 
-// Contents lists the fields of some records' messages besides role and text. A table's columns are declared before its
-// first row, so this must be known in advance.
+// Contents says which fields the messages of some records have besides role and text. A table's columns are declared
+// before its first row, so its contents must be known in advance.
 type Contents struct {
 	Rich  bool // tool calls, results with the id of their call, names, reasoning, no text
 	Tools bool // definitions of tools
@@ -68,10 +68,10 @@ func (c columns) messages() parquet.Node {
 	return plainMessages
 }
 
-// plainMessages returns a column of {role, content}.
+// plainMessages is a column of {role, content}.
 var plainMessages = parquet.List(parquet.Group{"role": parquet.String(), "content": parquet.String()})
 
-// passage returns a column of text if text prompts are written as such, otherwise of messages.
+// passage returns a column of text if string prompts are written as text, otherwise of messages.
 func (c columns) passage() parquet.Node {
 	if c.TextPrompt == PlainText {
 		return parquet.String()
@@ -87,7 +87,7 @@ func (c columns) plainPassage() parquet.Node {
 	return plainMessages
 }
 
-// withTools adds the column of tools to others if any row has tools.
+// withTools adds the column of tools to g if any record has tools.
 func (c columns) withTools(g parquet.Group) parquet.Group {
 	if c.Tools {
 		g["tools"] = parquet.Optional(parquet.List(c.value()))
@@ -110,7 +110,7 @@ type Table struct {
 	bytes  int
 }
 
-// NewTable starts a file for rows from one kind of record; contents describes the records.
+// NewTable starts a file for rows from one kind of record; has describes the records.
 func (f Format) NewTable(w io.Writer, k builders.Kind, o Options, has Contents) *Table {
 	s := parquet.NewSchema(f.Name, f.columns(k, columns{o, has}))
 	compressed, by := parquet.Compression(&parquet.Zstd), parquet.CreatedBy("nat-go", "1", "0")

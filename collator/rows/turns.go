@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Turns counts the turns of demonstrations, as a format carries them.
+// Turns counts the trained turns of demonstrations that a format carries or loses.
 type Turns struct {
 	Carried  int64 `json:"carried,omitempty"`
 	Lost     int64 `json:"lost,omitempty"`     // trained turns of the record without a row
@@ -20,12 +20,12 @@ func (t *Turns) Add(o Turns) {
 	t.Carried, t.Lost, t.Repeated = t.Carried+o.Carried, t.Lost+o.Lost, t.Repeated+o.Repeated
 }
 
-// Turns returns the turn counts of the last record, or zero if it wasn't a demonstration. After a refusal, all of them
-// are lost.
+// Turns returns the turn counts of the last record, or zero if it wasn't a demonstration. After a refusal, all trained
+// turns count as lost.
 func (e *Encoder) Turns() Turns { return e.turns }
 
-// Silent returns which of the last record's trained turns, in ascending order, are nothing but masked reasoning. Rows
-// don't train them.
+// Silent returns which of the last record's trained turns, in ascending order, are nothing but masked reasoning. No row
+// trains on them.
 func (e *Encoder) Silent() []int { return e.silent }
 
 // demonstrated returns a demonstration's messages up to its last trained turn, after which nothing is trained, and
@@ -67,10 +67,10 @@ func (e *Encoder) demonstrated(r *builders.Resolved) (nodes []ttc.Node, trained 
 	return nodes[:last+1], trained[:last+1], nil
 }
 
-// wholeTurns is for trainers that train all of a turn or none of it.
+// wholeTurns is cannotMask for a trainer that trains on all of a turn or none of it.
 func wholeTurns(*chat.Message) string { return "its trainer trains a turn as a whole" }
 
-// carry notes that rows carry n more of the record's turns.
+// carry counts n lost turns of the record as carried.
 func (e *Encoder) carry(n int) {
 	e.turns.Carried += int64(n)
 	e.turns.Lost -= int64(n)

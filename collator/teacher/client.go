@@ -19,7 +19,7 @@ import (
 
 // Options of a Client. Zero values mean the defaults in brackets.
 type Options struct {
-	// name of one of several, whose answers are stored separately; empty if it is the only one
+	// name of one of several teachers, whose answers are stored separately; empty if it is the only one
 	Name        string
 	Endpoint    string        // base URL of the server
 	Protocol    string        // vllm, trl, sglang or atropos [vllm]
@@ -172,7 +172,7 @@ func (c *Client) tokens(body wire.Raw, want int) ([]int32, error) {
 	return ids, nil
 }
 
-// missing reports whether an error means that the server lacks the path.
+// missing reports whether an error means that the server doesn't have the path.
 func missing(err error) bool {
 	var e *httpclient.Error
 	return errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed)

@@ -7,7 +7,7 @@
 // token i, entry 0 is empty), TRL's vllm-serve is prediction-aligned over the completion. Here everything is
 // prediction-aligned, like the batches: Scores.Top[p] is the model's prediction after token p, for token p+1. Servers
 // return k entries, or k+1 if the actual token is not among the k best; the extra one never enters the support, but is
-// kept in Scores.Token. Support ids are unique and sorted by log-prob; -inf is clamped to Floor; lengths are checked
+// kept in Scores.Token. Support ids are unique and sorted by log-prob; -inf is clamped to floor; lengths are checked
 // against the request.
 //
 // The formats follow the servers' own sources; how each of them treats the first position, the k+1st entry and -inf is

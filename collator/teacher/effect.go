@@ -62,7 +62,7 @@ type Effect struct {
 func (e Effect) Net() float64 { return e.Hint - e.Control }
 
 // Judge returns the reason for dropping a site, or an empty string: the hint must move its targets in the right
-// direction, by at least least nats per token more than the neutral one.
+// direction, by at least minNet nats per token more than the neutral one.
 func (e Effect) Judge(d Direction, minNet float64) ledger.Reason {
 	switch net := float64(d) * e.Net(); {
 	case net >= minNet && net > 0:
@@ -81,8 +81,8 @@ type Outcome struct {
 	Err    error
 }
 
-// Effects measures hints by scoring two or three sequences per site. A sequence that could not be scored has its own
-// reason; the others are judged with least nats per token.
+// Effects measures hints by scoring two or three sequences per site. If a sequence could not be scored, its site has
+// the reason for that; other sites are judged with minNet nats per token.
 func (c *Client) Effects(ctx context.Context, sites []Probed, minNet float64) ([]Outcome, error) {
 	out := make([]Outcome, len(sites))
 	type part struct{ site, shift, kind int }
@@ -215,7 +215,7 @@ func (m *Measured) enter(p *Probed, o *Outcome) {
 	m.Mean, m.Lower, m.Upper = m.sum[0]/n, m.sum[1]/n, m.sum[2]/n
 }
 
-// judge returns the reason a site is dropped, if it is.
+// judge returns the reason for dropping a site, empty if it is kept, and the observations.
 func (m *Measure) judge(o *Outcome, rep *Measured) (reason ledger.Reason, detail string) {
 	if o.Err != nil {
 		return o.Reason, o.Err.Error()

@@ -15,7 +15,7 @@ type asker interface {
 	Check(ctx context.Context) error
 	ScoreAll(ctx context.Context, all []Sequence) ([]Result, error)
 	topK() int
-	clamps() bool    // a group that asks for 0 log-probs per token gets 1
+	clamps() bool    // whether whether a group that asks for 0 log-probs per token gets 1
 	names() []string // of several
 }
 
@@ -154,7 +154,8 @@ func (m *Mixture) mix(s *Sequence, each []*Scores) *Scores {
 	return out
 }
 
-// position returns the sum at one position, whose actual token is known.
+// position returns the weighted sum at position p, and its log-prob of the actual token, NaN if a teacher didn't report
+// that token.
 func (m *Mixture) position(each []*Scores, p int, token int32) (top []Entry, own float32) {
 	mass, stands, unknown := map[int32]float64{}, 0.0, false
 	for i, t := range each {
@@ -168,7 +169,7 @@ func (m *Mixture) position(each []*Scores, p int, token int32) (top []Entry, own
 		}
 	}
 	if _, listed := mass[token]; listed {
-		mass[token] = stands // including teachers that don't list it
+		mass[token] = stands // including teachers that report the token without listing it
 	}
 	for id, x := range mass {
 		top = append(top, Entry{id, clamped(math.Log(x))})

@@ -16,11 +16,11 @@ type protocol struct {
 	path string
 	// ask builds the body of a request.
 	ask func(o *Options, s Sequence) any
-	// answer reads the predictions for positions s.From to the last from an answer.
+	// answer reads from an answer the predictions at positions s.From and later.
 	answer func(o *Options, s Sequence, body wire.Raw) ([]raw, error)
 	// tokenize is the path at which the server tokenises texts; empty if it can't.
 	tokenize string
-	// gone is appended to the error for a server without that path.
+	// missingHint is appended to the error for a server that doesn't have the path.
 	missingHint string
 }
 

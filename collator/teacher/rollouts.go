@@ -14,7 +14,7 @@ type Taught struct {
 	Asked
 	Teachers []string `json:"teachers,omitempty"` // if there are several, in order
 	Groups   int      `json:"groups"`             // tasks with at least one row in a request
-	// tasks with a row that lacks columns: they are pushed without any
+	// tasks with a row that has no teacher columns; none of their rows is pushed with any
 	Without int `json:"groups_without,omitempty"`
 	Excused int `json:"excused,omitempty"` // rows whose group wanted no teacher
 }
@@ -23,7 +23,7 @@ type Taught struct {
 type rollouts struct {
 	teacher asker
 	rep     Taught
-	groups  map[int64]bool // groups asked about; true if a row of the group lacks columns
+	groups  map[int64]bool // groups asked about; true if a row of the group has no teacher columns
 }
 
 func newRollouts(t asker) *rollouts {
@@ -115,8 +115,8 @@ func scoredOf(l *batch.Line, row int) *batch.Scored {
 	return &batch.Scored{}
 }
 
-// wanted returns the request of a row's group to its teacher (group_overrides.teacher_top_k): 0 means the token alone,
-// a negative number nothing.
+// wanted returns the Sequence.K that a row's group asks for (group_overrides.teacher_top_k), 0 if it sets none; excused
+// if the setting is negative.
 func wanted(s *batch.Scored) (k int, excused bool) {
 	switch {
 	case s.TeacherTopK == nil:
@@ -129,7 +129,7 @@ func wanted(s *batch.Scored) (k int, excused bool) {
 	return *s.TeacherTopK, false
 }
 
-// enter counts a row's group once, and once more if one of its rows failed.
+// enter counts a row's group once in Groups, and once in Without if one of its rows failed.
 func (w *rollouts) enter(group int64, failed bool) {
 	without, seen := w.groups[group]
 	if !seen {
@@ -141,7 +141,7 @@ func (w *rollouts) enter(group int64, failed bool) {
 	w.groups[group] = without || failed
 }
 
-// summarise summarises the answers about a row.
+// summarise returns the index's summary of the answers about a row.
 func (w *rollouts) summarise(s *Sequence, r *Result, g *grid, row int) *batch.Taught {
 	out := &batch.Taught{TopK: s.entries(w.teacher.topK()), LogProb: g.mean(r.Scores, row)}
 	for i, name := range w.teacher.names() {

@@ -57,7 +57,7 @@ func bad(format string, a ...any) error { return &badAnswer{fmt.Sprintf(format, 
 // raw is one position of an answer as the server returned it.
 type raw struct {
 	entries []Entry
-	actual  float64 // log-prob of the actual token; NaN: look it up in the entries
+	actual  float64 // log-prob of the actual token; if NaN, it is looked up in the entries
 }
 
 // normalise turns predictions for positions s.From to len(s.IDs)-2 into scores.

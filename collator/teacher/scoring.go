@@ -21,7 +21,7 @@ import (
 // about a site twice. A site that the program fails on is retried alone; failures are not stored.
 type Scoring struct {
 	Program     *scorer.Scorer
-	Command     []string // the inputs of an answer besides the tokens
+	Command     []string // the program and its arguments; part of the key of stored answers
 	Fingerprint string   // of the tokenizer
 	Store       string   // folder for the answers; if empty, they are not stored
 	Settled     func()   // called for each site that is scored or given up; may be nil
@@ -37,7 +37,7 @@ type Scored struct {
 	Requests int64   `json:"requests"`
 	Sites    int     `json:"sites"`              // sites in requests
 	Replayed int     `json:"replayed,omitempty"` // sites whose answers were already stored
-	Failed   int     `json:"failed,omitempty"`   // sites that it failed on
+	Failed   int     `json:"failed,omitempty"`   // sites that the program failed on
 	Seconds  float64 `json:"seconds"`            // that it took
 }
 
@@ -162,7 +162,7 @@ func (w *scoring) flush(ctx context.Context, m scorer.Model) error {
 		w.drop(parts[0].site, err)
 		return nil
 	}
-	for i := range parts { // one of them makes the request fail for the others
+	for i := range parts { // one part may have made the request fail for all
 		if w.lost[parts[i].site] {
 			continue
 		}
@@ -285,7 +285,7 @@ func (w *scoring) load(key string) {
 		n, _ := binary.Decode(data, binary.LittleEndian, list) // there is enough
 		data = data[n:]
 	}
-	for _, pairs := range w.bySite { // all of a site or nothing
+	for _, pairs := range w.bySite { // a site is restored as a whole or not at all
 		if slices.ContainsFunc(pairs, func(i int) bool { return math.IsNaN(w.d.Token[i]) }) {
 			for _, i := range pairs {
 				w.d.Token[i] = math.NaN()

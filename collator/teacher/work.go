@@ -15,7 +15,7 @@ import (
 // Work lists the steps for the sdpo batches of a folder, in order. A site dropped by one of them has weight 0 from then
 // on, and is reported once, with the first reason.
 type Work struct {
-	Client   *Client   // supplies the top-k columns; if nil, none, or the mixture does
+	Client   *Client   // supplies the top-k columns, unless Mixture does; may be nil
 	Mixture  *Mixture  // asked instead of the client
 	Effect   *Measure  // measures the hints with the client's model; if nil, nothing is measured
 	Weighing *Weighing // weighs by full logits; if nil, weights are unchanged

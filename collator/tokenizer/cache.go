@@ -15,7 +15,7 @@ type segment struct {
 }
 
 // cache keeps encoded segments in two generations of half the limit each: a full young generation becomes the old one,
-// and segments that are used again move back. Here that is as good as an LRU list and needs no bookkeeping per hit.
+// and segments that are used again move back. Here this works as well as an LRU list and needs no bookkeeping per hit.
 type cache struct {
 	mu         sync.Mutex
 	young, old map[segment]Encoding

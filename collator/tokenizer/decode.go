@@ -11,7 +11,7 @@ type byteTexts struct {
 	end []int32 // end of each id's text in all; it begins at the end of the text before
 }
 
-// newByteTexts returns nil if the tokenizer doesn't decode in this way, or two tokens share an id.
+// newByteTexts returns nil if the decoder isn't ByteLevel, an id is too large, or two tokens share an id.
 func newByteTexts(s *shape) *byteTexts {
 	const maxBytes = 4 << 20
 	var decoder struct{ Type string }
@@ -43,7 +43,7 @@ func newByteTexts(s *shape) *byteTexts {
 		start := len(texts.all)
 		for _, r := range token {
 			b, known := byteOf[r]
-			if !known { // then the token is its own text
+			if !known { // a token with a character that encodes no byte is its own text
 				texts.all = append(texts.all[:start], token...)
 				break
 			}

@@ -69,7 +69,7 @@ func (c *Config) Template(name string) (Template, bool) {
 	return Template{}, false
 }
 
-// specialNames in the order of transformers' SpecialTokensMixin.
+// specialNames are in the order of transformers' SpecialTokensMixin.
 var specialNames = []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}
 
 // ReadConfig reads the files next to tokenizer.json in a Hugging Face folder: tokenizer_config.json,
@@ -314,7 +314,7 @@ func pathError(err error) error {
 	return err
 }
 
-// FileNames returns the names of the files in a tokenizer's folder that Load reads. It also reads
+// FileNames returns the names of the files in a tokenizer's folder that Load reads. Load also reads
 // additional_chat_templates/*.jinja.
 func FileNames() []string {
 	return []string{

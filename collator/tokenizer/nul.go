@@ -87,7 +87,8 @@ func nulNormalizer(raw json.RawMessage) json.RawMessage {
 	return sequence("normalizers", steps)
 }
 
-// nulDecoder leaves a file without a decoder alone: joining tokens with spaces can't be expressed in a sequence.
+// nulDecoder appends the steps that encode NUL. It leaves a file without a decoder alone, because joining tokens with
+// spaces can't be expressed in a sequence.
 func nulDecoder(raw json.RawMessage) json.RawMessage {
 	if !present(raw) {
 		return raw
@@ -102,7 +103,7 @@ func nulDecoder(raw json.RawMessage) json.RawMessage {
 func sequence(key string, steps []any) json.RawMessage {
 	out, err := json.Marshal(map[string]any{"type": "Sequence", key: steps})
 	if err != nil {
-		panic(err) // only strings and JSON that has been parsed before
+		panic(err) // impossible for strings and JSON that has been parsed before
 	}
 	return out
 }

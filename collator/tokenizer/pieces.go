@@ -10,7 +10,7 @@ import (
 )
 
 // pieces encodes segments piece by piece and remembers the pieces, so only the new words of a text reach the library. A
-// byte-level BPE encodes each word by itself, and a regular expression defines a word. A piece is one or more whole
+// byte-level BPE encodes each word independently, and a regular expression defines a word. A piece is one or more whole
 // words: it ends between two characters that no word of any known expression holds together.
 type pieces struct {
 	digits int     // maximum digits of a word; 0 for GPT-2's words, which have no limit and may follow a space
@@ -34,7 +34,7 @@ var wordPatterns = map[string]int{
 }
 
 const (
-	maxPieceBytes  = 128       // longer ones are not remembered
+	maxPieceBytes  = 128       // longer pieces are not remembered
 	maxPiecesBytes = 256 << 10 // longer segments are encoded as a whole: a list of their pieces takes memory
 	maxPlainTokens = 256       // added tokens that are not special
 )
@@ -202,7 +202,7 @@ type piece struct {
 
 type pieceList struct{ all []piece }
 
-// cut appends the pieces of text[from:to], which the library would split into words by itself.
+// cut appends the pieces of text[from:to], which the library splits into words separately from the text around it.
 func (l *pieceList) cut(text string, from, to, digits int) {
 	start := from
 	run := 0 // digits before i, counted from where words of digits begin; -1 if that is unknown

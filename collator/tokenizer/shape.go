@@ -139,8 +139,8 @@ func (s *shape) readModel() error {
 	return nil
 }
 
-// packVocabulary keeps the tokens of a vocabulary in one string. As separate objects they would be most of the garbage
-// collector's work in a run, every time.
+// packVocabulary keeps the tokens of a vocabulary in one string. As separate objects they would be most of the work of
+// every garbage collection.
 func packVocabulary(vocab map[string]int32) map[string]int32 {
 	tokens := slices.Collect(maps.Keys(vocab))
 	all := strings.Join(tokens, "")
@@ -177,7 +177,7 @@ func (s *shape) checkMerges(prefix string) error {
 
 // add appends the tokens that a folder's configuration adds, as transformers does: first the entries of
 // added_tokens_decoder, then named special tokens that were not listed. A token that is special only by name counts as
-// special here too: typed by a user, it must stay text like the others.
+// special here too: if a user types it, it must stay text, like other special tokens.
 func (s *shape) add(config *Config) error {
 	var list []json.RawMessage
 	if raw := s.parts["added_tokens"]; raw != nil {

@@ -15,7 +15,7 @@ import (
 // tokenizers does: leftmost-longest, then single_word, lstrip and rstrip.
 type finder struct {
 	tokens []addedToken // by content
-	first  [256]bool    // bytes with which one can start
+	first  [256]bool    // bytes with which an added token can start
 }
 
 func newFinder(tokens []addedToken) *finder {
@@ -57,7 +57,7 @@ type found struct {
 	token *addedToken
 }
 
-// find appends the tokens of text, offset by base.
+// find appends the added tokens that it finds in text, with base added to their positions.
 func (f *finder) find(out []found, text string, base int, may func(start, end int, t *addedToken) bool) []found {
 	done := 0 // end of the last token taken
 	for i := 0; i < len(text); {

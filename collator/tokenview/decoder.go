@@ -33,8 +33,8 @@ func (d *decoder) textAlone(ids []int32, i, n int) (string, error) {
 	return d.decode(ids[i : i+n])
 }
 
-// textAfter suits others as well: a token's text depends on the one before it, since a space is dropped at the
-// beginning.
+// textAfter suits other tokenizers as well: a token's text depends on the one before it, since a space is dropped at
+// the beginning.
 func (d *decoder) textAfter(ids []int32, i, n int) (string, error) {
 	if i == 0 {
 		return d.textAlone(ids, i, n)

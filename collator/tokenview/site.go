@@ -135,7 +135,7 @@ func divergences(dir string, l *batch.Line, site int) (jsd []float32, err error)
 func (v *Site) fill(r *batch.Row, tok *tokenizer.Tokenizer, jsd []float32) error {
 	s := &v.Site
 	ids := r.Sides[1+s.Teacher].IDs
-	by := 0 // how far the teacher is behind the student
+	by := 0 // tokens of earlier hints, which only the teacher's row has
 	for _, o := range r.Meta.Sites {
 		if o.Teacher == s.Teacher && o.At < s.At {
 			by += int(o.Hint)

@@ -18,17 +18,17 @@ type dialect struct {
 	prompt string   // the generation prompt as configured; begins with header
 	fixed  bool     // whether every conversation ends with prompt, requested or not
 	others []string // generation prompts with thinking switched on or off, longest first
-	filler string   // written by the switch after the header: an empty think block; empty if unknown
-	// Without a generation prompt: the ends of a question and of a result, after which a turn starts.
+	filler string   // text that the switch adds after the header, an empty think block; empty if unknown
+	// for templates without a generation prompt, the ends of a question and of a result, after which a turn starts.
 	openers     []string
 	terminators []string // the texts that end a turn, longest first
 	halts       []string // terminators at which sampling stops; the others may be within a turn
 	next        string   // the text after a call that the template does not terminate; empty if it terminates calls
 	stops       stops
-	// Without a terminator: the texts that the template writes after every turn, longest first.
+	// for templates without a terminator, the texts that the template writes after every turn, longest first.
 	closings []string
 	silent   *pyvalue.Dict // the variables that turn thinking off, and so change the prompt; nil without any
-	off      string        // the generation prompt with that filler
+	off      string        // the generation prompt with thinking turned off
 
 	rawArguments bool // see Renderer.RawArguments
 }
@@ -80,8 +80,8 @@ var (
 const tool = `[{"type":"function","function":{"name":"` + toolName + `","description":"d",` +
 	`"parameters":{"type":"object","properties":{"k":{"type":"string","description":"k"}},"required":["k"]}}}]`
 
-// learn renders tiny conversations, with or without a tool definition. A conversation that the template refuses is
-// missing from its dialect.
+// learn renders tiny conversations, with or without a tool definition. If the template refuses a conversation, the
+// findings from it are missing from the dialect.
 func learn(r *Renderer, tools bool) *dialect {
 	d := &dialect{}
 	p := prober{Renderer: r}
@@ -97,7 +97,7 @@ func learn(r *Renderer, tools bool) *dialect {
 	d.learnOpeners(p)
 	d.learnTerminators(p)
 	d.learnHalts(p)
-	// With another model's tokenizer, name the tokens that it lacks.
+	// If the tokenizer is another model's and has none of the terminators, learn them by their look.
 	if len(d.terminators) == 0 && len(p.marks.tokens) > 0 {
 		other := *r
 		other.marks = newMarks(nil)
@@ -263,7 +263,7 @@ func (d *dialect) learnHeader(p prober) {
 		// The longest prefix of the header that appears between question and answer.
 		for n := len(d.header); n > 0; n-- {
 			if strings.Contains(res.Text[from:to], d.header[:n]) {
-				// a call may lack a header.
+				// a call may have no header.
 				if begun := p.marks.whole(d.header[:n]); n < len(d.header) &&
 					(ms[1].ToolCalls == nil || p.marks.in(begun)) {
 					d.header = begun
@@ -274,8 +274,7 @@ func (d *dialect) learnHeader(p prober) {
 	}
 }
 
-// learnOpeners finds where turns start if the template lacks a generation prompt: Mistral's continue right after
-// [/INST].
+// learnOpeners finds where turns start if the template has no generation prompt: in Mistral's, right after [/INST].
 func (d *dialect) learnOpeners(p prober) {
 	if d.header != "" {
 		return
@@ -302,7 +301,8 @@ func (d *dialect) learnTerminators(p prober) {
 	d.learnCall(p, written)
 }
 
-// learnFinal looks at an answer. It reports whether the template ends the last one.
+// learnFinal learns the terminators of an answer. It reports whether the template writes a terminator after a
+// conversation's last answer.
 func (d *dialect) learnFinal(p prober) (written bool) {
 	end, ok1 := p.try(false, ask, answer)
 	middle, ok2 := p.try(false, ask, answer, user(resultText))
@@ -387,7 +387,7 @@ func (d *dialect) learnCall(p prober, written bool) {
 		d.halt(all[len(all)-1])
 	case longer && marked:
 		d.halt(rest[start:stop])
-	default: // history differs from the end: the text that ends an answer there ends a call
+	default: // a call ends differently in history: a terminator of answers ends it there
 		for _, t := range d.terminators {
 			if at := strings.Index(b, t); at >= 0 {
 				from := len(strings.TrimRight(b[:at], " \n"))
@@ -439,7 +439,7 @@ func (d *dialect) add(s string) {
 	slices.SortFunc(d.terminators, func(a, b string) int { return len(b) - len(a) })
 }
 
-// tail is the text after the last byte of a message's fields that is followed by template text of its own turn.
+// tail returns the text after the last content or arguments of a message.
 func tail(res *template.Result, message int) string {
 	for i := len(res.Spans) - 1; i >= 0; i-- {
 		s := res.Spans[i]

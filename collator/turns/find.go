@@ -22,7 +22,7 @@ type Turn struct {
 	Thinking   bool        // the generation prompt before it is the configured one
 }
 
-// Shifted returns the turn for a text in which it starts by bytes later.
+// Shifted returns the turn moved by the given number of bytes.
 func (t Turn) Shifted(by int) Turn {
 	t.Start, t.End, t.Body = t.Start+by, t.End+by, t.Body+by
 	t.Filler = slices.Clone(t.Filler)
@@ -247,7 +247,7 @@ func (o *origins) closed(t *Turn) {
 	}
 }
 
-// whole removes turns that show only part of the message's content or arguments.
+// whole moves turns that show only part of their message's content or arguments to lost.
 func (o *origins) whole(turns []Turn, lost []*NotFound) ([]Turn, []*NotFound) {
 	whole := turns[:0:0]
 	for i := range turns {
@@ -288,7 +288,7 @@ func (d *dialect) find(o *origins, i, from int) (Turn, *NotFound) {
 	return t, nil
 }
 
-// opened finds the turn of message i if the template lacks a generation prompt.
+// opened finds the turn of message i if the template has no generation prompt.
 func (d *dialect) opened(o *origins, i, from int) (Turn, *NotFound) {
 	limit, mine := o.first(i, from)
 	t := Turn{Message: i, Start: -1, Thinking: true}
@@ -298,7 +298,7 @@ func (d *dialect) opened(o *origins, i, from int) (Turn, *NotFound) {
 				t.Start = end
 			}
 			if !mine {
-				break // the message's turn is the first of the following ones
+				break // the turn of a message without text starts at the first opener
 			}
 		}
 	}
@@ -446,8 +446,8 @@ func (o *origins) arguments(k, message int) int {
 	return -1
 }
 
-// terminator finds the first terminator between from and limit. Without one, the turn ends at the next header or at the
-// end of the text.
+// terminator finds the first terminator between from and limit. Without one, the turn ends after a closing text, at the
+// next header, or at limit.
 func (d *dialect) terminator(o *origins, message, from, limit int) (start, end int) {
 	start = -1
 	if at := o.find(d.next, from, limit); at >= 0 {

@@ -27,11 +27,11 @@ type Report struct {
 	Template string `json:"template"` // "sha256:..." of its source
 
 	GenerationPrompt string `json:"generation_prompt"`
-	// the prompt is a prefix of the turn in a finished conversation
+	// a conversation that ends in the prompt is a prefix of the same one with the turn
 	PromptIsPrefix         bool `json:"generation_prompt_is_prefix"`
 	PromptIsPrefixThinking bool `json:"generation_prompt_is_prefix_thinking"` // the same for a turn with reasoning
 
-	Roles map[string]Fate `json:"roles"` // system first, system mid-conversation, developer, tool, ...
+	Roles map[string]Fate `json:"roles"` // fates by kind of message: system, system_mid, developer, tool, ...
 	Trims map[string]Trim `json:"trims"` // role -> white space stripped from around its content
 
 	ToolsShown    bool `json:"tools_shown"` // definitions appear in the prompt
@@ -46,7 +46,7 @@ type Report struct {
 	Reasoning        Reasoning       `json:"reasoning"`
 	Filler           []string        `json:"filler"` // text that it inserts into turns and no model wrote
 
-	Terminators map[string]string `json:"terminators"` // kind of turn -> what ends it
+	Terminators map[string]string `json:"terminators"` // kind of turn -> its terminator
 	NoThink     *Switch           `json:"no_think,omitempty"`
 
 	Hints map[string]Place `json:"hints"` // where a message can be inserted, and whether the rest is unchanged
@@ -223,7 +223,7 @@ func (p *probing) prompt(rep *Report) {
 	if err1 != nil || err2 != nil {
 		return
 	}
-	// The end of a conversation may appear here (Phi-3).
+	// The end of a conversation may appear in place of the generation prompt (Phi-3).
 	if rep.GenerationPrompt = p.r.Prompt(false); rep.GenerationPrompt == "" {
 		rep.GenerationPrompt = open.Text[commonPrefix(closed.Text, open.Text):]
 	}
@@ -295,7 +295,7 @@ func (p *probing) roles(rep *Report) {
 	}
 }
 
-// trimOf compares the bytes of a message's content that appear in the text with the content.
+// trimOf reports on which sides bytes of a message's content are missing from the text.
 func trimOf(res *template.Result, i int, content string) Trim {
 	first, last := len(content), 0
 	for s := range res.Exact() {
@@ -474,7 +474,7 @@ func (p *probing) compare(base, with []chat.Message, at int) Place {
 	if !strings.Contains(hinted.Text, hintText) {
 		fate = Dropped
 	}
-	// As far right as the piece can begin; a shorter prefix leaves a longer suffix.
+	// The piece begins here at the latest; if it began earlier, a longer suffix would have to match.
 	n := commonPrefix(plain.Text, hinted.Text)
 	return Place{
 		Fate:   fate,

@@ -24,7 +24,7 @@ type Renderer struct {
 	marks       *marks
 	plain       *dialect      // for conversations without tools
 	tooled      *dialect      // for those with tools
-	steady      [2]steadiness // for conversations without tools, and with
+	steady      [2]steadiness // for conversations without tools, and for conversations with tools
 	shortIDs    bool
 	silent      *Renderer // the same with thinking switched off, if the template has a switch
 	cut         *Renderer // the same, for turns that the template shows without the end of the generation prompt
@@ -88,12 +88,12 @@ func (r *Renderer) With(s Settings) *Renderer {
 	return newRenderer(r.tmpl, r.fingerprint, m, s)
 }
 
-// Silent returns the renderer with thinking switched off; nil if the template lacks a switch or it is off already.
+// Silent returns the renderer with thinking switched off; nil if the template has no switch or thinking is off already.
 func (r *Renderer) Silent() *Renderer { return r.silent }
 
 // Cut returns the renderer for turns that the template shows without the end of the generation prompt, even at the end
-// of a conversation: the prompt opens a thought that a turn without one doesn't have. The model's input then continues
-// where the row has the turn.
+// of a conversation: the prompt opens a thought that a turn without one doesn't have. The model's input then has the
+// end of the prompt where the row has the turn.
 func (r *Renderer) Cut() *Renderer { return r.cut }
 
 // Cuts reports whether the renderer was returned by Cut.

@@ -18,7 +18,7 @@ func (r *Renderer) Stable(c *Conversation, res *template.Result, t *Turn) (bool,
 	}
 	if d := r.dialectFor(c); r.cuts && given.Text+d.header == res.Text[:t.Start] &&
 		r.promptAt(d, c, t.Message, &given) == len(given.Text) {
-		given.Text += d.header // the template prompts without the header that it shows
+		given.Text += d.header // the template's prompt omits the header that the row shows
 	}
 	if r.cuts && t.Start < len(given.Text) && t.Start >= r.promptAt(r.dialectFor(c), c, t.Message, &given) {
 		given.Text = given.Text[:t.Start]

@@ -9,7 +9,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// steadiness records how a template shows the history of plain conversations.
+// steadiness records whether a template shows every turn of plain conversations as it was sampled, without and with
+// calls.
 type steadiness struct{ texts, calls bool }
 
 // learnSteadiness renders small conversations of several rounds and looks at every turn.

@@ -23,7 +23,7 @@ type Call struct {
 	LogProbs     []float32 // of the output
 
 	Usage Usage
-	Gaps  ttc.Gaps // facts about this call that the trace lacks
+	Gaps  ttc.Gaps // facts about this call that are missing from the trace
 
 	File   string // path of the recording, as named by the user
 	Offset int64

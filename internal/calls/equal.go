@@ -13,8 +13,7 @@ import (
 )
 
 // sum is the hash by which messages are considered equal. It ignores differences in recording: the spelling of a call's
-// arguments, whether a message without text lacks it or has an empty one, whether a text stands alone or as a single
-// part.
+// arguments, whether a message without text omits it or has an empty one, whether a text stands alone or in parts.
 func sum(b []byte, m *Message) (xxh3.Uint128, []byte) {
 	b = b[:0]
 	field := func(text string) {

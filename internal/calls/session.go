@@ -38,14 +38,14 @@ type Session struct {
 	scratch  []byte
 }
 
-// kept is a message, with the copy of it that is returned.
+// kept is a distinct message: one of its copies, and the hash that all of them share.
 type kept struct {
 	Message
 	hash    xxh3.Uint128
 	written bool // written by the model in some call
 }
 
-// thread holds the calls that can become one example: the calls of an agent with one set of tools.
+// thread identifies the calls that can become one example: the calls of an agent with one set of tools.
 type thread struct {
 	agent string
 	tools xxh3.Uint128

@@ -4,7 +4,7 @@ package calls
 // each of which continues the one before, store their messages once. The zero Walk is empty.
 type Walk int32
 
-// walkStep is the last message of a walk.
+// walkStep is the last message of a walk, and the walk before it.
 type walkStep struct {
 	before  Walk
 	message int32

@@ -83,7 +83,7 @@ func (s *Sorter) Expect(n uint64) {
 	}
 }
 
-// grow makes room for rows of that many bytes, but never beyond the limit.
+// grow makes room for the given number of bytes of rows, but never beyond the limit.
 func (s *Sorter) grow(bytes int) {
 	rows := make([]byte, len(s.rows), min(bytes, s.limit))
 	copy(rows, s.rows)
@@ -103,7 +103,7 @@ func (s *Sorter) Sort() {
 }
 
 // All yields every entry in order. A yielded slice is valid until the next one. An error is yielded once, at the end.
-// It can be called again, but not within its own loop, and nothing can be added after it.
+// All can be called again, but not within its own loop; nothing can be added afterwards.
 func (s *Sorter) All() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		s.Sort()
@@ -152,7 +152,7 @@ func (s *Sorter) spill() error {
 	if s.file == nil {
 		f, err := spool.New(s.dir)
 		if err != nil {
-			return fmt.Errorf("cannot sort in memory: %w", err)
+			return fmt.Errorf("cannot sort with a temporary file: %w", err)
 		}
 		s.file = f
 	}

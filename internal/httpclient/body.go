@@ -24,7 +24,7 @@ type Bytes struct {
 	Data        []byte
 }
 
-// JSON is a body of one JSON value, with its characters unescaped.
+// JSON returns a body of one JSON value, in which <, > and & are not escaped.
 func JSON(v any) (Bytes, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

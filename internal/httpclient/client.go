@@ -412,7 +412,7 @@ type pieces struct {
 	n    int64
 }
 
-// read reads until it has that many bytes, or to the end.
+// read reads until it has limit bytes in total, or to the end.
 func (p *pieces) read(limit int64) error {
 	for p.n < limit {
 		piece := make([]byte, 0, min(limit-p.n, max(4<<10, min(p.n, 1<<20))))

@@ -1,2 +1,3 @@
-// Package lines reads lines of bounded length: however long a line is, it never holds more of it than the limit.
+// Package lines reads lines of bounded length: however long a line is, the package never holds more of it than the
+// limit.
 package lines

@@ -24,7 +24,7 @@ type Error struct {
 	Path string
 	What string
 	Help string
-	Err  error // fs.ErrNotExist, fs.ErrPermission, fs.ErrExist, errChanged, a context's; else nil
+	Err  error // fs.ErrNotExist, fs.ErrPermission, fs.ErrExist, errChanged, a context's error; else nil
 
 	final bool   // retrying is pointless
 	pause string // in seconds, as requested by the service

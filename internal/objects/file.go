@@ -19,7 +19,7 @@ type File struct {
 
 	place int64 // of Read
 	last  int64 // offset at which Read ends: the end of the object or of a section
-	end   int64 // offset in the object of the end of body
+	end   int64 // offset in the object at which body ends
 	body  io.ReadCloser
 	cut   error // error that ended body too early, until the retry is counted
 	left  patience
@@ -54,7 +54,7 @@ func (f *File) Section(offset, n int64) {
 	f.place, f.last = offset, min(f.Size, offset+n)
 }
 
-// Close ends any reading in progress.
+// Close closes the body being read, if any.
 func (f *File) Close() error {
 	f.drop()
 	return nil

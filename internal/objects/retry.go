@@ -27,7 +27,7 @@ type patience struct {
 	tries int
 }
 
-// waitForRetry waits before the next attempt, unless none is left.
+// waitForRetry waits before the next attempt. It returns false if none is left or ctx ends.
 func (p *patience) waitForRetry(ctx context.Context, e *Error) bool {
 	if p.tries++; e.final || p.tries >= maxTries {
 		return false

@@ -15,7 +15,7 @@ import (
 // service is the interface of a kind of storage. Each call is a single attempt: the callers retry.
 type service interface {
 	stat(ctx context.Context, at place) (Info, error)
-	// get opens n bytes from an offset on, of the object in a known state.
+	// get opens n bytes of an object from an offset on; the object must be in the given state.
 	get(ctx context.Context, at place, from, n int64, is Info) (io.ReadCloser, error)
 	// put writes a whole object; with onlyNew, only if it doesn't exist yet.
 	put(ctx context.Context, at place, data []byte, onlyNew bool) error

@@ -75,7 +75,7 @@ func (s *Storage) write(ctx context.Context, path string, in io.Reader, size, pa
 			})
 		}
 		if err != nil {
-			_ = s.once(context.WithoutCancel(ctx), up.abort) // the storage's own rules remove the uploaded parts
+			_ = s.once(context.WithoutCancel(ctx), up.abort) // if it fails, the storage's rules do
 			return err
 		}
 		left -= n
@@ -83,8 +83,8 @@ func (s *Storage) write(ctx context.Context, path string, in io.Reader, size, pa
 	return s.complete(ctx, path, up, size)
 }
 
-// complete ends an upload. If it succeeded but the answer was lost, a retry, which the client may make by itself, fails
-// because the upload is unknown: then the state of the object shows whether it was replaced.
+// complete ends an upload. If it succeeded but the answer was lost, a retry, which the client library may make on its
+// own, fails because the upload is unknown: then the state of the object shows whether it was replaced.
 func (s *Storage) complete(ctx context.Context, path string, up upload, size int64) error {
 	before, err := s.Stat(ctx, path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -41,10 +41,10 @@ func root(t testing.TB) string {
 	return filepath.Join(filepath.Dir(module(t)), "shared", "conformance")
 }
 
-// A test binary starts in its package's folder. A test may change it before it asks for data.
+// A test binary starts in its package's folder. A test may change the working folder before it asks for data.
 var start, startErr = os.Getwd()
 
-// module returns the folder of go.mod, where a test runs in the module.
+// module returns the folder of the go.mod above the test's package.
 func module(t testing.TB) string {
 	t.Helper()
 	dir, err := start, startErr

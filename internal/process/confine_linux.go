@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confine keeps the children of this thread from reading the memory and the environment of this program, and on a new
-// kernel (6.12) from sending signals to it. Landlock does so for every process that isn't in the same domain or a
-// domain within it; it must also restrict something, though that is not needed here: signals to others or, on kernels
-// that can't restrict them, the right to change mounts. Without Landlock, this program is made unreadable to other
-// processes of the same user. Neither stops root, so root's children lack the capability to look into other processes.
+// confine keeps the children of this thread from reading the memory and the environment of this program, and on kernels
+// from 6.12 on from sending signals to it. Landlock does so for every process that isn't in the same domain or a domain
+// within it; it must also restrict something, though that is not needed here: signals to others or, on kernels that
+// can't restrict them, the right to change mounts. Without Landlock, this program is made unreadable to other processes
+// of the same user. Neither stops root, so the capability to look into other processes is taken from root's children.
 func confine() {
 	if !landlocked() {
 		undumpable()
@@ -30,7 +30,7 @@ var undumpable = sync.OnceFunc(func() {
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // it can't fail
 })
 
-// The versions that added attributes to rulesets.
+// Versions of Landlock that added features.
 const (
 	landlockRefer  = 2 // version from which renames between folders can be allowed
 	landlockScopes = 6 // version from which signals can be restricted

@@ -6,8 +6,8 @@
 // processes with its mark in any session, and the children of these.
 //
 // A confined program can read neither the memory nor the environment of this one (Config.Confined): Linux has Landlock
-// for that from 5.19 on, otherwise this program can no longer be dumped or debugged. Started by root, it lacks the
-// capability to look into other processes.
+// for that from 5.19 on, otherwise this program can no longer be dumped or debugged. If root starts it, it doesn't have
+// the capability to look into other processes.
 //
 // The mark is in the environment and, on Linux, in a resource limit, so a process that has cleared its environment,
 // left the session, and lost its parent still has it. A process can escape on purpose by also setting that limit; and a

@@ -23,9 +23,9 @@ type Config struct {
 	Mark string   // identifies its processes, see NewMark; if empty, a new one
 	With string   // an additional mark, shared with other processes; may be empty
 
-	// Stdout and Stderr read its output, each in its own goroutine, until the end; the rest is drained. A nil Stdout
-	// discards the output; a nil Stderr redirects it to Stdout. Output, instead of both, is a file that the program
-	// writes to directly.
+	// Stdout and Stderr read its output, each in its own goroutine, until the end; output that they leave unread is
+	// drained. A nil Stdout discards the output; a nil Stderr redirects it to Stdout. Output, instead of both, is a
+	// file that the program writes to directly.
 	Stdout, Stderr func(io.Reader)
 	Output         *os.File
 
@@ -37,7 +37,7 @@ type Config struct {
 	Input    bool       // its standard input is Process.Stdin; otherwise it is empty
 	Files    []*os.File // further open files: descriptors 3, 4, ...
 	Confined bool       // it cannot read this program's memory and environment; see the package comment
-	// it survives this program, and its processes survive it if it ends by itself
+	// it survives this program, and its processes survive it if it ends on its own
 	Survives bool
 }
 
@@ -49,7 +49,7 @@ type Process struct {
 	pid      int
 	mark     string
 	started  uint64
-	survives bool // after it ends by itself, its other processes may continue
+	survives bool // after it ends on its own, its other processes may continue
 
 	mu     sync.Mutex
 	reaped bool
@@ -291,7 +291,7 @@ func (p *Process) Run(ctx context.Context, patience time.Duration) error {
 	return p.Err()
 }
 
-// Ended describes, given what Exit returned, how a program ended by itself.
+// Ended describes, given what Exit returned, how a program ended on its own.
 func Ended(err error) string {
 	var e *exec.ExitError
 	switch {

@@ -37,7 +37,7 @@ type Tree struct {
 	since uint64 // when it started
 }
 
-// entry is a running process, in a scan of all of them.
+// entry is a running process found by a scan of all processes.
 type entry struct {
 	pid, parent, group, session int
 	start                       uint64

@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Config is `redact` of a source.
+// Config is the setting `redact` of a source.
 type Config struct {
 	Enabled bool     `yaml:"enabled" default:"true" doc:"remove secrets and personal data from the sessions"`
 	Allow   []string `yaml:"allow" doc:"texts to keep, or patterns for them between slashes: [me@acme.org, /^10[.]/]"`
@@ -298,7 +298,7 @@ func vagueness(class string) int {
 }
 
 // find finds the places to replace, even if escapes or colours precede a secret, invisible characters are within it, or
-// it is percent-encoded in an address or a form.
+// the secret is percent-encoded or in base64.
 func (r *Redactor) find(s string) []found {
 	out := r.places(s, s)
 	if bare := unescaped(s); bare != s {

@@ -85,7 +85,7 @@ func (x *index) windows(s string) (list []searched) {
 	if len(s) < 3 {
 		return nil
 	}
-	var last map[int]int // of each finder, in list
+	var last map[int]int // index in list of each finder's last window
 	key := uint32(folded[s[0]])<<8 | uint32(folded[s[1]])
 	for i := 2; i < len(s); i++ {
 		key = key<<8&0xffffff | uint32(folded[s[i]])

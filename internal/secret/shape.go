@@ -33,8 +33,8 @@ func keyNames() (out []string) {
 }
 
 // shape returns a finder for a pattern whose last group is a secret. If sure, every match is a secret; otherwise it
-// must also look random, because prose mentions such keys, and have at least least bytes; 0 means eight, and -1 lifts
-// the minimum of minValue. fits reports whether the surroundings of a hint at [at, end) should be searched.
+// must also look random, because prose mentions such keys, and have at least minBytes bytes; 0 means eight, and -1
+// lifts the minimum of minValue. fits reports whether the surroundings of a hint at [at, end) should be searched.
 func shape(pattern string, sure bool, minBytes int, fits func(s string, at, end int) bool, hints ...string) finder {
 	return finder{
 		hints: hints, re: compiled(pattern),
@@ -93,7 +93,7 @@ func shapes() []finder {
 	}
 }
 
-// isAssigned reports whether a colon or an equals sign follows, after a quote or white space.
+// isAssigned reports whether a colon or an equals sign follows, possibly after a quote and white space.
 func isAssigned(s string, _, end int) bool {
 	rest := s[end:min(len(s), end+64)]
 	rest = strings.TrimLeft(strings.TrimPrefix(strings.TrimPrefix(rest, `"`), "'"), " \t\r\n")
@@ -261,7 +261,7 @@ func compiled(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
 }
 
-// plainTokens matches variables whose values are language tokens, or counts of them.
+// plainTokens matches variables whose values are language tokens or counts of them, or keys of tables and caches.
 var plainTokens = compiled(`(?i)(?:max|min|num|eos|bos|pad|unk|sep|cls|mask|stop|image|special|new|per|first|last|end|start|prompt)[_-]?tokens?=?$|(?:cache|primary|sort|partition|foreign|index|hash|row|id|dict|lookup|group)[_-]key=?$`)
 
 // ordinary reports whether the value of a name that sounds secret can't be a secret.
@@ -327,7 +327,7 @@ func plainly(text string, m []int) (from, to int, ok bool) {
 		!ordinary(strings.TrimRight(text[m[0]:from], " \t"), v)
 }
 
-// keyed matches a configuration line: `token: value`, or the same on one line with others.
+// keyed matches a configuration line: `token: value`, also among other settings on a line.
 var keyed = compiled(`(?i)\b[\w-]*(?:` + words + `|(?:access[_-]?key[_-]?id|_key))["']?\s*[:= ]\s*("[^"]*"?|'[^']*'?|\{[^}]*\}?|\[[^\]]*\]?|[^\s,}\]#]+)`)
 
 // SpansOfSetting returns the byte ranges [from, to) of possible secrets in a configuration line, in order and disjoint.
@@ -350,7 +350,7 @@ var keyName = compiled(`[\w-]+`)
 var listed = compiled(`(?i)["'\s\[,]--?(?:[\w-]*[_-])?` + flagWords + `["']?\s*,\s*` + value)
 
 // Setting reports whether the value of a setting, in a hand-written file, contains a secret. It goes further than
-// Looks: in such a place the value of a flag named like a secret is one, however ordinary it looks.
+// looks: in such a file the value of a flag named like a secret is one, however ordinary it looks.
 func Setting(text string) bool {
 	if looks(text) {
 		return true

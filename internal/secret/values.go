@@ -185,8 +185,8 @@ func (w *Writer) Flush() error {
 	return err
 }
 
-// safeCut returns how much of a text can be masked and passed on: an incomplete value may begin after that, and no
-// value spans it.
+// safeCut returns the length of the part of a text that can be masked and passed on: no value spans its end, but an
+// incomplete one may begin there.
 func safeCut(text []byte, forms []string) int {
 	cut := len(text)
 	for _, f := range forms {

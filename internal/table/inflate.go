@@ -39,7 +39,7 @@ func (f *inflater) check(in io.Reader, codec format.CompressionCodec, h *format.
 		v2 := &h.DataPageHeaderV2.V
 		levels := int64(v2.RepetitionLevelsByteLength) + int64(v2.DefinitionLevelsByteLength)
 		if v2.RepetitionLevelsByteLength < 0 || v2.DefinitionLevelsByteLength < 0 || levels > min(n, size) {
-			return errors.New("invalid page: more levels than bytes")
+			return errors.New("invalid page: its levels have a negative length, or are longer than the page")
 		}
 		if v2.IsCompressed.Valid && !v2.IsCompressed.V {
 			return nil

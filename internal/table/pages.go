@@ -13,7 +13,7 @@ import (
 // valueBytes is roughly the overhead of a value in a decoded page.
 const valueBytes = 8
 
-// largest returns the decoded size of the dictionary and of the largest page of a column. It decompresses each page
+// largest returns the decoded size of a column's dictionary plus that of its largest page. It decompresses each page
 // once to check that it holds no more than it declares.
 func (f *inflater) largest(in io.ReaderAt, c *format.ColumnMetaData) (int64, error) {
 	begin := c.DataPageOffset
@@ -52,7 +52,7 @@ func (f *inflater) largest(in io.ReaderAt, c *format.ColumnMetaData) (int64, err
 			page = max(page, n)
 		}
 		if dictionary+page > maxHeld {
-			return dictionary + page, nil // the caller then refuses it
+			return dictionary + page, nil // the caller refuses a column of this size
 		}
 		at, err = section.Seek(-int64(buf.Buffered()), io.SeekCurrent)
 		if err != nil {

@@ -19,7 +19,7 @@ const (
 	maxRow     = 32 << 20  // bytes of a row's values
 	maxValues  = 1 << 19   // of a row
 	maxGrown   = 256 << 20 // bytes allowed for the rows of any file
-	maxGrowth  = 10_000    // maximum ratio of the rows' size to the file's above maxGrown
+	maxGrowth  = 10_000    // further bytes allowed for the rows, per byte of the file
 )
 
 // Reader reads rows.
@@ -59,7 +59,7 @@ func Open(in io.ReaderAt, size int64) (r *Reader, err error) {
 func checkFooter(in io.ReaderAt, size int64) error {
 	var end [8]byte
 	if size < int64(len(end)) {
-		return nil // the library names the fault
+		return nil // the library reports the error
 	}
 	if _, err := in.ReadAt(end[:], size-int64(len(end))); err != nil {
 		return err
@@ -220,7 +220,7 @@ func recovered(err *error) {
 	}
 }
 
-// budget is the remaining memory for a row.
+// budget is the number of bytes and values that a row may still take.
 type budget struct{ bytes, values int }
 
 // column reads a column of a row group value by value.

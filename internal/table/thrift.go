@@ -80,7 +80,7 @@ func (w *walker) fields(depth int, within place) error {
 			at[0] = within[1]
 		}
 		if typ == thrift.TRUE || typ == thrift.FALSE {
-			continue // the type contains the value
+			continue // a field's type contains a boolean's value
 		}
 		if err := w.value(typ, depth, at); err != nil {
 			return err
@@ -144,7 +144,7 @@ func (w *walker) pairs(depth int, at place) error {
 	return w.repeat(n, depth, at, thrift.Type(b>>4), thrift.Type(b&0xF))
 }
 
-// repeat reads n elements, each a value of every type, after counting them.
+// repeat subtracts n from the number of elements still allowed, and reads the elements; each has a value of each type.
 func (w *walker) repeat(n uint64, depth int, at place, types ...thrift.Type) error {
 	left := &w.elements
 	switch at {

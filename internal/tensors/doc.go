@@ -3,13 +3,13 @@
 //
 // A safetensors file is eight bytes of header length (little endian), a JSON object {name: {dtype, shape,
 // data_offsets}}, and the arrays' bytes, row-major and little endian (https://huggingface.co/docs/safetensors). The
-// package has its own writer and reader because both are small and libraries lack two properties that matter here:
+// package has its own writer and reader because both are small and libraries don't have two properties that matter
+// here:
 //
-//   - The same arrays give the same bytes. Names are sorted, "__metadata__" comes
-//     first with sorted keys, nothing else is in the header, and it is padded with
-//     spaces to a multiple of 8, so that every array of 8-byte items starts
-//     aligned. Within the data wide items come before narrow ones, as the
-//     reference implementation does, which keeps all of them aligned.
+//   - The same arrays give the same bytes. Names are sorted, "__metadata__" comes first with sorted keys, nothing else
+//     is in the header, and it is padded with spaces to a multiple of 8, so that every array of 8-byte items starts
+//     aligned. Within the data, wide items come before narrow ones, as in the reference implementation, which keeps all
+//     of them aligned.
 //   - Files are untrusted. Open checks every length and offset against the file before it allocates memory: header
 //     size, JSON depth, tensor count, shape products, and that the arrays cover the data without gaps or overlaps.
 //

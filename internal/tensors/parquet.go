@@ -117,7 +117,7 @@ func (p *ParquetWriter) Append(cells ...any) error {
 	return p.w.Flush()
 }
 
-// values appends a cell as Parquet values with their levels.
+// values appends a cell as Parquet values with their levels, and reports whether the cell's type fits the kind.
 func (p *ParquetWriter) values(out []parquet.Value, kind Kind, leaf int, cell any) ([]parquet.Value, bool) {
 	switch c := cell.(type) {
 	case []int64:

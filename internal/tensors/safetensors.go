@@ -69,7 +69,7 @@ func Of[T number](name string, items []T, shape ...int) Tensor {
 	return Tensor{Name: name, DType: dtype, Shape: shape, Data: data}
 }
 
-// volume returns the number of items in a shape, or false if it is negative or overflows.
+// volume returns the number of items in a shape, or false if a dimension is negative or the number overflows.
 func volume(shape []int) (int, bool) {
 	n := 1
 	for _, d := range shape {

@@ -23,7 +23,7 @@ type Subject struct {
 
 // Turn is a turn of the model on a branch of an example.
 type Turn struct {
-	At       string // why the turn was selected: a class of error, divergence or turns
+	At       string // why the turn was selected: a class of error, "divergence" or "turns"
 	Walk     []int  // nodes of the branch, from the root on
 	Position int    // on the walk
 }

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// lexer divides a filter into tokens.
+// position after the token
 type lexer struct {
 	text  []rune
 	at    int // behind the token
@@ -95,7 +95,7 @@ func (l *lexer) quoted(quote rune) {
 	l.fail(l.at, l.at+1, "", "text without a closing %c", quote)
 }
 
-// fail ends the parsing with an error about a part of the filter.
+// fail panics with an *Error about a part of the filter, which stops parsing.
 func (l *lexer) fail(from, to int, suggestion, format string, a ...any) {
 	before, rest := string(l.text[:from]), string(l.text[from:])
 	start := strings.LastIndexByte(before, '\n') + 1

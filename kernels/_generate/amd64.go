@@ -64,7 +64,7 @@ func (g *generator) text(path, name string) {
 	g.args = g.Param("a").Dereference(R9)
 }
 
-// arg is a field of the function's argument.
+// arg returns the address of a field of the function's argument.
 func (g *generator) arg(field string) Mem {
 	f, err := g.args.Field(field).Resolve()
 	check(err)
@@ -117,7 +117,7 @@ func (c *constants) mem(name string) Mem {
 	return c.sym.Offset(o)
 }
 
-// prefetch fetches n lines at p, advancing it.
+// prefetch fetches n lines at each of ps, which it advances by step per line.
 func (g *generator) prefetch(n int, step Register, ps ...Register) {
 	for range n {
 		for _, p := range ps {
@@ -127,7 +127,7 @@ func (g *generator) prefetch(n int, step Register, ps ...Register) {
 	}
 }
 
-// pointers loads the pointer arguments of a second-pass tile.
+// pointers holds the registers of a second-pass tile's pointers, counts and index.
 type pointers struct{ s, t, g, n, tab, pfs, pft, step, i Register }
 
 // lanes is the number of entries in a vector.

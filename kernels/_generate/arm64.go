@@ -35,7 +35,7 @@ func (n *neon) word(code uint32, comment string, args ...any) {
 	n.line("WORD $0x%08x // %s", code, fmt.Sprintf(comment, args...))
 }
 
-// neonOps are three-operand instructions, d = a op b, that the assembler lacks.
+// neonOps are three-operand instructions, d = a op b, that the assembler doesn't have.
 var neonOps = map[string]uint32{
 	"fadd":   0x4E20D400,
 	"fsub":   0x4EA0D400,
@@ -67,7 +67,7 @@ func (n *neon) op(name string, d, a, b int) {
 		name, d, lanes, a, lanes, b, lanes)
 }
 
-// neonUnary are two-operand instructions that the assembler lacks.
+// neonUnary are two-operand instructions that the assembler doesn't have.
 var neonUnary = map[string]struct {
 	code   uint32
 	format string
@@ -126,7 +126,7 @@ func neonConst(name string, v float64) {
 	}{name, math.Float32bits(float32(v))})
 }
 
-// constant loads a named constant; R11 holds their address.
+// constant loads a named constant; R11 holds the address of the constants.
 func (n *neon) constant(v int, name string) {
 	for i, c := range neonConsts {
 		if c.name == name {
@@ -137,7 +137,7 @@ func (n *neon) constant(v int, name string) {
 	panic("no constant " + name)
 }
 
-// load reads four entries at register r and steps it.
+// load reads four entries at register r and advances r past them.
 func (n *neon) load(d dtype, v int, r string) {
 	if d == f32 {
 		n.line("VLD1.P 16(%s), [V%d.S4]", r, v)
@@ -371,7 +371,8 @@ func (n *neon) jsdPolynomial(first, top int) (p int) {
 	return p
 }
 
-// jsdGradient turns psi and rate into the entry, which it clips, and the raw gradient, which it stores, and adds both.
+// jsdGradient turns psi and rate into the entry, which it clips, and the raw gradient, which it stores, and adds both
+// to their sums.
 func (n *neon) jsdGradient(psi, rate int) {
 	n.line("VLD1.P 16(R10), [V27.S4]")
 	n.line("VLD1.P 16(R12), [V28.S4]")

@@ -8,7 +8,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// narrowConstants repeats each constant over a vector: AVX2 lacks broadcast operands.
+// narrowConstants repeats each constant over a vector: AVX2 has no broadcast operands.
 func (g *generator) narrowConstants() {
 	c := g.newConstants("each256", 8)
 	for i, v := range expNear {
@@ -126,7 +126,8 @@ func (g *generator) sum256(d dtype, keep bool) {
 		}
 		g.limit256(y, z[0], "")
 		g.exp2_256(y, z, p, false)
-		// Pairs first, then float64: many small terms added one by one to a large float32 would be lost.
+		// Vectors are added in pairs first, then in float64: many small terms added one by one to a large float32 would
+		// be lost.
 		if keep {
 			for j := range p {
 				g.VMULPS(p[j], z[j], p[j])

@@ -83,7 +83,7 @@ func (g *generator) maxLanes512(z, tmp VecPhysical) {
 	g.VMAXPS(tmp.AsX(), z.AsX(), z.AsX())
 }
 
-// store64 stores the low float64 of z; avo lacks VMOVSD for high registers.
+// store64 stores the low float64 of z; avo has no VMOVSD for high registers.
 func (g *generator) store64(z VecPhysical, to Mem) {
 	g.VMOVAPD(z.AsX(), X0)
 	g.VMOVSD(X0, to)
@@ -321,8 +321,8 @@ func (g *second512) polynomial() {
 	}
 }
 
-// addEntries adds four vectors, then float64: with many equal terms, rounding against a large sum always errs the same
-// way.
+// addEntries adds up four vectors, then adds their sum to the float64 accumulator: with many equal terms, rounding
+// against a large sum always errs the same way.
 func (g *second512) addEntries() {
 	sum := g.tmp[0]
 	g.VMULPS(g.larger[0], g.psi[0], sum)
@@ -390,10 +390,10 @@ func (g *generator) store512(v VecPhysical, to Mem, stream bool) {
 	}
 }
 
-// kl512 is the one-pass Kullback-Leibler divergence of t from s: both normalisers and the weighted log-odds in one
-// reading. Weights are lifted, so that a weight that float32 would round to 0 counts where the log-odds are huge.
-// Infinite log-odds make the sum infinite or NaN. A gradient keeps the student's exponentials and a second value: a
-// multiple of it is subtracted from q or, if the student is t, it is the raw gradient.
+// kl512 is the one-pass Kullback-Leibler divergence of t from s: both normalisers and the weighted log-odds in one pass
+// over the rows. Weights are lifted, so that a weight that float32 would round to 0 counts where the log-odds are huge.
+// Infinite log-odds make the sum infinite or NaN. For a gradient it stores the student's exponentials and a second
+// value: the exponentials of t or, if the student is t, the raw gradient.
 func (g *generator) kl512(d dtype, gradient string) {
 	g.text("AVX512", "kl"+gradient+d.name)
 	p, ks, kt := g.loadPointers(), R12, R13

@@ -174,7 +174,7 @@ func (g *grad256) entries(entry int) {
 	}
 }
 
-// add adds entries and raw gradient and stores the gradient of entries from the given one on.
+// add adds the entries and raw gradients to their sums, and stores the raw gradients from the given entry on.
 func (g *grad256) add(entry int) {
 	g.VADDPS(g.psi[1], g.psi[0], g.psi[0])
 	g.VADDPS(g.rate[1], g.rate[0], g.tmp)

@@ -165,8 +165,8 @@ func (g *grad512) entries() {
 	}
 }
 
-// add adds entries and raw gradient, pairwise, so that fewer additions round against a large sum, and stores the
-// gradient.
+// add adds the entries and raw gradients to their sums, pairwise, so that fewer additions round against a large sum,
+// and stores the raw gradients.
 func (g *grad512) add() {
 	entry, raw, t := g.psi, g.rate, g.tmp
 	g.VADDPS(entry[1], entry[0], entry[0])

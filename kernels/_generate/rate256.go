@@ -46,7 +46,7 @@ func (g *generator) rate256(d dtype) {
 	g.RET()
 }
 
-// spill is the memory slot of a vector's x.
+// spill returns the memory slot of a vector's x.
 func (g *rate256) spill(j int) Mem { return Mem{Base: g.odds, Disp: 32 * j} }
 
 // place loads both sides, spills x and finds the segment and the argument within it.
@@ -96,7 +96,8 @@ func (g *rate256) polynomial() {
 	}
 }
 
-// entries stores the raw gradient, and adds it and the teacher's side of the loss: four vectors, then float64.
+// entries stores the raw gradient, and adds it and the teacher's side of the loss to their sums: four vectors first,
+// then in float64.
 func (g *rate256) entries() {
 	at := func(base Register, j int) Mem { return Mem{Base: base, Index: g.p.i, Scale: 4, Disp: 32 * j} }
 	raw, teacher, zero := g.segment, g.u, g.other

@@ -59,7 +59,7 @@ func (g *generator) rate512(d dtype) {
 	g.RET()
 }
 
-// spill is the memory slot of the x of a group's vector.
+// spill returns the memory slot of the x of a group's vector.
 func (g *rate512) spill(entry, j int) Mem { return Mem{Base: g.odds, Disp: 4*entry + 64*j} }
 
 // head loads both sides, spills x and finds the segment and the argument within it.
@@ -108,7 +108,8 @@ func (g *rate512) polynomial(q rateGroup) (st stream) {
 	return st
 }
 
-// entries stores the raw gradient, and adds it and the teacher's side of the loss: eight vectors, then float64.
+// entries stores the raw gradient, and adds it and the teacher's side of the loss to their sums: eight vectors first,
+// then in float64.
 func (g *rate512) entries(q rateGroup, entry int) (st stream) {
 	at := func(base Register, j int) Mem { return Mem{Base: base, Index: g.p.i, Scale: 4, Disp: 4*entry + 64*j} }
 	raw, teacher, u := q.argument, q.segment, q.u

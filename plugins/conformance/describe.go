@@ -95,7 +95,7 @@ func alive(ctx context.Context, c pb.BuilderClient) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if _, err := c.Describe(ctx, &pb.DescribeRequest{}); err != nil {
-		return fmt.Errorf("no answer after that: %w", err)
+		return fmt.Errorf("the plugin no longer answers: %w", err)
 	}
 	return nil
 }

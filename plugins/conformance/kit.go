@@ -93,7 +93,7 @@ func Run(ctx context.Context, opt Options, done func(Result)) (*Report, error) {
 	return report, nil
 }
 
-// with starts the plugin for a check and stops it.
+// with starts the plugin, calls f with it, and stops it.
 func (k *kit) with(ctx context.Context, change func(*host.Spec), f func(*host.Plugin) error) error {
 	return k.logged(ctx, change, io.Discard, f)
 }
@@ -217,7 +217,7 @@ func (k *kit) buildAll(
 	return rs, nil
 }
 
-// sameResults compares results by content.
+// sameResults returns an error if two lists of results differ in content.
 func sameResults(a, b []host.Result) error {
 	if len(a) != len(b) {
 		return fmt.Errorf("got %d results, then %d", len(a), len(b))

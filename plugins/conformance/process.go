@@ -97,7 +97,7 @@ func (p *pluginProcess) end() {
 	os.RemoveAll(p.dir)
 }
 
-// endsWithin waits for the process to end by itself.
+// endsWithin reports whether the process ends, without being killed, within d.
 func (p *pluginProcess) endsWithin(d time.Duration) bool {
 	select {
 	case <-p.Done():

@@ -38,7 +38,7 @@ func openStream(
 	return c, stream, stream.Send(&pb.BuildRequest{Session: m.GetSession()})
 }
 
-// checkSlowConsumer grants nothing: with its initial credit a plugin may send four frames.
+// checkSlowConsumer grants no credit: a plugin may send only the four frames of its initial credit.
 func checkSlowConsumer(ctx context.Context, k *kit) error {
 	return k.with(ctx, nil, func(p *host.Plugin) error {
 		b := p.Describe()[0]

@@ -147,7 +147,7 @@ type conn struct {
 	stream pb.Builder_BuildServer
 	sendMu sync.Mutex
 	credit chan struct{} // one token per frame we may send
-	frames chan frame    // received results; bounded by the credits
+	frames chan frame    // groups received but not yet built; bounded by the credits
 	err    error         // the reader's error, set before frames is closed
 }
 

@@ -42,7 +42,7 @@ type Part struct {
 // ToolCall is a call made by the assistant.
 type ToolCall struct {
 	ID        string
-	Type      string   // "function", or empty if the source lacks it
+	Type      string   // "function", or empty if the source gives none
 	Name      string   // function name
 	Arguments string   // arguments as sampled: the string the model wrote, or the object's own JSON text
 	Parsed    json.Raw // the arguments as a JSON value with key order preserved; nil if they don't parse

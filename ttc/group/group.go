@@ -51,8 +51,8 @@ type Index struct {
 	codec Codec
 	opt   Options
 	spool *spool.File
-	byKey *extsort.Sorter // key 16, position 8, place 16
-	order *extsort.Sorter // position of the group's first member 8, position 8, place 16
+	byKey *extsort.Sorter // bytes of an entry: key 16, position 8, place 16
+	order *extsort.Sorter // bytes of an entry: position of the group's first member 8, position 8, place 16
 	n     uint64
 	err   error
 
@@ -232,7 +232,7 @@ func (x *Index) arrange() error {
 func (x *Index) Close() {
 	x.byKey.Close()
 	x.order.Close()
-	x.spool.Close() // a failure loses nothing that will be read
+	x.spool.Close() // ignore the error: nothing will be read from the spool
 	x.err = errors.New("group: the index is closed")
 }
 

@@ -23,8 +23,8 @@ type Spill struct {
 	file  *durable.File
 	list  string
 	at    int64
-	parts [][]byte // the part not written yet
-	most  int      // bytes buffered per part
+	parts [][]byte // bytes of each part that are not written yet
+	most  int      // a part is written once it has this many bytes
 	index spillIndex
 	n     uint64
 	plain []byte
@@ -48,8 +48,8 @@ const (
 	spillBlockMin = 4 << 10
 )
 
-// NewSpill begins a spill with that many parts: the file of blocks at path, the list of blocks next to it. Both get
-// their names on Close.
+// NewSpill begins a spill with the given number of parts: the file of blocks at path, the list of blocks next to it.
+// Both get their names on Close.
 func NewSpill(codec Codec, path string, parts int) (*Spill, error) {
 	f, err := durable.Create(path)
 	if err != nil {
@@ -65,7 +65,7 @@ func NewSpill(codec Codec, path string, parts int) (*Spill, error) {
 // SpillList returns the name of the file that lists the positions and hashes of a spill's blocks.
 func SpillList(path string) string { return path + ".json" }
 
-// Add appends an example: 16 bytes of task key, the lengths, and the example as the index stores it.
+// Add appends an example: 16 bytes of task key, its compressed and uncompressed sizes, and the compressed example.
 func (s *Spill) Add(ex *ttc.Example) (err error) {
 	s.index.Scales.Add(ex)
 	if s.plain, err = s.codec.Append(s.plain[:0], ex); err != nil {
@@ -192,7 +192,7 @@ func (x *Index) AddSpilled(ctx context.Context, path string, part int) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if b.Bytes > info.Size()-b.Offset { // before room is made for it
+		if b.Bytes > info.Size()-b.Offset { // check before allocating the buffer
 			return fmt.Errorf("%s is shorter than its list says: run the shard again", path)
 		}
 		buf = grow(buf, int(b.Bytes))

@@ -12,7 +12,7 @@ type Limits struct {
 	Depth int   // nesting levels in one value; default 1000
 	Size  int64 // bytes of one value; default 256 MiB
 
-	Objects int64 // plus lists in one value; default: unlimited
+	Objects int64 // objects and lists in one value; default: unlimited
 }
 
 func (l Limits) orDefaults() Limits {

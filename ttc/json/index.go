@@ -7,7 +7,7 @@ import "math"
 // keys and values again took a quarter of the reading time.
 type index struct {
 	on     bool
-	full   bool // too many tokens: the value gets no index
+	full   bool // no tokens are recorded: there are too many, or on is false
 	tokens []token
 }
 
@@ -39,8 +39,8 @@ func (x *index) end(i int) {
 	}
 }
 
-// enter adds the container that begins at byte i and returns its number. While it is open, its next holds the number of
-// the enclosing container.
+// enter adds the container that begins at byte i and returns its number. While it is open, its field to holds the
+// number of the enclosing container.
 func (x *index) enter(i int, outer int32) int32 {
 	x.begin(i)
 	if x.full {
@@ -51,7 +51,7 @@ func (x *index) enter(i int, outer int32) int32 {
 	return n
 }
 
-// leave closes the container before byte i and returns the enclosing one.
+// leave closes container n, which ends before byte i, and returns the number of the enclosing one.
 func (x *index) leave(i int, n int32) (outer int32) {
 	x.begin(i - 1)
 	x.end(i)

@@ -77,8 +77,8 @@ func Parse(data []byte, lim Limits) (Raw, error) {
 	return Raw(data[start:end]), nil
 }
 
-// Objects returns how many objects and lists a value contains, including itself. It stops counting above most and then
-// returns a larger number; brackets inside strings don't count.
+// Objects returns how many objects and lists a value contains, including itself. It stops counting once the number
+// exceeds limit; brackets inside strings don't count.
 func (r Raw) Objects(limit int64) int64 { return objects(r, limit) }
 
 // Valid reports whether data is one JSON value within the default limits.

@@ -87,7 +87,8 @@ func (r *Reader) Offset() int64 { return r.base + int64(r.pos) }
 // Line returns the line, from 1, at which the last value begins.
 func (r *Reader) Line() int64 { return r.lastLine }
 
-// Top returns, once Next has been called, the beginning of the stream; it is Array even if Layout is Values.
+// Top returns, once Next has been called, the kind of the first top-level value; for an array it is Array even if
+// Layout is Values.
 func (r *Reader) Top() Kind { return r.top }
 
 func (r *Reader) next() (Raw, int64, error) {
@@ -232,8 +233,8 @@ func (r *Reader) value() (Raw, int64, error) {
 }
 
 // brokenLine returns the end of the first line of a value that is broken at r.buf[i], on a later line, if the values
-// are lines; otherwise it returns 0. Values are lines if each so far was one or, for the first value, if the next line
-// begins like it.
+// are lines; otherwise it returns 0. Values are lines if each so far took one line or, for the first value, if it and
+// the next line begin with '{'.
 func (r *Reader) brokenLine(i int) int {
 	end := bytes.IndexByte(r.buf[:min(i, len(r.buf))], '\n')
 	if r.layout != Values || end <= 0 {
@@ -283,13 +284,13 @@ func (r *Reader) fill() error {
 	if r.block == nil || len(r.buf) > len(r.block)*3/4 && int64(len(r.block)) < limit {
 		size := max(blockBytes, int(min(2*int64(len(r.block)), limit)))
 		if in, short := r.in.(interface{ Len() int }); short && r.block == nil {
-			size = min(size, max(64, 2*in.Len())) // a short text in memory: so that its end is seen with room to spare
+			size = min(size, max(64, 2*in.Len())) // twice the size of an input in memory is enough to see its end
 		}
 		r.block = make([]byte, size)
 		r.buf = r.block[:copy(r.block, r.buf)]
 	} else if len(r.buf) == len(
 		r.block,
-	) { // the scanner made no progress: a number, since strings are skipped as they arrive
+	) { // the block is full of one number, since strings are skipped as they arrive
 		return r.syntaxError(fmt.Sprintf("a number of more than %d bytes", r.lim.Size))
 	} else if &r.block[0] != unsafe.SliceData(r.buf) {
 		r.buf = r.block[:copy(r.block, r.buf)]
@@ -337,13 +338,13 @@ func (r *Reader) truncatedArray() error {
 	return e
 }
 
-// tooMany reports whether a value has more than most objects and lists; 0 means no limit. Cheaper bounds are tried
+// tooMany reports whether a value has more than limit objects and lists; 0 means no limit. Cheaper bounds are tried
 // first: the value's length, and its brackets including those inside strings.
 func tooMany(v []byte, limit int64) bool {
 	return limit > 0 && int64(len(v)) > 2*limit && begins(v) > limit && objects(v, limit) > limit
 }
 
-// objects counts the objects and lists in a value, up to a few more than most.
+// objects counts the objects and lists in a value, stopping once there are more than limit.
 func objects(v []byte, limit int64) (n int64) {
 	for len(v) > 0 && n <= limit {
 		text := bytes.IndexByte(v, '"')

@@ -196,8 +196,8 @@ func decodeRune(p []byte) (rune, int) {
 	return utf8.DecodeRune(p)
 }
 
-// skipPlain returns the position of the first byte, from text[i] on, that needs an escape in one of the forms,
-// examining eight at a time.
+// skipPlain returns the position of the first byte, from text[i] on, that is a quote, a backslash or not printable
+// ASCII, examining eight at a time.
 func skipPlain(text []byte, i int) int {
 	for ; i+8 <= len(text); i += 8 {
 		w := binary.LittleEndian.Uint64(text[i:])

@@ -38,7 +38,7 @@ type Drop struct {
 	Format  string `json:"format,omitempty"`  // row format, stage write only
 	File    string `json:"file,omitempty"`    // input file, as the user named it
 	Offset  int64  `json:"offset,omitempty"`  // byte offset in the (uncompressed) file
-	Detail  string `json:"detail,omitempty"`  // the observation, for humans
+	Detail  string `json:"detail,omitempty"`  // details of the drop, for humans
 	Count   int64  `json:"count,omitempty"`   // number of things that the drop counts for; 0 means 1
 }
 

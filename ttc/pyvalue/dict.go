@@ -58,7 +58,7 @@ func (d *Dict) Ref(key string) *Value {
 		return d.indexed(key)
 	}
 	p, n, alike := unsafe.Pointer(unsafe.StringData(key)), uint64(len(key)), false
-	for i := range d.keys { // most keys come from Intern, as do most of those looked up
+	for i := range d.keys { // most keys come from Intern, and so do most keys that are looked up
 		k := &d.keys[i]
 		if k.n != n || k.kind != KindStr {
 			continue

@@ -83,7 +83,7 @@ func AppendJSONFloat(dst []byte, f float64) []byte {
 	return AppendFloat(dst, f)
 }
 
-// newline starts a line of v. A wide indent is reported in pieces, so that a Marker can stop it.
+// newline starts a line of v. If the indent is wide, it calls mark at each level, so that a Marker can stop it.
 func (o *Dump) newline(dst []byte, v Value, mark Marker, depth int) []byte {
 	if !o.Indented {
 		return dst
@@ -210,7 +210,7 @@ next:
 func escapes(w uint64) uint64 {
 	const ones, high, low = 0x0101010101010101, 0x8080808080808080, 0x7f7f7f7f7f7f7f7f
 	seven := w & low
-	// With bit 1 flipped, a quote and what precedes a space are less than 0x21, and nothing else is.
+	// With bit 1 flipped, a quote and the bytes below a space are less than 0x21, and no other byte is.
 	plain := ((seven ^ ones*2) + ones*(0x80-0x21)) & ((seven ^ ones*'\\') + low)
 	return ^(plain | w) & high
 }

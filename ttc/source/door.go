@@ -50,8 +50,8 @@ type Divisible = source.Divisible
 // Cursor is a place between two examples.
 type Cursor = source.Cursor
 
-// Stats are a source's counts. The books balance: Entries == Examples + dropped examples, Steps == Candidates +
-// dropped steps, and calls that aren't dropped are trained.
+// Stats are a source's counts. The books balance: Entries == Examples + dropped examples, Steps == Candidates + dropped
+// steps, and calls that aren't dropped are trained on.
 type Stats = source.Stats
 
 // Error explains to users why an input can't be read: where, what, and what to do.

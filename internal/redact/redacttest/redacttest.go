@@ -78,7 +78,7 @@ func (p Planter) characters(alphabet string, n int) string {
 	return string(b)
 }
 
-// withSum appends the CRC-32 of a text in six digits to the base of 62.
+// withSum appends the CRC-32 of a text in six base-62 digits.
 func withSum(body string) string {
 	sum := crc32.ChecksumIEEE([]byte(body))
 	var end [6]byte

@@ -7,7 +7,7 @@ import (
 
 var epoch = time.Now()
 
-// monotonic returns the time since this program started, which cannot be set.
+// monotonic returns the time since this program started, which doesn't change if the system's clock is set.
 func monotonic() time.Duration { return time.Since(epoch) }
 
 // patience is the factor by which a plugin may exceed its timeout on a group for which it reports progress.

@@ -2,7 +2,7 @@ package host
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// What happened to a builder's process.
+// The reason for dropping a group on which a plugin's process fails repeatedly.
 const (
 	poisonGroup ledger.Reason = "poison_group"
 )

@@ -24,8 +24,8 @@ func newGate() *gate {
 	return &gate{uses: semaphore.NewWeighted(allUses), wanted: make(chan struct{})}
 }
 
-// share waits while another goroutine has or wants exclusive use. The channel is closed once one wants it: then finish
-// and release.
+// share acquires one use, waiting while another goroutine has or wants exclusive use. The channel is closed once a
+// goroutine wants exclusive use: the caller must then finish and call release.
 func (g *gate) share(ctx context.Context) (<-chan struct{}, error) {
 	if err := g.uses.Acquire(ctx, 1); err != nil {
 		return nil, err

@@ -56,7 +56,7 @@ var Handshake = plugin.HandshakeConfig{
 // connector starts and connects to a plugin.
 type connector func(ctx context.Context, number int) (*incarnation, error)
 
-// dialOptions limit the size of a message from a plugin.
+// dialOptions returns the codec and the limits on the size of messages from and to a plugin.
 func dialOptions() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithDefaultCallOptions(grpc.ForceCodecV2(wire.Codec),
 		grpc.MaxCallRecvMsgSize(2*wire.FrameLimitBytes), grpc.MaxCallSendMsgSize(8*wire.FrameLimitBytes))}
@@ -236,8 +236,7 @@ func (inc *incarnation) close(timeout time.Duration) {
 	<-inc.gone // wait: fail and end kill the process after a deadline
 }
 
-// end releases the incarnation. The process is killed after the given time if it has not ended when go-plugin asked it
-// to.
+// end releases the incarnation. The process is killed after the given time if it has not ended at go-plugin's request.
 func (inc *incarnation) end(cause error, patience time.Duration) {
 	inc.endOnce.Do(func() {
 		inc.cause = cause
@@ -303,7 +302,7 @@ func (e *callError) Error() string {
 	return fmt.Sprintf("%s (%s)", e.status.Message(), strings.ToLower(e.status.Code().String()))
 }
 
-// GRPCStatus keeps it a gRPC error.
+// GRPCStatus makes a callError a gRPC error.
 func (e *callError) GRPCStatus() *status.Status { return e.status }
 
 // crash returns the error for the user.
@@ -364,7 +363,7 @@ func (inc *incarnation) wake() bool {
 	return true
 }
 
-// endsWithin waits for the end of the process.
+// endsWithin reports whether the process ends within d.
 func (p *program) endsWithin(d time.Duration) bool {
 	select {
 	case <-p.done:

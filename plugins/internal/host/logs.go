@@ -86,7 +86,7 @@ func (p *logPump) pace(lines, bytes int) {
 	}
 }
 
-// setLog changes where lines go: the process id may become known only after the first of them.
+// setLog replaces the log, because the process id may become known only after the first lines.
 func (p *logPump) setLog(log zerolog.Logger) {
 	p.mu.Lock()
 	p.log = log

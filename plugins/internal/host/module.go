@@ -166,7 +166,7 @@ func (s *Spec) findPackage(ctx context.Context, interpreter string) (string, err
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("%s did not say where the module %[3]s is within %[2]s", interpreter, limit, s.Module)
 	case err != nil && strings.Contains(string(stderr), "No module named 'natgo"):
-		return "", fmt.Errorf("%s lacks %s, which serves the module %s. It is in nat-go's wheel, which `make "+
+		return "", fmt.Errorf("%s has no module %s, which serves the module %s. It is in nat-go's wheel, which `make "+
 			"wheel` writes to dist: `%s -m pip install WHEEL grpcio "+
 			"protobuf`", interpreter, serveModule, s.Module, interpreter)
 	case err != nil:

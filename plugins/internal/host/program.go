@@ -34,7 +34,7 @@ type program struct {
 	mu       sync.Mutex
 	proc     *process.Process // nil before it is started
 	killed   error            // why we killed it
-	startErr error            // the fault of the file or the handshake
+	startErr error            // the error if the file or the handshake is at fault
 	exit     error            // how it ended, set before done
 
 	ended sync.Once

@@ -21,7 +21,7 @@ import (
 type Session struct {
 	plugin  *Plugin
 	builder BuilderInfo
-	name    string // the user's name for it
+	name    string // the user's name for the builder
 	config  []byte
 
 	ctx    context.Context

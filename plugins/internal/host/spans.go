@@ -60,8 +60,8 @@ func nodeBytes(n *ttc.Node) int64 {
 	return int64(size)
 }
 
-// check returns an error if the messages take more than the limit. setting is the name of the setting that it comes
-// from.
+// check returns an error if the messages take more than the limit. setting is the name of the setting that determines
+// the limit.
 func (s *spans) check(limit int, setting string) error {
 	if s.bytes <= int64(limit) {
 		return nil

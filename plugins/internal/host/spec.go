@@ -9,7 +9,7 @@ import (
 // Spec says how to run a plugin. Zero values mean the defaults given with each field.
 type Spec struct {
 	Name string   // the user's name for it
-	Path string   // executable; found on PATH if it lacks a separator
+	Path string   // executable; found on PATH if it contains no separator
 	Self bool     // run this program itself, instead of Path
 	Args []string // on the command line
 
@@ -19,7 +19,7 @@ type Spec struct {
 
 	Dir string // working directory; the host's by default
 
-	SHA256 string // hex; the file is copied, and the copy checked and run. if empty, the file itself is run
+	SHA256 string // hex; the file is copied, and the copy is checked and run; if empty, the file itself is run
 	// With SHA256: files next to Path that it loads, by name, with their checksums; copied and checked along with it.
 	Beside map[string]string
 	Env    []string // names of variables it is granted in addition to the harmless ones
@@ -31,7 +31,7 @@ type Spec struct {
 	CallTimeout  time.Duration // for a unary call; 10 s
 	// Without a sign of life while it is working on groups; 60 s. Reported progress extends it tenfold.
 	BatchTimeout time.Duration
-	DrainTimeout time.Duration // for ending by itself when asked; 5 s
+	DrainTimeout time.Duration // to end after being asked to; 5 s
 	Memory       int64         // resident bytes per process; 0 means no limit
 	GroupLimit   int           // bytes per group; 32 MiB
 	OutputLimit  int           // bytes in memory of one group's results; 96 MiB

@@ -63,8 +63,8 @@ func (s supervisor) step(e event, spec *Spec) supervisor {
 	return s
 }
 
-// pause returns how long to wait after that many failures in a row. It doesn't wait after the first: one bad group
-// should cost no time.
+// pause returns how long to wait after the given number of failures in a row. It returns 0 after the first: one bad
+// group should cost no time.
 func pause(failures int, base time.Duration) time.Duration {
 	if failures <= 1 {
 		return 0

@@ -18,12 +18,12 @@ import (
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 )
 
-// worker takes a session's groups through one instance.
+// worker passes a session's groups through one instance.
 type worker struct {
 	session  *Session
 	instance *instance
 	heldBack atomic.Int64  // bytes of results that Recv has not taken
-	taken    chan struct{} // signalled when it takes some
+	taken    chan struct{} // signalled when Recv takes results
 	backlog  []*job        // taken from the queue, sent without success, to be sent again in order
 }
 
@@ -81,7 +81,8 @@ func (w *worker) recover(ctx context.Context, inHand []*job, err error) bool {
 	return true
 }
 
-// room waits until more results may wait for Recv. It holds nothing during the wait.
+// room waits until more results may wait for Recv. It holds nothing during the wait, and returns false if the context
+// ends first.
 func (w *worker) room(ctx context.Context) bool {
 	for w.full() {
 		select {
@@ -98,7 +99,7 @@ func (w *worker) full() bool { return w.heldBack.Load() > heldLimit }
 
 // isolate sends the jobs that a failing process was working on one by one, each after the previous answer. A failure
 // then has only one possible culprit, which has already failed together with others, and counts as poison. It returns
-// those not sent because too many results are waiting to be consumed.
+// the jobs that it didn't send because too many results are waiting to be consumed.
 //
 // A killed process proves nothing: a user, or the system for lack of memory, may have killed it, and may do so again.
 // Such a group is tried alone aloneTries times.
@@ -152,8 +153,8 @@ func (w *worker) poison(j *job, cause error) {
 }
 
 // attempt sends jobs over one stream until the feed ends, pause is closed, or something fails; in lockstep, one at a
-// time. It returns the jobs that were taken from the feed and lack a result; more reports whether the feed may have
-// more.
+// time. It returns the jobs that were taken from the feed and have no result yet; more reports whether the feed may
+// have more.
 func (w *worker) attempt(
 	ctx context.Context, feed <-chan *job, pause <-chan struct{}, lockstep bool,
 ) (inHand []*job, more bool, err error) {
@@ -592,7 +593,7 @@ func (a *attempt) part(reader *wire.RecordReader, part *pb.ResultPart) error {
 
 // grant lets the plugin send one more frame, for one that was consumed, when the consumer has room for it. A worker
 // with exclusive use of the instance, or one that holds it while another goroutine wants it, does not wait for the
-// consumer, which may itself be waiting for that.
+// consumer, which may itself be waiting for the instance.
 func (a *attempt) grant() error {
 	if !a.lockstep && a.full() {
 		a.waiting.Store(true)
@@ -653,7 +654,7 @@ func (a *attempt) watch() {
 // stall is how late a timer may fire on a busy machine.
 const stall = time.Second
 
-// overdue returns the overdue obligation of the plugin, or when to check again.
+// overdue returns an error if the plugin has missed a deadline, and otherwise how long to wait until the next check.
 func (a *attempt) overdue(limit time.Duration) (next time.Duration, err error) {
 	a.sendMu.Lock()
 	ended := a.ended

@@ -61,7 +61,7 @@ func (w *RecordWriter) split() error {
 	return err
 }
 
-// full splits where the frame is full.
+// full splits if the frame is full.
 func (w *RecordWriter) full() error {
 	if w.texts.err == nil && w.bytes >= FrameBytes {
 		w.texts.err = w.split()
@@ -119,7 +119,7 @@ func (w *RecordWriter) Record(r builders.Record) error {
 	return w.full()
 }
 
-// pair writes p as a row of Pairs, if it is one.
+// pair writes p as a row of Pairs and reports true if Pairs can represent it.
 func (w *RecordWriter) pair(p *builders.Preference) bool {
 	if p.Edits != 0 || !isPair(w.group, p) {
 		return false

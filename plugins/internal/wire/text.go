@@ -38,7 +38,7 @@ type textWriter struct {
 }
 
 // sketch distinguishes most texts by their beginning and length. Texts are many and large, and most are sent once:
-// hashing each completely would mean reading them once more.
+// hashing each one completely would mean reading it a second time.
 func sketch(s string) uint64 {
 	const enough = 32
 	return maphash.String(seed, s[:min(len(s), enough)]) ^ uint64(len(s))

@@ -93,7 +93,7 @@ type lookup struct {
 	index  int
 	item   bool // written in brackets: a dict's items take precedence over its methods
 	plain  bool // not a method of dicts, so on a dict it is a key or nothing
-	absent val  // the result on a dict that lacks the key; error messages about it depend only on the type
+	absent val  // the result on a dict without the key; error messages about it depend only on the container's type
 }
 
 // lookup returns an expression's constant key and its container; nil for other expressions.

@@ -7,7 +7,7 @@
 //
 // It has the settings of transformers: the immutable sandbox, trim_blocks, lstrip_blocks, loop controls, generation
 // blocks, and its tojson, raise_exception and strftime_now; the reference is jinja2 3.1 under CPython 3.11. The engine
-// implements the parts of jinja2 that public chat templates use, and lacks the rest: template inheritance, autoescape,
+// implements the parts of jinja2 that public chat templates use, but not the rest: template inheritance, autoescape,
 // recursive loops, filters such as urlize and sum, sets, powers, and arithmetic beyond 64 bits. A template that uses an
 // unsupported feature gets an UnsupportedError that names it. The clock is never read.
 //

@@ -12,7 +12,7 @@ import (
 type Error struct {
 	// Class is the name of the Python exception: TemplateSyntaxError, TemplateAssertionError, UndefinedError,
 	// SecurityError, TemplateError (raise_exception), TypeError, ... or one of our own: LimitError, and
-	// UnsupportedError for a name that jinja2 knows and this engine lacks.
+	// UnsupportedError for a name that jinja2 knows and this engine doesn't support.
 	Class  string
 	Text   string // what is wrong
 	Line   int    // 1-based line of the template

@@ -83,7 +83,7 @@ func (st *state) join2(a, b val) val {
 	return str(x+y, r)
 }
 
-// repeat is seq * times for a text.
+// repeat is seq * times, or false if seq is not a text.
 func (st *state) repeat(seq, times val) (val, bool) {
 	switch seq.Kind() {
 	case pyvalue.KindList, pyvalue.KindTuple:

@@ -73,8 +73,8 @@ func isMarkup(v val) bool {
 	return p != nil && p.markup
 }
 
-// asTag returns p in the form that values carry. Provenances of the input are shared between renders and never written
-// to: they have been through here.
+// asTag returns p in the form that values carry. Provenances of the input are shared between renders, which is safe:
+// asTag was called on them before, so it doesn't write to them again.
 func (p *prov) asTag() *pyvalue.Tag {
 	if p.Of == nil {
 		p.Of = p
@@ -167,7 +167,7 @@ func (b *provBuilder) add(n int, src *Source, off int, m Mode) {
 	s.Start, s.End, s.Source, s.Offset, s.Mode = start, b.n, src, off, m
 }
 
-// addSlice records that the next bytes are bytes i to j of a text with provenance p, which lacks quoted spans.
+// addSlice records that the next bytes are bytes i to j of a text with provenance p, which has no quoted spans.
 func (b *provBuilder) addSlice(p *prov, i, j int) {
 	end := b.n + j - i
 	if p != nil {
@@ -373,5 +373,5 @@ func origin(v *val) (src *Source, off int, mode Mode) {
 	return src, off, mode
 }
 
-// end accounts for the last of dst bytes.
+// end adds the span of the remaining output, which ends at byte dst.
 func (m *marker) end(dst int) { m.b.p.add(dst-m.at, m.src, m.off, m.mode) }

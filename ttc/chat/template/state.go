@@ -52,7 +52,7 @@ type state struct {
 	outer  []*builder // builders suspended while a macro or block is captured
 	pos    int32      // the part being evaluated, for errors
 	left   int64      // steps that remain
-	bytes  int64      // text and lists that may still be made
+	bytes  int64      // bytes of bytes of text and lists that may still be made
 	depth  int
 	nested int // generators currently drawing from one another
 	free   []*builder
@@ -159,7 +159,7 @@ func (st *state) ret(to *activation) {
 	st.act = to
 }
 
-// push starts capturing printed text; pop ends that and returns it.
+// push starts capturing printed text; pop stops capturing and returns the text.
 func (st *state) push(at int32) {
 	if len(st.outer) > 4*st.input.Limits.Depth {
 		throwAt(at, "RecursionError", "blocks nest deeper than %d", 4*st.input.Limits.Depth)

@@ -43,7 +43,7 @@ func Compile(src string) (t *Template, err error) {
 			t, err = nil, th.place(t.src, 0)
 		}
 	}()
-	if !utf8.ValidString(src) { // such source would render as garbage between the fields
+	if !utf8.ValidString(src) { // invalid UTF-8 would render as garbage between the fields
 		throwAt(0, "UnicodeDecodeError", "the template is not UTF-8; save it as UTF-8")
 	}
 	c := &compiler{lib: builtins}
@@ -56,7 +56,7 @@ func Compile(src string) (t *Template, err error) {
 type Limits struct {
 	Steps int64 // operations, 30 million by default: a few seconds' worth of any kind
 	Bytes int64 // text and lists made, printed or not: 256 MiB by default
-	Depth int   // nested calls of macros and recursive loops: 200 by default
+	Depth int   // nested calls of macros: 200 by default
 }
 
 func (l Limits) orDefault() Limits {
@@ -72,7 +72,7 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// DefaultNow is what strftime_now reads by default: never the machine's clock.
+// DefaultNow is the time that strftime_now reads by default, never the machine's clock.
 var DefaultNow = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // Input is the input of a template.

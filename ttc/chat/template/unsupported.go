@@ -31,15 +31,15 @@ var unsupportedAttributes = map[pyvalue.Kind][]string{
 	pyvalue.KindFloat: numberNames,
 }
 
-// unsupportedError is the class of errors about the parts of jinja2 that this engine lacks.
+// unsupportedError is the class of errors about the parts of jinja2 that this engine doesn't support.
 const unsupportedError = "UnsupportedError"
 
 func throwUnsupported(what string) {
 	throw(unsupportedError, "%s is not supported in chat templates", what)
 }
 
-// refuse raises an error about arguments that jinja2 has and this engine lacks: the named ones, and positional ones
-// after the first few.
+// refuse raises an error about arguments that jinja2 has and this engine doesn't support: the named ones, and
+// positional ones after the first few.
 func (a *args) refuse(fn string, few int, names ...string) {
 	for _, name := range names {
 		if _, ok := a.get(name); ok || len(a.plain) > few {
@@ -48,7 +48,7 @@ func (a *args) refuse(fn string, few int, names ...string) {
 	}
 }
 
-// unsupportedFunction returns a global of jinja2 that this engine lacks.
+// unsupportedFunction returns a global of jinja2 that this engine doesn't support.
 func unsupportedFunction(name string) val {
 	return function(name, func(*state, *args) val {
 		throwUnsupported("the function " + name)
@@ -56,7 +56,7 @@ func unsupportedFunction(name string) val {
 	})
 }
 
-// refuseUnsupported raises an error if name is an attribute that v has in Python and lacks here.
+// refuseUnsupported raises an error if name is an attribute that v has in Python but not here.
 func refuseUnsupported(v val, name string) {
 	of := v.TypeName()
 	names := unsupportedAttributes[v.Kind()]

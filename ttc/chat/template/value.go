@@ -25,7 +25,7 @@ func isMissing(v val) bool { return v.IsSentinel() }
 // an error.
 type undefined struct {
 	hint   string
-	of     val // the value that lacks it, unless missing
+	of     val // the value that has no such attribute or item; missing for an undefined variable
 	name   val
 	unsafe bool // the attribute exists, but the sandbox forbids it
 }
@@ -53,7 +53,7 @@ func asUndefined(v val) *undefined {
 	return u
 }
 
-// raise raises the error for any other use of the value.
+// raise raises the error for a use of the value that jinja2 doesn't allow.
 func (u *undefined) raise() {
 	switch {
 	case u.unsafe:
@@ -345,7 +345,7 @@ func (r *rangeObject) Repr() string {
 	return fmt.Sprintf("range(%d, %d, %d)", r.start, r.stop, r.step)
 }
 
-// length is len(v), or false if Python says that it lacks one.
+// length is len(v), or false if Python says that it has none.
 func length(v val) (int, bool) {
 	switch v.Kind() {
 	case pyvalue.KindStr:
@@ -464,7 +464,7 @@ func (st *state) list(v val) []val {
 	}
 }
 
-// valueSize is the number of bytes that a list element counts towards the limit.
+// valueSize is the number of bytes by which a list element counts towards the limit.
 const valueSize = 48
 
 // index is operator.index(v): an int or bool that fits, else Python's error.

@@ -20,7 +20,7 @@ func AppendRune(dst []byte, r rune) []byte {
 	return utf8.AppendRune(dst, r)
 }
 
-// Len is len(s): the number of code points.
+// Len is Python's len(s), the number of code points.
 func Len(s string) int {
 	n := 0
 	for i := 0; i < len(s); i++ {

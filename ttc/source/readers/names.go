@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/traces"
 )
 
-// The output of `nat eval`: its `_type`, its file in a folder, and its settings.
+// The source for the output of `nat eval`: its `_type`, and the name of its file in a folder.
 const (
 	NATType = nat.Type
 	NATFile = nat.FileName
@@ -39,13 +39,13 @@ func Endpoint() source.Factory { return endpoint.Factory() }
 // TracesConfig is the configuration of the source of agent runs in the OpenAI chat format.
 type TracesConfig = traces.Config
 
-// TracesDecoder decodes single entries as that source reads them.
+// TracesDecoder decodes traces in memory as the source of TracesConfig reads them.
 type TracesDecoder = traces.Decoder
 
 // ScoresConfig is `dataset.scores`: files with scores of the examples.
 type ScoresConfig = scores.Config
 
-// Scores holds the scores from such files.
+// Scores holds the scores from score files.
 type Scores = scores.Scores
 
 // ScoreRule is an element of `dataset.score_rules`.

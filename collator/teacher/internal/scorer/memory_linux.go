@@ -35,7 +35,7 @@ func newMemory(size int64) (*memory, error) {
 	return m, nil
 }
 
-// read returns the first bytes.
+// read returns the first n bytes.
 func (m *memory) read(n int) ([]byte, error) { return m.data[:n], nil }
 
 func (m *memory) close() {

@@ -125,8 +125,8 @@ func (t *steps) say(m calls.Message) {
 	t.altered = t.altered || m.Role == "tool" && alteredText(m.Text)
 }
 
-// untrainedReason returns the reason the answer of a step is not trained: it was copied, or it was made by no call or
-// by several.
+// untrainedReason returns the reason why the answer of a step is not trained on: it was copied, or it was made by no
+// call or by several.
 func untrainedReason(step json.Raw) (ledger.Reason, string) {
 	if v, ok := step.Get("is_copied_context"); ok {
 		if copied, _ := v.Bool(); copied {

@@ -24,7 +24,7 @@ func entries(tally *source.Tally) session.Entries {
 	}
 }
 
-// rootOf returns the outermost scope that contains an event, cut to the length of a key.
+// rootOf returns the id of the outermost scope that contains an event, cut to the length of a key.
 func rootOf(entry json.Raw) string {
 	root := cmp.Or(session.Text(entry, "propagation_root_uuid"), session.Text(entry, "uuid"))
 	return root[:min(len(root), maxKey)]

@@ -33,7 +33,7 @@ type Source struct {
 		lines  []published.Line // likewise: the answers
 	}
 
-	scanned ttc.Example // the result of a scan for every example, since it keeps no example
+	scanned ttc.Example // reused for every example of a scan, which keeps none
 
 	rewrite published.Rewriter // rewrites entries in the shape of a published data set; nil if they are plain
 }
@@ -269,7 +269,7 @@ func (s *Source) id() json.Raw {
 	return id
 }
 
-// belongs returns the example that the line read ahead belongs to, given its id.
+// belongs returns the key of the example that the line read ahead belongs to.
 func (s *Source) belongs() belonging {
 	if name := source.IDText(s.ahead.rawID); name != "" {
 		return belonging{id: name}

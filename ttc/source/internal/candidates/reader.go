@@ -116,7 +116,7 @@ func (r *Reader) fill(f *fields, raw json.Raw, last *otherFields, cand *ttc.Cand
 // otherFields holds a candidate's fields besides its answer. It is made once for all answers of a line: there may be a
 // million short ones under a prompt of megabytes.
 type otherFields struct {
-	prompt, context, system, metadata, model json.Raw // the source of the rest
+	prompt, context, system, metadata, model json.Raw // the values that the other fields are made from
 
 	given              ttc.Prompt
 	kept               json.Raw // metadata

@@ -49,7 +49,7 @@ var (
 	}
 )
 
-// isAnswer accepts texts, and lists of texts: several answers to a prompt in one line.
+// isAnswer accepts texts, and lists, which may hold several answers to a prompt.
 func isAnswer(c *source.Column) bool {
 	return c.Kinds[json.String]+c.Kinds[json.Array] == c.Present
 }
@@ -108,13 +108,13 @@ func recognize(h *source.Head) (r source.Reading) {
 	return r
 }
 
-// takePrompt notes the prompt, the text below it, and whether it is a transcript.
+// takePrompt sets the keys of the prompt and of its context, and whether prompts are transcripts.
 func takePrompt(r *source.Reading, h *source.Head, prompt source.Choice) {
 	r.Take(promptKey, prompt)
 	if prompt.Column == nil || !prompt.Text() {
 		return
 	}
-	if prompt.Guessed { // a column called prompt is complete
+	if prompt.Guessed { // a column called prompt needs no context
 		r.Take(contextKey, h.Columns().Find(contextKey, prompt.Key, r.Settings["output_key"]))
 	}
 	if h.Texts(prompt.Key, transcript.Is) {

@@ -73,7 +73,7 @@ func (t *transcript) walk(of, from *record) (chain []*record, whole bool) {
 	return chain, rec == from
 }
 
-// root returns the first line of a chain.
+// root returns the uuid of the first line of a chain.
 func (t *transcript) root(of *record) string {
 	var chain []*record
 	seen := map[*record]bool{}
@@ -99,7 +99,7 @@ type history struct {
 	t        *transcript
 	at       *record    // the last line; nil without any
 	to       *answer    // the answer that the history belongs to
-	met      bool       // the answer was among its own lines
+	met      bool       // the lines of the history include the answer itself
 	out      calls.Walk // the messages
 	placed   map[*record]bool
 	given    map[*answer]bool
@@ -158,7 +158,7 @@ func (h *history) add(rec *record) {
 	case rec.answer != nil:
 		h.answer(rec.answer)
 	case rec.hasResults && len(rec.results) == len(rec.given):
-		h.flush() // for a call that isn't in the chain
+		h.flush() // the results are the results are for a call that isn't in the chain
 		h.append(rec.results...)
 		h.placed[rec] = true
 	case rec.attached != "":
@@ -212,7 +212,7 @@ func (h *history) answer(a *answer) {
 	}
 }
 
-// flush ends a run of lines that are not the model's.
+// flush appends the messages of a run of lines that are not the model's.
 func (h *history) flush() {
 	attached := strings.Join(h.attached, "\n")
 	h.attached = nil

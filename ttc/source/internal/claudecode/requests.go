@@ -28,7 +28,7 @@ type request struct {
 	last   int32   // step of its last message; -1 without one
 	answer *answer // what came back
 	broken bool    // the beginning of the list is missing
-	given  bool    // the answer's call has its messages, which are in after
+	given  bool    // the messages of the answer's call are known, and are in after
 	after  calls.Walk
 }
 
@@ -150,7 +150,7 @@ func (r *requests) resolve(answers []*answer) {
 	}
 }
 
-// shapeOf returns the contents of the request for an answer besides messages.
+// shapeOf returns the contents, other than messages, of the request for an answer.
 func (r *requests) shapeOf(a *answer) (shape, bool) {
 	q := r.byID[a.ref]
 	if q == nil {
@@ -208,7 +208,7 @@ func (r *requests) continued(t *transcript, q *request, a *answer, c *calls.Call
 				continue
 			}
 			if slices.ContainsFunc(chain, func(rec *record) bool { return rec.attached != "" || rec.boundary }) {
-				c.Gaps |= ttc.RebuiltHistory // how they were inserted isn't known
+				c.Gaps |= ttc.RebuiltHistory // how attachments and compactions were inserted isn't known
 			}
 			return h.end(), true
 		}

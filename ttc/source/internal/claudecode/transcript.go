@@ -69,7 +69,7 @@ type record struct {
 	uuid, parent, agent string
 	place               int
 	answer              *answer
-	given               []calls.Ref // the messages it replaces
+	given               []calls.Ref // the messages that the line holds
 	results             []calls.Ref // tool results among them
 	attached            string      // text of an attachment
 	boundary            bool
@@ -132,7 +132,7 @@ func (t *transcript) add(raw session.Line) {
 	t.line(&l)
 }
 
-// wrote counts a version of the program.
+// wrote records a version of the program.
 func (t *transcript) wrote(version json.Raw) {
 	if len(t.versions) == maxVersions {
 		return
@@ -396,7 +396,7 @@ func (t *transcript) systemLine(l *line) {
 	}
 }
 
-// callOutside counts a call that the session mentions but that left nothing to train.
+// callOutside counts a call that the session mentions but that left nothing to train on.
 func (t *transcript) callOutside(why ledger.Reason, l *line, detail string) {
 	t.tally.S.Calls++
 	t.tally.Drop(ledger.Drop{

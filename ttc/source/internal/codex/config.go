@@ -6,7 +6,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// newest is the latest version of the program whose files were tried.
+// newest is the latest version of the program whose files have been tested.
 const newest = "0.171.0"
 
 // Factory returns the factory of this source, which a configuration selects by its type.

@@ -82,8 +82,8 @@ func (r *reader) head(ctx context.Context, path string) (*file, error) {
 	return f, nil
 }
 
-// forkedFrom finds the place in another thread's file that a thread continues from. Older versions copied what came
-// before.
+// forkedFrom finds the place in another thread's file that a thread continues from. Older versions copied the items
+// before the fork instead.
 func (f *file) forkedFrom(meta json.Raw) {
 	base, ok := meta.Get("history_base")
 	if !ok || base.Kind() != json.Object {
@@ -98,8 +98,8 @@ func (f *file) forkedFrom(meta json.Raw) {
 	}
 }
 
-// FromLines makes the session of a thread's lines, which are stored elsewhere. If it continues another thread, that one
-// is unavailable.
+// FromLines makes the session of a thread's lines, which are stored elsewhere. The lines of a parent thread count as
+// missing.
 func FromLines(id string, f session.LinesOf, tally *source.Tally) *calls.Session {
 	t := &thread{r: &reader{tally: tally}, out: session.Limits{}.New(id), failed: map[string]bool{}, path: f.Path}
 	for _, raw := range f.Lines {

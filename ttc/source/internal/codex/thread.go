@@ -40,7 +40,7 @@ type entry struct {
 	sequence int64 // 0 means not said
 	message  calls.Message
 	turn     *turn // an answer; nil if message is not an answer
-	known    bool  // ref is the session's message
+	known    bool  // ref is set to the session's message
 	ref      calls.Ref
 }
 
@@ -141,12 +141,12 @@ func (t *thread) line(l session.Line) {
 
 func (t *thread) unread(what string) {
 	if t.inherited {
-		return // counted where its own thread is read
+		return // counted when the parent thread itself is read
 	}
 	t.r.tally.CountUnread(what, 1)
 }
 
-// start reads the beginning of a file. The parents of a fork began the same way.
+// start reads the beginning of a file. For a fork, the beginning of its parent's file takes precedence.
 func (t *thread) start(meta json.Raw) {
 	if tools, ok := meta.Get("dynamic_tools"); ok && tools.Kind() == json.Array && t.tools == nil {
 		t.tools = exchange.Tools(tools)
@@ -179,7 +179,7 @@ func (t *thread) usage(payload json.Raw) {
 // close ends the answer being read.
 func (t *thread) close() { t.open = nil }
 
-// compacted replaces the history with a summary, or with the history given.
+// compacted replaces the history with a summary, or with the replacement history if it is stored.
 func (t *thread) compacted(payload json.Raw, l session.Line) {
 	t.close()
 	if !t.inherited {
@@ -266,7 +266,7 @@ func (t *thread) outcome(id string, of json.Raw) {
 	}
 }
 
-// rollBack removes the last user turns and what followed them.
+// rollBack removes the last n user messages and everything after them.
 func (t *thread) rollBack(n int64) {
 	t.close()
 	for i := len(t.history) - 1; i >= 0 && n > 0; i-- {

@@ -225,7 +225,7 @@ func lastLine(path string) string {
 	if size, err := f.Seek(0, io.SeekEnd); err == nil {
 		_, _ = f.Seek(max(0, size-2000), io.SeekStart)
 	}
-	b, _ := io.ReadAll(f) // an excerpt: the readable part
+	b, _ := io.ReadAll(f) // ignore the error: any part will do as an excerpt
 	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(b), "?")), "\n")
 	return fmt.Sprintf("%q; the rest is in %s", lines[len(lines)-1], path)
 }

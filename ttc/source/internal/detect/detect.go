@@ -30,8 +30,8 @@ func ReadHead(ctx context.Context, path string) (*source.Head, error) {
 	return readHead(ctx, path, "", source.HeadEntries)
 }
 
-// readHead reads the beginning of a file, or of the list under one of its keys: at most that many entries. If no entry
-// can be read, a head with nothing but its bytes is returned together with the error.
+// readHead reads up to the given number of entries from the beginning of a file, or of the list under one of its keys.
+// If no entry can be read, a head with nothing but its bytes is returned together with the error.
 func readHead(ctx context.Context, path, within string, most int) (*source.Head, error) {
 	f, err := source.Open(ctx, path)
 	if err != nil {
@@ -57,8 +57,9 @@ func readHead(ctx context.Context, path, within string, most int) (*source.Head,
 	return h, nil
 }
 
-// entries reads the first entries. One beyond the sources' default size is skipped: they drop and count it. For input
-// that isn't JSON it returns none; for input that is damaged further on, it returns the entries before the damage.
+// entries reads the first entries. An entry above the sources' default size limit is skipped: the sources drop and
+// count it. For input that isn't JSON it returns none; for input that is damaged further on, it returns the entries
+// before the damage.
 func entries(h *source.Head, in io.Reader, most int) error {
 	r := json.NewReader(in, json.Auto, json.Limits{Size: entrySize})
 	var tooLarge *json.SizeError

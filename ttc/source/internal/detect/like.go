@@ -56,8 +56,8 @@ func likely(h *source.Head) (l likeness) {
 	return l
 }
 
-// find returns the keys that are named like their meaning and whose values fit. Of several at different depths, the
-// last word decides before the others do.
+// find returns the keys that are named like their meaning and whose values fit. Keys whose last part matches take
+// precedence over keys that match only in another part.
 func find(columns []*source.Column, words []string, fits func(*source.Column) bool) []string {
 	var last, any []string
 	for _, c := range columns {
@@ -84,7 +84,7 @@ func isOther(words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(otherWords, w) })
 }
 
-// add names a key if only one may be meant, and otherwise notes the doubt.
+// add records a single key as having the given meaning, and several keys as in doubt.
 func (l *likeness) add(keys []string, means string) {
 	switch {
 	case len(keys) == 1:

@@ -54,7 +54,7 @@ func byPaths(all []source.Factory, only string, h *source.Head) *Found {
 		case len(keys) == 1:
 			given[m.setting] = keys[0]
 			guessed = append(guessed, fmt.Sprintf("%s is read from %q", m.means, keys[0]))
-		case m.setting != "score_key": // nothing says which of several scores counts
+		case m.setting != "score_key": // with no score key, or several, none is set
 			return nil
 		}
 	}

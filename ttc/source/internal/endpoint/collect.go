@@ -51,7 +51,7 @@ func askAll(ctx context.Context, cfg Config, dir string, progress func(done, tot
 	if err := os.MkdirAll(c.dir, 0o755); err != nil {
 		return "", nil, err
 	}
-	for _, left := range []string{dir, c.dir} { // left by a process that was killed here
+	for _, left := range []string{dir, c.dir} { // remove the temporary files of a process that was killed
 		if err := durable.Sweep(left); err != nil {
 			return "", nil, err
 		}
@@ -87,7 +87,7 @@ type collector struct {
 	path   string // the existing one of paths; empty if not known yet
 	done   int
 	failed int // questions without an answer
-	row    int // consecutive ones among these
+	row    int // failures since the last answer
 	first  error
 	report Report
 }

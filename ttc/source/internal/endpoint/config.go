@@ -78,7 +78,7 @@ type Config struct {
 // paths are where a nat serve accepts questions.
 var paths = []string{"/generate/full", "/v1/workflow/full"}
 
-// base returns the address without the path, for either spelling.
+// base returns the endpoint's address without the path of the workflow.
 func (c *Config) base() (string, error) {
 	u, err := url.Parse(c.Endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

@@ -57,8 +57,8 @@ func ChatMessages(list json.Raw) ([]chat.Message, error) {
 	return messages, nil
 }
 
-// said returns an assistant message without the additions of servers and clients, which the copy in a later request
-// lacks.
+// said returns an assistant message without the additions of servers and clients, which its copy in a later request
+// doesn't have.
 func said(m *chat.Message) chat.Message {
 	out := *m
 	out.Extra = nil

@@ -84,7 +84,7 @@ func count(object json.Raw, keys ...string) int64 {
 	return 0
 }
 
-// seconds converts a time in seconds since 1970 to nanoseconds, or 0.
+// seconds returns the time under a key, given in seconds since 1970, in nanoseconds; 0 if it is invalid.
 func seconds(object json.Raw, key string) int64 {
 	if f, ok := member(object, key).Float64(); ok && f > 0 && f < 1e10 {
 		return int64(f * 1e9)

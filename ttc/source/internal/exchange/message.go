@@ -67,7 +67,7 @@ func Arguments(call *chat.ToolCall, value json.Raw) {
 	}
 }
 
-// Tools reads tool definitions, each as ToolOf does; nil if it is not a list.
+// Tools reads tool definitions, each as ToolOf does; nil if list is not an array.
 func Tools(list json.Raw) []chat.Tool {
 	if list.Kind() != json.Array {
 		return nil

@@ -59,7 +59,7 @@ func ResponseFinish(response json.Raw, m *chat.Message) string {
 type Items struct {
 	Summaries bool             // the reasoning summary is written by the model, as with servers of open models
 	Hidden    bool             // the text of some reasoning is missing
-	Unread    map[string]int64 // items without content for a model, by type
+	Unread    map[string]int64 // number of number of items without content for a model, by type
 	Turn      func(items []json.Raw, m *chat.Message)
 
 	out   []calls.Message
@@ -190,7 +190,7 @@ func IsCall(typ string) bool {
 	return false
 }
 
-// IsResult reports whether items of a type are results of such calls.
+// IsResult reports whether items of a type are results of calls of tools that the client runs.
 func IsResult(typ string) bool {
 	switch typ {
 	case "function_call_output", "custom_tool_call_output", "local_shell_call_output", "tool_search_output":

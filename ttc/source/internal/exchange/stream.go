@@ -281,7 +281,7 @@ func (b *block) append(out json.Raw) json.Raw {
 		}
 		if input, err := json.Parse([]byte(text), json.Limits{}); err == nil {
 			set(key, input)
-		} else { // cut off: what arrived of it, as a text
+		} else { // cut off: keep the received part as text
 			set(key, json.AppendString(nil, text))
 		}
 	}

@@ -40,7 +40,7 @@ type gemini struct {
 	last     map[string]json.Raw
 	before   map[string]calls.Walk // by record, the context that it was added to
 	context  calls.Walk
-	answered map[string]bool // the calls whose result is a record
+	answered map[string]bool // ids of calls whose results are records
 }
 
 func addGemini(s *calls.Session, entries []session.Kept, tally *source.Tally) {

@@ -85,7 +85,7 @@ func (p *parser) example(
 	return true, nil
 }
 
-// name sets the example's id: the entry's own, or row if it lacks one. It returns the id as written in the entry, and
+// name sets the example's id: the entry's own, or row if it has none. It returns the id as written in the entry, and
 // whether an identical entry occurs earlier in the file.
 func (p *parser) name(
 	ex *ttc.Example, e entry, ids *source.Names, hash xxh3.Uint128, row string,
@@ -136,8 +136,8 @@ func (p *parser) entry(c json.Cursor) (e entry) {
 	return e
 }
 
-// isEmpty reports whether an answer is what NAT writes for a workflow that raised an exception: "" in a local run, null
-// in a remote one.
+// isEmpty reports whether an answer has the value that NAT writes for a workflow that raised an exception: "" in a
+// local run, null in a remote one.
 func isEmpty(answer json.Raw) bool { return string(answer) == `""` || answer.Kind() == json.Null }
 
 // graph returns the question and the workflow's answer, if both are text. The answer is the workflow's result; that a
@@ -361,6 +361,6 @@ func (p *parser) compat(raw json.Raw, e entry, kind json.Kind, ex *ttc.Example) 
 		ex.Steps = append(ex.Steps, step)
 	}
 	s.Steps += int64(len(ex.Steps))
-	s.Candidates += int64(len(ex.Steps)) // NAT's algorithm decides how to treat them
+	s.Candidates += int64(len(ex.Steps)) // NAT's algorithm decides which of them are candidates
 	return nil
 }

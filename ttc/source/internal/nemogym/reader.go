@@ -24,7 +24,7 @@ func Factory() source.Factory {
 	}.Factory()
 }
 
-// isRollout reports whether an entry is a rollout; a failed one lacks a response.
+// isRollout reports whether an entry is a rollout; a failed one has no response.
 func isRollout(entry json.Raw) bool {
 	request, ok := entry.Get("responses_create_params")
 	_, response := entry.Get("response")
@@ -73,7 +73,7 @@ func (r *reader) sessions(g session.Group) (out []*calls.Session) {
 	return out
 }
 
-// rollout makes the session of a rollout, the i-th with its id; nil if nothing in it can be trained.
+// rollout makes the session of a rollout, the i-th with its id; nil if nothing in it can be trained on.
 func (r *reader) rollout(part session.Kept, limits session.Limits, i int) *calls.Session {
 	raw := json.Raw(part.JSON)
 	id, _ := key(raw)

@@ -54,7 +54,7 @@ func appendWithin(out []json.Raw, entry json.Raw, depth int, tooDeep *int64) []j
 	return out
 }
 
-// holds reports whether an entry has a list of others.
+// holds reports whether an entry has a list of other entries.
 func holds(entry json.Raw) bool {
 	for key, list := range entry.Members() {
 		if list.Kind() == json.Array && slices.ContainsFunc(envelopes, key.Is) {

@@ -21,7 +21,7 @@ func (o *observation) exchange() (exchange.Exchange, error) {
 	}
 	var e exchange.Exchange
 	var err error
-	if exchange.Known(o.output) { // for a request that isn't recorded as one
+	if exchange.Known(o.output) { // only the response is in a known form
 		if e, err = exchange.Of(json.Raw(`{"messages":[]}`), o.output); err != nil {
 			return e, err
 		}
@@ -140,7 +140,7 @@ func messageOf(raw json.Raw) (calls.Message, error) {
 	}
 	m := calls.Message{Message: exchange.Content(role, session.Value(f, "content"))}
 	m.ToolCallID = session.Text(f, "tool_call_id")
-	// With the arguments as the model wrote them.
+	// These calls have the arguments as the model wrote them.
 	sampled := session.Value(session.Value(f, "additional_kwargs"), "tool_calls")
 	for c := range sampled.Elements() {
 		if call, err := chat.ParseToolCall(c); err == nil {

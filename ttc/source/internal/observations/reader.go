@@ -43,7 +43,7 @@ func (r *reader) within(entry json.Raw) []json.Raw {
 	return out
 }
 
-// key returns the key of an observation: a short name for its trace. A score may belong to a session only.
+// key returns the key of an observation: a short name for its trace or, for a score without a trace, its session.
 func (r *reader) key(entry json.Raw) (string, bool) {
 	o, ok := r.parse(entry)
 	if !ok {

@@ -29,7 +29,7 @@ func (e *modelCall) aiSDK(a attributes) {
 	think(&m, a.text("ai.response.reasoning"))
 	withoutText(&m, chat.Null)
 	if a["ai.response.object"] != nil {
-		e.gaps |= ttc.ParsedArguments // some versions print the object again
+		e.gaps |= ttc.ParsedArguments // some versions re-encode the object
 	}
 	e.finish = a.text("ai.response.finishReason")
 	e.alone = m.ToolCalls != nil && m.Text != "" && e.finish == "stop"

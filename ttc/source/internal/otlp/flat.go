@@ -82,7 +82,7 @@ func (n *node) list() (out []*node) {
 	return slices.DeleteFunc(out, func(n *node) bool { return n == nil })
 }
 
-// numbered reads what OpenLLMetry wrote up to version 0.45: gen_ai.prompt.0.role and so on.
+// numbered reads the attributes that OpenLLMetry wrote up to version 0.45: gen_ai.prompt.0.role and so on.
 func (e *modelCall) numbered(a attributes) {
 	for _, n := range a.nested("gen_ai.prompt").list() {
 		e.input = append(e.input, numberedMessage(n))

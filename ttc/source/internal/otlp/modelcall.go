@@ -37,7 +37,7 @@ const details = "gen_ai.client.inference.operation.details"
 
 // genAI reads the GenAI conventions. The same content may be on the span and on a record next to it.
 func (e *modelCall) genAI(s *span) {
-	e.toolsUnsaid = s.attributes["gen_ai.client.operation.duration"] == nil // the AI SDK's, which records the tools
+	e.toolsUnsaid = s.attributes["gen_ai.client.operation.duration"] == nil // set by the AI SDK, which records tools
 	from := s.attributes
 	if from["gen_ai.output.messages"] == nil {
 		for _, ev := range s.events {
@@ -116,7 +116,7 @@ func partsMessage(role string, parts []json.Raw) (out []chat.Message) {
 	for _, p := range parts {
 		switch typ := session.Text(p, "type"); typ {
 		case "text":
-			if text := partText(p); text != "" { // streams have an empty one before calls
+			if text := partText(p); text != "" { // streams have an empty text before calls
 				content = append(content, text)
 				m.Parts = append(m.Parts, exchange.TextPart(text))
 			}
@@ -172,7 +172,7 @@ func resultText(p json.Raw) string {
 			continue
 		}
 		if inner, ok := v.Get("value"); ok && (key == "output" || session.Text(v, "type") == "content") {
-			v = inner // of the AI SDK's {type, value}
+			v = inner // the value in the AI SDK's {type, value}
 		}
 		if text, ok := v.Text(); ok && (key != "result" || session.Text(p, "type") != "tool-result") {
 			return text
@@ -227,7 +227,7 @@ func (e *modelCall) legacy(events []event) {
 		message, _ := c.body.Get("message")
 		m := eventMessage("assistant", message)
 		if list, ok := c.body.Get("tool_calls"); ok &&
-			m.ToolCalls == nil { // OpenLLMetry has them next to the message
+			m.ToolCalls == nil { // OpenLLMetry records calls next to the message
 			m.ToolCalls = toolCalls(list)
 		}
 		withoutText(&m, chat.Null)
@@ -325,8 +325,8 @@ func says(m *chat.Message) bool {
 	return !plain || text != ""
 }
 
-// join finds the calls that results answer if they lack an id or have one of a different kind: by order, if there are
-// as many results as calls.
+// join finds the calls of results that have no id, or one of a different kind: by order, if there are as many results
+// as calls.
 func join(in []chat.Message) {
 	for i := range in {
 		made := in[i].ToolCalls

@@ -108,7 +108,7 @@ func (r *reader) field(in *bufio.Reader) (record []byte, size int64, err error) 
 	return append(record, body...), size, err
 }
 
-// bytes reads the given number of bytes, if available: it doesn't allocate memory by a stated length.
+// bytes reads the given number of bytes, if available. It doesn't allocate all of a stated length in advance.
 func (r *reader) bytes(in *bufio.Reader, n int64) ([]byte, error) {
 	if n > r.limits.MaxLine {
 		if _, err := io.CopyN(io.Discard, in, n); err != nil {
@@ -243,7 +243,7 @@ func traceOf(item []byte, kind byte) (trace string) {
 	return trace
 }
 
-// instrumentation returns what wrote the items of a scope.
+// instrumentation returns the instrumentation that wrote the items of a scope.
 func instrumentation(scope []byte) source.Version {
 	var name, version string
 	fields(scope, func(num protowire.Number, typ protowire.Type, value []byte) bool {
@@ -273,7 +273,7 @@ func kindOf(item []byte) (kind byte, ok bool) {
 		case num == 1 && typ == protowire.Fixed64Type, num == 11 && typ == protowire.Fixed64Type:
 			kind, ok = logItem, true
 		default:
-			return num != 1 // a metric has its name there
+			return num != 1 // field 1 of a metric is its name
 		}
 		return false
 	})

@@ -24,8 +24,8 @@ type reader struct {
 	known    bool
 	scope    source.Version          // the instrumentation that wrote the item being read
 	wrote    map[source.Version]bool // those of the file
-	others   int64                   // requests in the file that contain something else
-	sessions session.Names           // for traces that name one
+	others   int64                   // requests in the file with neither spans nor log records
+	sessions session.Names           // by trace, the session that it names
 	scratch  []byte
 	err      error
 }
@@ -259,7 +259,7 @@ func appendPlace(b []byte, raw json.Raw) []byte {
 	return append(b, '}')
 }
 
-// sessionOf returns the session that an item names.
+// sessionOf returns the id of the session that an item names.
 func sessionOf(raw json.Raw) string {
 	list, _ := raw.Get("attributes")
 	var found [len(sessionKeys)]json.Raw

@@ -38,7 +38,7 @@ type span struct {
 	attributes        attributes
 	cut               bool // attributes are missing: there were more than the exporter's limit
 	failed            bool
-	status            string // the report of the failure
+	status            string // message of the span's status
 	events            []event
 
 	path   string
@@ -254,7 +254,7 @@ func spanOf(kept session.Kept) *span {
 	return s
 }
 
-// eventOf reads a stored log record. It also returns the span it belongs to.
+// eventOf reads a stored log record. It also returns the ids of the trace and the span that the record belongs to.
 func eventOf(kept session.Kept) (ev event, trace, of string) {
 	m := members(json.Raw(kept.JSON[1:]), "traceId", "spanId", "eventName", "timeUnixNano", "observedTimeUnixNano",
 		"attributes", "body")
@@ -265,7 +265,7 @@ func eventOf(kept session.Kept) (ev event, trace, of string) {
 	if ev.name == "" {
 		ev.name = ev.attributes.text("event.name")
 	}
-	if ev.body.Kind() == json.String { // a logging library's bridge writes it as text
+	if ev.body.Kind() == json.String { // a logging library's bridge writes the body as text
 		if parsed, err := json.Parse(ev.body.Bytes(), json.Limits{}); err == nil {
 			ev.body = parsed
 		}

@@ -121,7 +121,7 @@ func (t *traces) addEvent(part session.Kept) {
 	s.events = append(s.events, ev)
 }
 
-// spanKind is what a span represents.
+// spanKind says what a span represents.
 type spanKind byte
 
 const (
@@ -150,7 +150,7 @@ var kinds = []struct {
 	{"traceloop.span.kind", map[string]spanKind{"agent": agentSpan, "tool": toolSpan}},
 }
 
-// kind returns what a span represents: a span that isn't named is a call if it has what a model wrote.
+// kind returns what a span represents: a span that names no kind is a call if it contains a model's output.
 func (s *span) kind() spanKind {
 	named := false
 	for _, of := range kinds {
@@ -186,13 +186,13 @@ func (t *traces) ancestors(s *span, each func(*span)) {
 	}
 }
 
-// examine finds the facts needed to judge calls: the agents, what failed, and which calls wrap others.
+// examine finds the facts needed to judge calls: the agents, the failed tools, and the calls that wrap others.
 func (t *traces) examine() {
 	names := map[string]int{}
 	for _, s := range t.order {
 		switch s.kind() {
 		case callSpan:
-			direct := true // not by a tool or an agent of the enclosing call
+			direct := true // no tool or agent lies between the call and the enclosing span
 			t.ancestors(s, func(a *span) {
 				kind := a.kind()
 				if direct = direct && kind != agentSpan && kind != toolSpan; direct && kind == callSpan {

@@ -66,7 +66,7 @@ var (
 type transcoder struct {
 	most    int64 // bytes of JSON
 	objects int64 // messages and values that may still be written
-	full    bool  // an item would take more
+	full    bool  // an item exceeds most or objects
 }
 
 // item returns a span or a log record as JSON. It reports whether the item is intact and within the limits.

@@ -121,7 +121,7 @@ func content(v json.Raw) json.Raw {
 			texts = append(texts, text)
 			parts = parts.raw(object(nil).text("type", "text").text("text", text).end())
 		case value(part, "inlineData", "fileData") != nil,
-			// whose text is next to it
+			// the text of a text/plain file is next to it
 			(kind == "file" || kind == "image") && !value(part, "mime").Is("text/plain"):
 			files = true
 			parts = parts.raw(object(nil).text("type", "file").set("file", part).end())

@@ -30,7 +30,7 @@ type Conversations struct {
 type conversed struct {
 	messages, tools json.Raw
 	reward          json.Raw // nil means none
-	id, task        string   // if empty, the entry's
+	id, task        string   // if empty, the entry's own are used own are used
 	keys, unread    []string
 }
 
@@ -176,7 +176,7 @@ func chatGPT(e json.Raw) (c conversed, err error) {
 		texts, err := textsOf(value(content, "parts"))
 		text := strings.Join(texts, "\n")
 		switch {
-		// Such as the system message that every conversation begins with.
+		// An empty text, such as the system message that every conversation begins with.
 		case kind == "text" && err == nil && text == "":
 		case kind != "text" || err != nil || role != "user" && role != "assistant" && role != "system":
 			hidden++
@@ -244,7 +244,7 @@ func xlam(e json.Raw) (c conversed, err error) {
 	if n == 0 {
 		return c, errors.New("answers is empty: no tool is called")
 	}
-	var defined messages // a list of objects, too
+	var defined messages // used here for tool definitions
 	for t := range tools.Elements() {
 		defined = defined.raw(tool(t))
 	}

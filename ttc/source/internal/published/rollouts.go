@@ -16,7 +16,8 @@ import (
 // verlRole matches a role on a line of its own, as a chat template leaves it when its special tokens are skipped.
 var verlRole = regexp.MustCompile(`(?m)^(system|user|assistant|tool)\n`)
 
-// isVerl recognises what verl writes into trainer.rollout_data_dir: inputs and outputs decoded without special tokens.
+// isVerl recognises the entries that verl writes into trainer.rollout_data_dir: inputs and outputs decoded without
+// special tokens.
 func isVerl(h *source.Head) bool {
 	return hasAll(h, "input", "output", "score") && hasAny(h, "gts", "step", "gt", "acc") && h.Texts("input", splits)
 }

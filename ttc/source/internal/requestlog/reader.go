@@ -60,9 +60,9 @@ func hashed(id string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// session returns the session for a key, which is determined by the response that begins its chain. The whole chain is
-// then linked to that response directly, so that no chain is followed twice. Responses that name each other in a circle
-// are one session.
+// session returns the id of the session for a key, which is determined by the response that begins its chain. The whole
+// chain is then linked to that response directly, so that no chain is followed twice. Responses that name each other in
+// a circle are one session.
 func (r *reader) session(key string) string {
 	chain := map[string]bool{key: true}
 	for next, ok := r.links.Get(key); ok && !chain[next]; next, ok = r.links.Get(next) {

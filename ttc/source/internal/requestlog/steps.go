@@ -26,7 +26,7 @@ func stepOf(step, given json.Raw) (request, response json.Raw) {
 	return b, append(append([]byte(`{"choices":[{"message":`), messageOf(written)...), "}]}"...)
 }
 
-// onlyText returns the text of content that is a single part with one.
+// onlyText returns the text of content that is a single part with a text.
 func onlyText(content json.Raw) (text json.Raw, ok bool) {
 	n := 0
 	for p := range content.Elements() {

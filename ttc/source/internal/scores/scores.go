@@ -152,7 +152,7 @@ func (s *Scores) Give(ex *ttc.Example) {
 	ex.Reward = &score
 }
 
-// Conflicts lists ids with several scores, which therefore lack one; empty without any.
+// Conflicts lists ids with several scores, which therefore get none; it is empty if there are no such ids.
 func (s *Scores) Conflicts() string {
 	if len(s.conflicts) == 0 {
 		return ""

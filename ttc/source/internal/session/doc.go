@@ -4,5 +4,5 @@
 // Everything that is named - files, patterns, folders with all their content - is one input, and its sessions come in
 // the order of their ids, so the arrangement in files makes no difference. One session is in memory at a time.
 //
-// Every model call is counted, as the unit "call": it is either trained in one example or dropped with a reason.
+// Every model call is counted, as the unit "call": it is either trained on in one example or dropped with a reason.
 package session

@@ -18,7 +18,7 @@ import (
 type Entries struct {
 	// ID returns the session that an entry belongs to; ok is false if it is not an entry of the format.
 	ID func(entry json.Raw) (id string, ok bool)
-	// The name under which such entries are counted; if empty, they are counted by type.
+	// The name under which entries that are not of the format are counted; if empty, they are counted by type.
 	Others string
 	// Returns the entries that an entry holds, or none if it is an entry itself. If nil, no entry holds any.
 	Within   func(entry json.Raw) []json.Raw

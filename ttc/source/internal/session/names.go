@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// nameBytes is roughly the overhead of a name besides its text and its key's.
+// nameBytes is roughly the overhead of a name besides its text and its key.
 const nameBytes = 64
 
 // Names holds the relations between ids that files record: the session of a trace, the predecessor of a call. All are

@@ -19,7 +19,7 @@ func (s *Source) check(ex *calls.Example) {
 	proven := ^ttc.Proofs(0)
 	for i := range ex.Answers {
 		a := &ex.Answers[i]
-		if a.Fidelity == ttc.Partial { // then a difference says nothing new
+		if a.Fidelity == ttc.Partial { // a further difference would change nothing
 			proven = 0
 			continue
 		}

@@ -126,7 +126,7 @@ func (s *Source) named(all []*calls.Example) []*calls.Example {
 	})
 }
 
-// owns reports whether an answer is trained where it now occurs: the first session that contains it owns it.
+// owns reports whether an answer is trained on where it now occurs: the first session that contains it owns it.
 func (s *Source) owns(id string, answer xxh3.Uint128) bool {
 	if id == "" {
 		return true
@@ -154,7 +154,7 @@ func (s *Source) book(ex *calls.Example) {
 	claimed := ttc.IDsLogProbs
 	if s.redact != nil {
 		before := ex.Fidelity
-		if s.redact.Example(&ex.Example); ex.Fidelity < before { // redacted messages lose their ids
+		if s.redact.Example(&ex.Example); ex.Fidelity < before { // redacted messages lose their token ids
 			claimed = ex.Fidelity
 		}
 		st.Redacted = s.redact.Counts()

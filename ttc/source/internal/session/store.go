@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Store stores what files contain about sessions, compressed in a temporary file, and returns it session by session:
-// for formats whose sessions are spread over lines and files in any order.
+// Store stores the parts of sessions that files contain, compressed in a temporary file, and returns it session by
+// session: for formats whose sessions are spread over lines and files in any order.
 type Store struct {
 	spool  *spool.File
 	order  *extsort.Sorter

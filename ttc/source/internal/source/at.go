@@ -9,9 +9,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// At returns the value under a key of an entry. If the entry lacks the key, the key is treated as a path with dots
-// between its parts, such as metadata.judge.score or choices.0.text, through objects, lists, and texts that hold an
-// object as the cells of a CSV file do.
+// At returns the value under a key of an entry. If the entry doesn't have the key, the key is treated as a path with
+// dots between its parts, such as metadata.judge.score or choices.0.text, through objects, lists, and texts that hold
+// an object as the cells of a CSV file do.
 func At(entry json.Raw, key string) (json.Raw, bool) {
 	if v, ok := entry.Get(key); ok {
 		return v, true

@@ -17,7 +17,7 @@ const (
 	Tie
 )
 
-// labels are the words in use for one of two answers; any other label is an ending of the answer's name.
+// labels are the words in use for one of two answers, or for a tie; any other label is an ending of the answer's name.
 var labels = map[string]Chosen{
 	"left": First, "first": First, "right": Second, "second": Second,
 	"tie": Tie, "both": Tie, "neither": Tie, "equal": Tie, "same": Tie, "none": Tie, "": Tie,

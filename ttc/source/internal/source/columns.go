@@ -402,7 +402,7 @@ var judgements = []string{
 	"eval", "evals", "evaluation", "evaluations", "evaluator", "feedback_stats", "annotation", "annotations",
 }
 
-// NoScore notes, for an input without scores, which numbers within objects could be read as scores, and which columns
+// NoScore records, for an input without scores, which numbers within objects could be read as scores, and which columns
 // sound like scores but hold no numbers and so are not read.
 func (r *Reading) NoScore(cs Columns) {
 	within := map[string]bool{}

@@ -20,7 +20,7 @@ type Factory struct {
 	Paths     func(config any) []string // the files that a config names
 	Wrapped   bool                      // the source has the setting entries_key
 	Same      map[string]string         // settings of other sources and their equivalents here
-	// Open opens one of them.
+	// Open opens one of the files.
 	Open func(ctx context.Context, config any, path string, opt Options) (Source, error)
 
 	// OpenAll opens everything that was given as one input, including folders: for a source whose examples span files.
@@ -31,7 +31,7 @@ type Factory struct {
 
 	// Collect makes one file per collection run.
 	Collect func(ctx context.Context, config any, c Collection) ([]string, error)
-	// Output is the config for reading them; if nil, the config for NAT's evaluation.
+	// Output returns the config for reading the files; if nil, the config for NAT's evaluation is used.
 	Output func(config any) any
 }
 
@@ -68,7 +68,7 @@ type Progress struct {
 	Unit        string
 }
 
-// Files completes the factory of a source that reads files. paths returns them from its config.
+// Files completes the factory of a source that reads files. paths returns a pointer to the list of files in its config.
 func Files[C any, S Source](
 	f Factory, paths func(*C) *[]string, open func(context.Context, C, Options) (S, error),
 ) Factory {

@@ -508,7 +508,7 @@ func (file *File) uncompress(in *bufio.Reader, head []byte) error {
 	}
 	file.whole = "it is compressed"
 	begun := bufio.NewReaderSize(unpacked, 512)
-	head, _ = begun.Peek(256) // the reader of the file reports its fault
+	head, _ = begun.Peek(256) // the file's reader reports any error
 	if tables.IsParquet(head) && !file.plain {
 		return file.parquet(nil)
 	}

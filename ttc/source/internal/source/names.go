@@ -92,8 +92,8 @@ func (n *Names) add(id string, entry xxh3.Uint128) (unique string, identical boo
 	}
 }
 
-// Name sets an example's id, which is unique within the file: its own, its task and trial, or its row. It reports an
-// entry that occurred before, and counts the names it made up.
+// Name sets an example's id, which is unique within the file: its own, its task and trial, or its row. It reports
+// whether the entry occurred before, and counts the names it made up.
 func (n *Names) Name(ex *ttc.Example, entry xxh3.Uint128, st *Stats) (identical bool) {
 	id, missing := ex.ID, false
 	switch {

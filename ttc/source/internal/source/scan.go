@@ -139,7 +139,7 @@ func (c *scanner) read(ctx context.Context, at int64) (*block, error) {
 			return b, ctx.Err()
 		}
 		n := len(b.entries)
-		if n == 0 { // the source doesn't note entries
+		if n == 0 { // the source doesn't record its entries
 			b.err = errMisaligned
 			return b, nil
 		}
@@ -175,7 +175,7 @@ func (c *scanner) lineAfter(ctx context.Context, at int64) (int64, error) {
 	}
 }
 
-// take adds a block to those before it.
+// take adds a block to the result of the blocks before it.
 func (c *scanner) take(at int64, b *block) error {
 	if c.next.Offset < 0 || at > 0 && c.next.Offset >= b.end { // all of it belongs to an earlier entry
 		return nil
@@ -204,7 +204,7 @@ func (c *scanner) add(b *block, first int) error {
 		sum, name = e.sums, e.names
 		if c.next.Offset > 0 {
 			row, lines = c.next.Row-e.from.Row, c.next.Lines-e.from.Lines
-		} else { // the beginning of the input belongs to no entry
+		} else { // add the hashes and names that precede the first entry
 			c.replay(b.sums[:sum], b.names[:name], 0, 0)
 		}
 	}
@@ -233,8 +233,8 @@ func (c *scanner) add(b *block, first int) error {
 	return nil
 }
 
-// replay adds hashes and names, whose rows and lines are counted from the given ones. It reports whether an entry
-// occurred before, which makes no example.
+// replay adds hashes and names, whose rows and lines are relative to the given ones. It reports whether an entry
+// occurred before and therefore makes no example.
 func (c *scanner) replay(sums []uint64, names []notedName, row, lines int64) (identical bool) {
 	for _, s := range sums {
 		c.at.Sum = Chain(c.at.Sum, s)

@@ -115,7 +115,7 @@ func (s *Stats) Accounts() []ledger.Account {
 		{Stage: ledger.Source, Unit: "example", In: s.Entries, Out: s.Examples, Dropped: s.Dropped["example"]},
 		{Stage: ledger.Source, Unit: "step", In: s.Steps, Out: s.Candidates, Dropped: s.Dropped["step"]},
 	}
-	// These are counted by outcome.
+	// For these units, Out is computed from In and the drops.
 	for _, unit := range []string{"call", "line", "file", "session", unitKey} {
 		a := ledger.Account{Stage: ledger.Source, Unit: unit, Dropped: s.Dropped[unit]}
 		if unit == "call" {

@@ -21,7 +21,7 @@ const (
 	maxVersionLen = 60
 )
 
-// Wrote counts a version that wrote a part of an input, and notes whether it is newer than the tested ones.
+// Wrote counts a version that wrote a part of an input, and records whether it is newer than the tested ones.
 func (t *Tally) Wrote(v Version) {
 	if v.Number == "" {
 		return

@@ -77,7 +77,7 @@ func (w *Walk) Indivisible() string {
 	return w.whole
 }
 
-// Path returns the open file.
+// Path returns the path of the open file.
 func (w *Walk) Path() string { return w.paths[w.At.Run] }
 
 // Files returns the input files, one per collection run.

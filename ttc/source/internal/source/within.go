@@ -21,7 +21,7 @@ func (file *File) Within(key string) {
 type within struct {
 	in    *bufio.Reader
 	key   string
-	depth int // nesting of brackets, while the list is read
+	depth int // nesting depth of brackets while the list is being read
 	scan  textScan
 	err   error
 }
@@ -88,7 +88,7 @@ const maxKey = 4096
 // find advances to the opening bracket of the list.
 func (w *within) find() error {
 	var scan textScan
-	var key []byte // the member's, as JSON
+	var key []byte // key of the current member, as JSON
 	depth, value := 0, false
 	for {
 		b, err := w.in.ReadByte()

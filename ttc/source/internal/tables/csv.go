@@ -56,7 +56,7 @@ type csvReader struct {
 	rows  *csv.Reader
 	names [][]byte // keys as JSON, with their colon
 	n     int      // records read
-	buf   []byte   // made but not yet read
+	buf   []byte   // lines lines made but not yet read
 	line  []byte   // memory of buf
 	err   error
 }
@@ -97,7 +97,7 @@ func CSV(in io.Reader) io.Reader {
 // separators are the separators that a file may have.
 const separators = ",\t;|"
 
-// separator returns the candidate that occurs most often in the first line.
+// separator returns the separator that occurs most often in the first line.
 func separator(head []byte) rune {
 	line, _, _ := bytes.Cut(head, []byte("\n"))
 	best, most := ',', 0

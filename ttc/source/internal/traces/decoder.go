@@ -14,7 +14,7 @@ import (
 // Decoder reads traces in memory the way the source reads a file's. It is used by one goroutine.
 type Decoder struct{ source Source }
 
-// NewDecoder reads the tools file, if cfg names one.
+// NewDecoder returns a decoder for cfg, after reading the tools file if cfg names one.
 func NewDecoder(ctx context.Context, cfg Config) (*Decoder, error) {
 	d := &Decoder{*newSource(cfg)}
 	d.source.keepEqual = true

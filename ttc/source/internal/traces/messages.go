@@ -394,7 +394,8 @@ func (r *extraReader) take(x chat.Member) bool {
 	return true
 }
 
-// weight reads a message's weight: 0 says that it wasn't sampled, and any other than 1 is reported as unread.
+// weight reads a message's weight: 0 means that it wasn't sampled, and a weight other than 0 and 1 is reported as
+// unread.
 func (r *extraReader) weight(raw json.Raw) {
 	v, ok := raw.Float64()
 	switch {
@@ -435,7 +436,7 @@ func tellError(n *ttc.Node, v json.Raw) {
 	}
 }
 
-// sampledUnset marks, while an entry is read, an assistant message for which the trace doesn't say whether it was
+// sampledUnset marks, while an entry is being read, an assistant message for which the trace doesn't say whether it was
 // sampled.
 const sampledUnset ttc.Sampled = 255
 

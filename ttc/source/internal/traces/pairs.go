@@ -147,7 +147,7 @@ func (s *Source) pairPrompt(raw json.Raw) json.Raw {
 	return list
 }
 
-// scores returns the pair's own scores if it has both, else 1 and 0. The chosen one scores more.
+// scores returns the pair's own scores if it has both, else 1 and 0. The chosen answer must score more.
 func (s *Source) scores(raw json.Raw, p *pair) (ledger.Reason, error) {
 	p.scores = [2]float64{1, 0}
 	chosen := first(raw, s.cfg.ChosenScoreKey, "score_chosen")
@@ -163,7 +163,7 @@ func (s *Source) scores(raw json.Raw, p *pair) (ledger.Reason, error) {
 		p.scores[i] = *f
 	}
 	if p.scores[0] <= p.scores[1] {
-		return source.BadScore, fmt.Errorf("chosen scores %v and rejected %v", p.scores[0], p.scores[1])
+		return source.BadScore, fmt.Errorf("chosen answer scores %v, not more than the rejected answer with %v", p.scores[0], p.scores[1])
 	}
 	return "", nil
 }
@@ -242,7 +242,8 @@ func teachersAnswer(raw json.Raw, c *ttc.Candidate) (_ ledger.Reason, err error)
 	return "", nil
 }
 
-// setPrompt reads the prompt, which may be text, messages, or missing: then both sides begin with it.
+// setPrompt reads the prompt, which may be text, messages, or missing; in that case both sides may begin with the
+// prompt.
 func (p *pair) setPrompt(raw json.Raw) (err error) {
 	switch raw.Kind() {
 	case json.String:
@@ -263,8 +264,8 @@ func (p *pair) setPrompt(raw json.Raw) (err error) {
 	return err
 }
 
-// split removes the common beginning of both sides: many data sets repeat the prompt in each. It becomes the prompt,
-// and says more than a separate prompt would.
+// split removes the common beginning of both sides: many data sets repeat the prompt in each. It becomes the prompt and
+// replaces any separate one.
 func (p *pair) split(chosen, rejected []chat.Message) (_, _ []chat.Message) {
 	n := 0
 	for n < len(chosen)-1 && n < len(rejected)-1 && chat.Equal(&chosen[n], &rejected[n]) {

@@ -153,7 +153,7 @@ func recognize(h *source.Head) (r source.Reading) {
 	return r
 }
 
-// takeConversations notes the columns of conversations.
+// takeConversations records the columns of conversations.
 func takeConversations(r *source.Reading, h *source.Head, cols source.Columns, messages, reward source.Choice) {
 	r.Take(messagesKey, messages)
 	if inTurn(h, messages.Key) {
@@ -234,7 +234,7 @@ func recognizeChoice(h *source.Head) (r source.Reading) {
 	return r
 }
 
-// takePairs notes the two sides of ready-made pairs, their scores and their prompt.
+// takePairs records the columns of the two sides of ready-made pairs, their scores and their prompt.
 func takePairs(r *source.Reading, h *source.Head, chosen, rejected source.Choice) {
 	cols := h.Columns()
 	r.Take(chosenKey, chosen)
@@ -270,7 +270,7 @@ func conversations(h *source.Head) bool {
 	return len(h.Entries) > 0
 }
 
-// speaks reports whether the lists under a key contain messages; an empty list may.
+// speaks reports whether the lists under a key contain messages, judging by the first that isn't empty.
 func speaks(h *source.Head, key string) bool {
 	for _, e := range h.Entries {
 		v, _ := source.At(e, key)
@@ -404,7 +404,7 @@ func instruction(cols source.Columns, answers ...string) (prompt, context source
 	return prompt, context
 }
 
-// takePrompt notes the prompt, the text put below it, and the system message next to it.
+// takePrompt records the columns of the prompt, the text put below it, and the system message next to it.
 func takePrompt(r *source.Reading, cols source.Columns, prompt, context source.Choice) {
 	r.Take(promptKey, prompt)
 	if prompt.Guessed || context.Given { // a column called prompt is complete
@@ -507,7 +507,7 @@ func alternating(raw json.Raw) json.Raw {
 // said are the keys of a message's text where its speaker is not under role.
 var said = []string{"value", "text", "content", "message", "utterance", "said"}
 
-// asMessage returns nil if nothing needs changing.
+// asMessage converts an entry to a message. It returns nil if nothing needs changing.
 func asMessage(m json.Raw) json.Raw {
 	role, ok := m.Get("role")
 	value, has := m.Get("content")

@@ -158,7 +158,7 @@ func (s *Source) entry(context.Context) (*ttc.Example, error) {
 	if err := s.read(raw, ex); err != nil {
 		return drop(source.BadExample, err.Error())
 	}
-	if s.keepEqual { // a different id for each
+	if s.keepEqual { // a different hash for each, so that none is a duplicate
 		hash = xxh3.Uint128{Hi: uint64(offset), Lo: 1}
 	}
 	if s.IDs.Name(ex, hash, &s.Tally.S) {

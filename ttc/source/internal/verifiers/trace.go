@@ -66,7 +66,7 @@ func (r *reader) dropUnit(unit, id string, why ledger.Reason, detail string, par
 	})
 }
 
-// unusable returns the reason nothing in a trace is trained, if there is one.
+// unusable returns the reason why nothing in a trace is trained on, if there is one.
 func unusable(raw json.Raw) (ledger.Reason, string) {
 	agent, _ := raw.Get("agent")
 	if v, ok := agent.Get("trainable"); ok {
@@ -202,8 +202,8 @@ func (t *tree) add(raw json.Raw) error {
 	return nil
 }
 
-// tokens reads the ids that the model wrote, as marked by the mask; the others are the template's. There is one
-// log-prob for each.
+// tokens reads the ids that the model wrote, as marked by the mask; the others are the template's. The log-probs are
+// either missing or one for each id that the model wrote.
 func (n *treeNode) tokens(raw json.Raw, full []int32) error {
 	if len(full) == 0 {
 		return nil
