@@ -147,7 +147,7 @@ type Train uint8
 const (
 	TrainAll     Train = iota // all sampled assistant turns
 	TrainLast                 // the last one
-	TrainCalls                // the ones with tool calls
+	TrainCalls                // the sampled assistant turns with tool calls
 	TrainFlagged              // turns flagged in Trained
 )
 

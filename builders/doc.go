@@ -1,4 +1,4 @@
-// Package builders defines the contract of a trajectory builder: its input (a group of examples), its output (four
+// Package builders defines the contract of a trajectory builder: its input (a group of examples), its output (five
 // kinds of record), and how it describes itself.
 //
 // A builder is pure in (config, group): it may be called in any process, in any order, and more than once. It keeps no
@@ -7,7 +7,7 @@
 // The content of a record is inline or a reference into the group, which the host resolves and checks. References are
 // the fast path: eight candidates for a turn form up to 28 pairs from the same eight texts.
 //
-// Many names are exported because each kind of record is a struct of its own, with the reasons for dropping one.
+// Many names are exported because each kind of record is a struct of its own and each reason for a drop has a name.
 //
 // Part of the Go API we promise (v0).
 package builders

@@ -66,7 +66,7 @@ type Origin struct {
 	Proofs   ttc.Proofs // its checks
 	Sampling *ttc.Sampling
 
-	TeacherTopK *int     // the example's request to a teacher
+	TeacherTopK *int     // the top_k that the example requests from a teacher
 	Truth       json.Raw // reference that a checker compares with
 	Tools       []chat.Tool
 	Builder     string // name in the YAML file

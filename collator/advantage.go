@@ -40,7 +40,7 @@ type taskKey struct {
 type moments struct {
 	n        int64
 	mean, m2 float64
-	topK     *int // the source's request to a teacher for the task; the first one counts
+	topK     *int // the top_k requested from a teacher for the task; the first request counts
 }
 
 func (m *moments) add(x float64) {
@@ -87,7 +87,7 @@ func (t *tasks) ask(task int64, topK *int) (differs bool) {
 	return topK != nil && *topK != *k.topK
 }
 
-// score fills in the advantage of a row whose group is known, and the group's request to a teacher.
+// score fills in the advantage of a row whose group is known, and the top_k requested from a teacher for the group.
 func (t *tasks) score(how Advantages, s *batch.Scored) {
 	s.TeacherTopK = t.list[s.Group].topK
 	if s.Null {

@@ -58,7 +58,7 @@ type rowCounts struct {
 	Open                int      `json:",omitempty"`
 	RL                  bool     `json:",omitempty"`
 
-	prefix.Place     // the place among the group's rows of one sequence each
+	prefix.Place     // the row's place among the rows of the group that have a single sequence
 	Length       int `json:",omitempty"` // tokens of such a row
 }
 

@@ -148,7 +148,7 @@ type summary struct {
 	records ledger.Account
 	turns   ledger.Account
 	sites   ledger.Account
-	keys    ledger.Account // keys of rollouts that contradict an earlier rollout of the task
+	keys    ledger.Account // teacher_top_k of rollouts that differs from the one of an earlier rollout of the task
 	group   []sharedRow    // of the current group
 }
 
@@ -182,7 +182,7 @@ type subject struct {
 	Drop   *ledger.Drop `json:",omitempty"` // the drop, except for unit, reason and detail
 	Task   *taskKey     `json:",omitempty"` // of a rollout
 	Reward *float64     `json:",omitempty"`
-	TopK   *int         `json:",omitempty"` // the task's request to a teacher
+	TopK   *int         `json:",omitempty"` // the top_k requested from a teacher for the task
 }
 
 func (it *Item) subject() subject {
@@ -198,7 +198,7 @@ func (it *Item) subject() subject {
 	return s
 }
 
-// drop records the drop of one of the subject's units.
+// drop returns a drop for the item or a part of it.
 func (s *subject) drop(unit string, why *cause) ledger.Drop {
 	d := *s.Drop
 	d.Unit, d.Reason, d.Detail = unit, why.Reason, why.Detail

@@ -47,7 +47,7 @@ type Config struct {
 	// to be on-policy.
 	Policy    string
 	MaxLength int // tokens per row, at least 2; README.md describes how longer rows are cut
-	// MaxPairLength is MaxLength for each side of a preference; 0 means the same.
+	// MaxPairLength limits the tokens of each side of a preference; 0 means MaxLength.
 	MaxPairLength int
 	BatchTokens   int // tokens per batch, including padding; at least MaxLength
 	Rows          RowUnit
@@ -61,17 +61,18 @@ type Config struct {
 	Workers       int         // goroutines; 0 means 1. The output does not depend on it
 
 	Advantages Advantages // rl
-	// RenderedRollouts admits rollouts without token ids to rl, with ids made from their text. Such rows are marked and
-	// lack log-probs; the option is meant for trainers that accept them.
+	// RenderedRollouts admits rollouts without token ids to rl, with ids made from their text. Their rows are marked
+	// and have no log-probs; the option is meant for trainers that accept them.
 	RenderedRollouts bool
 	Reference        *Reference // dpo: log-probs of pairs under a reference model; nil if unused
 	NullHints        bool       // sdpo: a control with empty hints, so that teacher and student are equal
 	Cumulative       bool       // sdpo: a teacher has all hints of its row, each seen by targets after it; else one
-	HintSpan         string     // sdpo: the part of a turn that a hint may move: turn (or empty), call, text, reasoning
+	HintSpan         string     // sdpo: the part of a target in the loss: turn (or empty), call, text, reasoning
 	// Neutral is a neutral hint for sdpo. The tokens it would have in each hint's place are stored with the row, as a
 	// baseline for the hints. If empty, none is used.
 	Neutral string
-	// Contrast stores another site's hint with each site of sdpo, in the same way; sites without one are dropped.
+	// Contrast stores the tokens of another site's hint with each site of sdpo, as Neutral does; sites that have no
+	// other hint to store are dropped.
 	Contrast bool
 }
 

@@ -42,7 +42,7 @@ type material struct {
 	trained []bool // whether to train each message; only the assistant's
 	part    part   // the part of trained messages that is in the loss
 	tools   []chat.Tool
-	// elsewhere marks messages that other rows of the record train; nil if no other row does.
+	// elsewhere marks messages that are trained in other rows of the record; nil if there are none.
 	elsewhere []bool
 	index     []int // each node's index in the record's messages, if some were cut out; if nil, its own
 
@@ -91,8 +91,8 @@ func (w *worker) prepare(m *material) *cause {
 // shortIDLength is the exact number of letters and digits of a call id for templates that accept no others.
 const shortIDLength = 9
 
-// shortID returns an id that such a template accepts: the beginning of the SHA-256 of the original, so that a call and
-// its result still match. An id that is already short is returned unchanged.
+// shortID returns an id of shortIDLength characters: the beginning of the SHA-256 of the original, so that a call and
+// its result still match. An id that already has that length is returned unchanged.
 func shortID(id string) string {
 	if len(id) == shortIDLength {
 		return id
@@ -204,7 +204,7 @@ func (c *Collator) policyOf(policy, fallback string) string {
 	return "other"
 }
 
-// onPolicy reports the same for all trained nodes.
+// onPolicy reports whether the model to be trained sampled all trained nodes.
 func (c *Collator) onPolicy(nodes []ttc.Node, trained []bool, fallback string) string {
 	all := ""
 	for i := range nodes {

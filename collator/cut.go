@@ -57,8 +57,8 @@ func stepsButLast(nodes []ttc.Node, round block) (steps []block) {
 	return steps[:len(steps)-1]
 }
 
-// withoutBlocks returns a conversation with the first n blocks cut out; places holds each remaining message's original
-// position.
+// withoutBlocks returns a conversation with the first n blocks cut out; its index field holds each remaining message's
+// index in the record.
 func withoutBlocks(m *material, all []block, n int) *material {
 	gone := make([]bool, len(m.nodes))
 	for _, b := range all[:n] {
@@ -127,8 +127,8 @@ func (w *worker) cutSide(m *material, v *view, tokens int, all []block) (*madeSi
 	})
 }
 
-// cutFewest makes a row from a conversation with as few blocks cut out as possible, and returns its length. Cutting
-// more never makes it longer, so a binary search finds the number.
+// cutFewest makes a row from a conversation with as few blocks cut out as possible. Cutting more never makes it longer,
+// so a binary search finds the number.
 func (w *worker) cutFewest(
 	m *material, v *view, all []block, tooLong *cause, row func(*material, *view) (*madeSide, int, *cause),
 ) (best *madeSide, refusal *cause) {

@@ -200,7 +200,7 @@ func commonPrefix(a, b []int32) []int32 {
 }
 
 // fitPair makes a pair fit by cutting the same blocks of the prompt on both sides. length is the number of prompt
-// tokens, before and after.
+// tokens before the cut; fitPair returns the number after it.
 func (w *worker) fitPair(
 	p *promptOf, r *turns.Renderer, sides [2]continuation, pair [2]*madeSide, length int,
 ) ([2]*madeSide, int, *cause) {
@@ -322,7 +322,8 @@ func withoutStop(message int) *cause {
 	return refuse(NoStopToken, "nothing that the template writes ends the turn of message %d", message)
 }
 
-// promptIDs returns the tokens of the prompt including its generation prompt, or of its remainder in a row.
+// promptIDs returns the tokens of the prompt including its generation prompt; if cut is set, only of the start that it
+// has in common with cut.
 func (w *worker) promptIDs(p *promptOf, r *turns.Renderer, cut string) ([]int32, *cause) {
 	if ids, ok := p.ids[r]; ok && cut == "" {
 		return ids, nil

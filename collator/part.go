@@ -17,7 +17,7 @@ const (
 	reasoning
 	text  // without reasoning
 	calls // tool calls
-	// answer is a whole turn without its reasoning; the template's text before that is in the loss.
+	// answer is a whole turn without its reasoning; the template's text before the reasoning is in the loss.
 	answer
 )
 

@@ -44,13 +44,13 @@ func (c *Collator) Prepare(ctx context.Context, groups iter.Seq2[[]Item, error],
 	return fanout.Ordered(ctx, workers, 4*workers, groups, start, func(_ []Item, p Prepared) error { return put(p) })
 }
 
-// prepared is an item with the counts of its outcome, its rows, and what was decided about it.
+// prepared is an item with the counts of its outcome, its rows, and the decisions about it.
 type prepared struct {
 	subject
 	Index int // the item's
 	Kind  builders.Kind
 	counts
-	Rows []*batch.Encoded `json:",omitempty"` // as many as are counted
+	Rows []*batch.Encoded `json:",omitempty"` // one for each entry of Made
 
 	dropped bool
 	split   batch.Split
@@ -196,7 +196,7 @@ func (cut *Cut) Write(ctx context.Context, dir string) (*Result, error) {
 }
 
 // Divide divides the batches among n processes, each of which calls WriteKept with its part and with scores. The result
-// lacks the counts and the steps, which are derived from the output of those processes.
+// has no counts or steps, which are derived from the output of those processes.
 func (cut *Cut) Divide(n int, part func(i int) (io.WriteCloser, error)) (_ *Result, scores []byte, err error) {
 	if err := cut.spool.Divide(cut.collator.spec(cut.sum), n, part); err != nil {
 		return nil, nil, err

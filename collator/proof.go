@@ -44,8 +44,8 @@ func (b *sideBuilder) unproven(t *turns.Turn, why string) *cause {
 	return refuse(DialectUnproven, "the turn of message %d: %s", b.m.place(t.Message), why)
 }
 
-// cutOut compares a turn's tokens, and those just before it, with the text they were made from. It returns the
-// difference.
+// cutOut compares a turn's tokens, and those just before it, with the text they were made from. It returns a
+// description of the difference, or "" if there is none.
 func (b *sideBuilder) cutOut(t *turns.Turn) string {
 	text, spans := b.v.res.Text, b.v.res.Spans
 	i := sort.Search(len(spans), func(i int) bool { return spans[i].End > t.Start })
@@ -57,7 +57,7 @@ func (b *sideBuilder) cutOut(t *turns.Turn) string {
 		}
 	}
 	if !b.w.restores {
-		return "" // such a tokenizer never decodes to the original text
+		return "" // the tokenizer does not decode to the original text
 	}
 	from := sort.Search(len(b.offsets), func(i int) bool { return b.offsets[i].Start >= t.Start })
 	to := from + sort.Search(len(b.offsets)-from, func(i int) bool { return b.offsets[from+i].Start >= t.End })

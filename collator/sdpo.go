@@ -136,7 +136,7 @@ func (sp *splicer) account(out outcome, rows []madeSide) outcome {
 	return out
 }
 
-// counted reports whether a site's target is one of the record's turns; it isn't if the site lacks a target.
+// counted reports whether a site's target is one of the record's turns; it isn't if the site has no target.
 func (sp *splicer) counted(i int) bool {
 	r := sp.refused[i]
 	return r == nil || r.Reason != ledger.NoNextTurn && r.Reason != ledger.TurnNotSampled && r.Reason != PartAbsent
@@ -330,7 +330,7 @@ func (sp *splicer) row(w *worker, m *material, v *view) (one *madeSide, size int
 	if len(splices) == 0 {
 		return nil, 0, refusal // a reason exists because every trained turn is the target of some site
 	}
-	if !slices.Equal(kept, m.trained) { // make the student again, without the turns that lack a teacher
+	if !slices.Equal(kept, m.trained) { // make the student again, without training the turns that have no teacher
 		fewer := *m
 		fewer.trained = kept
 		return sp.row(w, &fewer, v)
@@ -492,7 +492,7 @@ func (w *worker) prove(p *batch.Proof, s *batch.Side, text, target string) {
 	}
 }
 
-// upTo returns the text of a student's tokens up to the end of a site's target.
+// upTo returns the text of a student's tokens up to the end of a site's target, with the hash of the target's text.
 func (s *side) upTo(site *batch.RowSite) meaning {
 	one := batch.Side{IDs: s.IDs[:site.Pairs[len(site.Pairs)-1].End]}
 	for _, run := range site.Pairs {
@@ -548,8 +548,8 @@ func teacherText(s *batch.Side, student *side, group []splice) (text, target str
 	return b.String(), hex.EncodeToString(h.Sum(nil)), true
 }
 
-// teacherOwners returns the student's owners with hints in between; tokens trained by other sites are not in this
-// teacher's loss.
+// teacherOwners returns the student's owners with hints in between; tokens that are trained for other sites are not in
+// this teacher's loss.
 func teacherOwners(out, student batch.Owners, group []splice, end int) batch.Owners {
 	by, next := 0, 0
 	at := 0

@@ -82,7 +82,7 @@ func share(outcomes []outcome) {
 	}
 }
 
-// count adds a record whose rows are in batches, or not.
+// count adds the rows of a record to group, and to the counts if they are in batches (kept).
 func (s *sharing) count(o *counts, kept bool, group []sharedRow) []sharedRow {
 	for i := range o.Made {
 		r := &o.Made[i]

@@ -53,7 +53,7 @@ func (v *view) standsAsSampled(message int) {
 	v.sampled[message] = true
 }
 
-// without says why the view lacks a turn for a message; nil if it shows one.
+// without returns the reason the view has no turn for a message, or nil if it has one.
 func (v *view) without(message int) *cause {
 	for _, l := range v.lost {
 		if l.Message == message {
@@ -112,7 +112,7 @@ type side struct {
 	sampled  bool  // all trained ids come from the source
 	given    bool  // some of its ids come from the source
 	cutOff   bool  // a trained turn was cut off by the length limit
-	open     []int // trained messages whose turn lacks a stop token, as indices in the record
+	open     []int // trained messages whose turn has no stop token, as indices in the record
 	short    bool  // call ids were replaced by shorter ones
 	left     leftOut
 	args     string
@@ -169,7 +169,7 @@ type sideBuilder struct {
 	own      []chat.Span // the template's own text
 	trained  []span
 	sampled  []span
-	rendered bool // a trained turn lacks ids of its own
+	rendered bool // a trained turn has no ids from the source
 	open     []int
 	without  []chat.Span // bytes of the render that are in trained turns and not in the part of them that is trained
 }
@@ -340,8 +340,8 @@ func (b *sideBuilder) mask(ranges []chat.Span, owners []*turns.Turn) *cause {
 	return nil
 }
 
-// train adds the tokens of a rendered range, except tags, since redacted text must not be imitated, and parts of turns
-// that are context.
+// train adds the tokens of a rendered range, except redaction tags, which must not be imitated, and parts of turns that
+// are context.
 func (b *sideBuilder) train(run, of chat.Span, message int, terminal bool) {
 	from := run.Start
 	add := func(end int, terminal bool) {
@@ -603,7 +603,7 @@ func (b *sideBuilder) owners(trained []chat.Span) (out batch.Owners) {
 		if run < len(trained) && trained[run].Start <= i {
 			o.Why = batch.InLoss
 		} else if o.Why == batch.InLoss {
-			o.Why = batch.CutOff // the terminator of a turn that never ended
+			o.Why = batch.CutOff // a redaction tag, or the terminator of a turn that the model never ended
 		}
 		if k := len(out) - 1; k >= 0 && out[k].Message == o.Message && out[k].Why == o.Why {
 			out[k].End = i + 1

@@ -39,8 +39,8 @@ type splice struct {
 	message int     // message of the target, as an index in the record
 	at      int     // the hint precedes this token of the student
 	ids     []int32 // of the hint
-	room    int     // tokens of a hint that a control run omits, from the rows that would have had it
-	text    string  // their text, if that was checked
+	room    int     // further tokens for which a teacher must have room: a longer contrast, an omitted hint
+	text    string  // text of the hint's tokens, if it was checked
 	// tokens of the neutral and of another site's hint in its place; nil without one or if it doesn't fit
 	neutral, contrast []int32
 	runs              []chat.Span // the target's tokens in the loss
@@ -57,8 +57,8 @@ const (
 	modePrepend = "prepend"
 	// The same with a space in between, which may be the first byte of a token that the row already has there.
 	modeLead = "lead"
-	// To the message before if that is empty, on a line of its own: the two line breaks around an empty tool result are
-	// often one token, and this hint comes after it.
+	// Added to the message before if that is empty, on a line of its own: the two line breaks around an empty tool
+	// result are often one token, and this hint comes after it.
 	modeBelow = "below"
 	modeNone  = batch.NoHint // omitted
 )
@@ -164,8 +164,8 @@ func (g *givenContext) firstAfter(q, limit int) int {
 	return -1
 }
 
-// hinted is the same input with a hint in it: one more piece, at byte lo of the given text or at any position up to hi
-// ("a" in "aab"). The wanted position is byte at.
+// hinted is the model's input before a turn with a hint in it: one more piece, at byte lo of the given text or at any
+// position up to hi ("a" in "aab"). The wanted position is byte at.
 type hinted struct {
 	template.Result
 	lo, at, hi int
@@ -191,7 +191,7 @@ func (h *hinted) end(given *givenContext, q int) int { return len(h.Text) - (len
 
 func (h *hinted) piece(given *givenContext, q int) string { return h.Text[q:h.end(given, q)] }
 
-// spliceAs tries one way. The detail explains a failure.
+// spliceAs tries to place the hint in one mode. The detail explains a failure.
 func (w *worker) spliceAs(
 	m *material, v *view, given *givenContext, student *side, at int, mode string, site *builders.Site, s *splice,
 ) (detail string, refusal *cause) {
@@ -284,7 +284,7 @@ func (w *worker) spliceAt(
 	return "", w.checkTeacher(&hinted.Result, q, hinted.end(given, q), student, s)
 }
 
-// noPlace explains why a row lacks a position after a text: a token straddles it (the two line breaks around a tool's
+// noPlace explains why a row has no position after a text: a token straddles it (the two line breaks around a tool's
 // empty result are one token), or the row was encoded differently.
 func (w *worker) noPlace(before string, student *side, target int) string {
 	for i := target; i > 0; i-- {
@@ -457,7 +457,7 @@ func (w *worker) encodePart(res *template.Result, from, to int) ([]int32, *cause
 }
 
 // checkTeacher checks that the teacher's tokens up to the target are the text rendered with the hint, given that the
-// student's are the text rendered without. The hint's tokens cover bytes from to to of the text.
+// student's are the text rendered without. The hint's tokens cover bytes [from, to) of the text.
 func (w *worker) checkTeacher(hinted *template.Result, from, to int, student *side, s *splice) *cause {
 	if student.proof.Lossy || student.given { // ids from the source may differ from the text's own
 		return nil

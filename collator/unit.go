@@ -23,8 +23,8 @@ type madeSide struct {
 	partly []int           // messages that are not trained because the template shows them only in part
 }
 
-// rollout makes the rows of one conversation: a single one, or one per trained turn. The refusals concern single turns,
-// or all of them.
+// rollout makes the rows of one conversation: a single one, or one per trained turn. turnsRefused holds refusals of
+// single turns; whole refuses all of them.
 func (w *worker) rollout(m *material, fit fitter) (rows []madeSide, turnsRefused []cause, whole *cause) {
 	said, empty := m.withoutEmpty()
 	if said == nil {
@@ -34,9 +34,9 @@ func (w *worker) rollout(m *material, fit fitter) (rows []madeSide, turnsRefused
 	return rows, append(empty, turnsRefused...), whole
 }
 
-// withoutEmpty returns the conversation without training turns in which the model said nothing, or only reasoning that
-// is context, and the reasons. The conversation is nil if no other turn is trained. If the source has ids for such a
-// turn, the model sampled its end.
+// withoutEmpty returns the conversation with empty turns marked as not trained, and the reasons. A turn is empty if the
+// model said nothing in it, or only reasoning that is context; a turn with ids from the source never is, because the
+// model sampled its end. The conversation is nil if no other turn is trained.
 func (m *material) withoutEmpty() (said *material, refusals []cause) {
 	for i := range m.nodes {
 		n := &m.nodes[i]
@@ -131,8 +131,8 @@ func (w *worker) lost(m *material, one *madeSide) (out []cause) {
 }
 
 // trajectory makes one row from a conversation. If no renderer shows all trained turns as they were sampled, unstable
-// lists the turns that the first one doesn't show, and the row trains the others; if none is left, the error is a
-// GenerationPromptMismatch.
+// lists the turns that the first one doesn't show, and only the other turns are trained; if none is left, the refusal
+// is a GenerationPromptMismatch.
 func (w *worker) trajectory(m *material, fit fitter) (one *madeSide, unstable []int, refusal *cause) {
 	var views []*view
 	var bad [][]int
@@ -235,7 +235,7 @@ func (w *worker) unstable(m *material, v *view) (out []int) {
 		if last >= 0 {
 			if ok, err := v.r.Stable(m.conv, &v.res, &v.turns[last]); ok && err == nil {
 				v.standsAsSampled(v.turns[last].Message)
-				return nil // the others are likely to be, and are verified before they are trained
+				return nil // other turns are verified before they are trained
 			}
 		}
 	}

@@ -23,7 +23,7 @@ type tileArgs struct {
 	step  int // bytes between prefetches; 0 prefetches the same line again
 
 	k        float32 // log2(e)/T
-	ref      float32 // subtracted in the subtracted in the first pass: 2^(kx - ref)
+	ref      float32 // subtracted in the first pass: 2^(kx - ref)
 	rs, rt   float32 // subtracted from the logits before scaling
 	nls, nlt float32 // -log2 sum 2^(k(x-r))
 	hk, hd   float32 // D = (t'-s')*hk + hd

@@ -171,8 +171,7 @@ func (r *row) isRough(lights, loss float64) bool {
 }
 
 // gradient does the second and third passes, and repeats them until it has found all entries that are too heavy for
-// float32's accuracy. It returns false if the row needs the float64 path. It returns false if the row needs the float64
-// path.
+// float32's accuracy. It returns false if the row needs the float64 path.
 func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 	w, o := r.w, &r.j.opt
 	w.reserve(r.n)

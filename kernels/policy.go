@@ -50,7 +50,7 @@ type PolicyBatch struct {
 type PolicyStats struct {
 	Loss      float64
 	Active    int
-	ClipShare float64 // share of share of tokens whose gradient the clip removed
+	ClipShare float64 // share of tokens whose gradient the clip removed
 	Ratio     float64
 	KL        float64
 }

@@ -92,7 +92,7 @@ func groupComparable(fit []*rollout) (sets [][]*rollout) {
 	return append(sets, setups(rest, (*rollout).system, pairs.SameSystem)...)
 }
 
-// usable returns the reason a rollout can't be compared, if there is one.
+// usable returns an example as a rollout, or the reason it can't be compared.
 func usable(e int, ex *ttc.Example) (*rollout, ledger.Reason) {
 	leaves := ex.Graph.Leaves()
 	switch {
@@ -120,7 +120,7 @@ func sameTools(a, b []chat.Tool) bool {
 	return slices.EqualFunc(a, b, func(x, y chat.Tool) bool { return x.Name == y.Name && bytes.Equal(x.Raw, y.Raw) })
 }
 
-// choose pairs rollouts that began alike; lonely is the reason to give when there is only one.
+// choose pairs rollouts that began alike, or drops a single one for singleReason.
 func (b *Builder) choose(g *ttc.Group, set []*rollout, singleReason ledger.Reason, out builders.Output) error {
 	if len(set) == 1 {
 		return out.Drop(builders.NewDrop(set[0].ex, "example", singleReason))
@@ -158,7 +158,7 @@ func (b *Builder) choose(g *ttc.Group, set []*rollout, singleReason ledger.Reaso
 	return nil
 }
 
-// pair pairs two rollouts, or explains why it can't.
+// pair emits a record for two rollouts, or a drop with the reason they can't be paired.
 func (b *Builder) pair(g *ttc.Group, better, worse *rollout, margin float64, out builders.Output) error {
 	p, why := diverge(better, worse)
 	if why == "" {

@@ -12,7 +12,7 @@ import (
 )
 
 // setups groups the rollouts that can be compared with each other, ordered by each group's first rollout. Only rollouts
-// whose setups have the same hash are compared: a task may have as many setups as rollouts.
+// whose setups have the same hash are compared, because a task may have as many setups as rollouts.
 func setups(
 	all []*rollout, setup func(*rollout) xxh3.Uint128, same func(a, b []*ttc.Node) bool,
 ) (sets [][]*rollout) {

@@ -123,7 +123,8 @@ func GitHub(w io.Writer, fs []Finding) error {
 	return err
 }
 
-// SARIF writes findings in the Static Analysis Results Interchange Format 2.1.0. explain gives the text of a code.
+// SARIF writes findings in the Static Analysis Results Interchange Format 2.1.0. explain returns the explanation of a
+// code.
 func SARIF(w io.Writer, fs []Finding, version string, explain func(code string) string) error {
 	type object = map[string]any
 	rules, results := []object{}, []object{}

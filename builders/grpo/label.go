@@ -7,7 +7,7 @@ import (
 )
 
 // labels returns a function that reports whether a rollout of the task is good; known is false if that can't be judged:
-// the rollout lacks a reward, or all rollouts of its task have the same one.
+// the rollout has no reward, or all rollouts of its task have the same one.
 func (b *Builder) labels(g *ttc.Group) func(*ttc.Example) (good, known bool) {
 	var s scored
 	for _, ex := range g.Examples {
@@ -38,7 +38,8 @@ func (s *scored) add(score float64) {
 	s.n, s.sum = s.n+1, s.sum+score
 }
 
-// label reports whether a score is good, compared with its task's and on the scale of the whole input.
+// label reports whether a score is good: at least GoodFrom if that is set, 1 if all scores of the input are 0 or 1,
+// otherwise above the mean of its task.
 func (b *Builder) label(score float64, task *scored, all ttc.Scale) (good, known bool) {
 	switch {
 	case b.cfg.GoodFrom != nil:

@@ -200,11 +200,11 @@ func label(ptr string) string {
 	return yamldoc.Dotted(ptr)
 }
 
-// plainWords are words that need no quotes in a list.
+// plainWords matches words that need no quotes in a list.
 var plainWords = regexp.MustCompile(`^[\w./-]+(\s+[\w./-]+)*$`)
 
-// asList returns a text written where a list of texts is expected, such as a command, as that list: its words. It
-// returns nothing for other values, and for words that need quotes.
+// asList returns a text written where a list of texts is expected, such as a command, as a YAML list of its words. It
+// returns "" for other values, and for words that need quotes.
 func (w *walker) asList(s *Spec, n *yaml.Node) string {
 	if s.Kind != List || s.Elem == nil || s.Elem.Kind != String || s.Elem.Secret || n.Kind != yaml.ScalarNode {
 		return ""
@@ -329,7 +329,7 @@ func (s *Spec) fallback() any {
 }
 
 func (w *walker) unknownKey(s *Spec, key, val *yaml.Node, ptr string) {
-	if len(w.findings) > yamldoc.MaxFindings { // finding what was meant takes longer than reading the key
+	if len(w.findings) > yamldoc.MaxFindings { // guessing the intended key takes longer than reading the wrong one
 		w.doc.Hide(val)
 		return
 	}
@@ -377,7 +377,7 @@ func (s *Spec) elsewhere() map[string]string {
 	return nil
 }
 
-// missing reports that the object at a pointer lacks a key.
+// missing returns the finding that the object at ptr has no key f.
 func (f *Field) missing(ptr string) finding.Finding {
 	fix := fmt.Sprintf("add `%s: %s`", f.Name, f.Spec.example())
 	if ptr != "" {

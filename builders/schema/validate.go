@@ -102,7 +102,8 @@ func (s *Spec) validate(
 	return fs
 }
 
-// isWrong reports whether a value, or a list it is in, could not be read completely: its entries have moved.
+// isWrong reports whether a value, or a list it is in, could not be read completely, in which case positions in the
+// list have changed.
 func (s *Spec) isWrong(keys []string, at string, known []finding.Finding) bool {
 	for n := 1; n <= len(keys); n++ {
 		ptr := at + yamldoc.Pointer(keys[:n]...)

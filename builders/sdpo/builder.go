@@ -306,8 +306,8 @@ func (w *work) countCalls(t *trace) error {
 	return w.out.Count(countedWithoutTools, n)
 }
 
-// nearMisses lists the results that contain words of failure but are not failures, with the rule and the evidence
-// against it.
+// nearMisses emits a drop for each result that contains words of failure but is not a failure, with the rule and the
+// evidence against it.
 func (w *work) nearMisses(t *trace) error {
 	for i := range t.nearly {
 		n := &t.nearly[i]

@@ -39,7 +39,7 @@ type commandSource struct {
 // Limits of the program.
 const (
 	maxAnswer   = 1 << 20 // bytes in a line
-	maxStored   = 8 << 20 // bytes in a line of the answers file: JSON may take six for one
+	maxStored   = 8 << 20 // bytes in a line of the answers file: JSON may need six bytes for one
 	maxRestarts = 5       // of a failing program
 )
 

@@ -78,7 +78,7 @@ type Command struct {
 // Where sites are.
 const (
 	failedCalls = "failed_calls"
-	divergence  = "divergence" // site, and also the class and rule of such a site
+	divergence  = "divergence" // a kind of site, and the class and rule of sites of that kind
 )
 
 // What a site becomes.

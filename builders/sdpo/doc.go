@@ -19,8 +19,8 @@
 // feedback, the action of a sibling at the same prompt, the user's own program. A hint is knowable (schema, tool list,
 // format, policy, anything in the context) or hindsight (known only from the environment or another rollout). Both are
 // used by default, each labelled and counted: traces contain the environment's message as a hint, but training on
-// hindsight teaches the model to guess facts that it could not have known, so a setting omits it. A hint that repeats a
-// run of the target's words is refused, because such a teacher copies.
+// hindsight teaches the model to guess facts that it could not have known, so a setting can exclude hindsight. A hint
+// that repeats a run of the target's words is refused, because the teacher would copy it.
 //
 // The builder is pure: the answers of a user's program are stored in a file under the hash of the question, and a
 // stored question is never asked again.

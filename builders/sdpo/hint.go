@@ -20,11 +20,11 @@ type hint struct {
 	source string
 	kind   builders.HintKind
 	none   bool // the source wants no hint here: no other source is asked
-	short  bool // the repeated text was longer
+	short  bool // the environment's message was too long and has been shortened
 }
 
-// source supplies hints. An empty text is not an answer unless none is set. An error means the source failed; its text
-// is readable.
+// source supplies hints. An empty text is not an answer unless the hint's none field is set. An error means the source
+// failed; its text is readable.
 type source interface {
 	hint(ctx context.Context, s *site) (hint, error)
 }
@@ -240,7 +240,7 @@ func (s *site) faultHint() (text string) {
 	return text
 }
 
-// toolNames returns the names of the trace's tools; if it lists none, of those the source reports.
+// toolNames returns the names of the trace's tools or, if it lists none, the names that the source reports.
 func (s *site) toolNames() string {
 	var names []string
 	for i := range s.example.Tools {

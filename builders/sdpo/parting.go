@@ -45,7 +45,7 @@ func (c *course) next(written int) string {
 // parting is the action at which the value of a rollout's state falls most. The value of a state is the mean reward of
 // the rollouts through it.
 type parting struct {
-	at            *deed // nil if the parting is the answer, which lacks a write
+	at            *deed // nil if the parting is the answer, because the rollout ends without another write
 	before, after value
 	sibling       *deed // the best rollout's action at that point; nil if it wrote nothing more
 }

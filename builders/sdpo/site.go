@@ -32,7 +32,7 @@ type trace struct {
 type failure struct {
 	call
 	class     string
-	rule      string   // the one that found it
+	rule      string   // name of the rule that found the failure
 	told      told     // the source's annotation of the error
 	fault     *fault   // the defect of the call itself, if any
 	text      string   // what the result says
@@ -254,8 +254,8 @@ func (t *trace) locate(f *failure, target builders.Target) (s site, why ledger.R
 	return s, ""
 }
 
-// nextTurn returns the assistant turn that responds to a result: the one after it and the results next to it. -1 if the
-// user speaks first or the walk ends.
+// nextTurn returns the assistant turn that responds to a result: the next one, with only other results in between. It
+// returns -1 if the user speaks first or the walk ends.
 func (t *trace) nextTurn(result int) int {
 	for i := result + 1; i < len(t.walk); i++ {
 		switch m := &t.walk[i].Message; {

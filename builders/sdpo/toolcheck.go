@@ -135,7 +135,7 @@ func (k *checker) violations(tool *chat.Tool, args json.Raw) []string {
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(args))
 	if err != nil {
-		return nil // for example a lone surrogate, which no schema is about
+		return nil // the arguments can't be decoded, for example because of a lone surrogate, which no schema describes
 	}
 	var found *jsonschema.ValidationError
 	if !errors.As(s.Validate(value), &found) {

@@ -253,10 +253,10 @@ func (b *Builder) emit(g *ttc.Group, c choice, out builders.Output) error {
 	return out.Drop(b.dropOf(g.Examples[c.example], c))
 }
 
-// seen marks the messages that earlier branches of a rollout trained or found failed.
+// seen marks the messages that were trained, or had failed calls, in earlier branches of a rollout.
 type seen struct{ trained, failed []bool }
 
-// branch emits the demonstration of one branch, up to its last trained turn, since nothing after that can train. Turns
+// branch emits the demonstration of one branch, up to its last trained turn, since nothing after it is trained. Turns
 // that branches share are trained in the first of them.
 func (b *Builder) branch(
 	g *ttc.Group, c choice, walk []int, several bool, seen *seen, score *float64, out builders.Output,
@@ -272,7 +272,7 @@ func (b *Builder) branch(
 		flags[i] = flags[i] && remove && len(f.calls) < len(graph.Nodes[walk[i]].Message.ToolCalls)
 	}
 	last := lastOf(flags)
-	if last < 0 { // earlier branches train the turns, or all calls failed
+	if last < 0 { // the turns are trained in earlier branches, or all of their calls failed
 		return false, nil
 	}
 	if err := count(out, "trailing_messages", len(walk)-1-last); err != nil {
@@ -317,7 +317,8 @@ func spanTo(example, last int) builders.Content {
 	return builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: example, Last: last}}
 }
 
-// flags marks the turns of a branch to be trained: those selected by the loss policy that no earlier branch contained.
+// flags marks the turns of a branch to be trained: the ones that the loss policy selects and that no earlier branch
+// contained.
 func (b *Builder) flags(g *ttc.Graph, nodes []int, seen []bool) []bool {
 	flags := make([]bool, len(nodes))
 	last := -1

@@ -11,9 +11,9 @@
 // its score is 0 when all scores of the input are 0 or 1, or else if its score is the input's lowest; a group without
 // the input's scale uses the scale of its own scores.
 //
-// Failed tool calls are not imitated: they stay as context, together with their results, because the turns after them
-// answer to them. A turn with several calls of which one failed is context as a whole. A demonstration ends with its
-// last trained turn.
+// Failed tool calls are not imitated: they stay as context, together with their results, because later turns respond to
+// them. A turn with several calls of which one failed is context as a whole. A demonstration ends with its last trained
+// turn.
 //
 // The reasoning of a trained turn is trained with it, since the model writes it before the answer; train_reasoning:
 // false leaves it in the context only.

@@ -16,7 +16,7 @@ import (
 // failure holds the failed calls of a turn, some or all.
 type failure struct {
 	calls   []int // positions of the failed calls in the turn
-	results []int // the messages that show it, by position in the walk
+	results []int // the messages that show the failures, by position in the walk
 }
 
 // failures finds the failed calls of a walk, by the turn that made them.

@@ -199,8 +199,8 @@ func (d *Document) reportWithin(n *yaml.Node, ptr string, f finding.Finding) fin
 	return d.origins[n].src.place(f, line, col+from, col+to)
 }
 
-// find returns the place where a part of a scalar's text was written; line 0 means that the file doesn't contain it as
-// such.
+// find returns the place where a part of a scalar's text was written; line 0 means that the file doesn't contain it
+// verbatim.
 func (d *Document) find(n *yaml.Node, piece string) (line, col int) {
 	src := d.origins[n].src
 	if src == nil || n.Line < 1 || n.Line > len(src.lines) {
@@ -280,9 +280,9 @@ func (d *Document) own(n *yaml.Node, src *Source) {
 	}
 }
 
-// Adopt places findings that only have a pointer below block, such as a plugin's, or also a place within the text
-// there, whose line becomes their snippet. at is block's own pointer; fallback is the node to point at if a pointer
-// leads nowhere.
+// Adopt places findings whose pointers are relative to block, such as a plugin's. If a finding also has a place within
+// the text there, that line becomes its snippet. at is block's own pointer; fallback is the node to point at if a
+// pointer leads nowhere.
 func (d *Document) Adopt(block, fallback *yaml.Node, at string, fs []finding.Finding) []finding.Finding {
 	out := make([]finding.Finding, len(fs))
 	for i, f := range fs {

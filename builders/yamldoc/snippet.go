@@ -53,8 +53,8 @@ func (s *Source) snippet(line, col, end int) string {
 	return cropped(out, from, max(to, from+1))
 }
 
-// hiddenIn finds the ranges of characters that look secret. If the text begins in the middle of a line, so may a
-// secret.
+// hiddenIn finds the ranges of characters that look secret. If cut, the text begins in the middle of a line, and its
+// first word may be the end of a secret.
 func hiddenIn(text []rune, cut bool) (hide [][2]int) {
 	whole := string(text)
 	for _, span := range secret.SpansOfSetting(whole) {

@@ -23,7 +23,7 @@ func exampleColumns(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 	return append(dst, a.lossMask(), a.floats("sdpo_row_weight", hintWeight))
 }
 
-// hintWeight returns the weight of a pair in a row of combine.
+// hintWeight returns the weight of a pair in a row that combine returned.
 func hintWeight(r *Row) float32 {
 	if len(r.Meta.Sites) == 0 {
 		return 0
@@ -55,7 +55,7 @@ func (h hints) take(rollout *Row) *Row {
 	return found
 }
 
-// combine gives each rollout its teacher. A rollout without a row of hints is its own teacher.
+// combine gives each rollout its teacher. A rollout without an sdpo row is its own teacher.
 func (h hints) combine(rollouts []*Row) []*Row {
 	out := make([]*Row, len(rollouts))
 	for i, r := range rollouts {
@@ -65,7 +65,7 @@ func (h hints) combine(rollouts []*Row) []*Row {
 			rest := r.Sides[0].IDs[len(s.Sides[0].IDs):] // an sdpo row ends with its last target
 			both.Sides[1] = Side{IDs: slices.Concat(s.Sides[1].IDs, rest), Trained: s.Sides[1].Trained}
 			both.Meta.Sites = slices.Clone(s.Meta.Sites)
-			for k := range both.Meta.Sites { // shareWeights in package collator gives all of them the same weight
+			for k := range both.Meta.Sites { // shareWeights in package collator gives all of a row's sites the same weight
 				both.Meta.Sites[k].Weight = s.Weight
 			}
 		}

@@ -60,7 +60,7 @@ func rlVariant(r *Row) uint8 {
 	return 0
 }
 
-// assembly is a batch under construction. Each side has its own R and T.
+// assembly is a batch under construction. Each side has its own number of rows, R, and width, T.
 type assembly struct {
 	channel *Channel
 	rows    []*Row

@@ -100,7 +100,7 @@ func (x *indexed) add(s string) {
 	x.at = append(x.at, i)
 }
 
-// lists are the rollouts and examples of a batch.
+// lists returns the rollouts and examples of a batch.
 func lists(rows []*Row) (rollouts, examples *indexed) {
 	rollouts, examples = &indexed{seen: map[string]int{}}, &indexed{seen: map[string]int{}}
 	runs := map[string]int{}

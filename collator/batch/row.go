@@ -50,8 +50,8 @@ type Row struct {
 	Meta   Meta
 }
 
-// Meta describes a row apart from its tokens. The fields from The fields from Record to Flags are written to its
-// batch's line as row_info.
+// Meta describes a row apart from its tokens. The fields from Record to Flags are written to its batch's line as
+// row_info.
 type Meta struct {
 	Record   string   `json:"record"`           // hash of the record
 	Ordinal  int64    `json:"ordinal"`          // position of the record among those collated, from 0
@@ -145,9 +145,9 @@ const (
 	OtherPart  = "other_part"  // a part of a turn whose other part is trained
 	Hint       = "hint"        // the teacher's hint
 	NotSampled = "not_sampled" // an assistant message that the model did not produce in this rollout
-	OtherRow   = "other_row"   // a turn that another row of the record trains
+	OtherRow   = "other_row"   // a turn that is trained in another row of the record
 	Policy     = "loss_policy" // an assistant turn excluded by the record's loss policy
-	CutOff     = "cut_off"     // the terminator of a turn that the model did not end itself
+	CutOff     = "cut_off"     // a redaction tag, or the terminator of a turn that the model did not end
 )
 
 // Owners are the owners of a side's tokens, in order.
@@ -177,7 +177,7 @@ func (o *Owner) UnmarshalJSON(b []byte) error {
 func (p *Proof) begin() int {
 	at := 0
 	for _, o := range p.Owners {
-		if o.Why == InLoss || o.Why == CutOff { // CutOff is a tag at the beginning, which is not trained
+		if o.Why == InLoss || o.Why == CutOff { // CutOff here is a redaction tag at the beginning of a turn
 			break
 		}
 		at = o.End
@@ -248,7 +248,7 @@ func (e *Encoded) Free() { encodings.Put(e) }
 // task.
 const rowHead = 8 + 8
 
-// number sets this part of an encoding.
+// number sets the ordinal and the task in an encoding.
 func (e *Encoded) number(data []byte) {
 	binary.LittleEndian.PutUint64(data[8:], uint64(e.Ordinal))
 	if e.Group >= 0 {

@@ -31,7 +31,7 @@ import (
 // stepsFolder holds the step files that StepsName lists.
 const stepsFolder = "steps"
 
-// step is a line of that list.
+// step is a line of the file StepsName.
 type step struct {
 	File    string   `json:"file"` // relative to the folder of the list
 	Split   string   `json:"split"`
@@ -72,7 +72,7 @@ func planSteps(index []Line, stepChannels []string) (steps [][]*Line) {
 
 // WriteSteps writes the step files of the batches in dir, and their list last. With byExample a row is an example:
 // batches of the channels rl and sdpo have to be in the order of the examples. It returns the number of steps, and the
-// number of sdpo rows that match no row of a step because the rollout was cut elsewhere or lacks a row.
+// number of sdpo rows that match no row of a step because the rollout was cut elsewhere or has no row.
 func WriteSteps(dir string, byExample bool) (steps, apart int, err error) {
 	m, err := newStepMaker(dir, byExample)
 	if err != nil {

@@ -74,7 +74,7 @@ type Spec struct {
 	Budget      int    // tokens per batch, including padding
 	Layout      Layout // for the channels that support it; the others use Padded
 	Form        Form
-	ByExample   bool    // one Write of Assembled: each row is an example
+	ByExample   bool    // in the file that Assembled.Write writes, each row is an example
 	PadID       int64   // value of input_ids past the end of a row
 	VocabSize   int64   // ids are smaller than this
 	Tokenizer   string  // fingerprint

@@ -353,7 +353,7 @@ func (c *checker) explain(g *grid) {
 	}
 }
 
-// fits reports whether the script's terms equal these wherever both sides train.
+// fits reports whether the script's terms equal the given ones at every trained token whose term in the script isn't 0.
 func (c *checker) fits(g *grid, terms []float64) bool {
 	n := 0
 	for i, on := range g.trained {
@@ -367,7 +367,7 @@ func (c *checker) fits(g *grid, terms []float64) bool {
 	return n > 0
 }
 
-// factor returns the number that all of ours would have to be multiplied by.
+// factor returns the number by which all of our terms would have to be multiplied to equal the script's.
 func (c *checker) factor(yours, ours []float64) (factor float64, ok bool) {
 	for i, o := range ours {
 		if math.Abs(o) > c.tol {

@@ -11,7 +11,7 @@ import (
 type columns struct {
 	files []*tensors.File
 	names map[string]string         // tensor names in files in the composer layout
-	made  map[string]tensors.Tensor // tensors that such files have in another form
+	made  map[string]tensors.Tensor // tensors that files in the composer layout have in another form
 	err   error
 }
 
@@ -35,7 +35,7 @@ func (c *columns) find(name string) (*tensors.File, string, bool) {
 	return nil, "", false
 }
 
-// take reads a tensor with that many dimensions. It returns false if the file lacks it.
+// take reads a tensor with the given number of dimensions. It returns false if no file has it.
 func (c *columns) take(name string, dims int) (t tensors.Tensor, ok bool) {
 	if t, ok := c.made[name]; ok {
 		return t, c.err == nil

@@ -431,7 +431,7 @@ func (t *Tokens) sums(
 	return b, sum, err
 }
 
-// tally adds the pairs to the metrics, and returns the loss's gradient by the log-prob of each side.
+// tally adds the pairs to the metrics, and returns the loss's gradient with respect to the log-probs of each side.
 func (d *DPO) tally(o Options, total float64, pairs []kernels.PairResult, m *Metrics) (chosen, rejected []float64) {
 	n := len(pairs)
 	m.Pairs = n

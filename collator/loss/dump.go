@@ -328,7 +328,7 @@ func (d *Dump) spread(student, whole []float32) []float32 {
 		whole = make([]float32, shape[0]*shape[1]*v)
 	}
 	for i, at := range d.places {
-		for k, x := range student[i*v : (i+1)*v] { // pairs of different pairs of different sites may share a position
+		for k, x := range student[i*v : (i+1)*v] { // pairs of different sites may share a position
 			whole[at*v+k] += x
 		}
 	}

@@ -137,7 +137,7 @@ func (e *Encoder) openAISFTRow(dst []byte, r *builders.Resolved) ([]byte, error)
 }
 
 // flagged reads a conversation whose assistant messages have a key that says whether they are trained; assistant
-// assistant messages without the key are trained trained.
+// messages without the key are trained.
 func (r *rowReader) flagged(key string, check func(*chat.Message) string, tools func()) *Row {
 	var trained []bool
 	row := r.conversation(flagReader(key, &trained, check))

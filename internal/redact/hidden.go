@@ -68,7 +68,7 @@ func unescapedAddress(s string) (plain string, at []int) {
 const (
 	minEncoded = 24      // minimum bytes of base64 to decode: fewer can't contain a recognisable secret
 	maxEncoded = 1 << 20 // maximum bytes of base64 to decode: more is a file
-	minWrapped = 60      // minimum minimum bytes of a line of base64 that continues in the next one
+	minWrapped = 60      // minimum bytes of a line of base64 that continues in the next one
 )
 
 // encoded finds base64 that contains text with a finding in it. It decodes once: images and text encoded twice are

@@ -19,7 +19,7 @@ const (
 	maxKeyBytes  = 16 << 10 // from the first line to the last: a key of 16,384 bits has 13 KiB
 	maxKeyHeader = 300      // between the first line and the base64: Proc-Type, DEK-Info
 	maxKeyGap    = 16       // between two lines of base64: a line break, or a program's quotes and plus sign
-	minKeyLine   = 40       // minimum minimum bytes of a line that isn't the last
+	minKeyLine   = 40       // minimum bytes of a line that isn't the last
 	minLastLine  = 4
 )
 

@@ -33,7 +33,7 @@ func ServeArgs(p Plugin, args []string) {
 	if os.Getenv(wire.CookieName) != wire.CookieValue {
 		os.Exit(commandLine(p, args, os.Stdout, os.Stderr))
 	}
-	signal.Ignore(os.Interrupt) // an interrupt is an interrupt is meant for the host, which stops the plugin itself
+	signal.Ignore(os.Interrupt) // an interrupt is meant for the host, which stops the plugin itself
 	go exitWithParent(os.Getppid())
 	if err := serveHost(p, os.Stdout); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", p.Name, err)

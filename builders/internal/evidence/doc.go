@@ -7,7 +7,7 @@
 //
 // The work is bounded: only the first and last lines of a long text are examined, each up to a maximum length.
 //
-// A short text that no rule reads is weighed by its words; the weights are trained from the labelled results.
+// A short text that no rule matches is weighed by its words; the weights are trained from the labelled results.
 //
 // The package is large because each way in which programs and services report failure has its own rule; each file holds
 // the rules for one subject.

@@ -52,7 +52,7 @@ func Named(name string) (Rule, bool) {
 // Call describes the call that a result answers.
 type Call struct {
 	Arguments json.Raw // an object, or nil
-	weights   weights  // for texts that no rule reads; if nil, the trained ones
+	weights   weights  // for texts that no rule matches; if nil, the trained ones
 }
 
 // Finding is the verdict on a call, drawn from its result. The zero value means that no rule matched.
@@ -246,7 +246,7 @@ func members(text string) json.Raw {
 		if i > 0 {
 			b = append(b, ',')
 		} else if key := fold(k); errorKey[key] || key == "message" {
-			return nil // the error's own words
+			return nil // a text that begins with "error:" or "message:" is not read as an object
 		}
 		b = append(json.AppendString(b, strings.ToLower(k)), ':')
 		switch v = strings.TrimSpace(v); {

@@ -163,7 +163,8 @@ func (x *expression) MatchString(s string) bool {
 	return false
 }
 
-// trigrams are the three-byte pieces of a text, by hash: most literals are ruled out by one of theirs.
+// trigrams are the three-byte pieces of a text, by hash: most literals that a text doesn't contain have a trigram that
+// it doesn't contain either.
 type trigrams [64]uint64
 
 func trigramsOf(s string) (t trigrams) {

@@ -21,7 +21,7 @@ var (
 // just text.
 const frameLines = 6
 
-// frame reads the exit code that a harness shows; framed is false without one.
+// frame reads the exit code that a harness shows; framed is false if it shows none.
 func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 	head, tail := firstLines(text, frameLines), lastLines(text, frameLines)
 	if looksLikeLog(head) {
@@ -164,7 +164,7 @@ func (c Call) isAnswer(code int, body string) string {
 	return ""
 }
 
-// readers are programs that print what others have written.
+// readers lists programs that print texts from elsewhere, such as files and logs.
 var readers = map[string]bool{
 	"cat": true, "bat": true, "less": true, "more": true, "head": true, "tail": true, "nl": true, "tac": true,
 	"grep": true, "egrep": true, "fgrep": true, "rg": true, "ag": true, "zcat": true,

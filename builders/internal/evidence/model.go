@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Text that no rule reads is weighed by a logistic regression over the words and word pairs of a sentence or two. All
+// Text that no rule matches is weighed by a logistic regression over the words and word pairs of a sentence or two. All
 // argument values become one word and all numbers another, so the weights describe how such sentences are built.
 // TestWeights trains it from the labelled results and writes weights.txt.
 
@@ -35,7 +35,7 @@ var trained = sync.OnceValue(func() weights {
 // sure is the minimum weight of a text that counts as a failure: odds of nine to two.
 const sure = 150
 
-// sentence weighs a text that no rule reads.
+// sentence weighs a text that no rule matches.
 func (c Call) sentence(t *text) Finding {
 	w := c.weights
 	if w == nil {

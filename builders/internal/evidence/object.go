@@ -236,7 +236,7 @@ func (c Call) flagged(o *object, _ json.Raw, depth int) (Finding, bool) {
 	return nearMiss("result_flag", "isError", "the object has other members: it is a record"), true
 }
 
-// words returns an object's words, to be quoted.
+// words returns the error message in an object, to be quoted.
 func (o *object) words() string {
 	for _, k := range append(slices.Clone(errorKeys), whyKeys...) {
 		switch v := o.by[k]; v.Kind() {
@@ -426,7 +426,7 @@ func (o *object) answered() bool {
 		Truthy(o.by["result"]) && o.by["result"].Kind() != json.String
 }
 
-// acted reports whether a member is named after the aim of a call, as a participle.
+// acted reports whether a member's name is the participle of an action, such as "created" or "sent".
 func acted(key string) bool {
 	return strings.HasSuffix(key, "ed") && !stateKey[key] || key == "sent" || key == "done" || key == "made"
 }
@@ -556,7 +556,7 @@ func ownError(key string) bool {
 // thrown matches the stack of an exception, as JavaScript prints it.
 var thrown = pattern("thrown")
 
-// refusesData reports whether an object with a code, a message and a data member lacks data and doesn't say that all is
+// refusesData reports whether an object has an empty data or result member and a message that doesn't say that all is
 // well.
 func (o *object) refusesData() bool {
 	said, none := o.text("message", "msg"), false

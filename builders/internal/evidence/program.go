@@ -123,7 +123,7 @@ func (t *text) compiled() Finding {
 func isUsage(l string) bool {
 	l = strings.TrimSpace(l)
 	if i := strings.Index(l, ": "); i > 0 && !strings.Contains(l[:i], " ") && usage().MatchString(l[i+2:]) {
-		return true // the line is in the program's own name
+		return true // the line begins with the program's name
 	}
 	return usage().MatchString(l + " ")
 }

@@ -70,7 +70,7 @@ func (c Call) words(text string) Finding {
 	return f
 }
 
-// shells speak for the programs they fail to start.
+// shells report errors on behalf of the programs that they fail to start.
 var shells = map[string]bool{
 	"bash": true, "sh": true, "zsh": true, "dash": true, "ksh": true, "/bin/sh": true,
 	"/bin/bash": true, "-bash": true, "timeout": true, "sudo": true,

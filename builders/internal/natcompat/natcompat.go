@@ -108,7 +108,7 @@ type group struct {
 }
 
 // groups sorts the turns by the str(id) of their pairs' examples, in order of the first pair, and counts the skipped
-// ones. The candidates of two examples may share a turn.
+// turns and pairs. The candidates of two examples may share a turn.
 func (b *Builder) groups(ctx context.Context, turns [][]candidate, m *metrics) ([]group, error) {
 	at := map[string]int{}
 	var groups []group
@@ -135,7 +135,7 @@ func (b *Builder) groups(ctx context.Context, turns [][]candidate, m *metrics) (
 				g.turns = append(g.turns, t)
 			}
 			if !shared {
-				break // the others are in the same group
+				break // the turn's other pairs are in the same group
 			}
 		}
 	}

@@ -52,7 +52,7 @@ type state struct {
 	outer  []*builder // builders suspended while a macro or block is captured
 	pos    int32      // the part being evaluated, for errors
 	left   int64      // steps that remain
-	bytes  int64      // bytes of bytes of text and lists that may still be made
+	bytes  int64      // bytes of text and lists that may still be made
 	depth  int
 	nested int // generators currently drawing from one another
 	free   []*builder

@@ -5,7 +5,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// branch is another record of the same example: a conversation that differs from some message onwardward.
+// branch is another record of the same example: a conversation that differs from some message onward.
 type branch struct {
 	Record   uint64 `json:"record"` // from 1
 	Builder  string `json:"builder"`

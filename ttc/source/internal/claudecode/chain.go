@@ -158,7 +158,7 @@ func (h *history) add(rec *record) {
 	case rec.answer != nil:
 		h.answer(rec.answer)
 	case rec.hasResults && len(rec.results) == len(rec.given):
-		h.flush() // the results are the results are for a call that isn't in the chain
+		h.flush() // the results are for a call that isn't in the chain
 		h.append(rec.results...)
 		h.placed[rec] = true
 	case rec.attached != "":

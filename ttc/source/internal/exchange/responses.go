@@ -59,7 +59,7 @@ func ResponseFinish(response json.Raw, m *chat.Message) string {
 type Items struct {
 	Summaries bool             // the reasoning summary is written by the model, as with servers of open models
 	Hidden    bool             // the text of some reasoning is missing
-	Unread    map[string]int64 // number of number of items without content for a model, by type
+	Unread    map[string]int64 // number of items without content for a model, by type
 	Turn      func(items []json.Raw, m *chat.Message)
 
 	out   []calls.Message

@@ -30,7 +30,7 @@ type Conversations struct {
 type conversed struct {
 	messages, tools json.Raw
 	reward          json.Raw // nil means none
-	id, task        string   // if empty, the entry's own are used own are used
+	id, task        string   // if empty, the entry's own are used
 	keys, unread    []string
 }
 

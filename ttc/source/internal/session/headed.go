@@ -18,7 +18,7 @@ import (
 // names. A file without such an entry is a session named after the file.
 type Headed struct {
 	Mark func(entry json.Raw) bool   // reports whether an entry shows that a file has this format
-	ID   func(entry json.Raw) string // returns the id returns the id that an entry gives to the session, or ""
+	ID   func(entry json.Raw) string // returns the id that an entry gives to the session, or ""
 
 	// Session adds the calls of the entries, which are in the order in which they were written.
 	Session func(s *calls.Session, entries []Kept, tally *source.Tally)

@@ -56,7 +56,7 @@ type csvReader struct {
 	rows  *csv.Reader
 	names [][]byte // keys as JSON, with their colon
 	n     int      // records read
-	buf   []byte   // lines lines made but not yet read
+	buf   []byte   // lines made but not yet read
 	line  []byte   // memory of buf
 	err   error
 }
