@@ -62,7 +62,7 @@ type Config struct {
 
 	Advantages Advantages // rl
 	// RenderedRollouts admits rollouts without token ids to rl, with ids made from their text. Their rows are marked
-	// and have no log-probs; the option is meant for trainers that accept them.
+	// and lack log-probs; the option is meant for trainers that accept them.
 	RenderedRollouts bool
 	Reference        *Reference // dpo: log-probs of pairs under a reference model; nil if unused
 	NullHints        bool       // sdpo: a control with empty hints, so that teacher and student are equal

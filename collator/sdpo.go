@@ -136,7 +136,7 @@ func (sp *splicer) account(out outcome, rows []madeSide) outcome {
 	return out
 }
 
-// counted reports whether a site's target is one of the record's turns; it isn't if the site has no target.
+// counted reports whether a site's target is one of the record's turns; it isn't if the site lacks a target.
 func (sp *splicer) counted(i int) bool {
 	r := sp.refused[i]
 	return r == nil || r.Reason != ledger.NoNextTurn && r.Reason != ledger.TurnNotSampled && r.Reason != PartAbsent
@@ -330,7 +330,7 @@ func (sp *splicer) row(w *worker, m *material, v *view) (one *madeSide, size int
 	if len(splices) == 0 {
 		return nil, 0, refusal // a reason exists because every trained turn is the target of some site
 	}
-	if !slices.Equal(kept, m.trained) { // make the student again, without training the turns that have no teacher
+	if !slices.Equal(kept, m.trained) { // make the student again, without training the turns that lack a teacher
 		fewer := *m
 		fewer.trained = kept
 		return sp.row(w, &fewer, v)

@@ -53,7 +53,7 @@ func (v *view) standsAsSampled(message int) {
 	v.sampled[message] = true
 }
 
-// without returns the reason the view has no turn for a message, or nil if it has one.
+// without returns the reason the view lacks a turn for a message, or nil if it has one.
 func (v *view) without(message int) *cause {
 	for _, l := range v.lost {
 		if l.Message == message {
@@ -112,7 +112,7 @@ type side struct {
 	sampled  bool  // all trained ids come from the source
 	given    bool  // some of its ids come from the source
 	cutOff   bool  // a trained turn was cut off by the length limit
-	open     []int // trained messages whose turn has no stop token, as indices in the record
+	open     []int // trained messages whose turn lacks a stop token, as indices in the record
 	short    bool  // call ids were replaced by shorter ones
 	left     leftOut
 	args     string
@@ -169,7 +169,7 @@ type sideBuilder struct {
 	own      []chat.Span // the template's own text
 	trained  []span
 	sampled  []span
-	rendered bool // a trained turn has no ids from the source
+	rendered bool // a trained turn lacks ids from the source
 	open     []int
 	without  []chat.Span // bytes of the render that are in trained turns and not in the part of them that is trained
 }

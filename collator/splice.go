@@ -284,7 +284,7 @@ func (w *worker) spliceAt(
 	return "", w.checkTeacher(&hinted.Result, q, hinted.end(given, q), student, s)
 }
 
-// noPlace explains why a row has no position after a text: a token straddles it (the two line breaks around a tool's
+// noPlace explains why a row lacks a position after a text: a token straddles it (the two line breaks around a tool's
 // empty result are one token), or the row was encoded differently.
 func (w *worker) noPlace(before string, student *side, target int) string {
 	for i := target; i > 0; i-- {
@@ -389,7 +389,7 @@ func (w *worker) renderHinted(
 }
 
 // placeInText returns where the text of a message begins or ends in a render. It returns -1 for an empty text, which
-// has no byte to point at: its position shows only in the render with the hint.
+// lacks a byte to point at: its position shows only in the render with the hint.
 func placeInText(given *givenContext, message int, start bool) (at int) {
 	at = -1
 	for _, s := range given.Spans {

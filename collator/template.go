@@ -56,7 +56,7 @@ func TemplateText(c *tokenizer.Config, name string) (string, error) {
 	return "", fmt.Errorf("unknown template %q: neither a file nor a template of the tokenizer", name)
 }
 
-// PlainTemplate replaces the chat template of a tokenizer that has none. Callers report its use with PlainAdvice,
+// PlainTemplate replaces the chat template of a tokenizer that lacks one. Callers report its use with PlainAdvice,
 // because a model that was trained with a template of its own learns a different format from it.
 const PlainTemplate = `{%- for m in messages -%}
 {%- if not loop.first %}{{ '\n' }}{% endif -%}

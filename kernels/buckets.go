@@ -88,7 +88,7 @@ type split struct {
 	exact     *refRow // the row, if float32 can't represent it
 }
 
-// split finds a row's support and the log-probabilities of both sides. It fails if a side has no softmax or no support.
+// split finds a row's support and the log-probabilities of both sides. It fails if a side lacks a softmax or a support.
 func (q *bucketJob) split(w *worker, row int, next nextRow, res *rowResult, s *split, wantG bool) bool {
 	b := &w.bucket
 	t := &b.terms
@@ -125,7 +125,7 @@ func (q *bucketJob) split(w *worker, row int, next nextRow, res *rowResult, s *s
 	return ok && q.complete(t, s.rest, restT)
 }
 
-// complete adds the bucket for the rest, or renormalises both sides, which fails if the support has no mass.
+// complete adds the bucket for the rest, or renormalises both sides, which fails if the support lacks mass.
 func (q *bucketJob) complete(t *bucketTerms, restZ, restT float64) bool {
 	t.restZ = math.Inf(-1)
 	if q.rest == RestRenormalise {
@@ -153,7 +153,7 @@ func (q *bucketJob) complete(t *bucketTerms, restZ, restT float64) bool {
 const maxExactEntries = 512
 
 // split computes the log-probabilities of the bucket's ids, which are skipped, into lp. With keep, the exponentials of
-// the rest are kept. It fails if the row has no softmax.
+// the rest are kept. It fails if the row lacks a softmax.
 func (w *worker) split(
 	m *Matrix, row int, tau float64, next unsafe.Pointer, keep bool, lp []float64, s *split,
 ) bool {

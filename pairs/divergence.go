@@ -99,7 +99,7 @@ func System(nodes []*ttc.Node) (out []*ttc.Node) {
 
 // DivergeAtAction finds the turns in which two rollouts first act differently: before that, both made the same calls
 // and read the same results. Text in between is not compared, since each user words things differently. The reason says
-// why none are found: the same calls had different results, or one rollout has no further action; without any action,
+// why none are found: the same calls had different results, or one rollout lacks a further action; without any action,
 // the two can't be compared.
 func DivergeAtAction(a, b []*ttc.Node) (turnA, turnB int, why ledger.Reason) {
 	for why = DifferentSetup; ; why = OneGoesOn {

@@ -377,7 +377,7 @@ func (s *Spec) elsewhere() map[string]string {
 	return nil
 }
 
-// missing returns the finding that the object at ptr has no key f.
+// missing returns the finding that the object at ptr lacks key f.
 func (f *Field) missing(ptr string) finding.Finding {
 	fix := fmt.Sprintf("add `%s: %s`", f.Name, f.Spec.example())
 	if ptr != "" {

@@ -39,8 +39,8 @@ func exampleKey(m *Meta) string { return strconv.Itoa(m.Run) + "/" + m.Example }
 // add adds a row of the sdpo channel.
 func (h hints) add(r *Row) { h[exampleKey(&r.Meta)] = append(h[exampleKey(&r.Meta)], r) }
 
-// take removes and returns the row that belongs to a rollout; nil if it has none. A rollout that was cut at a different
-// place than its sdpo row has none, since the two begin differently.
+// take removes and returns the row that belongs to a rollout; nil if it lacks one. A rollout that was cut at a
+// different place than its sdpo row lacks one, since the two begin differently.
 func (h hints) take(rollout *Row) *Row {
 	key, ids := exampleKey(&rollout.Meta), rollout.Sides[0].IDs
 	i := slices.IndexFunc(h[key], func(r *Row) bool {

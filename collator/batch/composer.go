@@ -12,7 +12,7 @@ import (
 //	dpo   dpo_chosen_ and dpo_rejected_ with the same three and response_mask,
 //	      [dpo_chosen_ref_logprobs dpo_rejected_ref_logprobs]
 //
-// and reward_null, group and the row_ columns, for which that trainer has no names. An sdpo row is one site or, if
+// and reward_null, group and the row_ columns, for which that trainer lacks names. An sdpo row is one site or, if
 // hints accumulate, which requires a form of equal width, all sites of a rollout's row: both sides end with its target
 // and differ only in the hint. sdpo_loss_mask is 0 or 1, has the teacher's shape, and is on where the logits predict
 // the target; the student's logits for the same token are the same distance from the end of its row. In a form of equal

@@ -139,7 +139,7 @@ func cut(rows []entry, budget int, equal bool) [][]entry {
 func pack(rows []entry, budget int, sorted bool) [][]entry {
 	var out [][]entry
 	var room []int
-	first := 0 // bins before it have no room for the shortest row
+	first := 0 // bins before it lack room for the shortest row
 	if sorted {
 		rows = byLength(rows)
 	}

@@ -72,7 +72,7 @@ func planSteps(index []Line, stepChannels []string) (steps [][]*Line) {
 
 // WriteSteps writes the step files of the batches in dir, and their list last. With byExample a row is an example:
 // batches of the channels rl and sdpo have to be in the order of the examples. It returns the number of steps, and the
-// number of sdpo rows that match no row of a step because the rollout was cut elsewhere or has no row.
+// number of sdpo rows that match no row of a step because the rollout was cut elsewhere or lacks a row.
 func WriteSteps(dir string, byExample bool) (steps, apart int, err error) {
 	m, err := newStepMaker(dir, byExample)
 	if err != nil {

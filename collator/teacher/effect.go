@@ -237,7 +237,7 @@ func (m *Measure) judge(o *Outcome, rep *Measured) (reason ledger.Reason, detail
 }
 
 // probes returns the batch's sites for measurement, with one hint each, even if the teacher's row has more. A second
-// hint for one turn has no pairs, and therefore no probe.
+// hint for one turn lacks pairs, and therefore a probe.
 func (b *batchWork) probes() (map[int64]Probed, error) {
 	out := map[int64]Probed{}
 	site, teacher := int64(0), 0

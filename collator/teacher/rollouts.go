@@ -14,7 +14,7 @@ type Taught struct {
 	Asked
 	Teachers []string `json:"teachers,omitempty"` // if there are several, in order
 	Groups   int      `json:"groups"`             // tasks with at least one row in a request
-	// tasks with a row that has no teacher columns; none of their rows is pushed with any
+	// tasks with a row that lacks teacher columns; none of their rows is pushed with any
 	Without int `json:"groups_without,omitempty"`
 	Excused int `json:"excused,omitempty"` // rows whose group wanted no teacher
 }
@@ -23,7 +23,7 @@ type Taught struct {
 type rollouts struct {
 	teacher asker
 	rep     Taught
-	groups  map[int64]bool // groups asked about; true if a row of the group has no teacher columns
+	groups  map[int64]bool // groups asked about; true if a row of the group lacks teacher columns
 }
 
 func newRollouts(t asker) *rollouts {

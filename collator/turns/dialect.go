@@ -97,7 +97,7 @@ func learn(r *Renderer, tools bool) *dialect {
 	d.learnOpeners(p)
 	d.learnTerminators(p)
 	d.learnHalts(p)
-	// If the tokenizer is another model's and has none of the terminators, learn them by their look.
+	// If the tokenizer is another model's and lacks the terminators, learn them by their look.
 	if len(d.terminators) == 0 && len(p.marks.tokens) > 0 {
 		other := *r
 		other.marks = newMarks(nil)
@@ -263,7 +263,7 @@ func (d *dialect) learnHeader(p prober) {
 		// The longest prefix of the header that appears between question and answer.
 		for n := len(d.header); n > 0; n-- {
 			if strings.Contains(res.Text[from:to], d.header[:n]) {
-				// a call may have no header.
+				// a call may lack a header.
 				if begun := p.marks.whole(d.header[:n]); n < len(d.header) &&
 					(ms[1].ToolCalls == nil || p.marks.in(begun)) {
 					d.header = begun
@@ -274,7 +274,7 @@ func (d *dialect) learnHeader(p prober) {
 	}
 }
 
-// learnOpeners finds where turns start if the template has no generation prompt: in Mistral's, right after [/INST].
+// learnOpeners finds where turns start if the template lacks a generation prompt: in Mistral's, right after [/INST].
 func (d *dialect) learnOpeners(p prober) {
 	if d.header != "" {
 		return

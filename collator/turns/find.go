@@ -288,7 +288,7 @@ func (d *dialect) find(o *origins, i, from int) (Turn, *NotFound) {
 	return t, nil
 }
 
-// opened finds the turn of message i if the template has no generation prompt.
+// opened finds the turn of message i if the template lacks a generation prompt.
 func (d *dialect) opened(o *origins, i, from int) (Turn, *NotFound) {
 	limit, mine := o.first(i, from)
 	t := Turn{Message: i, Start: -1, Thinking: true}

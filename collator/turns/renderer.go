@@ -88,7 +88,8 @@ func (r *Renderer) With(s Settings) *Renderer {
 	return newRenderer(r.tmpl, r.fingerprint, m, s)
 }
 
-// Silent returns the renderer with thinking switched off; nil if the template has no switch or thinking is off already.
+// Silent returns the renderer with thinking switched off; nil if the template lacks a switch or thinking is off
+// already.
 func (r *Renderer) Silent() *Renderer { return r.silent }
 
 // Cut returns the renderer for turns that the template shows without the end of the generation prompt, even at the end

@@ -8,7 +8,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// narrowConstants repeats each constant over a vector: AVX2 has no broadcast operands.
+// narrowConstants repeats each constant over a vector: AVX2 lacks broadcast operands.
 func (g *generator) narrowConstants() {
 	c := g.newConstants("each256", 8)
 	for i, v := range expNear {

@@ -83,7 +83,7 @@ func (g *generator) maxLanes512(z, tmp VecPhysical) {
 	g.VMAXPS(tmp.AsX(), z.AsX(), z.AsX())
 }
 
-// store64 stores the low float64 of z; avo has no VMOVSD for high registers.
+// store64 stores the low float64 of z; avo lacks VMOVSD for high registers.
 func (g *generator) store64(z VecPhysical, to Mem) {
 	g.VMOVAPD(z.AsX(), X0)
 	g.VMOVSD(X0, to)

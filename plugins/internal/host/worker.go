@@ -153,7 +153,7 @@ func (w *worker) poison(j *job, cause error) {
 }
 
 // attempt sends jobs over one stream until the feed ends, pause is closed, or something fails; in lockstep, one at a
-// time. It returns the jobs that were taken from the feed and have no result yet; more reports whether the feed may
+// time. It returns the jobs that were taken from the feed and still lack a result; more reports whether the feed may
 // have more.
 func (w *worker) attempt(
 	ctx context.Context, feed <-chan *job, pause <-chan struct{}, lockstep bool,

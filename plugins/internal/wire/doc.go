@@ -9,7 +9,7 @@
 // there are. The blob lives for as long as any of its texts. Equal texts and equal prompts of a group are sent once;
 // preferences between candidates, the hot case, travel as columns of indices.
 //
-// Its Finding is the protocol's and differs from package finding's: it has no place in a file, which only the host
+// Its Finding is the protocol's and differs from package finding's: it lacks a place in a file, which only the host
 // knows.
 //
 // Readers trust nothing: an index out of range, a text that ends before it starts, an unknown enum value, or a part

@@ -167,7 +167,7 @@ func (b *provBuilder) add(n int, src *Source, off int, m Mode) {
 	s.Start, s.End, s.Source, s.Offset, s.Mode = start, b.n, src, off, m
 }
 
-// addSlice records that the next bytes are bytes i to j of a text with provenance p, which has no quoted spans.
+// addSlice records that the next bytes are bytes i to j of a text with provenance p, which lacks quoted spans.
 func (b *provBuilder) addSlice(p *prov, i, j int) {
 	end := b.n + j - i
 	if p != nil {

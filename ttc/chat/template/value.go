@@ -25,7 +25,7 @@ func isMissing(v val) bool { return v.IsSentinel() }
 // an error.
 type undefined struct {
 	hint   string
-	of     val // the value that has no such attribute or item; missing for an undefined variable
+	of     val // the value without such an attribute or item; missing for an undefined variable
 	name   val
 	unsafe bool // the attribute exists, but the sandbox forbids it
 }
@@ -345,7 +345,7 @@ func (r *rangeObject) Repr() string {
 	return fmt.Sprintf("range(%d, %d, %d)", r.start, r.stop, r.step)
 }
 
-// length is len(v), or false if Python says that it has none.
+// length is len(v), or false if Python says that it lacks one.
 func length(v val) (int, bool) {
 	switch v.Kind() {
 	case pyvalue.KindStr:

@@ -85,7 +85,7 @@ func (p *parser) example(
 	return true, nil
 }
 
-// name sets the example's id: the entry's own, or row if it has none. It returns the id as written in the entry, and
+// name sets the example's id: the entry's own, or row if it lacks one. It returns the id as written in the entry, and
 // whether an identical entry occurs earlier in the file.
 func (p *parser) name(
 	ex *ttc.Example, e entry, ids *source.Names, hash xxh3.Uint128, row string,

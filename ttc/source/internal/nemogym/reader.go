@@ -24,7 +24,7 @@ func Factory() source.Factory {
 	}.Factory()
 }
 
-// isRollout reports whether an entry is a rollout; a failed one has no response.
+// isRollout reports whether an entry is a rollout; a failed one lacks a response.
 func isRollout(entry json.Raw) bool {
 	request, ok := entry.Get("responses_create_params")
 	_, response := entry.Get("response")

@@ -325,8 +325,8 @@ func says(m *chat.Message) bool {
 	return !plain || text != ""
 }
 
-// join finds the calls of results that have no id, or one of a different kind: by order, if there are as many results
-// as calls.
+// join finds the calls of results that lack an id, or have one of a different kind: by order, if there are as many
+// results as calls.
 func join(in []chat.Message) {
 	for i := range in {
 		made := in[i].ToolCalls

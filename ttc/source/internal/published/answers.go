@@ -29,7 +29,7 @@ type Line struct {
 	Err    error
 }
 
-// ErrNoScore means that an answer has no score.
+// ErrNoScore means that an answer lacks a score.
 var ErrNoScore = errors.New("is null or missing, so the answer has no score")
 
 // Rewriter rewrites an entry as the answers that it holds. id is the common id of an example's entries; if empty, the

@@ -84,7 +84,7 @@ func Factory[C any](f Format, settings func(*C) Settings) source.Factory {
 }
 
 // Marked recognises inputs in which one of the first entries carries the format's mark. Such an entry has at least one
-// of the keys: most inputs have none of them, so their entries, which may be large, aren't searched once for each
+// of the keys: most inputs lack all of them, so their entries, which may be large, aren't searched once for each
 // format.
 func Marked(mark func(entry json.Raw) bool, keys ...string) func(*source.Head) source.Reading {
 	return func(h *source.Head) source.Reading {

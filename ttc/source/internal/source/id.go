@@ -77,7 +77,7 @@ func ScorerMarks(metadata json.Raw) (failure, reasoning json.Raw) {
 	return failure, reasoning
 }
 
-// mayExplain reports whether an error may be found in a candidate's metadata; nearly all candidates have none. It looks
+// mayExplain reports whether an error may be found in a candidate's metadata; nearly all candidates lack one. It looks
 // for the end of the key, which begins with a rarer letter, and for keys written with escapes.
 func mayExplain(metadata json.Raw) bool {
 	return bytes.Contains(metadata, []byte(`rror"`)) || bytes.Contains(metadata, []byte(`\u`))
