@@ -270,9 +270,8 @@ func (sp *splicer) fit(w *worker, m *material, v *view) (*madeSide, *cause) {
 		return one, nil
 	}
 	tooLong := refuse(TooLong, "the teacher's row has %d tokens; max_length is %d", size, w.cfg.MaxLength)
-	return w.cutFewest(m, v, blocksBeforeTarget(m), tooLong, func(short *material, next *view) (*madeSide, int, *cause) {
-		return sp.row(w, short, next)
-	})
+	row := func(short *material, next *view) (*madeSide, int, *cause) { return sp.row(w, short, next) }
+	return w.cutFewest(m, v, blocksBeforeTarget(m), tooLong, row)
 }
 
 // blocksBeforeTarget lists the parts that may be cut before the first target, in order: whole rounds before its own,

@@ -161,9 +161,11 @@ func (c *Config) relate() error {
 	if c.finds(divergence) {
 		switch {
 		case !c.emits(emitDistillation) || c.Target == "next_turn":
-			return errors.New("sites: divergence requires emit: [distillation] and target: failed_turn, since no error follows the action")
+			return errors.New("sites: divergence requires emit: [distillation] and target: failed_turn, since no " +
+				"error follows the action")
 		case !hinted(sourceSuccess) && !hinted(sourceCommand) && len(h.Rules) == 0:
-			return errors.New("sites: divergence needs a hint source that uses other rollouts: add success to hints.sources, or command or rules of your own")
+			return errors.New("sites: divergence needs a hint source that uses other rollouts: add success to " +
+				"hints.sources, or command or rules of your own")
 		}
 	}
 	if len(h.Sources) == 0 && c.emits(emitDistillation) {

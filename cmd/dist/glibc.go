@@ -47,7 +47,8 @@ func needs(program []byte) (m machine, oldest release, err error) {
 	}
 	for _, name := range needed {
 		if !slices.Contains(libraries, name) {
-			return m, oldest, fmt.Errorf("program needs %s, which not every Linux system has: build it with .ci/portable", name)
+			return m, oldest, fmt.Errorf("program needs %s, which not every Linux system has: build it with "+
+				".ci/portable", name)
 		}
 	}
 	versions, err := f.DynamicVersionNeeds()

@@ -38,7 +38,7 @@ func (b *build) image(w io.Writer) (name string, err error) {
 		return "", err
 	}
 	if m.goarch != runtime.GOARCH {
-		return "", fmt.Errorf("program is for %s: build its image on such a machine, because the image contains the machine's glibc", m.goarch)
+		return "", fmt.Errorf("program is for %s: build its image there, because the image contains the machine's glibc", m.goarch)
 	}
 	files, err := b.rootFiles()
 	if err != nil {

@@ -65,7 +65,7 @@ func (h hints) combine(rollouts []*Row) []*Row {
 			rest := r.Sides[0].IDs[len(s.Sides[0].IDs):] // an sdpo row ends with its last target
 			both.Sides[1] = Side{IDs: slices.Concat(s.Sides[1].IDs, rest), Trained: s.Sides[1].Trained}
 			both.Meta.Sites = slices.Clone(s.Meta.Sites)
-			for k := range both.Meta.Sites { // shareWeights in package collator gives all of a row's sites the same weight
+			for k := range both.Meta.Sites { // all of a row's sites have the same weight
 				both.Meta.Sites[k].Weight = s.Weight
 			}
 		}

@@ -132,7 +132,8 @@ func (s *Spec) locateModule(
 			return fmt.Errorf("unsupported %s: a locked package may hold only files and folders", path)
 		}
 		if size += info.Size(); size > maxModuleBytes || len(files) == maxModuleFiles {
-			return fmt.Errorf("%s has more than %d files or %d MiB: give the builders a package of their own", filepath.Dir(path), maxModuleFiles, maxModuleBytes>>20)
+			return fmt.Errorf("%s has more than %d files or %d MiB: give the builders a package of their own",
+				filepath.Dir(path), maxModuleFiles, maxModuleBytes>>20)
 		}
 		name, err := filepath.Rel(folder, path)
 		if err != nil {

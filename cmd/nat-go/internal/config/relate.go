@@ -41,8 +41,8 @@ func (l *loader) relate(c *Config) {
 	for i, name := range f.TrajectoryBuilder {
 		l.named("trajectory_builder", name, c.Builders, "trajectory_builders")
 		if slices.Contains(f.TrajectoryBuilder[:i], name) {
-			l.report(l.nameNode("trajectory_builder", name, i), "/finetuning/trajectory_builder", newError(codeNamedTwice,
-				"name it once", "the builder %q is named twice", name))
+			l.report(l.nameNode("trajectory_builder", name, i), "/finetuning/trajectory_builder",
+				newError(codeNamedTwice, "name it once", "the builder %q is named twice", name))
 		}
 	}
 	l.stepFilter(c)

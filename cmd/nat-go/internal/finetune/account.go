@@ -87,7 +87,8 @@ type verdict struct {
 // failure returns the reason that there is no data set to train on although everything was written.
 func (r *verdict) failure(ctx context.Context, seen *source.Stats) error {
 	if err := r.out.books.Check(); err != nil {
-		return exit.Failedf("%w: this is a bug in nat-go; the data set is in %s, but don't trust its counts", err, r.plan.folder.Dataset())
+		return exit.Failedf("%w: this is a bug in nat-go; the data set is in %s, but don't trust its counts",
+			err, r.plan.folder.Dataset())
 	}
 	if r.out.made.Counts.Kept == 0 {
 		return r.noData(ctx, seen)

@@ -177,8 +177,8 @@ func (r *sharding) writeShard(ctx context.Context) error {
 		return err
 	}
 	if cut == nil {
-		return exit.Environmentf("the data set is not divided yet: `nat-go shard merge %s --leave-writing` divides it, "+
-			"once all shards are built", s.dir)
+		return exit.Environmentf("the data set is not divided yet: `nat-go shard merge %s --leave-writing` divides "+
+			"it, once all shards are built", s.dir)
 	}
 	d, err := cutDecisions(s.dir, cut, s.run)
 	if err != nil {

@@ -206,7 +206,8 @@ func writeEffects(b *strings.Builder, t *teacher.Report) {
 			ledger.Quantity(int64(w.Sites), "site"), w.Mean, w.Change)
 	}
 	if h := t.Hints; h != nil && h.Sites > 0 {
-		fmt.Fprintf(b, "  hints    move the predictions at %s by %.3g to %.3g nats on average (JSD, bounds from top-k log-probs)\n",
+		fmt.Fprintf(b, "  hints    move the predictions at %s by %.3g to %.3g nats on average (JSD, bounds from top-k "+
+			"log-probs)\n",
 			ledger.Quantity(int64(h.Sites), "site"), h.Lower, h.Upper)
 	}
 }

@@ -37,7 +37,7 @@ type Manifest struct {
 	Inputs    []source.Input              `json:"inputs"`
 	Seed      uint64                      `json:"seed"`
 	Counts    Counts                      `json:"counts"`
-	Where     []where.Step                `json:"where,omitempty"` // number remaining after each clause of dataset.where
+	Where     []where.Step                `json:"where,omitempty"` // number left after each clause
 	Books     []ledger.Account            `json:"books"`
 	Counters  map[string]map[string]int64 `json:"counters,omitempty"` // the builders' own, by builder
 	Dataset   []Written                   `json:"dataset"`
@@ -299,7 +299,8 @@ func (f Folder) complete(m *Manifest) error {
 		}
 	}
 	if have != want {
-		return fmt.Errorf("%d token batches were written, but only %d exist: the others were removed during the run", want, have)
+		return fmt.Errorf("%d token batches were written, but only %d exist: the others were removed during the run",
+			want, have)
 	}
 	return nil
 }

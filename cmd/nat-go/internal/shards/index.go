@@ -56,5 +56,6 @@ func InPlan(n, shards int, from string) error {
 	if n >= 0 && n < shards {
 		return nil
 	}
-	return fmt.Errorf("%s names shard %d, but the plan's %d shards are numbered from 0 to %d", from, n, shards, shards-1)
+	return fmt.Errorf("%s names shard %d, but the plan's %d shards are numbered from 0 to %d",
+		from, n, shards, shards-1)
 }

@@ -95,7 +95,8 @@ func (p *Plan) Stages() []Stage {
 // stage.
 func (p *Plan) CheckStage(stage Stage) error {
 	if stages := p.Stages(); stage != Write && !slices.Contains(stages, stage) {
-		return fmt.Errorf("--stage %s: the stages of this plan are %v, followed by %s once a merge has divided the writing",
+		return fmt.Errorf("--stage %s: the stages of this plan are %v, followed by %s once a merge has divided the "+
+			"writing",
 			stage, stages, Write)
 	}
 	return nil

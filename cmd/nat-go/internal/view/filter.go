@@ -65,7 +65,9 @@ func (r *Run) fields() []where.Field[*item] {
 		}}
 	}
 	fields := []where.Field[*item]{
-		{Name: "builder", Values: r.table.Builders, Text: func(s *item) string { return r.table.Builders[s.entry.Builder] }},
+		{Name: "builder", Values: r.table.Builders, Text: func(s *item) string {
+			return r.table.Builders[s.entry.Builder]
+		}},
 		{Name: "kind", Values: where.Kinds, Text: func(s *item) string { return builders.Kind(s.entry.Kind).String() }},
 		{Name: "fidelity", Values: where.Fidelities, Text: func(s *item) string {
 			return ttc.Fidelity(s.entry.Fidelity).String()

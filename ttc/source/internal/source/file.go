@@ -457,8 +457,10 @@ var foreign = []struct{ mark, is, help string }{
 	{
 		"SQLite format 3\x00", "an SQLite database",
 		"Write its rows as JSON lines or CSV; a session of the OpenAI Agents SDK: sqlite3 FILE \"select message_data from " +
-			"agent_messages where session_id = 'ID' order by id\" | jq -sc '{messages: .}' > rows.jsonl; sessions of opencode: opencode export ID > session.json; " +
-			"checkpoints of LangGraph: in Python, convert_to_openai_messages(graph.get_state(config).values[\"messages\"])",
+			"agent_messages where session_id = 'ID' order by id\" | jq -sc '{messages: .}' > rows.jsonl; sessions of " +
+			"opencode: opencode export ID > session.json; " +
+			"checkpoints of LangGraph: in Python, " +
+			"convert_to_openai_messages(graph.get_state(config).values[\"messages\"])",
 	},
 	{"\x80\x04\x95", "a Python pickle", "Write its entries as JSON lines"},
 }

@@ -163,7 +163,8 @@ func (s *Source) scores(raw json.Raw, p *pair) (ledger.Reason, error) {
 		p.scores[i] = *f
 	}
 	if p.scores[0] <= p.scores[1] {
-		return source.BadScore, fmt.Errorf("chosen answer scores %v, not more than the rejected answer with %v", p.scores[0], p.scores[1])
+		return source.BadScore, fmt.Errorf("chosen answer scores %v, not more than the rejected answer with %v",
+			p.scores[0], p.scores[1])
 	}
 	return "", nil
 }

@@ -120,7 +120,8 @@ func (g *Group) checkColumn(name string, list [][]float64, min float64) *fault {
 	}
 	for i, row := range list {
 		if len(row) != len(g.Tokens[i]) {
-			return faultf(groupBadShape, "%s: sequence %d has %d values for %d tokens", name, i, len(row), len(g.Tokens[i]))
+			return faultf(groupBadShape, "%s: sequence %d has %d values for %d tokens",
+				name, i, len(row), len(g.Tokens[i]))
 		}
 		if f := finiteRow(name, i, row, min); f != nil {
 			return f
@@ -158,7 +159,8 @@ func (g *Group) checkDistill() *fault {
 		return nil
 	}
 	if len(ids) != len(g.Tokens) || len(logs) != len(g.Tokens) {
-		return faultf(groupBadShape, "distillation: ids for %d and log-probs for %d of %d sequences", len(ids), len(logs), len(g.Tokens))
+		return faultf(groupBadShape, "distillation: ids for %d and log-probs for %d of %d sequences",
+			len(ids), len(logs), len(g.Tokens))
 	}
 	for i := range ids {
 		if len(ids[i]) != len(logs[i]) || len(ids[i]) != len(g.Tokens[i]) {

@@ -64,7 +64,8 @@ func (a *Adapter) withModel(ctx context.Context, ref trainers.JobRef) (trainers.
 	m := qualified(j.OutputModel)
 	if m == "" {
 		return ref, trainers.Errorf(trainers.Refused, op,
-			"set output_model: <namespace>/<name> in the trainer adapter's config and train again; the artifacts of this job remain with the service",
+			"set output_model: <namespace>/<name> in the trainer adapter's config and train again; the artifacts of "+
+				"this job remain with the service",
 			"training is complete, but the service made no output model")
 	}
 	return ref.With("output_model", m), nil

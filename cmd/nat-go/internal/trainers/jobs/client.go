@@ -118,7 +118,8 @@ func (c *Client) intent(runID string) (*Job, error) {
 	case j.Adapter == c.Type || j.Ref != nil:
 		return j, nil
 	case j.Phase == Submitting:
-		return nil, exit.Environmentf("submission of this run to %s may have created a job: resume with that adapter first to look for it", j.Adapter)
+		return nil, exit.Environmentf("submission of this run to %s may have created a job: resume with that adapter "+
+			"first to look for it", j.Adapter)
 	}
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // never fails
@@ -147,7 +148,8 @@ func (c *Client) sameService(j *Job) error {
 	}
 	now := a.Address()
 	if j.Phase == Submitting && j.Address != "" && j.Address != now {
-		return exit.Environmentf("submission of this run to %s may have created a job, but the config now names %s: set it back, and `nat-go finetune resume %s` looks for the job; "+
+		return exit.Environmentf("submission of this run to %s may have created a job, but the config now names %s: "+
+			"set it back, and `nat-go finetune resume %s` looks for the job; "+
 			"if you know that there is none, remove %s", j.Address, now, c.Dir, c.Dir.Job())
 	}
 	j.Address = now
@@ -163,7 +165,8 @@ func (c *Client) find(ctx context.Context, j *Job, data trainers.DataSet) (bool,
 	}
 	ref, found, err := finder.Find(ctx, data, j.Key)
 	if err != nil {
-		return false, exit.With(exit.Code(trainers.Exit(err)), fmt.Errorf("earlier submission of this run may have created a job, but searching for it failed: %w", err))
+		return false, exit.With(exit.Code(trainers.Exit(err)), fmt.Errorf("earlier submission of this run may have "+
+			"created a job, but searching for it failed: %w", err))
 	}
 	if !found {
 		return false, nil
@@ -188,7 +191,8 @@ func (c *Client) settle(ctx context.Context, j *Job, data trainers.DataSet, fail
 			c.Log.Warn().Err(err).Msg("can't tell whether the job was made")
 		}
 		failure = exit.With(exit.Code(trainers.Exit(failure)),
-			fmt.Errorf("%w; it is unknown whether a job was created: `nat-go finetune resume %s` looks for one before submitting again", failure, c.Dir))
+			fmt.Errorf("%w; it is unknown whether a job was created: `nat-go finetune resume %s` looks for one before "+
+				"submitting again", failure, c.Dir))
 	} else {
 		j.Phase = Unsubmitted
 	}
