@@ -80,6 +80,26 @@ func TestScoredRollouts(t *testing.T) {
 	}
 }
 
+// TestOtherWords: pairs of rollouts whose users word things differently have turns in changed contexts, so they are
+// offered and not chosen.
+func TestOtherWords(t *testing.T) {
+	call := func(name string) string {
+		return `{"role": "assistant", "content": "", "tool_calls": [{"id": "1", "type": "function", "function": {"name": "` +
+			name + `", "arguments": "{}"}}]}, {"role": "tool", "tool_call_id": "1", "content": "done"}`
+	}
+	rollout := func(reward, asks, does string) string {
+		return `{"task_id": "t", "reward": ` + reward + `, "messages": [{"role": "user", "content": "` + asks + `"}, ` +
+			call("look") + ", " + call(does) + ", " + answer + `]}` + "\n"
+	}
+	r := looked(t, rollout("1", "Book it.", "book")+rollout("0", "Please book.", "cancel"))
+	if r.Records("divergence_traj_builder") != 1 {
+		t.Errorf("no pair in %+v", r.Builders)
+	}
+	if diff := cmp.Diff([]string{"sft_traj_builder"}, r.Choice.Builders); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestOnlyFormat: where no preferred format carries anything, one that does is chosen.
 func TestOnlyFormat(t *testing.T) {
 	r := looked(t, conversation(question, `{"role": "assistant", "content": "", "tool_calls": [{"id": "1", "type": "function", `+

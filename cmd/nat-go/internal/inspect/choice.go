@@ -42,17 +42,18 @@ type Choice struct {
 }
 
 // Records returns how many records a builder makes from the examined part.
-func (r *Report) Records(typ string) int64 {
-	for _, y := range r.Builders {
-		if y.Builder == typ {
-			return y.Records
-		}
+func (r *Report) Records(typ string) int64 { return r.yield(typ).Records }
+
+func (r *Report) yield(typ string) (y Yield) {
+	if i := slices.IndexFunc(r.Builders, func(y Yield) bool { return y.Builder == typ }); i >= 0 {
+		y = r.Builders[i]
 	}
-	return 0
+	return y
 }
 
 // choose prefers pairs if there are any, because they were scored for comparison. Otherwise it chooses imitation of the
-// model's answers, together with the pairs that scored rollouts of a task make.
+// model's answers, together with the pairs that scored rollouts of a task make if these
+// keep all turns in their recorded contexts: where users word things differently, pairs are made only on request.
 func (r *Report) choose() Choice {
 	c := Choice{SplitBy: "example"}
 	if r.Tasks > 0 {
@@ -75,7 +76,7 @@ func (r *Report) choose() Choice {
 			c.Why = "no prompt has answers with different scores, so there is nothing to compare: the answers are imitated"
 		case r.Tasks > 0 && r.Scored > 0:
 			c.Why = "the best-scored conversations of each task are imitated"
-			if r.Records(pairsBuilder) > 0 {
+			if y := r.yield(pairsBuilder); y.Records > 0 && y.Counters["worded_differently"] == 0 {
 				c.Builders = append(c.Builders, pairsBuilder)
 				c.Why += ", and compared with others where they part"
 			}
