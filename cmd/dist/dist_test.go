@@ -145,7 +145,7 @@ func TestRefused(t *testing.T) {
 		t.Skip("SKIPPED: no libstdc++ to look at")
 	}
 	_, _, err = needs(libstdc)
-	if err == nil || !strings.Contains(err.Error(), "libgcc_s.so.1, which not every Linux has") {
+	if err == nil || !strings.Contains(err.Error(), "libgcc_s.so.1, which not every Linux system has") {
 		t.Errorf("libstdc++: %v", err)
 	}
 }
