@@ -23,7 +23,7 @@ type JSD struct {
 	gradPool runPool
 }
 
-// NewJSD checks the options and fits the table of beta.
+// NewJSD checks the options and fits the table for its beta.
 func NewJSD(o Options) (*JSD, error) {
 	if err := o.check(); err != nil {
 		return nil, err

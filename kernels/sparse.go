@@ -171,8 +171,7 @@ func (j *SparseJSD) Run(b *SparseBatch, out *Output) (Stats, error) {
 	return job.run(&j.pool, j.path, b.Labels)
 }
 
-// tailMass returns 1 - sum exp(lp), subtracted from the largest down so that it does not cancel if one entry is nearly
-// 1.
+// tailMass returns 1 - sum exp(lp), subtracting the largest term first so that nothing cancels if it is nearly 1.
 func tailMass(lp []float32) float64 {
 	if len(lp) == 0 {
 		return 1

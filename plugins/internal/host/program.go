@@ -241,7 +241,7 @@ func (p *program) watchMemory(pid int) {
 
 // Wait returns when the process is gone.
 func (p *program) Wait(context.Context) error {
-	<-p.done // wait: go-plugin waits for the process, which it has killed
+	<-p.done // wait: go-plugin calls it once the process's output has ended
 	return p.exit
 }
 

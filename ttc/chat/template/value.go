@@ -467,7 +467,8 @@ func (st *state) list(v val) []val {
 // valueSize is the number of bytes by which a list element counts towards the limit.
 const valueSize = 48
 
-// index is operator.index(v): an int or bool that fits, else Python's error.
+// index is operator.index(v): the value of an int or bool, clamped to the range of an int; anything else throws
+// Python's error.
 func index(v val) int {
 	if u := asUndefined(v); u != nil {
 		throw("TypeError", "'Undefined' object cannot be interpreted as an integer")

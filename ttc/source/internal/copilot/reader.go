@@ -120,7 +120,7 @@ func (r *reader) event(part session.Kept) {
 	}
 }
 
-// truncate removes all but the first messages.
+// truncate removes all but the first n messages.
 func (t *conversation) truncate(n int) {
 	t.said, t.walked, t.made = t.said[:min(n, len(t.said))], -1, nil
 }

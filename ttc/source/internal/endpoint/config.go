@@ -32,7 +32,7 @@ func Factory() source.Factory {
 	}
 }
 
-// collectRuns asks the whole data set once per collection run.
+// collectRuns asks every question in the data set once per collection run.
 func collectRuns(ctx context.Context, cfg Config, c source.Collection) (paths []string, err error) {
 	for k := range c.Runs {
 		path, report, err := askAll(ctx, cfg, filepath.Join(c.Dir, "run"+strconv.Itoa(k)), func(done, total int) {

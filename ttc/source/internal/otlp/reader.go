@@ -125,7 +125,7 @@ func inside(c *json.Cursor, key string, each func()) {
 	})
 }
 
-// within stores the elements of the lists under key in a list of scopes.
+// within reads a list of scopes and stores the elements of each scope's list under key.
 func (r *reader) within(c *json.Cursor, key string, kind byte, offset int64) {
 	r.scope = source.Version{}
 	objects(c, func(k string) {
