@@ -159,7 +159,7 @@ func TestPythonInterpreter(t *testing.T) {
 	c.Interpreter = pythontest.Builders(t, filepath.Join(sdk, "tests", "builders", "requirements.txt"))
 	c.Env, c.StartTimeout = []string{"PYTHONPATH"}, time.Minute
 	for path, want := range map[string]string{
-		"": "lacks natgo.builder, which serves the module", sdk: "finds no module no_such_pkg",
+		"": "has no module natgo.builder, which serves the module", sdk: "finds no module no_such_pkg",
 	} {
 		t.Run(path, func(t *testing.T) {
 			t.Setenv("PYTHONPATH", path)
