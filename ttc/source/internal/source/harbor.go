@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,20 +20,46 @@ type TrialResult struct {
 	Reward     *float64 // nil if the trial has none, or none that counts
 }
 
-// Trajectories returns the trajectories of Harbor's trials among the files in a folder, or all files if there are none.
+// Trajectories returns the files in a folder, without the files of Harbor's jobs in it that aren't trajectories of
+// trials. A job is a folder of trials, which have a result and a trajectory.
 func Trajectories(files []string) []string {
-	found := slices.DeleteFunc(slices.Clone(files), func(path string) bool {
-		dir, name := filepath.Split(path)
-		return !strings.HasPrefix(name, "trajectory.") || filepath.Base(dir) != agentDir
-	})
-	if len(found) == 0 {
-		return files
+	trials, jobs := map[string]bool{}, map[string]bool{}
+	for _, path := range files {
+		if filepath.Base(path) == resultName {
+			trials[filepath.Dir(path)] = true
+		}
 	}
-	return found
+	for _, path := range files {
+		if !isTrajectory(path) {
+			continue
+		}
+		if trial := above(filepath.Dir(path), trialDepth, trials); trial != "" {
+			jobs[filepath.Dir(trial)] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(files), func(path string) bool {
+		return !isTrajectory(path) && above(path, len(path), jobs) != ""
+	})
+}
+
+func isTrajectory(path string) bool {
+	dir, name := filepath.Split(path)
+	return strings.HasPrefix(name, "trajectory.") && filepath.Base(dir) == agentDir
+}
+
+// above returns the nearest folder above a path, at most depth levels up, that is in a set; empty if none is.
+func above(path string, depth int, set map[string]bool) string {
+	for dir := filepath.Dir(path); depth > 0 && dir != path; path, dir, depth = dir, filepath.Dir(dir), depth-1 {
+		if set[dir] {
+			return dir
+		}
+	}
+	return ""
 }
 
 const (
 	agentDir   = "agent"
+	resultName = "result.json"
 	maxResult  = 256 << 20 // bytes, since a result may hold tokens
 	trialDepth = 3         // a trial of several steps has steps/NAME/agent
 )
@@ -46,7 +73,11 @@ func TrialOf(ctx context.Context, path string) *TrialResult {
 	}
 	for range trialDepth {
 		dir = filepath.Dir(dir)
-		text, err := ReadFile(ctx, filepath.Join(dir, "result.json"), maxResult)
+		path := filepath.Join(dir, resultName)
+		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // a pipe could keep us waiting
+			continue
+		}
+		text, err := ReadFile(ctx, path, maxResult)
 		if err != nil {
 			continue
 		}

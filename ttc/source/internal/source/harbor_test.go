@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -57,13 +59,30 @@ func trialText(path string) string {
 	return fmt.Sprint(r.Task, " ", r.Name, " ", *r.Reward)
 }
 
+// TestTrialOfPipe: a result that is a pipe without a writer isn't waited for.
+func TestTrialOfPipe(t *testing.T) {
+	pipe := fifo(t)
+	if err := os.Rename(pipe, filepath.Join(filepath.Dir(pipe), "result.json")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if r := TrialOf(ctx, filepath.Join(filepath.Dir(pipe), "agent", "trajectory.json")); r != nil || ctx.Err() != nil {
+		t.Errorf("got %v, %v", r, ctx.Err())
+	}
+}
+
+// TestTrajectories: only the files of a job that aren't trajectories are skipped, not other data next to the job.
 func TestTrajectories(t *testing.T) {
-	all := strings.Fields("j/config.json j/result.json j/a__1/result.json j/a__1/agent/episode-0/debug.json " +
-		"j/a__1/agent/trajectory.json j/a__1/agent/trajectory.summarization-1.json j/a__1/verifier/ctrf.json")
-	if diff := cmp.Diff(all[4:6], Trajectories(all)); diff != "" {
+	job := strings.Fields("d/j/config.json d/j/result.json d/j/a__1/result.json d/j/a__1/agent/episode-0/debug.json " +
+		"d/j/a__1/agent/trajectory.json d/j/a__1/agent/trajectory.summarization-1.json d/j/a__1/verifier/ctrf.json")
+	steps := strings.Fields("d/k/a__1/result.json d/k/a__1/steps/s/agent/log.json d/k/a__1/steps/s/agent/trajectory.json")
+	other := strings.Fields("d/chats.jsonl d/e/result.json d/e/f/agent/notes.json agent/trajectory.json /agent/trajectory.json")
+	got := Trajectories(slices.Concat(other, job, steps))
+	if diff := cmp.Diff(slices.Concat(other, job[4:6], steps[2:]), got); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(all[:4], Trajectories(all[:4])); diff != "" {
+	if diff := cmp.Diff(job[:4], Trajectories(job[:4])); diff != "" {
 		t.Error(diff)
 	}
 }
