@@ -11,7 +11,7 @@ import (
 // aiSDK reads a call of the AI SDK: the messages as they were given to the provider, and an answer spread over
 // attributes. Up to version 5, reasoning is only in the histories of later calls.
 func (e *modelCall) aiSDK(a attributes) {
-	for tool := range a.structured("ai.prompt.tools").Elements() {
+	for tool := range e.list(a, "ai.prompt.tools").Elements() {
 		e.addTool(tool.Bytes())
 	}
 	for m := range e.list(a, "ai.prompt.messages").Elements() {
@@ -19,8 +19,9 @@ func (e *modelCall) aiSDK(a attributes) {
 		content, _ := m.Get("content")
 		for p := range content.Elements() {
 			output, _ := p.Get("output")
-			if strings.HasPrefix(session.Text(output, "type"), "error-") {
-				e.failed = append(e.failed, session.Text(p, "toolCallId"))
+			id := session.Text(p, "toolCallId")
+			if id != "" && strings.HasPrefix(session.Text(output, "type"), "error-") {
+				e.failed = append(e.failed, id)
 			}
 		}
 	}

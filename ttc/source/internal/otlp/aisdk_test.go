@@ -132,6 +132,8 @@ func TestAISDKParts(t *testing.T) {
 			"ai.response.toolCalls": `[{"toolCallId":"c1","toolName":"search","input":"{}"}]`,
 		}, string(session.MissingHistory)},
 		"cut calls":    {attrs{"ai.response.toolCalls": `[{"toolCa`}, string(session.MissingHistory)},
+		"cut tools":    {attrs{"ai.response.text": "a", "ai.prompt.tools": `[{"ty`}, string(session.MissingHistory)},
+		"a cut tool":   {attrs{"ai.response.text": "a", "ai.prompt.tools": `["{\"ty"]`}, string(session.MissingHistory)},
 		"cut messages": {attrs{"ai.prompt.messages": `[{"role":"us`}, string(session.MissingHistory)},
 	} {
 		r := ask(list(question), c.more)

@@ -104,10 +104,12 @@ func (e *modelCall) numbered(a attributes) {
 
 // addTool adds a tool, given as the JSON text of its definition.
 func (e *modelCall) addTool(text []byte) {
-	if raw, err := json.Parse(text, json.Limits{}); err == nil {
-		if tool, ok := exchange.ToolOf(raw); ok {
-			e.tools = append(e.tools, tool)
-		}
+	raw, err := json.Parse(text, json.Limits{})
+	if err != nil && len(text) > 0 {
+		e.broken = "the definition of a tool is not JSON; was it cut off?"
+	}
+	if tool, ok := exchange.ToolOf(raw); ok {
+		e.tools = append(e.tools, tool)
 	}
 }
 

@@ -48,14 +48,16 @@ func (e *modelCall) genAI(s *span) {
 			}
 		}
 	}
-	e.tools = exchange.Tools(from.structured("gen_ai.tool.definitions"))
+	e.tools = exchange.Tools(e.list(from, "gen_ai.tool.definitions"))
 	if from["gen_ai.input.messages"] == nil && from["gen_ai.output.messages"] == nil {
 		e.legacy(s.events)
 		return
 	}
-	if from["gen_ai.system_instructions"] != nil {
-		m := partsMessage("system", slices.Collect(from.structured("gen_ai.system_instructions").Elements()))
-		e.input = append(e.input, m...)
+	if text := from.text("gen_ai.system_instructions"); text != "" && text[0] != '[' {
+		e.input = append(e.input, chat.Message{Role: "system", Form: chat.Text, Text: text})
+	} else if from["gen_ai.system_instructions"] != nil {
+		parts := slices.Collect(e.list(from, "gen_ai.system_instructions").Elements())
+		e.input = append(e.input, partsMessage("system", parts)...)
 	}
 	for m := range e.list(from, "gen_ai.input.messages").Elements() {
 		e.input = append(e.input, messageOf(m)...)
@@ -70,7 +72,7 @@ func (e *modelCall) genAI(s *span) {
 	}
 }
 
-// list returns a list of messages or calls.
+// list returns a list of messages, parts, calls or tools.
 func (e *modelCall) list(a attributes, key string) json.Raw {
 	list := a.structured(key)
 	if a[key] != nil && list.Kind() != json.Array {

@@ -144,6 +144,19 @@ func TestDifference3SystemPromptToolsAndOrderOfParts(t *testing.T) {
 	if ex := r.Examples[0]; ex.Fidelity != ttc.TextOnly || string(ex.Tools[0].Raw) != tool {
 		t.Errorf("%s %s", ex.Fidelity, ex.Tools[0].Raw)
 	}
+	with := func(key, value string) sessiontest.Reading {
+		span := chatSpan("one", "", 1, list(text("user", "q")), list(text("assistant", "a")))
+		span.Attributes = append(span.Attributes, attrs{key: value}.list()...)
+		return sessiontest.ReadText(t, Factory(), "e.jsonl", lines(t, spansOf(span)))
+	}
+	if r := with("gen_ai.system_instructions", "sys"); sessiontest.Walks(r.Examples[0]) != "sys / q / a*" {
+		t.Errorf("instructions that are a text: %+v", r.Examples)
+	}
+	for _, key := range []string{"gen_ai.system_instructions", "gen_ai.tool.definitions"} { // cut by the exporter
+		if r := with(key, `[{"type":"te`); len(r.Drops) != 1 || r.Drops[0].Reason != session.MissingHistory {
+			t.Errorf("%s that was cut: %+v", key, r.Drops)
+		}
+	}
 }
 
 // TestDifference4FinishReasons: each finish reason has a single name.
