@@ -21,7 +21,7 @@ const (
 	NAT Mode = "nat"
 )
 
-// Parse reads the value of --compat.
+// Parse returns the Mode that --compat names.
 func Parse(name string) (Mode, error) {
 	if m := Mode(name); m == Own || m == NAT {
 		return m, nil
@@ -32,7 +32,7 @@ func Parse(name string) (Mode, error) {
 // RawInput reports whether sources keep ids and steps raw, without checking them.
 func (m Mode) RawInput() bool { return m == NAT }
 
-// Source returns the type of source that a run reads when the asked type was requested: NAT reads only its own output.
+// Source returns the type of source that a run reads if the type asked was requested. NAT reads only its own output.
 func (m Mode) Source(asked string) string {
 	if m == NAT {
 		return readers.NATType
@@ -40,8 +40,9 @@ func (m Mode) Source(asked string) string {
 	return asked
 }
 
-// Expand finds the files of the named inputs. With NAT, run k reads input k: runs is the number of inputs, and a
-// missing one is a failed collection run, not an error.
+// Expand returns the input files that paths name. In a folder it looks for files called name. NAT's collection run k
+// reads input k: in its mode Expand returns exactly runs paths, "" for a missing one, and keeps a path that it can't
+// expand. Such a collection run then fails; it isn't an error here.
 func (m Mode) Expand(paths []string, name string, runs int) (files []string, err error) {
 	if m != NAT {
 		return source.Expand(paths, name)
@@ -59,7 +60,7 @@ func (m Mode) Expand(paths []string, name string, runs int) (files []string, err
 	return files[:runs], nil
 }
 
-// RunsCounted reports whether the number of collection runs is the number of inputs, regardless of num_runs.
+// RunsCounted reports whether a run makes one collection run per input, whatever num_runs says.
 func (m Mode) RunsCounted() bool { return m != NAT }
 
 // WholeRuns reports whether a collection run is one group that is used as a whole or not at all.
@@ -73,18 +74,17 @@ func (m Mode) Builder(name string) string {
 	return name
 }
 
-// Provides reports whether a run can give a builder groups of its unit. NAT doesn't form tasks.
+// Provides reports whether a run can form groups of that unit for a builder. NAT doesn't form tasks.
 func (m Mode) Provides(unit builders.Unit) bool { return m != NAT || unit != builders.UnitTask }
 
 // Gates reports whether records pass through the gate.
 func (m Mode) Gates() bool { return m != NAT }
 
-// ExplainsEmpty reports whether a run without records looks for a misspelt step name: a run in NAT's mode may be empty,
-// like NAT's own.
+// ExplainsEmpty reports whether a run without records looks for a misspelt step name. NAT doesn't.
 func (m Mode) ExplainsEmpty() bool { return m != NAT }
 
-// Rules returns the rules that curation applies if r was requested. NAT drops duplicates and draws a sample, and splits
-// by position.
+// Rules returns the rules that curation applies if r was requested. NAT ignores contradictions and splits by position;
+// it drops duplicates and draws a sample as r says.
 func (m Mode) Rules(r curate.Rules) curate.Rules {
 	if m == NAT {
 		r.Contradictions = false
@@ -93,7 +93,8 @@ func (m Mode) Rules(r curate.Rules) curate.Rules {
 	return r
 }
 
-// WritesItself reports whether a run writes a format without being asked; such a format exists only in its mode.
+// WritesItself reports whether the format is one that a run in NAT's mode always writes. It returns an error if m is
+// another mode.
 func (m Mode) WritesItself(format string) (bool, error) {
 	if format != dataset.Trajectories {
 		return false, nil
@@ -104,7 +105,7 @@ func (m Mode) WritesItself(format string) (bool, error) {
 	return true, nil
 }
 
-// FailedRun describes the treatment of a failed collection run.
+// FailedRun returns a clause for the user that says how a failed collection run is treated.
 func (m Mode) FailedRun() string {
 	if m == NAT {
 		return "it is dropped as a whole, as in NAT"

@@ -17,16 +17,16 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// History is NAT's report of a run, which every run writes: for each collection run, the rewards of its records and the
+// History is NAT's report on a run, which every run writes: for each collection run, the rewards of its records and the
 // metrics of the pair builder.
 type History struct {
 	mode    Mode
 	runID   string
 	now     func() time.Time
 	pairs   Pairs
-	runs    []collectionRun // examples that yielded records; in NAT's own mode, pairs
-	metrics []builderMetrics
-	groups  int64 // examples that yielded records
+	runs    []collectionRun  // the ones that yielded records; in NAT's mode, pairs
+	metrics []builderMetrics // by collection run; in NAT's mode, by group
+	groups  int64            // examples that yielded records; in NAT's mode, pairs
 }
 
 // Pairs is the pair builder whose metrics a history contains. Its name is empty if there is none.
@@ -75,8 +75,8 @@ func (h *History) Add(g *recordlog.Group) {
 
 // examplesOf returns the number of examples that a group's records, or only its pairs, come from.
 func examplesOf(g *recordlog.Group, pairs bool) int {
-	var first, last *builders.Origin // records of one example share its origin
-	var examples map[exampleKey]bool // from the second origin on
+	var first, last *builders.Origin // records that a builder makes of one example share an Origin
+	var examples map[exampleKey]bool // nil until a second Origin appears
 	for i := range g.Records {
 		if _, ok := g.Records[i].Record.(*builders.Preference); pairs && !ok {
 			continue
@@ -130,8 +130,8 @@ func (h *History) builderRun(run string) string { return h.runID + "_run" + run 
 
 func (h *History) stamp() string { return h.now().UTC().Format(time.RFC3339Nano) }
 
-// WriteProgress writes NAT's progress files (one line for each collection run that yielded records, and the same as a
-// list) and the metrics of NAT's builder.
+// WriteProgress writes the metrics of the pair builder and, if a collection run yielded records, NAT's two progress
+// files: a line for each such run, and the same objects as a list.
 func (h *History) WriteProgress(folder runfolder.Folder) error {
 	stamp := h.stamp()
 	var lines, list []string
@@ -158,7 +158,7 @@ func (h *History) WriteProgress(folder runfolder.Folder) error {
 	return durable.WriteFile(folder.History(), []byte("[\n"+strings.Join(list, ",\n")+"\n]\n"))
 }
 
-// final is NAT's final_metrics.json, which describes the end of a job that was waited for.
+// final is the content of NAT's final_metrics.json, which describes a job that has ended.
 type final struct {
 	RunID     string            `json:"run_id"`
 	Timestamp string            `json:"timestamp"`
@@ -174,7 +174,7 @@ type final struct {
 type finalSummary struct {
 	Trajectories int64    `json:"total_trajectories"`
 	Pairs        int64    `json:"total_dpo_pairs"`
-	AvgReward    *float64 `json:"avg_reward"` // null if it is not a number
+	AvgReward    *float64 `json:"avg_reward"` // null unless finite
 }
 
 // HasFinal reports whether final_metrics.json already describes this outcome.
@@ -194,7 +194,7 @@ func (h *History) WriteFinal(folder runfolder.Folder, status trainers.JobStatus,
 		Runs: len(h.runs), Job: ref.Metadata,
 	}
 	f.Groups = h.groups
-	if h.mode == NAT { // NAT counts the groups of every collection run
+	if h.mode == NAT { // NAT counts the examples of every collection run, with or without pairs
 		f.Groups = 0
 		for _, m := range h.metrics {
 			f.Groups += m.TotalExamples
@@ -217,13 +217,12 @@ func (h *History) WriteFinal(folder runfolder.Folder, status trainers.JobStatus,
 	return durable.WriteFile(folder.FinalMetrics(), append(b, '\n'))
 }
 
-// collectionRun is NAT's view of one collection run: the fields of data_collection_progress.jsonl and
-// collection_history.json.
+// collectionRun is a collection run as data_collection_progress.jsonl and collection_history.json describe it.
 type collectionRun struct {
 	run           int
 	trajectories  int64 // records of any kind
 	pairs         int64
-	rewards       int64 // number of records with a reward
+	rewards       int64 // records with a reward, or a demonstration's score
 	sum, min, max float64
 }
 
@@ -234,7 +233,7 @@ func (c *collectionRun) addKnown(reward *float64) {
 	}
 }
 
-// add counts a reward as Python's sum, min and max do: in order, and with comparisons that NaN never wins.
+// add counts a reward. As with Python's min and max, a NaN is the result only if it comes first.
 func (c *collectionRun) add(reward float64) {
 	if c.rewards == 0 {
 		c.min, c.max = reward, reward
@@ -249,7 +248,7 @@ func (c *collectionRun) add(reward float64) {
 	c.sum += reward
 }
 
-// line returns the run's object; stamp is the time of the report, or empty.
+// line returns the run as a JSON object, without a timestamp if stamp is empty.
 func (c *collectionRun) line(runID, stamp string) []byte {
 	b := strconv.AppendInt([]byte(`{"run_number": `), int64(c.run), 10)
 	if stamp != "" {
@@ -267,8 +266,8 @@ func (c *collectionRun) line(runID, stamp string) []byte {
 	return append(b, '}')
 }
 
-// builderMetrics returns the metrics object of NAT's builder for one collection run, which it logs to
-// dpo_trajectory_builder_<run id>.jsonl. The run id is the builder's own: <run id>_run<k>.
+// builderMetrics is the object that NAT's builder logs for a collection run, in dpo_trajectory_builder_<run id>.jsonl.
+// Its run id is that of the whole run with a suffix: <run id>_run<k>.
 type builderMetrics struct {
 	Timestamp string        `json:"timestamp,omitempty"`
 	RunID     string        `json:"run_id"`
@@ -301,7 +300,7 @@ func configOf(c *dpo.Config) *pairsSetting {
 	}
 }
 
-// add counts a group; if a builder is named, only that builder's records.
+// add counts a group. If builder isn't "", only the counters and records of that builder are counted.
 func (m *builderMetrics) add(g *recordlog.Group, builder string) {
 	for _, c := range g.Counts {
 		if to := m.counter(c.Name); to != nil && (builder == "" || c.Builder == builder) {
@@ -315,7 +314,7 @@ func (m *builderMetrics) add(g *recordlog.Group, builder string) {
 	}
 }
 
-// counter returns the sum that one of the builder's counters is added to, or nil if there is none.
+// counter returns the field for the builder's counter of that name, or nil if there is none.
 func (m *builderMetrics) counter(name string) *int64 {
 	switch name {
 	case "total_examples":

@@ -16,10 +16,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// WriteTrajectories writes trajectories.json, trajectories_run1.json, trajectories_run2.json, ... - a file for each
-// collection run that didn't fail, in order, with the run in its run_id - and, if anything is kept, submitted.json. The
-// log of such a run has one group per collection run. Without decisions nothing was submitted. Only NAT's mode has
-// trajectories.
+// WriteTrajectories writes trajectories.json, trajectories_run1.json, trajectories_run2.json, ...: a file for each
+// group of the log, which has one for each collection run that didn't fail. If d keeps any record, it also writes
+// submitted.json with the kept ones; d may be nil. Unless m is NAT, it writes nothing.
 func (m Mode) WriteTrajectories(dir, log, runID string, d *curate.Decisions) error {
 	if m != NAT {
 		return nil
@@ -83,8 +82,8 @@ func (m Mode) WriteTrajectories(dir, log, runID string, d *curate.Decisions) err
 type collection struct {
 	file    *durable.File
 	buf     []byte
-	last    *builders.Origin // input of the previous trajectory; nil means none, or none in this run
-	example []byte           // the group's example_id, which two entries may share: in NAT 1 is "1"
+	last    *builders.Origin // of the previous trajectory; nil at the start of a collection run
+	example []byte           // example_id of the current list; inputs with the ids 1 and "1" share it, as in NAT
 	groups  int
 }
 
@@ -127,7 +126,8 @@ func (c *collection) add(r *builders.Resolved) error {
 	return err
 }
 
-// continues reports whether a trajectory is from the same example as the previous one.
+// continues reports whether a trajectory belongs in the list of the previous one, as it has the same Origin or
+// example_id.
 func (c *collection) continues(at *builders.Origin, metadata []byte) bool {
 	if at == c.last {
 		return true

@@ -10,16 +10,16 @@ import (
 	"github.com/nat-go/nat-go/internal/extsort"
 )
 
-// A node represents the units that share their first key. Nodes are numbered in the order of these keys; nodes that
-// share anything form a component, whose root is its first node. So neither depends on arrival order. A node takes nine
-// bytes of memory.
+// nodes divides the units into components. A node represents the units that share their first key. Nodes are numbered
+// in the order of these keys. Nodes that share another key form a component, whose root is its node with the lowest
+// number. So neither numbers nor roots depend on the order of arrival. A node takes nine bytes of memory.
 type nodes struct {
 	parent []uint32 // [nodes]: itself or an earlier node of its component
 	size   []uint32 // [nodes]: kept records; of a root, the kept records of its component
-	held   []bool   // [nodes]: whether the node belongs to a validation side that is kept
+	held   []bool   // [nodes]: whether the node has a unit that Hold added
 }
 
-// nodes finds the components of all rows with kept records.
+// nodes returns the nodes of the rows that each visits, joined into components.
 func (d *Index) nodes() (*nodes, error) {
 	n := &nodes{}
 	keys := extsort.New(edgeWidth, d.rules.Memory/4, d.tmp)
@@ -44,7 +44,8 @@ func (d *Index) nodes() (*nodes, error) {
 	return n, nil
 }
 
-// each calls f for every row with kept records, with the number of its node.
+// each calls f, in the order of keys, for every row that has kept records or was added by Hold, with the number of its
+// node.
 func (d *Index) each(f func(node uint32, row []byte) error) error {
 	var key [16]byte
 	next := uint64(0)
@@ -68,7 +69,7 @@ func (d *Index) each(f func(node uint32, row []byte) error) error {
 	return nil
 }
 
-// collect lists the nodes, and the keys that may connect them.
+// collect fills in the nodes, except for their components, and adds the keys that may connect nodes to edges.
 func (n *nodes) collect(d *Index, edges *extsort.Sorter) error {
 	var before [spanAt]byte // keys of the previous row
 	var none [16]byte
@@ -124,17 +125,17 @@ func (n *nodes) join(a, b uint32) {
 // component is a set of nodes that must not be divided.
 type component struct {
 	root uint32
-	size int64 // records
+	size int64 // kept records
 }
 
-// components are listed in the order they are drawn.
+// components lists the components in the order in which choose considers them.
 type components struct {
 	list    *extsort.Sorter // rows of rank, root, size
-	total   int64           // records
+	total   int64           // kept records
 	largest component
 }
 
-// components lists the components, and counts all records. The caller closes the list.
+// components lists the components in the order of their seeded hashes. The caller closes the list.
 func (n *nodes) components(d *Index) (*components, error) {
 	c := &components{list: extsort.New(8+4+8, d.rules.Memory/8, d.tmp)}
 	next := uint32(0)
@@ -163,7 +164,8 @@ func (n *nodes) components(d *Index) (*components, error) {
 }
 
 // choose picks, in order, every component that brings the validation set closer to its share; at least one, and never
-// all. There must be two or more. It returns the set of their roots.
+// all. There must be at least two. It returns which nodes are roots of chosen components, and how many records these
+// have.
 func (n *nodes) choose(c *components, share float64) (chosen []bool, size int64, err error) {
 	want := share * float64(c.total)
 	smallest := component{size: math.MaxInt64}
@@ -188,7 +190,7 @@ func (n *nodes) choose(c *components, share float64) (chosen []bool, size int64,
 	return chosen, size, nil
 }
 
-// eachOf calls f for every row with kept records, setting one if the root of its component is among roots.
+// eachOf calls f for every row that each visits. one says whether the root of the row's component is among roots.
 func (d *Index) eachOf(n *nodes, roots []bool, f func(row []byte, one bool)) error {
 	return d.each(func(node uint32, row []byte) error {
 		f(row, roots[n.root(node)])

@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// NewIndex returns an empty index for the rules. Data that exceeds the memory limit goes to temporary files in tmp.
+// NewIndex returns an empty index for the rules. Data that exceeds rules.Memory goes to temporary files in tmp.
 func NewIndex(rules Rules, tmp string) (*Index, error) {
 	if rules.Memory <= 0 {
 		rules.Memory = defaultMemory
@@ -53,8 +53,8 @@ func (d *Index) sort() {
 	other.Wait() // wait: sorting ends
 }
 
-// Index collects the records to decide on, one entry per record. It holds the decisions so far and a projection of the
-// entries for each rule that is on.
+// Index collects the records to decide on, one entry per record. It holds the decisions so far and the projections of
+// the entries that its rules need.
 type Index struct {
 	rules   Rules
 	tmp     string
@@ -72,11 +72,11 @@ type Index struct {
 
 const drawWidth = 16 + 8
 
-// Add adds the next entry to the projections that the rules need.
+// Add adds the next entry. It returns an error if the entry's ordinal isn't the next one or its kind is unknown.
 func (d *Index) Add(e Entry) (err error) {
 	switch {
 	case e.Ordinal != uint64(len(d.of)):
-		return fmt.Errorf("curate: got record %d where record %d was expected", e.Ordinal, len(d.of))
+		return fmt.Errorf("curate: expected record %d, got record %d", len(d.of), e.Ordinal)
 	case e.Kind < builders.KindPreference || e.Kind > builders.KindState:
 		return fmt.Errorf("unknown kind %[2]d of record %[1]d", e.Ordinal, e.Kind)
 	}
@@ -104,8 +104,8 @@ func (d *Index) Drop(ordinal uint64, why ledger.Reason) { d.of[ordinal] = Droppe
 // heldOrdinal is the ordinal of the entries that Hold adds, above the ordinal of any record.
 const heldOrdinal = 1<<ordinalBits - 1
 
-// Hold adds a record of a validation side that is to be kept, whether or not it is among the records decided on.
-// Rules.Hold must be set.
+// Hold adds a record of the validation side that Rules.Hold keeps, which must be set. The record needn't be among those
+// to decide on; its ordinal is ignored.
 func (d *Index) Hold(e Entry) error {
 	e.Ordinal = heldOrdinal
 	var row [contentWidth]byte
@@ -130,7 +130,7 @@ func (d *Index) open() error {
 	}
 	switch by := d.rules.Split.By; {
 	case d.rules.Hold && by == ByPosition:
-		return fmt.Errorf("invalid split by %q: it has no validation side", by)
+		return fmt.Errorf("invalid split by %q: it cannot keep a validation side", by)
 	case d.rules.Split.Validation == 0 && !d.rules.Hold || by == ByPosition:
 	case by == ByTask || by == ByExample:
 		d.units = extsort.New(unitWidth, d.rules.Memory/4, d.tmp)
@@ -143,7 +143,7 @@ func (d *Index) open() error {
 // Len returns the number of entries.
 func (d *Index) Len() uint64 { return uint64(len(d.of)) }
 
-// Expect makes room for n entries in total, within the budget. It is a hint.
+// Expect hints that there will be n entries in total, so that the index can allocate memory for them at once.
 func (d *Index) Expect(n uint64) {
 	have := uint64(len(d.of))
 	if n <= have {
@@ -164,9 +164,9 @@ func (d *Index) Close() {
 	}
 }
 
-// A row of contents is: key 16, tag 1, ordinal 7, score 8. The key of a preference is the key of its unordered pair of
-// texts, so A>B and B>A are neighbours, and its tag distinguishes them; key and tag together identify the content. One
-// sort serves contradictions and duplicates, and a record takes half the memory that separate rows would.
+// A row of contents has, with widths in bytes: key 16, tag 1, ordinal 7, score 8. The key of a preference is the hash
+// of its prompt and its unordered pair of sides, so A>B and B>A are neighbours, and the tag distinguishes them; key and
+// tag together identify the content. So one sort serves contradictions and duplicates.
 const (
 	tagAt        = 16
 	ordinalAt    = 16 // tag and ordinal as one number; the tag is its highest byte
@@ -205,7 +205,8 @@ type bucketRow struct {
 
 func (r *bucketRow) preference() bool { return builders.Kind(r.tag>>1) == builders.KindPreference }
 
-// resolve decides on contradictions, then duplicates, and draws a number for every remaining preference.
+// resolve drops contradictions, then duplicates. If there may be a sample, it gives every remaining preference a
+// number.
 func (d *Index) resolve() error {
 	if d.contents == nil {
 		return nil
@@ -238,7 +239,7 @@ func (d *Index) resolve() error {
 	return nil
 }
 
-// resolveBucket decides on the records with one key, which are ordered by tag, then by position in the log.
+// resolveBucket does the work of resolve for the records with one key. They are in the order of tags, then of the log.
 func (d *Index) resolveBucket(key [16]byte) error {
 	b := d.bucket
 	held := heldTags(b)
@@ -280,7 +281,7 @@ func (d *Index) resolveBucket(key [16]byte) error {
 	return nil
 }
 
-// heldTags returns the tags of records with one key that are in the validation side to be kept.
+// heldTags returns the tags of the rows in a bucket that Hold added; nil if there are none.
 func heldTags(b []bucketRow) (held map[byte]bool) {
 	for i := range b {
 		if b[i].ordinal == heldOrdinal {
@@ -293,7 +294,7 @@ func heldTags(b []bucketRow) (held map[byte]bool) {
 	return held
 }
 
-// dropContradictions drops the preferences whose opposite exists with the same score. Held preferences stay.
+// dropContradictions drops the preferences of a bucket whose opposite exists for the same score. Held preferences stay.
 func (d *Index) dropContradictions(b []bucketRow, held map[byte]bool) {
 	var scores [2]map[[8]byte]bool // by direction
 	for i := range b {
@@ -350,4 +351,4 @@ func (e *SplitError) by() string {
 	return "an example"
 }
 
-var errTooMany = errors.New("curate: more than four billion examples")
+var errTooMany = errors.New("curate: too many tasks or examples: expected at most 4294967295")

@@ -34,7 +34,7 @@ var reasons = []ledger.Reason{
 	Contaminated,
 }
 
-// Dropped returns the decision to drop for a reason of Gate or Decide. It panics for any other reason.
+// Dropped returns the decision to drop a record for a reason. It panics if records aren't dropped for it.
 func Dropped(r ledger.Reason) Decision {
 	i := slices.Index(reasons, r)
 	if i < 0 {
@@ -43,7 +43,7 @@ func Dropped(r ledger.Reason) Decision {
 	return Decision(firstDrop + i)
 }
 
-// Reason returns why the record was dropped; false if it is kept.
+// Reason returns why the record was dropped. It returns false if the record is kept.
 func (d Decision) Reason() (ledger.Reason, bool) {
 	if i := int(d) - firstDrop; i >= 0 && i < len(reasons) {
 		return reasons[i], true
@@ -75,7 +75,7 @@ func (d *Decisions) Len() uint64 { return uint64(len(d.of)) }
 // At returns the decision on the record with that ordinal, which must be below Len.
 func (d *Decisions) At(ordinal uint64) Decision { return d.of[ordinal] }
 
-// Reject omits a record that a user rejected. The others keep their side, because the split has already been made.
+// Reject drops a record that a user rejected. The split has already been made, so the other records keep their side.
 func (d *Decisions) Reject(ordinal uint64) {
 	if d.of[ordinal].Kept() {
 		d.of[ordinal] = Dropped(rejected)
@@ -138,8 +138,8 @@ func (d *Decisions) WriteTo(w io.Writer) (int64, error) {
 	return int64(len(head)+len(d.of)) + 8, nil
 }
 
-// ReadDecisions reads a file that WriteTo wrote for a log with that many records. It refuses one that is truncated,
-// modified, for another log, or from a version with other reasons.
+// ReadDecisions reads a file that WriteTo wrote for a log with that many records. It returns an error if the file is
+// truncated or damaged, has another number of decisions, or drops a record for a reason that this version doesn't know.
 func ReadDecisions(r io.Reader, records uint64) (*Decisions, error) {
 	d, err := readDecisions(r, records)
 	if err != nil {
@@ -182,7 +182,7 @@ func readDecisions(r io.Reader, records uint64) (*Decisions, error) {
 	if n != records {
 		return nil, fmt.Errorf("file has %d decisions, and the record log %d records", n, records)
 	}
-	d := &Decisions{of: make([]Decision, n)} // the log's count is bounded
+	d := &Decisions{of: make([]Decision, n)} // records bounds n
 	var block [64 << 10]byte
 	for at := 0; at < len(d.of); {
 		part := block[:min(len(block), len(d.of)-at)]

@@ -1,22 +1,21 @@
 // Package curate decides whether each record of a run, from any builder, is trained on, used for validation, or dropped
 // with a reason.
 //
-// There are two layers. Gate examines one record with its content and says whether it is fit for training. Decide works
-// on an index of all records, one fixed-width Entry each, and never on text: contradictions, then duplicates, then the
-// sample, then the split. It returns one byte per record, by ordinal; every row format is a pure function of (record
-// log, decisions).
+// There are two layers. Gate examines the content of one record and says whether it is fit for training. Decide works
+// on an Index of all records, to which each adds one fixed-width Entry without text. It handles contradictions, then
+// duplicates, then the sample, then the split, and returns one byte per record, by ordinal. Every row format is a pure
+// function of the record log and these decisions.
 //
 // Design choices:
-//   - Nothing holds a map of all records. Each rule sorts a projection of the index (package extsort): equal keys
-//     become neighbours, in memory up to the budget and through a temporary file beyond it. One byte per record and
-//     some twenty bytes per example stay in memory. Rows are few and narrow: with one row per rule and record, the
-//     index would be a fifth of a run's memory.
+//   - Nothing holds a map of all records. The rules sort projections of the entries (package extsort), so that equal
+//     keys become neighbours: in memory up to the budget, and with temporary files beyond it. Only one byte per record
+//     and about ten bytes per task or example always stay in memory.
 //   - The order of arrival only decides which of several equal records is kept (the first). A sample consists of the
-//     records with the smallest seeded hashes of their contents; a validation set, of the connected components with the
-//     smallest seeded hashes.
+//     preferences with the smallest seeded hashes of their contents; a validation set is filled with connected
+//     components in the order of their seeded hashes.
 //   - Contradictions are resolved before duplicates. Copies of one content may have different scores, and each may
 //     contradict a record with its own score; dropping duplicates first would hide that.
-//   - A side of the split is chosen for a connected component: records that share an example, a prompt or - if
-//     requested, and always for rollouts - a task are never separated. Otherwise a validation score would mean little.
-//   - NAT's own curation is the same path with other rules: no contradictions, split by position (see ByPosition).
+//   - The split assigns whole connected components: records that share an example, a prompt or - if requested, and
+//     always for rollouts - a task are never separated. Otherwise a validation score would mean little.
+//   - NAT's curation is the same code with other rules: contradictions are kept, and the split is ByPosition.
 package curate

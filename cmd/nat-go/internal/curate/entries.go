@@ -27,7 +27,7 @@ func (d *Index) AddAll(all []Entry) error {
 	return nil
 }
 
-// EntriesOf appends the entries of a group's records to dst. Records that the gates refuse are already dropped.
+// EntriesOf appends the entries of a group's records to dst. Entries of records that the gates refuse are dropped.
 func EntriesOf(dst []Entry, g *recordlog.Group, gates Gates) []Entry {
 	var shared neighbours
 	hashes := g.Hashes()
@@ -35,7 +35,7 @@ func EntriesOf(dst []Entry, g *recordlog.Group, gates Gates) []Entry {
 		rec := &g.Records[i]
 		dst = append(dst, Entry{})
 		e := &dst[len(dst)-1] // filled in place rather than copied
-		shared.entry(e, rec, &hashes[i])
+		shared.fill(e, rec, &hashes[i])
 		e.Ordinal = g.First + uint64(i)
 		if reason, _ := gates.Refuse(rec); reason != "" {
 			e.Drop = Dropped(reason)
@@ -44,7 +44,7 @@ func EntriesOf(dst []Entry, g *recordlog.Group, gates Gates) []Entry {
 	return dst
 }
 
-// neighbours holds the hashes that the next record of a group is likely to share with the last one.
+// neighbours holds hashes of the last record that the next record of its group is likely to share.
 type neighbours struct {
 	origin        *builders.Origin
 	task, example [16]byte
@@ -53,7 +53,8 @@ type neighbours struct {
 	score         [8]byte
 }
 
-// nameOf returns the name of an example. Its id is the same in every collection run, unless it was named by its row.
+// nameOf returns the id of an example, which is the same in every collection run. An id made from a row's number isn't:
+// nameOf prefixes it with the number of the run.
 func nameOf(o *builders.Origin) string {
 	if source.IsRowName(o.Example) {
 		return fmt.Sprintf("%d\x00%s", o.Run, o.Example)
@@ -61,7 +62,8 @@ func nameOf(o *builders.Origin) string {
 	return o.Example
 }
 
-func (n *neighbours) entry(e *Entry, rec *builders.Resolved, h *recordlog.Hashes) {
+// fill sets the fields of an entry except for its ordinal and drop.
+func (n *neighbours) fill(e *Entry, rec *builders.Resolved, h *recordlog.Hashes) {
 	if rec.Origin != n.origin {
 		n.origin = rec.Origin
 		n.example = xxh3.HashString128(nameOf(n.origin)).Bytes()

@@ -4,26 +4,26 @@ import (
 	"github.com/nat-go/nat-go/builders"
 )
 
-// Entry holds the data about a record that curation uses. Hashes are of canonical content and equal only for equal
-// content; hashes of different fields may coincide.
+// Entry holds what Decide needs to know about a record. Its byte arrays are hashes. Equal hashes in the same field mean
+// equal content; hashes in different fields may coincide.
 type Entry struct {
 	Ordinal uint64 // position in the record log: entries come in this order, from 0, without gaps
 	Kind    builders.Kind
 	Drop    Decision // Train (0), or Dropped(reason) if the gate has already decided
 
-	Content  [16]byte // kind, prompt and all sides: equal content is a duplicate
+	Content  [16]byte // records with the same content are duplicates: see recordlog.Hashes
 	Prompt   [16]byte // the prompt alone; zero means none
 	Chosen   [16]byte // sides of a Preference
 	Rejected [16]byte
 	Score    [8]byte  // name of a Preference's score: only pairs with the same score contradict each other
-	Task     [16]byte // task key; zero means the example is its own task
-	Example  [16]byte // example id, the same in every collection run
+	Task     [16]byte // name of the task; Example or zero if it has none
+	Example  [16]byte // name of the example: see nameOf
 }
 
-// Rules configure the decisions that the gate has not made.
+// Rules configures the decisions that the gate doesn't make.
 type Rules struct {
 	Dedupe         bool   // keep the first of equal contents
-	Contradictions bool   // drop A>B and B>A for one prompt and score, with all duplicates
+	Contradictions bool   // drop A>B and B>A for one prompt and score, with all their duplicates
 	MaxPairs       int64  // keep at most this many preferences; 0 means all
 	Seed           uint64 // of the sample
 	Split          Split
@@ -31,11 +31,11 @@ type Rules struct {
 	// other record in one of their components is dropped.
 	Hold bool
 
-	Memory int64                       // memory for sorting in bytes; 0 means defaultMemory
+	Memory int64                       // bytes for sorting; 0 means defaultMemory
 	Name   func(ordinal uint64) string // names a record in errors, as "example 7, turn 2"; if nil, the ordinal is used
 }
 
-// defaultMemory is the memory in which Decide sorts before it uses the disk: room for 250,000 records.
+// defaultMemory is how many bytes Decide sorts in memory before it uses the disk.
 const defaultMemory = 32 << 20
 
 // Split configures how records are divided between training and validation.
@@ -51,8 +51,8 @@ type By string
 
 // The ways to split.
 const (
-	ByTask    By = "task"    // tasks, including their examples and prompts
-	ByExample By = "example" // examples
+	ByTask    By = "task"    // tasks and examples
+	ByExample By = "example" // examples; tasks that have rollouts, too
 	// NAT's: the first max(1, int((1-v)n)) records train, the rest validate, and a single one does both.
 	ByPosition By = "position"
 )

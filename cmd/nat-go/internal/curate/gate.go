@@ -121,7 +121,7 @@ func gateDistillation(d *builders.Distillation, p builders.Passage) fault {
 
 func siteFault(nodes []ttc.Node, s builders.Site) fault {
 	within := func(i int) bool { return i >= 0 && i < len(nodes) }
-	result := &chat.Message{Role: "tool"} // for a call that visibly failed
+	result := &chat.Message{Role: "tool"} // in place of a result, if the call itself shows the error
 	switch {
 	case s.Result == -1 && s.Target == builders.FailedTurn && within(s.Call):
 	case !within(s.Call) || !within(s.Result) || s.Call >= s.Result:
@@ -169,7 +169,8 @@ func promptFault(p *builders.Passage) fault {
 	return fault{}
 }
 
-// answerFault checks one side of a preference: text, or messages that begin and end with the assistant's.
+// answerFault checks one side of a preference: text that isn't blank, or messages that begin and end with the
+// assistant's, at least one of which has content.
 func answerFault(what string, p *builders.Passage) fault {
 	if p.IsText() {
 		if blank(p.Text) {
@@ -195,7 +196,8 @@ func answerFault(what string, p *builders.Passage) fault {
 	return fault{}
 }
 
-// conversationFault checks a whole conversation: it needs a question and an answer from the assistant.
+// conversationFault checks a whole conversation: it needs a message from the user, and one with content from the
+// assistant.
 func conversationFault(p builders.Passage) fault {
 	if p.IsText() {
 		return faultf(ledger.BadRecord, "expected a conversation of messages, got a text")
@@ -220,7 +222,8 @@ func conversationFault(p builders.Passage) fault {
 	return faultf(ledger.EmptyResponse, "messages from the assistant are all empty (%d)", answers)
 }
 
-// rolesFault checks the roles that every conversation must have, and that no result precedes the first call.
+// rolesFault checks that all roles are known, that the user speaks, and that no tool's result precedes the assistant's
+// first message.
 func rolesFault(nodes []ttc.Node) fault {
 	if len(nodes) == 0 {
 		return faultf(ledger.BadRecord, "no messages")
@@ -234,7 +237,7 @@ func rolesFault(nodes []ttc.Node) fault {
 			assistant = true
 		case "tool", "function":
 			if !assistant {
-				return faultf(ledger.BadRoles, "message %d is a tool's result, but the assistant has made no call before it", i)
+				return faultf(ledger.BadRoles, "message %d is a tool's result, but no message before it is from the assistant", i)
 			}
 		default:
 			if !isKnownRole(role) {
@@ -272,8 +275,8 @@ func hasContent(m *chat.Message) bool {
 	return false
 }
 
-// sameAnswer compares the texts that a model would be trained on. Call ids are ignored: they are random and differ
-// between answers that are otherwise the same.
+// sameAnswer reports whether two sides would train a model on the same text. Ids of calls are ignored: they are random
+// and differ between answers that are otherwise the same.
 func sameAnswer(a, b *builders.Passage) bool {
 	if a.IsText() != b.IsText() {
 		if b.IsText() {
@@ -288,9 +291,9 @@ func sameAnswer(a, b *builders.Passage) bool {
 	return slices.EqualFunc(a.Nodes, b.Nodes, func(x, y ttc.Node) bool { return SameMessage(&x.Message, &y.Message) })
 }
 
-// SameMessage reports whether two messages teach a model the same text, regardless of the ids of their calls.
+// SameMessage reports whether two messages would train a model on the same text, regardless of the ids of their calls.
 func SameMessage(a, b *chat.Message) bool {
-	// Absent, null and "" are equivalent: none of them gives the model anything to write.
+	// The form isn't compared: absent content, null and "" are the same text.
 	return a.Role == b.Role && a.Text == b.Text && a.Reasoning == b.Reasoning &&
 		slices.EqualFunc(a.Parts, b.Parts,
 			func(x, y chat.Part) bool { return x.Type == y.Type && x.Text == y.Text && bytes.Equal(x.Raw, y.Raw) }) &&

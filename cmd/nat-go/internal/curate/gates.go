@@ -9,11 +9,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Gates are the checks on individual records, before records are compared.
+// Gates configures the checks on individual records, before records are compared.
 type Gates struct {
 	Unfit       bool         // refuse what Gate finds unfit; NAT refuses nothing
-	MinFidelity ttc.Fidelity // of its trace
-	// Overlaps describes the first records that were dropped as contaminated, by ordinal.
+	MinFidelity ttc.Fidelity // minimum fidelity of a record's trace
+	// Overlaps has a description of the overlap for the first records that were dropped as contaminated, by ordinal.
 	Overlaps map[uint64]string
 }
 
@@ -35,7 +35,7 @@ func (x Gates) Refuse(r *builders.Resolved) (reason ledger.Reason, detail string
 	return lowFidelity, detail
 }
 
-// StageOf returns the stage that drops records for a reason: the gate, or the comparison.
+// StageOf returns the stage that drops records for a reason: ledger.Gate or ledger.Curate.
 func StageOf(r ledger.Reason) ledger.Stage {
 	switch r {
 	case duplicate, Contradiction, notSampled, rejected, Held, Contaminated:
@@ -44,7 +44,8 @@ func StageOf(r ledger.Reason) ledger.Stage {
 	return ledger.Gate
 }
 
-// EachDrop reports the records of a group that the gates refused or that were dropped in comparison.
+// EachDrop calls report for each record of a group that is dropped. gates must be the ones that the decisions came
+// from.
 func (d *Decisions) EachDrop(g *recordlog.Group, gates Gates, report func(ledger.Drop)) {
 	for i := range g.Records {
 		reason, dropped := d.At(g.First + uint64(i)).Reason()

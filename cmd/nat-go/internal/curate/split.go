@@ -9,17 +9,18 @@ import (
 	"github.com/nat-go/nat-go/builders"
 )
 
-// A unit is the smallest set of records that a split moves: the ones that share both keys of unitRow. Units that share
-// one of the keys or a prompt form a component.
+// A unit is a sequence of records that share all keys of unitRow, without other kept records in between. Units that
+// share a key form a component.
 const (
 	unitKey   = 16 + 16
 	spanAt    = unitKey + 16
 	unitWidth = spanAt + 8 + 4
-	edgeWidth = 1 + 16 + 4 // which key, key, unit
+	edgeWidth = 1 + 16 + 4 // which key, key, node
 )
 
-// addUnit adds an entry to the previous row if they share all keys: neighbours in the log mostly do, so there is one
-// row per turn rather than per record. Dropped records in between are not kept, and so don't count.
+// addUnit extends the current unit to an entry that shares all its keys, or begins a new one. Neighbours in the log
+// mostly share them, so there is one row per turn rather than per record. A unit may span dropped records: kept skips
+// them.
 func (d *Index) addUnit(e *Entry) error {
 	var row [unitWidth]byte
 	unitRow(&row, e, d.rules.Split.By)
@@ -44,8 +45,8 @@ func (d *Index) flushUnit() error {
 	return d.units.Add(d.unit[:])
 }
 
-// unitRow is: first key, second key, prompt, ordinal of the first record, number of records. An all-zero second key or
-// prompt connects nothing.
+// unitRow fills in the row of a unit: first key, second key, the prompt as the third key, ordinal of the first record,
+// and room for the number of records. A second or third key of zeros connects nothing.
 func unitRow(row *[unitWidth]byte, e *Entry, by By) {
 	var none [16]byte
 	first, second := &e.Example, &none
@@ -118,7 +119,7 @@ func (d *Index) split() error {
 	})
 }
 
-// noSplit returns an error, or sets a warning, if there is no validation set because too much is connected.
+// noSplit returns a *SplitError if a validation set is required. Otherwise it sets a warning that there is none.
 func (d *Index) noSplit(n *nodes, c *components) error {
 	name, err := d.nameOf(n, c.largest.root)
 	if err != nil {
@@ -135,7 +136,7 @@ func (d *Index) noSplit(n *nodes, c *components) error {
 	return nil
 }
 
-// hold drops records that share anything with the kept validation side but don't belong to it.
+// hold drops the records that are in a component with a held record, but aren't in the validation set themselves.
 func (d *Index) hold(n *nodes) error {
 	roots := make([]bool, len(n.parent))
 	for node, held := range n.held {
@@ -205,7 +206,7 @@ func (d *Index) nameOf(n *nodes, root uint32) (string, error) {
 	return d.rules.Name(first), err
 }
 
-// heldRow reports whether a row belongs to a validation side that is kept; such a row spans no record.
+// heldRow reports whether Hold added a row; such a row spans no record.
 func heldRow(row []byte) bool { return binary.BigEndian.Uint64(row[spanAt:]) == heldOrdinal }
 
 func (d *Index) anyKept(row []byte) bool {

@@ -1,3 +1,3 @@
-// Package engines writes the files that start the shards of a plan on systems for many processes: Slurm, Kubernetes,
-// Ray. It writes text to be read and changed; nat-go itself talks to none of them.
+// Package engines writes scripts that run the shards of a plan on Slurm, Kubernetes or Ray. Users may change them;
+// nat-go itself doesn't talk to these systems.
 package engines

@@ -17,21 +17,21 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// Run is the run that an engine is to carry out.
+// Run describes a planned run for which scripts are written.
 type Run struct {
 	ID     string
 	Plan   string // folder of the plan
-	Dir    string // folder that the plan was made in, relative to which its inputs are named
+	Dir    string // working folder in which the plan was made; relative paths of inputs start there
 	Shards int
 	Stages []shards.Stage
-	Divide bool // the shards write the data set, too
+	Divide bool // the shards also write the data set
 }
 
 // step is a part of the run that starts when the previous one has ended.
 type step struct {
 	Name      string
-	PerShard  bool // one process per shard runs its stage of that name; otherwise one process merges
-	LeaveRows bool // the merge leaves the writing to the shards
+	PerShard  bool // a process for each shard runs the stage called Name; if false, one process merges
+	LeaveRows bool // the merge leaves the writing of rows to the shards
 }
 
 // Steps returns the parts of the run, in order.
@@ -46,7 +46,7 @@ func (r Run) Steps() []step {
 	return append(all, step{Name: "merge"})
 }
 
-// Needs are the resources that an engine reserves for one process.
+// Needs holds the resources that an engine reserves for one process.
 type Needs struct {
 	CPUs   int
 	Memory schema.Size
@@ -65,7 +65,7 @@ func (n Needs) check() error {
 	return nil
 }
 
-// minMemory is the minimum memory that nat-go is started with.
+// minMemory is the minimum of --memory.
 const minMemory schema.Size = 256 << 20
 
 // File is a file to write.
@@ -77,8 +77,8 @@ type File struct {
 //go:embed templates
 var templates embed.FS
 
-// fill makes a file from a Jinja template, the language of chat templates. Package text/template calls methods that are
-// named at run time: with it, the linker keeps every exported method of the program, some 5 MB.
+// fill renders an embedded Jinja template into a file. It doesn't use text/template, which looks methods up by name:
+// with it, the linker would keep every exported method of the program, some 5 MB.
 func fill(name, from string, variables *pyvalue.Dict) (File, error) {
 	text, err := fs.ReadFile(templates, "templates/"+from)
 	if err != nil {
@@ -92,8 +92,7 @@ func fill(name, from string, variables *pyvalue.Dict) (File, error) {
 	return File{Name: name, Text: []byte(strings.TrimRight(filled.Text, "\n") + "\n")}, err
 }
 
-// variables returns the template variables for a run and its needs. Texts that a script contains as values are quoted
-// by quote.
+// variables returns the template variables for a run and its needs. It quotes the paths with quote.
 func (r Run) variables(n Needs, quote func(string) string) *pyvalue.Dict {
 	var steps []pyvalue.Value
 	for _, s := range r.Steps() {
@@ -139,8 +138,8 @@ func quoted(s string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// Write writes files into a folder. It does not replace an existing file with different content: the user may have
-// changed it.
+// Write writes files into a folder. It returns an error, and writes nothing, if one exists with other content: the user
+// may have changed it.
 func Write(dir string, files []File) error {
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name)

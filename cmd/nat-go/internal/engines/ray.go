@@ -5,14 +5,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// Ray holds the requirements of the tasks of a Ray cluster.
+// Ray holds the settings of a run as tasks on a Ray cluster.
 type Ray struct {
 	Needs
-	NatGo   string // the program, on every node
-	Retries int    // additional attempts per shard
+	NatGo   string // path of the program on every node
+	Retries int    // additional attempts per shard and per merge
 }
 
-// Files returns run.py, the driver.
+// Files returns run.py, which starts the tasks.
 func (y Ray) Files(r Run) ([]File, error) {
 	if err := y.check(); err != nil {
 		return nil, err

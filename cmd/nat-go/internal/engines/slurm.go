@@ -9,22 +9,22 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// Slurm holds the settings for submitting jobs.
+// Slurm holds the settings of a run as Slurm jobs.
 type Slurm struct {
 	Needs
-	NatGo     string   // the program
+	NatGo     string   // path of the program
 	Time      string   // time limit of an attempt
 	ArraySize int      // the site's MaxArraySize
 	AtOnce    int      // maximum number of array tasks running at once; 0 means no limit
 	Options   []string // additional options for sbatch, without the dashes
 }
 
-// plainTime matches a time limit: minutes, or days, hours, minutes and seconds.
+// plainTime matches time limits in sbatch's notation, such as 90 (minutes), 4:00:00 or 2-12.
 var plainTime = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(\d+-)?\d+(:\d\d){0,2}$`)
 })
 
-// Files returns submit.sh, and the batch script of each step.
+// Files returns submit.sh and a batch script for each step.
 func (s Slurm) Files(r Run) ([]File, error) {
 	if err := s.check(); err != nil {
 		return nil, err
@@ -68,6 +68,6 @@ func (s Slurm) variables(r Run) *pyvalue.Dict {
 	v.SetStr("time", pyvalue.Str(s.Time))
 	v.SetStr("at_once", pyvalue.Int(int64(s.AtOnce)))
 	v.SetStr("options", pyvalue.NewList(options))
-	v.SetStr("per_task", pyvalue.Int(int64((r.Shards+s.ArraySize-1)/s.ArraySize))) // one after another
+	v.SetStr("per_task", pyvalue.Int(int64((r.Shards+s.ArraySize-1)/s.ArraySize)))
 	return v
 }

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Makes run {{ id }}: a Job for each stage of its {{ shards }} shards, and for each merge. After a failure, run it again:
-# what is built stays, and the pods of those shards end at once.
+# Makes run {{ id }}: a Job for each stage of its {{ shards }} shards, and for each merge. After a failure, run this
+# script again: finished work is kept, and the pods of finished shards end at once.
 set -eu
 cd "$(dirname "$0")"
 
-# finish STEP: starts the Job of a step anew, unless it is at work or done, and waits for its end.
+# finish STEP starts the Job of a step, again if it failed before, and waits until it ends.
 finish() {
 	job={{ name }}-$1
 	if kubectl wait --for=condition=failed --timeout=0 "job/$job" >/dev/null 2>&1; then

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes run {{ id }} on a Ray cluster: builds its shards, and merges them.
 
-python run.py, with RAY_ADDRESS set to join a cluster; or ray job submit -- python run.py. The folders of the plan and
-the inputs have to be shared by the nodes. After a failure, run it again: what is built stays.
+Start it with python run.py, with RAY_ADDRESS set to join a cluster; or with ray job submit -- python run.py. All nodes
+must share the folders of the plan and the inputs. After a failure, start it again: finished work is kept.
 """
 
 import subprocess
@@ -16,13 +16,13 @@ PLAN = {{ plan }}
 FOLDER = {{ dir }}  # where the plan was made
 SHARDS = {{ shards }}
 STEPS = [{% for step in steps %}{% if not loop.first %}, {% endif %}"{{ step.name }}"{% endfor %}]
-MERGES = {"merge": [], "divide": ["--leave-writing"]}  # one process each; the other steps are stages of all shards
+MERGES = {"merge": [], "divide": ["--leave-writing"]}  # one process each; the other steps run once per shard
 NEEDS = {"num_cpus": {{ cpus }}, "memory": {{ mega }} << 20}
 RETRIES = {{ retries }}
 
 
 class Again(Exception):
-    """Something around nat-go failed: the next attempt may succeed."""
+    """Something outside nat-go failed: the next attempt may succeed."""
 
 
 @ray.remote(**NEEDS, max_retries=RETRIES, retry_exceptions=[Again])
@@ -37,7 +37,7 @@ def natgo(*args):
 
 
 def build(stage):
-    """Builds a stage of all shards, and says what is wrong with those that failed."""
+    """Builds a stage of all shards, and returns the errors of the shards that failed."""
     shards = {natgo.remote("run", PLAN, "--stage", stage, "--index", str(i)): i for i in range(SHARDS)}
     left, failed = list(shards), {}
     while left:

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Submits what run {{ id }} lacks: an array for each stage of its {{ shards }} shards, and the merges after them.
-# After a failure, run it again once no job of the run is left in squeue: what is done stays.
+# Submits the unfinished part of run {{ id }}: an array for each stage of its {{ shards }} shards, and the merges.
+# After a failure, wait until squeue shows no job of the run, then run this script again: finished work is kept.
 set -eu
 scripts=$(cd "$(dirname "$0")" && pwd)
 cd {{ dir }}
@@ -8,7 +8,7 @@ natgo={{ natgo }}
 plan={{ plan }}
 mkdir -p "$scripts/logs"
 
-# submit SCRIPT AFTER OPTION...: submits a batch script, to start once the job AFTER has succeeded; prints the job's id.
+# submit SCRIPT AFTER OPTION... submits a batch script that starts when the job AFTER has succeeded, and prints its id.
 submit() {
 	script=$1 after=$2
 	shift 2
