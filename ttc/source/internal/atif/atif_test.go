@@ -2,7 +2,9 @@ package atif
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,7 +12,9 @@ import (
 
 	"github.com/nat-go/nat-go/internal/sessiontest"
 	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 // trajectory is one of these steps, with further keys.
@@ -200,6 +204,62 @@ func TestHostileTrajectories(t *testing.T) {
 				t.Errorf("%s: %s, %+v", name, got, r.Drops)
 			}
 		})
+	}
+}
+
+// TestTrials: a trial of a Harbor job without a trajectory is named, and a trial's result belongs to the input: a run
+// doesn't resume where a reward has changed, even if size and time of the files haven't.
+func TestTrials(t *testing.T) {
+	dir := t.TempDir()
+	result := func(name string, reward int, more string) string {
+		return sessiontest.Write(t, dir, name+"/result.json", fmt.Sprintf(
+			`{"task_name":"t","trial_name":"%s","verifier_result":{"rewards":{"reward":%d}}%s}`, name, reward, more))
+	}
+	sessiontest.Write(t, dir, "a/agent/trajectory.json", trajectory("", step("user", "q", ""), step("agent", "x", "")))
+	changed := result("a", 0, "")
+	result("b", 0, `,"exception_info":{"exception_type":"AgentTimeoutError"}`)
+	sessiontest.Write(t, dir, "c/result.json", "[")
+	r := sessiontest.Read(t, Factory(), dir)
+	accounts := r.Stats.Accounts()
+	if i := slices.IndexFunc(accounts, func(a ledger.Account) bool { return a.Unit == "trial" }); i < 0 || accounts[i].In != 2 {
+		t.Errorf("%+v", accounts)
+	}
+	var lacking []string
+	for _, d := range r.Drops {
+		lacking = append(lacking, fmt.Sprint(d.Unit, " ", d.Reason, " ", d.Example, " ", d.Detail))
+	}
+	want := []string{"trial no_trajectory b AgentTimeoutError", "trial no_trajectory c "}
+	if diff := cmp.Diff(want, lacking); diff != "" || len(r.Examples) != 1 || *r.Examples[0].Reward != 0 {
+		t.Fatal(diff, r.Examples)
+	}
+	again, err := sessiontest.ReadAfter(Factory(), &r.Cursors[0], r.Inputs, dir)
+	if err != nil || again.Drops != nil {
+		t.Errorf("dropped again: %v, %v", again.Drops, err)
+	}
+	info, err := os.Stat(changed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result("a", 1, "")
+	if err := os.Chtimes(changed, info.ModTime(), info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sessiontest.ReadAfter(Factory(), &r.Cursors[0], r.Inputs, dir); err == nil {
+		t.Error("a run resumed with another reward")
+	}
+}
+
+// TestNamedTrajectory: the result of a trial belongs to its trajectory, if that alone is named.
+func TestNamedTrajectory(t *testing.T) {
+	dir := t.TempDir()
+	path := sessiontest.Write(t, dir, "a/agent/trajectory.json", trajectory("", step("user", "q", "")))
+	before, err := source.Identify(t.Context(), []string{path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sessiontest.Write(t, dir, "a/result.json", `{"trial_name":"a"}`)
+	if after, err := source.Identify(t.Context(), []string{path}); err != nil || after.Same(before) {
+		t.Error(after, err)
 	}
 }
 

@@ -139,6 +139,50 @@ var planted = map[string][]string{
 		`"total_reward_tokens": 5, "budget": 1
 		"total_reward_tokens": 6, "budget": 0`,
 	},
+	"targets": {
+		`"target": true
+		"target": false`,
+		`"target": 0.73
+		"target": 0.12`,
+		`"target": "python"
+		"target": "go"`,
+		`"target": "Write a text."
+		"target": "Write another."`,
+		`"target": "src/a.py"
+		"target": "src/b.py"`,
+		`"regression": "y", "target": 1
+		"regression": "y", "target": 0`,
+		`"target": {"value": 1}
+		"target": {"value": 0}`,
+		`"metadata": {"target": true}
+		"metadata": {"target": false}`,
+		`"metadata": {"tool_name": "bash", "resolved": true}
+		"metadata": {"tool_name": "bash", "resolved": false}`,
+		`"metadata": {"resolved": "2026-05-01T10:00:00Z"}
+		"metadata": {"resolved": "2026-05-02T10:00:00Z"}`,
+		`"info": {"resolved": 3, "unresolved": 2}
+		"info": {"resolved": 4, "unresolved": 1}`,
+		`"info": {"score": 0.5}
+		"info": {"score": 0.25}`,
+		`"issue": {"resolved": true}
+		"issue": {"resolved": false}`,
+	},
+	"targets of trajectories": { // whose conversation is under trajectory
+		`"target": 0.73
+		"target": 0.12`,
+		`"target": 1
+		"target": 0`,
+		`"target": "python"
+		"target": "go"`,
+		`"target": "Write a text."
+		"target": "Write another."`,
+		`"target": "src/a.py"
+		"target": "src/b.py"`,
+		`"target": "true"
+		"target": "false"`,
+		`"target": [true]
+		"target": [false]`,
+	},
 	"timestamps": {
 		`"resolved": "2026-05-01T10:00:00Z"
 		"resolved": "2026-05-02T10:00:00Z"`,
@@ -168,7 +212,11 @@ func TestPlanted(t *testing.T) {
 	for kind, files := range planted {
 		for i, file := range files {
 			t.Run(fmt.Sprint(kind, " ", i+1), func(t *testing.T) {
-				for _, ex := range examples(t, rows(file)) {
+				text := rows(file)
+				if kind == "targets of trajectories" {
+					text = strings.ReplaceAll(text, `"messages"`, `"trajectory"`)
+				}
+				for _, ex := range examples(t, text) {
 					if ex.Reward != nil {
 						t.Errorf("%s: the reward is %v", file, *ex.Reward)
 					}
@@ -190,6 +238,31 @@ func TestScored(t *testing.T) {
 			`{"trajectory_id": "r1", "instance_id": "i", "repo": "o/n", "trajectory": ` + said + `, "tools": [], "model_patch": "p", "exit_status": "submit", "resolved": 1, "gen_tests_correct": 2}
 			{"trajectory_id": "r2", "instance_id": "i", "repo": "o/n", "trajectory": ` + said + `, "tools": [], "model_patch": "", "exit_status": "submit", "resolved": 0, "gen_tests_correct": null}
 `, "r1 i  1, r2 i  0",
+		},
+		"SWE-agent of Nebius": {
+			`{"instance_id": "i", "model_name": "m", "target": true, "trajectory": [{"role": "system", "text": null, "system_prompt": "s"}, {"role": "user", "text": "q"}, {"role": "ai", "text": "a"}], "exit_status": "submitted"}
+			{"instance_id": "i", "model_name": "m", "target": false, "trajectory": [{"role": "system", "text": null, "system_prompt": "s"}, {"role": "user", "text": "q"}, {"role": "ai", "text": "b"}], "exit_status": "submitted"}
+`, "#0 i m 1, #1 i m 0",
+		},
+		"a target of something else": {
+			`{"trajectory": ` + said + `, "id": "r1", "task_id": "t", "target": true}
+			{"trajectory": ` + said + `, "id": "r2", "task_id": "t", "target": false}
+`, "r1 t  none, r2 t  none",
+		},
+		"R2E-Gym": {
+			`{"trajectory_steps": [{"thought": "t", "action": "<function=f></function>", "observation": "o"}], "problem_statement": "p", "docker_image": "d", "agent_args": {"llm_name": "m"}, "reward": 1.0}
+			{"trajectory_steps": [{"thought": "t", "action": "<function=g></function>", "observation": "o"}], "problem_statement": "p", "docker_image": "d", "agent_args": {"llm_name": "m"}, "reward": null}
+`, "#0 d m 1, #1 d m none",
+		},
+		"an outcome within metadata": {
+			`{"messages": ` + said + `, "id": "r1", "instance_id": "i", "metadata": {"resolved": true, "patch": "p"}, "test_patch": "x"}
+			{"messages": ` + said + `, "id": "r2", "instance_id": "i", "metadata": {"resolved": false, "patch": ""}, "test_patch": "x"}
+`, "r1 i  1, r2 i  0",
+		},
+		"an outcome within a report, and in the entry": {
+			`{"messages": ` + said + `, "id": "r1", "instance_id": "i", "report": {"resolved": true}, "success": false}
+			{"messages": ` + said + `, "id": "r2", "instance_id": "i", "report": {"resolved": false}, "success": true}
+`, "r1 i  0, r2 i  1",
 		},
 		"SWE-smith": {
 			`{"messages": ` + quoted + `, "instance_id": "i", "resolved": true, "model": "m", "traj_id": "r1", "patch": "p"}

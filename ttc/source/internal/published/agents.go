@@ -27,6 +27,12 @@ var agents = []Conversations{
 		func(h *source.Head) bool { return hasAll(h, "epoch", "messages", "scores") }, inspectAI,
 	},
 	{
+		"r2e", "the entries are trajectories of R2E-Gym: each step's thought and action are the model's, its observation the user's",
+		func(h *source.Head) bool {
+			return hasAll(h, "trajectory_steps", "problem_statement") && h.Objects("trajectory_steps").Has("thought", "action")
+		}, r2e,
+	},
+	{
 		"ai_sdk", "the entries have messages of the AI SDK, whose calls and results are parts",
 		func(h *source.Head) bool { return slices.ContainsFunc(h.Entries, callsInParts) }, aiSDK,
 	},
@@ -172,6 +178,53 @@ func opencode(e json.Raw) (c conversed, err error) {
 	}
 	id, _ := value(value(e, "info"), "id").Text()
 	return conversed{messages: m.end(), id: id, keys: []string{"messages", "info"}}, nil
+}
+
+// r2e reads a trajectory of R2E-Gym. Its prompts are in the agent's arguments; the program puts the number of remaining
+// steps below each message to the model.
+func r2e(e json.Raw) (c conversed, err error) {
+	steps, err := list(value(e, "trajectory_steps"))
+	if err != nil {
+		return c, fmt.Errorf("trajectory_steps: %w", err)
+	}
+	asked, err := textOf(e, "problem_statement")
+	if err != nil {
+		return c, err
+	}
+	var m messages
+	agent := value(e, "agent_args")
+	if system, ok := value(agent, "system_prompt").Text(); ok {
+		m = m.add("system", system)
+	}
+	if form, _ := value(agent, "instance_prompt").Text(); strings.Contains(form, "{problem_statement}") {
+		asked = strings.ReplaceAll(form, "{problem_statement}", asked)
+	}
+	left, counted := value(e, "max_steps").Float64()
+	for step := range steps.Elements() {
+		thought, err := textOf(step, "thought")
+		if err != nil {
+			return c, err
+		}
+		action, err := textOf(step, "action")
+		if err != nil {
+			return c, err
+		}
+		switch {
+		case counted && left > 0:
+			asked += fmt.Sprintf("\nSteps Remaining: %.0f", left)
+		case counted:
+			asked += "\nYou have reached the maximum number of steps. Please submit your answer NOW."
+		}
+		m = m.add("user", asked).add("assistant", thought+"\n\n"+action)
+		asked, _ = value(step, "observation").Text()
+		left--
+	}
+	c = conversed{messages: m.end(), keys: []string{"trajectory_steps", "problem_statement", "agent_args", "max_steps"}}
+	c.model, _ = value(agent, "llm_name").Text()
+	if c.task, _ = value(value(e, "ds"), "instance_id").Text(); c.task == "" {
+		c.task, _ = value(e, "docker_image").Text()
+	}
+	return c, nil
 }
 
 // inspectAI reads a sample of `inspect log dump`.

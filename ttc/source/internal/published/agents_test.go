@@ -37,6 +37,21 @@ func TestAgents(t *testing.T) {
 				`{"role":"tool","content":"said","tool_call_id":"d"},{"role":"assistant","content":null,"tool_calls":[]}]}`,
 			nil,
 		},
+		"R2E-Gym": {
+			"r2e", `{"trajectory_steps":[{"thought":"t","action":"<a>","observation":"o"},
+				{"thought":"","action":"<b>","observation":"p"}],"problem_statement":"fix {x}","reward":1,"max_steps":1,
+				"ds":{"instance_id":"i"},"agent_args":{"system_prompt":"s","instance_prompt":"Do: {problem_statement}","llm_name":"m"}}`,
+			`{"messages":[{"role":"system","content":"s"},{"role":"user","content":"Do: fix {x}\nSteps Remaining: 1"},` +
+				`{"role":"assistant","content":"t\n\n<a>"},{"role":"user","content":"o\nYou have reached the maximum number of ` +
+				`steps. Please submit your answer NOW."},{"role":"assistant","content":"\n\n<b>"}],"task_id":"i","model":"m",` +
+				`"reward":1,"ds":{"instance_id":"i"}}`,
+			nil,
+		},
+		"R2E-Gym, without what it began with": {
+			"r2e", `{"trajectory_steps":[{"thought":"t","action":"<a>"}],"problem_statement":"p","docker_image":"d","max_steps":"1"}`,
+			`{"messages":[{"role":"user","content":"p"},{"role":"assistant","content":"t\n\n<a>"}],"task_id":"d","docker_image":"d"}`,
+			nil,
+		},
 		"a score of several values": {
 			"inspect_ai", `{"messages":[],"scores":{"m":{"value":{"x":1,"y":0}}}}`, `{"messages":[]}`,
 			[]string{"scores: an object of values, of which none is the score"},
@@ -54,6 +69,14 @@ func TestAgents(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+	for _, entry := range []string{
+		`{"trajectory_steps":{},"problem_statement":"p"}`, `{"trajectory_steps":[1],"problem_statement":"p"}`,
+		`{"trajectory_steps":[{"thought":"t","action":["a"]}],"problem_statement":"p"}`, `{"trajectory_steps":[]}`,
+	} {
+		if _, _, err := ConversationsNamed("r2e").Rewrite(json.Raw(entry)); err == nil {
+			t.Errorf("%s was read", entry)
+		}
 	}
 	_, _, err := ConversationsNamed("opencode").Rewrite(json.Raw(
 		`{"messages":[{"info":{"role":"system"},"parts":[{"type":"text","text":"s"}]}]}`))

@@ -30,7 +30,7 @@ type Conversations struct {
 type conversed struct {
 	messages, tools json.Raw
 	reward          json.Raw // nil means none
-	id, task        string   // if empty, the entry's own are used
+	id, task, model string   // if empty, the entry's own are used
 	keys, unread    []string
 }
 
@@ -94,7 +94,7 @@ func (s *Conversations) Rewrite(entry json.Raw) (_ json.Raw, unread []string, er
 		return nil, nil, err
 	}
 	out := object(nil).set(MessagesKey, c.messages).set(ToolsKey, c.tools).set("reward", c.reward).name("id", c.id).
-		name("task_id", c.task)
+		name("task_id", c.task).name("model", c.model)
 	for key, v := range entry.Members() {
 		name, _ := key.Text()
 		if name != MessagesKey && name != ToolsKey && !slices.Contains(c.keys, name) {

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,7 +13,8 @@ import (
 
 // find returns the files to read: those named, and all below the named folders whose names end in one of the
 // extensions, with or without .gz or .zst; of Harbor's jobs, the trajectories. They are sorted and free of duplicates.
-func find(paths []string, extensions ...string) ([]string, error) {
+// It records the trials that lack a trajectory.
+func find(ctx context.Context, paths []string, tally *source.Tally, extensions ...string) ([]string, error) {
 	named, err := source.Matches(paths)
 	if err != nil {
 		return nil, err
@@ -36,7 +38,11 @@ func find(paths []string, extensions ...string) ([]string, error) {
 		if err != nil {
 			return nil, &source.Error{Path: p, Offset: -1, What: err.Error(), Err: err}
 		}
-		out = append(out, source.Trajectories(all)...)
+		kept, lacking := source.Trajectories(all)
+		out = append(out, kept...)
+		for _, trial := range lacking {
+			tally.Drop(source.LackingTrial(ctx, trial))
+		}
 	}
 	if len(out) == 0 {
 		return nil, &source.Error{

@@ -70,11 +70,11 @@ func Factory[C any](f Format, settings func(*C) Settings) source.Factory {
 	}
 	return source.Folders(out, path, func(ctx context.Context, c C, opt source.Options) (*Source, error) {
 		s := settings(&c)
-		files, err := find(*s.Path, f.Extensions...)
+		tally := &source.Tally{Tell: opt.Drop, Silent: opt.Resume != nil, Sample: opt.Sample}
+		files, err := find(ctx, *s.Path, tally, f.Extensions...)
 		if err != nil {
 			return nil, err
 		}
-		tally := &source.Tally{Tell: opt.Drop, Sample: opt.Sample}
 		r, err := f.Read(ctx, files, s.Limits, tally)
 		if err != nil {
 			return nil, err

@@ -70,7 +70,7 @@ func open(t *testing.T, files map[string]string, limits Limits, opt source.Optio
 		}
 	}
 	paths := []string{dir}
-	found, err := find(paths, ".jsonl")
+	found, err := find(t.Context(), paths, new(source.Tally), ".jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -352,7 +352,7 @@ func TestFind(t *testing.T) {
 			for _, n := range c.named {
 				named = append(named, filepath.Join(dir, n))
 			}
-			found, err := find(named, ".jsonl")
+			found, err := find(t.Context(), named, new(source.Tally), ".jsonl")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -366,7 +366,7 @@ func TestFind(t *testing.T) {
 			}
 		})
 	}
-	if _, err := find([]string{dir}, ".parquet"); err == nil || !strings.Contains(err.Error(), ".parquet") {
+	if _, err := find(t.Context(), []string{dir}, new(source.Tally), ".parquet"); err == nil || !strings.Contains(err.Error(), ".parquet") {
 		t.Errorf("a folder without such files: %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 
 	"github.com/zeebo/xxh3"
 
@@ -195,7 +196,8 @@ func (s *Source) book(ex *calls.Example) {
 	}
 }
 
-// fingerprint returns a hash of an example's content, and roughly how many bytes it takes.
+// fingerprint returns a hash of an example's content, with its trial and reward if it is from one, and roughly how many
+// bytes it takes.
 func fingerprint(ex *ttc.Example) (sum uint64, size int64) {
 	h := xxh3.New()
 	text := func(s string) {
@@ -204,6 +206,13 @@ func fingerprint(ex *ttc.Example) (sum uint64, size int64) {
 		_, _ = h.Write([]byte{0})
 	}
 	text(ex.ID)
+	if ex.Trial != "" {
+		text(ex.Task)
+		text(ex.Trial)
+	}
+	if ex.Reward != nil {
+		text(strconv.FormatFloat(*ex.Reward, 'g', -1, 64))
+	}
 	for i := range ex.Graph.Nodes {
 		m := &ex.Graph.Nodes[i].Message
 		for _, s := range []string{m.Role, m.Text, m.Reasoning} {

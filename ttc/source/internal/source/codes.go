@@ -19,5 +19,6 @@ const (
 	OtherStep       ledger.Reason = "other_step"
 	ExampleTooLarge ledger.Reason = "example_too_large"
 	KeyNotUsed      ledger.Reason = "key_not_used"
+	NoTrajectory    ledger.Reason = "no_trajectory"
 	NotUnderstood   ledger.Reason = "file_not_understood"
 )

@@ -41,7 +41,7 @@ func (in Input) Same(other Input) bool {
 }
 
 // Identify describes several files or folders as one input: the total size of all files, and the time of the last
-// change.
+// change. To a trajectory of Harbor belongs the result of its trial.
 func Identify(ctx context.Context, paths []string) (Input, error) {
 	in := Input{Path: strings.Join(paths, ", ")}
 	add := func(info fs.FileInfo, err error) error {
@@ -74,6 +74,9 @@ func Identify(ctx context.Context, paths []string) (Input, error) {
 		}
 		if !info.IsDir() {
 			_ = add(info, nil)
+			for _, result := range resultsOf(p) { // which has the trial's reward
+				_ = add(os.Stat(result))
+			}
 			continue
 		}
 		err = filepath.WalkDir(p, func(_ string, d fs.DirEntry, err error) error {
@@ -247,7 +250,8 @@ func dataFiles(dir string) (out []string, err error) {
 		}
 		return nil
 	})
-	return Trajectories(out), err
+	out, _ = Trajectories(out) // what lacks one is for the source to say
+	return out, err
 }
 
 // escapeGlob quotes the user's name, so that only our own stars are patterns.

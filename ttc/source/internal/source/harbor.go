@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // Harbor's jobs have a folder for each trial: its result, and below it the agent's folder with the trajectory, which
@@ -18,12 +20,14 @@ import (
 type TrialResult struct {
 	Task, Name string
 	Reward     *float64 // nil if the trial has none, or none that counts
+	Failure    string   // the type of the exception that ended it
 }
 
 // Trajectories returns the files in a folder, without the files of Harbor's jobs in it that aren't trajectories of
-// trials. A job is a folder of trials, which have a result and a trajectory.
-func Trajectories(files []string) []string {
-	trials, jobs := map[string]bool{}, map[string]bool{}
+// trials, and the folders of the jobs' trials that lack a trajectory. A job is a folder of trials, which have a result
+// and, in one of them at least, a trajectory.
+func Trajectories(files []string) (kept, lacking []string) {
+	trials, jobs, found := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, path := range files {
 		if filepath.Base(path) == resultName {
 			trials[filepath.Dir(path)] = true
@@ -34,12 +38,17 @@ func Trajectories(files []string) []string {
 			continue
 		}
 		if trial := above(filepath.Dir(path), trialDepth, trials); trial != "" {
-			jobs[filepath.Dir(trial)] = true
+			jobs[filepath.Dir(trial)], found[trial] = true, true
+		}
+	}
+	for _, trial := range slices.Sorted(maps.Keys(trials)) {
+		if jobs[filepath.Dir(trial)] && !found[trial] {
+			lacking = append(lacking, trial)
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(files), func(path string) bool {
 		return !isTrajectory(path) && above(path, len(path), jobs) != ""
-	})
+	}), lacking
 }
 
 func isTrajectory(path string) bool {
@@ -66,6 +75,16 @@ const (
 
 // TrialOf returns the trial whose main trajectory a file is; nil if it is none.
 func TrialOf(ctx context.Context, path string) *TrialResult {
+	for _, path := range resultsOf(path) {
+		if t := readTrial(ctx, path); t != nil {
+			return t
+		}
+	}
+	return nil
+}
+
+// resultsOf returns the files that may hold the result of the trial whose main trajectory a file is, the nearest first.
+func resultsOf(path string) (results []string) {
 	dir, name := filepath.Split(path)
 	isMain := strings.HasPrefix(name, "trajectory.json") || strings.HasPrefix(name, "trajectory.cont-")
 	if dir = filepath.Clean(dir); !isMain || filepath.Base(dir) != agentDir || objects.Is(path) {
@@ -74,20 +93,38 @@ func TrialOf(ctx context.Context, path string) *TrialResult {
 	for range trialDepth {
 		dir = filepath.Dir(dir)
 		path := filepath.Join(dir, resultName)
-		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // a pipe could keep us waiting
-			continue
-		}
-		text, err := ReadFile(ctx, path, maxResult)
-		if err != nil {
-			continue
-		}
-		if result, err := json.Parse(text, InTexts); err == nil {
-			if t := trialOf(result); t.Name != "" {
-				return &t
-			}
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() { // a pipe could keep us waiting
+			results = append(results, path)
 		}
 	}
+	return results
+}
+
+// readTrial reads a file that may be the result of a trial; nil if it isn't.
+func readTrial(ctx context.Context, path string) *TrialResult {
+	text, err := ReadFile(ctx, path, maxResult)
+	if err != nil {
+		return nil
+	}
+	result, err := json.Parse(text, InTexts)
+	if err != nil {
+		return nil
+	}
+	if t := trialOf(result); t.Name != "" {
+		return &t
+	}
 	return nil
+}
+
+// LackingTrial returns the drop of a trial without a trajectory, for its folder.
+func LackingTrial(ctx context.Context, dir string) ledger.Drop {
+	d := ledger.Drop{
+		Unit: "trial", Reason: NoTrajectory, Example: filepath.Base(dir), Index: -1, File: filepath.Join(dir, resultName),
+	}
+	if t := readTrial(ctx, d.File); t != nil {
+		d.Example, d.Detail = t.Name, t.Failure
+	}
+	return d
 }
 
 // trialOf reads a trial's result. Where an error makes the reward invalid, Harbor says so; older versions only name the
@@ -101,6 +138,8 @@ func trialOf(result json.Raw) (t TrialResult) {
 	t.Task, t.Name = text("task_name"), text("trial_name")
 	valid, said := At(result, "reward_valid")
 	failure, _ := At(result, "exception_info")
+	kind, _ := failure.Get("exception_type")
+	t.Failure, _ = kind.Text()
 	if counts, _ := valid.Bool(); said && !counts || !said && failure.Kind() == json.Object {
 		return t
 	}

@@ -78,11 +78,16 @@ func TestTrajectories(t *testing.T) {
 		"d/j/a__1/agent/trajectory.json d/j/a__1/agent/trajectory.summarization-1.json d/j/a__1/verifier/ctrf.json")
 	steps := strings.Fields("d/k/a__1/result.json d/k/a__1/steps/s/agent/log.json d/k/a__1/steps/s/agent/trajectory.json")
 	other := strings.Fields("d/chats.jsonl d/e/result.json d/e/f/agent/notes.json agent/trajectory.json /agent/trajectory.json")
-	got := Trajectories(slices.Concat(other, job, steps))
+	failed := strings.Fields("d/j/b__1/result.json d/j/b__1/agent/log.json d/j/c__1/result.json d/k/config.json")
+	got, lacking := Trajectories(slices.Concat(other, job, steps, failed))
 	if diff := cmp.Diff(slices.Concat(other, job[4:6], steps[2:]), got); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(job[:4], Trajectories(job[:4])); diff != "" {
+	if diff := cmp.Diff([]string{"d/j/b__1", "d/j/c__1"}, lacking); diff != "" {
 		t.Error(diff)
+	}
+	got, lacking = Trajectories(job[:4])
+	if diff := cmp.Diff(job[:4], got); diff != "" || lacking != nil {
+		t.Error(diff, lacking)
 	}
 }

@@ -116,7 +116,7 @@ func (s *Stats) Accounts() []ledger.Account {
 		{Stage: ledger.Source, Unit: "step", In: s.Steps, Out: s.Candidates, Dropped: s.Dropped["step"]},
 	}
 	// For these units, Out is computed from In and the drops.
-	for _, unit := range []string{"call", "line", "file", "session", unitKey} {
+	for _, unit := range []string{"call", "line", "file", "session", "trial", unitKey} {
 		a := ledger.Account{Stage: ledger.Source, Unit: unit, Dropped: s.Dropped[unit]}
 		if unit == "call" {
 			a.In = s.Calls

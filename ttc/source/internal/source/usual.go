@@ -36,45 +36,52 @@ var outcomes = []struct {
 	name string
 	is   func(*Column) bool // whether its values are an outcome's
 	sure bool               // only rollouts have the key, nothing smaller
+	of   string             // the key of the conversation next to which the name is an outcome's; empty for any
 }{
-	{"final_reward", isScale, true},
-	{"reward_score", isScale, true},
-	{"total_reward", isScale, true},
-	{"reward_info.reward", isScale, true}, // tau2-bench
-	{"resolved", isVerdict, true},
-	{"is_resolved", isVerdict, true},
-	{"solved", isVerdict, true},
-	{"is_solved", isVerdict, true},
-	{"task_success", isVerdict, true},
-	{"success", isVerdict, false},
-	{"is_success", isVerdict, false},
-	{"succeeded", isVerdict, false},
-	{"passed", isVerdict, false},
-	{"correct", isShare, false},
-	{"is_correct", isVerdict, false},
-	{"result", isShare, false},
-	{"outcome", isShare, false},
-	{"score", isScale, false},
-	{"final_score", isScale, false},
-	{"overall_score", isScale, false},
-	{"rating", isScale, false},
-	{"grade", isScale, false},
-	{"quality", isScale, false},
-	{"judge_score", isScale, false},
-	{"label", isScale, false},
-	{"helpfulness", isScale, false},
-	{"stars", isScale, false},
-	{"thumbs_up", isScale, false},
+	{"final_reward", isScale, true, ""},
+	{"reward_score", isScale, true, ""},
+	{"total_reward", isScale, true, ""},
+	{"reward_info.reward", isScale, true, ""}, // tau2-bench
+	{"resolved", isVerdict, true, ""},
+	{"is_resolved", isVerdict, true, ""},
+	{"solved", isVerdict, true, ""},
+	{"is_solved", isVerdict, true, ""},
+	{"task_success", isVerdict, true, ""},
+	{"target", isFlag, true, "trajectory"}, // SWE-agent's trajectories by Nebius
+	{"success", isVerdict, false, ""},
+	{"is_success", isVerdict, false, ""},
+	{"succeeded", isVerdict, false, ""},
+	{"passed", isVerdict, false, ""},
+	{"correct", isShare, false, ""},
+	{"is_correct", isVerdict, false, ""},
+	{"result", isShare, false, ""},
+	{"outcome", isShare, false, ""},
+	{"score", isScale, false, ""},
+	{"final_score", isScale, false, ""},
+	{"overall_score", isScale, false, ""},
+	{"rating", isScale, false, ""},
+	{"grade", isScale, false, ""},
+	{"quality", isScale, false, ""},
+	{"judge_score", isScale, false, ""},
+	{"label", isScale, false, ""},
+	{"helpfulness", isScale, false, ""},
+	{"stars", isScale, false, ""},
+	{"thumbs_up", isScale, false, ""},
 }
 
 // lowerIsBetter are names of scores for which lower is better.
 var lowerIsBetter = []string{"loss", "error_rate", "distance", "rank", "perplexity", "regret", "penalty", "nll"}
 
+// holders are objects in which some put the outcome of a rollout.
+var holders = []string{"metadata", "info", "report"}
+
 // ScoreNames returns the names of scores other than the key's own.
 func ScoreNames() []string {
 	names := []string{"reward"}
 	for _, o := range outcomes {
-		names = append(names, o.name)
+		if o.of == "" {
+			names = append(names, o.name)
+		}
 	}
 	return append(names, lowerIsBetter...)
 }
@@ -100,8 +107,12 @@ const firstTime = 1e9
 
 // isOutcome reports whether the values under a name of an outcome are an outcome's.
 func isOutcome(c *Column) bool {
+	holder, name, _ := strings.Cut(CommonName(c.Key), ".")
+	if !slices.Contains(holders, holder) {
+		name = CommonName(c.Key)
+	}
 	for _, o := range outcomes {
-		if o.name == CommonName(c.Key) {
+		if o.name == name {
 			return o.is(c)
 		}
 	}
@@ -118,6 +129,9 @@ func isVerdict(c *Column) bool {
 	return c.Number() && !slices.ContainsFunc(c.numbers, func(f float64) bool { return f != 0 && f != 1 })
 }
 
+// isFlag accepts true and false alone.
+func isFlag(c *Column) bool { return c.Kinds[json.Bool] == c.Present }
+
 // isShare accepts numbers from 0 to 1. Harbor writes the reason a run ended in place of some of them.
 func isShare(c *Column) bool {
 	return c.Numeric > 0 && c.Numeric+c.words()+c.Empty == c.Present &&
@@ -129,29 +143,59 @@ func isName(c *Column) bool { return c.Kinds[json.String]+c.Kinds[json.Number] =
 // isID accepts names that are different in every entry.
 func isID(c *Column) bool { return isName(c) && len(c.distinct) == c.Present }
 
-// Outcome finds the outcomes of rollouts.
-func (cs Columns) Outcome(k Key) Choice {
+// Outcome finds the outcomes of rollouts whose conversations are under a key.
+func (cs Columns) Outcome(conversation string) Choice {
+	k := RewardKey
+	sure := cs.sureOutcomes(conversation)
+	k.Others = slices.Concat(k.Others, sure)
 	c := cs.Find(k)
 	if c.Column == nil || !c.Guessed {
 		return c
 	}
+	holder, _, _ := strings.Cut(c.Key, ".")
 	about := slices.IndexFunc(cs.all, isSmaller)
-	if about < 0 {
+	if about < 0 || slices.Contains(holders, holder) {
 		return c
 	}
-	all := k.Others
-	k.Others = nil
-	for _, o := range outcomes {
-		if o.sure {
-			k.Others = append(k.Others, o.name)
-		}
-	}
+	k.Others = sure
 	if sure := cs.Find(k); sure.Column != nil {
 		return sure
 	}
-	k.Others = all
 	return Choice{Doubt: fmt.Sprintf("%q is not read as %s, because beside %q it may be about less than that: to use it, "+
 		"add --map score=%s", c.Key, k.Means, cs.all[about].Key, c.Key)}
+}
+
+// sureOutcomes returns the names that only rollouts have: in the entry, and then in its holders.
+func (cs Columns) sureOutcomes(conversation string) (own []string) {
+	var held []string
+	for _, o := range outcomes {
+		switch {
+		case !o.sure || o.of != "" && (o.of != conversation || cs.Of("instance_id") == nil):
+			continue
+		case o.of == "":
+			held = append(held, o.name)
+		}
+		own = append(own, o.name)
+	}
+	for _, holder := range holders {
+		if slices.ContainsFunc(cs.in(holder).all, isSmaller) {
+			continue
+		}
+		for _, name := range held {
+			own = append(own, holder+"."+name)
+		}
+	}
+	return own
+}
+
+// in returns the columns of the objects under a key.
+func (cs Columns) in(key string) Columns {
+	h := Head{}
+	for _, e := range cs.entries {
+		v, _ := e.Get(key)
+		h.Entries = append(h.Entries, parseText(v))
+	}
+	return h.Columns()
 }
 
 // Range describes the values of a column of scores.

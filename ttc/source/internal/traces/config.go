@@ -27,7 +27,7 @@ func PairsFactory() source.Factory {
 type Config struct {
 	Path        []string `yaml:"path" scalar:"true" aka:"file,files,input,inputs,from" doc:"files or patterns; each file is a collection run"`
 	EntriesKey  string   `yaml:"entries_key" doc:"key of the list of entries, where a file is one object that holds them: data, rows; empty: the file is the entries"`
-	Shape       string   `yaml:"shape" default:"plain" validate:"oneof=plain capybara squad xlam chatgpt opencode inspect_ai ai_sdk" doc:"shape of the entries: plain has the keys below; the others are those of published data sets and of stored sessions, which have their messages and tools elsewhere"`
+	Shape       string   `yaml:"shape" default:"plain" validate:"oneof=plain capybara squad xlam chatgpt opencode inspect_ai r2e ai_sdk" doc:"shape of the entries: plain has the keys below; the others are those of published data sets and of stored sessions, which have their messages and tools elsewhere"`
 	IDKey       string   `yaml:"id_key" default:"id" doc:"key of the rollout's id (trace_id is tried as well); without one it is task/trial, or its row"`
 	MessagesKey string   `yaml:"messages_key" default:"messages" doc:"key of the list of messages (traj and turns are tried as well)"`
 	RoleKey     string   `yaml:"role_key" doc:"key, in a message, of its role; empty: role, from, speaker, sender or who"`

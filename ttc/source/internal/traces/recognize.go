@@ -123,7 +123,7 @@ func recognize(h *source.Head) (r source.Reading) {
 		messages = source.Choice{}
 	}
 	chosen, rejected := cols.Find(chosenKey), cols.Find(rejectedKey)
-	reward := cols.Outcome(source.RewardKey)
+	reward := cols.Outcome(keyOf(messages))
 	if h.Given["choice_key"] != "" {
 		return recognizeChoice(h)
 	}
@@ -518,6 +518,9 @@ func asMessage(m json.Raw) json.Raw {
 	}
 	if text, isThere := m.Get("text"); ok && !has && isThere {
 		value, keys[1] = text, "text"
+		if prompt, _ := m.Get("system_prompt"); text.Kind() == json.Null && prompt.Kind() == json.String {
+			value = prompt // SWE-agent's trajectories by Nebius
+		}
 	}
 	if name := speaker(m); !ok && name != "" {
 		role, ok = m.Get(name)

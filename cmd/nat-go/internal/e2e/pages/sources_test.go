@@ -43,6 +43,8 @@ var sources = []struct {
 {"prompt": "r", "chosen": "c", "rejected": "d"}`)},
 	{"SWE-smith", "swe_smith.jsonl", one(scored(`"messages": %[1]q, "instance_id": "i", "resolved": %[2]t, "model": "m", "traj_id": "r%[3]d"`))},
 	{"SWE-rebench", "swe_rebench.jsonl", one(scored(`"trajectory_id": "r%[3]d", "instance_id": "i", "trajectory": %[1]s, "tools": [], "resolved": %[3]d`))},
+	{"SWE-agent", "swe_agent.jsonl", one(scored(`"instance_id": "i", "model_name": "m", "target": %[2]t, "trajectory": %[1]s`))},
+	{"R2E-Gym", "r2e.jsonl", one(fmt.Sprintf(r2e, "t", 1) + "\n" + fmt.Sprintf(r2e, "u", 0))},
 	{"SWE-Gym", "swe_gym.jsonl", one(scored(`"messages": %[1]s, "instance_id": "i", "run_id": "x", "success": %[2]t`))},
 	{"OpenThoughts-Agent", "openthoughts.jsonl", one(scored(`"conversations": %[1]s, "agent": "a", "model": "m", "task": "t", "trial_name": "r%[3]d", "result": "%[3]d.0"`))},
 	{"Terminal-Bench", "terminal_bench.jsonl", one(scored(`"messages": %[1]s, "task_id": "t", "trial_name": "r%[3]d", "is_resolved": %[2]t`))},
@@ -93,6 +95,8 @@ var sources = []struct {
 }
 
 const (
+	r2e = `{"trajectory_steps": [{"thought": %q, "action": "<function=f></function>", "observation": "o"}], ` +
+		`"problem_statement": "p", "docker_image": "d", "agent_args": {"llm_name": "m"}, "reward": %d}`
 	claude = `{"type":"user","uuid":"u1","parentUuid":null,"sessionId":"s","message":{"role":"user","content":"q"}}
 {"type":"assistant","uuid":"u2","parentUuid":"u1","sessionId":"s","timestamp":"2026-01-01T00:00:01Z","message":{"id":"m1","role":"assistant","model":"m","content":[{"type":"text","text":"a"}]}}`
 	codex = `{"timestamp":"2026-01-01T00:00:01Z","type":"session_meta","payload":{"id":"t","base_instructions":{"text":"s"}}}

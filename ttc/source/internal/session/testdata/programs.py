@@ -315,6 +315,7 @@ def drive(folder, name):
     at = os.path.join(folder, name.replace(" ", "-").lower())
     shutil.rmtree(at, ignore_errors=True)
     home, project = os.path.join(at, "home"), os.path.join(at, "project")
+    os.makedirs(home)
     server = Server(project)
 
     def told(text):
