@@ -6,6 +6,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/atof"
 	"github.com/nat-go/nat-go/ttc/source/internal/candidates"
 	"github.com/nat-go/nat-go/ttc/source/internal/claudecode"
+	"github.com/nat-go/nat-go/ttc/source/internal/cline"
 	"github.com/nat-go/nat-go/ttc/source/internal/codex"
 	"github.com/nat-go/nat-go/ttc/source/internal/command"
 	"github.com/nat-go/nat-go/ttc/source/internal/copilot"
@@ -14,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/nat"
 	"github.com/nat-go/nat-go/ttc/source/internal/nemogym"
 	"github.com/nat-go/nat-go/ttc/source/internal/observations"
+	"github.com/nat-go/nat-go/ttc/source/internal/openhands"
 	"github.com/nat-go/nat-go/ttc/source/internal/otlp"
 	"github.com/nat-go/nat-go/ttc/source/internal/pi"
 	"github.com/nat-go/nat-go/ttc/source/internal/requestlog"
@@ -30,7 +32,8 @@ func Factories() []source.Factory {
 		claudecode.Factory(), codex.Factory(), otlp.Factory(), atif.Factory(),
 		verifiers.Factory(), atof.Factory(), nemogym.Factory(), requestlog.Chat(), requestlog.Responses(),
 		observations.Langfuse(), observations.LangSmith(), observations.OpenAIAgents(), geminicli.Qwen(),
-		geminicli.Gemini(), pi.Factory(), copilot.Factory(),
+		geminicli.Gemini(), pi.Factory(), copilot.Factory(), cline.Factory(),
+		openhands.Factory(),
 		agenttraces.Factory(),
 	}
 }

@@ -24,12 +24,14 @@ type place struct {
 
 var places = []place{
 	{"Claude Code", ".claude/projects", "CLAUDE_CONFIG_DIR", ".jsonl", ""},
+	{"Cline", ".cline/data/sessions", "", ".json", ""},
 	{"Codex", ".codex/sessions", "CODEX_HOME", ".jsonl", ""},
 	{"Copilot CLI", ".copilot/session-state", "", ".jsonl", ""},
 	{"Gemini CLI", ".gemini/tmp", "", ".json", ""},
 	{"OMP", ".omp/agent/sessions", "", ".jsonl", ""},
 	{"OpenClaw", ".openclaw/agents", "", ".jsonl", ""},
 	{"opencode", ".local/share/opencode", "", ".db", "opencode export ID > session.json"},
+	{"OpenHands", ".openhands/conversations", "", ".json", ""},
 	{"Pi", ".pi/agent/sessions", "", ".jsonl", ""},
 	{"Qwen Code", ".qwen", "", ".jsonl", ""},
 }

@@ -1,7 +1,6 @@
 package detect
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -83,25 +82,22 @@ func (m *meaning) fits(c *source.Column) bool {
 		!slices.Contains(m.not, source.CommonName(parts[0])) && !strings.Contains(c.Key, ".0.")
 }
 
-// harnesses are programs whose logs aren't read, with paths that their entries have, and what can be read instead.
+// harnesses are programs whose logs aren't read, with paths that their entries have.
 var harnesses = []struct {
-	name, instead string
-	paths         []string
+	name  string
+	paths []string
 }{
-	{"Cursor", "", []string{"message.content.0.type", "role"}},
-	{"Droid", "", []string{"sessionTitle", "owner"}},
-	{"Letta Code", "", []string{"captured_at", "source_line_id"}},
-	{"OpenHands", ": export it as ATIF, which Harbor does", []string{"source", "llm_message.content"}},
-	{"OpenHands", ": export it as ATIF, which Harbor does", []string{"items.0.kind"}},
-	{"OpenHands", ": export it as ATIF, which Harbor does", []string{"items.1.kind"}}, // the first may be null
+	{"Cursor", []string{"message.content.0.type", "role"}},
+	{"Droid", []string{"sessionTitle", "owner"}},
+	{"Letta Code", []string{"captured_at", "source_line_id"}},
 }
 
 // unsupportedHarness returns a message that names the unsupported program that wrote the input, or "" if it is unknown.
 func unsupportedHarness(h *source.Head) string {
 	for _, p := range harnesses {
 		if !slices.ContainsFunc(p.paths, func(path string) bool { return !at(h, path) }) {
-			instead := cmp.Or(p.instead, `: write each session as {"messages": [...]} in the form of the chat API, with tool_calls`)
-			return "It is a session of " + p.name + ", which is not read" + instead
+			return "It is a session of " + p.name + `, which is not read: write each session as {"messages": [...]} in the form of ` +
+				"the chat API, with tool_calls"
 		}
 	}
 	return ""

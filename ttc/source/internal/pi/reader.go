@@ -44,41 +44,11 @@ func sessionID(entry json.Raw) string {
 
 type reader struct{ tally *source.Tally }
 
-// given is the last message of a context, and the entry that it comes from. Contexts share their beginnings: an entry
-// costs one link, however long its context is.
-type given struct {
-	before *given
-	entry  string
-	ref    calls.Ref
-}
-
-func (g *given) then(entry string, ref calls.Ref) *given { return &given{g, entry, ref} }
-
-// input lists the messages of a context.
-func (g *given) input() (refs []calls.Ref) {
-	for ; g != nil; g = g.before {
-		refs = append(refs, g.ref)
-	}
-	slices.Reverse(refs)
-	return refs
-}
-
-// from lists the messages of a context starting at an entry's message, last first, or none if no message comes from
-// that entry.
-func (g *given) from(entry string) (kept []*given) {
-	for ; g != nil && entry != ""; g = g.before {
-		if kept = append(kept, g); g.entry == entry {
-			return kept
-		}
-	}
-	return nil
-}
-
 // add adds the calls of the entries of a file.
 func add(s *calls.Session, entries []session.Kept, tally *source.Tally) {
 	r := &reader{tally}
-	contexts := map[string]*given{} // after an entry
-	var last *given
+	contexts := map[string]*session.Given{} // after an entry
+	var last *session.Given
 	for _, part := range entries {
 		entry := json.Raw(part.JSON)
 		id, before := session.Text(entry, "id"), last
@@ -102,7 +72,7 @@ const header = "session"
 var ignoredTypes = []string{header, "model_change", "thinking_level_change", "label", "custom", "session_info"}
 
 // after returns the context after an entry, and adds the call if the entry is an answer.
-func (r *reader) after(s *calls.Session, part session.Kept, before *given) *given {
+func (r *reader) after(s *calls.Session, part session.Kept, before *session.Given) *session.Given {
 	entry := json.Raw(part.JSON)
 	id, m := session.Text(entry, "id"), calls.Message{}
 	switch typ := session.Text(entry, "type"); typ {
@@ -120,11 +90,14 @@ func (r *reader) after(s *calls.Session, part session.Kept, before *given) *give
 	case "compaction", "branch_summary":
 		m.Message = chat.Message{Role: "user", Form: chat.Text, Text: session.Text(entry, "summary")}
 		if typ == "compaction" {
-			kept := before.from(session.Text(entry, "firstKeptEntryId"))
-			s.Give(len(kept)) // the kept messages are linked again
-			context := (*given)(nil).then(id, s.Message(m))
-			for _, g := range slices.Backward(kept) {
-				context = context.then(g.entry, g.ref)
+			all := before.Links()
+			s.Give(len(all)) // the kept messages are linked again
+			context := (*session.Given)(nil).Then(id, s.Message(m))
+			first, kept := session.Text(entry, "firstKeptEntryId"), false
+			for _, g := range all {
+				if kept = kept || g.Entry == first && first != ""; kept {
+					context = context.Then(g.Entry, g.Ref)
+				}
 			}
 			return context
 		}
@@ -134,11 +107,11 @@ func (r *reader) after(s *calls.Session, part session.Kept, before *given) *give
 		}
 		return before
 	}
-	return before.then(id, s.Message(m))
+	return before.Then(id, s.Message(m))
 }
 
 // answer adds the call of an answer, and returns the context after it.
-func (r *reader) answer(s *calls.Session, part session.Kept, message json.Raw, before *given) *given {
+func (r *reader) answer(s *calls.Session, part session.Kept, message json.Raw, before *session.Given) *session.Given {
 	entry := json.Raw(part.JSON)
 	id, stop := session.Text(entry, "id"), session.Text(message, "stopReason")
 	if stop == "error" || stop == "aborted" { // such an answer is not sent again
@@ -155,9 +128,9 @@ func (r *reader) answer(s *calls.Session, part session.Kept, message json.Raw, b
 		Time: session.Nanoseconds(session.Text(entry, "timestamp")), File: part.Path, Offset: part.Offset,
 		Gaps: ttc.RebuiltHistory | ttc.NoSystem | ttc.NoTools | (&exchange.Answer{Message: m}).Gap(),
 	}
-	c.Input = before.input()
+	c.Input = before.Input()
 	s.Add(c)
-	return before.then(id, s.Message(calls.Message{Message: m}))
+	return before.Then(id, s.Message(calls.Message{Message: m}))
 }
 
 // said reads a model's output: texts, thoughts and calls.

@@ -19,6 +19,7 @@ import (
 type Headed struct {
 	Mark func(entry json.Raw) bool   // reports whether an entry shows that a file has this format
 	ID   func(entry json.Raw) string // returns the id that an entry gives to the session, or ""
+	Name func(path string) string    // returns the id of a session without one; Stem if nil
 
 	// Session adds the calls of the entries, which are in the order in which they were written.
 	Session func(s *calls.Session, entries []Kept, tally *source.Tally)
@@ -26,13 +27,16 @@ type Headed struct {
 
 // Read reads the sessions of files.
 func (h Headed) Read(ctx context.Context, files []string, limits Limits, tally *source.Tally) (Reader, error) {
+	if h.Name == nil {
+		h.Name = Stem
+	}
 	return ReadStored(files, limits, tally, func(s *Store, path string) error {
 		return h.file(ctx, s, path, limits.MaxLine, tally)
 	}, nil, func(g Group) []*calls.Session {
 		slices.SortStableFunc(g.Parts, func(a, b Kept) int {
 			return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Offset, b.Offset))
 		})
-		id := Stem(g.Path)
+		id := h.Name(g.Path)
 		for _, part := range g.Parts {
 			id = cmp.Or(h.ID(part.JSON), id)
 		}
@@ -49,7 +53,7 @@ func (h Headed) file(ctx context.Context, s *Store, path string, limit int64, ta
 		return err
 	}
 	defer f.Close()
-	id, known := Stem(path), false
+	id, known := h.Name(path), false
 	err = ReadEntries(ctx, bufio.NewReaderSize(f, 64<<10), path, limit, tally, func(l Line) bool {
 		known = known || h.Mark(l.JSON)
 		id = cmp.Or(h.ID(l.JSON), id)

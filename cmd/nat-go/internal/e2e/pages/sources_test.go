@@ -88,6 +88,12 @@ var sources = []struct {
 	{"Pi, OpenClaw, OMP", ".pi", map[string]string{".pi/agent/auth.json": "{}", ".pi/agent/sessions/--w--/s.jsonl": `{"type":"session","id":"s","cwd":"/w"}
 {"type":"message","id":"1","parentId":null,"message":{"role":"user","content":[{"type":"text","text":"q"}]}}
 {"type":"message","id":"2","parentId":"1","message":{"role":"assistant","provider":"p","model":"m","stopReason":"stop","content":[{"type":"text","text":"a"}]}}`}},
+	{"Cline", ".cline", map[string]string{".cline/data/settings.json": "{}", ".cline/data/sessions/s/s.messages.json": `{"version":1,"agent":"lead","sessionId":"s","messages":[` +
+		`{"role":"user","content":[{"type":"text","text":"q"}]},{"role":"assistant","content":[{"type":"text","text":"a"}]}]}`}},
+	{"OpenHands", ".openhands", map[string]string{".openhands/settings.json": "{}",
+		".openhands/conversations/s/base_state.json":                  `{"id":"s","agent":{"kind":"Agent","llm":{"model":"m"}}}`,
+		".openhands/conversations/s/events/event-00000-00000001.json": openhands("1", "user", "user", "q"),
+		".openhands/conversations/s/events/event-00001-00000002.json": openhands("2", "agent", "assistant", "a")}},
 	{"opencode", "session.json", one(`{"info":{"id":"s"},"messages":[{"info":{"role":"user"},"parts":[{"type":"text","text":"q"}]},` +
 		`{"info":{"role":"assistant"},"parts":[{"type":"text","text":"a"}]}]}`)},
 	{"rows of agents' sessions", "agent_traces.jsonl", one(`{"harness":"codex","session_id":"t","trace":[` + strings.ReplaceAll(codex, "\n", ",") + `],"messages":[` +
@@ -103,6 +109,12 @@ const (
 {"timestamp":"2026-01-01T00:00:02Z","type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":"q"}]}}
 {"timestamp":"2026-01-01T00:00:03Z","type":"response_item","payload":{"type":"message","role":"assistant","content":[{"type":"output_text","text":"a"}]}}`
 )
+
+// openhands returns an event of OpenHands.
+func openhands(id, source, role, text string) string {
+	return fmt.Sprintf(`{"kind":"MessageEvent","id":%q,"timestamp":"2026-01-01T00:00:01","source":%q,"llm_message":{"role":%q,"content":[{"type":"text","text":%q}]}}`,
+		id, source, role, text)
+}
 
 // one returns the only file of an input.
 func one(text string) map[string]string { return map[string]string{"": text} }

@@ -286,7 +286,6 @@ PROGRAMS = {
 # Why what a program stores isn't compared.
 REASONS = {
     "OpenClaw": "its sessions are in SQLite, and its export shortens messages",
-    "Cline": "its sessions are read, but results of tools are not texts there, and no row format carries them",
 }
 
 

@@ -1,0 +1,35 @@
+package session
+
+import (
+	"slices"
+
+	"github.com/nat-go/nat-go/internal/calls"
+)
+
+// Given is the last message of a context, and the entry that it comes from. Contexts share their beginnings: an entry
+// costs one link, however long its context is. Nil is the empty context.
+type Given struct {
+	Entry  string
+	Ref    calls.Ref
+	Before *Given
+}
+
+// Then returns the context with one more message.
+func (g *Given) Then(entry string, ref calls.Ref) *Given { return &Given{entry, ref, g} }
+
+// Links lists the links of a context, the first message first.
+func (g *Given) Links() (all []*Given) {
+	for ; g != nil; g = g.Before {
+		all = append(all, g)
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// Input lists the messages of a context.
+func (g *Given) Input() (refs []calls.Ref) {
+	for _, link := range g.Links() {
+		refs = append(refs, link.Ref)
+	}
+	return refs
+}
