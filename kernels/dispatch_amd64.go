@@ -45,17 +45,19 @@ func assemblyPaths() []*tileSet {
 
 func avx512() *tileSet {
 	return &tileSet{
-		name:   "avx512",
-		max:    [3]tileFunc{maxF32AVX512, maxBF16AVX512, maxF16AVX512},
-		sum:    [3]tileFunc{sumF32AVX512, sumBF16AVX512, sumF16AVX512},
-		jsd:    [3]tileFunc{jsdF32AVX512, jsdBF16AVX512, jsdF16AVX512},
-		keep:   [3]tileFunc{keepF32AVX512, keepOrderedBF16AVX512, keepF16AVX512},
-		grad:   [3]tileFunc{gradF32AVX512, gradBF16AVX512, gradF16AVX512},
-		rate:   [3]tileFunc{rateF32AVX512, rateBF16AVX512, rateF16AVX512},
-		rates:  wideRates,
-		finish: finishAVX512,
-		stream: streamAVX512,
-		kl:     [3]tileFunc{klF32AVX512, klBF16AVX512, klF16AVX512},
+		name: "avx512",
+		max:  [3]tileFunc{maxF32AVX512, maxBF16AVX512, maxF16AVX512},
+		sum:  [3]tileFunc{sumF32AVX512, sumBF16AVX512, sumF16AVX512},
+		jsd:  [3]tileFunc{jsdF32AVX512, jsdBF16AVX512, jsdF16AVX512},
+		keep: [3]tileFunc{keepF32AVX512, keepOrderedBF16AVX512, keepF16AVX512},
+
+		keepsMax: true,
+		grad:     [3]tileFunc{gradF32AVX512, gradBF16AVX512, gradF16AVX512},
+		rate:     [3]tileFunc{rateF32AVX512, rateBF16AVX512, rateF16AVX512},
+		rates:    wideRates,
+		finish:   finishAVX512,
+		stream:   streamAVX512,
+		kl:       [3]tileFunc{klF32AVX512, klBF16AVX512, klF16AVX512},
 
 		klForward: [3]tileFunc{klForwardF32AVX512, klForwardBF16AVX512, klForwardF16AVX512},
 		klReverse: [3]tileFunc{klReverseF32AVX512, klReverseBF16AVX512, klReverseF16AVX512},

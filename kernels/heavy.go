@@ -31,14 +31,16 @@ func (r *row) setApart(share float64) (rest remainder) {
 	w, threshold := r.w, float32(share*r.zs.total)
 	for i, at := 0, 0; i < r.n; at++ {
 		m := tileAt(i, r.n)
-		top := r.largestKept(i, m)
-		if top >= threshold {
-			top = r.pick(i, m, threshold)
-			w.sums[0][at], w.sums[1][at] = sum(w.kept[0][i:i+m]), sum(w.kept[1][i:i+m])
+		if !w.path.keepsMax {
+			w.tops[at] = r.largestKept(i, m)
+		}
+		if w.tops[at] >= threshold {
+			w.tops[at] = r.pick(i, m, threshold)
+			w.sums[0][at], w.sums[1][at] = sum(w.kept[0][i:i+m]), sum(r.second(i, m))
 		}
 		rest.sum += w.sums[0][at]
 		rest.teacher += w.sums[1][at]
-		rest.largest = max(rest.largest, float64(top))
+		rest.largest = max(rest.largest, float64(w.tops[at]))
 		i += m
 	}
 	return rest
@@ -46,7 +48,7 @@ func (r *row) setApart(share float64) (rest remainder) {
 
 // pick is setApart for the m entries from entry i on. It returns the largest that is left.
 func (r *row) pick(i, m int, threshold float32) (top float32) {
-	s, t := r.w.kept[0][i:i+m], r.w.kept[1][i:i+m]
+	s, t := r.w.kept[0][i:i+m], r.second(i, m)
 	for from := 0; from < m; from += block { // m is whole blocks
 		largest := r.largestKept(i+from, block)
 		if largest >= threshold {
@@ -62,6 +64,14 @@ func (r *row) pick(i, m int, threshold float32) (top float32) {
 		top = max(top, largest)
 	}
 	return top
+}
+
+// second returns what a row keeps of m entries next to the student's exponentials: the teacher's, or the raw gradient.
+func (r *row) second(i, m int) []float32 {
+	if r.p.kind == klPass {
+		return r.raw(i)[:m]
+	}
+	return r.w.kept[1][i : i+m]
 }
 
 // sum adds up whole blocks in eight independent chains.
@@ -155,8 +165,8 @@ func (r *row) adjustPass() bool {
 		return true
 	}
 	share := student / r.zs.total
-	loss := r.rated(secondSums{loss: a.sum, grad: a.sumG}, student, teacher).loss / share
-	if !r.isRough(loss, loss) {
+	loss := r.rated(secondSums{loss: a.sum, grad: a.sumG}, student, teacher).loss
+	if !r.isRough(share, loss, loss) {
 		return false
 	}
 	r.choose(entryPass)
@@ -164,24 +174,18 @@ func (r *row) adjustPass() bool {
 }
 
 // isRough reports whether a ratePass may be off by more than 1e-6 of the loss: its errors are of the first order in D,
-// which cancels. lights is the loss of the entries that aren't heavy.
-func (r *row) isRough(lights, loss float64) bool {
+// which cancels. share is the probability of the entries that it covers, and lights their loss.
+func (r *row) isRough(share, lights, loss float64) bool {
 	beta := r.j.opt.Beta
-	return r.p.kind == ratePass && !(2e-7*math.Sqrt(beta*(1-beta)*math.Abs(lights)) <= 1e-6*loss)
+	return r.p.kind == ratePass && !(2e-7*math.Sqrt(beta*(1-beta)*share*math.Abs(lights)) <= 1e-6*loss)
 }
 
 // gradient does the second and third passes, and repeats them until it has found all entries that are too heavy for
 // float32's accuracy. It returns false if the row needs the float64 path.
 func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 	w, o := r.w, &r.j.opt
-	w.reserve(r.n)
 	w.heavy = w.heavy[:0]
 	nf := o.normFactor()
-	out := grad
-	inPlace := unsafe.Pointer(&grad[0]) == r.s
-	if inPlace {
-		out = w.raw[:r.n]
-	}
 	res.loss = 0
 	for share := heavyShare; ; {
 		rest := r.setApart(share)
@@ -190,7 +194,7 @@ func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 		for i := range w.heavy {
 			tmp.add(&w.heavy[i])
 		}
-		if r.isRough(l.loss, tmp.loss) {
+		if r.isRough(max(rest.sum/r.zs.total, rest.teacher/r.zt.total), l.loss, tmp.loss) {
 			r.choose(entryPass)
 			continue
 		}
@@ -203,7 +207,7 @@ func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 			clear(grad)
 			return true
 		}
-		top, gone := r.fold(&l, rest, out, scale*nf/o.Temperature)
+		top, gone := r.fold(&l, rest, scale*nf/o.Temperature)
 		top, gone = top/math.Abs(scale), gone/o.Temperature*nf
 		if !(top < 0.2*gone && gone*4e-7 > 3e-14) {
 			// Without the terms of clipped entries, errors of the normalisers don't cancel.
@@ -220,29 +224,25 @@ func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 			share = min(rest.largest/r.zs.total/2, 2*top/gone*rest.largest/r.zs.total)
 		}
 	}
-	if inPlace {
-		copy(grad, out)
+	if &r.out[0] != &grad[0] {
+		copy(grad, r.out)
 	}
 	return true
 }
 
 // fold computes the gradient. It returns the size of its largest entry and, in units of the loss, of the terms whose
 // cancellation may have cost precision.
-func (r *row) fold(l *light, rest remainder, out []float32, unit float64) (top, gone float64) {
+func (r *row) fold(l *light, rest remainder, unit float64) (top, gone float64) {
 	w := r.w
 	turned := r.p.kind == ratePass && r.p.pivot != r.p.natural()
 	pivot, all := w.fold(l, rest.sum/r.zs.total, !turned)
-	raw := w.raw
-	if r.p.kind == klPass {
-		raw = w.kept[1]
-	}
 	r.mean = all + pivot
 	w.setFactors(unit*l.unit, -(r.mean-l.pivot)/(r.zs.total*l.unit))
-	top = w.thirdPass(raw, out)
+	top = w.thirdPass(nil, r.out)
 	for i := range w.heavy {
 		h := &w.heavy[i]
 		v := (h.folded - h.q*all) * unit
-		out[h.at] = float32(v)
+		r.out[h.at] = float32(v)
 		top = max(top, math.Abs(v))
 	}
 	gone = math.Abs(r.mean - l.pivot)

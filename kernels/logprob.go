@@ -236,7 +236,7 @@ func (w *worker) logProb(
 // scaleKept is a third pass without a raw gradient: out = q*by.
 func (w *worker) scaleKept(out []float32, by float64) {
 	if w.zero == nil {
-		w.zero = make([]float32, tile)
+		w.zero = new([tile]float32)
 	}
 	w.setFactors(by, 1)
 	w.thirdPass(w.zero, out)

@@ -12,18 +12,19 @@ type worker struct {
 	path   *tileSet
 	padS   [block]float32 // a row's tail, padded with -Inf; half types use its first half
 	padT   [block]float32
-	padOut [block]float32
-	raw    []float32                             // a row's raw gradient
+	padOut [block]float32                        // a gradient's tail
+	raw    []float32                             // the gradient of a row whose gradient replaces its logits
 	kept   [2][]float32                          // both sides' exponentials, on a 64-byte boundary
 	sums   [2][]float64                          // each tile's sum in the last first pass of each side, as in kept
+	tops   []float32                             // the largest of each tile of the student's, if the path keeps it
 	row    row                                   // the row under way, here so that it isn't allocated
 	heavy  []heavy                               // a gradient's entries that are computed in float64
 	rates  *[segments * (rateDegree + 2)]float32 // the table of a row's ratePass
 	skips  []int32                               // entries that normaliser skips, in ascending order
 	bucket bucketRow                             // a sparse row's scratch
 	copied *[tile]float32
-	zero   []float32 // a tile's
-	next   func()    // the goroutine's body, stored so that starting it allocates nothing
+	zero   *[tile]float32
+	next   func() // the goroutine's body, stored so that starting it allocates nothing
 }
 
 func newWorker(p *tileSet) *worker {
@@ -35,11 +36,12 @@ func newWorker(p *tileSet) *worker {
 	return w
 }
 
-// reserve makes room for the raw gradient of n entries and a padded tail.
-func (w *worker) reserve(n int) {
-	if len(w.raw) < n+block {
-		w.raw = make([]float32, n+block)
+// scratch returns room for a gradient of n entries.
+func (w *worker) scratch(n int) []float32 {
+	if len(w.raw) < n {
+		w.raw = make([]float32, n)
 	}
+	return w.raw[:n]
 }
 
 // keep makes room for both sides' exponentials for n entries and padded tails.
@@ -160,6 +162,9 @@ func (w *worker) normaliser(
 		if a.sum < 1.2e18 {
 			f.total += a.sum
 			w.sums[side] = append(w.sums[side], a.sum)
+			if side == 0 {
+				w.tops = append(w.tops, a.max)
+			}
 			i += m
 			continue
 		}
@@ -251,6 +256,9 @@ func (f *firstPass) setReference() bool {
 	a.ref = float32(a.dk * float64(f.ref))
 	a.dref = float64(a.ref)
 	f.total, f.w.sums[f.side] = 0, f.w.sums[f.side][:0]
+	if f.side == 0 {
+		f.w.tops = f.w.tops[:0]
+	}
 	return math.Abs(float64(f.ref))*a.dk < maxNormaliser
 }
 
@@ -318,8 +326,12 @@ func (j *JSD) jsdRow(
 	}
 	a.k = float32(math.Log2E / o.Temperature)
 	a.dk = float64(a.k)
+	out := grad
+	if grad == nil && o.clipsElements() || grad != nil && unsafe.Pointer(&grad[0]) == s {
+		out = w.scratch(n)
+	}
 	if j.end && path.kl[d] != nil && !o.clipsElements() {
-		w.row = row{j: j, w: w, s: s, t: t, d: d, n: n, next: next}
+		w.row = row{j: j, w: w, s: s, t: t, d: d, n: n, next: next, out: out}
 		if res, ok := w.row.end(grad, scale); ok {
 			return res
 		}
@@ -334,7 +346,7 @@ func (j *JSD) jsdRow(
 		clear(grad)
 		return res // exactly 0, where rounding would leave 1e-15
 	}
-	w.row = row{j: j, w: w, zs: zs, zt: zt, s: s, t: t, d: d, n: n, next: next}
+	w.row = row{j: j, w: w, zs: zs, zt: zt, s: s, t: t, d: d, n: n, next: next, out: out}
 	w.row.choose(j.passOf(path, d, grad != nil))
 	r, ok := &w.row, false
 	if grad == nil {
@@ -360,8 +372,9 @@ type row struct {
 	d      DType
 	n      int
 	next   nextRow
-	mean   float64 // the sum of the free derivatives
-	read   light   // the sums of the single pass for a gradient at beta 0 or 1
+	out    []float32 // the raw gradient, then the gradient: the caller's memory, unless that holds the student
+	mean   float64   // the sum of the free derivatives
+	read   light     // the sums of the single pass for a gradient at beta 0 or 1
 }
 
 // choose selects the next second pass.
@@ -391,9 +404,6 @@ const maxLoss = 1e4
 
 // forward does the second pass. ok is false if float32 can't represent the row.
 func (r *row) forward(clips bool) (loss float64, clipped int, ok bool) {
-	if clips {
-		r.w.reserve(r.n)
-	}
 	sums, ok := r.secondPass(clips)
 	loss = sums.loss * math.Ln2 * r.p.fix
 	return loss, sums.clipped, ok && loss < maxLoss
@@ -620,7 +630,7 @@ func (r *row) readBoth(k *klPair, wantG bool) (sums klSums, ok bool) {
 			f = w.path.klReverse[d]
 		}
 		w.keep(n)
-		w.sums[0], w.sums[1] = w.sums[0][:0], w.sums[1][:0]
+		w.sums[0], w.sums[1], w.tops = w.sums[0][:0], w.sums[1][:0], w.tops[:0]
 	}
 	for i := 0; i < n; {
 		m := tileAt(i, n)
@@ -630,7 +640,7 @@ func (r *row) readBoth(k *klPair, wantG bool) (sums klSums, ok bool) {
 			a.pfs, a.pft, a.step = unsafe.Add(k.next.s, i*size), unsafe.Add(k.next.t, i*size), 64
 		}
 		if wantG {
-			a.kept, a.keptT = unsafe.Pointer(&w.kept[0][i]), unsafe.Pointer(&w.kept[1][i])
+			a.kept, a.keptT = unsafe.Pointer(&w.kept[0][i]), unsafe.Pointer(&r.raw(i)[0])
 		}
 		call(f, a)
 		if !sums.add(a) || (i == 0 && !sums.isSignificant()) {
@@ -643,6 +653,7 @@ func (r *row) readBoth(k *klPair, wantG bool) (sums klSums, ok bool) {
 		default:
 			w.sums[0], w.sums[1] = append(w.sums[0], a.sumG), append(w.sums[1], a.sum)
 		}
+		w.tops = append(w.tops, a.max)
 		i += m
 	}
 	return sums, true
@@ -672,7 +683,15 @@ type secondSums struct {
 	clipped    int
 }
 
-// secondPass runs the pass over both rows; a gradient pass leaves the raw gradient in w.raw. If a tile diverges, it
+// raw returns the part of a row's raw gradient that starts with the tile of entry i. A padded tail has memory of its own.
+func (r *row) raw(i int) []float32 {
+	if full := r.n &^ (block - 1); i < full {
+		return r.out[i:full]
+	}
+	return r.w.padOut[:]
+}
+
+// secondPass runs the pass over both rows; a gradient pass leaves the raw gradient in r.out. If a tile diverges, it
 // stops and ok is false.
 func (r *row) secondPass(wantG bool) (sums secondSums, ok bool) {
 	w, p, d, n, size := r.w, &r.p, r.d, r.n, r.d.Size()
@@ -685,7 +704,7 @@ func (r *row) secondPass(wantG bool) (sums secondSums, ok bool) {
 			a.pfs, a.pft, a.step = unsafe.Add(next.s, i*size*3/4), unsafe.Add(next.t, i*size*3/4), 64
 		}
 		if wantG {
-			a.g = unsafe.Pointer(&w.raw[i])
+			a.g = unsafe.Pointer(&r.raw(i)[0])
 		}
 		if p.kept {
 			a.kept, a.keptT = unsafe.Pointer(&w.kept[0][i]), unsafe.Pointer(&w.kept[1][i])
@@ -707,7 +726,7 @@ func (r *row) secondPass(wantG bool) (sums secondSums, ok bool) {
 	return sums, true
 }
 
-// streamFrom is the row length from which gradients bypass the caches when written.
+// streamFrom is the row length from which gradients without a raw gradient bypass the caches when written.
 const streamFrom = 16384
 
 // setFactors sets the factors of a third pass. Rounding gk changes all entries alike.
@@ -717,22 +736,28 @@ func (w *worker) setFactors(gk, qk float64) {
 	a.gk, a.qk = float32(gk), float32(qk)
 }
 
-// thirdPass folds raw, the raw gradient, through the softmax: out = (g + q*qk) * gk, with the student's kept
-// exponentials. It returns the size of the largest entry.
-func (w *worker) thirdPass(raw []float32, out []float32) float64 {
+// thirdPass folds the raw gradient in out through the softmax: out = (g + q*qk) * gk, with the student's kept
+// exponentials. If zero isn't nil, it is a tile of zeros that is the raw gradient. thirdPass returns the size of the
+// largest entry.
+func (w *worker) thirdPass(zero *[tile]float32, out []float32) float64 {
 	a, n := &w.a, len(out)
 	top, finish := float32(0), w.path.finish
-	if w.path.stream != nil && n >= streamFrom && uintptr(unsafe.Pointer(&out[0]))&63 == 0 {
+	if zero != nil && w.path.stream != nil && n >= streamFrom && uintptr(unsafe.Pointer(&out[0]))&63 == 0 {
 		finish = w.path.stream
 	}
 	for i := 0; i < n; {
 		m := tileAt(i, n)
-		a.n, a.g, a.kept = m, unsafe.Pointer(&raw[i%len(raw)]), unsafe.Pointer(&w.kept[0][i])
-		if i < n&^(block-1) {
+		whole := i < n&^(block-1)
+		a.n, a.kept, a.out = m, unsafe.Pointer(&w.kept[0][i]), unsafe.Pointer(&w.padOut)
+		if whole {
 			a.out = unsafe.Pointer(&out[i])
+		}
+		if a.g = a.out; zero != nil {
+			a.g = unsafe.Pointer(zero)
+		}
+		if whole {
 			call(finish, a)
 		} else {
-			a.out = unsafe.Pointer(&w.padOut)
 			call(w.path.finish, a)
 			copy(out[i:], w.padOut[:n-i])
 		}

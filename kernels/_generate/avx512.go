@@ -15,6 +15,7 @@ func (g *generator) wideConstants() {
 	for i, v := range expFloor {
 		c.add(fmt.Sprint("lifted e", i), bits(v*float64(g.klLift)))
 	}
+	c.add("lift", bits(float64(g.klLift)))
 	c.add("magic", bits(1.5*(1<<23)))
 	c.add("limit", bits(15.99))
 	c.add("far", bits(1e30))
@@ -102,40 +103,30 @@ func (g *generator) zero512(z ...VecPhysical) {
 
 // exp2_512 computes p = 2^y; f, t0 and t1 are scratch. -Inf gives 0; +Inf and NaN are preserved.
 func (g *generator) exp2_512(y, f, p []VecPhysical, t0, t1 VecPhysical) {
-	g.fractions512(y, f)
-	g.leading512("", t0, t1)
-	g.powers512("", y, f, p, t0, t1)
-}
-
-// fractions512 computes f = y - floor(y).
-func (g *generator) fractions512(y, f []VecPhysical) {
 	for j := range y {
-		g.VREDUCEPS(Imm(9), y[j], f[j])
+		g.VREDUCEPS(Imm(9), y[j], f[j]) // y - floor(y)
 	}
-}
-
-// leading512 loads the two highest coefficients of 2^f. lifted is empty, or "lifted " for 2^f times klLift.
-func (g *generator) leading512(lifted string, e5, e4 VecPhysical) {
-	g.VBROADCASTSS(g.wide.mem(lifted+"e5"), e5)
-	g.VBROADCASTSS(g.wide.mem(lifted+"e4"), e4)
-}
-
-// powers512 computes p = 2^y from y and its fraction f.
-func (g *generator) powers512(lifted string, y, f, p []VecPhysical, e5, e4 VecPhysical) {
+	g.leading512(t0, t1)
 	for j := range y {
-		g.VMOVAPS(e5, p[j])
+		g.VMOVAPS(t0, p[j])
 	}
 	for j := range y {
-		g.VFMADD213PS(e4, f[j], p[j])
+		g.VFMADD213PS(t1, f[j], p[j])
 	}
 	for _, n := range []string{"e3", "e2", "e1", "e0"} {
 		for j := range y {
-			g.VFMADD213PS_BCST(g.wide.mem(lifted+n), f[j], p[j])
+			g.VFMADD213PS_BCST(g.wide.mem(n), f[j], p[j])
 		}
 	}
 	for j := range y {
 		g.VSCALEFPS(y[j], p[j], p[j])
 	}
+}
+
+// leading512 loads the two highest coefficients of 2^f.
+func (g *generator) leading512(e5, e4 VecPhysical) {
+	g.VBROADCASTSS(g.wide.mem("e5"), e5)
+	g.VBROADCASTSS(g.wide.mem("e4"), e4)
 }
 
 func (g *generator) max512(d dtype) {
@@ -388,99 +379,4 @@ func (g *generator) store512(v VecPhysical, to Mem, stream bool) {
 	} else {
 		g.VMOVUPS(v, to)
 	}
-}
-
-// kl512 is the one-pass Kullback-Leibler divergence of t from s: both normalisers and the weighted log-odds in one pass
-// over the rows. Weights are lifted, so that a weight that float32 would round to 0 counts where the log-odds are huge.
-// Infinite log-odds make the sum infinite or NaN. For a gradient it stores the student's exponentials and a second
-// value: the exponentials of t or, if the student is t, the raw gradient.
-func (g *generator) kl512(d dtype, gradient string) {
-	g.text("AVX512", "kl"+gradient+d.name)
-	p, ks, kt := g.loadPointers(), R12, R13
-	g.MOVQ(g.arg("kept"), ks)
-	g.MOVQ(g.arg("keptT"), kt)
-	keep := func(v []VecPhysical, base Register) {
-		for j := range v {
-			g.VMOVUPS(v[j], Mem{Base: base, Index: p.i, Scale: 4, Disp: 64 * j})
-		}
-	}
-	S, T, F, P, E := zmm[0:4], zmm[4:8], zmm[8:12], zmm[12:16], zmm[16:20]
-	e5, e4, k, lowest, lifted5, lifted4 := Z20, Z21, Z22, Z23, Z28, Z29
-	sums := []VecPhysical{Z24, Z25, Z26, Z27} // 2^yt, 2^ys, kl, klAbs in float64
-	g.zero512(sums...)
-	g.VBROADCASTSS(g.arg("k"), k)
-	g.leading512("", e5, e4)
-	g.leading512("lifted ", lifted5, lifted4)
-	g.VBROADCASTSS(g.wide.mem("-far"), lowest)
-	g.align()
-	g.Label("loop")
-	g.klOdds(d, p, S, T, E, k, lowest, gradient != "")
-	g.fractions512(S, F)
-	g.powers512("", S, F, P, e5, e4)
-	if gradient == "Forward" {
-		keep(P, ks)
-	}
-	g.addFour(P, sums[1])
-	g.fractions512(T, F)
-	g.powers512("lifted ", T, F, P, lifted5, lifted4)
-	for j := range S {
-		g.VMULPS(P[j], E[j], E[j])
-	}
-	switch gradient {
-	case "Forward":
-		keep(P, kt)
-	case "Reverse":
-		keep(P, ks)
-		keep(E, kt)
-	}
-	for j := range S {
-		g.VPANDD_BCST(g.wide.mem("abs"), E[j], F[j])
-	}
-	g.addFour(P, sums[0])
-	g.addFour(E, sums[2])
-	g.addFour(F, sums[3])
-	g.ADDQ(Imm(64), p.i)
-	g.CMPQ(p.i, p.n)
-	g.JLT(LabelRef("loop"))
-	for i, field := range []string{"sum", "sumG", "kl", "klAbs"} {
-		g.zero512(Z1)
-		g.storeFloat64(g.arg(field), sums[i], Z1, Z2)
-	}
-	g.VZEROUPPER()
-	g.RET()
-}
-
-// klOdds loads both sides into S and T, scales them, and leaves their distance in E.
-func (g *generator) klOdds(d dtype, p pointers, S, T, E []VecPhysical, k, lowest VecPhysical, order bool) {
-	g.load(wide, d, p.s, p.i, 0, S, order)
-	g.load(wide, d, p.t, p.i, 0, T, order)
-	lines := 2
-	if d == f32 {
-		lines = 4
-	}
-	g.prefetch(lines, p.step, p.pfs, p.pft)
-	for j := range S {
-		g.VFMADD213PS_BCST(g.arg("nls"), k, S[j])
-	}
-	for j := range S {
-		g.VFMADD213PS_BCST(g.arg("nlt"), k, T[j])
-	}
-	for j := range S {
-		g.VSUBPS(S[j], T[j], E[j])
-	}
-	for j := range S {
-		g.VMAXPS(lowest, E[j], E[j]) // masked: -Inf, or NaN on both sides, whose weight is 0, becomes finite
-	}
-}
-
-// addFour adds four vectors pairwise, and their sum to a float64 accumulator.
-func (g *generator) addFour(v []VecPhysical, to VecPhysical) {
-	g.VADDPS(v[1], v[0], v[0])
-	g.VADDPS(v[3], v[2], v[2])
-	g.VADDPS(v[2], v[0], v[0])
-	g.VEXTRACTF32X8(Imm(1), v[0], v[1].AsY())
-	g.VCVTPS2PD(v[0].AsY(), v[0])
-	g.VCVTPS2PD(v[1].AsY(), v[1])
-	g.VADDPD(v[0], to, to)
-	g.VADDPD(v[1], to, to)
 }

@@ -48,7 +48,7 @@ func (g *generator) nextStep(i, n, next, zero Register, entries int) {
 // sumGroup is a group of four vectors in a first pass.
 type sumGroup struct{ y, f, p []VecPhysical }
 
-// sum512 is the first pass. With keep it stores each 2^(k s - ref) in kept, for the later passes; with order, bfloat16
+// sum512 is the first pass. With keep it stores each 2^(k s - ref) in kept, for the later passes, and the largest in max; with order, bfloat16
 // entries are kept in order too.
 func (g *generator) sum512(d dtype, keep, order bool) {
 	name := "sum"
@@ -67,11 +67,11 @@ func (g *generator) sum512(d dtype, keep, order bool) {
 	if keep {
 		g.MOVQ(g.arg("kept"), kept)
 	}
-	k, ref, e5, e4, total0, total1, half := Z28, Z29, Z30, Z31, Z24, Z25, Z26
+	k, ref, e5, e4, total0, total1, half, top := Z28, Z29, Z30, Z31, Z24, Z25, Z26, Z27
 	g.VBROADCASTSS(g.arg("k"), k)
 	g.VBROADCASTSS(g.arg("ref"), ref)
-	g.leading512("", e5, e4)
-	g.zero512(total0, total1)
+	g.leading512(e5, e4)
+	g.zero512(total0, total1, top)
 	g.XORQ(i, i)
 	g.XORQ(zero, zero)
 	groups := [2]sumGroup{{zmm[0:4], zmm[4:8], zmm[8:12]}, {zmm[12:16], zmm[16:20], zmm[20:24]}}
@@ -85,6 +85,7 @@ func (g *generator) sum512(d dtype, keep, order bool) {
 		st.each(4, func(j int) { g.VSCALEFPS(q.y[j], q.p[j], q.p[j]) })
 		if keep {
 			st.each(4, func(j int) { g.VMOVUPS(q.p[j], Mem{Base: kept, Index: i, Scale: 4, Disp: 4*entry + 64*j}) })
+			st.each(4, func(j int) { g.VMAXPS(q.p[j], top, top) })
 		}
 		st.add(func() { g.VADDPS(q.p[1], q.p[0], q.p[0]) })
 		st.add(func() { g.VADDPS(q.p[3], q.p[2], q.p[2]) })
@@ -107,6 +108,10 @@ func (g *generator) sum512(d dtype, keep, order bool) {
 	g.CMPQ(i, n)
 	g.JLT(LabelRef("loop"))
 	g.storeFloat64(g.arg("sum"), total0, total1, Z0)
+	if keep {
+		g.maxLanes512(top, Z1)
+		g.store32(top, g.arg("max"))
+	}
 	g.VZEROUPPER()
 	g.RET()
 }

@@ -15,11 +15,11 @@ var instructions = map[string]map[string]float64{
 		"gradient, beta 0.3": 149.5,
 	},
 	"avx512": {
-		"forward":            41.0,
-		"forward, bfloat16":  45.0,
-		"forward, beta 0.3":  48.0,
+		"forward":            43.0,
+		"forward, bfloat16":  47.0,
+		"forward, beta 0.3":  50.0,
 		"forward, KL":        28.0,
-		"gradient":           50.1,
-		"gradient, beta 0.3": 50.1,
+		"gradient":           52.1,
+		"gradient, beta 0.3": 52.1,
 	},
 }
