@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+	"unsafe"
 )
 
 // trainingRows are rows as training meets them: both sides of n entries.
@@ -151,6 +152,31 @@ func trainingRow(t *testing.T, o Options, where string, z, w []float32) float64 
 		return 0
 	}
 	return worst / top
+}
+
+// TestConfidentRowsTakeOnePass checks that rows whose entries but one have next to no probability, and so next to no loss,
+// aren't taken for nearly equal ones, which need a slower pass after the first.
+func TestConfidentRowsTakeOnePass(t *testing.T) {
+	const v = 4096
+	for _, path := range paths() {
+		if path.rate[Float32] == nil {
+			continue
+		}
+		r := rand.New(rand.NewPCG(5, 6))
+		z, w := make([]float32, v), make([]float32, v)
+		normal(r, z, 1)
+		moved(r, z, w, 0.5)
+		z[77], w[77] = 25, 24
+		j, err := NewJSD(Options{Beta: 0.5, Temperature: 1, Path: path.name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		of, grad := newWorker(path), make([]float32, v)
+		j.jsdRow(of, unsafe.Pointer(&z[0]), unsafe.Pointer(&w[0]), Float32, v, nextRow{}, grad, 1)
+		if of.row.p.kind != ratePass {
+			t.Errorf("%s: the row took pass %d, expected %d", path.name, of.row.p.kind, ratePass)
+		}
+	}
 }
 
 // BenchmarkTraining measures a gradient on every kind of row, and the share of rows on the float64 path.
