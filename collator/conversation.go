@@ -1,8 +1,10 @@
 package collator
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/turns"
@@ -82,10 +84,25 @@ func (w *worker) prepare(m *material) *cause {
 		}
 	}
 	var err error
-	if m.conv, err = conversation(messages, m.tools); err != nil {
+	if m.conv, err = conversation(messages, nil); err == nil {
+		m.conv.Tools, err = w.toolList(m.tools)
+	}
+	if err != nil {
 		return refuse(TemplateRefused, "%v", err)
 	}
 	return nil
+}
+
+// toolList converts tools to template input. Most conversations have the tools of the one before.
+func (w *worker) toolList(tools []chat.Tool) (pyvalue.Value, error) {
+	if slices.EqualFunc(tools, w.tools, func(a, b chat.Tool) bool { return bytes.Equal(a.Raw, b.Raw) }) {
+		return w.toolValue, nil
+	}
+	v, err := template.ToolList(tools)
+	if err == nil {
+		w.tools, w.toolValue = tools, v
+	}
+	return v, err
 }
 
 // shortIDLength is the exact number of letters and digits of a call id for templates that accept no others.

@@ -21,6 +21,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/chat/template"
 	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
 // worker is one goroutine's memory. Its methods make the sides of rows; each call of a channel gets its own.
@@ -34,6 +35,9 @@ type worker struct {
 	pairs   pairCache
 	sizes   []int            // see outcome
 	sites   []*builders.Site // hints of the group's records
+
+	tools     []chat.Tool // see toolList
+	toolValue pyvalue.Value
 }
 
 // view is a rendered conversation with its turns located.
@@ -72,7 +76,7 @@ func notFound(l *turns.NotFound) *cause {
 
 // look renders a conversation and locates its turns.
 func (w *worker) look(r *turns.Renderer, c *turns.Conversation) (*view, *cause) {
-	res, err := r.Render(c)
+	res, err := r.RenderTurns(c)
 	if err != nil {
 		return nil, refuse(TemplateRefused, "%v", err) // never fall back to another text: DEFECTS.md, D18
 	}

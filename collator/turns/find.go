@@ -208,17 +208,17 @@ func (r *Renderer) follows(d *dialect, c *Conversation, o *origins, t *Turn, i, 
 
 // promptAt returns where the generation prompt begins in a render of a conversation's first n messages that ends with
 // one.
-func (r *Renderer) promptAt(d *dialect, c *Conversation, n int, given *template.Result) int {
+func (r *Renderer) promptAt(d *dialect, c *Conversation, n int, given string) int {
 	if d.fixed {
-		return max(0, len(given.Text)-len(d.prompt))
+		return max(0, len(given)-len(d.prompt))
 	}
 	room := rooms.Get().(*template.Room)
 	defer rooms.Put(room)
 	closed, err := r.RenderIn(room, c.head(n, false))
 	if err != nil {
-		return len(given.Text)
+		return len(given)
 	}
-	return commonPrefix(closed.Text, given.Text)
+	return commonPrefix(closed.Text, given)
 }
 
 // shared finds a turn without a header, located where the generation prompt would be (Apertus continues right after a
@@ -227,7 +227,7 @@ func (r *Renderer) shared(d *dialect, c *Conversation, o *origins, t *Turn, i, f
 	at := len(r.marks.whole(o.text[:commonPrefix(o.text, given.Text)]))
 	k := o.after(at)
 	if i == 0 || at < from || k == len(o.spans) || o.spans[k].Message != i || c.role(i-1) != "tool" ||
-		at < r.promptAt(d, c, i, given) {
+		at < r.promptAt(d, c, i, given.Text) {
 		return false
 	}
 	*t = Turn{Message: i, Start: at}

@@ -186,9 +186,18 @@ func (r *Renderer) Render(c *Conversation) (template.Result, error) { return r.R
 
 // RenderIn is Render with the result in room, valid until the room's next render.
 func (r *Renderer) RenderIn(room *template.Room, c *Conversation) (template.Result, error) {
-	return r.tmpl.RenderIn(room, template.Input{
+	return r.tmpl.RenderIn(room, r.input(c))
+}
+
+// RenderTurns is Render for a result that is passed to Stable for most of its turns.
+func (r *Renderer) RenderTurns(c *Conversation) (template.Result, error) {
+	return r.tmpl.RenderHeads(r.input(c))
+}
+
+func (r *Renderer) input(c *Conversation) template.Input {
+	return template.Input{
 		Messages: c.Messages, Tools: c.Tools, AddGenerationPrompt: c.Open, Kwargs: r.vars, Now: r.now, Limits: r.limits,
-	})
+	}
 }
 
 // Head returns the conversation's first n messages, closed.

@@ -12,32 +12,50 @@ import (
 func (r *Renderer) Stable(c *Conversation, res *template.Result, t *Turn) (bool, error) {
 	room := rooms.Get().(*template.Room)
 	defer rooms.Put(room)
-	given, err := r.RenderIn(room, c.head(t.Message, true))
+	given, err := r.head(room, c, res, t.Message, true)
 	if err != nil {
 		return false, err
 	}
-	if d := r.dialectFor(c); r.cuts && given.Text+d.header == res.Text[:t.Start] &&
-		r.promptAt(d, c, t.Message, &given) == len(given.Text) {
-		given.Text += d.header // the template's prompt omits the header that the row shows
+	if r.cuts {
+		given = r.cutPrompt(c, res, t, given.String())
 	}
-	if r.cuts && t.Start < len(given.Text) && t.Start >= r.promptAt(r.dialectFor(c), c, t.Message, &given) {
-		given.Text = given.Text[:t.Start]
-	}
-	if len(given.Text) != t.Start || !strings.HasPrefix(res.Text, given.Text) {
+	if given.Len() != t.Start || !given.Begins(res.Text) {
 		return false, nil
 	}
 	if t.Message == len(c.Messages)-1 && !c.Open {
 		return true, nil
 	}
-	then, err := r.RenderIn(room, c.head(t.Message+1, false))
+	then, err := r.head(room, c, res, t.Message+1, false)
 	if err != nil {
 		return false, err
 	}
-	if strings.HasPrefix(res.Text, then.Text) {
-		return true, nil
-	}
 	// Only the end of a whole conversation may differ.
-	return len(then.Text) >= t.End && then.Text[:t.End] == res.Text[:t.End], nil
+	return then.Begins(res.Text) || then.Len() >= t.End && then.UpTo(t.End).Begins(res.Text), nil
+}
+
+// head returns the render of a conversation's first n messages, which the render of the whole may have. It is valid
+// until the room's next render.
+func (r *Renderer) head(
+	room *template.Room, c *Conversation, res *template.Result, n int, open bool,
+) (template.Head, error) {
+	if h, ok := res.Head(c.Messages, n, open); ok {
+		return h, nil
+	}
+	own, err := r.RenderIn(room, c.head(n, open))
+	return template.Head{Common: own.Text}, err
+}
+
+// cutPrompt returns the model's input as the row shows it: without the end of the generation prompt, or with the header
+// that the template's prompt omits.
+func (r *Renderer) cutPrompt(c *Conversation, res *template.Result, t *Turn, given string) template.Head {
+	d := r.dialectFor(c)
+	if given+d.header == res.Text[:t.Start] && r.promptAt(d, c, t.Message, given) == len(given) {
+		given += d.header
+	}
+	if t.Start < len(given) && t.Start >= r.promptAt(d, c, t.Message, given) {
+		given = given[:t.Start]
+	}
+	return template.Head{Common: given}
 }
 
 // AgreesWithMarkers reports whether the template's own generation markers, if it has any, agree with the turns. A

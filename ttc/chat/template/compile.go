@@ -96,10 +96,27 @@ func (c *compiler) root(body []node) (stmt, *funcScope) {
 	f := &frame{sym: newSymbols(nil, fn, 0), fn: fn}
 	f.sym.scan(body...)
 	enter := c.enter(f)
-	run := c.body(body, f)
+	k := &fork{prompt: -1}
+	at := k.find(body)
+	if at < 0 {
+		run := c.body(body, f)
+		return func(st *state) flow {
+			enter(st)
+			st.heads = nil // the template allows none
+			return run(st)
+		}, fn
+	}
+	before, loop := c.body(body[:at], f), c.loop(body[at].(*forNode), f, k)
+	k.after = c.body(body[at+1:], f)
+	if r, ok := f.sym.refs["add_generation_prompt"]; ok {
+		k.prompt = f.variable(r).slot
+	}
+	k.given = slices.Index(c.from, "add_generation_prompt")
 	return func(st *state) flow {
 		enter(st)
-		return run(st)
+		before(st)
+		loop(st)
+		return k.after(st)
 	}, fn
 }
 

@@ -99,6 +99,7 @@ func (c *compiler) item(n *itemNode, f *frame) expr {
 	return func(st *state) val {
 		v, i := of(st), index(st)
 		st.pos = at
+		st.sees(v, i)
 		return st.getitem(v, i)
 	}
 }

@@ -100,12 +100,8 @@ func testVars() val {
 	return v
 }
 
-// render is our answer to the same question.
-func render(src string) answer {
-	tmpl, err := Compile(src)
-	if err != nil {
-		return answer{error: err.(*Error).Class + ": " + err.(*Error).Text}
-	}
+// testInput has the variables of the oracle.
+func testInput() Input {
 	in := Input{Kwargs: &pyvalue.Dict{}, Limits: Limits{Steps: 5_000_000, Bytes: 32 << 20}}
 	vars := testVars().Dict()
 	for i := range vars.Len() {
@@ -118,7 +114,16 @@ func render(src string) answer {
 		}
 		in.Kwargs.SetStr(k.Text(), originOf(v, &Source{7, k.Text()}))
 	}
-	res, err := tmpl.Render(in)
+	return in
+}
+
+// render is our answer to the same question.
+func render(src string) answer {
+	tmpl, err := Compile(src)
+	if err != nil {
+		return answer{error: err.(*Error).Class + ": " + err.(*Error).Text}
+	}
+	res, err := tmpl.Render(testInput())
 	if err != nil {
 		return answer{error: err.(*Error).Class + ": " + err.(*Error).Text}
 	}

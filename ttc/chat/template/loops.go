@@ -1,6 +1,7 @@
 package template
 
 import (
+	"math"
 	"strconv"
 
 	"github.com/nat-go/nat-go/ttc/pyvalue"
@@ -16,6 +17,8 @@ type loop struct {
 	after   val
 	current val
 	before  val
+	heads   *heads // if a head can end between its iterations
+	from    int    // the message that is the first item
 }
 
 func (*loop) TypeName() string { return "LoopContext" }
@@ -34,6 +37,11 @@ func (st *state) newLoop(of val, rest iterator) *loop {
 		after:   missing,
 		current: missing,
 		before:  missing,
+	}
+	if st.heads != nil && !isMissing(of) {
+		if from, ok := st.heads.from(of.List()); ok {
+			l.heads, l.from = st.heads, from
+		}
 	}
 	return l
 }
@@ -55,6 +63,7 @@ func (l *loop) advance() (val, bool) {
 }
 
 func (l *loop) peek() val {
+	l.sees(l.index0 + 1)
 	if !l.peeked || isMissing(l.after) {
 		l.after, _ = l.rest.next()
 		l.peeked = true
@@ -62,7 +71,22 @@ func (l *loop) peek() val {
 	return l.after
 }
 
+// sees records that the template has looked at an item.
+func (l *loop) sees(i int) {
+	if l.heads != nil {
+		l.heads.seen = max(l.heads.seen, l.from+i)
+	}
+}
+
+// end makes the current item the last one until back is called.
+func (l *loop) end() (back func()) {
+	was := *l
+	l.rest, l.peeked, l.after, l.size = slice(nil), false, missing, -1
+	return func() { *l = was }
+}
+
 func (l *loop) length() int {
+	l.sees(math.MaxInt32)
 	if l.size >= 0 {
 		return l.size
 	}
@@ -119,7 +143,12 @@ func (l *loop) attribute(name string) (val, bool) {
 
 func (c *compiler) forStatement(n *forNode, f *frame) stmt {
 	c.refuseLoopTarget(n)
-	iter, run := c.expr(n.iter, f), c.loopBody(n, f, f.inner(), f.inner())
+	return c.loop(n, f, nil)
+}
+
+// loop compiles a loop. k, if it isn't nil, is called before every iteration and after the last.
+func (c *compiler) loop(n *forNode, f *frame, k *fork) stmt {
+	iter, run := c.expr(n.iter, f), c.loopBody(n, f, f.inner(), f.inner(), k)
 	return func(st *state) flow { return run(st, iter(st)) }
 }
 
@@ -133,7 +162,9 @@ func (c *compiler) refuseLoopTarget(n *forNode) {
 }
 
 // loopBody compiles a loop over given items. body and otherwise are the frames of its two parts.
-func (c *compiler) loopBody(n *forNode, outer, body, otherwise *frame) func(st *state, items val) flow {
+func (c *compiler) loopBody(
+	n *forNode, outer, body, otherwise *frame, k *fork,
+) func(st *state, items val) flow {
 	loopVar, extended := c.loopVariable(n, body)
 	body.sym.scanParams(n.target)
 	body.sym.scan(n.body...)
@@ -156,9 +187,22 @@ func (c *compiler) loopBody(n *forNode, outer, body, otherwise *frame) func(st *
 			loopValue = pyvalue.OfObject(l)
 		}
 		empty := true
-		for {
+		var item val
+		var again func()
+		for done := 0; ; done++ {
+			if k != nil && st.heads != nil {
+				k.at(st, items, done, again)
+				again = func() {
+					if extended {
+						*loopVar.of(st) = loopValue
+						defer l.end()()
+					}
+					assign(st, item)
+					enter(st)
+					run(st)
+				}
+			}
 			st.pos = at
-			var item val
 			var ok bool
 			if extended {
 				item, ok = l.advance()

@@ -323,7 +323,11 @@ func (st *state) slice(v, i, j, k val) val {
 		if v.Kind() == pyvalue.KindTuple {
 			return st.newTuple(out)
 		}
-		return st.newList(out)
+		list := st.newList(out)
+		if st.heads != nil && step == 1 {
+			st.heads.slices(v, list, start)
+		}
+		return list
 	case pyvalue.KindDict:
 		throw("TypeError", "unhashable type: 'slice'")
 	case pyvalue.KindObject:

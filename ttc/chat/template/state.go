@@ -65,6 +65,7 @@ type state struct {
 	nextKept int
 
 	generations [][2]int
+	heads       *heads // the heads to make, or nil
 }
 
 // step counts one unit of work.
@@ -120,7 +121,11 @@ func (st *state) resolve(name string) val {
 	}
 	switch name {
 	case "messages":
-		return st.newList(in.Messages)
+		v := st.newList(in.Messages)
+		if st.heads != nil {
+			st.heads.lists = append(st.heads.lists, listed{v.List(), 0})
+		}
+		return v
 	case "tools":
 		return in.Tools
 	case "documents":

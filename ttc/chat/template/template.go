@@ -113,6 +113,8 @@ type Result struct {
 	Text        string   // WTF-8
 	Spans       []Span   // in order, without overlaps
 	Generations [][2]int // byte ranges of {% generation %} blocks; nil if there are none
+
+	heads *heads // see Head
 }
 
 // Exact iterates over the spans with every quoted one split into linear and flat ones.
@@ -153,7 +155,9 @@ type Room struct{ out builder }
 // RenderIn is like Render, but puts the result in room, replacing the previous one: a caller that is done with each
 // result before making the next leaves nothing to the garbage collector. The result's text and spans are valid until
 // the room's next render.
-func (t *Template) RenderIn(room *Room, in Input) (res Result, err error) {
+func (t *Template) RenderIn(room *Room, in Input) (Result, error) { return t.renderIn(room, in, nil) }
+
+func (t *Template) renderIn(room *Room, in Input, h *heads) (res Result, err error) {
 	st := states.Get().(*state)
 	if room != nil {
 		st.out = room.empty()
@@ -162,7 +166,7 @@ func (t *Template) RenderIn(room *Room, in Input) (res Result, err error) {
 	if in.Now.IsZero() {
 		in.Now = DefaultNow
 	}
-	st.input, st.left, st.bytes = in, in.Limits.Steps, in.Limits.Bytes
+	st.input, st.left, st.bytes, st.heads = in, in.Limits.Steps, in.Limits.Bytes, h
 	defer func() {
 		if r := recover(); r != nil {
 			th, ok := r.(thrown)
@@ -193,7 +197,11 @@ func (r *Room) empty() *builder {
 func (st *state) result(room *Room) Result {
 	b := st.out
 	if room == nil {
-		return Result{string(b.b), slices.Clone(b.p.spans), st.generations}
+		res := Result{string(b.b), slices.Clone(b.p.spans), st.generations, st.heads}
+		if h := st.heads; h != nil {
+			h.text, h.lists, h.slots, h.before.slots = res.Text, nil, nil, nil
+		}
+		return res
 	}
-	return Result{unsafe.String(unsafe.SliceData(b.b), len(b.b)), b.p.spans, st.generations}
+	return Result{unsafe.String(unsafe.SliceData(b.b), len(b.b)), b.p.spans, st.generations, nil}
 }

@@ -71,7 +71,7 @@ func (m *Mask) examine(line []byte) (*masked, error) {
 		return nil, err
 	}
 	k := &masked{}
-	if k.res, err = r.Render(c); err != nil {
+	if k.res, err = r.RenderTurns(c); err != nil {
 		return nil, err
 	}
 	if k.turns, err = r.Find(c, &k.res); err != nil {
