@@ -93,7 +93,7 @@ func cutTail(w *worker, m *material, v *view) (*madeSide, *cause) {
 
 // fitSide makes the single side of a row; if it has too many tokens, blocks are cut out.
 func (w *worker) fitSide(m *material, v *view, cut func([]ttc.Node) []block) (*madeSide, *cause) {
-	s, r := w.side(m, v)
+	s, r := w.sideUpTo(m, v, w.cfg.MaxLength)
 	if r != nil {
 		return nil, r
 	}
@@ -119,7 +119,7 @@ func tails(nodes []ttc.Node) (out []block) {
 func (w *worker) cutSide(m *material, v *view, tokens int, all []block) (*madeSide, *cause) {
 	tooLong := refuse(TooLong, "the row has %d tokens; max_length is %d", tokens, w.cfg.MaxLength)
 	return w.cutFewest(m, v, all, tooLong, func(short *material, next *view) (*madeSide, int, *cause) {
-		s, r := w.side(short, next)
+		s, r := w.sideUpTo(short, next, w.cfg.MaxLength)
 		if r != nil {
 			return nil, 0, r
 		}

@@ -187,7 +187,10 @@ type span struct {
 
 // side makes the tokens of a conversation as v shows it. Ids that the source has for assistant turns are used
 // unchanged; the text between them is encoded separately.
-func (w *worker) side(m *material, v *view) (*side, *cause) {
+func (w *worker) side(m *material, v *view) (*side, *cause) { return w.sideUpTo(m, v, math.MaxInt) }
+
+// sideUpTo is side for a row of at most limit tokens: a longer side has only its tokens.
+func (w *worker) sideUpTo(m *material, v *view, limit int) (*side, *cause) {
 	if partly := v.partly(m); len(partly) > 0 {
 		return nil, partlyRendered(m.place(partly[0]))
 	}
@@ -245,7 +248,7 @@ func (w *worker) side(m *material, v *view) (*side, *cause) {
 	if r := b.proveTurns(); r != nil {
 		return nil, r
 	}
-	return b.finish()
+	return b.finish(limit)
 }
 
 // text encodes bytes [from, to) of the render, without the tokens of the first skip bytes.
@@ -380,8 +383,8 @@ func (b *sideBuilder) context(of chat.Span) (out []chat.Span) {
 	return out
 }
 
-// finish makes the side.
-func (b *sideBuilder) finish() (*side, *cause) {
+// finish makes the side. One with more than limit tokens is not used: it has only its tokens.
+func (b *sideBuilder) finish(limit int) (*side, *cause) {
 	s := &side{
 		sampled: !b.rendered,
 		given:   len(b.sampled) > 0,
@@ -391,6 +394,9 @@ func (b *sideBuilder) finish() (*side, *cause) {
 		left:    b.v.leftOut(b.m),
 	}
 	s.IDs = b.ids
+	if len(s.IDs) > limit && b.isSound() {
+		return s, nil
+	}
 	for _, t := range b.trained {
 		if t.Start == 0 {
 			return nil, refuse(EmptyPromptTokens, "message %d begins the row", t.message)
@@ -417,6 +423,12 @@ func (b *sideBuilder) finish() (*side, *cause) {
 		s.messages[i] = b.m.place(m)
 	}
 	return s, nil
+}
+
+// isSound reports whether a side can be made, as far as that is known without making it.
+func (b *sideBuilder) isSound() bool {
+	return len(b.trained) > 0 && b.trained[0].Start > 0 && len(b.sampled) == 0 && b.w.restores &&
+		b.w.restored(b.ids, b.offsets, b.v.res.Text)
 }
 
 // place returns a node's index in the record.
@@ -562,61 +574,120 @@ func ascii(s string) bool {
 
 // owners returns, for each run of tokens, its owner and whether it is trained, or why not.
 func (b *sideBuilder) owners(trained []chat.Span) (out batch.Owners) {
-	turn, sp, run, given := 0, 0, 0, 0
-	found, spans := b.v.turns, slices.AppendSeq(b.w.fields[:0], turns.Fields(&b.v.res))
+	spans := slices.AppendSeq(b.w.fields[:0], turns.Fields(&b.v.res))
 	b.w.fields = spans
+	c := ownerCursor{sideBuilder: b, runs: trained, spans: spans}
+	var same chat.Span // tokens up to next that start within it have the same owner
+	next := 0
 	for i := range b.ids {
-		var o batch.Owner
-		for given < len(b.sampled) && b.sampled[given].End <= i {
-			given++
+		if at := b.offsets[i].Start; i < next && at >= same.Start && at < same.End {
+			out[len(out)-1].End = i + 1
+			continue
 		}
-		for run < len(trained) && trained[run].End <= i {
-			run++
-		}
-		at := b.offsets[i].Start
-		for turn < len(found) && found[turn].End <= at &&
-			(given == len(b.sampled) || b.sampled[given].message != found[turn].Message) {
-			turn++
-		}
-		for sp < len(spans) && spans[sp].End <= at {
-			sp++
-		}
-		switch {
-		case given < len(b.sampled) && b.sampled[given].Start <= i:
-			o.Message = b.m.place(b.sampled[given].message)
-			o.Why = b.why(b.sampled[given].message)
-		case turn < len(found) && found[turn].Start <= at:
-			t := &found[turn]
-			o.Message, o.Why = b.m.place(t.Message), b.why(t.Message)
-			within := func(f chat.Span) bool { return at >= f.Start && at < f.End }
-			if slices.ContainsFunc(t.Filler, within) {
-				o.Why = batch.Filler
-			} else if slices.ContainsFunc(b.without, within) {
-				o.Why = batch.OtherPart
-				if b.m.part == answer {
-					o.Why = batch.Reasoning
-				}
-			}
-		case sp < len(spans) && spans[sp].Start <= at && spans[sp].Message >= 0:
-			o.Message, o.Why = b.m.place(spans[sp].Message), batch.Context
-		case sp < len(spans) && spans[sp].Start <= at:
-			o.Message, o.Why = -1, batch.Tools
-		default:
-			o.Message, o.Why = -1, batch.Markup
-		}
-		if run < len(trained) && trained[run].Start <= i {
-			o.Why = batch.InLoss
-		} else if o.Why == batch.InLoss {
-			o.Why = batch.CutOff // a redaction tag, or the terminator of a turn that the model never ended
-		}
+		o := c.owner(i)
 		if k := len(out) - 1; k >= 0 && out[k].Message == o.Message && out[k].Why == o.Why {
 			out[k].End = i + 1
 		} else {
 			o.End = i + 1
 			out = append(out, o)
 		}
+		same, next = c.same(i)
 	}
 	return out
+}
+
+// ownerCursor finds the owners of one token after another.
+type ownerCursor struct {
+	*sideBuilder
+	runs  []chat.Span // trained tokens
+	spans []template.Span
+
+	turn, span, run, given int // the first of each that has not ended
+}
+
+// owner returns the owner of token i.
+func (c *ownerCursor) owner(i int) (o batch.Owner) {
+	b, found := c.sideBuilder, c.v.turns
+	for c.given < len(b.sampled) && b.sampled[c.given].End <= i {
+		c.given++
+	}
+	for c.run < len(c.runs) && c.runs[c.run].End <= i {
+		c.run++
+	}
+	at := b.offsets[i].Start
+	for c.turn < len(found) && found[c.turn].End <= at &&
+		(c.given == len(b.sampled) || b.sampled[c.given].message != found[c.turn].Message) {
+		c.turn++
+	}
+	for c.span < len(c.spans) && c.spans[c.span].End <= at {
+		c.span++
+	}
+	switch {
+	case c.given < len(b.sampled) && b.sampled[c.given].Start <= i:
+		o.Message = b.m.place(b.sampled[c.given].message)
+		o.Why = b.why(b.sampled[c.given].message)
+	case c.turn < len(found) && found[c.turn].Start <= at:
+		t := &found[c.turn]
+		o.Message, o.Why = b.m.place(t.Message), b.why(t.Message)
+		within := func(f chat.Span) bool { return at >= f.Start && at < f.End }
+		if slices.ContainsFunc(t.Filler, within) {
+			o.Why = batch.Filler
+		} else if slices.ContainsFunc(b.without, within) {
+			o.Why = batch.OtherPart
+			if b.m.part == answer {
+				o.Why = batch.Reasoning
+			}
+		}
+	case c.span < len(c.spans) && c.spans[c.span].Start <= at && c.spans[c.span].Message >= 0:
+		o.Message, o.Why = b.m.place(c.spans[c.span].Message), batch.Context
+	case c.span < len(c.spans) && c.spans[c.span].Start <= at:
+		o.Message, o.Why = -1, batch.Tools
+	default:
+		o.Message, o.Why = -1, batch.Markup
+	}
+	if c.run < len(c.runs) && c.runs[c.run].Start <= i {
+		o.Why = batch.InLoss
+	} else if o.Why == batch.InLoss {
+		o.Why = batch.CutOff // a redaction tag, or the terminator of a turn that the model never ended
+	}
+	return o
+}
+
+// same returns the bytes in which tokens after i, up to next, have the owner of token i, which was found last.
+func (c *ownerCursor) same(i int) (bytes chat.Span, next int) {
+	if len(c.sampled) > 0 {
+		return bytes, 0
+	}
+	bytes, next = chat.Span{Start: c.offsets[i].Start, End: math.MaxInt}, len(c.ids)
+	if c.run < len(c.runs) {
+		next = edge(c.runs[c.run], i, next)
+	}
+	end := func(s chat.Span) { bytes.End = edge(s, bytes.Start, bytes.End) }
+	if c.span < len(c.spans) {
+		end(c.spans[c.span].Span)
+	}
+	if c.turn < len(c.v.turns) {
+		t := &c.v.turns[c.turn]
+		end(chat.Span{Start: t.Start, End: t.End})
+		for _, f := range t.Filler {
+			end(f)
+		}
+		for _, f := range c.without {
+			end(f)
+		}
+	}
+	return bytes, next
+}
+
+// edge returns the first edge of s after at, if it comes before limit, or else limit.
+func edge(s chat.Span, at, limit int) int {
+	switch {
+	case s.Start > at:
+		return min(limit, s.Start)
+	case s.End > at:
+		return min(limit, s.End)
+	}
+	return limit
 }
 
 // why returns the reason a turn is not trained, or InLoss if it is.
