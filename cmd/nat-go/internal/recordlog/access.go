@@ -14,7 +14,7 @@ import (
 type Access struct {
 	file *os.File
 	size int64
-	most Large
+	most Large // limits for a group
 }
 
 // OpenAccess opens the log in dir up to its last commit.
@@ -26,8 +26,8 @@ func OpenAccess(dir string) (*Access, error) {
 	return &Access{file: f, size: c.Bytes, most: c.largest()}, nil
 }
 
-// Group reads the group whose frame begins at offset, Group.Offset. Its First is 0, because a frame
-// doesn't contain it.
+// Group reads the group whose frame begins at offset (see Group.Offset). The First of the returned group is 0, because
+// a frame doesn't contain it.
 func (a *Access) Group(offset int64) (*Group, error) {
 	g, err := a.group(offset)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

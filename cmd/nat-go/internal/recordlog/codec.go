@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/builders"
 )
 
-// codec appends values to a frame, or reads them back into the places that they came from, so that each form is
-// described once: varints, little-endian floats, length-prefixed bytes.
+// codec writes a group's values to a frame or reads them from one. Its methods take pointers and do either, so that
+// each part of the encoding is described once. Values are varints, little-endian floats and length-prefixed bytes.
 //
 // When it reads, the first error sticks, and later values are zero. Strings and bytes share the frame's memory.
 type codec struct {
@@ -20,21 +20,21 @@ type codec struct {
 	lists int64 // memory that the written lists will take when read back
 
 	reading bool
-	at      int // the next position to read; a number, because shortening buf takes three stores for every value
+	at      int // the next position to read; reslicing buf for every value would be slower
 	err     error
 	room    *int64 // memory left for lists that are read
 
-	// From the frame's last record: records of one turn are adjacent, and their repeated names would be a fifth of the
-	// log.
+	// The names of the last record's turn and score. Adjacent records mostly share them; repeated, they would be a fifth
+	// of the log.
 	turn, score string
 
-	// The origins of the group that is written, in order of first use, and their numbers.
+	// When writing: the origins of the group, in order of first use, and their numbers.
 	used   []*builders.Origin
 	number map[*builders.Origin]uint64
 }
 
-// reading returns a codec that reads a frame.
-func reading(payload []byte, most Large) *codec {
+// newDecoder returns a codec that reads a payload.
+func newDecoder(payload []byte, most Large) *codec {
 	room := listsIn(int64(len(payload)), most)
 	return &codec{buf: payload, reading: true, room: &room}
 }
@@ -67,7 +67,7 @@ func (c *codec) next() uint64 {
 	return v
 }
 
-// take reads n bytes.
+// take reads n bytes. It fails and returns nil if fewer are left.
 func (c *codec) take(n uint64) []byte {
 	if n > uint64(c.left()) {
 		c.fail()
@@ -151,8 +151,8 @@ func (c *codec) string(s *string) {
 	c.buf = append(c.buf, *s...)
 }
 
-// kept codes a name that outlives its group, because the books refer to it. Usually it is the same as in the previous
-// group.
+// kept codes a name that outlives the group's memory, because the books refer to it. It is copied only if it differs
+// from the name that s had before, in the previous group; it rarely does.
 func (c *codec) kept(s *string) {
 	now := *s
 	if c.string(&now); *s != now {
@@ -160,7 +160,7 @@ func (c *codec) kept(s *string) {
 	}
 }
 
-// same codes a string that usually equals the last one.
+// same codes a string that usually equals the last one, as 0 if it does.
 func (c *codec) same(s, last *string) {
 	switch {
 	case c.reading:
@@ -177,7 +177,7 @@ func (c *codec) same(s, last *string) {
 	}
 }
 
-// raw codes bytes that may be absent: nil is distinct from empty.
+// raw codes bytes, and distinguishes nil from empty.
 func raw[B ~[]byte](c *codec, b *B) {
 	switch {
 	case c.reading:
@@ -193,7 +193,8 @@ func raw[B ~[]byte](c *codec, b *B) {
 	}
 }
 
-// list returns the entries of a list to write, or room for the entries to read, or nil without any.
+// list codes the length of a list, and returns its entries, for the caller to code each: the entries to write, or zero
+// values to read into. A list that is read is nil if it is empty.
 func list[E any](c *codec, all *[]E) []E {
 	if n := length[E](c, len(*all)); c.reading {
 		*all = nil
@@ -204,7 +205,7 @@ func list[E any](c *codec, all *[]E) []E {
 	return *all
 }
 
-// notNil codes a list that is never nil.
+// notNil is list for lists that are never nil.
 func notNil[E any](c *codec, all *[]E) []E {
 	if list(c, all); c.reading && *all == nil {
 		*all = []E{}
@@ -212,7 +213,7 @@ func notNil[E any](c *codec, all *[]E) []E {
 	return *all
 }
 
-// reused codes a list that is read into the memory of the previous one.
+// reused is list with entries that are read into the memory of the previous list, whose values they still have.
 func reused[E any](c *codec, all *[]E) []E {
 	if n := length[E](c, len(*all)); c.reading {
 		*all = slices.Grow((*all)[:0], n)[:n]
@@ -220,9 +221,9 @@ func reused[E any](c *codec, all *[]E) []E {
 	return *all
 }
 
-// length codes the length of a list of E, whose entries take at least one byte each, so a damaged length can't request
-// memory that the frame could never fill. In memory an entry takes up to hundreds of bytes: a forged frame is refused
-// when its lists together would take far more than any run writes.
+// length codes the length of a list of E. A length that is read must not exceed the number of unread bytes, as each
+// entry takes at least one. Since an entry may take hundreds of bytes in memory, length also fails if all lists of the
+// frame together would take more than c.room.
 func length[E any](c *codec, n int) int {
 	var entry E
 	if !c.reading {
@@ -245,8 +246,8 @@ func length[E any](c *codec, n int) int {
 
 var errLists = errors.New("lists of a frame are too large")
 
-// A written entry takes at most some thirty times its bytes in memory: a node, or a record of a pair with only its
-// scores.
+// roomPerByte bounds the memory of a frame's lists, per byte of the frame. What a run writes takes at most some thirty
+// times its bytes: a node, or a preference with nothing but its scores.
 const roomPerByte = 64
 
 // listsIn returns how much memory the lists of a frame of n bytes may take.

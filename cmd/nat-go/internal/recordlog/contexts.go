@@ -13,12 +13,12 @@ import (
 type contexts struct {
 	hasher history.Hasher
 	texts  []textHashes
-	tools  []chat.Tool // the last ones
-	root   ttc.History // after those
+	tools  []chat.Tool // the tools that after last hashed
+	root   ttc.History // their hash
 	known  bool        // root is valid
 }
 
-// textHashes are the hashes of a text's messages; of a text without messages, they depend on its role.
+// textHashes holds the hashes of a passage's messages, or, of a plain text, its hashes as a message of either role.
 type textHashes struct {
 	messages        []history.Message
 	user, assistant history.Message
@@ -28,7 +28,7 @@ type textHashes struct {
 // begin forgets the texts of the last group.
 func (c *contexts) begin() { c.texts, c.known = c.texts[:0], false }
 
-// after returns the hash of a conversation without messages.
+// after returns the hash of a conversation that has tools but no messages yet.
 func (c *contexts) after(tools []chat.Tool) ttc.History {
 	if c.known && len(tools) == len(c.tools) && (len(tools) == 0 || &tools[0] == &c.tools[0]) {
 		return c.root
@@ -37,7 +37,7 @@ func (c *contexts) after(tools []chat.Tool) ttc.History {
 	return c.root
 }
 
-// of returns the hashes of a text.
+// of returns the hashes of the text with index i.
 func (c *contexts) of(ts texts, i int32) *textHashes {
 	if n := len(ts) - len(c.texts); n > 0 {
 		old := len(c.texts)
@@ -61,9 +61,10 @@ func (c *contexts) of(ts texts, i int32) *textHashes {
 	return t
 }
 
-// Contexts appends a hash for each turn that a record trains: of the turn and of all that precedes it in the record.
-// The turns of a preference are the turns of its chosen side, then of the rejected one. The first hash of a rollout is
-// the hash of its prompt, up to the first turn that was sampled.
+// Contexts appends, for each turn that record i trains, a hash of the turn and of everything that precedes it in the
+// record. For a preference, these are the turns of its chosen side, then of the rejected one. For a rollout, a hash of
+// its prompt comes first: of everything before the first turn that was sampled. For a state, the only hash is of its
+// whole conversation.
 func (g *Group) Contexts(i int, dst []ttc.History) []ttc.History {
 	r, s, c := &g.Records[i], g.sides[i], &g.contexts
 	root := c.after(r.Origin.Tools)
@@ -90,7 +91,7 @@ func (g *Group) Contexts(i int, dst []ttc.History) []ttc.History {
 	trains := trainedIn(r)
 	prompt := r.Record.Kind() == builders.KindRollout
 	for n, m := range c.of(g.texts, s.messages).messages {
-		turn := sampled(&r.Messages.Nodes[n])
+		turn := isSampled(&r.Messages.Nodes[n])
 		if turn && prompt {
 			dst, prompt = append(dst, root), false
 		}
@@ -102,8 +103,8 @@ func (g *Group) Contexts(i int, dst []ttc.History) []ttc.History {
 	return dst
 }
 
-// trainedIn returns which messages a demonstration trains; nil for records of other kinds, which train all sampled
-// messages.
+// trainedIn returns, for each message of a demonstration, whether it is trained. It returns nil for records of other
+// kinds, which train all sampled messages.
 func trainedIn(r *builders.Resolved) []bool {
 	d, ok := r.Record.(*builders.Demonstration)
 	if !ok {
@@ -112,7 +113,7 @@ func trainedIn(r *builders.Resolved) []bool {
 	return d.Train.Turns(r.Messages.Nodes, d.Trained)
 }
 
-// side appends the hashes of the turns of a side.
+// side appends the hashes of the assistant's turns of one side of a preference.
 func (c *contexts) side(ts texts, i int32, before ttc.History, dst []ttc.History) []ttc.History {
 	h := c.of(ts, i)
 	if ts[i].passage.IsText() {
@@ -127,4 +128,4 @@ func (c *contexts) side(ts texts, i int32, before ttc.History, dst []ttc.History
 	return dst
 }
 
-func sampled(n *ttc.Node) bool { return n.Message.Role == "assistant" && n.Sampled != ttc.No }
+func isSampled(n *ttc.Node) bool { return n.Message.Role == "assistant" && n.Sampled != ttc.No }

@@ -1,17 +1,18 @@
-// Package recordlog stores the output of builders: the only intermediate state of a run.
+// Package recordlog stores the output of builders, from which a run makes its data set.
 //
-// The log is one file of frames, one frame per group, in the order in which the groups entered the run. Each frame has
-// its length, its payload and a checksum. A payload contains the group's distinct texts once, in order of first use,
-// then the records, which refer to them by number, then the drops and the changes to the books. The encoding is
-// canonical: the same groups yield the same bytes. It contains no time, host or run id.
+// The log is one file of frames, one frame per group, in the order in which the groups entered the run. A frame
+// consists of its length, its payload and a checksum. A payload contains the origins of the group's records, its
+// distinct texts in order of first use, the records, which refer to origins and texts by number, the drops and counts,
+// and the contexts that differ from the recorded ones. The encoding is canonical: the same groups yield the same bytes.
+// The log doesn't contain times, hosts or run ids.
 //
-// Commits are recorded next to it in commit.json: the durable length of the log, and the source's cursor at that point.
-// A run that died is resumed by truncating the log to the last commit and asking the source to continue from there. The
-// commit is kept out of the log so that the log's bytes don't depend on when commits happened.
+// The last commit is next to the log, in commit.json: the durable length of the log, and the source's cursor at that
+// point. A run that died is resumed by truncating the log to that length and asking the source to continue from there.
+// The commit is kept out of the log so that the log's bytes don't depend on when commits happened.
 //
-// Every format, the statistics and the verification are pure functions of (log, decisions); see package curate.
+// Every format, the statistics and the verification are pure functions of the log and the decisions; see package
+// curate.
 //
-// The encoding is not the plugin protocol's (package wire), because a log outlives the program that wrote it: its bytes
-// are canonical, which protobuf doesn't promise, and are hashed, and a text that many records share is stored once for
-// the whole group.
+// The encoding is not the plugin protocol's (package wire): the log's bytes are hashed, so they must be canonical,
+// which protobuf doesn't promise, and a text that many records share is stored once for the whole group.
 package recordlog

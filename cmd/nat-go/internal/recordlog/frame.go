@@ -15,9 +15,9 @@ import (
 )
 
 // decode decodes a payload. The group's texts, records and strings share the payload's memory.
-func (g *Group) decode(payload []byte, most Large) error { return reading(payload, most).group(g) }
+func (g *Group) decode(payload []byte, most Large) error { return newDecoder(payload, most).group(g) }
 
-// decodeFrame decodes a payload that is in the group's memory, followed by its checksum.
+// decodeFrame decodes g.frame, a payload followed by its checksum.
 func (g *Group) decodeFrame(most Large) error {
 	payload, sum := g.frame[:len(g.frame)-frameTail], g.frame[len(g.frame)-frameTail:]
 	if xxh3.Hash(payload) != binary.LittleEndian.Uint64(sum) {
@@ -76,14 +76,15 @@ const maxCounted = 1 << 48
 // maxRuns bounds the number of inputs, each of which takes memory.
 const maxRuns = 1 << 20
 
-// Bits for the known parts of an origin.
+// Bits for the optional fields that an origin has.
 const (
 	knownSampling = 1 << iota
 	knownTopK
 	knownTruth = 1 << 6
 )
 
-// The bits of proofs and gaps: the first gaps are in the byte of the fidelity, the others in the byte of known parts.
+// The positions of gaps and proofs in an origin's two bytes of bits: the lowest gaps share a byte with the fidelity,
+// the other gaps and the proofs share one with the bits of optional fields.
 const (
 	gapsShift     = 2
 	gapsInFirst   = 6
@@ -149,7 +150,7 @@ func (c *codec) origin(o *builders.Origin) {
 	c.string(&o.Builder)
 }
 
-// texts codes the texts, written as the bytes that are hashed.
+// texts codes the texts. Each is written as text.raw, the bytes that are also hashed.
 func (c *codec) texts(g *Group) error {
 	for i := range reused(c, (*[]text)(&g.texts)) {
 		t := &g.texts[i]
@@ -169,7 +170,7 @@ func (c *codec) texts(g *Group) error {
 	return nil
 }
 
-// preferenceRecord is the size of a record of the most common kind.
+// preferenceRecord has the size in memory of a record of the most common kind, for length.
 type preferenceRecord struct {
 	_ builders.Preference
 	_ builders.Resolved
@@ -231,7 +232,8 @@ func (c *codec) record(g *Group, i int) error {
 	return c.err
 }
 
-// newRecord returns an empty record. Preferences, by far the most common kind, share one allocation per group.
+// newRecord returns an empty record, or nil if the kind is unknown. Preferences, by far the most common kind, share one
+// allocation per group.
 func (g *Group) newRecord(kind builders.Kind) builders.Record {
 	switch kind {
 	case builders.KindPreference:
@@ -249,7 +251,7 @@ func (g *Group) newRecord(kind builders.Kind) builders.Record {
 	return nil
 }
 
-// body codes the part of a record after the head, by kind. Its sides are indices below texts.
+// body codes the part of a record after the head, by kind. texts is the number of the group's texts.
 func (c *codec) body(r builders.Record, s *sides, texts int) {
 	switch r := r.(type) {
 	case *builders.Preference:
@@ -290,7 +292,7 @@ func (c *codec) body(r builders.Record, s *sides, texts int) {
 	}
 }
 
-// side codes the index of a text.
+// side codes the index of a text, which must be below texts.
 func (c *codec) side(i *int32, texts int) {
 	if natural(c, i); c.reading && (*i < 0 || int(*i) >= texts) {
 		c.fail()
@@ -300,7 +302,7 @@ func (c *codec) side(i *int32, texts int) {
 // maskReasoning is the bit for masked reasoning in a demonstration's loss policy.
 const maskReasoning = 1 << 7
 
-// policy returns the loss policy of a demonstration in a byte.
+// policy returns the loss policy of a demonstration as one byte.
 func policy(d *builders.Demonstration) byte {
 	if d.MaskReasoning {
 		return byte(d.Train) | maskReasoning
@@ -319,7 +321,7 @@ func (c *codec) site(s *builders.Site) {
 	octet(c, &s.HintKind)
 }
 
-// books codes the counts of the group.
+// books codes the group's drops, accounts and counts.
 func (c *codec) books(g *Group) error {
 	for i := range list(c, &g.Drops) {
 		if err := c.drop(&g.Drops[i]); err != nil {
@@ -362,7 +364,7 @@ func (c *codec) drop(d *ledger.Drop) (err error) {
 	return nil
 }
 
-// change is a changed context of a record of the group. Its size bounds the number in a frame.
+// change is a changed context of a record of the group.
 type change struct {
 	record int
 	builders.Change
@@ -375,7 +377,7 @@ func (c *codec) change(x *change) {
 	natural(c, &x.Was)
 }
 
-// changes codes the contexts that differ from the recorded ones; usually there are none.
+// changes codes the contexts that differ from the recorded ones. Usually there are none, and nothing is written.
 func (c *codec) changes(g *Group) error {
 	var all []change
 	if !c.reading {

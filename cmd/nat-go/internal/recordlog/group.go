@@ -18,7 +18,7 @@ type Group struct {
 	Offset   int64  // offset of its frame in the log it was read from
 	Records  []builders.Resolved
 	Drops    []ledger.Drop
-	Accounts []ledger.Account // changes to the books: only In and Out, because the drops are listed themselves
+	Accounts []ledger.Account // what the group adds to the books; only In and Out, because Drops has the rest
 	Counts   []Count          // builders' own counters
 
 	texts    texts
@@ -47,7 +47,7 @@ type text struct {
 	hash    Hash  // filled by hashTexts
 }
 
-// sides are a record's passages as indices of texts, or -1.
+// sides holds the indices of a record's passages among the group's texts; -1 if the record doesn't have the passage.
 type sides struct{ prompt, chosen, rejected, messages int32 }
 
 // Builder collects the records of a group for the log, one group after another. It keeps each distinct text once.
@@ -61,7 +61,7 @@ type Builder struct {
 	byText  map[string]int32
 	prompts [][]int32 // by example, candidate: text index + 1; 0 means not seen yet
 	outputs [][]int32
-	scratch codec // the encoded texts, one after another
+	scratch codec // its buf has the encoded texts, one after another
 	tracer  tracer
 }
 
@@ -88,7 +88,7 @@ func (b *Builder) Begin(g *ttc.Group) {
 	b.prompts, b.outputs = places(b.prompts, g), places(b.outputs, g)
 }
 
-// places returns a table of zeros, by example and candidate.
+// places returns a table of zeros, by example and candidate, in old's memory.
 func places(old [][]int32, g *ttc.Group) [][]int32 {
 	table := slices.Grow(old[:0], len(g.Examples))[:len(g.Examples)]
 	for i, ex := range g.Examples {
@@ -99,15 +99,15 @@ func places(old [][]int32, g *ttc.Group) [][]int32 {
 	return table
 }
 
-// Record adds a record of the builder with the given index. It returns an error, and adds nothing, if the record refers
-// to something the group doesn't have.
+// Record adds a record of the builder with the given index. It returns an error, and doesn't add the record, if its
+// kind is unknown or it refers to something that the group doesn't have.
 func (b *Builder) Record(builder int, r builders.Record) error {
 	h := r.Header()
 	if h.Example < 0 || h.Example >= len(b.source.Examples) {
 		return fmt.Errorf("names example %d of a group of %d", h.Example, len(b.source.Examples))
 	}
 	s := sides{-1, -1, -1, -1}
-	asRecorded := b.ofCandidates(r)
+	asRecorded := b.isOfCandidates(r)
 	var err error
 	add := func(side *int32, c *builders.Content) {
 		if err == nil {
@@ -143,21 +143,22 @@ func (b *Builder) Record(builder int, r builders.Record) error {
 // Drop adds a drop.
 func (b *Builder) Drop(d ledger.Drop) { b.group.Drops = append(b.group.Drops, d) }
 
-// Account adds to the books: n things of a unit entered a stage, or were passed on.
+// Account adds to the books that in things of a unit entered a stage, and that out were passed on.
 func (b *Builder) Account(s ledger.Stage, unit string, in, out int64) {
 	b.group.Accounts = append(b.group.Accounts, ledger.Account{Stage: s, Unit: unit, In: in, Out: out})
 }
 
-// Count adds to a builder's counter.
+// Count adds n to a counter of the builder with the given index.
 func (b *Builder) Count(builder int, name string, n int64) {
 	b.group.Counts = append(b.group.Counts, Count{b.names[builder], name, n})
 }
 
-// Group returns the finished frame.
+// Group returns the group that was begun last.
 func (b *Builder) Group() *Group { return &b.group }
 
-// textChunk is the size from which texts continue in new memory. A single growing buffer would leave an outgrown one
-// behind each time, kept alive by the texts in it: five times the memory of a large group's texts.
+// textChunk is the size of the buffer of encoded texts beyond which the next text begins a new one. A single growing
+// buffer would leave outgrown copies behind, kept alive by the texts in them: five times the memory of a large group's
+// texts.
 const textChunk = 4 << 20
 
 // intern returns the index of the text of c. Candidates' texts are looked up by position, without touching the text: a
@@ -231,7 +232,7 @@ func (ts texts) fill(r *builders.Resolved, s sides) {
 	ts.set(&r.Messages, s.messages)
 }
 
-// set sets p to the passage of a text, or to "" if there is none.
+// set sets p to the passage of the text with index i, or to the zero Passage if i is negative.
 func (ts texts) set(p *builders.Passage, i int32) {
 	if i < 0 {
 		*p = builders.Passage{}

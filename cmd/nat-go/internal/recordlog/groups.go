@@ -14,7 +14,7 @@ func Groups(dir string) iter.Seq2[*Group, error] {
 	return read(dir, (*Reader).each)
 }
 
-// read returns the groups that a function yields of the log in dir.
+// read returns an iterator that opens the log in dir and yields what each yields from it.
 func read(dir string, each func(r *Reader, yield func(*Group, error) bool)) iter.Seq2[*Group, error] {
 	return func(yield func(*Group, error) bool) {
 		r, err := newReader(dir)
@@ -27,7 +27,7 @@ func read(dir string, each func(r *Reader, yield func(*Group, error) bool)) iter
 	}
 }
 
-// each yields the remaining groups.
+// each yields the remaining groups. It stops after yielding an error.
 func (r *Reader) each(yield func(*Group, error) bool) {
 	for {
 		g, err := r.Next()
@@ -37,15 +37,15 @@ func (r *Reader) each(yield func(*Group, error) bool) {
 	}
 }
 
-// groupsAhead is the maximum number of groups read ahead, and aheadBytes the maximum memory that they take in all: a
-// larger group is read ahead alone.
+// groupsAhead is the maximum number of groups read ahead, and aheadBytes the maximum memory that they take together. A
+// group that takes more is read ahead alone.
 const (
 	groupsAhead = 16
 	aheadBytes  = 32 << 20
 )
 
-// GroupsAhead is Groups for callers that keep nothing of a group: each group is valid until the next one, which reuses
-// its memory. Groups are read while earlier ones are being processed.
+// GroupsAhead is Groups for callers that keep nothing of a group: each group is valid until the next one is yielded,
+// and its memory is reused. Groups are read while earlier ones are being processed.
 func GroupsAhead(dir string) iter.Seq2[*Group, error] {
 	return read(dir, func(r *Reader, yield func(*Group, error) bool) {
 		type item struct {

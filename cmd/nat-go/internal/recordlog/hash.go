@@ -8,14 +8,15 @@ import (
 	"github.com/nat-go/nat-go/builders"
 )
 
-// Hash is a 128-bit xxh3 hash. It distinguishes texts but does not withstand an attacker: an author of the input can
-// make two of their own records look the same and so lose one of them, which is counted.
+// Hash is a 128-bit xxh3 hash, which isn't cryptographic: the author of an input can make two different records of it
+// look the same. Then one of them is dropped as a duplicate, and counted.
 type Hash [16]byte
 
-// Hashes identify records when curation compares them.
+// Hashes holds the hashes by which curation compares a record with others.
 type Hashes struct {
-	Content Hash // kind and all sides: equal for duplicates
-	// Of a Preference; for other kinds, Prompt covers their messages before the first assistant turn.
+	Content Hash // equal for duplicates: see appendContent
+	// The sides of a Preference. For other kinds, Prompt covers the messages before the first assistant turn, and the
+	// others are zero.
 	Prompt, Chosen, Rejected Hash
 }
 
@@ -37,7 +38,7 @@ func (g *Group) Hashes() []Hashes {
 	return g.hashes
 }
 
-// Contents is like Hashes, but returns only the field Content of each. It is valid until the next call.
+// Contents is like Hashes, but returns only the field Content of each.
 func (g *Group) Contents() []Hash {
 	g.hashTexts()
 	g.contents = slices.Grow(g.contents[:0], len(g.Records))[:len(g.Records)]
@@ -55,7 +56,7 @@ func (g *Group) hashTexts() {
 	}
 }
 
-// hashOf returns the hash of a text, or zero without one.
+// hashOf returns the hash of a text, or zero if the index is negative.
 func (g *Group) hashOf(text int32) (h Hash) {
 	if text >= 0 {
 		h = g.texts[text].hash
@@ -63,7 +64,8 @@ func (g *Group) hashOf(text int32) (h Hash) {
 	return h
 }
 
-// appendContent appends the fields that the content hash of a record covers.
+// appendContent appends what the content hash of a record covers: its kind, the hashes of its texts, and for kinds with
+// messages the fields of appendOwn.
 func (g *Group) appendContent(buf []byte, i int) []byte {
 	r, s := &g.Records[i], g.sides[i]
 	buf = append(buf, byte(r.Record.Kind()))
@@ -77,9 +79,9 @@ func (g *Group) appendContent(buf []byte, i int) []byte {
 	return buf
 }
 
-// appendOwn appends the fields besides the messages that identify a record of one of these kinds. Rollouts with the
-// same content are still separate samples: how often a model says something matters for advantages. So a rollout is
-// identified by its position.
+// appendOwn appends the fields that distinguish records of one kind with the same messages. Rollouts with the same
+// content are still separate samples, because advantages depend on how often a model says something. So these fields
+// include a rollout's position in the inputs.
 func appendOwn(buf []byte, res *builders.Resolved) []byte {
 	c := codec{buf: buf}
 	switch r := res.Record.(type) {
@@ -104,7 +106,7 @@ func appendOwn(buf []byte, res *builders.Resolved) []byte {
 	return c.buf
 }
 
-// openingHash hashes the messages before the first assistant turn, which the sides of a split must not share.
+// openingHash hashes the messages before the first assistant turn. Training and validation set must not share them.
 func openingHash(p builders.Passage) Hash {
 	n := 0
 	for n < len(p.Nodes) && p.Nodes[n].Message.Role != "assistant" {

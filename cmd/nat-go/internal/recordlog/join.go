@@ -23,7 +23,7 @@ type Join struct {
 	out io.Writer // to the log and its hash
 }
 
-// NewJoin starts the log in dir, in place of one without a commit.
+// NewJoin starts the log in dir. It replaces one that was left without a commit.
 func NewJoin(dir string) (*Join, error) {
 	w, err := Create(dir)
 	if err != nil {
@@ -32,8 +32,8 @@ func NewJoin(dir string) (*Join, error) {
 	return &Join{w, io.MultiWriter(w.out, w.sum)}, nil
 }
 
-// Add opens the log in dir, which must have the given hash, so that its groups can be added. The error wraps ErrFull if
-// the joined log can't hold them.
+// Add opens the complete log in dir, whose commit must have the given hash, as the next part. The caller adds its
+// groups with Part.Next or Part.Rest. The error wraps ErrFull if the joined log can't hold them.
 func (j *Join) Add(dir, sum string) (*Part, error) {
 	c, err := ReadCommit(dir)
 	switch {
@@ -43,7 +43,7 @@ func (j *Join) Add(dir, sum string) (*Part, error) {
 		return nil, fmt.Errorf("log %s does not match its manifest", filepath.Join(dir, LogName))
 	}
 	whole := &j.log.state
-	if err := holds(whole.Records + c.Records); err != nil {
+	if err := checkRecords(whole.Records + c.Records); err != nil {
 		return nil, err
 	}
 	f, err := durable.Open(filepath.Join(dir, LogName))
@@ -65,7 +65,7 @@ func (j *Join) Add(dir, sum string) (*Part, error) {
 	return p, nil
 }
 
-// Commit completes the log. The cursor is stored with its commit.
+// Commit completes the log. The commit contains the cursor.
 func (j *Join) Commit(cursor json.RawMessage) error { return j.log.Commit(cursor, true) }
 
 // Close closes the log.
@@ -117,7 +117,7 @@ func (p *Part) Rest(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// Close closes the log and, if all of it was added, checks that it matched its hash.
+// Close closes the part's log. If all of it was added, Close returns an error unless the bytes match the log's hash.
 func (p *Part) Close() error {
 	defer p.file.Close()
 	if _, err := p.in.Peek(1); err == nil {
@@ -135,7 +135,7 @@ func (p *Part) damaged(err error) error {
 	return fmt.Errorf("%s is damaged: %w: remove the folder of the shard, and run it again", p.file.Name(), err)
 }
 
-// Reset removes the commits of the log in dir, so that another takes its place.
+// Reset removes the commit of the log in dir, if there is one, so that Create may replace the log.
 func Reset(dir string) error {
 	err := os.Remove(filepath.Join(dir, CommitName))
 	if errors.Is(err, os.ErrNotExist) {

@@ -20,7 +20,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Version is the version of the log's encoding. A log of another version is not read: the run has to be repeated.
+// Version is the version of the log's encoding. Logs of other versions can't be read: their runs have to be repeated.
 const Version = 2
 
 // The names of the files in a log's folder.
@@ -36,7 +36,7 @@ const (
 	magic       = "nat-go record log"
 	frameHead   = 8        // payload length
 	frameTail   = 8        // xxh3-64 of the payload
-	maxCommit   = 64 << 20 // the cursor has the counts for every input
+	maxCommit   = 64 << 20 // maximum size of commit.json, whose cursor has counts for every input
 	bufferBytes = 1 << 20
 )
 
@@ -52,8 +52,8 @@ type Commit struct {
 	Cursor  json.RawMessage `json:"cursor,omitempty"`
 }
 
-// Large is the size of the log's largest groups, if that is more than the usual limits of a run allow: a reader
-// allocates no more than the writer has announced.
+// Large holds the maximum sizes of a log's groups, if they exceed the usual ones: a reader allocates at most what the
+// writer has announced.
 type Large struct {
 	Frame int64 `json:"frame"` // bytes
 	Lists int64 `json:"lists"` // bytes in memory
@@ -68,19 +68,20 @@ const (
 // maxRecords bounds the memory for decisions: each record takes a byte.
 const maxRecords = 1 << 28
 
-// ErrFull is wrapped by errors about exceeding a log's limits. A group that could not be read back is never written.
+// ErrFull is wrapped by errors about exceeding a log's limits. A group that exceeds them is not written, as it couldn't
+// be read back.
 var ErrFull = errors.New("cannot hold more in a run: divide the inputs between several runs")
 
-// holds returns an error if a log cannot hold that many records.
-func holds(records uint64) error {
+// checkRecords returns an error if a log cannot hold that many records.
+func checkRecords(records uint64) error {
 	if records > maxRecords {
 		return fmt.Errorf("more than %d records: %w", maxRecords, ErrFull)
 	}
 	return nil
 }
 
-// numbered returns an error if a log has no number for a group's input.
-func numbered(g *Group) error {
+// checkInputs returns an error if an input of the group has too high a number for a log.
+func checkInputs(g *Group) error {
 	last := 0
 	for i := range g.Records {
 		last = max(last, g.Records[i].Origin.Run)
@@ -94,7 +95,7 @@ func numbered(g *Group) error {
 	return nil
 }
 
-// largest returns the maximum size of a group.
+// largest returns the maximum sizes of the log's groups.
 func (c *Commit) largest() Large {
 	l := Large{usualFrame, usualLists}
 	if c.Large != nil {
@@ -103,7 +104,7 @@ func (c *Commit) largest() Large {
 	return l
 }
 
-// announce records the size of a group, if it is larger than usual.
+// announce records the size of a group, if it exceeds the usual or the recorded maximum.
 func (c *Commit) announce(frame, lists int64) {
 	if was := c.largest(); frame > was.Frame || lists > was.Lists {
 		c.Large = &Large{max(frame, was.Frame), max(lists, was.Lists)}
@@ -121,7 +122,7 @@ type Writer struct {
 	sum    *xxh3.Hasher
 }
 
-// Create starts an empty log in dir, which must exist, in place of one that was left without a commit.
+// Create starts an empty log in dir, which must exist. It replaces one that was left without a commit.
 func Create(dir string) (*Writer, error) {
 	path := filepath.Join(dir, LogName)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -166,7 +167,7 @@ func Open(dir string) (*Writer, error) {
 	}, nil
 }
 
-// openCommitted opens the log in dir, which must contain everything that was committed.
+// openCommitted opens the log in dir. It returns an error if the log is shorter than its commit says.
 func openCommitted(dir string, open func(path string) (*os.File, error)) (*os.File, Commit, error) {
 	c, err := ReadCommit(dir)
 	if err != nil {
@@ -210,10 +211,10 @@ func ReadCommit(dir string) (Commit, error) {
 // Uncommitted returns how many bytes were appended since the last commit.
 func (w *Writer) Uncommitted() int64 { return w.state.Bytes - w.synced }
 
-// Append adds a group, and sets the ordinal of its first record. The error wraps ErrFull if the log can't hold it.
+// Append adds a group, and sets g.First. The error wraps ErrFull if the log can't hold the group.
 func (w *Writer) Append(g *Group) error {
 	g.First = w.state.Records
-	if err := cmp.Or(holds(g.First+uint64(len(g.Records))), numbered(g)); err != nil {
+	if err := cmp.Or(checkRecords(g.First+uint64(len(g.Records))), checkInputs(g)); err != nil {
 		return err
 	}
 	w.enc.buf, w.enc.lists = append(w.enc.buf[:0], make([]byte, frameHead)...), 0
@@ -235,7 +236,7 @@ func (w *Writer) Append(g *Group) error {
 	return nil
 }
 
-// Commit makes everything appended so far durable, with the source's cursor. done says that all groups are in.
+// Commit makes everything appended so far durable, with the source's cursor. done says whether the log is complete.
 func (w *Writer) Commit(cursor json.RawMessage, done bool) error {
 	if err := w.out.Flush(); err != nil {
 		return err
@@ -266,12 +267,12 @@ func (w *Writer) Close() error { return w.file.Close() }
 type Reader struct {
 	file   *os.File
 	in     *bufio.Reader
-	left   int64
-	next   uint64
-	offset int64
+	left   int64  // bytes from offset to the end
+	next   uint64 // ordinal of the next record
+	offset int64  // of the next frame
 	commit Commit
 	most   Large
-	part   bool      // only a part of the log is read
+	part   bool      // the end is not the log's, so next isn't checked there
 	spare  sync.Pool // of *Group
 }
 
@@ -330,7 +331,7 @@ func (r *Reader) damaged(err error) error {
 	return fmt.Errorf("%s is damaged at byte %d: %w", r.file.Name(), r.offset, err)
 }
 
-// ahead returns the maximum memory that the next group takes; 0 means that it is unknown until the group is read.
+// ahead returns the maximum memory that the next group takes, or 0 if there is none or its length is invalid.
 func (r *Reader) ahead() int64 {
 	head, err := r.in.Peek(frameHead)
 	if err != nil {
@@ -364,7 +365,7 @@ func (r *Reader) read() (*Group, int64, error) {
 	return g, size, g.decodeFrame(r.most)
 }
 
-// fits returns an error if a frame of n bytes doesn't fit into the rest of a log, or is larger than any in it.
+// fits returns an error if a frame of n bytes doesn't fit into the rest of a log, or is larger than the log's maximum.
 func (l Large) fits(n uint64, left int64) error {
 	if left < frameHead+frameTail || n > uint64(left-frameHead-frameTail) {
 		return fmt.Errorf("invalid size of a frame: %d bytes, but only %d remain", n, left)
@@ -375,7 +376,7 @@ func (l Large) fits(n uint64, left int64) error {
 	return nil
 }
 
-// Reuse returns the memory of an unneeded group, for use by a later one.
+// Reuse makes the memory of a group available for later ones. The caller must not use the group any more.
 func (r *Reader) Reuse(g *Group) { r.spare.Put(g) }
 
 // Close closes the file.

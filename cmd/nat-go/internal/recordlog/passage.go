@@ -14,7 +14,7 @@ const (
 	formNodes = 1
 )
 
-// passage codes a passage, which ends a frame or the bytes of a text.
+// passage codes a passage. It must be the last value in buf: a text takes all the remaining bytes.
 func (c *codec) passage(p *builders.Passage) {
 	form := byte(formNodes)
 	if p.IsText() {
@@ -37,7 +37,7 @@ func (c *codec) passage(p *builders.Passage) {
 	}
 }
 
-// Optional fields of a node and of a message, as bits.
+// Bits for the optional fields that a node has. errorSet is the value of Error.
 const (
 	hasPolicy = 1 << iota
 	hasIDs

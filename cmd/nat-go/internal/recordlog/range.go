@@ -17,7 +17,7 @@ type Range struct {
 func GroupsIn(dir string, x Range) iter.Seq2[*Group, error] {
 	return read(dir, func(r *Reader, yield func(*Group, error) bool) {
 		end := r.offset + r.left
-		err := errors.New("record log is shorter than it was")
+		err := errors.New("invalid range of the record log: it exceeds the committed groups")
 		if x.Offset >= r.offset && x.Offset <= end && x.Bytes >= 0 && x.Bytes <= end-x.Offset {
 			_, err = r.file.Seek(x.Offset, io.SeekStart)
 		}

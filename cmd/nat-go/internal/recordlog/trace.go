@@ -15,15 +15,16 @@ type tracer struct {
 	group    *ttc.Group
 	graphs   [][]ttc.History             // current hash by example and message; nil means not hashed yet
 	recorded map[ttc.History]ttc.History // recorded hash by current hash, for the examples hashed so far
-	whole    bool                        // all are hashed
-	noIDs    map[ttc.History]ttc.History // the same, ignoring the ids of calls
-	hasher   history.Hasher              // regardless of those
+	whole    bool                        // all examples are hashed
+	noIDs    map[ttc.History]ttc.History // recorded hash by current hash without the ids of calls; nil means not made yet
+	hasher   history.Hasher              // for noIDs and for comparisons of messages
 	contexts []ttc.History               // scratch
 }
 
 func (t *tracer) begin(g *ttc.Group) { t.group, t.recorded, t.whole, t.noIDs = g, nil, false, nil }
 
-// trace returns how the contexts of the group's last record differ from the recorded ones.
+// trace returns how the contexts of the group's last record differ from the recorded ones. It returns nil if none were
+// recorded.
 func (b *Builder) trace() (changes []builders.Change) {
 	t, g := &b.tracer, &b.group
 	i := len(g.Records) - 1
@@ -46,9 +47,9 @@ func (b *Builder) trace() (changes []builders.Change) {
 	return changes
 }
 
-// ofCandidates reports whether a record refers to a prompt and to answers that were recorded for it, as most records of
-// candidates do.
-func (b *Builder) ofCandidates(r builders.Record) bool {
+// isOfCandidates reports whether a record is a preference between two candidates' outputs that were recorded for its
+// prompt. Its contexts then don't differ from the recorded ones.
+func (b *Builder) isOfCandidates(r builders.Record) bool {
 	p, ok := r.(*builders.Preference)
 	if !ok || p.Prompt.Ref.Part != builders.CandidatePrompt {
 		return false
@@ -65,7 +66,7 @@ func (b *Builder) ofCandidates(r builders.Record) bool {
 	return true
 }
 
-// candidate returns the candidate that a reference names, or nil without one.
+// candidate returns the candidate that a reference names, or nil if there is none.
 func (b *Builder) candidate(r *builders.Ref) *ttc.Candidate {
 	if r.Example < 0 || r.Example >= len(b.source.Examples) {
 		return nil
@@ -104,7 +105,7 @@ func (t *tracer) find(h ttc.History, own int, c *contexts) (was ttc.History, ok 
 	return was, ok
 }
 
-// index hashes the recorded contexts of some of the examples, unless it already has.
+// index adds the contexts of a range of examples to t.recorded, except of those that are already in it.
 func (t *tracer) index(c *contexts, from, to int) {
 	for e, ex := range t.group.Examples[from:to] {
 		if t.graphs[from+e] != nil {
@@ -133,7 +134,7 @@ func (t *tracer) index(c *contexts, from, to int) {
 			} else {
 				h = history.Then(h, c.hasher.Text("user", x.Prompt.Text))
 			}
-			t.recorded[h] = h // the prompt of a rollout of one turn
+			t.recorded[h] = h // for a rollout of one turn, whose first context is its prompt
 			h = history.Then(h, c.hasher.Text("assistant", x.Output))
 			t.recorded[h] = h
 		}
@@ -141,7 +142,8 @@ func (t *tracer) index(c *contexts, from, to int) {
 }
 
 // explain returns, for each turn of a record, why its context differs from all recorded ones: messages of its example
-// were removed, the ids of calls come from another rollout, or the builder made it.
+// were removed, the ids of calls come from another rollout, the turn followed other words in another rollout, or the
+// reason is unknown.
 func (t *tracer) explain(r *builders.Resolved, turns int) []builders.Change {
 	out := make([]builders.Change, turns)
 	for i := range out {
@@ -161,16 +163,16 @@ func (t *tracer) explain(r *builders.Resolved, turns int) []builders.Change {
 		}
 	}
 	if at := turns - 1; at >= 0 && out[at].By == builders.Unknown && r.Record.Kind() == builders.KindPreference {
-		if was, ok := t.worded(r); ok {
+		if was, ok := t.otherWords(r); ok {
 			out[at] = builders.Change{Turn: at, By: builders.OtherWords, Was: was}
 		}
 	}
 	return out
 }
 
-// worded finds the rejected turn of a preference in another rollout, which previously made the same calls and got the
-// same results.
-func (t *tracer) worded(r *builders.Resolved) (was ttc.History, ok bool) {
+// otherWords finds the rejected turn of a preference in a rollout that made the same calls and got the same results
+// before it, and returns the turn's recorded hash.
+func (t *tracer) otherWords(r *builders.Resolved) (was ttc.History, ok bool) {
 	if len(r.Rejected.Nodes) != 1 || len(r.Chosen.Nodes) == 0 {
 		return 0, false
 	}
@@ -216,19 +218,19 @@ func walksOf(r *builders.Resolved) (walks []walk) {
 			return append(walks, w)
 		}
 		for i := range w.nodes {
-			if !sampled(&w.nodes[i]) || trains != nil && !trains[i] {
+			if !isSampled(&w.nodes[i]) || trains != nil && !trains[i] {
 				continue
 			}
 			if r.Record.Kind() == builders.KindRollout && w.turns == nil {
-				w.turns = append(w.turns, i) // its prompt
+				w.turns = append(w.turns, i) // for the hash of the prompt
 			}
 			w.turns = append(w.turns, i)
 		}
 		return append(walks, w)
 	}
-	prompt := said(r.Prompt, "user")
+	prompt := messagesOf(r.Prompt, "user")
 	for _, side := range []builders.Passage{r.Chosen, r.Rejected} {
-		nodes := said(side, "assistant")
+		nodes := messagesOf(side, "assistant")
 		w := walk{nodes: slices.Concat(prompt, nodes)}
 		for i := range nodes {
 			if nodes[i].Message.Role == "assistant" {
@@ -240,16 +242,16 @@ func walksOf(r *builders.Resolved) (walks []walk) {
 	return walks
 }
 
-// said returns the messages of a passage; a text is one message.
-func said(p builders.Passage, role string) []ttc.Node {
+// messagesOf returns the messages of a passage; a text is one message of that role.
+func messagesOf(p builders.Passage, role string) []ttc.Node {
 	if p.IsText() {
 		return ttc.Chain([]chat.Message{{Role: role, Form: chat.Text, Text: p.Text}}, ttc.Assumed).Nodes
 	}
 	return p.Nodes
 }
 
-// otherIDs returns the messages of a conversation that were recorded in the same context except for the ids of calls,
-// with the recorded hash.
+// otherIDs finds the messages of a conversation that were recorded in the same context except for the ids of calls. It
+// returns their recorded hashes, by position.
 func (t *tracer) otherIDs(nodes []ttc.Node, tools []chat.Tool) map[int]ttc.History {
 	t.hasher.NoIDs = true
 	if t.noIDs == nil {
@@ -279,8 +281,8 @@ func (t *tracer) recordedHash(ex, node int) ttc.History {
 	return t.graphs[ex][node]
 }
 
-// match finds a branch of the example from which a conversation can be made by removing messages and calls. It returns
-// the messages of the graph that match the beginning of the conversation, as many as match in the best branch.
+// match returns the nodes of the example's graph that match the beginning of a conversation, in the branch where most
+// do, if messages and calls of the branch may be removed.
 func (t *tracer) match(ex int, nodes []ttc.Node) (best []int) {
 	g := &t.group.Examples[ex].Graph
 	for _, leaf := range g.Leaves() {
@@ -297,7 +299,7 @@ func (t *tracer) match(ex int, nodes []ttc.Node) (best []int) {
 	return best
 }
 
-// keeps reports whether a message is a recorded one, possibly without some of its calls.
+// keeps reports whether m is the recorded message, possibly without some of its calls.
 func (t *tracer) keeps(m, recorded *chat.Message) bool {
 	t.hasher.NoIDs = false
 	if t.hasher.Message(m) == t.hasher.Message(recorded) {
