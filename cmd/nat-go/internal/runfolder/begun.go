@@ -8,10 +8,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Begun is a run folder's record of how the run began. Together with config.yml it suffices to continue the run.
+// Begun records how a run began. With config.yml and the record log, it is all that is needed to continue the run.
 type Begun struct {
 	NatGo   string          `json:"nat_go"`
-	RunID   string          `json:"run_id"` // the folder may be renamed
+	RunID   string          `json:"run_id"` // the folder's name may have changed
 	Log     int             `json:"record_log_version"`
 	Request json.RawMessage `json:"request"` // the arguments of the command line
 	Inputs  []source.Input  `json:"inputs"`

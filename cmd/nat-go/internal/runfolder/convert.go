@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
-// converting is the prefix of a command that writes formats to a complete run.
+// converting is how Holder.Command begins if the command writes formats to a complete run.
 const converting = "dataset convert"
 
 // LockToConvert locks a complete run to write formats of its data set. If a conversion was interrupted, it must be
@@ -32,7 +32,7 @@ func (f Folder) LockToConvert(formats []string) (*Lock, error) {
 		l.Close()
 		return nil, err
 	}
-	err = l.untold
+	err = l.writeErr
 	if err == nil {
 		err = l.Sweep()
 	}
@@ -43,11 +43,11 @@ func (f Folder) LockToConvert(formats []string) (*Lock, error) {
 	return l, nil
 }
 
-// converts reports whether the holder was writing formats to a complete run.
+// converts reports whether the holder's command writes formats to a complete run.
 func (h *Holder) converts() bool { return strings.HasPrefix(h.Command, converting+" ") }
 
-// RefuseConverting returns the error for a run with an interrupted conversion, unless all its formats are rewritten
-// now.
+// RefuseConverting returns an error if the last holder's conversion was interrupted, unless all its formats are among
+// again, which are written now.
 func (l *Lock) RefuseConverting(again []string) error {
 	if l.Left == nil {
 		return nil

@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// Decided holds everything that determined the bytes of a run, by name: settings, the contents of plugins, tokenizer
-// and template, the version of nat-go. It contains only hashes, salted again for each run, because some of the values
-// are secrets.
+// Decided identifies everything that determines the bytes of a run, by name: settings, the contents of plugins,
+// tokenizer and template, the version of nat-go. It contains hashes only, with a new salt for each run, because some of
+// the values are secrets.
 type Decided struct {
 	Salt   string            `json:"salt"`
 	Hashes map[string]string `json:"hashes"`
-	// Accepted lists the intended changes since then, by name.
+	// Accepted lists the names whose later changes the user accepted.
 	Accepted []string `json:"accepted,omitempty"`
 }
 
-// NewDecided starts a record; salt is the run's, or empty for a new run.
+// NewDecided returns a Decided without values. An empty salt means a new one.
 func NewDecided(salt string) *Decided {
 	if salt == "" {
 		var random [16]byte
@@ -48,8 +48,8 @@ func (d *Decided) Changed(now *Decided) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// Accept removes names, each with everything below it, from the changed ones, and returns the remaining changes and the
-// names without changes.
+// Accept removes each name in accept, and the names below it that begin with it and a dot, from changed. It returns the
+// remaining names, and the names in accept that removed nothing.
 func Accept(changed, accept []string) (left, idle []string) {
 	left = changed
 	for _, a := range accept {

@@ -20,10 +20,10 @@ type File struct {
 	Bytes int64  `json:"bytes"`
 	XXH3  string `json:"xxh3"` // 128-bit xxh3 of the content, hex
 
-	temp string // its temporary path until it gets its name, or empty
+	temp string // path until the file is renamed into place; empty means that it has been
 }
 
-// Until returns the file with a temporary path, where it is until it gets its name.
+// Until returns f with the temporary path that the file has until it is renamed into place.
 func (f File) Until(temp string) File {
 	f.temp = temp
 	return f
@@ -35,9 +35,9 @@ func DatasetFile(path string, bytes int64, xxh3 string) File {
 	return File{Path: f.Rel(filepath.Join(f.Dataset(), filepath.FromSlash(path))), Bytes: bytes, XXH3: xxh3}
 }
 
-// living reports whether a path may change after the run is complete: the lock, the job's journal, the trainer's files;
-// and the manifest, which can't contain its own hash.
-func (f Folder) living(rel string) bool {
+// isExcluded reports whether the manifest doesn't cover a path: the lock, the job's journal and the trainer's files,
+// which may change after the run is complete, and the manifest, which can't contain its own hash.
+func (f Folder) isExcluded(rel string) bool {
 	switch f.path(filepath.FromSlash(rel)) {
 	case f.Manifest(), f.lockFile(), f.Job(), f.Trainer():
 		return true
@@ -45,9 +45,9 @@ func (f Folder) living(rel string) bool {
 	return false
 }
 
-// Walk calls do for everything in the folder that the manifest covers, with its path in the folder. Links are not
-// followed. For temporary files see Temporaries. The teacher's answers, of which there may be millions, count as one: a
-// path that ends in a slash.
+// Walk calls do for every file in the folder that the manifest covers, with its path in the folder. It doesn't follow
+// links, and skips temporary files. The teacher's answers, of which there may be millions, are one call, for the
+// folder: its path ends in a slash.
 func (f Folder) Walk(do func(rel string, info fs.FileInfo) error) error {
 	return filepath.WalkDir(string(f), func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -55,7 +55,7 @@ func (f Folder) Walk(do func(rel string, info fs.FileInfo) error) error {
 		}
 		rel := f.Rel(path)
 		switch {
-		case f.living(rel) && e.IsDir():
+		case f.isExcluded(rel) && e.IsDir():
 			return fs.SkipDir
 		case e.IsDir() && path == f.Teacher():
 			info, err := e.Info()
@@ -66,7 +66,7 @@ func (f Folder) Walk(do func(rel string, info fs.FileInfo) error) error {
 				return err
 			}
 			return fs.SkipDir
-		case e.IsDir(), f.living(rel), durable.Temporary(e.Name()):
+		case e.IsDir(), f.isExcluded(rel), durable.Temporary(e.Name()):
 			return nil
 		}
 		info, err := e.Info()
@@ -77,7 +77,7 @@ func (f Folder) Walk(do func(rel string, info fs.FileInfo) error) error {
 	})
 }
 
-// Temporaries counts the temporary files of commands that were killed or are running.
+// Temporaries counts the temporary files in the folder: of commands that were killed or are running.
 func (f Folder) Temporaries() (n int, err error) {
 	err = filepath.WalkDir(string(f), func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() && durable.Temporary(e.Name()) {
@@ -88,8 +88,8 @@ func (f Folder) Temporaries() (n int, err error) {
 	return n, err
 }
 
-// Sum reads a file of the folder and describes its content. A path that ends in a slash is a folder: all its files
-// count, by name and content.
+// Sum reads a file of the folder and returns its size and hash. If the path ends in a slash, it is a folder's: the size
+// is the sum of its files' sizes, and the hash covers their names and contents.
 func (f Folder) Sum(rel string) (File, error) {
 	if strings.HasSuffix(rel, "/") {
 		return f.sumTree(rel)
@@ -117,7 +117,7 @@ func (f Folder) sumTree(rel string) (File, error) {
 	return s, err
 }
 
-// ContentSum returns the hash of a file's content.
+// ContentSum returns the hash of a file's content, in hex.
 func ContentSum(path string) (string, error) {
 	sum, _, err := content(path)
 	return sum, err
@@ -136,14 +136,14 @@ func content(path string) (sum string, n int64, err error) {
 	return Digest(h), n, nil
 }
 
-// Digest returns the hash of the written bytes, in hex.
+// Digest returns the 128-bit hash of what was written to h, in hex.
 func Digest(h *xxh3.Hasher) string {
 	sum := h.Sum128().Bytes()
 	return hex.EncodeToString(sum[:])
 }
 
-// Sums lists the files of the run, by path. Files that were hashed as they were written are not read again; one whose
-// size differs was changed in the meantime.
+// Sums lists the files of the run, sorted by path. It doesn't read the known ones, which were hashed as they were
+// written; it returns an error if one of them is missing or has another size.
 func (l *Lock) Sums(known []File) ([]File, error) {
 	by := map[string]File{}
 	for _, k := range known {
@@ -156,7 +156,7 @@ func (l *Lock) Sums(known []File) ([]File, error) {
 			list = append(list, s)
 			return err
 		}
-		if !info.Mode().IsRegular() { // written by the agent's own program: all files of ours are regular
+		if !info.Mode().IsRegular() { // written by the agent's program: nat-go's files are regular
 			return nil
 		}
 		s, ok := by[rel]

@@ -18,8 +18,8 @@ type Folder string
 
 var validID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
-// ValidID reports whether a text can be the id of a run. It is the name of the run's folder and is used in scripts, so
-// it contains neither spaces nor slashes, nor anything that a shell or a terminal treats specially.
+// ValidID reports whether a text can be the id of a run. The id names the run's folder and is used in scripts, so it
+// must not contain spaces, slashes, or anything else that a shell or a terminal treats specially.
 func ValidID(id string) bool { return validID.MatchString(id) }
 
 const manifestName = "manifest.json"
@@ -39,7 +39,7 @@ func (f Folder) Begun() string { return f.path("records", "begun.json") }
 // Decisions returns the file with curation's decision on every record of the log.
 func (f Folder) Decisions() string { return f.path("records", "decisions.bin") }
 
-// Contamination returns the file that lists the records that share words with benchmarks.
+// Contamination returns the file that lists the records that share words with the files of dataset.contamination.
 func (f Folder) Contamination() string { return f.path("contamination.jsonl") }
 
 // Dataset returns the folder that has a folder for each format.
@@ -48,16 +48,16 @@ func (f Folder) Dataset() string { return f.path("dataset") }
 // Format returns the folder of a format of the data set.
 func (f Folder) Format(name string) string { return f.path("dataset", name) }
 
-// Collected returns the folder of a live source's output, with a folder for each collection run.
+// Collected returns the folder of a live source's output. It has a folder for each collection run.
 func (f Folder) Collected() string { return f.path("collected") }
 
 // Batches returns the folder of the token batches.
 func (f Folder) Batches() string { return f.path("batches") }
 
-// Teacher returns the folder of collator.teacher's answers, by the hash of the request.
+// Teacher returns the folder of collator.teacher's answers, which are named by the hashes of their requests.
 func (f Folder) Teacher() string { return f.path("teacher") }
 
-// Dropped returns the file that lists the drops, with the reasons.
+// Dropped returns the file that lists the drops with their reasons.
 func (f Folder) Dropped() string { return f.path("dropped.jsonl") }
 
 // Job returns the journal of the training job.
@@ -72,12 +72,12 @@ func (f Folder) Progress() string { return f.path("data_collection_progress.json
 // History returns the file with the lines of Progress as a list, as NAT writes it.
 func (f Folder) History() string { return f.path("collection_history.json") }
 
-// BuilderMetrics returns the file that NAT's builder logs for a collection run.
+// BuilderMetrics returns the file with the metrics of NAT's builder for a collection run, <run id>_run<k>.
 func (f Folder) BuilderMetrics(run string) string {
 	return f.path("dpo_trajectory_builder_" + run + ".jsonl")
 }
 
-// FinalMetrics returns NAT's file about the end of a job, which is written if the job was waited for.
+// FinalMetrics returns NAT's file about the end of a job. It is written if a process waited for the job.
 func (f Folder) FinalMetrics() string { return f.path("final_metrics.json") }
 
 func (f Folder) path(p ...string) string { return filepath.Join(append([]string{string(f)}, p...)...) }
@@ -97,10 +97,10 @@ func Has(path string) bool {
 	return err == nil
 }
 
-// IsRun reports whether the folder is a run's: it contains a job, a manifest, or the record of an interrupted run.
+// IsRun reports whether the folder is a run's: it contains job.json, manifest.json or records/begun.json.
 func (f Folder) IsRun() bool { return Has(f.Job()) || Has(f.Manifest()) || Has(f.Begun()) }
 
-// List lists the runs below folders, which need not exist, by name.
+// List lists the runs directly in each root, sorted by name. A root need not exist. It must not be in object storage.
 func List(roots ...string) ([]Folder, error) {
 	var list []Folder
 	for _, root := range roots {
@@ -123,7 +123,7 @@ func List(roots ...string) ([]Folder, error) {
 	return list, nil
 }
 
-// Find finds the run that the user means: a path, or the id of a run below one of the folders.
+// Find finds the run that the user names: by a path, or by the id of a run in one of the roots.
 func Find(run string, roots ...string) (Folder, error) {
 	if objects.Is(run) {
 		return "", exit.Usagef("%s: this command needs a run folder on a disk: copy it there", run)
@@ -149,7 +149,7 @@ func unlisted(root string) error {
 		root)
 }
 
-// maxBytes is the largest size of a file that is decoded as a whole. A large run's manifest has a few hundred
+// maxBytes is the maximum size of a file that is decoded as a whole. A large run's manifest has a few hundred
 // kilobytes.
 const maxBytes = 64 << 20
 

@@ -31,12 +31,12 @@ func (h *Holder) String() string {
 		h.Since.Format(time.DateTime))
 }
 
-// attempts returns how many times to try a lock that is held, at intervals of a millisecond.
+// attempts returns how many times to retry a lock that h holds, at intervals of a millisecond.
 func (h *Holder) attempts() int {
 	if h == nil { // the holder has just taken the lock, or is releasing it
 		return 20
 	}
-	// A process that the holder was starting when it was killed has a copy of the lock until it runs its program.
+	// The holder was killed. If it was starting a process, that has a copy of the lock until it executes its program.
 	if host, err := os.Hostname(); err == nil && host == h.Host && unix.Kill(h.Process, 0) == unix.ESRCH {
 		return 5000
 	}
@@ -50,10 +50,10 @@ type Lock struct {
 	// Left is the last holder of the lock, if it was interrupted while working; nil otherwise.
 	Left *Holder
 
-	file   *os.File
-	untold error // why the file doesn't name the holder; not fatal: a user must be able to empty a full disk
-	keep   bool
-	holder Holder
+	file     *os.File
+	writeErr error // why the file doesn't name the holder; not fatal, so that a user can free a full disk
+	keep     bool  // Close leaves the holder in the file, since its placing isn't finished
+	holder   Holder
 }
 
 // Busy is the error for a run folder that another process is working on.
@@ -70,11 +70,11 @@ func (e *Busy) Error() string {
 	return fmt.Sprintf("%s is working on the run in %s: wait for it to end", who, e.Folder)
 }
 
-// lockFile is the name of the lock file. The file remains when the lock is released, because waiting processes have it
-// open.
+// lockFile returns the path of the lock file. The file remains when the lock is released, because waiting processes
+// have it open.
 func (f Folder) lockFile() string { return f.path(".lock") }
 
-// Lock takes the lock for a command, or returns an error that names the holder.
+// Lock takes the lock for a command. If another process holds it, the error wraps a *Busy.
 func (f Folder) Lock(command string) (*Lock, error) {
 	for {
 		l, err := f.tryLock(command)
@@ -93,7 +93,8 @@ func (f Folder) Lock(command string) (*Lock, error) {
 // pause is how long LockSoon waits between attempts.
 const pause = 50 * time.Millisecond
 
-// LockSoon takes the lock for a short task. If another process holds it, LockSoon retries until patience has elapsed.
+// LockSoon takes the lock for a short task. If another process holds it, LockSoon retries until patience has elapsed or
+// ctx ends.
 func (f Folder) LockSoon(ctx context.Context, command string, patience time.Duration) (*Lock, error) {
 	for end := time.Now().Add(patience); ; {
 		l, err := f.Lock(command)
@@ -111,7 +112,7 @@ func (f Folder) LockSoon(ctx context.Context, command string, patience time.Dura
 	}
 }
 
-// tryLock takes the lock; nil means the file was replaced in the meantime.
+// tryLock takes the lock. It returns nil without an error if the file was replaced in the meantime.
 func (f Folder) tryLock(command string) (*Lock, error) {
 	file, err := os.OpenFile(f.lockFile(), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o644)
 	if err != nil {
@@ -127,14 +128,14 @@ func (f Folder) tryLock(command string) (*Lock, error) {
 		return nil, &Busy{f, left}
 	}
 	l := &Lock{Folder: f, Left: left, file: file} // on a file system without locks, runs are not locked
-	if readErr != nil || !l.stillLinked() {
+	if readErr != nil || !l.isLinked() {
 		file.Close()
 		return nil, readErr
 	}
 	l.Left = f.settle(l.Left)
 	host, _ := os.Hostname()
 	l.holder = Holder{Command: command, Process: os.Getpid(), Host: host, Since: time.Now().UTC().Truncate(time.Second)}
-	l.untold = l.write(&l.holder)
+	l.writeErr = l.write(&l.holder)
 	return l, nil
 }
 
@@ -164,7 +165,7 @@ func readHolder(f *os.File, busy bool) (*Holder, error) {
 	}
 	h := new(Holder)
 	if json.Unmarshal(text, h) != nil {
-		if busy { // it is writing
+		if busy { // the holder is writing
 			return nil, nil
 		}
 		return &Holder{Command: "?"}, nil // the holder died while writing
@@ -179,7 +180,7 @@ func notRegular(path string, info fs.FileInfo) error {
 	return fmt.Errorf("not a regular file: %s", path)
 }
 
-// write records the holder of the lock, which may be nil, in the file.
+// write replaces the content of the lock file with the holder. If h is nil, the file becomes empty.
 func (l *Lock) write(h *Holder) error {
 	var text []byte
 	if h != nil {
@@ -195,8 +196,8 @@ func (l *Lock) write(h *Holder) error {
 	return err
 }
 
-// stillLinked reports whether the locked file is still in the folder.
-func (l *Lock) stillLinked() bool {
+// isLinked reports whether the locked file is still in the folder.
+func (l *Lock) isLinked() bool {
 	held, err := l.file.Stat()
 	if err != nil {
 		return false
@@ -205,9 +206,9 @@ func (l *Lock) stillLinked() bool {
 	return err == nil && os.SameFile(held, now)
 }
 
-// Check returns the error for a run folder that was removed, or replaced, while it was in use.
+// Check returns an error if the run folder was removed or replaced since it was locked.
 func (l *Lock) Check() error {
-	if l.stillLinked() {
+	if l.isLinked() {
 		return nil
 	}
 	return exit.Environmentf("run folder %s was removed or replaced while nat-go worked in it: make the run again", l.Folder)
@@ -226,7 +227,7 @@ func (l *Lock) Close() {
 		if left != nil && !left.converts() { // missing files reveal other unfinished work
 			left = nil
 		}
-		_ = l.write(left) // if this fails, the next holder reads this command and repeats its work
+		_ = l.write(left) // if this fails, the next holder takes this command for an interrupted one
 	}
 	// A process that is just being started has a copy of the lock, which closing the file would not release.
 	_ = unix.Flock(int(l.file.Fd()), unix.LOCK_UN)
@@ -234,8 +235,8 @@ func (l *Lock) Close() {
 	l.file = nil
 }
 
-// LeftBy returns the command that was interrupted while it worked in the folder; it returns a *Busy error if a process
-// holds the lock.
+// LeftBy returns the process that was interrupted while it worked in the folder, or nil if none was. If a process holds
+// the lock, it returns a *Busy error.
 func (f Folder) LeftBy() (*Holder, error) {
 	file, err := os.OpenFile(f.lockFile(), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -257,8 +258,8 @@ func (f Folder) LeftBy() (*Holder, error) {
 	return h, readErr
 }
 
-// Create creates the folder and locks it: two runs never share one. Create refuses an existing folder without touching
-// it, unless a run died there before it began: resume couldn't continue such a run.
+// Create creates the folder and locks it. If the folder is in use by the measure of Used, Create returns an error and
+// doesn't change anything in it.
 func (f Folder) Create(command string) (*Lock, error) {
 	if err := f.refuseUsed(); err != nil {
 		return nil, err
@@ -307,8 +308,9 @@ func (f Folder) refuseUsed() error {
 // Locked reports whether the folder was ever locked.
 func (f Folder) Locked() bool { return Has(f.lockFile()) }
 
-// Used reports whether the folder exists and contains more than the remains of a run that died before it had begun: its
-// lock, its configuration, an empty record folder. A folder without our lock is foreign, regardless of its content.
+// Used reports whether the folder contains more than the remains of a run that died too early to be resumed: its lock,
+// its configuration, an empty record folder. A folder with content but without a lock isn't a run's, so it is used,
+// too.
 func (f Folder) Used() (bool, error) {
 	top, err := os.ReadDir(string(f))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(top) == 0 {
@@ -339,13 +341,13 @@ func (f Folder) Used() (bool, error) {
 	return false, err
 }
 
-// Sweep removes the temporary files of a command that was killed on this machine. It does not search the folders of the
-// trainer and the agent.
+// Sweep removes the temporary files of a command that was killed. It does not search the folders of the trainer and the
+// agent.
 func (l *Lock) Sweep() error {
 	f := l.Folder
 	for _, t := range []struct {
 		path  string
-		depth int // folders in it that are also ours
+		depth int // levels of folders below it that are also nat-go's
 	}{{string(f), 0}, {f.Records(), 0}, {f.Dataset(), 1}, {f.Batches(), 2}, {f.Teacher(), 1}} {
 		if err := sweep(t.path, t.depth); err != nil {
 			return err
@@ -355,7 +357,7 @@ func (l *Lock) Sweep() error {
 }
 
 func sweep(dir string, depth int) error {
-	if info, err := os.Lstat(dir); err != nil || !info.IsDir() { // a link leads to a foreign folder
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() { // a link may lead to a folder that isn't the run's
 		return nil
 	}
 	if err := durable.Sweep(dir); err != nil || depth == 0 {

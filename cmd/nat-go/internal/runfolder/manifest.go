@@ -24,8 +24,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Manifest is a run folder's description of itself. It contains no time, and no path outside the folder except the
-// paths of the inputs as named by the user.
+// Manifest describes a run and lists its files. It doesn't contain times, or paths outside the folder other than the
+// inputs' as named by the user.
 type Manifest struct {
 	NatGo     string                      `json:"nat_go"` // version of the program
 	Log       int                         `json:"record_log_version"`
@@ -48,22 +48,22 @@ type Manifest struct {
 	Warnings  []string                    `json:"warnings,omitempty"`
 	Overlaps  *Contamination              `json:"contamination,omitempty"`    // of dataset.contamination
 	Accepted  []string                    `json:"accepted_changes,omitempty"` // see --accept-changed
-	Files     []File                      `json:"files"`                      // all files of the run but the manifest, the job's and the trainer's
+	Files     []File                      `json:"files"`                      // all files of the run except the manifest, the lock, the job's and the trainer's
 }
 
-// Fidelity counts the claims that hold for the trained calls.
+// Fidelity counts the calls that are trained by what is known of them.
 type Fidelity struct {
 	Calls  map[string]int64 `json:"calls"`            // by grade
 	Gaps   map[string]int64 `json:"gaps,omitempty"`   // calls that lack something, by the missing part
 	Rising map[string]int64 `json:"rising,omitempty"` // calls that would reach the grade text if it were recorded
-	Proven map[string]int64 `json:"proven,omitempty"` // calls for which the claim was checked and held, by the kind of comparison
+	Proven map[string]int64 `json:"proven,omitempty"` // calls whose recorded context was confirmed, by the kind of comparison
 }
 
 // Contamination counts the overlaps of the records with the files of dataset.contamination.
 type Contamination struct {
 	Runs     int    `json:"word_runs"` // of 13 words, and shorter texts, in the files
-	OneIn    uint64 `json:"one_in"`    // one in this many runs was searched for
-	Common   int    `json:"common"`    // ignored runs, which many examples have
+	OneIn    uint64 `json:"one_in"`    // one in this many word runs was searched for
+	Common   int    `json:"common"`    // word runs that are ignored, because many examples have them
 	Checked  uint64 `json:"checked"`   // records
 	Records  int64  `json:"records"`   // that overlap
 	Examples int64  `json:"examples"`  // that these records are made from
@@ -79,11 +79,11 @@ type Overlap struct {
 	Run     int    `json:"run,omitempty"` // collection run
 	Role    string `json:"role"`          // of the message
 	File    string `json:"file"`
-	Line    int64  `json:"line"` // of a table its row
+	Line    int64  `json:"line"` // in a table, the row
 	Words   string `json:"words"`
 }
 
-// String describes the location of the words.
+// String describes the overlap.
 func (o *Overlap) String() string {
 	return fmt.Sprintf("%s:%d has words of the %s's message: %q", o.File, o.Line, o.Role, o.Words)
 }
@@ -101,7 +101,7 @@ const (
 	Unreadable  = "unreadable"
 )
 
-// State describes the state of a run's data set.
+// State returns the state of a run: a manifest's Status, or one of the other states.
 func (f Folder) State() string {
 	var busy *Busy
 	if _, err := f.LeftBy(); errors.As(err, &busy) {
@@ -117,7 +117,7 @@ func (f Folder) State() string {
 	return m.Status
 }
 
-// Counts are the numbers of inputs, of records made from them, and of drops.
+// Counts holds the numbers of examples and candidates, of records made from them, and of drops.
 type Counts struct {
 	Examples   int64                   `json:"examples"`
 	Candidates int64                   `json:"candidates"`
@@ -130,18 +130,18 @@ type Counts struct {
 type Written struct {
 	Format  string    `json:"format"`
 	Files   []RowFile `json:"files"`
-	Records int64     `json:"records"`           // records it carries
-	Dropped int64     `json:"dropped,omitempty"` // kept records that it can't carry
+	Records int64     `json:"records"`           // records in it
+	Dropped int64     `json:"dropped,omitempty"` // kept records that it can't represent
 	Refused []Refusal `json:"refused,omitempty"` // reasons for that, most frequent first
-	Instead string    `json:"instead,omitempty"` // a format that can carry all or most of these records
+	Instead string    `json:"instead,omitempty"` // a format that can represent all or most of these records
 	Trimmed int64     `json:"trimmed,omitempty"` // omitted messages after a record's last turn, which are never trained
 
 	Contexts *Contexts     `json:"contexts,omitempty"` // of the turns that its rows train
 	Rows     *rows.Options `json:"rows,omitempty"`     // its own options, if they differ from the manifest's
 }
 
-// Contexts counts the trained turns, and the turns whose context differs from the recorded one, by change: redaction,
-// remove, call_ids, unknown, format, worded.
+// Contexts counts the trained turns. Changed counts the ones whose context differs from the recorded one, by change:
+// redaction, remove, call_ids, unknown, format, worded.
 type Contexts struct {
 	Turns    int64            `json:"turns"`
 	Lost     int64            `json:"lost,omitempty"`     // turns without a row, of records that have one
@@ -149,7 +149,7 @@ type Contexts struct {
 	Changed  map[string]int64 `json:"changed,omitempty"`
 }
 
-// Add adds other counts.
+// Add adds the counts of more, which may be nil.
 func (c *Contexts) Add(more *Contexts) {
 	if more == nil {
 		return
@@ -160,7 +160,7 @@ func (c *Contexts) Add(more *Contexts) {
 	}
 }
 
-// Change adds to the number of turns with a given change.
+// Change adds n to the number of turns with a given change.
 func (c *Contexts) Change(by string, n int64) {
 	if c.Changed == nil {
 		c.Changed = map[string]int64{}
@@ -168,7 +168,7 @@ func (c *Contexts) Change(by string, n int64) {
 	c.Changed[by] += n
 }
 
-// Refusal counts the records that a format can't carry, by reason.
+// Refusal counts the records that a format can't represent for one reason.
 type Refusal struct {
 	Why   string `json:"why"`
 	Count int64  `json:"count"`
@@ -186,10 +186,10 @@ type RowFile struct {
 	ReadOtherwise []string `json:"read_otherwise,omitempty"`
 }
 
-// BeforeJSON marks a change that only readers without support for JSON values make.
+// BeforeJSON ends the text of a change that only versions of datasets without support for JSON values make.
 const BeforeJSON = ", before datasets 4.7"
 
-// ReadToday is ReadOtherwise without the changes that current readers don't make.
+// ReadToday returns ReadOtherwise without the changes that current versions don't make.
 func (f *RowFile) ReadToday() (now []string) {
 	for _, text := range f.ReadOtherwise {
 		if !strings.HasSuffix(text, BeforeJSON) {
@@ -199,7 +199,7 @@ func (f *RowFile) ReadToday() (now []string) {
 	return now
 }
 
-// Batches is the manifest's entry on the token batches.
+// Batches describes the token batches of a run.
 type Batches struct {
 	Tokenizer    string                 `json:"tokenizer"`        // fingerprint
 	TemplateTime string                 `json:"template_time"`    // the template's strftime_now
@@ -210,7 +210,8 @@ type Batches struct {
 	Teacher      *teacher.Report        `json:"teacher,omitempty"` // questions to the teacher; outcomes of sites
 }
 
-// maxValues bounds a manifest's memory: an empty object in a list is two bytes on disk and fifty in memory.
+// maxValues is the maximum number of values in a manifest. It bounds the memory: an empty object in a list takes two
+// bytes on disk and fifty in memory.
 const maxValues = 4 << 20
 
 // ReadManifest reads the manifest. The error wraps fs.ErrNotExist if it is missing.
@@ -232,7 +233,8 @@ func (f Folder) ReadManifest() (*Manifest, error) {
 	return m, nil
 }
 
-// check refuses a manifest that names files outside the run, which would be handed to trainers and sent to stores.
+// check returns an error for a manifest that names files outside the run: they would be passed to trainers and
+// uploaded.
 func (m *Manifest) check() error {
 	outside := func(path string) error {
 		if !filepath.IsLocal(filepath.FromSlash(path)) {
@@ -264,7 +266,7 @@ func (l *Lock) WriteManifest(m *Manifest, known []File) (err error) {
 	if m.Files, err = l.Sums(known); err != nil {
 		return err
 	}
-	if err := l.Folder.complete(m); err != nil {
+	if err := l.Folder.checkComplete(m); err != nil {
 		return err
 	}
 	m.Decisions = l.Folder.Rel(l.Folder.Decisions())
@@ -278,8 +280,8 @@ func (l *Lock) WriteManifest(m *Manifest, known []File) (err error) {
 	return durable.WriteFile(l.Folder.Manifest(), append(text, '\n'))
 }
 
-// complete returns an error if a file that every finished run has was removed.
-func (f Folder) complete(m *Manifest) error {
+// checkComplete returns an error if the manifest lacks a file that every finished run has, or token batches.
+func (f Folder) checkComplete(m *Manifest) error {
 	for _, path := range []string{f.Config(), f.Begun(), f.Decisions(), f.Dropped()} {
 		if rel := f.Rel(path); !slices.ContainsFunc(m.Files, func(x File) bool { return x.Path == rel }) {
 			return fmt.Errorf("%s is gone: it was removed during the run", rel)
@@ -312,9 +314,9 @@ type Update struct {
 	sum  string   // of the manifest
 }
 
-// AddFormats prepares a manifest in which these formats replace the entries for them and their files. Everything else
-// is unchanged, including keys unknown to this version. The file is on disk, so that Commit only has to rename it: a
-// full disk is detected before the formats' own files are renamed into place.
+// AddFormats prepares a manifest with the given formats and their files in place of earlier entries for these formats.
+// Everything else is unchanged, including keys unknown to this version. The new manifest is already on disk, so that a
+// full disk is detected before the formats' files are renamed into place.
 func (l *Lock) AddFormats(formats []Written, files []File) (*Update, error) {
 	m, err := l.Folder.ReadManifest()
 	if err != nil {
@@ -341,7 +343,7 @@ func (l *Lock) AddFormats(formats []Written, files []File) (*Update, error) {
 	return u, err
 }
 
-// AddFiles is AddFormats for files of other kinds.
+// AddFiles adds files to the manifest, or replaces their entries.
 func (l *Lock) AddFiles(files ...File) error {
 	m, err := l.Folder.ReadManifest()
 	if err != nil {
@@ -363,7 +365,7 @@ func merge(a, b []File) []File {
 	return all
 }
 
-// replace replaces the values that the manifest has under the given keys.
+// replace prepares a manifest with other values for the given keys, which it must have already.
 func (l *Lock) replace(values map[string]any) (*Update, error) {
 	path := l.Folder.Manifest()
 	old, err := read(path)

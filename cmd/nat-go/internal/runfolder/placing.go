@@ -10,12 +10,11 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Placing lists the files that add formats to a complete run. It is recorded when all files are durable, before the
-// first is renamed into place, so that the work of a killed command can be completed and a run is never changed
-// halfway.
+// Placing lists the renames that add formats to a complete run. It is recorded when all files are durable and none has
+// been renamed. So the renames of a killed command can be completed, and a run doesn't stay half changed.
 type Placing struct {
 	Files    []pendingFile `json:"files"`
-	Gone     []string      `json:"gone,omitempty"` // obsolete files of formats, relative to the run folder
+	Gone     []string      `json:"gone,omitempty"` // obsolete files of formats, to be removed; relative to the run folder
 	Manifest pendingFile   `json:"manifest"`
 	XXH3     string        `json:"xxh3"` // of the manifest
 }
@@ -26,7 +25,8 @@ type pendingFile struct {
 	Path      string `json:"path"`
 }
 
-// Place records the files that are about to be renamed into place: the given files, and the manifest that lists them.
+// Place records the files that are about to be renamed into place: those of the given files that have a temporary path,
+// and the manifest that lists them.
 func (l *Lock) Place(u *Update, files []File) error {
 	f := l.Folder
 	p := &Placing{Manifest: pendingFile{f.Rel(u.file.Temporary()), f.Rel(f.Manifest())}, XXH3: u.sum}
@@ -57,8 +57,8 @@ func (f Folder) Recover() {
 	}
 }
 
-// settle completes the placing that the last holder of the lock began. It returns the holder if that isn't possible or
-// its work was of another kind; nil if nothing is left to do.
+// settle completes the placing that the last holder of the lock began. It returns nil if nothing is left to do. It
+// returns left if completing isn't possible, or if its command doesn't place files.
 func (f Folder) settle(left *Holder) *Holder {
 	switch {
 	case left == nil || !left.converts():
@@ -70,7 +70,7 @@ func (f Folder) settle(left *Holder) *Holder {
 	if sum, _, err := content(f.Manifest()); err == nil && sum == p.XXH3 {
 		return nil // the work was done, but not recorded
 	}
-	if !p.valid() || !Has(f.path(filepath.FromSlash(p.Manifest.Temporary))) { // the command failed, and cleaned up
+	if !p.isValid() || !Has(f.path(filepath.FromSlash(p.Manifest.Temporary))) { // or the command failed and removed its files
 		return left
 	}
 	for _, file := range p.Files {
@@ -89,9 +89,9 @@ func (f Folder) settle(left *Holder) *Holder {
 	return nil
 }
 
-// valid reports whether all paths are in the data set, except for the manifest's: the lock file may have been written
-// by any user.
-func (p *Placing) valid() bool {
+// isValid reports whether all paths except the manifest's are in the data set. The lock file that contains them may
+// have been written by any user.
+func (p *Placing) isValid() bool {
 	in := func(path string) bool {
 		return filepath.IsLocal(filepath.FromSlash(path)) && Folder("").Rel(Folder("").Dataset()) == firstOf(path)
 	}
@@ -103,7 +103,7 @@ func (p *Placing) valid() bool {
 		!slices.ContainsFunc(p.Gone, func(path string) bool { return !in(path) })
 }
 
-// firstOf returns the first folder of a path.
+// firstOf returns the first element of a path.
 func firstOf(path string) string {
 	for dir := filepath.Dir(path); dir != "."; dir = filepath.Dir(dir) {
 		path = dir

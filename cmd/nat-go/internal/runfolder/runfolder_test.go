@@ -453,10 +453,10 @@ func TestForgedPlacing(t *testing.T) {
 				Files:    []pendingFile{{"dataset/kto/.nat-go-tmp-0123456789abcdef", "dataset/kto/train.jsonl"}},
 				Manifest: pendingFile{".nat-go-tmp-0123456789abcdef", "manifest.json"},
 			}
-			if !p.valid() {
+			if !p.isValid() {
 				t.Fatal("it is refused as it was")
 			}
-			if change(p); p.valid() {
+			if change(p); p.isValid() {
 				t.Error("it is taken")
 			}
 		})

@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/internal/objects"
 )
 
-// Stored is the prefix of a folder in object storage: the same files under the same names.
+// Stored is the prefix in object storage under which the files of a folder are stored, with the same names.
 type Stored string
 
 // maxTransfers is the maximum number of files of a run sent or fetched concurrently.
@@ -26,16 +26,17 @@ const maxTransfers = 4
 // Object returns the address of a file.
 func (s Stored) Object(name string) string { return objects.Join(string(s), name) }
 
-// Check checks the address.
+// Check returns an error if the address is invalid.
 func (s Stored) Check() error { return objects.Check(s.Object(manifestName)) }
 
-// Free refuses a prefix that already holds a run, and storage that would let two runs be published concurrently.
+// Free returns an error if there is a run under the prefix, or if the storage can't prevent that two processes publish
+// one there concurrently.
 func (s Stored) Free(ctx context.Context) error {
 	return s.Lacks(ctx, manifestName, exit.Usagef("%s already has a run: choose another --run-id", s))
 }
 
-// Lacks returns the error there if the storage has a file of this name, and another error for storage in which two
-// processes could both create it.
+// Lacks returns exists if the storage has a file of that name. It returns another error if the storage can't prevent
+// that two processes both create the file.
 func (s Stored) Lacks(ctx context.Context, name string, exists error) error {
 	_, err := objects.OfProcess().Stat(ctx, s.Object(name))
 	switch {
@@ -47,8 +48,8 @@ func (s Stored) Lacks(ctx context.Context, name string, exists error) error {
 	return exit.Default(exit.Environment, err)
 }
 
-// Publish sends a complete run folder: the files that its manifest names, the record of its job, if any, and last the
-// manifest, which must not exist yet. Sending the same run again is not an error.
+// Publish sends a complete run folder: the files that its manifest names, job.json if there is one, and last the
+// manifest, which must not exist yet with other content.
 func (s Stored) Publish(ctx context.Context, f Folder) error {
 	m, err := f.ReadManifest()
 	if err != nil {
@@ -64,7 +65,7 @@ func (s Stored) Publish(ctx context.Context, f Folder) error {
 	}
 	err = Transfer(ctx, maxTransfers, len(names), func(ctx context.Context, i int) error {
 		err := s.Send(ctx, f.path(filepath.FromSlash(names[i])), names[i])
-		if i < 2 && errors.Is(err, fs.ErrNotExist) { // not every run has a job
+		if i < 2 && errors.Is(err, fs.ErrNotExist) { // not every run has these two
 			return nil
 		}
 		return err
@@ -85,7 +86,7 @@ func Transfer(ctx context.Context, limit, n int, do func(ctx context.Context, i 
 	return g.Wait() // wait: each request ends with ctx, or when it stalls
 }
 
-// Send uploads a file of this machine under a name.
+// Send uploads the file at path under a name.
 func (s Stored) Send(ctx context.Context, path, name string) error {
 	file, err := durable.Open(path)
 	if err != nil {
@@ -108,8 +109,8 @@ func (s Stored) IsRun(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// Fetch copies a run to a folder of this machine. Each file is requested by name, and refused if it differs from the
-// manifest.
+// Fetch downloads a run to a folder on this machine. It requests each file by name, and returns an error if one differs
+// from the manifest.
 func (s Stored) Fetch(ctx context.Context, f Folder) error {
 	if err := s.Get(ctx, manifestName, f.Manifest(), maxBytes, nil); err != nil {
 		return err
@@ -134,8 +135,8 @@ func (s Stored) Fetch(ctx context.Context, f Folder) error {
 	})
 }
 
-// Get downloads a file of at most this many bytes to a path. check, which may be nil, is called with the file's size
-// and checksum before the file is renamed into place.
+// Get downloads a file of at most maxBytes to a path. check, which may be nil, is called with the file's size and
+// checksum before the file is renamed into place.
 func (s Stored) Get(ctx context.Context, name, path string, maxBytes int64, check func(File) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err

@@ -12,18 +12,19 @@ import (
 // MaxConfig is the maximum size of a plan's configuration, the same as for any configuration.
 const MaxConfig = 16 << 20
 
-// Limits on a plan and the manifest of a shard. Both are in a folder that others may write to, and their hashes prove
-// nothing.
+// Limits on a plan and the manifest of a shard. Both are in a folder that others may write to, and anybody can compute
+// the hashes in them.
 const (
 	maxPlanBytes    = 96 << 20
-	maxRequestBytes = 1 << 20  // of the command line's request, as stored in the plan
+	maxRequestBytes = 1 << 20  // of Plan.Request
 	maxDoneBytes    = 32 << 20 // of one shard, which names each batch it wrote
-	maxNamedBytes   = 64 << 20 // of the ids given to a shard
+	maxNamedBytes   = 64 << 20 // of a shard's file of ids: see NamedFile
 	maxObjects      = 2 << 20  // maximum number of objects and lists in a plan or a manifest
-	maxGroups       = 1 << 40  // more bytes than any log that can be stored
+	maxGroups       = 1 << 40  // more groups or records than any log has
 )
 
-// decode refuses a text with more objects and lists than a plan can need, before any of them are created.
+// decode decodes JSON. It returns an error, before it allocates memory for the values, if text exceeds the limits of a
+// plan.
 func decode(text []byte, into any) error {
 	if _, err := json.Parse(text, json.Limits{Depth: 100, Size: maxPlanBytes, Objects: maxObjects}); err != nil {
 		return err
@@ -31,8 +32,8 @@ func decode(text []byte, into any) error {
 	return stdjson.Unmarshal(text, into)
 }
 
-// check refuses a plan that no nat-go could have made: its shards might be read or written outside the plan's folder,
-// or not at all.
+// check returns an error for a plan that nat-go can't have made: its shards might read or write files outside the
+// plan's folder, or have invalid parts.
 func (p *Plan) check() error {
 	if !runfolder.ValidID(p.RunID) {
 		return fmt.Errorf("invalid run id %q", p.RunID)
@@ -72,7 +73,7 @@ func (p *Part) check(inputs int) error {
 	return nil
 }
 
-// check refuses a manifest of a shard that no nat-go could have made.
+// check returns an error for a shard's manifest that nat-go can't have made.
 func (d *Done) check() error {
 	seen := map[string]bool{}
 	for _, f := range d.Files {

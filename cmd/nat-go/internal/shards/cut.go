@@ -13,8 +13,8 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Cut describes how the data set of a plan is divided between the shards that write it. A merge makes it once every
-// record has a decision.
+// Cut describes how the writing of a plan's data set is divided between the shards. A merge makes it when every record
+// has a decision.
 type Cut struct {
 	Version   int               `json:"cut_version"`
 	Plan      string            `json:"plan"` // the plan's sum
@@ -26,13 +26,12 @@ type Cut struct {
 	Files     []runfolder.File  `json:"files,omitempty"`    // in the folder of the cut
 }
 
-// CutPath returns the path of the cut, which is written after everything it describes.
+// CutPath returns the path of the cut. The cut is written after the files that it lists.
 func (f Folder) CutPath() string { return f.path(filepath.FromSlash(cutName)) }
 
 const cutName = "cut/cut.json"
 
-// CutBatches returns the path of the list of batches that a shard writes, and CutScores the path of the scores of
-// rollout rows.
+// CutBatches returns the path of the list of batches that a shard writes.
 func (f Folder) CutBatches(shard int) string { return f.path("cut", number(shard)+".batches") }
 
 // CutScores returns the path of the scores of rollout rows.
@@ -41,11 +40,11 @@ func (f Folder) CutScores() string { return f.path("cut", "scores.bin") }
 // CutDrops returns the path of the drops made while cutting batches.
 func (f Folder) CutDrops() string { return f.path("cut", "drops.jsonl") }
 
-// Cut returns the folder of the cut. If the plan is in object storage, the merged log and the decisions are in it, too,
+// Cut returns the folder of the cut. For a plan in object storage, it also contains the merged log and the decisions,
 // under the names that they have in a run folder.
 func (f Folder) Cut() runfolder.Folder { return runfolder.Folder(f.path("cut")) }
 
-// NewCut starts a cut, and removes the remains of an earlier attempt.
+// NewCut makes the folder of the cut, and removes an earlier cut.
 func (f Folder) NewCut() error {
 	if err := os.RemoveAll(filepath.Dir(f.CutPath())); err != nil {
 		return err
@@ -53,7 +52,7 @@ func (f Folder) NewCut() error {
 	return os.MkdirAll(filepath.Dir(f.CutPath()), 0o755)
 }
 
-// WriteCut writes a cut; it is called last.
+// WriteCut completes the cut: it lists the files in the cut's folder in c.Files, and writes c.
 func (f Folder) WriteCut(c *Cut) error {
 	c.Version = Version
 	entries, err := os.ReadDir(string(f.Cut()))

@@ -17,14 +17,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Done is the manifest of a shard: it records that the shard was built, and lists its parts.
+// Done is the manifest of a stage of a shard. If it exists, the stage is done.
 type Done struct {
 	Version  int                         `json:"shard_version"`
 	NatGo    string                      `json:"nat_go"`
 	Plan     string                      `json:"plan"` // the plan's sum
 	Stage    Stage                       `json:"stage"`
 	Shard    int                         `json:"shard"`
-	Seen     source.Stats                `json:"seen"` // of the inputs
+	Seen     source.Stats                `json:"seen"` // statistics of the inputs that were read
 	Groups   uint64                      `json:"groups"`
 	Records  uint64                      `json:"records"`
 	Books    []ledger.Account            `json:"books"`
@@ -34,7 +34,7 @@ type Done struct {
 
 func donePath(f runfolder.Folder) string { return filepath.Join(string(f), "shard.json") }
 
-// WriteDone writes the manifest of a shard, last of all.
+// WriteDone writes the manifest of a shard, after all its other files.
 func WriteDone(f runfolder.Folder, d *Done) error {
 	d.Version = Version
 	text, err := json.MarshalIndent(d, "", "  ")
@@ -44,8 +44,8 @@ func WriteDone(f runfolder.Folder, d *Done) error {
 	return durable.WriteFile(donePath(f), append(text, '\n'))
 }
 
-// ReadDone reads the manifest of a shard of the plan; it is nil if the shard is not done. A manifest from another plan
-// is an error.
+// ReadDone reads the manifest of a shard of the plan. It returns nil if the shard is not done, and an error if the
+// manifest is from another plan.
 func (f Folder) ReadDone(p *Plan, stage Stage, shard int) (*Done, error) {
 	path := donePath(f.Shard(stage, shard))
 	text, err := durable.ReadFile(path, maxDoneBytes)
@@ -76,7 +76,7 @@ func (f Folder) ReadDone(p *Plan, stage Stage, shard int) (*Done, error) {
 	return d, nil
 }
 
-// ReadStage reads the manifests of a stage, by shard, and returns the shards that lack one.
+// ReadStage reads the manifests of a stage, one per shard, nil if the shard is not done. missing lists these shards.
 func (f Folder) ReadStage(p *Plan, stage Stage) (all []*Done, missing []int, err error) {
 	for i := range p.Shards {
 		d, err := f.ReadDone(p, stage, i)
@@ -98,7 +98,7 @@ type State struct {
 	Missing []int `json:"missing"` // all that are not done, including the ones in Running
 }
 
-// Look checks every shard of the plan.
+// Look returns the progress of a stage.
 func (f Folder) Look(p *Plan, stage Stage) (*State, error) {
 	s := &State{Stage: stage, Done: []int{}, Running: []int{}, Missing: []int{}}
 	all, _, err := f.ReadStage(p, stage)
@@ -119,7 +119,7 @@ func (f Folder) Look(p *Plan, stage Stage) (*State, error) {
 	return s, nil
 }
 
-// Array writes numbers in the notation of schedulers: 3,7-9.
+// Array formats numbers in the notation of schedulers, such as 3,7-9.
 func Array(shards []int) string {
 	sorted := slices.Compact(slices.Sorted(slices.Values(shards)))
 	var parts []string

@@ -36,8 +36,8 @@ func HeadsPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "h
 // RowsPath returns the path of the file with a shard's token rows.
 func RowsPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "prepared.bin") }
 
-// continueFrames continues a file of frames, or starts it. It keeps the frames before the first one for which keep
-// returns false.
+// continueFrames continues a file of frames, or starts it. It cuts the file off at the first frame that is damaged or
+// for which keep returns false.
 func continueFrames(path string, keep func(frame []byte) bool) (_ *frames, err error) {
 	file, err := durable.Continue(path)
 	if err != nil {
@@ -56,7 +56,7 @@ func continueFrames(path string, keep func(frame []byte) bool) (_ *frames, err e
 	for {
 		frame, err := in.Next()
 		if err != nil || !keep(frame) {
-			break // the end, or an incomplete write when the attempt ended
+			break // the end of the file, or of the useful frames
 		}
 		end += frameHead + int64(len(frame))
 	}
@@ -89,7 +89,7 @@ func (f *frames) Close() error {
 	return errors.Join(f.out.Flush(), f.file.Sync(), f.file.Close())
 }
 
-// prepared holds the token rows of a shard as they are written.
+// prepared writes the token rows of a shard.
 type prepared struct {
 	heads *frames
 	rows  *os.File
@@ -97,11 +97,12 @@ type prepared struct {
 	head  []byte
 }
 
-// preparedHead is the width of the fields before a head: the size in bytes of the group's token rows, and its number of
+// preparedHead is the width of the fields before a group's head: the size of its token rows in bytes, and its number of
 // records.
 const preparedHead = 8 + 4
 
-// OpenPrepared continues the token rows of a shard, or starts them, and returns the number of groups they cover so far.
+// OpenPrepared continues the token rows of a shard, or starts them. It returns the number of groups whose rows are
+// there already.
 func OpenPrepared(f runfolder.Folder) (_ *prepared, groups uint64, err error) {
 	p := &prepared{}
 	if p.rows, err = durable.Continue(RowsPath(f)); err != nil {
@@ -139,7 +140,7 @@ func OpenPrepared(f runfolder.Folder) (_ *prepared, groups uint64, err error) {
 	return p, groups, err
 }
 
-// Add adds the next group, which has this many records.
+// Add adds the rows and the head of the next group, which has the given number of records.
 func (p *prepared) Add(records int, head, rows []byte) error {
 	if _, err := p.out.Write(rows); err != nil {
 		return err
@@ -158,11 +159,11 @@ func (p *prepared) Close() error {
 // Head describes the token rows of a group.
 type Head struct {
 	Records int
-	Rows    int64 // bytes
-	Head    []byte
+	Rows    int64  // size of the rows in bytes
+	Head    []byte // what Add was given
 }
 
-// ReadHead reads a head that Prepared.Add wrote.
+// ReadHead decodes a frame that prepared.Add wrote.
 func ReadHead(frame []byte) (Head, error) {
 	if len(frame) < preparedHead {
 		return Head{}, errors.New("unexpected end of the description of the token rows")
@@ -174,7 +175,7 @@ func ReadHead(frame []byte) (Head, error) {
 	}, nil
 }
 
-// FrameReader reads back a file of frames.
+// FrameReader reads a file of frames.
 type FrameReader struct {
 	file  *os.File
 	in    *bufio.Reader
@@ -209,7 +210,7 @@ func OpenBuilt(f runfolder.Folder, d *Done, path string) (*os.File, error) {
 	if err == nil && !slices.ContainsFunc(d.Files, func(x runfolder.File) bool {
 		return x.Path == f.Rel(path) && x.Bytes == info.Size()
 	}) {
-		err = Damaged(path, "it is not what its manifest names")
+		err = Damaged(path, "its size isn't the one in the manifest")
 	}
 	if err != nil {
 		file.Close()
@@ -259,7 +260,7 @@ func (r *FrameReader) Close() error { return r.file.Close() }
 
 func (r *FrameReader) damaged(why string) error { return Damaged(r.file.Name(), why) }
 
-// Damaged returns the error for a shard's file that doesn't match its checksum.
+// Damaged returns the error for a shard's file that is damaged.
 func Damaged(path, why string) error {
 	return fmt.Errorf("%s is damaged: %s: remove the folder of the shard, and run it again", path, why)
 }

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// indexVariables lists the environment variables that may hold the number of a process's shard: ours first, then the
-// job arrays' variables.
+// indexVariables lists the environment variables that may hold the number of a process's shard: nat-go's own first,
+// then the ones that job arrays set.
 var indexVariables = []string{
 	"NATGO_SHARD", "SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "CLOUD_RUN_TASK_INDEX", "AWS_BATCH_JOB_ARRAY_INDEX",
 }
 
 // Index returns the number of the shard according to the environment, and the variable that holds it. NATGO_SHARD may
-// also give the total: 3/7. It is an error if two variables disagree or none is set.
+// also give the total: 3/7. Index returns an error if a variable is invalid, two disagree or none is set.
 func Index(getenv func(string) (string, bool), shards int) (index int, variable string, err error) {
 	for _, name := range indexVariables {
 		text, ok := getenv(name)
@@ -40,18 +40,18 @@ func Index(getenv func(string) (string, bool), shards int) (index int, variable 
 }
 
 func parse(name, text string, shards int) (int, error) {
-	number, of, told := strings.Cut(text, "/")
+	number, total, hasTotal := strings.Cut(text, "/")
 	n, err := strconv.Atoi(number)
-	if err != nil || n < 0 || told && name != indexVariables[0] {
+	if err != nil || n < 0 || hasTotal && name != indexVariables[0] {
 		return 0, fmt.Errorf("invalid shard number %[2]q in %[1]s", name, text)
 	}
-	if told && of != strconv.Itoa(shards) {
+	if hasTotal && total != strconv.Itoa(shards) {
 		return 0, fmt.Errorf("%s is %q, but the plan has %d shards", name, text, shards)
 	}
 	return n, InPlan(n, shards, name)
 }
 
-// InPlan returns an error if n is not the number of a shard; from is the origin of the number.
+// InPlan returns an error if n is not the number of a shard. from names the source of the number.
 func InPlan(n, shards int, from string) error {
 	if n >= 0 && n < shards {
 		return nil

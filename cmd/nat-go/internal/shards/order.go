@@ -21,9 +21,8 @@ type Place struct{ Run, Row int64 }
 // placeWidth is the size of an encoded place.
 const placeWidth = 16
 
-// Order is the file with the positions in the inputs at which the groups of a shard's log begin, so that the groups of
-// all shards can be put into the order of a single run. It is written next to the log: synced before each of the log's
-// commits, and truncated with it.
+// Order is the file with the place of each group of a shard's log, so that the groups of all shards can be put into the
+// order of a single run. It is next to the log, synced before each of the log's commits, and truncated with the log.
 type Order struct {
 	file *os.File
 	buf  []byte
@@ -31,7 +30,7 @@ type Order struct {
 
 func orderPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "order.bin") }
 
-// OpenOrder continues the file after the given number of groups.
+// OpenOrder continues the file after the given number of groups, or starts it.
 func OpenOrder(f runfolder.Folder, groups int64) (*Order, error) {
 	file, err := durable.Continue(orderPath(f))
 	if err != nil {
@@ -70,7 +69,7 @@ func (o *Order) Sync() error {
 	return o.file.Sync()
 }
 
-// Close closes the file, if there is one.
+// Close closes the file. o may be nil.
 func (o *Order) Close() {
 	if o != nil {
 		o.file.Close()
@@ -80,7 +79,7 @@ func (o *Order) Close() {
 // orderWidth is the size of an entry that SortGroups sorts: a place and the number of the shard.
 const orderWidth = placeWidth + 4
 
-// orderMemory is the memory for sorting the places of groups.
+// orderMemory is how many bytes SortGroups sorts in memory before it uses the disk.
 const orderMemory = 4 << 20
 
 // SortGroups yields, for each group of the shards' logs in the order of a single run, the number of its shard. scratch

@@ -45,7 +45,7 @@ type Shard struct {
 	Parts    []Part          `json:"parts"`
 	Examples int64           `json:"examples"`
 	Bytes    int64           `json:"bytes"`
-	Named    *runfolder.File `json:"named,omitempty"` // ids that can't be derived from its parts
+	Named    *runfolder.File `json:"named,omitempty"` // file with the ids that can't be derived from its parts
 }
 
 // Part is a part of an input.
@@ -65,7 +65,7 @@ func (f Folder) path(p ...string) string { return filepath.Join(append([]string{
 // Plan returns the path of the plan.
 func (f Folder) Plan() string { return f.path(planName) }
 
-// Config returns the configuration from when the plan was made, with ${VAR} left as references.
+// Config returns the file with the configuration as it was when the plan was made, with ${VAR} left as references.
 func (f Folder) Config() string { return runfolder.Folder(f).Config() }
 
 // Named returns the file with the ids that can't be derived from a shard's parts.
@@ -76,14 +76,14 @@ func namedPath(shard int) string { return "named/" + number(shard) + ".jsonl" }
 // Stage is a part of the work that all shards complete before the next one begins.
 type Stage string
 
-// The stages. Without tasks, Build is the only one.
+// The stages.
 const (
-	Build Stage = "build" // read the shard's part of the inputs; build it, or store it for the shards' groups
-	Group Stage = "group" // build the shard's share of the tasks
-	Write Stage = "write" // write the shard's share of the data set, once a merge has divided it
+	Build Stage = "build" // read the shard's part of the inputs; build it, or store it for stage Group if the plan has it
+	Group Stage = "group" // build the shard's share of the tasks; only if builders use tasks
+	Write Stage = "write" // write the shard's share of the data set, after a merge has divided it
 )
 
-// Stages returns the stages of the plan's shards, in order.
+// Stages returns the stages that precede a merge, in order.
 func (p *Plan) Stages() []Stage {
 	if p.Tasks {
 		return []Stage{Build, Group}
@@ -91,8 +91,7 @@ func (p *Plan) Stages() []Stage {
 	return []Stage{Build}
 }
 
-// CheckStage returns an error for a stage that the plan's shards don't have. The shards of every plan have the writing
-// stage.
+// CheckStage returns an error for a stage that the plan's shards don't have. Every plan has Write.
 func (p *Plan) CheckStage(stage Stage) error {
 	if stages := p.Stages(); stage != Write && !slices.Contains(stages, stage) {
 		return fmt.Errorf("--stage %s: the stages of this plan are %v, followed by %s once a merge has divided the "+
@@ -102,19 +101,19 @@ func (p *Plan) CheckStage(stage Stage) error {
 	return nil
 }
 
-// Shard returns the folder of a shard's stage.
+// Shard returns the folder in which a stage of a shard leaves its files.
 func (f Folder) Shard(stage Stage, shard int) runfolder.Folder {
 	return runfolder.Folder(f.path(string(stage), number(shard)))
 }
 
-// Spill returns where a shard stores its examples for the shards' groups.
+// Spill returns the file in which a shard stores its examples for stage Group of all shards.
 func (f Folder) Spill(shard int) string {
 	return filepath.Join(f.Shard(Build, shard).Records(), "examples.spill")
 }
 
 func number(shard int) string { return fmt.Sprintf("%05d", shard) }
 
-// Find returns the folder of the plan that the user names by its folder or its file.
+// Find returns the folder of the plan that the user names by the path of its folder or of plan.json.
 func Find(path string) Folder {
 	if objects.Is(path) {
 		return Folder(strings.TrimSuffix(strings.TrimRight(path, "/"), "/"+planName))
@@ -125,7 +124,7 @@ func Find(path string) Folder {
 	return Folder(filepath.Clean(path))
 }
 
-// sumOf returns the hash of a plan, excluding the field for the hash.
+// sumOf returns the hash of a plan without its Sum.
 func sumOf(p Plan) (string, error) {
 	p.Sum = ""
 	text, err := json.Marshal(&p)
@@ -137,7 +136,7 @@ func sumOf(p Plan) (string, error) {
 	return runfolder.Digest(h), nil
 }
 
-// Write writes a plan, which must not exist yet.
+// Write writes a plan, with its hash in Sum.
 func (f Folder) Write(p *Plan) (err error) {
 	if p.Sum, err = sumOf(*p); err != nil {
 		return err
@@ -149,7 +148,7 @@ func (f Folder) Write(p *Plan) (err error) {
 	return durable.WriteFile(f.Plan(), append(text, '\n'))
 }
 
-// Read reads the plan, and refuses one that was changed since it was written.
+// Read reads the plan. It returns an error if the plan was changed since it was written.
 func (f Folder) Read() (*Plan, error) {
 	if objects.Is(string(f)) {
 		return nil, exit.Usagef("%s: this command only reads plans on a disk; run, status and merge read them in "+
@@ -189,7 +188,7 @@ func decodePlan(text []byte) (*Plan, error) {
 			maxRequestBytes)
 	}
 	var b bytes.Buffer
-	if err := json.Compact(&b, p.Request); err != nil { // Request was indented along with the rest
+	if err := json.Compact(&b, p.Request); err != nil { // Write indented it, but sumOf hashed it compact
 		return nil, err
 	}
 	p.Request = b.Bytes()
@@ -206,7 +205,7 @@ func decodePlan(text []byte) (*Plan, error) {
 	return p, nil
 }
 
-// Part returns the shard with that number, with the ids that can't be derived from its parts.
+// Part returns the shard with that number. It reads the ids that can't be derived from its parts into them.
 func (f Folder) Part(p *Plan, shard int) (*Shard, error) {
 	s := p.Shards[shard]
 	if s.Named == nil {
@@ -257,7 +256,7 @@ func (f Folder) readNamed(s *Shard, shard int) error {
 	return nil
 }
 
-// NamedFile is the file with the ids that can't be derived from a shard's parts. It is created with the first of them.
+// NamedFile writes the file with the ids that can't be derived from a shard's parts. The first Add creates the file.
 type NamedFile struct {
 	folder Folder
 	shard  int
@@ -267,7 +266,7 @@ type NamedFile struct {
 	bytes  int64
 }
 
-// NewNamed starts the file of a shard.
+// NewNamed returns a NamedFile for a shard.
 func (f Folder) NewNamed(shard int) *NamedFile { return &NamedFile{folder: f, shard: shard} }
 
 // Add adds an id.
@@ -296,7 +295,7 @@ func (n *NamedFile) Add(input int, row int64, id string) (err error) {
 	return err
 }
 
-// Commit completes the file. It returns nil if no id was added, so that there is no file.
+// Commit completes the file and describes it. It returns nil if no id was added, so that there is no file.
 func (n *NamedFile) Commit() (*runfolder.File, error) {
 	if n.file == nil {
 		return nil, nil
@@ -313,7 +312,7 @@ func (n *NamedFile) Commit() (*runfolder.File, error) {
 	return f, n.file.Commit()
 }
 
-// Abort removes a file that wasn't committed.
+// Abort discards the file. It does nothing after Commit.
 func (n *NamedFile) Abort() {
 	if n.file != nil {
 		n.file.Abort()

@@ -18,11 +18,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/group"
 )
 
-// Remote is the folder of a plan in object storage, with the same names as on disk. Work is done on a copy on this
-// machine: needed files are downloaded, and built ones are uploaded, the manifest last.
+// Remote is the folder of a plan in object storage, where files have the same names as on disk. Processes work on a
+// copy on their machine: they download the files that they need, and upload those that they built, the manifest last.
 type Remote struct{ runfolder.Stored }
 
-// Remote returns the folder in object storage; nil means it is on disk.
+// Remote returns the folder as one in object storage, or nil if it is on disk.
 func (f Folder) Remote() *Remote {
 	if !objects.Is(string(f)) {
 		return nil
@@ -30,14 +30,14 @@ func (f Folder) Remote() *Remote {
 	return &Remote{runfolder.Stored(f)}
 }
 
-// maxTransfers is the maximum number of concurrent downloads; half as many uploads run, because each holds part of its
-// content in memory.
+// maxTransfers is the maximum number of concurrent downloads. The maximum of uploads is half of it, because each holds
+// part of its content in memory.
 const maxTransfers = 8
 
 // stored returns the name that a file of a copy has in the storage.
 func (f Folder) stored(path string) string { return runfolder.Folder(f).Rel(path) }
 
-// Free refuses a place that already has a plan, or to which two plans could be written concurrently.
+// Free returns an error if there is a plan already, or if the storage can't prevent that two are written concurrently.
 func (r *Remote) Free(ctx context.Context) error {
 	return r.Lacks(ctx, planName, exit.Usagef("%s has a plan already: run its shards, or choose another folder with "+
 		"--plan-dir", r.Stored))
@@ -54,8 +54,8 @@ func (r *Remote) SendPlan(ctx context.Context, dir Folder, p *Plan) error {
 	return r.sendAll(ctx, dir, paths, paths, dir.Plan())
 }
 
-// sendAll uploads files under the names that the storage has for the given paths of the copy, and last the manifest
-// that lists them.
+// sendAll uploads the files at paths, and last the manifest that lists them. File i gets the name in the storage that
+// belongs to path as[i] of the copy.
 func (r *Remote) sendAll(ctx context.Context, dir Folder, paths, as []string, manifest string) error {
 	err := runfolder.Transfer(ctx, maxTransfers/2, len(paths), func(ctx context.Context, i int) error {
 		return r.Send(ctx, paths[i], dir.stored(as[i]))
@@ -73,7 +73,8 @@ func (r *Remote) sendAll(ctx context.Context, dir Folder, paths, as []string, ma
 	return exit.Default(exit.Environment, err)
 }
 
-// Copy starts a copy below work, with the plan and the configuration. An existing copy of the same plan is continued.
+// Copy makes a copy in a folder below work, with the plan and the configuration. A copy of the same plan that is there
+// already keeps its files.
 func (r *Remote) Copy(ctx context.Context, work string) (Folder, *Plan, error) {
 	text, err := objects.OfProcess().ReadAll(ctx, r.Object(planName), maxPlanBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -98,7 +99,7 @@ func (r *Remote) Copy(ctx context.Context, work string) (Folder, *Plan, error) {
 	return dir, p, err
 }
 
-// fetch fetches a file, which must match its manifest.
+// fetch downloads a file, and returns an error if its size or checksum isn't the one in is.
 func (r *Remote) fetch(ctx context.Context, dir Folder, path string, is *runfolder.File) error {
 	name := dir.stored(path)
 	return r.Get(ctx, name, path, is.Bytes, func(got runfolder.File) error {
@@ -110,12 +111,12 @@ func (r *Remote) fetch(ctx context.Context, dir Folder, path string, is *runfold
 	})
 }
 
-// fetchFile fetches a file that no manifest mentions, of at most this many bytes.
+// fetchFile downloads a file of at most maxBytes, whose checksum isn't known.
 func (r *Remote) fetchFile(ctx context.Context, dir Folder, path string, maxBytes int64) error {
 	return r.Get(ctx, dir.stored(path), path, maxBytes, nil)
 }
 
-// fetchDone downloads the manifest of a shard; false means it has none.
+// fetchDone downloads the manifest of a shard. It returns false if there is none.
 func (r *Remote) fetchDone(ctx context.Context, dir Folder, stage Stage, shard int) (bool, error) {
 	path := donePath(dir.Shard(stage, shard))
 	err := r.fetchFile(ctx, dir, path, maxDoneBytes)
@@ -134,7 +135,7 @@ func (r *Remote) FetchDone(ctx context.Context, dir Folder, p *Plan, stage Stage
 	})
 }
 
-// IsDone reports whether the storage has a shard of the plan.
+// IsDone reports whether the storage has the manifest of a stage of a shard. It returns an error if that is invalid.
 func (r *Remote) IsDone(ctx context.Context, p *Plan, stage Stage, shard int) (bool, error) {
 	var there bool
 	err := inTemporary(func(dir Folder) (err error) {
@@ -211,7 +212,7 @@ func (r *Remote) fetchSpilled(ctx context.Context, dir Folder, d *Done, part int
 	return r.fetchRanges(ctx, dir, path, own, fmt.Sprintf("its list says: run shard %d again", d.Shard))
 }
 
-// SendShard uploads the files of a shard, if it is complete: its manifest last.
+// SendShard uploads the files of a shard if it is done, the manifest last.
 func (r *Remote) SendShard(ctx context.Context, dir Folder, p *Plan, stage Stage, shard int) error {
 	d, err := dir.ReadDone(p, stage, shard)
 	if err != nil || d == nil {
@@ -225,8 +226,8 @@ func (r *Remote) SendShard(ctx context.Context, dir Folder, p *Plan, stage Stage
 	return r.sendAll(ctx, dir, paths, paths, donePath(folder))
 }
 
-// FetchBuilt downloads the shards' files that a merge needs, if all shards are done, including their rows if they wrote
-// any.
+// FetchBuilt downloads the shards' files that a merge needs. If the data set was divided, they include the rows that
+// the shards wrote. If a stage isn't done for all shards, it downloads only the manifests up to that stage.
 func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 	cut, err := r.FetchCut(ctx, dir, p)
 	if err != nil {
@@ -272,7 +273,7 @@ func (r *Remote) RewriteError(dir Folder, err error) error {
 	return exit.Reworded(err, func(text string) string { return r.RewritePaths(dir, text) })
 }
 
-// RewritePaths replaces a copy's path in a text with the folder's.
+// RewritePaths replaces the path of a copy in a text with the address of the stored folder.
 func (r *Remote) RewritePaths(dir Folder, text string) string {
 	return strings.ReplaceAll(text, string(dir), string(r.Stored))
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/nat-go/nat-go/internal/objects"
 )
 
-// SendCut uploads a cut with the sources of its shards' rows: the merged log and the decisions of the run. The cut
-// itself comes last.
+// SendCut uploads the cut, if there is one, after the files that the shards write from: the merged log and the
+// decisions of the run, and the other files of the cut.
 func (r *Remote) SendCut(ctx context.Context, dir Folder, p *Plan, run runfolder.Folder) error {
 	c, err := dir.ReadCut(p)
 	if err != nil || c == nil {
@@ -65,8 +65,8 @@ func (r *Remote) fetchCutFile(ctx context.Context, dir Folder, c *Cut, at string
 	return nil
 }
 
-// fetchForWriting downloads the sources of a shard's rows: its range of the merged log, the decisions, its part of the
-// batches, and the token rows of that part.
+// fetchForWriting downloads the files that a shard writes from, if there is a cut: its range of the merged log, the
+// decisions, its list of batches, the scores, and the token rows of these batches.
 func (r *Remote) fetchForWriting(ctx context.Context, dir Folder, p *Plan, shard int) error {
 	c, err := r.FetchCut(ctx, dir, p)
 	if err != nil || c == nil {
@@ -99,7 +99,7 @@ func (r *Remote) fetchForWriting(ctx context.Context, dir Folder, p *Plan, shard
 	return r.fetchRows(ctx, dir, p, shard)
 }
 
-// maxDecisions is the maximum size of the decisions on all records.
+// maxDecisions is the maximum size of a file that goes with the merged log: its commit or the decisions.
 const maxDecisions = 64 << 30
 
 // fetchRows downloads the token rows of a shard's batches, each from the shard that made it.
@@ -112,7 +112,7 @@ func (r *Remote) fetchRows(ctx context.Context, dir Folder, p *Plan, shard int) 
 	ranges := map[int][]span{}
 	for row, err := range (batch.Spec{}).KeptIn(in) {
 		if err == nil && (row.File < 0 || row.File >= len(p.Shards)) {
-			err = fmt.Errorf("division of the batches names shard %d", row.File)
+			err = fmt.Errorf("unknown shard %d: the plan has %d shards", row.File, len(p.Shards))
 		}
 		if err != nil {
 			return exit.Failedf("%s: %w", in.Name(), err)
@@ -127,14 +127,14 @@ func (r *Remote) fetchRows(ctx context.Context, dir Folder, p *Plan, shard int) 
 	return exit.Default(exit.Environment, err)
 }
 
-// span is a range of bytes of a file.
+// span is a range of bytes in a file.
 type span struct{ offset, bytes int64 }
 
 // maxGap is the maximum number of unneeded bytes downloaded to avoid another request.
 const maxGap = 256 << 10
 
-// joined returns spans in order, joining neighbours that are close to each other.
-func joined(all []span) []span {
+// joinSpans sorts spans by offset, and joins neighbours with a gap of at most maxGap.
+func joinSpans(all []span) []span {
 	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.offset, b.offset) })
 	var out []span
 	for _, s := range all {
@@ -147,14 +147,14 @@ func joined(all []span) []span {
 	return out
 }
 
-// divideAgain returns the end of the error about a short file of a divided merge.
+// divideAgain returns the end of fetchRanges' error about a file of a divided merge.
 func (r *Remote) divideAgain() string {
 	return fmt.Sprintf("what was divided: remove %s, and merge again with --leave-writing",
 		r.Object(path.Dir(cutName)))
 }
 
-// fetchRanges downloads parts of a file into a file with holes in place of the rest. short explains an object that ends
-// too early, and the remedy.
+// fetchRanges downloads parts of a file into a file with holes in place of the rest. If the object ends too early, the
+// error says that it is shorter than short, which includes the remedy.
 func (r *Remote) fetchRanges(ctx context.Context, dir Folder, at string, all []span, short string) error {
 	from := r.Object(dir.stored(at))
 	in, err := objects.OfProcess().Open(ctx, from)
@@ -173,7 +173,7 @@ func (r *Remote) fetchRanges(ctx context.Context, dir Folder, at string, all []s
 	if err := out.Truncate(in.Size); err != nil {
 		return err
 	}
-	for _, s := range joined(all) {
+	for _, s := range joinSpans(all) {
 		if s.bytes == 0 {
 			continue
 		}
