@@ -24,10 +24,10 @@ import (
 )
 
 // account closes the books, and writes the files about the run: the list of drops, NAT's progress files and, last, the
-// manifest, which records whether the run is complete.
+// manifest, which says whether the run succeeded. If it didn't, account returns the reason.
 func (r *run) account(ctx context.Context) error {
 	out, made, seen := r.out, r.out.made, &r.built.seen
-	if r.plan.join != nil { // last, because an interrupted merge can't be resumed
+	if r.plan.join != nil { // only now: the folder of an interrupted merge must not look like a run to resume
 		if err := (&decider{r.plan, r.tokens}).writeBegun(made.Inputs); err != nil {
 			return exit.Default(exit.Environment, err)
 		}
@@ -84,7 +84,8 @@ type verdict struct {
 	out  *report
 }
 
-// failure returns the reason that there is no data set to train on although everything was written.
+// failure returns an error if the run failed although everything was written: if the books don't balance, or if there
+// is nothing to train on.
 func (r *verdict) failure(ctx context.Context, seen *source.Stats) error {
 	if err := r.out.books.Check(); err != nil {
 		return exit.Failedf("%w: this is a bug in nat-go; the data set is in %s, but don't trust its counts",
@@ -93,14 +94,14 @@ func (r *verdict) failure(ctx context.Context, seen *source.Stats) error {
 	if r.out.made.Counts.Kept == 0 {
 		return r.noData(ctx, seen)
 	}
-	if r.empty() {
+	if r.isEmpty() {
 		return exit.Failedf("data set is empty: none of the requested formats can carry a record%s; %s lists the reasons%s",
 			r.refusals(), r.plan.folder.Dropped(), r.needsTokens())
 	}
 	return r.noBatches()
 }
 
-// refusals returns, in parentheses, why each format refused records.
+// refusals returns, in parentheses, each format's most frequent reason for refusing records.
 func (r *verdict) refusals() string {
 	var parts []string
 	for _, w := range r.out.made.Dataset {
@@ -114,7 +115,7 @@ func (r *verdict) refusals() string {
 	return " (" + strings.Join(parts, "; ") + ")"
 }
 
-// needsTokens returns a note that hints need token batches, if a run without a tokenizer made some.
+// needsTokens returns a note that hints need token batches, if the run made hints without a tokenizer.
 func (r *verdict) needsTokens() string {
 	if len(counted(r.out.made.Counters, "sites/")) == 0 || r.plan.config.Collator.Tokenizer != "" {
 		return ""
@@ -127,8 +128,8 @@ func (r *verdict) needsTokens() string {
 		" -o collator.tokenizer=FOLDER, the folder of the model's tokenizer"
 }
 
-// noBatches explains why the collator was given records but made no batches, regardless of the text formats they were
-// written in.
+// noBatches returns an error if the collator was given records but made no batch. If rows of text were written and some
+// records lack sampled ids, it only adds a warning.
 func (r *verdict) noBatches() error {
 	if r.out.made.Batches == nil || len(r.out.made.Batches.Counts) > 0 {
 		return nil
@@ -155,7 +156,7 @@ func (r *verdict) noBatches() error {
 	return nil
 }
 
-// remedyOf names the setting that makes token batches from the omitted records, if there is one.
+// remedyOf returns advice on the setting that makes token batches from the dropped records, or "" if there is none.
 func remedyOf(dropped map[ledger.Reason]int64) string {
 	if dropped[collator.NoSampledIDs] == 0 {
 		return ""
@@ -186,7 +187,7 @@ func (r *verdict) noData(ctx context.Context, seen *source.Stats) error {
 		r.plan.folder.Dropped())
 }
 
-// remedies describes how the run's builders could make records from its inputs.
+// remedies returns a line for each of the run's builders that could make records from the inputs with other settings.
 func (r *verdict) remedies(ctx context.Context) (text string) {
 	p := r.plan
 	if len(p.From) == 0 || p.Compat == compat.NAT {
@@ -212,8 +213,8 @@ func (r *verdict) remedies(ctx context.Context) (text string) {
 	return text
 }
 
-// empty reports whether nothing was written of the records that were kept: no row in any format, and no batch.
-func (r *verdict) empty() bool {
+// isEmpty reports whether nothing was written of the records that were kept: no row in any format, and no batch.
+func (r *verdict) isEmpty() bool {
 	return !r.hasRows() && (r.out.made.Batches == nil || len(r.out.made.Batches.Counts) == 0)
 }
 

@@ -15,12 +15,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// listedDrops is the maximum number of drops that dropped.jsonl lists per stage and reason; the rest are counted in one
-// line.
+// listedDrops is the maximum number of drops that dropped.jsonl lists per dropKind. One more line counts the rest.
 const listedDrops = 10_000
 
-// unitPair is the unit of the single line per turn that counts the pairs a strategy did not take. They are listed, but
-// they are not drops: their candidates have a separate account.
+// unitPair is the unit of the line, one per turn, that counts the pairs that a strategy did not take. It is listed, but
+// the books don't count it as a drop: the turn's candidates are accounted for by themselves.
 const unitPair = "pair"
 
 // books are the accounts of a run, the builders' own counters, and the list of drops, dropped.jsonl.
@@ -31,7 +30,7 @@ type books struct {
 	file *durable.File
 	enc  *json.Encoder
 	seen map[dropKind]int64
-	rest []*ledger.Drop // one for each kind with more than listedDrops
+	rest []*ledger.Drop // the last lines, one for each kind with more than listedDrops
 	more map[dropKind]*ledger.Drop
 	near map[string]*sdpo.NearMisses // by builder
 	err  error
@@ -43,7 +42,7 @@ type books struct {
 	hide func(string) string // removes secrets from a text that is listed
 }
 
-// dropKind is the key by which drops that are not listed individually are counted.
+// dropKind has the fields by which drops are grouped to limit their list.
 type dropKind struct {
 	stage  ledger.Stage
 	reason ledger.Reason
@@ -66,7 +65,7 @@ func newBooks() *books {
 	}
 }
 
-// newListing returns books that only hold a list of drops, for other books to replay.
+// newListing returns books that only write a list of drops, for other books to replay.
 func newListing(path string, hide func(string) string) (*books, error) {
 	b := newBooks()
 	b.hide = hide
@@ -83,7 +82,7 @@ func (b *books) open(path string) (err error) {
 	return nil
 }
 
-// addAccounts records accounts; their drops are recorded when the drops themselves are reported.
+// addAccounts adds the In and Out of accounts. Drops are added one at a time, by drop.
 func (b *books) addAccounts(accounts []ledger.Account) {
 	for _, a := range accounts {
 		b.In(a.Stage, a.Unit, a.In)
@@ -157,7 +156,8 @@ func (b *books) unlisted(d *ledger.Drop) {
 	m.Count += d.N()
 }
 
-// replay records and lists the drops that other books listed, except curation's, which are recorded with its decisions.
+// replay lists the drops in another list, and records them, except those of the stages Gate and Curate: they are
+// recorded from the entries and the decisions.
 func (b *books) replay(path string) error {
 	in, err := durable.Open(path)
 	if err != nil {
@@ -190,7 +190,7 @@ func (b *books) encode(d *ledger.Drop) {
 
 // close completes the list of drops.
 func (b *books) close() error {
-	slices.SortFunc(b.rest, func(x, y *ledger.Drop) int { // the first one read
+	slices.SortFunc(b.rest, func(x, y *ledger.Drop) int { // so that a merge of shards lists them in the same order
 		return cmp.Or(cmp.Compare(x.Stage, y.Stage), cmp.Compare(x.Reason, y.Reason), cmp.Compare(x.Unit, y.Unit),
 			cmp.Compare(x.Format, y.Format))
 	})
@@ -204,7 +204,7 @@ func (b *books) close() error {
 	return b.file.Commit()
 }
 
-// abort discards the list unless it is complete.
+// abort discards the list. It does nothing after close.
 func (b *books) abort() {
 	if b.file != nil {
 		b.file.Abort()

@@ -27,7 +27,7 @@ const (
 	commitBytes = 64 << 20
 )
 
-// groupsInFlight bounds the groups that are in the builders; the sessions' own credits bound the bytes.
+// groupsInFlight is the maximum number of groups that wait for results of the builders. Their sessions bound the bytes.
 const groupsInFlight = 4096
 
 // cursor is the position of a run in its inputs, which a commit of the log records.
@@ -39,7 +39,7 @@ type cursor struct {
 	Groups int64          `json:"groups,omitempty"` // groups done, if the run's unit is larger than an example
 }
 
-// built is the result of reading the inputs. The records are in the log.
+// built is what the stage build returns to later stages. The records are in the log.
 type built struct {
 	index  *curate.Index // their entries for curation
 	marked marked
@@ -57,17 +57,17 @@ type recording struct {
 	frame    *recordlog.Builder // for the group being logged
 	where    runFilter          // which records are used
 	marked   marked
-	at       cursor        // what is logged
-	order    *shards.Order // of the groups in the log, if other groups are to be inserted between them; else nil
+	at       cursor        // how much of the inputs is in the log
+	order    *shards.Order // in a shard's stage Group, the places of the groups in the log; else nil
 	scratch  []curate.Entry
 }
 
-// newRecording starts the index of the records. It must be closed.
+// newRecording returns a recording with a new index, which r.built gets, too, so that it is closed if the run fails.
 func newRecording(r *run) (*recording, error) {
 	b := &recording{plan: r.plan, out: r.out, builders: r.builders}
 	_, b.where = r.plan.where.Split(where.ExampleFields)
 	var err error
-	if b.index, err = curate.NewIndex(r.plan.indexed(), string(r.plan.folder)); err == nil {
+	if b.index, err = curate.NewIndex(r.plan.indexRules(), string(r.plan.folder)); err == nil {
 		r.built = &built{index: b.index}
 	}
 	return b, err
@@ -79,7 +79,7 @@ type building struct {
 	env      Env
 	in       *inputs
 	unit     builders.Unit
-	ahead    *reader // reader of the first input, until it is used
+	ahead    *reader // a reader that has begun the first input; nil once it is used
 	total    int64   // bytes of all inputs; 0 means unknown
 	unmet    int64   // examples of the collection runs read so far that dataset.where drops
 	expected bool    // the index has been given an estimate of the number of records
@@ -111,12 +111,12 @@ func (r *run) build(ctx context.Context) (err error) {
 	}
 	if r.built = b.built(); r.plan.divided != nil {
 		for _, b := range r.builders {
-			if err := tooManyNames(b); err != nil {
+			if err := checkNames(b); err != nil {
 				return err
 			}
 		}
 	}
-	r.built.scored(r.plan, r.out)
+	r.built.reportScores(r.plan, r.out)
 	r.out.info("records built", "examples", r.built.seen.Examples, "candidates", r.built.seen.Candidates,
 		"records", r.out.books.Account(ledger.Gate, unitRecord).In)
 	return nil
@@ -134,7 +134,7 @@ func unitOf(p *plan, all []*builder) builders.Unit {
 	return unit
 }
 
-// built records how far the inputs were read, once everything is in the log.
+// built adds the inputs and their counts to the manifest and the books, when everything is in the log.
 func (b *recording) built() *built {
 	b.out.made.Inputs, b.out.made.Counts.Candidates = b.at.Inputs, b.at.Seen.Candidates
 	for _, a := range b.at.Seen.Accounts() {
@@ -146,9 +146,9 @@ func (b *recording) built() *built {
 	return &built{index: b.index, marked: b.marked, seen: b.at.Seen, byTask: b.at.Groups > 0}
 }
 
-// indexed returns the rules by which the records are decided on.
-func (p *plan) indexed() curate.Rules {
-	// The first merge makes the decisions that depend on the records of all shards.
+// indexRules returns the rules for the index, which are empty if this process doesn't decide on records.
+func (p *plan) indexRules() curate.Rules {
+	// Decisions depend on the records of all shards, so the first merge makes them.
 	if p.shard != nil || p.isDecided() {
 		return curate.Rules{}
 	}
@@ -183,8 +183,7 @@ func (b *building) stream(ctx context.Context) error {
 	return err
 }
 
-// leaveCollected ends a run in which a collection run failed, as NAT does: the output of the previous ones is kept for
-// inspection.
+// leaveCollected writes NAT's files about the collection runs before the one that failed, as NAT does.
 func (b *building) leaveCollected() {
 	folder := b.plan.folder
 	err := b.plan.Compat.WriteTrajectories(folder.Format(dataset.Trajectories), folder.Records(), b.plan.RunID, nil)
@@ -196,8 +195,8 @@ func (b *building) leaveCollected() {
 	}
 }
 
-// openLog starts the log, or continues one that a run left behind, taking over its groups. Afterwards no log is open if
-// all groups are in it already.
+// openLog starts the log, or continues one that an interrupted run left, and takes its groups. b.log stays nil if all
+// groups are in the log already.
 func (b *recording) openLog(ctx context.Context) (err error) {
 	dir := b.plan.folder.Records()
 	c, err := recordlog.ReadCommit(dir)
@@ -273,8 +272,8 @@ func (b *recording) book(g *recordlog.Group) {
 	}
 }
 
-// bookEntries adds the gate's drops to the books, records the marks, and adds a group to NAT's view of the collection
-// runs. The gate's drops are listed together with curation's, in the order of the log.
+// bookEntries adds the gate's drops to the books, looks up the marks on the records, and adds a group to NAT's history.
+// The gate's drops are listed later, with curation's, in the order of the log.
 func (b *recording) bookEntries(g *recordlog.Group, all []curate.Entry) {
 	b.out.history.Add(g)
 	var passed int64
@@ -293,8 +292,8 @@ func (b *recording) bookEntries(g *recordlog.Group, all []curate.Entry) {
 	b.out.books.Out(ledger.Gate, unitRecord, passed)
 }
 
-// expectRecords estimates, once a thirty-second of the input has been read, how many records it will yield, so that the
-// index need not grow repeatedly.
+// expectRecords estimates, when 1/32 of the inputs is in the log, how many records they will yield, so that the index
+// need not grow repeatedly.
 func (b *building) expectRecords() {
 	if done := b.bytesRead(); !b.expected && b.total > 0 && done >= b.total/32 && done > 0 {
 		b.expected = true

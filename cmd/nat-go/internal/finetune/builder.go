@@ -23,9 +23,9 @@ type builder struct {
 	picks bool                // declares records that are made from candidates
 	rules *readers.ScoreRules // rules that gave scores; nil if none did
 
-	kinds   map[dropKind]bool // of its drops in the log
-	names   map[string]bool   // of its counters in the log
-	over    bool              // there were more kinds or names than are distinguished
+	kinds   map[dropKind]bool // kinds of its drops in the log
+	names   map[string]bool   // names of its counters in the log
+	over    bool              // kinds or names exceeded maxNames
 	session *host.Session
 }
 
@@ -44,7 +44,7 @@ func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 	}
 	if res.Group != g {
 		return nil, b.failed(
-			fmt.Errorf("got results for group %q where %q was expected", res.Group.Key, g.Key),
+			fmt.Errorf("expected results for group %q, got results for %q", g.Key, res.Group.Key),
 		)
 	}
 	return &res, nil
@@ -52,7 +52,8 @@ func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 
 // log puts a builder's results into the group's frame and closes its account of the group: every candidate - or, if the
 // examples have none or the builder works on whole ones, every example - is used in at least one record or dropped
-// once, with a reason. first is the index in the frame's group of the first example that the results are about.
+// once, with a reason. index is the builder's; first is the index, in the frame's group, of the first example of
+// res.Group.
 func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep *keeping) {
 	refuseDrops(res)
 	b.limit(res)
@@ -63,10 +64,10 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep 
 		return
 	}
 	if a.take(res); a.unit == unitCandidate && a.used+a.dropped == 0 && len(res.Records)+len(res.Drops) > 0 {
-		if b.picks && !wholeExamples(res) {
+		if b.picks && !usesWholeExamples(res) {
 			b.dropCandidates(f, g, res.Drops)
 		}
-		a = inExamples(g) // the ones that it worked on have a separate account
+		a = inExamples(g) // because the builder worked on examples
 		a.take(res)
 	}
 	a.total -= a.elsewhere(res.Drops)
@@ -94,7 +95,7 @@ func refuseDrops(res *result) {
 	}
 }
 
-// logDrops logs the builder's drops, and left, the candidates that it neither used nor dropped.
+// logDrops logs the builder's drops, and a drop of the left units that it neither used nor dropped.
 func (b *builder) logDrops(f *recordlog.Builder, a *account, drops []ledger.Drop, left int64) {
 	for _, d := range drops {
 		if d.Unit != a.unit && d.Unit != unitPair {
@@ -146,10 +147,10 @@ func (b *builder) logRecords(f *recordlog.Builder, index, first int, res *result
 	}
 }
 
-// maxNames is the maximum number of distinct reasons and counters that a run distinguishes per builder.
+// maxNames is the maximum number of kinds of drops, and of counters, that a run distinguishes per builder.
 const maxNames = 1000
 
-// recordNames records which of the builder's names a group of the log has.
+// recordNames records the kinds of the builder's drops, and the names of its counters, in a group of the log.
 func (b *builder) recordNames(g *recordlog.Group) {
 	if b.kinds == nil {
 		b.kinds, b.names = map[dropKind]bool{}, map[string]bool{}
@@ -166,7 +167,7 @@ func (b *builder) recordNames(g *recordlog.Group) {
 	}
 }
 
-// limit records reasons and counters beyond the maximum number under one name.
+// limit renames the reasons and counters of a result that exceed maxNames.
 func (b *builder) limit(res *result) {
 	kinds, names := map[dropKind]bool{}, map[string]bool{}
 	for i := range res.Drops {
@@ -202,8 +203,8 @@ func (b *builder) limit(res *result) {
 // maxDropCount is the largest count that a drop may have, so that the books never overflow.
 const maxDropCount = 1 << 40
 
-// dropCandidates closes the account for candidates when the builder's output for a group names none of them. The
-// candidates of an example that it dropped as a whole get that reason; other candidates get a general one.
+// dropCandidates closes the account of candidates if the builder's output for a group doesn't name any. The candidates
+// of an example that it dropped as a whole get the same reason; the others get NotUsed.
 func (b *builder) dropCandidates(f *recordlog.Builder, g *ttc.Group, drops []ledger.Drop) {
 	for i, ex := range g.Examples {
 		n := int64(len(ex.Candidates))
@@ -221,9 +222,9 @@ func (b *builder) dropCandidates(f *recordlog.Builder, g *ttc.Group, drops []led
 	}
 }
 
-// wholeExamples reports whether a builder's output for a group shows that it does not work on candidates: its records
-// are made from the examples' own messages, or it omitted only sites and rollouts.
-func wholeExamples(res *result) bool {
+// usesWholeExamples reports whether a builder's output for a group shows that it does not work on candidates: its
+// records are made from the examples' own messages, or it omitted only sites and rollouts.
+func usesWholeExamples(res *result) bool {
 	for _, r := range res.Records {
 		if !slices.ContainsFunc(builders.Contents(r),
 			func(c *builders.Content) bool { return c.Ref.Part == builders.NodeSpan }) {
@@ -235,7 +236,7 @@ func wholeExamples(res *result) bool {
 	})
 }
 
-// dropGroup drops everything in a group for this builder.
+// dropGroup drops everything in a group for this builder, unless the group is empty.
 func (b *builder) dropGroup(f *recordlog.Builder, a *account, reason ledger.Reason, why error) {
 	if a.total == 0 {
 		return
@@ -271,7 +272,7 @@ const (
 	unitTurn      = "turn"
 )
 
-// units are the units that a drop may have under any reason.
+// units lists the units that limit keeps when it renames a drop's reason.
 var units = []string{unitCandidate, unitExample, unitSite, unitRollout, unitTurn, unitPair, unitRecord}
 
 // account is a builder's account of one group.
@@ -295,7 +296,7 @@ func newAccount(g *ttc.Group) *account {
 	return a
 }
 
-// inExamples returns the account of a builder that works on whole examples.
+// inExamples returns an account whose unit is the example, for builders that work on whole ones.
 func inExamples(g *ttc.Group) *account {
 	a := &account{group: g, unit: unitExample, total: int64(len(g.Examples)), seen: make([][]bool, len(g.Examples))}
 	for i := range a.seen {
@@ -304,7 +305,7 @@ func inExamples(g *ttc.Group) *account {
 	return a
 }
 
-// take records a builder's reports.
+// take counts the uses and drops in a builder's result.
 func (a *account) take(res *result) {
 	for _, r := range res.Records {
 		a.use(r)
@@ -364,7 +365,7 @@ func (a *account) mark(example, candidate int) {
 	a.used++
 }
 
-// whyUnused returns the reason for candidates that a builder neither used nor dropped.
+// whyUnused returns the reason for dropping what a builder neither used nor dropped itself.
 func (a *account) whyUnused() ledger.Reason {
 	for _, ex := range a.group.Examples {
 		if len(ex.Candidates)+len(ex.Graph.Nodes)+len(ex.Steps) > 0 {
@@ -385,7 +386,7 @@ func (a *account) elsewhere(drops []ledger.Drop) (n int64) {
 		switch d.Unit {
 		case unitExample:
 			whole[d.Example] = true
-		case unitSite, unitRollout: // not a refused record: no builder works in these units
+		case unitSite, unitRollout:
 			reported[d.Example] = true
 		}
 	}

@@ -28,13 +28,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// tokens makes token batches. It is nil without a tokenizer.
+// tokens has what token batches are made with. A run without a tokenizer has nil.
 type tokens struct {
 	tokenizer *tokenizer.Tokenizer
 	collator  *collator.Collator
 	policy    string // the model to be trained, if the inputs rather than the configuration named it
 	template  string
-	time      time.Time // the template's current time
+	time      time.Time // the time that strftime_now returns in the template
 }
 
 // openTokens loads the tokenizer and the template before anything is built: a run that can't make its batches should
@@ -179,7 +179,7 @@ func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 	return out, err
 }
 
-// chooseLayout sets the layout, unless settings exclude each other.
+// chooseLayout sets the layout. It returns an error if settings exclude each other.
 func chooseLayout(c config.Collator, out *collator.Config) error {
 	composer := c.Format == batch.Composer.String()
 	switch {
@@ -204,7 +204,7 @@ func chooseLayout(c config.Collator, out *collator.Config) error {
 	return nil
 }
 
-// templateVars returns variables of the YAML as the template's Python sees them, sorted by name.
+// templateVars converts variables from YAML to the Python values that a template gets. They are sorted by name.
 func templateVars(kwargs map[string]any) (*pyvalue.Dict, error) {
 	text, err := json.Marshal(kwargs)
 	if err != nil || kwargs == nil {
@@ -217,7 +217,8 @@ func templateVars(kwargs map[string]any) (*pyvalue.Dict, error) {
 	return v.Dict(), nil
 }
 
-// openTokens loads the tokenizer and the template. A part of a run must have the settings of its plan.
+// openTokens is the stage that loads the tokenizer and the template. For a plan's shards and their merge, it also
+// checks that nothing has changed since the plan was made.
 func (r *run) openTokens(ctx context.Context) (err error) {
 	if r.tokens, err = openTokens(ctx, r.plan); err != nil || r.plan.divided == nil {
 		return err
@@ -289,7 +290,8 @@ func (r *collation) collate(ctx context.Context) error {
 	return nil
 }
 
-// batches writes the batches. In a merge, either the rows or the batches exist already.
+// batches writes the batches. A merge of shards cuts them from the rows that the shards made, or joins the batches that
+// the shards wrote.
 func (r *collation) batches(ctx context.Context) (*collator.Result, error) {
 	folder := string(r.plan.folder)
 	m := r.plan.merging

@@ -14,9 +14,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// liveSource sets up a source that makes agent runs instead of finding them, if the block configures one. Its output
-// goes to the run folder, in the form of workflow_output.json, one file per collection run; from there on the run is
-// like any other.
+// liveSource returns inputs that a source makes by running an agent, if --endpoint or the entry under sources asks for
+// that; otherwise nil. The source's output goes to the run folder, one file in the form of workflow_output.json per
+// collection run, and is then read like any other input.
 func (x *finder) liveSource() (in *inputs, err error) {
 	p, block := x.plan, x.block
 	if p.Endpoint != "" {
@@ -48,7 +48,7 @@ func (x *finder) liveSource() (in *inputs, err error) {
 	return in, nil
 }
 
-// endpointOfFlags returns NAT's --endpoint, --endpoint-timeout and --dataset as a source.
+// endpointOfFlags returns NAT's --endpoint, --endpoint-timeout and --dataset as an entry under sources.
 func (x *finder) endpointOfFlags() (*config.Block, error) {
 	p := x.plan
 	if len(p.From) > 0 {
@@ -73,7 +73,7 @@ func (x *finder) endpointOfFlags() (*config.Block, error) {
 	return &config.Block{Type: readers.Endpoint().Type, Config: &cfg}, nil
 }
 
-// collect makes the inputs if the source is a live one. Output from before an interruption is kept.
+// collect makes the inputs if the source runs an agent. Output from before an interruption is kept.
 func (r *run) collect(ctx context.Context) error {
 	in := r.in
 	if in.collect == nil {

@@ -116,8 +116,8 @@ func TestNoTurnInAForeignContext(t *testing.T) {
 	}
 }
 
-// TestNoSettingChangesAContext: in every fixture and example that can be imitated, in every format and under every setting
-// but failed_calls: remove, each turn is trained in the context that was recorded.
+// TestNoSettingChangesAContext: in every fixture and example that can be imitated, in every format and under every
+// setting but failed_calls: remove, each turn is trained in the context that was recorded.
 func TestNoSettingChangesAContext(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: some hundred runs")
@@ -171,8 +171,8 @@ func TestNoSettingChangesAContext(t *testing.T) {
 	t.Log(turns)
 }
 
-// TestSilentTurnsAreNotTrained: of a turn that is nothing but masked reasoning, rows.jsonl doesn't name the context, but
-// those of the turns after it. `dataset verify` compares them with the rows.
+// TestSilentTurnsAreNotTrained: of a turn that is nothing but masked reasoning, rows.jsonl doesn't name the context,
+// but those of the turns after it. `dataset verify` compares them with the rows.
 func TestSilentTurnsAreNotTrained(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "in.jsonl")
 	if err := os.WriteFile(file, []byte(`{"messages": [

@@ -55,13 +55,13 @@ func (r *curation) curate(ctx context.Context, b *built) (*curate.Decisions, err
 	return d, nil
 }
 
-// decide decides, or reads the decisions of an earlier merge.
+// decide makes the decisions, or reads them if an earlier merge of the shards made them.
 func (r *curation) decide(ctx context.Context, b *built) (*curate.Decisions, error) {
 	if m := r.plan.merging; r.plan.isDecided() {
 		return cutDecisions(m.dir, m.cut, r.plan.folder)
 	}
 	if r.benchmarks != nil {
-		if err := r.overlaps(ctx, b.index); err != nil {
+		if err := r.listOverlaps(ctx, b.index); err != nil {
 			return nil, err
 		}
 	}
@@ -85,10 +85,10 @@ func (r *curation) decide(ctx context.Context, b *built) (*curate.Decisions, err
 // marked holds the marks on the records of a run.
 type marked struct {
 	rejected []uint64
-	seen     map[string]bool // marks that match some record
+	seen     map[string]bool // Record of the marks that match a record
 }
 
-// lookUp applies the mark on a record, if there is one.
+// lookUp records the mark on a record, if there is one.
 func (m *marked) lookUp(file *marks.File, content [16]byte, ordinal uint64) {
 	mark, ok := file.Get(content)
 	if !ok {
@@ -103,7 +103,7 @@ func (m *marked) lookUp(file *marks.File, content [16]byte, ordinal uint64) {
 	}
 }
 
-// warnOfIdleMarks reports marks that match no record.
+// warnOfIdleMarks adds a warning if there are marks that don't match any record.
 func (r *curation) warnOfIdleMarks(m marked) {
 	if r.plan.marks == nil {
 		return
@@ -137,7 +137,7 @@ func (p *plan) gates() curate.Gates {
 	return curate.Gates{Unfit: p.Compat.Gates(), MinFidelity: p.minFidelity, Overlaps: p.overlaps}
 }
 
-// exampleOf names the example of a record, for an error.
+// exampleOf names the example of a record in an error. If the log can't be read, it names the record.
 func (p *plan) exampleOf(ordinal uint64) string {
 	for g, err := range recordlog.Groups(p.folder.Records()) {
 		if err != nil {

@@ -26,14 +26,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// decider records the values that decide the bytes of a run.
+// decider collects what determines the bytes of a run, and compares it with earlier values.
 type decider struct {
 	plan   *plan
 	tokens *tokens // nil without a tokenizer
 }
 
-// decided returns everything that determines the bytes of the run, except its inputs and flags, which are recorded
-// unchanged.
+// decided returns hashes of everything that determines the bytes of the run, except its inputs and flags: these are
+// recorded elsewhere, as they are.
 func (x *decider) decided(salt string) (*runfolder.Decided, error) {
 	p, t := x.plan, x.tokens
 	d := runfolder.NewDecided(salt)
@@ -67,15 +67,15 @@ func (x *decider) decided(salt string) (*runfolder.Decided, error) {
 			return nil, err
 		}
 	}
-	if err := x.decidedByFiles(d); err != nil {
+	if err := x.addNamedFiles(d); err != nil {
 		return nil, err
 	}
-	return d, x.decidedByPlugins(d)
+	return d, x.addPlugins(d)
 }
 
-// decidedByFiles adds the content of the files that settings name.
-func (x *decider) decidedByFiles(d *runfolder.Decided) error {
-	files, err := x.deciding()
+// addNamedFiles adds the content of the files that namedFiles returns.
+func (x *decider) addNamedFiles(d *runfolder.Decided) error {
+	files, err := x.namedFiles()
 	for name, path := range files {
 		if err == nil {
 			err = addFile(d, name, path)
@@ -84,8 +84,8 @@ func (x *decider) decidedByFiles(d *runfolder.Decided) error {
 	return exit.Default(exit.Environment, err)
 }
 
-// program identifies this program: its version and, if it was built without one, the linker's build id, which differs
-// for different content. Its content is hashed only without such an id, because it is large.
+// program identifies this program: by its version; if it was built without one, by the linker's build id, which differs
+// for different content; without either, by a hash of its content.
 func (x *decider) program() (string, error) {
 	self := x.plan.self
 	if v := Version(); v != unversioned || self == "" {
@@ -103,14 +103,14 @@ func (x *decider) program() (string, error) {
 	return unversioned + " " + sum, err
 }
 
-// deciding returns the files whose content decides the bytes of the run, by the names of the settings that name them.
-func (x *decider) deciding() (map[string]string, error) {
+// namedFiles returns the files whose content determines the bytes of the run, by the settings that name them.
+func (x *decider) namedFiles() (map[string]string, error) {
 	p := x.plan
 	files := map[string]string{"dataset.marks.content": p.config.Dataset.Marks}
 	if c := p.config.Collator; c.Reference != nil && c.Tokenizer != "" {
 		files["collator.reference.path"] = c.Reference.Path
 	}
-	for _, b := range p.config.Sources { // sources that make agent runs
+	for _, b := range p.config.Sources { // the sources that run an agent
 		switch c := b.Config.(type) {
 		case *readers.EndpointConfig:
 			files["sources."+b.Name+".dataset"] = c.Dataset
@@ -135,8 +135,8 @@ func (x *decider) deciding() (map[string]string, error) {
 	return files, addDumps(files, c.Dumps)
 }
 
-// addCommand adds a program, with the scripts and other files that its arguments name. Its answers file grows with the
-// run, so it is not identified; nor is a URL, which may be a service's.
+// addCommand adds a program and all its arguments as files, because some may name scripts; addFile skips the others.
+// URLs are not added, because they may be a service's.
 func addCommand(files map[string]string, name string, command []string) {
 	for i, arg := range command {
 		if i == 0 {
@@ -150,7 +150,7 @@ func addCommand(files map[string]string, name string, command []string) {
 	}
 }
 
-// addDumps adds the logits that sites are weighed by. The code that reads them reports a missing folder.
+// addDumps adds the files of collator.teacher.dumps. The code that reads them reports a missing folder.
 func addDumps(files map[string]string, dir string) error {
 	if dir == "" || !runfolder.Has(dir) {
 		return nil
@@ -165,8 +165,8 @@ func addDumps(files map[string]string, dir string) error {
 	})
 }
 
-// decidedByPlugins adds the programs that serve the builders, and the variables that are passed to them.
-func (x *decider) decidedByPlugins(d *runfolder.Decided) error {
+// addPlugins adds the programs of the builders' plugins, and the environment variables that are passed to them.
+func (x *decider) addPlugins(d *runfolder.Decided) error {
 	p := x.plan
 	for _, b := range p.config.Selected() {
 		name, _ := splitType(b.Type)
@@ -209,8 +209,8 @@ func (x *decider) decidedByPlugins(d *runfolder.Decided) error {
 	return nil
 }
 
-// addFile adds the content of a file. Nothing is added for a missing file, which its reader reports, or for one without
-// identity, such as a folder that a program makes.
+// addFile adds the content of a file. It adds nothing for a file that is missing, which its reader reports, or that
+// isn't regular, such as a folder.
 func addFile(d *runfolder.Decided, name, path string) error {
 	if _, err := os.Stat(path); err != nil && !objects.Is(path) {
 		return nil
@@ -222,8 +222,8 @@ func addFile(d *runfolder.Decided, name, path string) error {
 	return err
 }
 
-// contentSum returns a hash of a regular file's content; other files have no identity. For an object its storage
-// provides one.
+// contentSum returns a hash of a regular file's content, and "" for files of other kinds. For an object, it returns the
+// size, ETag and time that the storage reports.
 func contentSum(path string) (string, error) {
 	if objects.Is(path) {
 		in, err := source.Identify(context.Background(), []string{path})
@@ -239,9 +239,10 @@ func contentSum(path string) (string, error) {
 	return runfolder.ContentSum(path)
 }
 
-// sameDecisions refuses to continue a run if anything that determines its bytes has changed, naming the difference.
-// Accepted differences are recorded, and returned.
-func (x *decider) sameDecisions() ([]string, error) {
+// acceptChanges returns an error that names the changes if anything that determines the bytes of the run has changed
+// since it began, unless the user accepts them all. It records accepted changes, and returns all that were ever
+// accepted.
+func (x *decider) acceptChanges() ([]string, error) {
 	p := x.plan
 	b := p.begun
 	if b.Decided == nil {
@@ -276,8 +277,8 @@ func (x *decider) sameDecisions() ([]string, error) {
 	return now.Accepted, p.folder.WriteBegun(b)
 }
 
-// checkPlanned refuses to build with settings, plugins or programs that differ from those of the plan that the run is
-// divided by, naming them.
+// checkPlanned returns an error that names the changes if anything that determines the bytes of the run has changed
+// since its plan was made.
 func (x *decider) checkPlanned() error {
 	was := x.plan.divided.plan.Decided
 	now, err := x.decided(was.Salt)
@@ -299,16 +300,16 @@ func itOrThem(names []string) string {
 	return "them"
 }
 
-// checkUnchanged checks that the run is unchanged, and records the settings that it continues with.
+// checkUnchanged calls acceptChanges, and stores the configuration that the run continues with.
 func (x *decider) checkUnchanged() (accepted []string, err error) {
 	p := x.plan
-	if accepted, err = x.sameDecisions(); err == nil {
+	if accepted, err = x.acceptChanges(); err == nil {
 		err = p.rewriteConfig()
 	}
 	return accepted, err
 }
 
-// rewriteConfig replaces the run's configuration with the one it continues with, after overrides.
+// rewriteConfig replaces config.yml in the run folder if overrides changed the configuration.
 func (p *plan) rewriteConfig() error {
 	if len(p.Overrides) == 0 {
 		return nil
@@ -323,7 +324,7 @@ func (p *plan) rewriteConfig() error {
 	return nil
 }
 
-// addFiles adds the content of files that patterns name, in the order in which they are read.
+// addFiles adds, as one value, the content of the files that match patterns, in the order in which they are read.
 func addFiles(d *runfolder.Decided, name string, patterns []string) error {
 	paths, err := source.Expand(patterns, readers.NATFile)
 	if err != nil {

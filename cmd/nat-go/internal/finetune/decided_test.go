@@ -280,7 +280,7 @@ finetuning: {enabled: true, trajectory_builder: h, output_dir: out}
 	decided := func() *runfolder.Decided {
 		d := runfolder.NewDecided("salt")
 		x := &decider{plan: &plan{config: c}}
-		if err := x.decidedByFiles(d); err != nil {
+		if err := x.addNamedFiles(d); err != nil {
 			t.Fatal(err)
 		}
 		return d

@@ -11,14 +11,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Direct is a built-in builder that is called in this process, for requests that a client waits for. Its accounts are
-// kept as in a run.
+// Direct is a built-in builder that is called in this process, for requests that a client waits for. What it uses and
+// drops is accounted for as in a run.
 type Direct struct {
 	builder
 	made builders.Builder
 }
 
-// NewDirect returns a builder that Build runs in this process.
+// NewDirect returns a Direct with that name, whose Build calls made.
 func NewDirect(name string, info builders.Info, made builders.Builder) *Direct {
 	picks := slices.ContainsFunc(info.Kinds, func(k builders.Kind) bool {
 		return k == builders.KindPreference || k == builders.KindDemonstration
@@ -26,8 +26,8 @@ func NewDirect(name string, info builders.Info, made builders.Builder) *Direct {
 	return &Direct{builder{name: name, unit: info.Unit, picks: picks}, made}
 }
 
-// Build has the builder work on a group, and puts the results into the group's frame, as the builder with that index.
-// If the builder fails, its part of the group is dropped.
+// Build calls the builder for a group, and puts the results into the group's frame, as the builder with that index.
+// What the builder fails on is dropped.
 func (d *Direct) Build(ctx context.Context, f *recordlog.Builder, index int, g *ttc.Group) error {
 	it := item{group: g}
 	first := 0
@@ -52,7 +52,7 @@ func (d *Direct) Build(ctx context.Context, f *recordlog.Builder, index int, g *
 type gathered struct{ result }
 
 func (g *gathered) Record(r builders.Record) error {
-	if p, ok := r.(*builders.Preference); ok { // the builder of pairs reuses its memory for the next
+	if p, ok := r.(*builders.Preference); ok { // builder dpo reuses the memory for the next record
 		own := *p
 		r = &own
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// divided is a run that is made in shards: its plan, and what they have built.
+// divided has the plan of a run that is made in shards, and the manifests of the shards.
 type divided struct {
 	dir  shards.Folder
 	plan *shards.Plan
@@ -28,7 +28,7 @@ type divided struct {
 	rows map[int]*os.File // token rows of the shards that were requested
 }
 
-// openPlan reads a plan and its description of the run.
+// openPlan reads the plan in dir and returns the run that it divides.
 func openPlan(ctx context.Context, dir shards.Folder, env Env) (*plan, error) {
 	of, err := dir.Read()
 	if err != nil {
@@ -58,14 +58,14 @@ func openPlan(ctx context.Context, dir shards.Folder, env Env) (*plan, error) {
 	return p, err
 }
 
-// read reads the manifests of a stage, and returns the shards that lack one.
+// read reads the manifests of a stage into d.done, and returns the shards that lack one.
 func (d *divided) read(stage shards.Stage) (missing []int, err error) {
 	d.done[stage], missing, err = d.dir.ReadStage(d.plan, stage)
 	return missing, err
 }
 
-// complete refuses to continue while shards are missing, naming them.
-func (d *divided) complete() error {
+// checkComplete reads the manifests of all stages. It returns an error that names the missing shards if there are any.
+func (d *divided) checkComplete() error {
 	for _, stage := range d.plan.Stages() {
 		missing, err := d.read(stage)
 		if err != nil {
@@ -79,7 +79,7 @@ func (d *divided) complete() error {
 	return nil
 }
 
-// shardsHave returns the subject and verb of a sentence about n of the shards.
+// shardsHave returns the beginning of a sentence about n of all shards, such as "2 of the 5 shards are".
 func shardsHave(n, all int) string {
 	are := "are"
 	if n == 1 {
@@ -123,7 +123,7 @@ func (d *divided) readRow(row *batch.Encoded) ([]byte, error) {
 	return b, nil
 }
 
-// openRows opens the token rows of a shard once.
+// openRows opens the token rows of a shard, unless they are open already.
 func (d *divided) openRows(shard int) (f *os.File, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -131,7 +131,7 @@ func (d *divided) openRows(shard int) (f *os.File, err error) {
 		return f, nil
 	}
 	if shard < 0 || shard >= len(d.plan.Shards) {
-		return nil, fmt.Errorf("division of the batches names shard %d", shard)
+		return nil, fmt.Errorf("unknown shard %d: the plan has %d shards", shard, len(d.plan.Shards))
 	}
 	folder, done := d.built(d.rowStage(), shard)
 	if f, err = shards.OpenBuilt(folder, done, shards.RowsPath(folder)); err == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// evidence finds the basis of the scores of a group's examples, if a rule gave them.
+// evidence finds, for the scores that a rule gave to a group's examples, the rule and the message that it matched.
 type evidence struct {
 	rules *readers.ScoreRules // nil if there are none
 	group *ttc.Group          // as the builder saw it

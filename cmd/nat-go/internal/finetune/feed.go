@@ -19,14 +19,15 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// item is a group in progress, with the source's drops before it; or just drops; or the end of a collection run.
+// item is a group sent to the builders, with the source's drops before it; or only drops; or the end of a collection
+// run.
 type item struct {
 	group *ttc.Group
 	parts []*ttc.Group // its examples as separate groups, for builders with that unit
 	drops []ledger.Drop
 	at    source.Cursor
 	done  int64        // groups up to this one, if the run's unit is larger than an example
-	first shards.Place // of the group, with done
+	first shards.Place // place of the group's first example, if the run's unit is larger than an example
 	// At the end of a collection run:
 	end   bool
 	input source.Input
@@ -48,9 +49,9 @@ func (it *item) partsFor(b *builder, unit builders.Unit) []*ttc.Group {
 	return it.parts
 }
 
-// feed reads the collection runs and sends their groups to the builders: each example as it is read, or each collection
-// run as a whole; or the groups that all examples form. The examples of a task may come from several collection runs.
-// To continue after a crash such inputs are read again, because a commit doesn't include the index.
+// feed reads the collection runs and sends groups to the builders: each example as it is read, each collection run as a
+// whole, or the tasks, whose examples may come from several collection runs. If it forms tasks, it reads all inputs
+// again to continue after a crash, because a commit doesn't include the index.
 func (b *building) feed(ctx context.Context, from cursor, items chan<- *item) error {
 	f := &feeder{of: b, items: items}
 	err := f.feedAll(ctx, from)
@@ -93,7 +94,7 @@ func (f *feeder) feedAll(ctx context.Context, from cursor) error {
 			at.Run = 0
 			one.resume = &at
 		}
-		if err := one.collectionRun(ctx); err != nil {
+		if err := one.readRun(ctx); err != nil {
 			return err
 		}
 	}
@@ -117,8 +118,8 @@ func (f *feeder) newIndex() (*group.Index, error) {
 	return group.New(host.NewExampleCodec(), opt)
 }
 
-// errFed stops feeding at a failed collection run: groups sent before it are still built, and the failure is reported
-// after them.
+// errFed stops feedAll after a failed collection run that fails the whole run. It isn't an error for feed: the groups
+// before it are still built, and gather reports the failure after them.
 var errFed = errors.New("collection run failed")
 
 // collectionError is the failure of a collection run that makes the whole run fail.
@@ -158,6 +159,7 @@ func (f *feeder) sendGroups(ctx context.Context, index *group.Index) error {
 // placeOf returns the position of an example in the inputs.
 func placeOf(ex *ttc.Example) shards.Place { return shards.Place{Run: int64(ex.Run), Row: ex.Row} }
 
+// refusal returns the drop of a group that is too large.
 func refusal(r *group.Refusal) ledger.Drop {
 	ex := r.First
 	return ledger.Drop{
@@ -166,10 +168,10 @@ func refusal(r *group.Refusal) ledger.Drop {
 	}
 }
 
-// feeder reads one collection run.
+// feeder reads the collection runs, each with a copy of itself.
 type feeder struct {
 	of     *building
-	k      int
+	k      int // the collection run
 	items  chan<- *item
 	resume *source.Cursor // continue after this place; nil means from the start
 	drops  []ledger.Drop  // since the last item
@@ -179,23 +181,23 @@ type feeder struct {
 	} // where examples are stored for grouping, else nil
 	logged source.Cursor // with index: drops up to here are in the log already
 	failed bool          // with index: the collection run failed before the interruption
-	done   int64         // groups sent, among the counted ones
+	done   int64         // groups of the index that were sent
 	first  shards.Place  // of the group being sent
 	at     source.Cursor
 	input  source.Input
 	seen   source.Stats
 }
 
-// collectionRun reads the collection run and reports its end. An unreadable input ends the run, or, if configured, only
-// the collection run.
-func (f *feeder) collectionRun(ctx context.Context) error {
+// readRun reads the collection run and sends an item for its end. If its input can't be read, the whole run fails,
+// unless the trainer's continue_on_collection_error is set.
+func (f *feeder) readRun(ctx context.Context) error {
 	err := f.read(ctx)
 	whole := f.of.plan.Compat.WholeRuns()
 	switch {
 	case ctx.Err() != nil:
 		return cmp.Or(err, ctx.Err())
 	case f.k < f.logged.Run:
-		return f.endsAsBefore(err)
+		return f.checkEnd(err)
 	case err != nil:
 		if whole {
 			f.drops, f.seen = nil, source.Stats{}
@@ -211,8 +213,9 @@ func (f *feeder) collectionRun(ctx context.Context) error {
 	return f.push(ctx, &item{end: true, input: f.input, seen: f.seen, fail: err})
 }
 
-// endsAsBefore checks that a collection run read before the interruption ends now as it did then.
-func (f *feeder) endsAsBefore(err error) error {
+// checkEnd returns an error if a collection run that was read before the interruption could be read then and can't be
+// now, or the reverse.
+func (f *feeder) checkEnd(err error) error {
 	switch {
 	case err != nil && !f.failed:
 		return exit.Environmentf("collection run %d could be read before the run was interrupted, and can't now: %w", f.k, err)
@@ -223,7 +226,7 @@ func (f *feeder) endsAsBefore(err error) error {
 	return nil
 }
 
-// read reads the collection run and passes its examples on.
+// read reads the collection run and sends its examples, stores them in the index, or holds them for readRun.
 func (f *feeder) read(ctx context.Context) error {
 	rd := f.reader(ctx)
 	rd.steady()
@@ -271,9 +274,9 @@ func (f *feeder) reader(ctx context.Context) *reader {
 	return newReader(ctx, f.of.in, f.k, f.resume)
 }
 
-// keep puts an example into the index, unless dataset.where dropped it. The drops before it go to the log - in a
-// separate frame, so that the log doesn't depend on the division of the inputs - unless they are there already because
-// the run was interrupted later than this.
+// keep puts an example, if there is one, into the index. The drops before it go to the log - in a separate frame, so
+// that the log doesn't depend on the division of the inputs - unless they are there already because the run was
+// interrupted later than this.
 func (f *feeder) keep(ctx context.Context, ex *ttc.Example) error {
 	if ex != nil {
 		if err := f.index.Add(ex); err != nil {
@@ -289,7 +292,7 @@ func (f *feeder) keep(ctx context.Context, ex *ttc.Example) error {
 	return nil
 }
 
-// send passes a group to every builder, and announces that its results are due.
+// send sends a group to gather, which then waits for its results, and to every builder.
 func (f *feeder) send(ctx context.Context, g *ttc.Group) error {
 	it := &item{group: g}
 	for _, b := range f.of.builders { // split it before another goroutine has it

@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// gather receives the builders' results for each group, in order, and appends them to the log. Once items is closed,
-// fed reports whether the log has everything.
+// gather receives the builders' results for each group, in order, and appends them to the log. When items is closed,
+// fed says whether everything was sent.
 func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (err error) {
 	last := b.env.Now()
 	defer func() {
@@ -24,19 +24,19 @@ func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (e
 			_ = b.commit(false)
 		}
 	}()
-	var broken error        // a builder failed on the collection run, which is used as a whole and ends next
+	var broken error        // why a builder failed on a whole collection run, whose end is the next item
 	for it := range items { // wait: feed closes it, and watches ctx
 		if it.end && broken != nil {
 			it.fail, it.seen, it.drops, broken = broken, source.Stats{}, nil, nil
 		}
 		switch {
 		case it.end:
-			err = b.runEnded(it)
+			err = b.endRun(it)
 		case it.group == nil:
 			err = b.append(&ttc.Group{}, it.drops, nil)
 			b.at.Source = it.at
 		default:
-			broken, err = b.groupBuilt(ctx, it)
+			broken, err = b.logGroup(ctx, it)
 			if err == nil && b.plan.Compat.WholeRuns() {
 				continue // the group is the whole collection run, which is committed with its end
 			}
@@ -63,8 +63,8 @@ func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (e
 	return b.commit(true)
 }
 
-// runEnded records the end of a collection run.
-func (b *building) runEnded(it *item) error {
+// endRun records the end of a collection run, or returns its failure if that fails the whole run.
+func (b *building) endRun(it *item) error {
 	if it.fail != nil && !b.plan.trainer.ContinueOnCollectionError {
 		return exit.With(exit.Failed, &collectionError{it.at.Run, it.fail})
 	}
@@ -81,10 +81,10 @@ func (b *building) runEnded(it *item) error {
 	return b.append(&ttc.Group{}, it.drops, nil)
 }
 
-// groupBuilt logs the builders' output for a group. broken is the error of a builder that failed on a collection run
-// that is used as a whole or not at all.
-func (b *building) groupBuilt(ctx context.Context, it *item) (broken, err error) {
-	results, err := it.results(ctx, b.builders, b.unit)
+// logGroup receives and logs the builders' output for a group. If the group is a whole collection run and a builder
+// failed on it, it logs nothing, and broken is the builder's error.
+func (b *building) logGroup(ctx context.Context, it *item) (broken, err error) {
+	results, err := it.receiveResults(ctx, b.builders, b.unit)
 	if err != nil {
 		return nil, err
 	}
@@ -106,8 +106,8 @@ func (b *building) groupBuilt(ctx context.Context, it *item) (broken, err error)
 	return nil, nil
 }
 
-// results receives every builder's results for a group, part by part.
-func (it *item) results(ctx context.Context, from []*builder, unit builders.Unit) ([][]*result, error) {
+// receiveResults receives every builder's results for a group, part by part.
+func (it *item) receiveResults(ctx context.Context, from []*builder, unit builders.Unit) ([][]*result, error) {
 	if len(it.group.Examples) == 0 {
 		return nil, nil
 	}
@@ -124,7 +124,8 @@ func (it *item) results(ctx context.Context, from []*builder, unit builders.Unit
 	return results, nil
 }
 
-// append adds a group's frame to the log and to the counts.
+// append makes a group's frame from the source's drops and the builders' results, and adds it to the log, the index and
+// the books.
 func (b *recording) append(g *ttc.Group, drops []ledger.Drop, results [][]*result) error {
 	f := b.frame
 	f.Begin(g)
@@ -157,8 +158,8 @@ func (b *recording) append(g *ttc.Group, drops []ledger.Drop, results [][]*resul
 	return nil
 }
 
-// commitWhenDue commits once enough time has passed since the last commit, or enough was appended. It returns the time
-// of the last commit. A clock that was set back must not delay the next one.
+// commitWhenDue commits if enough time has passed since the last commit, or enough was appended. It returns the time of
+// the last commit. It also commits if the clock was set back, which must not delay commits.
 func (b *building) commitWhenDue(last time.Time) (time.Time, error) {
 	now, most := b.env.Now(), int64(commitBytes)
 	if b.env.CommitBytes > 0 {
@@ -187,7 +188,7 @@ func (b *recording) commit(done bool) error {
 	return nil
 }
 
-// reportBuilt reports the run's progress in its inputs.
+// reportBuilt reports how much of the inputs is in the log.
 func (b *building) reportBuilt() {
 	if b.env.Progress == nil {
 		return
@@ -211,8 +212,8 @@ func rebase(r builders.Record, first int) {
 	}
 }
 
-// logError returns an error about the record log. A full log fails the run; any other error is the disk's, and a retry
-// may succeed.
+// logError wraps an error of the record log. Its exit code is Failed if the log is full, and Environment otherwise,
+// because a retry may succeed.
 func logError(what string, err error) error {
 	code := exit.Environment
 	if errors.Is(err, recordlog.ErrFull) {

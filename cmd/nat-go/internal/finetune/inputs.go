@@ -27,15 +27,15 @@ import (
 type inputs struct {
 	source  source.Factory
 	paths   []string
-	as      []string             // all named paths, if read as one input, which is then in paths
-	began   []source.Input       // state of the files when the run began
+	as      []string             // all named paths, if they are read as one input; paths then has them as one text
+	began   []source.Input       // identities of the files when the run began
 	limit   int64                // at most this many examples per path; 0 means all
-	scores  *readers.Scores      // from files next to them; nil means none
-	verdict *readers.ScoreRules  // derived from results; nil if none
+	scores  *readers.Scores      // scores from dataset.scores; nil means none
+	verdict *readers.ScoreRules  // rules of dataset.score_rules; nil means none
 	where   runFilter            // which examples are used
-	prove   source.Prove         // checks the claims of inputs; nil means that they can't be checked
+	prove   source.Prove         // checks examples with the tokenizer; nil means that they can't be checked
 	models  bool                 // count the models that sampled the examples
-	lower   string               // a builder for which a lower score is better
+	lower   string               // name of a builder for which a lower score is better, or ""
 	parts   map[int]*source.Part // the part of each path that a shard reads; nil means all of every path
 	planned []source.Input       // with parts: the inputs' identities in the plan
 	open    func(ctx context.Context, path string, opt source.Options) (source.Source, error)
@@ -50,8 +50,8 @@ type finder struct {
 	block *config.Block // the entry under sources; nil means none
 }
 
-// findInputs decides what to read: --from, or else the sources section, or else where NAT's evaluation wrote its
-// output. A resumed run reads the same inputs again; the shards' groups and joined runs need none.
+// findInputs decides what to read: --from, or else --endpoint or the sources section, or else where NAT's evaluation
+// wrote its output. A resumed run reads the same inputs again. A shard's stage Group and joined runs don't read inputs.
 func findInputs(ctx context.Context, p *plan) (*inputs, error) {
 	switch {
 	case p.join != nil:
@@ -63,7 +63,7 @@ func findInputs(ctx context.Context, p *plan) (*inputs, error) {
 	if err != nil {
 		return nil, err
 	}
-	in.limit, in.lower = p.Limit, lowerIsBetter(p.config)
+	in.limit, in.lower = p.Limit, lowerBuilder(p.config)
 	in.scores, in.verdict, in.models = p.scores, p.verdict, p.asksForPolicy()
 	in.where, _ = p.where.Split(where.ExampleFields)
 	if err := in.identify(ctx); err != nil {
@@ -73,12 +73,12 @@ func findInputs(ctx context.Context, p *plan) (*inputs, error) {
 	case p.shard != nil:
 		return in, p.shard.takeFrom(in)
 	case p.resume:
-		return in, in.unchanged(p.begun.Inputs)
+		return in, in.checkUnchanged(p.begun.Inputs)
 	}
 	return in, nil
 }
 
-// find finds the inputs.
+// find is the stage that finds the inputs.
 func (r *run) find(ctx context.Context) (err error) {
 	p := r.plan
 	if r.in, err = findInputs(ctx, p); err != nil || p.shard != nil {
@@ -93,8 +93,8 @@ func (r *run) find(ctx context.Context) (err error) {
 // reads reports whether any part of path k is read.
 func (in *inputs) reads(k int) bool { return in.parts == nil || in.parts[k] != nil }
 
-// lowerIsBetter names one of our builders for which a lower score is better.
-func lowerIsBetter(c *config.Config) string {
+// lowerBuilder returns the name of a built-in builder for which a lower score is better, or "".
+func lowerBuilder(c *config.Config) string {
 	if c == nil {
 		return ""
 	}
@@ -145,8 +145,8 @@ func identify(path string) source.Input {
 // identities returns the input identities that a source continuing with collection run k must find unchanged.
 func (in *inputs) identities(k int) []source.Input { return in.began[k : k+1] }
 
-// unchanged refuses to continue if the inputs have changed since the run began.
-func (in *inputs) unchanged(began []source.Input) error {
+// checkUnchanged returns an error if the inputs have changed since the run began.
+func (in *inputs) checkUnchanged(began []source.Input) error {
 	for k, now := range in.began {
 		if k < len(began) && now.Same(began[k]) {
 			continue
@@ -173,7 +173,7 @@ func describeInput(in source.Input) string {
 // bytes returns the number of bytes to read; 0 if it is unknown, as for compressed files and pipes.
 func (in *inputs) bytes() (n int64) {
 	for _, f := range in.began {
-		if f.Size == 0 || compressed(f.Path) {
+		if f.Size == 0 || isCompressed(f.Path) {
 			return 0
 		}
 		n += f.Size
@@ -181,7 +181,7 @@ func (in *inputs) bytes() (n int64) {
 	return n
 }
 
-func compressed(path string) bool {
+func isCompressed(path string) bool {
 	return strings.HasSuffix(path, ".gz") || strings.HasSuffix(path, ".zst")
 }
 
@@ -254,7 +254,7 @@ func (x *finder) detect(ctx context.Context, in *inputs, kind string) error {
 	return nil
 }
 
-// read sets the source that opens the paths of the inputs.
+// read sets the source that reads the inputs. If it reads all paths as one input, they become one path.
 func (in *inputs) read(f source.Factory, config any, m compat.Mode) {
 	in.source = f
 	if f.OpenAll != nil {
@@ -284,7 +284,7 @@ func (x *finder) sourceConfig(f source.Factory) any {
 	return cfg
 }
 
-// expand finds the files.
+// expand returns the files that paths name.
 func (x *finder) expand(paths []string, kind string) ([]string, error) {
 	p := x.plan
 	name := readers.NATFile

@@ -29,7 +29,7 @@ type part struct {
 	begun    *runfolder.Begun
 	manifest *runfolder.Manifest
 	plan     *plan
-	at       cursor // what it had read
+	at       cursor // position at the end of its inputs
 }
 
 // joining holds the runs that a merge joins.
@@ -38,9 +38,8 @@ type joining struct {
 	keep  *part // the run whose validation side is kept; nil means a new split
 }
 
-// openJoin opens finished runs that are to be joined: their records are curated and split as if from one run, and
-// written as one data set. A failing merge leaves nothing behind; the next one clears the folder of one that was
-// killed.
+// openJoin opens the finished runs that a request joins: their records are curated and split as if from one run, and
+// written as one data set. If a merge fails, its folder is removed; if it is killed, the next one removes the folder.
 func openJoin(ctx context.Context, req Request, env Env) (*plan, error) {
 	j := &joining{}
 	var err error
@@ -60,7 +59,7 @@ func openJoin(ctx context.Context, req Request, env Env) (*plan, error) {
 	return p, clearKilled(p.folder)
 }
 
-// discard removes the folder of a failed run.
+// discard removes the folder of a failed run, if the run had made it.
 func (p *plan) discard(sum *Summary, err error) (*Summary, error) {
 	if !sum.NotStarted {
 		if gone := os.RemoveAll(string(p.folder)); gone != nil {
@@ -71,7 +70,7 @@ func (p *plan) discard(sum *Summary, err error) (*Summary, error) {
 	return sum, err
 }
 
-// openParts opens the runs and refuses runs that don't belong together.
+// openParts opens the runs. It returns an error if one is named twice or if their settings differ.
 func openParts(ctx context.Context, folders []runfolder.Folder, env Env) ([]*part, error) {
 	var parts []*part
 	for _, f := range folders {
@@ -104,7 +103,7 @@ func sameFolder(a, b runfolder.Folder) bool {
 	return errA == nil && errB == nil && os.SameFile(x, y)
 }
 
-// openPart opens a finished run whose records are unchanged since they were written.
+// openPart opens a run to be joined. It returns an error if the run isn't complete, failed, or was changed.
 func openPart(ctx context.Context, f runfolder.Folder, env Env) (*part, error) {
 	p := &part{folder: runfolder.Folder(filepath.Clean(string(f)))}
 	var err error
@@ -130,7 +129,7 @@ func openPart(ctx context.Context, f runfolder.Folder, env Env) (*part, error) {
 		return nil, exit.Usagef("run in %s was made with --compat nat: NAT's data sets can't be merged",
 			p.folder)
 	}
-	if err := sameVersion(p.begun); err != nil {
+	if err := checkVersion(p.begun); err != nil {
 		return nil, err
 	}
 	if err := p.checkFiles(); err != nil {
@@ -140,7 +139,7 @@ func openPart(ctx context.Context, f runfolder.Folder, env Env) (*part, error) {
 	return p, err
 }
 
-// checkFiles checks the files that a merge reads of a run against its manifest.
+// checkFiles checks the files that a merge reads against the run's manifest, and reads the end of the record log.
 func (p *part) checkFiles() error {
 	f := p.folder
 	for _, path := range []string{filepath.Join(f.Records(), recordlog.LogName), f.Decisions(), f.Config(), f.Begun()} {
@@ -169,8 +168,7 @@ func (p *part) checkFiles() error {
 	return nil
 }
 
-// settings returns the values that determine the data set of a run, except its inputs. The path of an input is not a
-// setting.
+// settings returns the values that determine the data set of a run, except its inputs and their paths.
 func (p *part) settings() *runfolder.Decided {
 	all := runfolder.NewDecided("-") // to be compared
 	all.Add("nat-go", p.begun.NatGo)
@@ -202,7 +200,7 @@ func joinPlan(ctx context.Context, how Request, first *part, env Env) (*plan, er
 	return p, err
 }
 
-// clearKilled removes the files of a merge that was killed on this machine, and nothing else.
+// clearKilled removes the folder if a merge was killed there.
 func clearKilled(f runfolder.Folder) error {
 	if !f.Locked() || runfolder.Has(f.Manifest()) {
 		return nil
@@ -253,10 +251,11 @@ func copyOnce(from, to string) error {
 	return copyFile(to, from)
 }
 
-// joiner has the stage of a run that joins others.
+// joiner joins finished runs.
 type joiner struct{ run *run }
 
-// joinRuns writes the log of all parts, one after another, and adds their groups to the counts.
+// joinRuns is the stage that writes the groups of all parts to the log, one part after another, and adds them to the
+// index and the books.
 func (r *joiner) joinRuns(ctx context.Context) error {
 	p := r.run.plan
 	b, err := newRecording(r.run)
@@ -284,7 +283,8 @@ func (r *joiner) joinRuns(ctx context.Context) error {
 	return p.join.inheritAnswers(p.folder)
 }
 
-// appendPart appends the groups of a part. An input that an earlier part also read gets a single number.
+// appendPart appends the groups of a part, and numbers its inputs anew: one that an earlier part read, too, keeps its
+// number.
 func (b *recording) appendPart(ctx context.Context, p *part) error {
 	number := make([]int, len(p.at.Inputs))
 	base := len(b.at.Inputs)
@@ -301,7 +301,7 @@ func (b *recording) appendPart(ctx context.Context, p *part) error {
 		}
 		return base + run
 	}
-	done := map[*builders.Origin]bool{} // indices in the group; several records may share one
+	done := map[*builders.Origin]bool{} // the renumbered ones: several records may share one
 	for g, err := range recordlog.Groups(p.folder.Records()) {
 		if err == nil {
 			err = ctx.Err()
@@ -336,7 +336,7 @@ func sameContent(a, b source.Input) bool {
 	return a.Same(b) || a.Sum != 0 && a.Sum == b.Sum && a.Size == b.Size
 }
 
-// hold adds the validation side that is kept to the index.
+// hold adds the validation side that is kept to the index. It returns an error if the run doesn't have one.
 func (b *recording) hold(ctx context.Context, keep *part) error {
 	place := &dataset.Place{Run: keep.folder}
 	d, err := place.Decisions()

@@ -26,7 +26,8 @@ import (
 // builtinPlugin is the name of the process that serves the built-in builders: this program itself.
 const builtinPlugin = "nat-go"
 
-// openFolder creates and locks the run folder, which exists already for a resumed run.
+// openFolder creates and locks the run folder, and writes its first files. For a resumed run, whose folder is locked
+// already, it checks instead that nothing has changed that determines the data set.
 func (r *run) openFolder(ctx context.Context) (err error) {
 	if r.plan.resume {
 		r.out.made.Accepted, err = (&decider{r.plan, r.tokens}).checkUnchanged()
@@ -50,7 +51,7 @@ func (r *run) openFolder(ctx context.Context) (err error) {
 	if err == nil {
 		err = durable.WriteFile(folder.Config(), text)
 	}
-	if err == nil && r.plan.join == nil { // the inputs of joined runs are known once their logs are
+	if err == nil && r.plan.join == nil { // the inputs of joined runs aren't known yet
 		err = (&decider{r.plan, r.tokens}).writeBegun(r.in.began)
 	}
 	if err != nil {
@@ -59,7 +60,7 @@ func (r *run) openFolder(ctx context.Context) (err error) {
 	return nil
 }
 
-// listDrops starts the list of drops, with the files in folders that aren't read.
+// listDrops starts the list of drops with the files in input folders that aren't read.
 func (r *run) listDrops(context.Context) error {
 	if err := r.out.books.open(r.plan.folder.Dropped()); err != nil {
 		return exit.Environmentf("can't write the list of drops: %w", err)
@@ -70,7 +71,7 @@ func (r *run) listDrops(context.Context) error {
 	return nil
 }
 
-// unitFile is the unit for whole files of an input; like keys, files are counted only if they are omitted.
+// unitFile is the unit of whole files of an input. The books count only the files that are not read.
 const unitFile = "file"
 
 // start starts the processes of the plugins.
@@ -137,7 +138,7 @@ func (ps *processes) open(ctx context.Context, b config.Block) (*builder, error)
 	return &builder{name: b.Name, unit: info.Unit, picks: picks, rules: ps.of.verdict, session: session}, nil
 }
 
-// checkUnit refuses builders whose unit this run can't provide: with --compat nat a collection run is one group.
+// checkUnit returns an error if the run can't form groups of the builder's unit: with --compat nat there are no tasks.
 func (ps *processes) checkUnit(b config.Block, info host.BuilderInfo) error {
 	if ps.of.Compat.Provides(info.Unit) {
 		return nil
@@ -149,7 +150,7 @@ func (ps *processes) checkUnit(b config.Block, info host.BuilderInfo) error {
 	return ps.refuse([]finding.Finding{f})
 }
 
-// refuse shows findings and returns the error for a configuration that has them.
+// refuse shows findings and returns the error that counts them.
 func (ps *processes) refuse(fs []finding.Finding) error {
 	if ps.env.Findings != nil {
 		ps.env.Findings(fs)
@@ -166,8 +167,9 @@ func splitType(typ string) (program, builder string) {
 	return builtinPlugin, typ
 }
 
-// processes are the plugins of a run, each started once, and the sessions with their builders. They start while the
-// inputs are located, the tokenizer is loaded and the run folder is created; code that needs one waits for it.
+// processes holds the plugins of a run, each started once, and the sessions with their builders. The plugins start
+// while the inputs are located, the tokenizer is loaded and the run folder is created; code that needs one waits for
+// it.
 type processes struct {
 	of       *plan
 	env      Env
@@ -180,7 +182,7 @@ type processes struct {
 
 // process is a plugin being started.
 type process struct {
-	ready  chan struct{} // closed once the rest is known
+	ready  chan struct{} // closed when plugin or err is set
 	plugin *host.Plugin
 	err    error
 }
@@ -212,7 +214,7 @@ func startPlugin(
 ) (*host.Plugin, error) {
 	spec := host.Spec{
 		Name: name, Path: env.Self, Args: []string{builtin.ServeCommand}, Known: explain.Known,
-		StartTimeout: time.Minute, // only a busy machine could keep it from starting
+		StartTimeout: time.Minute, // long, because this program is only slow to start on a busy machine
 		OutputLimit:  int(c.Limits.Output), OutputSetting: "limits.output",
 	}
 	if name != builtinPlugin {
@@ -262,7 +264,7 @@ func (ps *processes) close() {
 	})
 }
 
-// wait waits until the sessions and processes, if any, are closed.
+// wait waits until close has closed the sessions and processes, if there are any.
 func (ps *processes) wait() {
 	if ps != nil {
 		ps.gone.Wait() // wait: closing has deadlines

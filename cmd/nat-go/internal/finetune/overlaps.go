@@ -21,7 +21,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// listedOverlaps is the number of overlaps in the manifest.
+// listedOverlaps is the maximum number of overlaps in the manifest.
 const listedOverlaps = 100
 
 // readBenchmarks reads the files of dataset.contamination.
@@ -46,9 +46,9 @@ func (r *curation) readBenchmarks(ctx context.Context) error {
 	return exit.Default(exit.Usage, exit.Usagef("dataset.contamination.files: %w", err))
 }
 
-// overlaps lists the records that share words with benchmarks, and drops them if that is wanted. It reads the log
+// listOverlaps lists the records that share words with benchmarks, and drops them if that is wanted. It reads the log
 // twice: words that many examples have are known only after all examples are read.
-func (r *curation) overlaps(ctx context.Context, index *curate.Index) error {
+func (r *curation) listOverlaps(ctx context.Context, index *curate.Index) error {
 	x := r.benchmarks
 	for g, err := range recordlog.GroupsAhead(r.plan.folder.Records()) {
 		if err := cmp.Or(err, ctx.Err()); err != nil {
@@ -116,7 +116,7 @@ func countWords(x *overlap.Index, g *recordlog.Group) {
 	}
 }
 
-// overlapOf returns the longest overlap of a record; without a file if there is none.
+// overlapOf returns the longest overlap of a record, or one with no File if there is none.
 func overlapOf(x *overlap.Index, rec *builders.Resolved) (longest runfolder.Overlap) {
 	eachText(rec, func(role, text string) {
 		if o, ok := x.Find(text); ok && len(o.Words) > len(longest.Words) {
@@ -157,14 +157,15 @@ func messageTexts(n *ttc.Node, f func(role, text string)) {
 	}
 }
 
-// readOverlaps reads the list of overlaps, and describes those that dropped.jsonl lists.
-func readOverlaps(folder runfolder.Folder) (c *runfolder.Contamination, told map[uint64]string, err error) {
+// readOverlaps reads the list of overlaps. If the records are dropped, details describes the overlaps of the first
+// listedDrops of them, by ordinal.
+func readOverlaps(folder runfolder.Folder) (c *runfolder.Contamination, details map[uint64]string, err error) {
 	f, err := durable.Open(folder.Contamination())
 	if err != nil {
 		return nil, nil, exit.Environmentf("can't read the overlaps: %w", err)
 	}
 	defer f.Close()
-	c, told = &runfolder.Contamination{Overlaps: []runfolder.Overlap{}}, map[uint64]string{}
+	c, details = &runfolder.Contamination{Overlaps: []runfolder.Overlap{}}, map[uint64]string{}
 	dec := json.NewDecoder(bufio.NewReader(f))
 	if err = dec.Decode(c); err != nil {
 		return nil, nil, exit.Environmentf("can't read %s: %w", folder.Contamination(), err)
@@ -174,8 +175,8 @@ func readOverlaps(folder runfolder.Folder) (c *runfolder.Contamination, told map
 		if err = dec.Decode(&o); err != nil {
 			return nil, nil, exit.Environmentf("can't read %s: %w", folder.Contamination(), err)
 		}
-		if c.Dropped && len(told) < listedDrops {
-			told[o.Record] = o.String()
+		if c.Dropped && len(details) < listedDrops {
+			details[o.Record] = o.String()
 		}
 		if o.Example != last || c.Records == 0 {
 			c.Examples++
@@ -184,5 +185,5 @@ func readOverlaps(folder runfolder.Folder) (c *runfolder.Contamination, told map
 			}
 		}
 	}
-	return c, told, nil
+	return c, details, nil
 }

@@ -39,29 +39,29 @@ type plan struct {
 	formats []dataset.Format
 	options rows.Options
 	rules   curate.Rules
-	marks   *marks.File         // made by a user; nil means none
-	scores  *readers.Scores     // from files next to the inputs; nil means none
-	verdict *readers.ScoreRules // scores derived from results; nil if none
+	marks   *marks.File         // a user's marks on records; nil means none
+	scores  *readers.Scores     // scores from dataset.scores; nil means none
+	verdict *readers.ScoreRules // rules of dataset.score_rules; nil means none
 	where   runFilter           // dataset.where
 	copyTo  string              // NAT's dataset_output_dir; empty means no copy
-	notes   []string
-	self    string           // path of this program
-	chosen  string           // choices made for the user: how to read the input, and the output
-	resume  bool             // continue with an existing run folder
-	lock    *runfolder.Lock  // of an existing folder
-	begun   *runfolder.Begun // with resume
-	made    string           // the command that makes the run, if it isn't nat-go run
-	command string           // continues this work; empty means that the run is resumed
-	divided *divided         // the plan of the shards that make the run; nil means that it isn't divided
-	shard   *shard           // the part of the inputs to build, for a shard; nil means everything
-	merging *merging         // the shards' output; nil means the run builds itself
-	join    *joining         // the runs that are joined; nil means the run builds itself
+	notes   []string            // remarks on the plan, which become warnings
+	self    string              // path of this program
+	chosen  string              // choices made for the user: how to read the input, and the output
+	resume  bool                // continue with an existing run folder
+	lock    *runfolder.Lock     // of an existing folder
+	begun   *runfolder.Begun    // with resume
+	made    string              // the command that makes the run; empty means nat-go run
+	command string              // the command that continues this work; empty means finetune resume
+	divided *divided            // the plan of the shards that make the run; nil means that it isn't divided
+	shard   *shard              // with Shard: the shard that this process makes
+	merging *merging            // with Merge: what the shards have made
+	join    *joining            // with Join: the runs that are joined
 
-	division shards.Folder // of the new plan, with Divide
+	division shards.Folder // with Divide: the folder of the new plan
 
-	complete *runfolder.Manifest // of the existing data set
+	complete *runfolder.Manifest // with Resume: the manifest, if the data set is complete
 
-	minFidelity ttc.Fidelity // of a record's trace
+	minFidelity ttc.Fidelity // minimum fidelity of a record's trace
 
 	overlaps map[uint64]string // see curate.Gates
 }
@@ -109,7 +109,7 @@ func readPlan(ctx context.Context, req Request, env Env) (*plan, error) {
 	return p, nil
 }
 
-// name chooses the run id and folder.
+// name chooses the run's id and folder.
 func (p *plan) name(env Env) error {
 	if p.RunID == "" {
 		var b [4]byte
@@ -134,7 +134,7 @@ func (p *plan) name(env Env) error {
 	return nil
 }
 
-// chooseFormats chooses the formats: the requested ones, else the adapter's own, else trl.
+// chooseFormats chooses the formats - the requested ones, else the adapter's own, else trl - and their options.
 func (p *plan) chooseFormats() error {
 	names := p.Formats
 	if len(names) == 0 {
@@ -212,7 +212,7 @@ func (p *plan) readMarks() (err error) {
 	return nil
 }
 
-// readScores reads the scores supplied alongside the inputs, and the rules that give scores.
+// readScores reads the scores of dataset.scores, and the rules of dataset.score_rules.
 func (p *plan) readScores(ctx context.Context) (err error) {
 	if list := p.config.Dataset.ScoreRules; len(list) > 0 {
 		if p.verdict, err = readers.NewScoreRules(list); err != nil {
@@ -230,7 +230,7 @@ func (p *plan) readScores(ctx context.Context) (err error) {
 	return nil
 }
 
-// chooseRules chooses the rules of curation. In compat, only NAT's rules apply.
+// chooseRules chooses the rules of curation.
 func (p *plan) chooseRules() {
 	d := p.config.Dataset
 	p.rules = curate.Rules{Dedupe: p.trainer.DeduplicatePairs, Contradictions: d.Contradictions == "drop"}

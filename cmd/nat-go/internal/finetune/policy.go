@@ -26,7 +26,7 @@ func (p *plan) asksForPolicy() bool {
 				return slices.Contains(i.Kinds, builders.KindRollout)
 			}
 		}
-		return true // a plugin's
+		return true // a plugin's builder may make rollouts
 	})
 }
 
@@ -54,9 +54,9 @@ func countModels(models map[string]int64, ex *ttc.Example) {
 	}
 }
 
-// takePolicy makes the model that the inputs name, if it is the only one, the model to be trained. All processes
-// together read all inputs before the first task is built, so that they come to the same conclusion; nothing is
-// concluded if examples are built one by one.
+// takePolicy takes the only model that the inputs name for the model to be trained, if the configuration doesn't name
+// one. It does nothing unless examples are grouped by task: only then have all inputs been read before any record is
+// built, so that all shards choose the same model.
 func (t *tokens) takePolicy(p *plan, seen *source.Stats, byTask bool) {
 	if t == nil || !byTask || !p.asksForPolicy() || len(seen.Models) != 1 {
 		return
@@ -66,8 +66,8 @@ func (t *tokens) takePolicy(p *plan, seen *source.Stats, byTask bool) {
 	}
 }
 
-// advisePolicy lists the models that sampled the rollouts, if it isn't known which of them is to be trained: then no
-// rollout counts as the model's own.
+// advisePolicy warns if it isn't known which of the models that sampled the rollouts is to be trained: then no rollout
+// counts as sampled by it.
 func (r *collation) advisePolicy(t *tokens, seen *source.Stats) {
 	if t.policy != "" || !r.plan.asksForPolicy() || len(seen.Models) == 0 {
 		return

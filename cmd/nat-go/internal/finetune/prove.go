@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// prover checks the claims of traces about the calls of one model, whose tokenizer and template it has. It can't check
-// other models, which count tokens differently.
+// prover checks the claims of traces about the calls of one model, with its tokenizer and template. It doesn't check
+// other models' calls, as other tokenizers count differently.
 type prover struct {
 	model     string
 	tokenizer *tokenizer.Tokenizer
@@ -26,8 +26,8 @@ type prover struct {
 // model is a model whose calls can be checked.
 type model struct{ Name, Tokenizer, Template string }
 
-// prover loads the files needed to check the model's calls.
-func (m model) prover(ctx context.Context) (*prover, error) {
+// newProver loads the files needed to check the model's calls.
+func (m model) newProver(ctx context.Context) (*prover, error) {
 	c := schema.New[config.Collator]()
 	c.Tokenizer, c.Template, c.Policy = m.Tokenizer, m.Template, m.Name
 	t, err := openTokens(ctx, &plan{config: &config.Config{Collator: c}})
@@ -37,14 +37,14 @@ func (m model) prover(ctx context.Context) (*prover, error) {
 	return &prover{model: m.Name, tokenizer: t.tokenizer, collator: t.collator}, nil
 }
 
-// provable reports whether the run can check the claims of its inputs.
-func (in *inputs) provable(p *plan) bool {
+// canProve reports whether the run can check the claims of its inputs.
+func (in *inputs) canProve(p *plan) bool {
 	return p.config.Collator.Tokenizer != "" && p.config.Collator.Policy != "" && in.source.OpenAll != nil
 }
 
-// proveWith makes the inputs check their claims.
+// proveWith sets the check of the inputs' claims, if the run can check them.
 func (in *inputs) proveWith(p *plan, t *tokens) {
-	if t != nil && in.provable(p) {
+	if t != nil && in.canProve(p) {
 		of := prover{model: p.config.Collator.Policy, tokenizer: t.tokenizer, collator: t.collator}
 		in.prove = of.prove
 	}
@@ -75,8 +75,8 @@ func (p prover) prove(c *source.Claim) (proven ttc.Proofs, refuted ttc.Gaps) {
 	return proven, refuted
 }
 
-// saysSame reports whether a sampled text has the content of an answer. The marks of reasoning and calls depend on the
-// model; their content doesn't.
+// saysSame reports whether a sampled text contains every part of an answer. How reasoning and calls are marked depends
+// on the model; their content doesn't.
 func saysSame(text string, answer *chat.Message) bool {
 	parts := []string{answer.Reasoning, answer.Text}
 	for i := range answer.Parts {
@@ -94,11 +94,11 @@ func saysSame(text string, answer *chat.Message) bool {
 	})
 }
 
-// appendPlain appends the strings in a JSON value that appear unchanged in every spelling of the value.
+// appendPlain appends the strings in a JSON value that no encoder escapes.
 func appendPlain(to []string, v json.Raw) []string {
 	switch v.Kind() {
 	case json.String:
-		if s := strings.Trim(string(v), `"`); !strings.ContainsFunc(s, escapable) {
+		if s := strings.Trim(string(v), `"`); !strings.ContainsFunc(s, isEscapable) {
 			to = append(to, s)
 		}
 	case json.Object:
@@ -113,5 +113,5 @@ func appendPlain(to []string, v json.Raw) []string {
 	return to
 }
 
-// escapable reports whether some JSON encoders write a character as an escape.
-func escapable(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune("\\\"/<>&'", r) }
+// isEscapable reports whether some JSON encoder writes a character as an escape.
+func isEscapable(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune("\\\"/<>&'", r) }

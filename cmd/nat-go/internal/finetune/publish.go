@@ -17,7 +17,7 @@ import (
 // A run whose output belongs in object storage is made in a folder on this machine, where it continues after an
 // interruption, and published when it is complete.
 
-// publishTo sets where the run is published, and the folder that it is made in.
+// publishTo sets the place where the run is published, and the folder in which it is made.
 func (p *plan) publishTo(dir string, env Env) error {
 	p.stored = runfolder.Stored(objects.Join(dir, p.RunID))
 	if err := p.stored.Check(); err != nil {
@@ -36,8 +36,8 @@ func (p *plan) publishTo(dir string, env Env) error {
 	return nil
 }
 
-// publish sends a complete run to object storage. Its folder on this machine is removed unless it has a job that has
-// not completed, which is followed from there.
+// publish sends a complete run to object storage, if its output belongs there. It then removes the run's folder on this
+// machine, unless the run has a job that hasn't completed: commands follow the job from that folder.
 func (r *report) publish(ctx context.Context, p *plan) error {
 	if p.stored == "" || p.shard != nil || !runfolder.Has(p.folder.Manifest()) {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Limits on the bytes of an input that are read before the builders consume them: as much as can be read while the
-// builders start, and later enough that they never wait. Queued examples take memory.
+// A reader reads at most this many bytes of an input ahead, because examples in the queue take memory: while the
+// builders start, about what can be read in that time; later, enough to keep them busy.
 const (
 	aheadBytes  = 12 << 20
 	steadyBytes = 2 << 20
@@ -24,10 +24,10 @@ const (
 type reader struct {
 	out    chan reading
 	ahead  atomic.Int64  // bytes of the input waiting to be consumed
-	most   atomic.Int64  // limit on queued; a larger example waits alone
+	most   atomic.Int64  // limit on ahead; a larger example is alone in the queue
 	taken  chan struct{} // signals that something was consumed
 	cancel context.CancelFunc
-	done   chan struct{} // closed when everything was read; then the rest is known
+	done   chan struct{} // closed when reading has ended; the fields below may be read then
 	seen   source.Stats
 	unmet  int64 // examples that dataset.where drops
 	inputs []source.Input
@@ -39,10 +39,10 @@ type reading struct {
 	at      source.Cursor
 	drops   []ledger.Drop // the source's drops before it
 	err     error
-	bytes   int64 // of the input
+	bytes   int64 // size in the input
 }
 
-// newReader starts reading collection run k, after the given place.
+// newReader starts reading collection run k, after the place resume or, if that is nil, from the beginning.
 func newReader(ctx context.Context, in *inputs, k int, resume *source.Cursor) *reader {
 	rd := &reader{out: make(chan reading, 256), taken: make(chan struct{}, 1), done: make(chan struct{})}
 	rd.most.Store(aheadBytes)
@@ -122,7 +122,7 @@ func unmet(ex *ttc.Example, clause string) ledger.Drop {
 	}
 }
 
-// bounds returns the place where reading path k begins, and the row before which it ends; 0 means the end of the file.
+// bounds returns the place where reading path k begins, and the row before which it ends. 0 means the end of the file.
 func (in *inputs) bounds(k int) (from source.Cursor, end int64) {
 	if p := in.parts[k]; p != nil {
 		return p.From, p.To.Row
@@ -130,12 +130,12 @@ func (in *inputs) bounds(k int) (from source.Cursor, end int64) {
 	return from, in.limit
 }
 
-// heldDrops are a source's drops before an example. For each kind it keeps as many as dropped.jsonl lists, and one more
-// for the rest: a file that the source doesn't understand is dropped completely before any example is made.
+// heldDrops holds a source's drops before an example. For each kind it keeps as many as dropped.jsonl lists, and one
+// more that counts the rest. This bounds the memory for a file that is dropped line by line without any example.
 type heldDrops struct {
 	drops []ledger.Drop
 	seen  map[dropKind]int
-	rest  map[dropKind]int // place in drops
+	rest  map[dropKind]int // index in drops of the one that counts the rest
 }
 
 func (h *heldDrops) add(d ledger.Drop) {
@@ -160,7 +160,7 @@ func (h *heldDrops) take() []ledger.Drop {
 	return drops
 }
 
-// send passes on an example once there is room; false means that the reader was stopped.
+// send puts an example into the queue when there is room. It returns false if the reader is stopped.
 func (rd *reader) send(ctx context.Context, next reading) bool {
 	for rd.ahead.Load() > 0 && rd.ahead.Load()+next.bytes > rd.most.Load() {
 		select {
@@ -178,10 +178,10 @@ func (rd *reader) send(ctx context.Context, next reading) bool {
 	}
 }
 
-// steady sets the limit for the time after the builders have started.
+// steady lowers the limit, since the builders have started.
 func (rd *reader) steady() { rd.most.Store(steadyBytes) }
 
-// next returns the next example; its error is final.
+// next returns the next example. After an error there are no more.
 func (rd *reader) next(ctx context.Context) (reading, error) {
 	select {
 	case next := <-rd.out:
@@ -196,7 +196,7 @@ func (rd *reader) next(ctx context.Context) (reading, error) {
 	}
 }
 
-// close stops the reader. Afterwards seen and inputs describe the inputs.
+// close stops the reader and waits for it. Afterwards its fields seen, unmet and inputs may be read.
 func (rd *reader) close() {
 	if rd != nil {
 		rd.cancel()
@@ -204,11 +204,12 @@ func (rd *reader) close() {
 	}
 }
 
-// readAhead starts reading the first input while the builders start, if nothing can interfere: agent runs are made, and
-// the place where a resumed run continues is found, only after the builders have started. Opening a pipe may block.
+// readAhead starts reading the first input while the builders start. It doesn't if reading has to wait: for the place
+// where a resumed run continues, for the tokenizer that checks claims, or for the agent that makes the input. It
+// doesn't open pipes either, because that may block.
 func (r *run) readAhead(ctx context.Context) error {
 	in := r.in
-	if !r.plan.resume && !in.provable(r.plan) && in.collect == nil && len(in.began) > 0 && in.began[0].Size > 0 {
+	if !r.plan.resume && !in.canProve(r.plan) && in.collect == nil && len(in.began) > 0 && in.began[0].Size > 0 {
 		r.ahead = newReader(ctx, in, 0, nil)
 	}
 	return nil

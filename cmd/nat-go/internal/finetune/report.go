@@ -54,14 +54,14 @@ func (r *report) warn(format string, a ...any) {
 	r.sum.Warnings = append(r.sum.Warnings, r.env.hide(fmt.Sprintf(format, a...)))
 }
 
-// tell reports the progress of the run to the caller.
+// tell passes the progress of the run to the caller.
 func (r *report) tell(p Progress) {
 	if r.env.Progress != nil {
 		r.env.Progress(p)
 	}
 }
 
-// count updates the summary with the present counts.
+// count updates the counts in the summary and, until the run has a status, in the manifest.
 func (r *report) count() {
 	m := r.made
 	if m.Status == "" { // the books are still open
@@ -101,7 +101,7 @@ func counted(counters map[string]map[string]int64, prefix string) map[string]int
 	return sums
 }
 
-// know records the hashes of files, which were computed as they were written.
+// know records files whose hashes were computed as they were written.
 func (r *report) know(_ []runfolder.Written, files []runfolder.File) error {
 	r.known = append(r.known, files...)
 	return nil
@@ -118,7 +118,8 @@ func (r *report) knowLog(folder runfolder.Folder) error {
 	return err
 }
 
-// passOver reports the files in folders that are skipped, given the number of files that are read.
+// passOver warns about the files in folders that are skipped, and drops them. read is the number of files that are
+// read.
 func (r *report) passOver(passed []inspect.PassedOver, read int) {
 	if len(passed) == 0 {
 		return

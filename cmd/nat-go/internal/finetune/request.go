@@ -30,9 +30,9 @@ type Request struct {
 	Overrides  []string
 	From       []string             // inputs, in the order of the collection runs
 	PassedOver []inspect.PassedOver `json:",omitempty"` // files in these folders that are skipped
-	Source     string               // `_type` of the source; by default the config's, else the first entry decides
+	Source     string               // `_type` of the source; empty means the configuration's, else the one that fits
 	Map        []string             // meaning of keys of the input: "output=response"
-	Builders   []string             // without a config: "dpo", or a type as in YAML; empty means the types that fit the input
+	Builders   []string             // names or types of builders; empty means the configuration's, else the types that fit
 	Formats    []string
 	Adapter    string // "files", or a name of trainer_adapters
 	OutputDir  string
@@ -42,17 +42,19 @@ type Request struct {
 	DryRun     bool        // everything but the training job
 	Plan       bool        // predict the result and leave nothing behind
 	Limit      int64       // at most this many examples per input; 0 means all
-	planning   bool
-	also       []string // other records that the inputs could yield
-	Detach     bool     // don't wait for the job
-	Metrics    string
-	Now        string // time for a chat template's strftime_now; empty means collator.template_time
+	planning   bool        // Plan is being carried out
+	also       []string    // other records that the inputs could yield
+	Detach     bool        // don't wait for the job
+	Metrics    string      // file for metrics; empty means none
+	Now        string      // time for a chat template's strftime_now; empty means collator.template_time
 
 	Endpoint        string        // address of a nat serve to collect from instead of reading inputs
 	EndpointTimeout time.Duration // for one answer
 	Dataset         string        // the questions; empty means the questions of eval.general.dataset
 
-	NATConfig string // configuration to copy for a command source's program; the run's, as it began
+	// The configuration that a command source copies for its program. It is ConfigFile by default, and stored, because a
+	// resumed run has another ConfigFile.
+	NATConfig string
 
 	// At most one of these is set, for work other than a run from its beginning.
 	Resume runfolder.Folder   `json:"-"` // continue this run
@@ -62,8 +64,8 @@ type Request struct {
 	Merge  shards.Folder      `json:"-"` // merge the shards of this plan
 
 	Accept       []string         `json:"-"` // with Resume: settings that may have changed since the run began
-	KeepSplit    runfolder.Folder `json:"-"` // with Join: whose validation side is kept; by default a new split
-	LeaveWriting bool             `json:"-"` // with Merge: divide the rows among the shards, which write them
+	KeepSplit    runfolder.Folder `json:"-"` // with Join: the run whose validation side is kept; empty means a new split
+	LeaveWriting bool             `json:"-"` // with Merge: only divide the rows among the shards, which write them
 }
 
 // Env is the environment that a run needs from its process.
@@ -73,9 +75,9 @@ type Env struct {
 	Now      func() time.Time                 // for run ids and NAT's progress files, never for data
 	Getenv   func(name string) (string, bool) // nil means the process's environment
 	Findings func([]finding.Finding)          // called with the findings of the configuration's check
-	Leave    *jobs.Leave                      // the user's requests to leave; nil means none
+	Leave    *jobs.Leave                      // receives the user's requests to stop waiting for a job; may be nil
 	Progress func(Progress)                   // called repeatedly with the progress of the run
-	// Receives every value that must never be shown or written; may be nil.
+	// Secrets receives every value that must never be shown or written; may be nil.
 	Secrets *secret.Values
 	Output  func([]byte) // receives a local trainer's output while it is waited for
 
@@ -122,7 +124,7 @@ type Summary struct {
 	Also       []string           `json:"also,omitempty"`     // other records that the input could yield
 	Warnings   []string           `json:"warnings,omitempty"`
 	Written    []writtenFile      `json:"files,omitempty"` // of the data set
-	Share      *Share             `json:"-"`               // a shard's output; nil means it didn't write
+	Share      *Share             `json:"-"`               // with Request.Shard, if the shard has written its share
 	Planned    *Planned           `json:"-"`               // with Request.Divide
 	Batches    *runfolder.Batches `json:"-"`
 	Next       string             `json:"-"` // what to do next
@@ -143,15 +145,15 @@ type writtenFile struct {
 	Rows int64  `json:"rows"`
 }
 
-// Failed returns the summary of a run that didn't start.
+// Failed returns the summary of a run that couldn't start, and err.
 func Failed(req Request, err error) (*Summary, error) {
 	return &Summary{RunID: req.RunID, Status: runfolder.Failed, Error: err.Error(), Counts: noCounts()}, err
 }
 
 func noCounts() runfolder.Counts { return runfolder.Counts{Dropped: map[ledger.Reason]int64{}} }
 
-// loadConfig reads the configuration named by the request, or makes one from its flags and the shape of the input, and
-// reports all findings at once. chosen describes the choices made for the input.
+// loadConfig reads the configuration that the request names, or makes one from its flags and the shape of the input,
+// and reports all findings at once. In the second case chosen describes the choices.
 func loadConfig(
 	ctx context.Context, req *Request, env Env, types config.Types,
 ) (c *config.Config, chosen string, err error) {
@@ -204,6 +206,8 @@ func loadConfig(
 // keyMapping is the user's mapping of the input's keys: {"output": "response"}.
 type keyMapping map[string]string
 
+// keyMap parses the values of --map.
+
 func keyMap(pairs []string) (keyMapping, error) {
 	if len(pairs) == 0 {
 		return nil, nil
@@ -223,7 +227,8 @@ func keyMap(pairs []string) (keyMapping, error) {
 	return m, nil
 }
 
-// overrides set the keys of the configuration's only source.
+// overrides returns overrides that set the keys of the configuration's source. It returns nil unless there is exactly
+// one.
 func (m keyMapping) overrides(c *config.Config) (out []config.Override) {
 	if c == nil || len(c.Sources) != 1 {
 		return nil
@@ -235,8 +240,8 @@ func (m keyMapping) overrides(c *config.Config) (out []config.Override) {
 	return out
 }
 
-// builderOverrides make the run use only the builders that --builder names: an entry of trajectory_builders by its
-// name, else the entries of the type, else one of that type with its defaults.
+// builderOverrides returns overrides that make the run use only the builders that --builder names: an entry of
+// trajectory_builders with that name, else the entries of that type, else a new one of that type with its defaults.
 func builderOverrides(c *config.Config, builders []string) (out []config.Override) {
 	if c == nil || len(builders) == 0 {
 		return nil
@@ -265,8 +270,8 @@ func builderOverrides(c *config.Config, builders []string) (out []config.Overrid
 	return append(out, config.Override("finetuning.trajectory_builder=["+strings.Join(used, ", ")+"]"))
 }
 
-// configOfInput returns the configuration of a run without one: the values of its flags and, for the rest, the choices
-// that fit the input, which line describes in words. It removes skipped files in folders from the request's inputs.
+// configOfInput makes the configuration of a run that the user gave none: from its flags and, for the rest, choices
+// that fit the input. line describes these in words. It removes skipped files in folders from the request's inputs.
 func configOfInput(ctx context.Context, req *Request, keys keyMapping) (text []byte, line string, err error) {
 	req.also = nil
 	if req.Compat == compat.NAT {
@@ -288,7 +293,8 @@ func configOfInput(ctx context.Context, req *Request, keys keyMapping) (text []b
 	return r.YAML(), r.Line(), nil
 }
 
-// configOfFlags returns the configuration of a run without one in NAT's mode, where the input is fixed.
+// configOfFlags makes the configuration from the flags alone. That is enough in NAT's mode, which reads only NAT's
+// output.
 func configOfFlags(req *Request) (text []byte, line string, err error) {
 	if len(req.Builders) == 0 {
 		return nil, "", exit.Usagef("missing builder: without --config-file, name one with --builder: dpo, for example")

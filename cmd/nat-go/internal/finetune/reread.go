@@ -15,9 +15,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Reread reads the inputs of a run again, and calls f for each example until f returns true. Inputs are located by the
-// names given, so it must be called where the run was; inputs that have changed since, or were collected for the run,
-// are an error.
+// Reread reads the inputs of a run again, and calls f for each example until f returns true. Relative paths of inputs
+// must still be valid. It returns an error if the inputs have changed, were pipes, or were collected for the run.
 func Reread(ctx context.Context, folder runfolder.Folder, f func(*ttc.Example) (enough bool)) error {
 	b, err := readBegun(folder)
 	if err != nil {
@@ -42,19 +41,19 @@ func Reread(ctx context.Context, folder runfolder.Folder, f func(*ttc.Example) (
 	if err := in.identify(ctx); err != nil {
 		return exit.With(exit.Environment, err)
 	}
-	if err := in.unchanged(b.Inputs); err != nil {
+	if err := in.checkUnchanged(b.Inputs); err != nil {
 		return err
 	}
 	for k := range in.paths {
-		if enough, err := in.examples(ctx, k, f); err != nil || enough {
+		if enough, err := in.eachExample(ctx, k, f); err != nil || enough {
 			return err
 		}
 	}
 	return nil
 }
 
-// examples calls f for the examples of collection run k.
-func (in *inputs) examples(ctx context.Context, k int, f func(*ttc.Example) bool) (enough bool, err error) {
+// eachExample calls f for the examples of collection run k until f returns true.
+func (in *inputs) eachExample(ctx context.Context, k int, f func(*ttc.Example) bool) (enough bool, err error) {
 	src, err := in.open(ctx, in.paths[k], source.Options{Drop: func(ledger.Drop) {}})
 	if err != nil {
 		return false, err

@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// writeBegun records how a run of these inputs begins.
+// writeBegun records in the run folder how a run of these inputs begins.
 func (x *decider) writeBegun(inputs []source.Input) error {
 	p := x.plan
 	req := p.Request
@@ -37,9 +37,9 @@ func (x *decider) writeBegun(inputs []source.Input) error {
 	})
 }
 
-// openBegun continues a run in its folder. A complete data set is handed to the trainer, unless the interrupted run was
-// a dry run; otherwise the log is continued after its last commit, and everything after that is redone. Inputs are
-// located by the names given, so it must be called where the run was.
+// openBegun makes the plan to continue a run in its folder. If the data set is complete, it only remains to be handed
+// to the trainer, even if the run was a dry run. Otherwise the log is continued after its last commit, and everything
+// after that is redone. Relative paths of inputs must still be valid.
 func openBegun(ctx context.Context, how Request, env Env) (*plan, error) {
 	folder := runfolder.Folder(filepath.Clean(string(how.Resume)))
 	nothing := &plan{Request: Request{RunID: filepath.Base(string(folder))}}
@@ -71,14 +71,14 @@ func openBegun(ctx context.Context, how Request, env Env) (*plan, error) {
 	p.complete, err = folder.ReadManifest()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return p, sameVersion(b)
+		return p, checkVersion(b)
 	case err != nil:
 		return p, exit.Environmentf("can't read the run folder: %w", err)
 	}
 	return p, nil
 }
 
-// planOf makes the plan that a run was begun with.
+// planOf returns the plan with which a run was begun.
 func planOf(ctx context.Context, folder runfolder.Folder, b *runfolder.Begun, env Env) (*plan, error) {
 	req, err := requestOf(folder, b)
 	if err != nil {
@@ -87,7 +87,7 @@ func planOf(ctx context.Context, folder runfolder.Folder, b *runfolder.Begun, en
 	return newPlan(ctx, req, env)
 }
 
-// requestOf returns the request that a run was begun with, for the configuration in its folder.
+// requestOf returns the request with which a run was begun. Its ConfigFile is the configuration in the run's folder.
 func requestOf(folder runfolder.Folder, b *runfolder.Begun) (req Request, err error) {
 	if err := json.Unmarshal(b.Request, &req); err != nil {
 		return req, exit.Environmentf("can't read the run folder: %s: %w", folder.Begun(), err)
@@ -96,8 +96,8 @@ func requestOf(folder runfolder.Folder, b *runfolder.Begun) (req Request, err er
 	return req, nil
 }
 
-// submit hands an already complete data set to the trainer, or waits for its job. A failed run does not become complete
-// by retrying.
+// submit hands an already complete data set to the trainer, or waits for its job. It returns an error if the run
+// failed.
 func (r *run) submit(ctx context.Context) error {
 	folder, m := r.plan.folder, r.plan.complete
 	r.out.made, r.out.sum.RunDir, r.out.sum.DatasetDir, r.out.sum.Status = m, string(folder), folder.Dataset(), m.Status
@@ -116,7 +116,7 @@ func (r *run) submit(ctx context.Context) error {
 	return (&handing{r.plan, r.env, r.out}).train(ctx)
 }
 
-// overrideComplete applies overrides to a run whose data set is complete: it refuses overrides that would change the
+// overrideComplete applies overrides to a run whose data set is complete. It returns an error if one would change the
 // data set.
 func overrideComplete(p *plan, lock *runfolder.Lock) error {
 	if len(p.Accept) > 0 {
@@ -158,8 +158,9 @@ func readBegun(f runfolder.Folder) (*runfolder.Begun, error) {
 	return b, nil
 }
 
-// sameVersion refuses to continue a run of another version of nat-go, whose builders may make different records.
-func sameVersion(b *runfolder.Begun) error {
+// checkVersion returns an error if another version of nat-go began the run, because its builders may make other
+// records.
+func checkVersion(b *runfolder.Begun) error {
 	const why = "a data set is never made by two versions. Make the run again, or continue it with the version that began it"
 	switch {
 	case b.Log != recordlog.Version:

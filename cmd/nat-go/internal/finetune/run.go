@@ -16,11 +16,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Run carries out a request. The summary is returned even with an error, as far as the run got; the error
-// carries the exit code.
+// Run carries out a request. It also returns the summary with an error, as far as the run got. The error has an exit
+// code.
 func Run(ctx context.Context, req Request, env Env) (*Summary, error) {
 	if req.Plan {
-		return planned(ctx, req, env)
+		return predict(ctx, req, env)
 	}
 	p, err := open(ctx, req, env)
 	if p == nil {
@@ -37,7 +37,7 @@ func Run(ctx context.Context, req Request, env Env) (*Summary, error) {
 	return sum, err
 }
 
-// open makes the plan of a request. If the folder exists, the plan holds its lock, even when open returns an error.
+// open makes the plan of a request. The plan may hold the lock of an existing folder, even if open returns an error.
 func open(ctx context.Context, req Request, env Env) (*plan, error) {
 	switch {
 	case req.Resume != "":
@@ -54,8 +54,8 @@ func open(ctx context.Context, req Request, env Env) (*plan, error) {
 	return newPlan(ctx, req, env)
 }
 
-// planned executes the run in a temporary folder, to get the counts that the run would have.
-func planned(ctx context.Context, req Request, env Env) (*Summary, error) {
+// predict makes the run in a temporary folder, to get the counts that the run would have.
+func predict(ctx context.Context, req Request, env Env) (*Summary, error) {
 	dir, err := os.MkdirTemp("", "nat-go-plan-")
 	if err != nil {
 		return Failed(req, exit.Environmentf("can't make a folder to plan in: %w", err))
@@ -70,7 +70,7 @@ func planned(ctx context.Context, req Request, env Env) (*Summary, error) {
 	return sum, err
 }
 
-// run is a run in progress: its settings, and the results that its stages hand over.
+// run is a run in progress: its plan, and the results of its stages.
 type run struct {
 	plan *plan
 	env  Env
@@ -79,7 +79,7 @@ type run struct {
 
 	started   *processes
 	in        *inputs
-	ahead     *reader // of the first input, until it is used
+	ahead     *reader // a reader that has begun the first input; nil if there is none
 	tokens    *tokens
 	builders  []*builder
 	built     *built
@@ -92,7 +92,7 @@ func newRun(p *plan, env Env) *run {
 	return &run{plan: p, env: env, out: out, lock: p.lock, curation: &curation{plan: p, out: out}}
 }
 
-// pairsOf returns the first builder of pairs that the configuration selects.
+// pairsOf returns the first dpo builder that the configuration selects.
 func pairsOf(p *plan) (of compat.Pairs) {
 	if p.config == nil {
 		return of
@@ -105,8 +105,8 @@ func pairsOf(p *plan) (of compat.Pairs) {
 	return of
 }
 
-// A stage is a step of a run. It uses the results of earlier stages in the run, records its drops, and writes the state
-// from which a later command continues to the run folder.
+// A stage is a step of a run. It uses the results of earlier stages, records its drops, and writes to the run folder
+// the state from which a later command continues.
 type stage func(context.Context) error
 
 // stages returns the stages of the run, in order.
@@ -143,7 +143,7 @@ func (r *run) write(ctx context.Context) error {
 
 func (r *run) collate(ctx context.Context) error { return newCollation(r).collate(ctx) }
 
-// errSealed ends a run whose output already exists.
+// errSealed is a stage's error that ends the run, successfully, because its output already exists.
 var errSealed = errors.New("sealed")
 
 // work runs the stages.
@@ -174,9 +174,10 @@ func (r *run) close() {
 	r.started.wait()
 }
 
-// scored reports scores supplied alongside the inputs that belong to no example because the keys don't match, and the
-// number of scores that each rule gave.
-func (b *built) scored(p *plan, out *report) {
+// reportScores warns if none of the scores of dataset.scores belongs to an example, and about rules that didn't give a
+// score. It logs how many scores each rule gave. It does nothing for resumed and divided runs, which don't see all
+// examples.
+func (b *built) reportScores(p *plan, out *report) {
 	if p.resume || p.divided != nil || b.seen.Examples == 0 {
 		return
 	}
@@ -224,10 +225,10 @@ func (r *run) end(ctx context.Context) (*Summary, error) {
 	return r.out.sum, err
 }
 
-// explain adds advice to an error that may end any stage.
+// explain adds advice to an error that may end any stage: an interruption, or a full disk.
 func (r *verdict) explain(err error, locked bool) error {
 	again := "`nat-go " + r.plan.commandToContinue() + "` continues from here"
-	if r.plan.join != nil { // the folder of a planned run is removed
+	if r.plan.join != nil { // its folder is removed, so it can't be resumed
 		again = "merge again"
 	}
 	switch {
@@ -242,8 +243,8 @@ func (r *verdict) explain(err error, locked bool) error {
 	return err
 }
 
-// unlessEnded runs work that reads files needed to set up a run, which may be pipes, and abandons it when ctx ends. No
-// work has begun by then, and the process ends.
+// unlessEnded calls work, which reads files to set up a run, and abandons it when ctx ends: reading a pipe may block.
+// Nothing has been written by then, and the process ends.
 func unlessEnded[T any](ctx context.Context, work func() (T, error)) (T, error) {
 	type result struct {
 		value T

@@ -11,9 +11,9 @@ import (
 type Inspection struct {
 	From     []string // inputs
 	Source   string   // the source type; empty means the one that fits
-	Map      []string // meaning of their keys: "output=response"
-	Builders []string // builders that the user named; if there are any, no others are tried
-	Model    model    // checks the claims about its calls; zero means no check
+	Map      []string // meaning of the inputs' keys: "output=response"
+	Builders []string // builders that the user named; others are then tried only on the beginning of the inputs
+	Model    model    // a model whose calls are checked; zero means none
 	Where    string   // in the language of dataset.where: which examples to examine
 	Quick    bool     // read only a sample of each file
 }
@@ -32,7 +32,7 @@ func (in *Inspection) options() (opt inspect.Options, err error) {
 	}, nil
 }
 
-// Propose describes how an input would be run.
+// Propose reports how a run would read the inputs, and what it would make of them.
 func Propose(ctx context.Context, in Inspection) (*inspect.Report, error) {
 	opt, err := in.options()
 	if err != nil {
@@ -41,14 +41,14 @@ func Propose(ctx context.Context, in Inspection) (*inspect.Report, error) {
 	return inspect.Look(ctx, opt)
 }
 
-// Inspect reports the formats of inputs, their content, and the output of a run over them.
+// Inspect reports the formats of inputs, their content, and the records that builders could make of them.
 func Inspect(ctx context.Context, in Inspection) (*inspect.Inspection, error) {
 	opt, err := in.options()
 	if err != nil {
 		return nil, err
 	}
 	if in.Model.Name != "" {
-		p, err := in.Model.prover(ctx)
+		p, err := in.Model.newProver(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -20,14 +20,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// shard is a part of a run that is built separately.
+// shard is one shard of a plan, and the stage of it that this process makes.
 type shard struct {
 	*divided
 	stage  shards.Stage
 	number int
 	of     *shards.Shard
-	run    runfolder.Folder // of the merge
-	spill  *group.Spill     // stores examples for the shards' groups; nil means that they are built
+	run    runfolder.Folder // folder of the merged run; with stage Write, of its log
+	spill  *group.Spill     // stores examples for stage Group; nil means that they are built
 }
 
 // Shard names a shard of a plan.
@@ -37,9 +37,8 @@ type Shard struct {
 	Number int
 }
 
-// openShard opens one shard of a plan, which is built in its own folder, or continued where an earlier attempt stopped.
-// The shard either builds its parts of the inputs, which yields a part of the whole run's log, or writes a range of
-// that log.
+// openShard returns the plan of one stage of a shard. The stage is made in its own folder, or continued where an
+// earlier attempt stopped.
 func openShard(ctx context.Context, of *Shard, env Env) (*plan, error) {
 	p, err := openPlan(ctx, of.Plan, env)
 	if err != nil {
@@ -67,29 +66,29 @@ func openShard(ctx context.Context, of *Shard, env Env) (*plan, error) {
 	return p, nil
 }
 
-// stores reports whether the shard stores its examples for the shards' groups instead of building them.
+// stores reports whether the shard stores its examples for stage Group instead of building them.
 func (s *shard) stores() bool { return s != nil && s.stage == shards.Build && s.plan.Tasks }
 
-// sharding holds the stages of a run that is a shard of another.
+// sharding has the stages of a run that makes a shard.
 type sharding struct{ run *run }
 
-// stages returns the stages of the run, in order.
+// stages returns the stages of the run, in order. They depend on the shard's own stage.
 func (r *sharding) stages() []stage {
 	of := r.run
-	open := []stage{r.sealed, r.lockShard, r.sealed, of.openTokens}
+	open := []stage{r.checkSealed, r.lockShard, r.checkSealed, of.openTokens}
 	read := []stage{of.listDrops, of.find}
 	switch s := of.plan.shard; {
 	case s.stage == shards.Write:
 		return append(open, r.writeShard)
 	case s.stores():
-		return slices.Concat(open, read, []stage{r.store, r.shardDone})
+		return slices.Concat(open, read, []stage{r.store, r.finishShard})
 	}
-	build := []stage{of.start, of.openBuilders, of.build, r.prepareRows, r.shardDone}
+	build := []stage{of.start, of.openBuilders, of.build, r.prepareRows, r.finishShard}
 	return slices.Concat(open, read, build)
 }
 
-// sealed ends the run if the shard has already been built and is still intact.
-func (r *sharding) sealed(context.Context) error {
+// checkSealed ends the run if this stage of the shard is already done. It returns an error if one of its files is gone.
+func (r *sharding) checkSealed(context.Context) error {
 	s := r.run.plan.shard
 	d, err := s.dir.ReadDone(s.plan, s.stage, s.number)
 	if err != nil {
@@ -122,7 +121,7 @@ func AlreadyBuilt(stage shards.Stage) string {
 	return "the shard was built already; it was not built again"
 }
 
-// bookBuilt records the counts of a shard that was built before.
+// bookBuilt adds the counts in the manifest of a shard to the books.
 func (r *sharding) bookBuilt(d *shards.Done) {
 	r.run.out.books.addAccounts(d.Books)
 	for _, a := range d.Books {
@@ -132,8 +131,8 @@ func (r *sharding) bookBuilt(d *shards.Done) {
 	}
 }
 
-// store stores the examples of the shard's part of the inputs for the shards' groups. The work of an earlier attempt is
-// repeated, since it only reads.
+// store stores the examples of the shard's parts of the inputs for stage Group. It starts over after an interruption,
+// because it only reads.
 func (r *sharding) store(ctx context.Context) (err error) {
 	s := r.run.plan.shard
 	if err := recordlog.Reset(r.run.plan.folder.Records()); err != nil {
@@ -153,7 +152,7 @@ func (r *sharding) store(ctx context.Context) (err error) {
 	return nil
 }
 
-// checkGroupable refuses to group incomplete input.
+// checkGroupable returns an error that names the missing shards unless all have stored their examples.
 func (s *shard) checkGroupable() error {
 	missing, err := s.read(shards.Build)
 	if err != nil {
@@ -166,7 +165,7 @@ func (s *shard) checkGroupable() error {
 	return nil
 }
 
-// addTo adds to an index the tasks whose examples the shards stored in this shard's part.
+// addTo adds the examples that all shards stored for this one to an index. It does nothing if s is nil.
 func (s *shard) addTo(ctx context.Context, index *group.Index) error {
 	if s == nil {
 		return nil
@@ -179,7 +178,8 @@ func (s *shard) addTo(ctx context.Context, index *group.Index) error {
 	return nil
 }
 
-// addSpilled adds the examples that another shard stored for this one, according to its manifest.
+// addSpilled adds the examples that shard from stored for this one. It returns an error if the list of them differs
+// from the manifest.
 func (s *shard) addSpilled(ctx context.Context, index *group.Index, from int) error {
 	folder, d := s.built(shards.Build, from)
 	path := s.dir.Spill(from)
@@ -199,8 +199,8 @@ func (s *shard) addSpilled(ctx context.Context, index *group.Index, from int) er
 	return exit.With(exit.Environment, err)
 }
 
-// openOrder opens the file of positions at which the log's groups begin, after the given number of groups; it returns
-// nil if there is no such file.
+// openOrder continues the shard's file of places after the given number of groups. It returns nil unless this is a
+// shard's stage Group.
 func (s *shard) openOrder(groups int64) (*shards.Order, error) {
 	if s == nil || s.stage != shards.Group {
 		return nil, nil
@@ -212,7 +212,7 @@ func (s *shard) openOrder(groups int64) (*shards.Order, error) {
 	return o, nil
 }
 
-// lockShard creates and locks the folder of the shard. If another process is working there, the shard is left to it.
+// lockShard creates and locks the folder of the shard. It returns an error if another process is working there.
 func (r *sharding) lockShard(context.Context) (err error) {
 	folder := r.run.plan.folder
 	if err := os.MkdirAll(folder.Records(), 0o755); err != nil {
@@ -227,8 +227,8 @@ func (r *sharding) lockShard(context.Context) (err error) {
 	return nil
 }
 
-// shardDone closes the shard's books and writes, last, its manifest.
-func (r *sharding) shardDone(ctx context.Context) error {
+// finishShard closes the books of a shard that was built, and writes its manifest.
+func (r *sharding) finishShard(ctx context.Context) error {
 	if err := r.run.out.books.close(); err != nil {
 		return exit.Environmentf("can't write the list of drops: %w", err)
 	}
@@ -245,7 +245,7 @@ func (r *sharding) shardDone(ctx context.Context) error {
 	})
 }
 
-// seal writes the manifest of the shard, as the last step.
+// seal writes the manifest of the shard, after all its other files.
 func (r *sharding) seal(ctx context.Context, d *shards.Done) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -266,7 +266,7 @@ func (r *sharding) seal(ctx context.Context, d *shards.Done) error {
 	return nil
 }
 
-// checkShardFiles refuses a shard that lost files since it was built.
+// checkShardFiles returns an error if a file in the manifest is gone or has another size.
 func (r *sharding) checkShardFiles(d *shards.Done) error {
 	for _, f := range d.Files {
 		path := filepath.Join(string(r.run.plan.folder), filepath.FromSlash(f.Path))
@@ -278,9 +278,9 @@ func (r *sharding) checkShardFiles(d *shards.Done) error {
 	return nil
 }
 
-// tooManyNames refuses reasons that can't be counted in parts: if there are too many, the choice of the ones to
-// distinguish depends on everything before.
-func tooManyNames(b *builder) error {
+// checkNames returns an error if a builder has more reasons or counters than are distinguished: which ones are would
+// depend on the groups of all earlier shards.
+func checkNames(b *builder) error {
 	if !b.over && len(b.kinds) <= maxNames && len(b.names) <= maxNames {
 		return nil
 	}
@@ -288,7 +288,7 @@ func tooManyNames(b *builder) error {
 		"shards. Make the run on one machine", b.name, maxNames)
 }
 
-// takeFrom restricts reading to the shard's parts of the inputs.
+// takeFrom restricts reading to the shard's parts of the inputs. It returns an error if these aren't the plan's.
 func (s *shard) takeFrom(in *inputs) error {
 	if in.collect != nil || len(in.paths) != len(s.plan.Inputs) {
 		return exit.Failedf("got %s, expected %d as in the plan: it was made from other inputs",
@@ -308,7 +308,8 @@ func (s *shard) takeFrom(in *inputs) error {
 	return nil
 }
 
-// ended returns io.EOF after the last row to be read of path k, if that is not the end of the file.
+// ended returns io.EOF after the last row of the limit, or of the shard's part of path k. It returns another error if
+// the part ends at another place than in the plan.
 func (in *inputs) ended(k int, at source.Cursor) error {
 	p := in.parts[k]
 	if p == nil {
@@ -320,7 +321,7 @@ func (in *inputs) ended(k int, at source.Cursor) error {
 	return io.EOF
 }
 
-// exhausted returns io.EOF at the end of path k.
+// exhausted returns io.EOF at the end of path k. It returns another error for a shard if the content isn't the plan's.
 func (in *inputs) exhausted(k int, read []source.Input) error {
 	if in.planned == nil {
 		return io.EOF
@@ -336,12 +337,12 @@ func (in *inputs) otherThanPlanned(k int) error {
 		"file back as it was", in.paths[k])
 }
 
-// commandToContinue returns the command that continues this work, without nat-go.
+// commandToContinue returns the command that continues this work, without "nat-go".
 func (p *plan) commandToContinue() string {
 	return cmp.Or(p.command, "finetune resume "+string(p.folder))
 }
 
-// leftUndone describes the work that an interruption left undone.
+// leftUndone describes what an interruption left.
 func (r *verdict) leftUndone() string {
 	if r.plan.shard != nil {
 		return "the committed part of the shard is kept"
@@ -349,7 +350,7 @@ func (r *verdict) leftUndone() string {
 	return "nothing was submitted"
 }
 
-// configText returns the configuration as the run keeps it.
+// configText returns the text of the run's config.yml.
 func (p *plan) configText() ([]byte, error) {
 	if p.divided != nil {
 		return durable.ReadFile(p.divided.dir.Config(), shards.MaxConfig)

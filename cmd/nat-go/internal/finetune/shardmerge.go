@@ -16,22 +16,22 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 )
 
-// merging is the run that the shards of a plan form together.
+// merging is the merge of a plan's shards into one run.
 type merging struct {
 	*divided
-	run    runfolder.Folder  // of the merge
+	run    runfolder.Folder  // folder of the merged run
 	ranges []recordlog.Range // of the merged log, one for each shard that writes, if writing is left to them
-	leave  bool              // the shards will write the rows
-	cut    *shards.Cut       // the shards' output; nil if none
-	shares []*share          // what they wrote
+	leave  bool              // only divide the rows; the shards will write them
+	cut    *shards.Cut       // how an earlier merge divided the rows; nil means that none has
+	shares []*share          // with cut: what each shard has written
 	rows   []runfolder.Written
 }
 
-// openMerge opens the run of a plan, which is made from its shards: their logs, one after another, are the log that a
-// single process would have written, and from there on the run is like any other. It continues an interrupted merge.
+// openMerge returns the plan of a run that is made from shards: their logs are joined to the log that a single process
+// would have written, and from there on the run is like any other. It continues an interrupted merge.
 //
-// With LeaveWriting, it divides the rows among the shards and leaves the writing to them. Once the shards have written
-// the rows, the next merge combines them.
+// With LeaveWriting, the merge divides the rows among the shards and leaves the writing to them. When the shards have
+// written the rows, the next merge joins them.
 func openMerge(ctx context.Context, how Request, env Env) (*plan, error) {
 	p, err := openPlan(ctx, how.Merge, env)
 	if err != nil {
@@ -39,18 +39,18 @@ func openMerge(ctx context.Context, how Request, env Env) (*plan, error) {
 	}
 	m := &merging{divided: p.divided, run: p.folder, leave: how.LeaveWriting}
 	p.made, p.command = "shard merge", "shard merge "+string(m.dir)
-	if err := m.complete(); err != nil {
+	if err := m.checkComplete(); err != nil {
 		return p, err
 	}
 	p.merging, p.DryRun, p.Detach = m, p.DryRun || how.DryRun, how.Detach
-	if over, err := p.merged(); over || err != nil {
+	if over, err := p.resumeMerge(); over || err != nil {
 		if err == nil {
 			err = exit.Usagef("shards were merged already: %s is complete. `nat-go finetune resume %s` hands "+
 				"it to the trainer", p.folder, p.folder)
 		}
 		return p, err
 	}
-	missing, err := m.ready()
+	missing, err := m.readShares()
 	if err == nil && len(missing) > 0 && !m.leave {
 		err = exit.Failedf("%s not written yet: %s. `nat-go shard run %s --stage write --index I` writes one",
 			shardsHave(len(missing), len(m.plan.Shards)), shards.Array(missing), m.dir)
@@ -58,8 +58,8 @@ func openMerge(ctx context.Context, how Request, env Env) (*plan, error) {
 	return p, err
 }
 
-// ready finds the shards' rows, if writing was left to them, and the shards that haven't written theirs.
-func (m *merging) ready() (missing []int, err error) {
+// readShares reads what the shards wrote, if writing was left to them, and returns the shards that haven't written yet.
+func (m *merging) readShares() (missing []int, err error) {
 	if m.cut, err = m.dir.ReadCut(m.plan); err != nil || m.cut == nil {
 		return nil, err
 	}
@@ -76,8 +76,8 @@ func (m *merging) ready() (missing []int, err error) {
 	return nil, nil
 }
 
-// merged takes over the run folder of an interrupted merge, and returns true if that merge was complete.
-func (p *plan) merged() (bool, error) {
+// resumeMerge locks the run folder of an interrupted merge to continue it. It returns true if that merge was complete.
+func (p *plan) resumeMerge() (bool, error) {
 	b, err := p.folder.ReadBegun()
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil // Create checks whether the folder may be used
@@ -101,21 +101,21 @@ func (p *plan) merged() (bool, error) {
 	return false, nil
 }
 
-// isDecided reports whether an earlier merge decided on the records, and divided the rows.
+// isDecided reports whether an earlier merge decided on the records and divided the rows.
 func (p *plan) isDecided() bool {
 	return p.merging != nil && p.merging.cut != nil && runfolder.Has(p.folder.Decisions())
 }
 
-// merger holds the stages of a run that is made from shards.
+// merger has the stages of a run that is made from shards.
 type merger struct{ run *run }
 
-// joinShards joins the logs of the shards and decides on the records, and concurrently joins their rows.
+// joinShards joins the logs of the shards, and then decides on the records and, concurrently, joins the rows.
 func (r *merger) joinShards(ctx context.Context) error {
 	if err := r.joinLogs(ctx); err != nil {
 		return err
 	}
 	for _, block := range r.run.plan.config.Selected() {
-		r.run.builders = append(r.run.builders, &builder{name: block.Name}) // the books count under their names
+		r.run.builders = append(r.run.builders, &builder{name: block.Name}) // for recordNames
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.joinRows(ctx) })
@@ -174,7 +174,7 @@ func (m *merging) join(ctx context.Context, j *recordlog.Join, in *inputs) error
 	return j.Commit(text)
 }
 
-// cursor returns the position of the merged log's run: the end of its inputs.
+// cursor returns the position for the commit of the merged log: the end of its inputs.
 func (m *merging) cursor(in *inputs) (at cursor, err error) {
 	at.Source.Run, at.Inputs, at.Seen = len(in.paths), m.plan.Inputs, m.seen()
 	if !m.plan.Tasks {
@@ -190,18 +190,20 @@ func (m *merging) cursor(in *inputs) (at cursor, err error) {
 	return at, nil
 }
 
+// log opens the log of a shard as a part of the joined one.
 func (m *merging) log(j *recordlog.Join, stage shards.Stage, shard int) (*recordlog.Part, error) {
 	folder, done := m.built(stage, shard)
 	return j.Add(folder.Records(), logSum(folder, done))
 }
 
-// groups reads the groups of a shard's tasks: Next returns the next, or io.EOF.
+// groups handles the groups of a shard's stage Group, one per Next, which returns io.EOF at the end.
 type groups interface {
 	Next() error
 	Close() error
 }
 
-// interleave yields the groups of all shards, ordered by their first members.
+// interleave opens the groups of all shards, and calls Next for each group in the order of the groups' first members.
+// It returns an error if a shard has more or fewer groups than places.
 func (m *merging) interleave(ctx context.Context, open func(shard int) (groups, error)) (err error) {
 	var all []groups
 	defer func() {

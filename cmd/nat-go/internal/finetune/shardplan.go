@@ -22,8 +22,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Division configures how a run is divided: into a number of shards, or into shards of roughly a number of bytes of
-// input each.
+// Division configures how a run is divided: into Number shards, or into shards of roughly Bytes bytes of input each.
 type Division struct {
 	Number int
 	Bytes  int64
@@ -37,7 +36,7 @@ type Planned struct {
 	Notes []string // remarks for the user
 }
 
-// openDivision opens a run whose inputs are to be read once and divided between shards.
+// openDivision returns the plan of a run whose inputs are to be divided between shards.
 func openDivision(ctx context.Context, req Request, env Env) (*plan, error) {
 	p, err := newPlan(ctx, req, env)
 	if err != nil {
@@ -66,9 +65,9 @@ func openDivision(ctx context.Context, req Request, env Env) (*plan, error) {
 	return p, err
 }
 
-// divide divides the inputs between the shards, and writes the plan.
+// divide is the stage that divides the inputs between shards and writes their plan.
 func (r *run) divide(ctx context.Context) error {
-	if err := divisible(r.in); err != nil {
+	if err := checkDivisible(r.in); err != nil {
 		return err
 	}
 	tasks := r.plan.where.Names(where.GroupFields)
@@ -100,7 +99,7 @@ func (r *run) divide(ctx context.Context) error {
 	return c.write(r.out.sum.Planned)
 }
 
-// write writes the configuration and, last, the plan.
+// write writes the configuration and then the plan.
 func (c *cutter) write(out *Planned) error {
 	text, err := c.plan.config.Source()
 	if err == nil {
@@ -118,8 +117,8 @@ func (c *cutter) write(out *Planned) error {
 	return nil
 }
 
-// divisible refuses inputs that no other process could read.
-func divisible(in *inputs) error {
+// checkDivisible returns an error for inputs that other processes can't read.
+func checkDivisible(in *inputs) error {
 	if in.collect != nil {
 		return exit.Usagef("source %s makes agent runs, which can't be divided: collect them with `nat-go run`, "+
 			"and name the files with --from", in.source.Type)
@@ -150,10 +149,11 @@ type cutter struct {
 	part   shards.Part       // its last part
 	named  *shards.NamedFile // of the current shard
 	bytes  int64             // where the current shard begins, counted over all inputs
-	unkept error             // reason that an id couldn't be kept
+	unkept error             // why an id couldn't be kept
 	notes  []string
 }
 
+// cut reads the inputs and fills in c.inputs and c.shards.
 func (c *cutter) cut(ctx context.Context, how *Division) error {
 	for _, f := range c.in.began {
 		c.total += f.Size
@@ -168,7 +168,7 @@ func (c *cutter) cut(ctx context.Context, how *Division) error {
 	c.begin()
 	defer func() { c.named.Abort() }()
 	for k := range c.in.paths {
-		if err := c.input(ctx, k); err != nil {
+		if err := c.cutInput(ctx, k); err != nil {
 			return err
 		}
 		c.before += c.in.began[k].Size
@@ -198,13 +198,13 @@ func (c *cutter) end(place int64) (err error) {
 	return nil
 }
 
-// full reports whether the current shard has its share at an offset counted over all inputs.
-func (c *cutter) full(place int64) bool {
+// isFull reports whether the current shard has its share at an offset counted over all inputs.
+func (c *cutter) isFull(place int64) bool {
 	next := float64(c.total) / float64(c.number) * float64(len(c.shards)+1)
 	return len(c.shards) < c.number-1 && float64(place) >= next
 }
 
-// keep keeps the id of an example of input k that can't be derived from its place.
+// keep returns a function that keeps the ids of examples of input k that can't be derived from their places.
 func (c *cutter) keep(k int) func(row int64, id string) {
 	return func(row int64, id string) {
 		if c.unkept == nil {
@@ -213,8 +213,8 @@ func (c *cutter) keep(k int) func(row int64, id string) {
 	}
 }
 
-// input reads an input and cuts it where shards are full.
-func (c *cutter) input(ctx context.Context, k int) (err error) {
+// cutInput reads an input and cuts it where shards are full.
+func (c *cutter) cutInput(ctx context.Context, k int) (err error) {
 	src, err := c.in.open(ctx, c.in.paths[k], source.Options{Named: c.keep(k)})
 	if err != nil {
 		return c.unreadable(k, err)
@@ -226,7 +226,7 @@ func (c *cutter) input(ctx context.Context, k int) (err error) {
 		_, at, err := src.Next(ctx)
 		switch {
 		case errors.Is(err, io.EOF):
-			return c.endOfInput(k, identityOf(src, c.in.began[k]), whole)
+			return c.endInput(k, identityOf(src, c.in.began[k]), whole)
 		case err != nil:
 			return c.unreadable(k, err)
 		}
@@ -235,14 +235,14 @@ func (c *cutter) input(ctx context.Context, k int) (err error) {
 				return c.scan(ctx, k, identityOf(src, c.in.began[k]))
 			}
 		}
-		if err := c.example(k, at, whole == ""); err != nil {
+		if err := c.addExample(k, at, whole == ""); err != nil {
 			return err
 		}
 	}
 }
 
-// scanBlock returns the number of bytes of an input that a worker scans at a time, so that all workers finish at about
-// the same time.
+// scanBlock returns how many bytes of an input a worker scans at a time: few enough for several rounds, so that all
+// workers finish at about the same time.
 func scanBlock(size int64, workers int) int64 {
 	const least, rounds = 1 << 20, 8
 	return min(max(size/int64(rounds*workers), least), source.DefaultBlock)
@@ -257,31 +257,31 @@ func (c *cutter) scan(ctx context.Context, k int, id source.Input) (err error) {
 			return c.in.open(ctx, path, opt)
 		},
 		Named: c.keep(k),
-	}, func(at source.Cursor) error { return c.example(k, at, true) })
-	if err != nil && exit.Code(err) == exit.Failed && ctx.Err() == nil { // it counts lines from somewhere inside
-		_, first := c.in.examples(ctx, k, func(*ttc.Example) bool { return false })
+	}, func(at source.Cursor) error { return c.addExample(k, at, true) })
+	if err != nil && exit.Code(err) == exit.Failed && ctx.Err() == nil { // read again for an error with correct lines
+		_, first := c.in.eachExample(ctx, k, func(*ttc.Example) bool { return false })
 		return c.unreadable(k, cmp.Or(first, err))
 	}
 	if err != nil {
 		return err
 	}
-	return c.endOfInput(k, id, "")
+	return c.endInput(k, id, "")
 }
 
-// example counts an example and, where the current shard is full, cuts after it.
-func (c *cutter) example(k int, at source.Cursor, divisible bool) error {
+// addExample counts an example and, where the current shard is full, cuts after it.
+func (c *cutter) addExample(k int, at source.Cursor, divisible bool) error {
 	if c.unkept != nil {
 		return exit.Environmentf("can't write the plan: %w", c.unkept)
 	}
 	c.at.Examples++
 	place := c.before + at.Offset
-	if !divisible || !c.full(place) {
+	if !divisible || !c.isFull(place) {
 		return nil
 	}
 	c.part.To = at
 	c.at.Parts = append(c.at.Parts, c.part)
 	c.part = shards.Part{Input: k, Part: source.Part{From: at}}
-	for c.full(place) {
+	for c.isFull(place) {
 		if err := c.end(place); err != nil {
 			return err
 		}
@@ -290,7 +290,7 @@ func (c *cutter) example(k int, at source.Cursor, divisible bool) error {
 	return nil
 }
 
-// identityOf returns the identity of the input that a source has open, or else the given one.
+// identityOf returns the identity of the input that a source is reading, or began if the source doesn't know it.
 func identityOf(src source.Source, began source.Input) source.Input {
 	if read := src.Inputs(); len(read) > 0 {
 		return read[len(read)-1]
@@ -298,8 +298,9 @@ func identityOf(src source.Source, began source.Input) source.Input {
 	return began
 }
 
-// endOfInput records the identity of an input, and ends shards that are full with it.
-func (c *cutter) endOfInput(k int, input source.Input, whole string) error {
+// endInput records the identity of an input, and ends the shards that are full at its end. whole is the reason that the
+// input couldn't be cut, or "".
+func (c *cutter) endInput(k int, input source.Input, whole string) error {
 	c.at.Parts = append(c.at.Parts, c.part)
 	c.inputs = append(c.inputs, input)
 	if c.unkept != nil {
@@ -310,7 +311,7 @@ func (c *cutter) endOfInput(k int, input source.Input, whole string) error {
 		c.notes = append(c.notes, fmt.Sprintf("the input %s stays in one shard, although it is larger than the "+
 			"others: %s", c.in.paths[k], whole))
 	}
-	for c.full(place) {
+	for c.isFull(place) {
 		if err := c.end(place); err != nil {
 			return err
 		}

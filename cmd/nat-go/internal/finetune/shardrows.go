@@ -31,9 +31,9 @@ func (r *sharding) prepareRows(ctx context.Context) error {
 	if err != nil {
 		return exit.Environmentf("can't keep the token rows: %w", err)
 	}
-	records := make(chan int, groupsInFlight) // numbers of the groups in flight; the capacity exceeds their maximum
+	records := make(chan int, groupsInFlight) // numbers of records of the groups that the collator is preparing
 	err = t.collator.Prepare(ctx, r.unprepared(t, before, records), func(p collator.Prepared) error {
-		return rows.Add(<-records, p.Head, p.Rows) // wait: a group's number is sent before the group
+		return rows.Add(<-records, p.Head, p.Rows) // wait: the number is sent before its group
 	})
 	if err = errors.Join(err, rows.Close()); err != nil && ctx.Err() == nil {
 		return exit.Default(exit.Environment, fmt.Errorf("can't make the token rows: %w", err))
@@ -41,7 +41,8 @@ func (r *sharding) prepareRows(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// unprepared yields the records of the shard's groups after the given number of groups.
+// unprepared yields the records of the shard's groups after the first before ones, and sends the number of records of
+// each group to records.
 func (r *sharding) unprepared(t *tokens, before uint64, records chan<- int) iter.Seq2[[]collator.Item, error] {
 	return func(yield func([]collator.Item, error) bool) {
 		c, err := recordlog.ReadCommit(r.run.plan.folder.Records())
@@ -58,7 +59,7 @@ func (r *sharding) unprepared(t *tokens, before uint64, records chan<- int) iter
 			if at++; at <= before {
 				continue
 			}
-			records <- len(g.Records) // wait: there is room for every group in flight
+			records <- len(g.Records) // wait: there is room for all groups that the collator takes at once
 			if !yield(t.items(g, nil), nil) {
 				return
 			}
@@ -68,8 +69,8 @@ func (r *sharding) unprepared(t *tokens, before uint64, records chan<- int) iter
 	}
 }
 
-// heads yields the head of each group whose token rows the shards made, in the order of the merged log, together with
-// the shard that it came from.
+// heads calls take with the frame that describes the token rows of each group, in the order of the merged log, and with
+// the shard that made the rows.
 func (m *merging) heads(ctx context.Context, take func(shard int, frame []byte) error) error {
 	open := func(i int) (*frameGroups, error) {
 		folder, done := m.built(m.rowStage(), i)
@@ -91,6 +92,7 @@ func (m *merging) heads(ctx context.Context, take func(shard int, frame []byte) 
 	return nil
 }
 
+// takeAll passes all frames to take.
 func takeAll(ctx context.Context, in *frameGroups) (err error) {
 	for err == nil {
 		err = cmp.Or(ctx.Err(), in.Next())
@@ -101,13 +103,13 @@ func takeAll(ctx context.Context, in *frameGroups) (err error) {
 	return errors.Join(err, in.Close())
 }
 
-// frameGroups yields the kept part of a shard's groups, one group at a time.
+// frameGroups reads the frames that describe a shard's token rows, one per group, and passes them to take.
 type frameGroups struct {
 	*shards.FrameReader
 	take func([]byte) error
 }
 
-// Next returns the next group's frame, or io.EOF.
+// Next passes the next frame to take. It returns io.EOF at the end.
 func (p *frameGroups) Next() error {
 	frame, err := p.FrameReader.Next()
 	if err != nil {
@@ -119,11 +121,11 @@ func (p *frameGroups) Next() error {
 // errEnough stops reading frames once no more are needed.
 var errEnough = errors.New("enough")
 
-// kept yields the groups of the merged log whose records the shards tokenised, together with the decisions on them.
+// kept yields the groups of the merged log that the shards tokenised, with the decisions on their records.
 func (m *merging) kept(ctx context.Context, d *curate.Decisions) iter.Seq2[collator.KeptGroup, error] {
 	return func(yield func(collator.KeptGroup, error) bool) {
 		first := uint64(0)
-		if m.plan.Tasks { // groups of the first stage have no records
+		if m.plan.Tasks { // the merged log begins with the groups of stage Build, which weren't tokenised
 			for _, done := range m.done[shards.Build] {
 				first += done.Records
 			}
@@ -158,7 +160,7 @@ func (m *merging) kept(ctx context.Context, d *curate.Decisions) iter.Seq2[colla
 	}
 }
 
-// decided returns the decision on a record in token batches.
+// decided returns what the decision on a record means for token batches.
 func decided(d *curate.Decisions, ordinal uint64) (dropped bool, split batch.Split) {
 	x := d.At(ordinal)
 	if x.Validates() && !x.Trains() {

@@ -26,7 +26,7 @@ import (
 // Writing a data set is divided by rows, not by builder: each shard writes the rows of a range of the merged log, and a
 // range of the token batches, whose rows it reads from the folders of the shards that made them.
 
-// share describes a shard's rows. It is stored next to the rows, in a file named in the shard's manifest.
+// share describes what a shard wrote. It is stored next to the rows, in a file that the shard's manifest lists.
 type share struct {
 	Rows    *dataset.Share         `json:"rows"`
 	Batches map[string]batch.Count `json:"batches"` // by "channel/split"
@@ -45,7 +45,7 @@ func (s *share) summary() *Share {
 	return sum
 }
 
-// readShare reads the description of a shard's rows, whose file must have the size in the shard's manifest.
+// readShare reads a shard's share.json, which must have the size in the shard's manifest.
 func readShare(f runfolder.Folder, d *shards.Done) (*share, error) {
 	path := shareFile(f)
 	in, err := shards.OpenBuilt(f, d, path)
@@ -60,7 +60,7 @@ func readShare(f runfolder.Folder, d *shards.Done) (*share, error) {
 	return x, nil
 }
 
-// leaveWriting divides the rows among the shards.
+// leaveWriting is the stage that divides the rows among the shards.
 func (r *merger) leaveWriting(ctx context.Context) error {
 	m, d, t := r.run.plan.merging, r.run.decisions, r.run.tokens
 	if err := m.dir.NewCut(); err != nil {
@@ -86,7 +86,7 @@ func (r *merger) leaveWriting(ctx context.Context) error {
 	return nil
 }
 
-// divide starts a new range of the merged log whenever the current one has its share of the bytes.
+// divide starts a new range of the merged log at g if the current one has its share of the log's bytes.
 func (m *merging) divide(g *recordlog.Group, bytes int64) {
 	if m == nil || !m.leave {
 		return
@@ -96,7 +96,7 @@ func (m *merging) divide(g *recordlog.Group, bytes int64) {
 	}
 }
 
-// allRanges returns the ranges of the merged log, once the whole log has been read.
+// allRanges returns the ranges of the merged log, after divide was called for all groups. The last ones may be empty.
 func (m *merging) allRanges(c recordlog.Commit) []recordlog.Range {
 	for len(m.ranges) < len(m.plan.Shards) {
 		m.ranges = append(m.ranges, recordlog.Range{Offset: c.Bytes, First: c.Records})
@@ -118,7 +118,7 @@ func (r *merger) unlessLeft(context.Context) error {
 	return errSealed
 }
 
-// leftToShards reports the next step.
+// leftToShards ends the summary with the next step: the shards write their rows.
 func (r *merger) leftToShards() {
 	r.run.out.sum.Status, r.run.out.sum.RunDir = runfolder.Completed, string(r.run.plan.folder)
 	r.run.out.sum.NotStarted = false
@@ -126,7 +126,7 @@ func (r *merger) leftToShards() {
 		"merge again", r.run.plan.merging.dir)
 }
 
-// divideBatches cuts the batches and divides them among the shards.
+// divideBatches cuts the batches, divides them among the shards, and returns the collator's result as JSON.
 func (r *collation) divideBatches(ctx context.Context) (json.RawMessage, error) {
 	m := r.plan.merging
 	drops, err := newListing(m.dir.CutDrops(), r.env.hide)
@@ -209,7 +209,8 @@ func (r *sharding) writeShard(ctx context.Context) error {
 	return r.seal(ctx, &shards.Done{})
 }
 
-// cutDecisions returns the decisions that a cut was based on, for the log that it was made from.
+// cutDecisions reads the decisions that a cut was made from. It returns an error if the log or the decisions have
+// changed since.
 func cutDecisions(dir shards.Folder, cut *shards.Cut, run runfolder.Folder) (*curate.Decisions, error) {
 	c, err := recordlog.ReadCommit(run.Records())
 	if err != nil {
@@ -239,7 +240,7 @@ func cutDecisions(dir shards.Folder, cut *shards.Cut, run runfolder.Folder) (*cu
 // writeRows writes the rows of a range of the merged log.
 func (r *sharding) writeRows(ctx context.Context, x recordlog.Range, d *curate.Decisions) (*dataset.Share, error) {
 	folder, s := r.run.plan.folder, r.run.plan.shard
-	for _, dir := range []string{folder.Dataset(), folder.Batches()} { // from an attempt that was interrupted
+	for _, dir := range []string{folder.Dataset(), folder.Batches()} { // left by an interrupted attempt
 		if err := os.RemoveAll(dir); err != nil {
 			return nil, err
 		}
@@ -261,7 +262,7 @@ func (r *sharding) writeRows(ctx context.Context, x recordlog.Range, d *curate.D
 	return written, drops.close()
 }
 
-// decidedOn yields groups as long as there are decisions on their records.
+// decidedOn yields groups, and an error instead of a group that has records without decisions.
 func decidedOn(
 	groups iter.Seq2[*recordlog.Group, error], d *curate.Decisions,
 ) iter.Seq2[*recordlog.Group, error] {
@@ -277,13 +278,13 @@ func decidedOn(
 	}
 }
 
-// maxScores is the maximum size of the scores of all tasks.
+// maxScores is the maximum size of the file of the scores of rollout rows.
 const maxScores = 16 << 30
 
 // writeBatches writes the shard's share of the batches.
 func (r *sharding) writeBatches(ctx context.Context, t *tokens) (counts map[string]batch.Count, err error) {
 	s, folder := r.run.plan.shard, r.run.plan.folder
-	if err := s.complete(); err != nil {
+	if err := s.checkComplete(); err != nil {
 		return nil, err
 	}
 	scores, err := durable.ReadFile(s.dir.CutScores(), maxScores)
@@ -316,7 +317,7 @@ func (r *sharding) writeBatches(ctx context.Context, t *tokens) (counts map[stri
 	return counts, lines.Commit()
 }
 
-// joinRows makes the text rows from the shards' rows, if they wrote any.
+// joinRows joins the text rows that the shards wrote, if writing was left to them, into m.rows.
 func (r *merger) joinRows(ctx context.Context) (err error) {
 	m := r.run.plan.merging
 	if m.cut == nil {
@@ -327,7 +328,7 @@ func (r *merger) joinRows(ctx context.Context) (err error) {
 	s := dataset.Spec{Dir: r.run.plan.folder.Dataset(), Options: r.run.plan.options, Ready: r.run.out.know}
 	for i, x := range m.shares {
 		all, dirs = append(all, x.Rows), append(dirs, m.dir.Shard(shards.Write, i).Dataset())
-		if len(x.Rows.Formats) > 0 { // empty if nothing was kept
+		if len(x.Rows.Formats) > 0 { // it is empty if no record is kept
 			s.Formats = r.run.plan.formats
 		}
 	}
@@ -337,7 +338,7 @@ func (r *merger) joinRows(ctx context.Context) (err error) {
 	return nil
 }
 
-// joinedRows books the drops that occurred when the shards wrote rows, and returns the result of joinRows.
+// joinedRows replays the drops that occurred when the shards wrote rows, and returns the result of joinRows.
 func (r *writing) joinedRows() ([]runfolder.Written, error) {
 	m := r.plan.merging
 	for i := range m.shares {
@@ -348,7 +349,7 @@ func (r *writing) joinedRows() ([]runfolder.Written, error) {
 	return m.rows, nil
 }
 
-// joinBatches takes over the batches that the shards wrote.
+// joinBatches joins the batches that the shards wrote, and replays the drops of divideBatches.
 func (r *collation) joinBatches(ctx context.Context) (*collator.Result, error) {
 	m, folder := r.plan.merging, r.plan.folder
 	res := new(collator.Result)
@@ -396,7 +397,7 @@ func (r *collation) joinBatches(ctx context.Context) (*collator.Result, error) {
 	return res, err
 }
 
-// takeBatches moves the batches that a shard wrote to their names in the run folder, without copying them if possible.
+// takeBatches puts the batches that a shard wrote into the run folder, as hard links if possible, otherwise as copies.
 func (r *collation) takeBatches(from runfolder.Folder, d *shards.Done) error {
 	in := from.Rel(from.Batches()) + "/"
 	for _, f := range d.Files {
@@ -412,7 +413,7 @@ func (r *collation) takeBatches(from runfolder.Folder, d *shards.Done) error {
 				return err
 			}
 		}
-		if r.plan.config.Collator.Teacher == nil { // otherwise the shard would be written again
+		if r.plan.config.Collator.Teacher == nil { // a teacher writes the files again
 			r.out.known = append(r.out.known, f)
 		}
 	}

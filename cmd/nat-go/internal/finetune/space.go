@@ -10,22 +10,23 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
-// Measured sizes per byte of input that consists of candidates' texts: in the record log, and in a format's rows (which
-// repeat each text in several pairs) and their origins; and the size of a compressed byte when unpacked.
+// Measured sizes in bytes per byte of input that consists of candidates' texts: logPerByte in the record log,
+// rowsPerByte in the rows of a format, which repeat each text in several pairs, and their origins. unpacked is the size
+// of a compressed byte after decompression.
 const (
 	logPerByte  = 0.35
 	rowsPerByte = 2.9
 	unpacked    = 6
 )
 
-// checkSpace compares the disk's free space with the size that the data set may reach. That depends on the content of
-// the inputs, so only a disk that can't even hold a quarter of the estimate is refused; if it may be too small there is
-// a warning.
+// checkSpace compares the disk's free space with an estimate of the run's size. The size depends on the content of the
+// inputs, so checkSpace warns if the space is less than the estimate, and returns an error only if it is less than a
+// quarter of it.
 func checkSpace(p *plan, inputs *inputs, out *report) error {
 	var need float64
 	for _, in := range inputs.began {
 		size := float64(in.Size)
-		if compressed(in.Path) {
+		if isCompressed(in.Path) {
 			size *= unpacked
 		}
 		need += size * (logPerByte + rowsPerByte*float64(len(p.formats)))
@@ -44,7 +45,8 @@ func checkSpace(p *plan, inputs *inputs, out *report) error {
 	return nil
 }
 
-// freeSpace returns the number of bytes that a user may still write below dir, which need not exist yet.
+// freeSpace returns the number of bytes that a user may still write below dir, which need not exist yet. It returns
+// false if the number is unknown.
 func freeSpace(dir string) (int64, bool) {
 	for {
 		var st unix.Statfs_t

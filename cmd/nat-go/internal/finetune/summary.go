@@ -34,7 +34,7 @@ func (l Look) style(style, text string) string {
 	return terminal.Style(style, text)
 }
 
-// line writes a line that begins with its subject.
+// line writes a line, wrapped to the terminal, that begins with what in the given style.
 func (l Look) line(b *strings.Builder, style, what, text string) {
 	t := &columns.Table{Indent: 2, Style: func(_, column int, cell string) string {
 		if column == 0 {
@@ -57,8 +57,7 @@ func statusStyle(status string) string {
 	return "33"
 }
 
-// WriteSummary prints the inputs, the kept records, the drops with their reasons, the place of the result and the next
-// command.
+// WriteSummary prints the status of a run, its inputs, records, files and drops, the warnings, and the next command.
 func WriteSummary(w io.Writer, s *Summary, look Look) error {
 	var b strings.Builder
 	c := s.Counts
@@ -110,7 +109,7 @@ func WriteSummary(w io.Writer, s *Summary, look Look) error {
 	return err
 }
 
-// writeJob names the job and its results.
+// writeJob prints the job and its results, unless the data set was only written to files.
 func writeJob(b *strings.Builder, s *Summary) {
 	j, ok := s.Job.(*trainers.JobRef)
 	if !ok || j == nil || j.Backend == files.Backend {
@@ -132,7 +131,7 @@ func writeLabels(b *strings.Builder, s *Summary) {
 	}
 }
 
-// writeKinds prints how many hints are of each kind, and the meaning of the kinds.
+// writeKinds prints how many hints are of each kind, if some are of the kind hindsight.
 func writeKinds(b *strings.Builder, s *Summary, look Look) {
 	kinds := map[string]int64{}
 	for name, n := range s.Sites {
@@ -146,7 +145,8 @@ func writeKinds(b *strings.Builder, s *Summary, look Look) {
 	}
 }
 
-// writeSites prints which failed calls have hints and from which source, and how faithful the token rows are.
+// writeSites prints which failed calls have hints and from which source, and how the token rows differ from what was
+// sampled.
 func writeSites(b *strings.Builder, s *Summary, look Look) {
 	for _, name := range slices.Sorted(maps.Keys(s.Sites)) {
 		if p := strings.Split(name, "/"); len(p) == 3 {
@@ -196,7 +196,7 @@ func writeSites(b *strings.Builder, s *Summary, look Look) {
 	}
 }
 
-// writeEffects prints the effect of the hints on a teacher's predictions.
+// writeEffects prints how much the hints change a teacher's predictions, if that was measured.
 func writeEffects(b *strings.Builder, t *teacher.Report) {
 	if t == nil {
 		return
@@ -212,7 +212,7 @@ func writeEffects(b *strings.Builder, t *teacher.Report) {
 	}
 }
 
-// writeOverlaps prints how much the records share with benchmarks, and the places of the first overlaps.
+// writeOverlaps prints how many records share words with the files of dataset.contamination, and the first overlaps.
 func writeOverlaps(b *strings.Builder, c *runfolder.Contamination, look Look) {
 	if c == nil {
 		return
@@ -238,7 +238,7 @@ func writeDrops(b *strings.Builder, accounts []ledger.Account, look Look) {
 	var lines []line
 	for _, a := range accounts {
 		for r, n := range a.Dropped {
-			if r == source.OtherStep { // never were candidates; counted so that the books balance
+			if r == source.OtherStep { // steps that aren't candidates are counted only for the books to balance
 				continue
 			}
 			lines = append(lines, line{n, a.Unit, string(r), a.Stage})

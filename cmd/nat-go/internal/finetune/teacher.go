@@ -23,13 +23,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// vocabularyProbes are texts whose ids distinguish vocabularies: words, spaces, numbers, code, other scripts.
+// vocabularyProbes lists texts whose ids differ between vocabularies: words, spaces, numbers, code, other scripts.
 var vocabularyProbes = []string{
 	"The quick brown fox jumps over 13 lazy dogs.", "  indented\n\tcode(x) => {\"key\": [1, 2.5e-3]}",
 	"Größenordnung, наука, 知識, 🦊",
 }
 
-// probes returns the texts with their ids in the tokenizer.
+// probes returns vocabularyProbes with their ids in the tokenizer.
 func probes(tok *tokenizer.Tokenizer) (out []teacher.ScorerProbe, err error) {
 	for _, text := range vocabularyProbes {
 		enc, err := tok.Encode(text, tokenizer.Options{})
@@ -43,8 +43,8 @@ func probes(tok *tokenizer.Tokenizer) (out []teacher.ScorerProbe, err error) {
 	return out, nil
 }
 
-// newTeacher makes the client for `collator.teacher`. Its answers are stored in the run folder, so that a resumed run
-// yields the same bytes.
+// newTeacher makes the client for a server of `collator.teacher`. Answers are kept in store, so that a resumed run
+// makes the same bytes.
 func newTeacher(
 	c *config.Teacher, s *config.Server, tok *tokenizer.Tokenizer, own, store string, settled func(),
 ) (*teacher.Client, error) {
@@ -82,8 +82,8 @@ func newTeacher(
 	})
 }
 
-// sameTokenizer compares the tokenizer of a server that can't tokenise with ours, which was loaded from own: by name
-// or, if it is a folder here, by the size of the vocabulary and the ids of some texts.
+// sameTokenizer returns an error unless the tokenizer of a server that can't tokenise is the run's, which was loaded
+// from own. It compares their names or, if the server's is a folder on this machine, the sizes and the ids of texts.
 func sameTokenizer(s *config.Server, own string, texts []teacher.ScorerProbe, size int) error {
 	name := cmp.Or(s.TokenizerName, s.Model)
 	trust := "or set vocabulary: assume if you know that it has the vocabulary of the model to be trained"
@@ -146,8 +146,8 @@ type teaching struct {
 	out       *report
 }
 
-// teach processes the sdpo batches as `collator.teacher` requests: it adds the teacher's columns, drops hints without
-// effect and sites that differ too little, spreads weights. Dropped sites are in the books.
+// teach processes the batches as `collator.teacher` requests: it adds the teacher's columns, drops hints without effect
+// and sites whose predictions differ too little, and spreads weights. Dropped sites are recorded in the books.
 func (r *teaching) teach(ctx context.Context, counts map[string]batch.Count) (*teacher.Report, error) {
 	c := r.config.Teacher
 	if c == nil || !serves(c, counts) {
@@ -175,7 +175,7 @@ func (r *teaching) teach(ctx context.Context, counts map[string]batch.Count) (*t
 	return rep, nil
 }
 
-// askServers sets up work to query the configured servers until done is called.
+// askServers sets up w to ask the configured servers, if there are any. done closes the connections.
 func (r *teaching) askServers(w *teacher.Work) (done func(), err error) {
 	c, tok := r.config.Teacher, r.tokenizer
 	switch {
@@ -211,7 +211,7 @@ func (r *teaching) askServers(w *teacher.Work) (done func(), err error) {
 	return func() {}, nil
 }
 
-// weigh sets up work to compare dumped logits, or the logits of a program that runs until done is called.
+// weigh sets up w to compare dumped logits, or the logits of a program, if configured. done ends the program.
 func (r *teaching) weigh(w *teacher.Work) (done func(), err error) {
 	c, tok := r.config.Teacher, r.tokenizer
 	done = func() {}
@@ -240,7 +240,7 @@ func (r *teaching) weigh(w *teacher.Work) (done func(), err error) {
 	return program.Close, nil
 }
 
-// warnUntaught warns about rollouts without a teacher's columns, and gives the reasons.
+// warnUntaught warns about rollouts without a teacher's columns, with the reasons.
 func (r *teaching) warnUntaught(g *teacher.Taught) {
 	if g == nil {
 		return
@@ -255,7 +255,7 @@ func (r *teaching) warnUntaught(g *teacher.Taught) {
 	}
 }
 
-// warnSlow warns about rows of logits that the kernel computed the slow way.
+// warnSlow warns if the kernel had to compute many rows of logits the slow way.
 func (r *teaching) warnSlow(w *teacher.Weighed) {
 	if w == nil {
 		return
@@ -294,8 +294,8 @@ func newScorer(c *config.Teacher, tok *tokenizer.Tokenizer) (*teacher.Scorer, er
 	return program, nil
 }
 
-// scoring reports for how many sequences or sites the teacher has been asked; the total becomes known as batches are
-// read.
+// scoring returns a function that counts a sequence or site for which the teacher has answered, and reports the count
+// as progress.
 func (r *teaching) scoring(unit string) func() {
 	var mu sync.Mutex
 	var done int64

@@ -23,8 +23,8 @@ type handing struct {
 	out  *report
 }
 
-// train hands the committed data set to the trainer, and waits for the job unless told otherwise. An unreachable
-// service doesn't undo the data set.
+// train hands the complete data set to the trainer, and waits for the job unless told otherwise. If the trainer can't
+// be reached, the data set stays complete.
 func (r *handing) train(ctx context.Context) error {
 	p := r.plan
 	if p.DryRun {
@@ -59,10 +59,10 @@ func (r *handing) train(ctx context.Context) error {
 	return err
 }
 
-// patience is the maximum time that recording a job's end waits for another writer of the run folder.
+// patience is the maximum time that writeFinal waits for another writer of the run folder.
 const patience = time.Minute
 
-// writeFinal writes how the job ended, and enters the file in the manifest.
+// writeFinal writes how the job ended to final_metrics.json, and adds the file to the manifest.
 func (r *handing) writeFinal(job *jobs.Job) error {
 	folder := r.plan.folder
 	lock, err := folder.LockSoon(context.Background(), "finetune wait "+string(folder), patience)
@@ -70,7 +70,7 @@ func (r *handing) writeFinal(job *jobs.Job) error {
 		return err
 	}
 	defer lock.Close()
-	if r.out.history.HasFinal(folder, job.Status) { // another process was waiting as well
+	if r.out.history.HasFinal(folder, job.Status) { // another process, which also waited, has written it
 		return nil
 	}
 	if r.plan.complete != nil {
@@ -91,14 +91,15 @@ func (r *handing) writeFinal(job *jobs.Job) error {
 	return lock.AddFiles(sum)
 }
 
-// unsubmitted returns the error for a run whose data set is complete but was not accepted.
+// unsubmitted returns the error for a complete data set that couldn't be submitted, and puts the next step into the
+// summary.
 func (r *handing) unsubmitted(err error) error {
 	r.out.sum.Next = "the data set is complete and is in " + r.plan.folder.Dataset() + "; `nat-go finetune resume " +
 		string(r.plan.folder) + "` submits it"
 	return trainers.Exit(err)
 }
 
-// client opens the adapter that the data set is handed to.
+// client makes the client that hands the data set to the plan's adapter.
 func (r *handing) client() (*jobs.Client, error) {
 	c, err := newClient(r.plan.folder, r.plan.adapter, trainers.Env{
 		Log: r.env.Log,
@@ -114,7 +115,7 @@ func (r *handing) client() (*jobs.Client, error) {
 	return c, nil
 }
 
-// newClient makes the client for a job, given an adapter of the configuration.
+// newClient makes the client for a run's job from an adapter's entry in the configuration.
 func newClient(folder runfolder.Folder, block config.Block, env trainers.Env) (*jobs.Client, error) {
 	f, ok := builtin.Adapter(block.Type)
 	if !ok {
@@ -141,7 +142,7 @@ func OpenJob(folder runfolder.Folder, j *jobs.Job, env Env) (*jobs.Client, error
 			Secrets: env.Secrets,
 		})
 		about := config.Block{Section: "trainer_adapters", Name: j.Name}
-		if fs = about.Under(fs); c == nil || finding.Failed(fs) { // nothing else in the configuration matters for a job
+		if fs = about.Under(fs); c == nil || finding.Failed(fs) { // only the adapter's entry matters
 			env.Findings(fs)
 			return nil, exit.Usagef("invalid configuration in the run folder; set the same variables as for the run")
 		}
@@ -159,7 +160,7 @@ func OpenJob(folder runfolder.Folder, j *jobs.Job, env Env) (*jobs.Client, error
 	return c, nil
 }
 
-// filesAdapter gets the data set if the configuration names no adapter.
+// filesAdapter gets the data set if the configuration doesn't name an adapter.
 var filesAdapter = config.Block{Name: "files", Type: files.Type, Config: files.Factory().New()}
 
 // chooseAdapter chooses the adapter that gets the data set.

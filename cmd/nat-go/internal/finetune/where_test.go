@@ -18,8 +18,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// TestWhere: a run uses only what dataset.where says, counts the rest clause by clause, and writes the same bytes however
-// it is interrupted or divided. Its clauses are about examples, tasks and records.
+// TestWhere: a run uses only what dataset.where says, counts the rest clause by clause, and writes the same bytes
+// however it is interrupted or divided. Its clauses are about examples, tasks and records.
 func TestWhere(t *testing.T) {
 	t.Chdir(t.TempDir())
 	from := []string{"in.jsonl", "more.jsonl"}
@@ -258,7 +258,8 @@ func dividedWhere(t *testing.T, req Request, n int, whole map[string]string) {
 	}
 }
 
-// TestWhereNeedsTasks divides a run whose builder takes single examples, but whose filter counts the rollouts of a task.
+// TestWhereNeedsTasks divides a run whose builder takes single examples, but whose filter counts the rollouts of a
+// task.
 func TestWhereNeedsTasks(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var rows strings.Builder

@@ -28,7 +28,7 @@ type writing struct {
 	decisions *curate.Decisions
 }
 
-// write writes the data set in every requested format. A run that kept nothing has no data set, and reports the reason.
+// write writes the data set in every requested format. If no record is kept, it writes no rows, but lists the drops.
 func (r *writing) write(ctx context.Context) error {
 	p, d := r.plan, r.decisions
 	if err := p.Compat.WriteTrajectories(p.folder.Format(dataset.Trajectories), p.folder.Records(), p.RunID,
@@ -63,13 +63,13 @@ func (r *writing) write(ctx context.Context) error {
 	return nil
 }
 
-// spec describes the text rows of a log.
+// spec returns what package dataset needs to write the text rows of a log.
 func (r *writing) spec(log string) dataset.Spec {
 	p, d := r.plan, r.decisions
 	spec := dataset.Spec{
 		Dir: p.folder.Dataset(), Log: log, Decisions: d, Options: p.options, Gates: p.gates(), Ready: r.out.know,
 	}
-	if d.Kept() > 0 { // otherwise the pass over the log is still needed: it lists the drops
+	if d.Kept() > 0 { // otherwise the log is still read, to list the drops
 		spec.Formats = p.formats
 	}
 	return spec
@@ -83,8 +83,8 @@ func (r *writing) writeText(ctx context.Context, s dataset.Spec) ([]runfolder.Wr
 	return dataset.Write(ctx, s)
 }
 
-// warnOfRefused warns about records that formats can't carry, unless another format of the run carries all, with the
-// reasons and a format that can.
+// warnOfRefused warns about records that formats can't represent, with the reasons and a format that can, unless some
+// format of the run represents all. It also warns about omitted messages and turns.
 func (r *writing) warnOfRefused(written []runfolder.Written) {
 	whole := slices.ContainsFunc(written, func(w runfolder.Written) bool { return w.Dropped == 0 })
 	for _, w := range written {
@@ -112,8 +112,8 @@ func (r *writing) warnOfRefused(written []runfolder.Written) {
 	}
 }
 
-// warnOfContexts warns about formats with trained turns in contexts that the model didn't have. Redaction is intended,
-// and not reported.
+// warnOfContexts warns about formats with trained turns in contexts that the model didn't have, unless the only change
+// is redaction, which the user asked for.
 func (r *writing) warnOfContexts(written []runfolder.Written) {
 	for _, w := range written {
 		if c := w.Contexts; c != nil && slices.ContainsFunc(slices.Collect(maps.Keys(c.Changed)), func(by string) bool {
@@ -136,7 +136,7 @@ func (r *writing) warnOfTurns(w runfolder.Written) {
 	for _, f := range w.Files {
 		total += f.Bytes
 	}
-	if once := total - repeated; repeated > once { // repeats more than twice the text
+	if once := total - repeated; repeated > once { // the rows are more than twice as long as the text
 		r.out.warn("%s has a row for each of %s, and repeats what comes before it: %.1f times the text of the "+
 			"conversations. dataset.completion: stretch writes one row for what isn't interrupted, for a trainer that "+
 			"masks what isn't the assistant's; formats that say what is trained (axolotl, ms_swift) repeat nothing",
@@ -144,8 +144,8 @@ func (r *writing) warnOfTurns(w runfolder.Written) {
 	}
 }
 
-// warnOfReader warns about JSON lines files that current readers change or refuse, and names the format that holds the
-// same rows unchanged.
+// warnOfReader warns about JSON lines files that current versions of Hugging Face datasets change, and names the format
+// that has the same rows with declared columns.
 func (r *writing) warnOfReader(written []runfolder.Written) {
 	for _, w := range written {
 		for _, f := range w.Files {
@@ -162,7 +162,7 @@ func (r *writing) warnOfReader(written []runfolder.Written) {
 	}
 }
 
-// copyForNAT puts the Customizer's files where NAT puts them: <dataset_output_dir>/<run_id>/.
+// copyForNAT copies the Customizer's files to the folder where NAT writes them: <dataset_output_dir>/<run_id>/.
 func (r *writing) copyForNAT() error {
 	to := filepath.Join(r.plan.copyTo, r.plan.RunID)
 	from := r.plan.folder.Format("customizer")

@@ -51,12 +51,12 @@ type Manifest struct {
 	Files     []File                      `json:"files"`                      // all files of the run except the manifest, the lock, the job's and the trainer's
 }
 
-// Fidelity counts the calls that are trained by what is known of them.
+// Fidelity counts the calls that are trained by what is known of their traces.
 type Fidelity struct {
-	Calls  map[string]int64 `json:"calls"`            // by grade
+	Calls  map[string]int64 `json:"calls"`            // by the fidelity of their text
 	Gaps   map[string]int64 `json:"gaps,omitempty"`   // calls that lack something, by the missing part
-	Rising map[string]int64 `json:"rising,omitempty"` // calls that would reach the grade text if it were recorded
-	Proven map[string]int64 `json:"proven,omitempty"` // calls whose recorded context was confirmed, by the kind of comparison
+	Rising map[string]int64 `json:"rising,omitempty"` // calls that are partial only for the gaps in the key, joined by "+"
+	Proven map[string]int64 `json:"proven,omitempty"` // calls with each proof
 }
 
 // Contamination counts the overlaps of the records with the files of dataset.contamination.
