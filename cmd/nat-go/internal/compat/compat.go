@@ -29,7 +29,7 @@ func Parse(name string) (Mode, error) {
 	return Own, fmt.Errorf("--compat %s: the only supported value is nat", name)
 }
 
-// RawInput reports whether sources keep ids and steps raw, without checking them.
+// RawInput reports whether sources keep ids and steps as they are in the input, without checking them.
 func (m Mode) RawInput() bool { return m == NAT }
 
 // Source returns the type of source that a run reads if the type asked was requested. NAT reads only its own output.
@@ -66,7 +66,8 @@ func (m Mode) RunsCounted() bool { return m != NAT }
 // WholeRuns reports whether a collection run is one group that is used as a whole or not at all.
 func (m Mode) WholeRuns() bool { return m == NAT }
 
-// Builder returns the built-in builder that does the work of the named one.
+// Builder returns the name of the built-in builder that runs in place of the named one. In NAT's mode, another builder
+// makes the pairs.
 func (m Mode) Builder(name string) string {
 	if m == NAT && name == dpo.Info().Name {
 		return builtin.NATPairs

@@ -130,7 +130,7 @@ type component struct {
 
 // components lists the components in the order in which choose considers them.
 type components struct {
-	list    *extsort.Sorter // rows of rank, root, size
+	list    *extsort.Sorter // rows of seeded hash, root, size
 	total   int64           // kept records
 	largest component
 }

@@ -222,8 +222,8 @@ func conversationFault(p builders.Passage) fault {
 	return faultf(ledger.EmptyResponse, "messages from the assistant are all empty (%d)", answers)
 }
 
-// rolesFault checks that all roles are known, that the user speaks, and that no tool's result precedes the assistant's
-// first message.
+// rolesFault checks that all roles are known, that a message is from the user, and that no tool's result precedes the
+// assistant's first message.
 func rolesFault(nodes []ttc.Node) fault {
 	if len(nodes) == 0 {
 		return faultf(ledger.BadRecord, "no messages")

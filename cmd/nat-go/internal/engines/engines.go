@@ -117,8 +117,8 @@ func (s step) value() pyvalue.Value {
 	return pyvalue.OfDict(d)
 }
 
-// shell quotes a word for sh.
-func shell(s string) string {
+// quoteShell quotes a word for sh.
+func quoteShell(s string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
 			strings.ContainsRune("/._-+:@,=", r)
@@ -129,8 +129,8 @@ func shell(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// quoted quotes a text for YAML and for Python, both of which read JSON's notation.
-func quoted(s string) string {
+// quoteJSON quotes a text for YAML and for Python, both of which read JSON's notation.
+func quoteJSON(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

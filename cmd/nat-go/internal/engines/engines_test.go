@@ -35,12 +35,12 @@ func TestQuotes(t *testing.T) {
 		"/a/b-1": "/a/b-1", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$x": "'$x'", "ü": "'ü'",
 	} {
 		t.Run(word, func(t *testing.T) {
-			if got := shell(word); got != want {
+			if got := quoteShell(word); got != want {
 				t.Errorf("shell: %q is %s, want %s", word, got, want)
 			}
 		})
 	}
-	if got := quoted("a \"b\" <\n>"); got != `"a \"b\" <\n>"` {
+	if got := quoteJSON("a \"b\" <\n>"); got != `"a \"b\" <\n>"` {
 		t.Errorf("quoted: %s", got)
 	}
 }

@@ -65,13 +65,13 @@ func (k Kubernetes) variables(r Run) *pyvalue.Dict {
 	uid, gid, _ := strings.Cut(k.User, ":")
 	secret := k.Secret
 	if secret != "" {
-		secret = quoted(secret)
+		secret = quoteJSON(secret)
 	}
-	v := r.variables(k.Needs, quoted)
+	v := r.variables(k.Needs, quoteJSON)
 	v.SetStr("name", pyvalue.Str(objectName(r.ID)))
-	v.SetStr("image", pyvalue.Str(quoted(k.Image)))
-	v.SetStr("claim", pyvalue.Str(quoted(k.Claim)))
-	v.SetStr("mount", pyvalue.Str(quoted(cmp.Or(k.Mount, r.Dir))))
+	v.SetStr("image", pyvalue.Str(quoteJSON(k.Image)))
+	v.SetStr("claim", pyvalue.Str(quoteJSON(k.Claim)))
+	v.SetStr("mount", pyvalue.Str(quoteJSON(cmp.Or(k.Mount, r.Dir))))
 	v.SetStr("secret", pyvalue.Str(secret))
 	v.SetStr("uid", pyvalue.Str(uid))
 	v.SetStr("gid", pyvalue.Str(gid))

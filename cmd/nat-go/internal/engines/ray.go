@@ -20,8 +20,8 @@ func (y Ray) Files(r Run) ([]File, error) {
 	if y.Retries < 0 {
 		return nil, exit.Usagef("--retries %d: must not be negative", y.Retries)
 	}
-	v := r.variables(y.Needs, quoted)
-	v.SetStr("natgo", pyvalue.Str(quoted(y.NatGo)))
+	v := r.variables(y.Needs, quoteJSON)
+	v.SetStr("natgo", pyvalue.Str(quoteJSON(y.NatGo)))
 	v.SetStr("retries", pyvalue.Int(int64(y.Retries)))
 	f, err := fill("run.py", "ray-run.py", v)
 	return []File{f}, err

@@ -63,8 +63,8 @@ func (s Slurm) variables(r Run) *pyvalue.Dict {
 	for _, o := range s.Options {
 		options = append(options, pyvalue.Str(o))
 	}
-	v := r.variables(s.Needs, shell)
-	v.SetStr("natgo", pyvalue.Str(shell(s.NatGo)))
+	v := r.variables(s.Needs, quoteShell)
+	v.SetStr("natgo", pyvalue.Str(quoteShell(s.NatGo)))
 	v.SetStr("time", pyvalue.Str(s.Time))
 	v.SetStr("at_once", pyvalue.Int(int64(s.AtOnce)))
 	v.SetStr("options", pyvalue.NewList(options))

@@ -223,7 +223,7 @@ func (r *verdict) hasRows() bool {
 	return slices.ContainsFunc(r.out.made.Dataset, func(w runfolder.Written) bool { return w.Records > 0 })
 }
 
-// unversioned is the version of a program that was built without one.
+// unversioned is what Version returns if the program was built without a version.
 const unversioned = "devel"
 
 // Version returns the module version that the program was built from, or "devel".

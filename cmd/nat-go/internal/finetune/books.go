@@ -22,7 +22,7 @@ const listedDrops = 10_000
 // the books don't count it as a drop: the turn's candidates are accounted for by themselves.
 const unitPair = "pair"
 
-// books are the accounts of a run, the builders' own counters, and the list of drops, dropped.jsonl.
+// books holds the accounts of a run and the builders' own counters, and writes the list of drops, dropped.jsonl.
 type books struct {
 	*ledger.Book
 	counters map[string]map[string]int64 // by builder
@@ -134,7 +134,7 @@ func (b *books) list(d ledger.Drop) {
 	b.unlisted(&d)
 }
 
-// unlistedDetail is the detail of the line that counts the unlisted drops.
+// unlistedDetail is the detail of a line that counts unlisted drops.
 const unlistedDetail = "further ones, not listed"
 
 // unlisted counts a drop whose kind has reached its limit in the list.

@@ -47,7 +47,7 @@ type built struct {
 	byTask bool // its examples were grouped by task before records were built
 }
 
-// recording writes the record log, and counts its groups.
+// recording writes the record log, and adds its groups to the index and the books.
 type recording struct {
 	plan     *plan
 	out      *report

@@ -95,7 +95,8 @@ func refuseDrops(res *result) {
 	}
 }
 
-// logDrops logs the builder's drops, and a drop of the left units that it neither used nor dropped.
+// logDrops logs the builder's drops. left is how many units of the account the builder neither used nor dropped: they
+// are dropped here.
 func (b *builder) logDrops(f *recordlog.Builder, a *account, drops []ledger.Drop, left int64) {
 	for _, d := range drops {
 		if d.Unit != a.unit && d.Unit != unitPair {

@@ -85,7 +85,7 @@ func (r *curation) decide(ctx context.Context, b *built) (*curate.Decisions, err
 // marked holds the marks on the records of a run.
 type marked struct {
 	rejected []uint64
-	seen     map[string]bool // Record of the marks that match a record
+	seen     map[string]bool // marks that match a record, by their field Record
 }
 
 // lookUp records the mark on a record, if there is one.

@@ -23,7 +23,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// inputs are the files of a run, one per collection run, and how to read them.
+// inputs holds the files of a run, one per collection run, and how to read them.
 type inputs struct {
 	source  source.Factory
 	paths   []string
@@ -40,7 +40,7 @@ type inputs struct {
 	planned []source.Input       // with parts: the inputs' identities in the plan
 	open    func(ctx context.Context, path string, opt source.Options) (source.Source, error)
 
-	// Makes the files before they are read; nil means they exist.
+	// collect makes the files before they are read; nil means that they exist.
 	collect func(ctx context.Context, c source.Collection) ([]string, error)
 }
 
@@ -133,7 +133,7 @@ func (in *inputs) identify(ctx context.Context) error {
 	return nil
 }
 
-// identify returns the identity of a file before it is read; in compat it may be missing.
+// identify returns the identity of a file before it is read. In NAT's mode the file may be missing.
 func identify(path string) source.Input {
 	in := source.Input{Path: path}
 	if info, err := os.Stat(path); err == nil {

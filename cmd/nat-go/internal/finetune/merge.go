@@ -170,7 +170,7 @@ func (p *part) checkFiles() error {
 
 // settings returns the values that determine the data set of a run, except its inputs and their paths.
 func (p *part) settings() *runfolder.Decided {
-	all := runfolder.NewDecided("-") // to be compared
+	all := runfolder.NewDecided("-") // the same salt for all parts, to compare them
 	all.Add("nat-go", p.begun.NatGo)
 	for path, value := range p.plan.config.Values() {
 		name := strings.Join(path, ".")
@@ -194,7 +194,7 @@ func joinPlan(ctx context.Context, how Request, first *part, env Env) (*plan, er
 	}
 	p, err := newPlan(ctx, req, env)
 	if err == nil {
-		p.copyTo, p.notes = "", nil      // for unmerged runs only, as in NAT
+		p.copyTo, p.notes = "", nil      // they are the first run's own
 		p.ConfigFile = p.folder.Config() // of the same content as the first run's
 	}
 	return p, err

@@ -46,8 +46,8 @@ func (r *curation) readBenchmarks(ctx context.Context) error {
 	return exit.Default(exit.Usage, exit.Usagef("dataset.contamination.files: %w", err))
 }
 
-// listOverlaps lists the records that share words with benchmarks, and drops them if that is wanted. It reads the log
-// twice: words that many examples have are known only after all examples are read.
+// listOverlaps lists the records that share words with benchmarks, and drops them if the setting action is drop. It
+// reads the log twice: words that many examples have are known only after all examples are read.
 func (r *curation) listOverlaps(ctx context.Context, index *curate.Index) error {
 	x := r.benchmarks
 	for g, err := range recordlog.GroupsAhead(r.plan.folder.Records()) {

@@ -29,7 +29,7 @@ type Request struct {
 	ConfigFile string
 	Overrides  []string
 	From       []string             // inputs, in the order of the collection runs
-	PassedOver []inspect.PassedOver `json:",omitempty"` // files in these folders that are skipped
+	PassedOver []inspect.PassedOver `json:",omitempty"` // files in input folders that are skipped
 	Source     string               // `_type` of the source; empty means the configuration's, else the one that fits
 	Map        []string             // meaning of keys of the input: "output=response"
 	Builders   []string             // names or types of builders; empty means the configuration's, else the types that fit
@@ -207,7 +207,6 @@ func loadConfig(
 type keyMapping map[string]string
 
 // keyMap parses the values of --map.
-
 func keyMap(pairs []string) (keyMapping, error) {
 	if len(pairs) == 0 {
 		return nil, nil

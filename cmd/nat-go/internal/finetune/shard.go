@@ -87,7 +87,8 @@ func (r *sharding) stages() []stage {
 	return slices.Concat(open, read, build)
 }
 
-// checkSealed ends the run if this stage of the shard is already done. It returns an error if one of its files is gone.
+// checkSealed ends the run if this stage of the shard is already done. It returns another error if one of its files is
+// gone or has another size.
 func (r *sharding) checkSealed(context.Context) error {
 	s := r.run.plan.shard
 	d, err := s.dir.ReadDone(s.plan, s.stage, s.number)

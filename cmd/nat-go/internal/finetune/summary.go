@@ -46,7 +46,7 @@ func (l Look) line(b *strings.Builder, style, what, text string) {
 	b.WriteString(t.Text(l.Width))
 }
 
-// statusStyle returns green for success, red for failure, and yellow for work in progress.
+// statusStyle returns green for success, red for failure or cancellation, and yellow for work in progress.
 func statusStyle(status string) string {
 	switch status {
 	case runfolder.Completed:

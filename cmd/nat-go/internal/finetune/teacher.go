@@ -58,10 +58,10 @@ func newTeacher(
 		return nil, err
 	}
 	if !v.Assume && !teacher.Tokenizes(s.Protocol) {
-		if err := sameTokenizer(s, own, texts, v.Size); err != nil {
+		if err := checkTokenizer(s, own, texts, v.Size); err != nil {
 			return nil, err
 		}
-		v.Assume = true // every possible comparison was made
+		v.Assume = true // the server allows no other check
 	}
 	for _, p := range texts {
 		v.Probes = append(v.Probes, teacher.Probe(p))
@@ -82,9 +82,9 @@ func newTeacher(
 	})
 }
 
-// sameTokenizer returns an error unless the tokenizer of a server that can't tokenise is the run's, which was loaded
+// checkTokenizer returns an error unless the tokenizer of a server that can't tokenise is the run's, which was loaded
 // from own. It compares their names or, if the server's is a folder on this machine, the sizes and the ids of texts.
-func sameTokenizer(s *config.Server, own string, texts []teacher.ScorerProbe, size int) error {
+func checkTokenizer(s *config.Server, own string, texts []teacher.ScorerProbe, size int) error {
 	name := cmp.Or(s.TokenizerName, s.Model)
 	trust := "or set vocabulary: assume if you know that it has the vocabulary of the model to be trained"
 	switch _, err := os.Stat(name); {
@@ -294,8 +294,7 @@ func newScorer(c *config.Teacher, tok *tokenizer.Tokenizer) (*teacher.Scorer, er
 	return program, nil
 }
 
-// scoring returns a function that counts a sequence or site for which the teacher has answered, and reports the count
-// as progress.
+// scoring returns a function that counts the sequences or sites that the teacher is done with, and reports the count.
 func (r *teaching) scoring(unit string) func() {
 	var mu sync.Mutex
 	var done int64

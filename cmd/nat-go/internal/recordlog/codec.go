@@ -213,7 +213,7 @@ func notNil[E any](c *codec, all *[]E) []E {
 	return *all
 }
 
-// reused is list with entries that are read into the memory of the previous list, whose values they still have.
+// reused is list, but entries are read into the memory of the previous list, and still have its values.
 func reused[E any](c *codec, all *[]E) []E {
 	if n := length[E](c, len(*all)); c.reading {
 		*all = slices.Grow((*all)[:0], n)[:n]

@@ -17,7 +17,7 @@ import (
 // decode decodes a payload. The group's texts, records and strings share the payload's memory.
 func (g *Group) decode(payload []byte, most Large) error { return newDecoder(payload, most).group(g) }
 
-// decodeFrame decodes g.frame, a payload followed by its checksum.
+// decodeFrame checks and decodes g.frame, a payload followed by its checksum.
 func (g *Group) decodeFrame(most Large) error {
 	payload, sum := g.frame[:len(g.frame)-frameTail], g.frame[len(g.frame)-frameTail:]
 	if xxh3.Hash(payload) != binary.LittleEndian.Uint64(sum) {

@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Begun records how a run began. With config.yml and the record log, it is all that is needed to continue the run.
+// Begun records how a run began. To resume the run, nat-go reads it, config.yml and the record log.
 type Begun struct {
 	NatGo   string          `json:"nat_go"`
 	RunID   string          `json:"run_id"` // the folder's name may have changed
@@ -18,7 +18,7 @@ type Begun struct {
 	Decided *Decided        `json:"decided"`
 }
 
-// ReadBegun reads how the run began. The error wraps fs.ErrNotExist if there is no such record.
+// ReadBegun reads the record of how the run began. The error wraps fs.ErrNotExist if there is none.
 func (f Folder) ReadBegun() (*Begun, error) {
 	text, err := read(f.Begun())
 	if err != nil {

@@ -36,7 +36,7 @@ func (h *Holder) attempts() int {
 	if h == nil { // the holder has just taken the lock, or is releasing it
 		return 20
 	}
-	// The holder was killed. If it was starting a process, that has a copy of the lock until it executes its program.
+	// The holder was killed. A process that it was starting has a copy of the lock until it executes its program.
 	if host, err := os.Hostname(); err == nil && host == h.Host && unix.Kill(h.Process, 0) == unix.ESRCH {
 		return 5000
 	}
@@ -258,8 +258,8 @@ func (f Folder) LeftBy() (*Holder, error) {
 	return h, readErr
 }
 
-// Create creates the folder and locks it. If the folder is in use by the measure of Used, Create returns an error and
-// doesn't change anything in it.
+// Create creates the folder and locks it, so that two runs never share one. If the folder is used already (see Used),
+// Create returns an error, and changes nothing in it.
 func (f Folder) Create(command string) (*Lock, error) {
 	if err := f.refuseUsed(); err != nil {
 		return nil, err

@@ -37,7 +37,7 @@ type Manifest struct {
 	Inputs    []source.Input              `json:"inputs"`
 	Seed      uint64                      `json:"seed"`
 	Counts    Counts                      `json:"counts"`
-	Where     []where.Step                `json:"where,omitempty"` // number left after each clause
+	Where     []where.Step                `json:"where,omitempty"` // how much each clause of dataset.where left
 	Books     []ledger.Account            `json:"books"`
 	Counters  map[string]map[string]int64 `json:"counters,omitempty"` // the builders' own, by builder
 	Dataset   []Written                   `json:"dataset"`
@@ -69,10 +69,10 @@ type Contamination struct {
 	Examples int64  `json:"examples"`  // that these records are made from
 	Dropped  bool   `json:"dropped"`   // whether these records are dropped
 
-	Overlaps []Overlap `json:"overlaps"` // the first; contamination.jsonl has all
+	Overlaps []Overlap `json:"overlaps"` // the first of each example, at most 100; contamination.jsonl has all
 }
 
-// Overlap is the longest run of words that a record shares with a benchmark.
+// Overlap is the longest run of words that a record shares with the files of dataset.contamination.
 type Overlap struct {
 	Record  uint64 `json:"record"` // its ordinal
 	Example string `json:"example"`
@@ -280,7 +280,8 @@ func (l *Lock) WriteManifest(m *Manifest, known []File) (err error) {
 	return durable.WriteFile(l.Folder.Manifest(), append(text, '\n'))
 }
 
-// checkComplete returns an error if the manifest lacks a file that every finished run has, or token batches.
+// checkComplete returns an error if the manifest lacks a file that every finished run has, or some of the token batches
+// that were written.
 func (f Folder) checkComplete(m *Manifest) error {
 	for _, path := range []string{f.Config(), f.Begun(), f.Decisions(), f.Dropped()} {
 		if rel := f.Rel(path); !slices.ContainsFunc(m.Files, func(x File) bool { return x.Path == rel }) {

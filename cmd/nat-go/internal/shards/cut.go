@@ -22,7 +22,7 @@ type Cut struct {
 	Decisions string            `json:"decisions"`
 	Warning   string            `json:"warning,omitempty"`  // about the decisions
 	Ranges    []recordlog.Range `json:"ranges"`             // of the merged log, by shard
-	Collated  json.RawMessage   `json:"collated,omitempty"` // the known properties of the batches
+	Collated  json.RawMessage   `json:"collated,omitempty"` // the collator's result; its counts are known when the shards have written
 	Files     []runfolder.File  `json:"files,omitempty"`    // in the folder of the cut
 }
 
@@ -31,7 +31,7 @@ func (f Folder) CutPath() string { return f.path(filepath.FromSlash(cutName)) }
 
 const cutName = "cut/cut.json"
 
-// CutBatches returns the path of the list of batches that a shard writes.
+// CutBatches returns the path of the list of the batches that a shard is to write.
 func (f Folder) CutBatches(shard int) string { return f.path("cut", number(shard)+".batches") }
 
 // CutScores returns the path of the scores of rollout rows.

@@ -23,7 +23,7 @@ type frames struct {
 	out  *bufio.Writer
 }
 
-// frameHead is the width of a frame's length and hash; maxFrame is the largest size of a frame.
+// frameHead is the width of a frame's length and hash; maxFrame is the maximum size of a frame.
 const (
 	frameHead = 4 + 8
 	maxFrame  = 256 << 20

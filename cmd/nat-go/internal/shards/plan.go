@@ -205,7 +205,7 @@ func decodePlan(text []byte) (*Plan, error) {
 	return p, nil
 }
 
-// Part returns the shard with that number. It reads the ids that can't be derived from its parts into them.
+// Part returns the shard with that number, and reads the ids that can't be derived from its parts into their Named.
 func (f Folder) Part(p *Plan, shard int) (*Shard, error) {
 	s := p.Shards[shard]
 	if s.Named == nil {

@@ -43,7 +43,7 @@ func (r *Remote) Free(ctx context.Context) error {
 		"--plan-dir", r.Stored))
 }
 
-// SendPlan uploads a plan, after everything that it names.
+// SendPlan uploads the configuration and the files of ids of a plan, and then the plan.
 func (r *Remote) SendPlan(ctx context.Context, dir Folder, p *Plan) error {
 	paths := []string{dir.Config()}
 	for i, s := range p.Shards {
@@ -159,7 +159,7 @@ func inTemporary(do func(Folder) error) error {
 	return do(Folder(dir))
 }
 
-// FetchFor downloads the files that a shard is built from, except its inputs.
+// FetchFor downloads the files that a stage of a shard reads, except the run's inputs.
 func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage, shard int) error {
 	if shard >= len(p.Shards) {
 		return nil // the run refuses an invalid number
