@@ -106,7 +106,7 @@ func (d *Index) split() error {
 		return err
 	}
 	if got, want := float64(size)/float64(c.total), d.rules.Split.Validation; math.Abs(got-want) > 0.1 {
-		d.warning = fmt.Sprintf("the validation set is %.0f %% of the records where %.0f %% were asked for: a split never divides records"+
+		d.warning = fmt.Sprintf("the validation set is %.0f %% of the records instead of %.0f %%: a split never divides records"+
 			" that share %s or a prompt, and there are only %d groups of those", 100*got, 100*want, d.splitUnit(), c.list.Len())
 	}
 	return d.eachOf(n, chosen, func(row []byte, one bool) {

@@ -145,7 +145,7 @@ func (r *verdict) noBatches() error {
 			fmt.Fprintf(&table, "\n  %-16s %s", ledger.Quantity(a.Dropped[reason], unitRecord), reason)
 		}
 		if r.hasRows() && a.Dropped[collator.NoSampledIDs] > 0 { // a gap in the traces is not a fault of the run
-			r.out.warn("no token batch was made beside the rows, from %s: %s%s", ledger.Quantity(a.In, unitRecord),
+			r.out.warn("rows were written, but no token batch was made from %s: %s%s", ledger.Quantity(a.In, unitRecord),
 				strings.Join(strings.Fields(table.String()), " "), remedyOf(a.Dropped))
 			return nil
 		}

@@ -104,7 +104,7 @@ func (b *books) count(builder, name string, n int64) {
 
 // drop records a drop and lists it.
 func (b *books) drop(d ledger.Drop) {
-	if d.Reason == where.NotMet && d.Unit != unitTurn { // turns are a builder's
+	if d.Reason == where.NotMet && d.Unit != unitTurn { // a turn fails the builder's own where
 		b.unmet[d.Detail] += d.N()
 	}
 	d.Reason = ledger.Reason(b.hide(string(d.Reason)))

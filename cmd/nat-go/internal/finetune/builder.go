@@ -74,7 +74,7 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep 
 	left := a.total - a.used - a.dropped
 	if left < 0 {
 		b.dropGroup(f, a, builders.BuilderFailed,
-			fmt.Errorf("of %s it used %d and dropped %d", ledger.Quantity(a.total, a.unit), a.used, a.dropped))
+			fmt.Errorf("used %d and dropped %d of %s", a.used, a.dropped, ledger.Quantity(a.total, a.unit)))
 		return
 	}
 	f.Account(ledger.Build, a.unit, a.total, a.used)
@@ -89,8 +89,7 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep 
 func refuseDrops(res *result) {
 	for _, d := range res.Drops {
 		if d.N() < 0 || d.N() > maxDropCount {
-			res.Reason, res.Err = builders.BuilderFailed, fmt.Errorf("it reported a drop with the "+
-				"impossible count %d", d.N())
+			res.Reason, res.Err = builders.BuilderFailed, fmt.Errorf("invalid count %d of a drop", d.N())
 		}
 	}
 }

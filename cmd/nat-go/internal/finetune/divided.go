@@ -118,7 +118,7 @@ func (d *divided) readRow(row *batch.Encoded) ([]byte, error) {
 		return nil, shards.Damaged(f.Name(), err.Error())
 	}
 	if xxh3.Hash(b) != row.Sum {
-		return nil, shards.Damaged(f.Name(), "a checksum is wrong")
+		return nil, shards.Damaged(f.Name(), "invalid checksum")
 	}
 	return b, nil
 }

@@ -144,7 +144,7 @@ func (ps *processes) checkUnit(b config.Block, info host.BuilderInfo) error {
 		return nil
 	}
 	f := b.Report(finding.Finding{
-		Code: config.CodeUnit, Severity: finding.Error, Message: fmt.Sprintf("the builder %s works on tasks, which --compat nat doesn't form", b.Type),
+		Code: config.CodeUnit, Severity: finding.Error, Message: fmt.Sprintf("builder %s works on tasks, which --compat nat doesn't form", b.Type),
 		Fix: "run it without --compat nat",
 	})
 	return ps.refuse([]finding.Finding{f})

@@ -185,7 +185,7 @@ func (b *built) reportScores(p *plan, out *report) {
 		given := p.verdict.Given()
 		for _, rule := range p.config.Dataset.ScoreRules {
 			if given[rule.Name] == 0 {
-				out.warn("dataset.score_rules: the rule %s decided on no example", rule.Name)
+				out.warn("dataset.score_rules: rule %s didn't score any example", rule.Name)
 			}
 			out.info("scored by a rule", "rule", rule.Name, "examples", given[rule.Name])
 		}

@@ -292,8 +292,8 @@ func checkNames(b *builder) error {
 // takeFrom restricts reading to the shard's parts of the inputs. It returns an error if these aren't the plan's.
 func (s *shard) takeFrom(in *inputs) error {
 	if in.collect != nil || len(in.paths) != len(s.plan.Inputs) {
-		return exit.Failedf("got %s, expected %d as in the plan: it was made from other inputs",
-			ledger.Quantity(int64(len(in.paths)), "input"), len(s.plan.Inputs))
+		return exit.Failedf("expected %s, got %d: the plan was made from other inputs",
+			ledger.Quantity(int64(len(s.plan.Inputs)), "input"), len(in.paths))
 	}
 	in.parts = map[int]*source.Part{}
 	for i := range s.of.Parts {

@@ -308,8 +308,8 @@ func (c *cutter) endInput(k int, input source.Input, whole string) error {
 	}
 	place := c.before + c.in.began[k].Size
 	if share := c.total / int64(c.number); whole != "" && c.in.began[k].Size > share+share/2 {
-		c.notes = append(c.notes, fmt.Sprintf("the input %s stays in one shard, although it is larger than the "+
-			"others: %s", c.in.paths[k], whole))
+		c.notes = append(c.notes, fmt.Sprintf("the input %s stays in one shard, which is larger than the others: "+
+			"%s", c.in.paths[k], whole))
 	}
 	for c.isFull(place) {
 		if err := c.end(place); err != nil {

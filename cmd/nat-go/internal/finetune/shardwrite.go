@@ -55,7 +55,7 @@ func readShare(f runfolder.Folder, d *shards.Done) (*share, error) {
 	defer in.Close()
 	x := new(share)
 	if err := json.NewDecoder(in).Decode(x); err != nil || x.Rows == nil {
-		return nil, exit.With(exit.Environment, shards.Damaged(path, "it is not a share"))
+		return nil, exit.With(exit.Environment, shards.Damaged(path, "invalid content"))
 	}
 	return x, nil
 }
@@ -269,7 +269,7 @@ func decidedOn(
 	return func(yield func(*recordlog.Group, error) bool) {
 		for g, err := range groups {
 			if n := d.Len(); err == nil && (g.First > n || uint64(len(g.Records)) > n-g.First) {
-				err = errors.New("division of the data set names records without a decision")
+				err = errors.New("invalid division of the data set: it has records without decisions")
 			}
 			if !yield(g, err) || err != nil {
 				return

@@ -40,8 +40,8 @@ func checkSpace(p *plan, inputs *inputs, out *report) error {
 		return exit.Environmentf("disk of %s has %s free, and the data set needs about %s: make room, "+
 			"or write elsewhere with --output-dir", dir, mebibytes(float64(free)), mebibytes(need))
 	}
-	out.warn("the disk of %s has %s free, and the data set may need %s; where that does not suffice the run stops and "+
-		"can be resumed", dir, mebibytes(float64(free)), mebibytes(need))
+	out.warn("the disk of %s has %s free, and the data set may need %s; if that is not enough, the run stops "+
+		"and can be resumed", dir, mebibytes(float64(free)), mebibytes(need))
 	return nil
 }
 

@@ -141,7 +141,7 @@ func writeKinds(b *strings.Builder, s *Summary, look Look) {
 	}
 	if n := kinds["hindsight"]; n > 0 {
 		look.line(b, "", "hints", fmt.Sprintf("%d knowable, %d hindsight: training on hindsight teaches the model to act on what it "+
-			"could not have known then; hints.allow: [knowable] leaves it out", kinds["knowable"], n))
+			"could not have known then; hints.allow: [knowable] excludes it", kinds["knowable"], n))
 	}
 }
 

@@ -246,11 +246,11 @@ func (r *teaching) warnUntaught(g *teacher.Taught) {
 		return
 	}
 	if g.Without > 0 {
-		r.out.warn("collator.teacher: %d of %d groups of rollouts go on without the teacher's columns", g.Without,
+		r.out.warn("collator.teacher: %d of %d groups of rollouts lack the teacher's columns", g.Without,
 			g.Groups)
 	}
 	for _, reason := range slices.Sorted(maps.Keys(g.Failed)) {
-		r.out.warn("collator.teacher: %d of %d rollouts have no teacher's columns (%s): %s",
+		r.out.warn("collator.teacher: %d of %d rollouts lack the teacher's columns (%s): %s",
 			g.Failed[reason], g.Rows, reason, g.Example[reason])
 	}
 }

@@ -188,7 +188,7 @@ func (c *codec) records(g *Group) error {
 		r := &g.Records[i]
 		at := c.number[r.Origin]
 		if natural(c, &at); c.reading && at >= uint64(len(g.origins)) {
-			return fmt.Errorf("record %d names origin %d of %d", i, at, len(g.origins))
+			return fmt.Errorf("record %d: unknown origin %d: the group has %d", i, at, len(g.origins))
 		}
 		if err := c.record(g, i); err != nil {
 			return fmt.Errorf("record %d: %w", i, err)

@@ -104,7 +104,7 @@ func places(old [][]int32, g *ttc.Group) [][]int32 {
 func (b *Builder) Record(builder int, r builders.Record) error {
 	h := r.Header()
 	if h.Example < 0 || h.Example >= len(b.source.Examples) {
-		return fmt.Errorf("names example %d of a group of %d", h.Example, len(b.source.Examples))
+		return fmt.Errorf("unknown example %d: the group has %d", h.Example, len(b.source.Examples))
 	}
 	s := sides{-1, -1, -1, -1}
 	asRecorded := b.isOfCandidates(r)
@@ -121,7 +121,7 @@ func (b *Builder) Record(builder int, r builders.Record) error {
 	}
 	contents := builders.Contents(r)
 	if contents == nil {
-		return fmt.Errorf("has unknown kind %T", r)
+		return fmt.Errorf("unknown kind %T", r)
 	}
 	for i, c := range contents {
 		add(into[i], c)

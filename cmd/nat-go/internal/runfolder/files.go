@@ -167,7 +167,7 @@ func (l *Lock) Sums(known []File) ([]File, error) {
 			}
 		}
 		if s.Bytes != info.Size() {
-			return fmt.Errorf("%s has %d bytes where %d were written: it was changed during the run", rel, info.Size(), s.Bytes)
+			return fmt.Errorf("%s has %d bytes, but %d were written: it was changed during the run", rel, info.Size(), s.Bytes)
 		}
 		delete(by, rel)
 		list = append(list, s)

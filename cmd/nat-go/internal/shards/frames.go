@@ -226,18 +226,18 @@ func (r *FrameReader) Next() ([]byte, error) {
 	}
 	var head [frameHead]byte
 	if _, err := io.ReadFull(r.in, head[:]); err != nil {
-		return nil, r.damaged("a frame is cut off")
+		return nil, r.damaged("unexpected end of a frame")
 	}
 	n := int64(binary.LittleEndian.Uint32(head[:]))
 	if r.left -= frameHead + n; r.left < 0 || n > maxFrame {
-		return nil, r.damaged("a frame is cut off")
+		return nil, r.damaged("unexpected end of a frame")
 	}
 	frame := r.room(int(n))
 	if _, err := io.ReadFull(r.in, frame); err != nil {
-		return nil, r.damaged("a frame is cut off")
+		return nil, r.damaged("unexpected end of a frame")
 	}
 	if xxh3.Hash(frame) != binary.LittleEndian.Uint64(head[4:]) {
-		return nil, r.damaged("a checksum is wrong")
+		return nil, r.damaged("invalid checksum")
 	}
 	return frame, nil
 }

@@ -39,7 +39,7 @@ func OpenOrder(f runfolder.Folder, groups int64) (*Order, error) {
 	at := groups * placeWidth
 	info, err := file.Stat()
 	if err == nil && info.Size() < at {
-		err = fmt.Errorf("%s has %d bytes where %d were committed: it was changed", file.Name(), info.Size(), at)
+		err = fmt.Errorf("%s has %d bytes, but %d were committed: it was changed", file.Name(), info.Size(), at)
 	}
 	if err == nil {
 		err = file.Truncate(at)
