@@ -40,9 +40,9 @@ func (m Mode) Source(asked string) string {
 	return asked
 }
 
-// Expand returns the input files that paths name. In a folder it looks for files called name. NAT's collection run k
-// reads input k: in its mode Expand returns exactly runs paths, "" for a missing one, and keeps a path that it can't
-// expand. Such a collection run then fails; it isn't an error here.
+// Expand returns the input files that paths name, as source.Expand does. NAT's collection run k reads input k: in its
+// mode Expand returns exactly runs paths, "" for a missing one, and keeps a path that it can't expand. Such a
+// collection run then fails; it isn't an error here.
 func (m Mode) Expand(paths []string, name string, runs int) (files []string, err error) {
 	if m != NAT {
 		return source.Expand(paths, name)

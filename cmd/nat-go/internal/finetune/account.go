@@ -117,7 +117,7 @@ func (r *verdict) refusals() string {
 
 // needsTokens returns a note that hints need token batches, if the run made hints without a tokenizer.
 func (r *verdict) needsTokens() string {
-	if len(counted(r.out.made.Counters, "sites/")) == 0 || r.plan.config.Collator.Tokenizer != "" {
+	if len(sumCounters(r.out.made.Counters, "sites/")) == 0 || r.plan.config.Collator.Tokenizer != "" {
 		return ""
 	}
 	again := "run it again with"

@@ -131,14 +131,14 @@ func (b *books) list(d ledger.Drop) {
 		b.encode(&d)
 		return
 	}
-	b.unlisted(&d)
+	b.countUnlisted(&d)
 }
 
 // unlistedDetail is the detail of a line that counts unlisted drops.
 const unlistedDetail = "further ones, not listed"
 
-// unlisted counts a drop whose kind has reached its limit in the list.
-func (b *books) unlisted(d *ledger.Drop) {
+// countUnlisted counts a drop whose kind has reached its limit in the list.
+func (b *books) countUnlisted(d *ledger.Drop) {
 	k := kindOf(d)
 	m := b.more[k]
 	if m == nil {
@@ -173,7 +173,7 @@ func (b *books) replay(path string) error {
 			b.Drop(d)
 		}
 		if d.Detail == unlistedDetail {
-			b.unlisted(&d)
+			b.countUnlisted(&d)
 		} else {
 			b.list(d)
 		}

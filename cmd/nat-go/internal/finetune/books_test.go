@@ -21,7 +21,7 @@ func TestRefusedRecordsShrinkNoAccount(t *testing.T) {
 	a.take(&host.Result{Group: g})
 	for unit, want := range map[string]int64{"record": 0, "example": 0, unitSite: 1, unitRollout: 1} {
 		t.Run(unit, func(t *testing.T) {
-			if n := a.elsewhere([]ledger.Drop{{Unit: unit, Example: "a"}}); n != want {
+			if n := a.countElsewhere([]ledger.Drop{{Unit: unit, Example: "a"}}); n != want {
 				t.Errorf("a dropped %s takes %d examples out of the account, want %d", unit, n, want)
 			}
 		})

@@ -70,7 +70,7 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep 
 		a = inExamples(g) // because the builder worked on examples
 		a.take(res)
 	}
-	a.total -= a.elsewhere(res.Drops)
+	a.total -= a.countElsewhere(res.Drops)
 	left := a.total - a.used - a.dropped
 	if left < 0 {
 		b.dropGroup(f, a, builders.BuilderFailed,
@@ -375,9 +375,9 @@ func (a *account) whyUnused() ledger.Reason {
 	return builders.NoCandidates
 }
 
-// elsewhere counts the unused examples that the builder accounts for in another unit: the rollouts or sites of an
+// countElsewhere counts the unused examples that the builder accounts for in another unit: the rollouts or sites of an
 // example.
-func (a *account) elsewhere(drops []ledger.Drop) (n int64) {
+func (a *account) countElsewhere(drops []ledger.Drop) (n int64) {
 	if a.unit != unitExample {
 		return 0
 	}

@@ -229,7 +229,7 @@ func (f *feeder) checkEnd(err error) error {
 // read reads the collection run and sends its examples, stores them in the index, or holds them for readRun.
 func (f *feeder) read(ctx context.Context) error {
 	rd := f.reader(ctx)
-	rd.steady()
+	rd.lowerLimit()
 	defer func() {
 		rd.close()
 		f.seen = rd.seen

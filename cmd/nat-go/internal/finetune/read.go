@@ -178,8 +178,8 @@ func (rd *reader) send(ctx context.Context, next reading) bool {
 	}
 }
 
-// steady lowers the limit, since the builders have started.
-func (rd *reader) steady() { rd.most.Store(steadyBytes) }
+// lowerLimit lowers the limit on bytes read ahead, since the builders have started.
+func (rd *reader) lowerLimit() { rd.most.Store(steadyBytes) }
 
 // next returns the next example. After an error there are no more.
 func (rd *reader) next(ctx context.Context) (reading, error) {

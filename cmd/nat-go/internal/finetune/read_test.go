@@ -103,7 +103,7 @@ func TestReaderPassesLargeExamples(t *testing.T) {
 				s.given = int(resume.Row)
 			}
 			rd := readerOf(t, s, resume)
-			rd.steady()
+			rd.lowerLimit()
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			var err error
 			for err == nil {

@@ -78,7 +78,7 @@ func (r *report) count() {
 	}
 	r.sum.Counts, r.sum.Where, r.sum.Accounts, r.sum.Batches = m.Counts, m.Where, m.Books, m.Batches
 	r.sum.Contamination = m.Overlaps
-	r.sum.Sites, r.sum.Labels = counted(m.Counters, "sites/"), counted(m.Counters, "labels/")
+	r.sum.Sites, r.sum.Labels = sumCounters(m.Counters, "sites/"), sumCounters(m.Counters, "labels/")
 	r.sum.Written = nil
 	for _, w := range m.Dataset {
 		for _, f := range w.Files {
@@ -87,9 +87,9 @@ func (r *report) count() {
 	}
 }
 
-// counted sums the builders' counters whose names have a prefix, by the rest of the name: sites/CLASS/SOURCE/KIND,
+// sumCounters sums the builders' counters whose names have a prefix, by the rest of the name: sites/CLASS/SOURCE/KIND,
 // labels/LABEL.
-func counted(counters map[string]map[string]int64, prefix string) map[string]int64 {
+func sumCounters(counters map[string]map[string]int64, prefix string) map[string]int64 {
 	sums := map[string]int64{}
 	for _, of := range counters {
 		for name, n := range of {

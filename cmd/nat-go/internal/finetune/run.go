@@ -124,7 +124,7 @@ func (r *run) stages() []stage {
 	case p.join != nil:
 		return slices.Concat(open, []stage{(&joiner{r}).joinRuns, r.curate}, dataSet)
 	case p.merging != nil && p.merging.leave:
-		return slices.Concat([]stage{m.unlessLeft}, open, []stage{m.joinShards, m.leaveWriting})
+		return slices.Concat([]stage{m.skipIfLeft}, open, []stage{m.joinShards, m.leaveWriting})
 	case p.merging != nil:
 		return slices.Concat(open, []stage{m.joinShards}, dataSet, train)
 	}

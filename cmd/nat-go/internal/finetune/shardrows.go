@@ -69,9 +69,9 @@ func (r *sharding) unprepared(t *tokens, before uint64, records chan<- int) iter
 	}
 }
 
-// heads calls take with the frame that describes the token rows of each group, in the order of the merged log, and with
-// the shard that made the rows.
-func (m *merging) heads(ctx context.Context, take func(shard int, frame []byte) error) error {
+// eachHead calls take with the frame that describes the token rows of each group, in the order of the merged log, and
+// with the shard that made the rows.
+func (m *merging) eachHead(ctx context.Context, take func(shard int, frame []byte) error) error {
 	open := func(i int) (*frameGroups, error) {
 		folder, done := m.built(m.rowStage(), i)
 		in, err := shards.ReadFrames(folder, done, shards.HeadsPath(folder))
@@ -131,7 +131,7 @@ func (m *merging) kept(ctx context.Context, d *curate.Decisions) iter.Seq2[colla
 			}
 		}
 		ends := make([]int64, len(m.plan.Shards))
-		err := m.heads(ctx, func(shard int, frame []byte) error {
+		err := m.eachHead(ctx, func(shard int, frame []byte) error {
 			h, err := shards.ReadHead(frame)
 			if err != nil {
 				return err

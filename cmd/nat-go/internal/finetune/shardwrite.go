@@ -82,7 +82,7 @@ func (r *merger) leaveWriting(ctx context.Context) error {
 	if err := m.dir.WriteCut(cut); err != nil {
 		return exit.Environmentf("can't divide the data set: %w", err)
 	}
-	r.leftToShards()
+	r.reportLeft()
 	return nil
 }
 
@@ -108,18 +108,18 @@ func (m *merging) allRanges(c recordlog.Commit) []recordlog.Range {
 	return m.ranges
 }
 
-// unlessLeft ends the run if an earlier merge has divided the rows.
-func (r *merger) unlessLeft(context.Context) error {
+// skipIfLeft ends the run if an earlier merge has divided the rows.
+func (r *merger) skipIfLeft(context.Context) error {
 	if r.run.plan.merging.cut == nil {
 		return nil
 	}
 	r.run.out.warn("the writing is divided already; nothing was done")
-	r.leftToShards()
+	r.reportLeft()
 	return errSealed
 }
 
-// leftToShards ends the summary with the next step: the shards write their rows.
-func (r *merger) leftToShards() {
+// reportLeft ends the summary with the next step: the shards write their rows.
+func (r *merger) reportLeft() {
 	r.run.out.sum.Status, r.run.out.sum.RunDir = runfolder.Completed, string(r.run.plan.folder)
 	r.run.out.sum.NotStarted = false
 	r.run.out.sum.Next = fmt.Sprintf("`nat-go shard run %s --stage write --index I` writes the share of a shard; then "+
@@ -255,15 +255,15 @@ func (r *sharding) writeRows(ctx context.Context, x recordlog.Range, d *curate.D
 	spec.Progress = func(first, _ uint64) {
 		r.run.out.tell(Progress{Step: "write", Done: int64(first - x.First), Unit: unitRecord})
 	}
-	written, err := dataset.WritePart(ctx, spec, decidedOn(recordlog.GroupsIn(spec.Log, x), d))
+	written, err := dataset.WritePart(ctx, spec, withDecisions(recordlog.GroupsIn(spec.Log, x), d))
 	if err != nil {
 		return nil, err
 	}
 	return written, drops.close()
 }
 
-// decidedOn yields groups, and an error instead of a group that has records without decisions.
-func decidedOn(
+// withDecisions yields groups, and an error instead of a group that has records without decisions.
+func withDecisions(
 	groups iter.Seq2[*recordlog.Group, error], d *curate.Decisions,
 ) iter.Seq2[*recordlog.Group, error] {
 	return func(yield func(*recordlog.Group, error) bool) {

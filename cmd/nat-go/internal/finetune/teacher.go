@@ -150,7 +150,7 @@ type teaching struct {
 // and sites whose predictions differ too little, and spreads weights. Dropped sites are recorded in the books.
 func (r *teaching) teach(ctx context.Context, counts map[string]batch.Count) (*teacher.Report, error) {
 	c := r.config.Teacher
-	if c == nil || !serves(c, counts) {
+	if c == nil || !needsTeacher(c, counts) {
 		return nil, nil
 	}
 	w := teacher.Work{Dropped: func(d teacher.Drop) { r.out.books.drop(siteDrop(&d)) }}
@@ -265,8 +265,8 @@ func (r *teaching) warnSlow(w *teacher.Weighed) {
 	}
 }
 
-// serves reports whether there is a batch that the teacher is asked about.
-func serves(c *config.Teacher, counts map[string]batch.Count) bool {
+// needsTeacher reports whether there is a batch that the teacher is asked about.
+func needsTeacher(c *config.Teacher, counts map[string]batch.Count) bool {
 	n := counts["sdpo/train"].Batches + counts["sdpo/validation"].Batches
 	if c.Rollouts {
 		n += counts["rl/train"].Batches + counts["rl/validation"].Batches

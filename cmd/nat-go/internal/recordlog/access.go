@@ -48,7 +48,7 @@ func (a *Access) group(offset int64) (*Group, error) {
 		return nil, err
 	}
 	n := binary.LittleEndian.Uint64(head[:])
-	if err := a.most.fits(n, a.size-offset); err != nil {
+	if err := a.most.checkFrame(n, a.size-offset); err != nil {
 		return nil, err
 	}
 	g := &Group{frame: make([]byte, n+frameTail)}

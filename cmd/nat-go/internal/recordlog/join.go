@@ -91,7 +91,7 @@ func (p *Part) Next() error {
 		return p.damaged(errShort)
 	}
 	n := binary.LittleEndian.Uint64(head)
-	if err := p.most.fits(n, p.commit.Bytes); err != nil {
+	if err := p.most.checkFrame(n, p.commit.Bytes); err != nil {
 		return p.damaged(err)
 	}
 	_, err = io.CopyN(p.join.out, p.in, int64(n)+frameHead+frameTail)

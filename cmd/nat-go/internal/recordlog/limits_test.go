@@ -97,13 +97,13 @@ func TestLargeGroups(t *testing.T) {
 	if got := c.largest(); got != (Large{2 * usualFrame, 3 * usualLists}) {
 		t.Errorf("%+v", got)
 	}
-	if err := c.largest().fits(2*usualFrame, 3*usualFrame); err != nil {
+	if err := c.largest().checkFrame(2*usualFrame, 3*usualFrame); err != nil {
 		t.Error(err)
 	}
 	for n, left := range map[uint64]int64{
 		2*usualFrame + 1: 1 << 40, 1 << 63: 1 << 40, 100: 100, 0: 15, 1: -1,
 	} {
-		if err := c.largest().fits(n, left); err == nil {
+		if err := c.largest().checkFrame(n, left); err == nil {
 			t.Errorf("a frame of %d bytes was accepted where %d bytes are left", n, left)
 		}
 	}

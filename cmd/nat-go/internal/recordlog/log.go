@@ -350,7 +350,7 @@ func (r *Reader) read() (*Group, int64, error) {
 		return nil, 0, err
 	}
 	n := binary.LittleEndian.Uint64(head[:])
-	if err := r.most.fits(n, r.left); err != nil {
+	if err := r.most.checkFrame(n, r.left); err != nil {
 		return nil, 0, err
 	}
 	size := int64(n) + frameHead + frameTail
@@ -365,8 +365,9 @@ func (r *Reader) read() (*Group, int64, error) {
 	return g, size, g.decodeFrame(r.most)
 }
 
-// fits returns an error if a frame of n bytes doesn't fit into the rest of a log, or is larger than the log's maximum.
-func (l Large) fits(n uint64, left int64) error {
+// checkFrame returns an error if a frame of n bytes doesn't fit into the rest of a log, or is larger than the log's
+// maximum.
+func (l Large) checkFrame(n uint64, left int64) error {
 	if left < frameHead+frameTail || n > uint64(left-frameHead-frameTail) {
 		return fmt.Errorf("invalid size of a frame: %d bytes, but only %d remain", n, left)
 	}

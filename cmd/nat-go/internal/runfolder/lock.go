@@ -157,7 +157,7 @@ const maxHolder = 1 << 20
 func readHolder(f *os.File, busy bool) (*Holder, error) {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(err, notRegular(f.Name(), info))
+		return nil, errors.Join(err, checkRegular(f.Name(), info))
 	}
 	text, err := io.ReadAll(io.NewSectionReader(f, 0, maxHolder))
 	if err != nil || len(text) == 0 {
@@ -173,7 +173,7 @@ func readHolder(f *os.File, busy bool) (*Holder, error) {
 	return h, nil
 }
 
-func notRegular(path string, info fs.FileInfo) error {
+func checkRegular(path string, info fs.FileInfo) error {
 	if info == nil || info.Mode().IsRegular() {
 		return nil
 	}
