@@ -213,7 +213,7 @@ func (r *verdict) remedies(ctx context.Context) (text string) {
 	return text
 }
 
-// isEmpty reports whether nothing was written of the records that were kept: no row in any format, and no batch.
+// isEmpty reports whether no row was written in any format, and no batch.
 func (r *verdict) isEmpty() bool {
 	return !r.hasRows() && (r.out.made.Batches == nil || len(r.out.made.Batches.Counts) == 0)
 }

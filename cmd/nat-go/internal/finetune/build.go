@@ -41,10 +41,10 @@ type cursor struct {
 
 // built is what the stage build returns to later stages. The records are in the log.
 type built struct {
-	index  *curate.Index // their entries for curation
+	index  *curate.Index // of the records; nil after curation
 	marked marked
 	seen   source.Stats
-	byTask bool // its examples were grouped by task before records were built
+	byTask bool // examples were grouped by task before records were built
 }
 
 // recording writes the record log, and adds its groups to the index and the books.

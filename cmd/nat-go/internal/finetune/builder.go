@@ -20,7 +20,7 @@ import (
 type builder struct {
 	name  string // in the YAML
 	unit  builders.Unit
-	picks bool                // declares records that are made from candidates
+	picks bool                // makes kinds of records that may be made from candidates
 	rules *readers.ScoreRules // rules that gave scores; nil if none did
 
 	kinds   map[dropKind]bool // kinds of its drops in the log

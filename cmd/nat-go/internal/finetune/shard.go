@@ -26,7 +26,7 @@ type shard struct {
 	stage  shards.Stage
 	number int
 	of     *shards.Shard
-	run    runfolder.Folder // folder of the merged run; with stage Write, of its log
+	run    runfolder.Folder // folder with the merged log and its decisions, for stage Write
 	spill  *group.Spill     // stores examples for stage Group; nil means that they are built
 }
 

@@ -128,7 +128,7 @@ func (r *merger) joinShards(ctx context.Context) error {
 	return g.Wait() // wait: both watch ctx
 }
 
-// joinLogs makes the run's log from the shards' logs, unless it exists.
+// joinLogs makes the run's log from the shards' logs, unless it is complete already.
 func (r *merger) joinLogs(ctx context.Context) error {
 	dir := r.run.plan.folder.Records()
 	if c, err := recordlog.ReadCommit(dir); err == nil && c.Done {

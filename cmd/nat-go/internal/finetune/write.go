@@ -113,7 +113,7 @@ func (r *writing) warnOfRefused(written []runfolder.Written) {
 }
 
 // warnOfContexts warns about formats with trained turns in contexts that the model didn't have, unless the only change
-// is redaction, which the user asked for.
+// is redaction, which is intended.
 func (r *writing) warnOfContexts(written []runfolder.Written) {
 	for _, w := range written {
 		if c := w.Contexts; c != nil && slices.ContainsFunc(slices.Collect(maps.Keys(c.Changed)), func(by string) bool {
