@@ -60,7 +60,7 @@ func (m Mode) Expand(paths []string, name string, runs int) (files []string, err
 	return files[:runs], nil
 }
 
-// RunsCounted reports whether a run makes one collection run per input, whatever num_runs says.
+// RunsCounted reports whether a run makes one collection run per input, regardless of num_runs.
 func (m Mode) RunsCounted() bool { return m != NAT }
 
 // WholeRuns reports whether a collection run is one group that is used as a whole or not at all.

@@ -267,7 +267,7 @@ func (c *collectionRun) line(runID, stamp string) []byte {
 }
 
 // builderMetrics is the object that NAT's builder logs for a collection run, in dpo_trajectory_builder_<run id>.jsonl.
-// Its run id is that of the whole run with a suffix: <run id>_run<k>.
+// Its run id is the whole run's with a suffix: <run id>_run<k>.
 type builderMetrics struct {
 	Timestamp string        `json:"timestamp,omitempty"`
 	RunID     string        `json:"run_id"`

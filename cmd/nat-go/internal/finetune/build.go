@@ -39,7 +39,7 @@ type cursor struct {
 	Groups int64          `json:"groups,omitempty"` // groups done, if the run's unit is larger than an example
 }
 
-// built is what the stage build returns to later stages. The records are in the log.
+// built holds the results of the stage build for later stages, besides the records in the log.
 type built struct {
 	index  *curate.Index // of the records; nil after curation
 	marked marked

@@ -27,7 +27,7 @@ func NewDirect(name string, info builders.Info, made builders.Builder) *Direct {
 }
 
 // Build calls the builder for a group, and puts the results into the group's frame, as the builder with that index.
-// What the builder fails on is dropped.
+// If the builder fails, the part of the group that it was given is dropped.
 func (d *Direct) Build(ctx context.Context, f *recordlog.Builder, index int, g *ttc.Group) error {
 	it := item{group: g}
 	first := 0

@@ -51,7 +51,7 @@ type Manifest struct {
 	Files     []File                      `json:"files"`                      // all files of the run except the manifest, the lock, the job's and the trainer's
 }
 
-// Fidelity counts the calls that are trained by what is known of their traces.
+// Fidelity counts the calls that are trained, by properties of their traces.
 type Fidelity struct {
 	Calls  map[string]int64 `json:"calls"`            // by the fidelity of their text
 	Gaps   map[string]int64 `json:"gaps,omitempty"`   // calls that lack something, by the missing part

@@ -25,8 +25,8 @@ type pendingFile struct {
 	Path      string `json:"path"`
 }
 
-// Place records the files that are about to be renamed into place: those of the given files that have a temporary path,
-// and the manifest that lists them.
+// Place records the files that are about to be renamed into place: the given files with a temporary path, and the
+// manifest that lists them.
 func (l *Lock) Place(u *Update, files []File) error {
 	f := l.Folder
 	p := &Placing{Manifest: pendingFile{f.Rel(u.file.Temporary()), f.Rel(f.Manifest())}, XXH3: u.sum}
@@ -70,7 +70,7 @@ func (f Folder) settle(left *Holder) *Holder {
 	if sum, _, err := content(f.Manifest()); err == nil && sum == p.XXH3 {
 		return nil // the work was done, but not recorded
 	}
-	if !p.isValid() || !Has(f.path(filepath.FromSlash(p.Manifest.Temporary))) { // or the command failed and removed its files
+	if !p.isValid() || !Has(f.path(filepath.FromSlash(p.Manifest.Temporary))) { // the command failed and cleaned up
 		return left
 	}
 	for _, file := range p.Files {

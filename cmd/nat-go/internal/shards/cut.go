@@ -22,7 +22,7 @@ type Cut struct {
 	Decisions string            `json:"decisions"`
 	Warning   string            `json:"warning,omitempty"`  // about the decisions
 	Ranges    []recordlog.Range `json:"ranges"`             // of the merged log, by shard
-	Collated  json.RawMessage   `json:"collated,omitempty"` // the collator's result; its counts are known when the shards have written
+	Collated  json.RawMessage   `json:"collated,omitempty"` // the collator's result, without counts
 	Files     []runfolder.File  `json:"files,omitempty"`    // in the folder of the cut
 }
 

@@ -19,7 +19,8 @@ import (
 )
 
 // Remote is the folder of a plan in object storage, where files have the same names as on disk. Processes work on a
-// copy on their machine: they download the files that they need, and upload those that they built, the manifest last.
+// copy on their machine: they download the files that they need, and upload the files that they built, the manifest
+// last.
 type Remote struct{ runfolder.Stored }
 
 // Remote returns the folder as one in object storage, or nil if it is on disk.
