@@ -117,7 +117,7 @@ func (c *cutter) write(out *Planned) error {
 	return nil
 }
 
-// checkDivisible returns an error for inputs that other processes can't read.
+// checkDivisible returns an error for inputs that can't be read more than once: an agent's runs, pipes, standard input.
 func checkDivisible(in *inputs) error {
 	if in.collect != nil {
 		return exit.Usagef("source %s makes agent runs, which can't be divided: collect them with `nat-go run`, "+
@@ -290,7 +290,7 @@ func (c *cutter) addExample(k int, at source.Cursor, divisible bool) error {
 	return nil
 }
 
-// identityOf returns the identity of the input that a source is reading, or began if the source doesn't know it.
+// identityOf returns the identity of the last input that a source has opened, or began if there is none.
 func identityOf(src source.Source, began source.Input) source.Input {
 	if read := src.Inputs(); len(read) > 0 {
 		return read[len(read)-1]
