@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -15,21 +16,11 @@ import (
 )
 
 // did returns a course of some deeds: "w1" writes, "r1=a" reads.
-func did(reward float64, deeds ...string) *course {
-	c := &course{reward: reward, reads: []map[string]string{{}}}
+func did(reward float64, known texts, deeds ...string) *course {
+	c := &course{reward: reward, reads: []map[int]int{{}}}
 	for _, text := range deeds {
-		d := deed{key: text[:2], writes: text[0] == 'w'}
-		if !d.writes {
-			d.result = text[3:]
-		}
-		c.deeds = append(c.deeds, d)
-	}
-	for i := range c.deeds {
-		if d := &c.deeds[i]; d.writes {
-			c.writes, c.reads = append(c.writes, d), append(c.reads, map[string]string{})
-		} else {
-			c.reads[len(c.writes)][d.key] = d.result
-		}
+		key, result, _ := strings.Cut(text, "=")
+		c.add(deed{call: new(call), key: known.number(key), writes: key[0] == 'w', result: known.number(result)})
 	}
 	return c
 }
@@ -50,12 +41,10 @@ func plainPart(all []*course, self *course) (p parting, why ledger.Reason) {
 				gone = append(gone, c)
 			}
 		}
-		if before, after := valueOf(here), valueOf(left); before.mean-after.mean > p.before.mean-p.after.mean {
+		if before, after := crowdOf(here), crowdOf(left); before.mean-after.mean > p.before.mean-p.after.mean {
 			p = parting{at: at, before: before, after: after}
 			best := slices.MaxFunc(gone, func(x, y *course) int { return cmp.Compare(x.reward, y.reward) })
-			if len(best.writes) > written {
-				p.sibling = best.writes[written]
-			}
+			p.sibling = best.write(written)
 		}
 		here = left
 	}
@@ -68,7 +57,7 @@ func plainPart(all []*course, self *course) (p parting, why ledger.Reason) {
 			})
 			continue
 		}
-		leave(d, func(c *course) bool { return len(c.writes) > written && c.writes[written].key == d.key })
+		leave(d, func(c *course) bool { return c.next(written) == d.key })
 		written++
 	}
 	leave(nil, func(c *course) bool { return len(c.writes) == written })
@@ -81,61 +70,59 @@ func plainPart(all []*course, self *course) (p parting, why ledger.Reason) {
 	return p, ""
 }
 
+func crowdOf(all []*course) value {
+	var sum crowd
+	for _, c := range all {
+		sum.add(&crowd{rollouts: 1, sum: c.reward * scale})
+	}
+	return sum.value()
+}
+
 // TestPart compares the partings of groups with those found for each rollout on its own.
 func TestPart(t *testing.T) {
 	property.Check(t, func(t *rapid.T) {
 		some := rapid.SampledFrom([]string{"w1", "w2", "r1=a", "r1=b", "r2=a", "r2=b", "r2=c"})
 		var all []*course
-		for range rapid.IntRange(1, 12).Draw(t, "rollouts") {
+		known := texts{}
+		for range rapid.OneOf(rapid.IntRange(1, 12), rapid.IntRange(60, 200)).Draw(t, "rollouts") {
 			deeds := rapid.SliceOfN(some, 0, 7).Draw(t, "deeds")
-			all = append(all, did(float64(rapid.IntRange(0, 3).Draw(t, "reward"))/3, deeds...))
+			all = append(all, did(float64(rapid.IntRange(0, 3).Draw(t, "reward"))/3, known, deeds...))
 		}
-		begin := newState(all, 0)
+		part(all)
 		for i, c := range all {
-			got, why := part(begin, c)
-			want, wantWhy := plainPart(all, c)
-			if got != want || why != wantWhy {
-				t.Fatalf("rollout %d: got %+v %s, want %+v %s", i, got, why, want, wantWhy)
+			want, why := plainPart(all, c)
+			if c.parting != want || c.why != why {
+				t.Fatalf("rollout %d: got %+v %s, want %+v %s", i, c.parting, c.why, want, why)
 			}
 		}
 	})
 }
 
-// BenchmarkPart finds the partings of a task's rollouts: with reads that agree, and with reads of which each has a
-// result of its own. The time is a rollout's.
+// BenchmarkPart finds the partings of a task's rollouts: with reads that agree, with reads of which each has a result of its
+// own, and with reads that have one of a few. The time is a rollout's.
 func BenchmarkPart(b *testing.B) {
-	for _, kind := range []string{"agreeing", "own"} {
+	for _, kind := range []string{"agreeing", "own", "few"} {
 		for _, n := range []int{10, 100, 1000, 5000} {
 			r := rand.New(rand.NewPCG(1, uint64(n)))
-			var all []*course
-			for i := range n {
-				var deeds []string
+			rollout := make([][]string, n)
+			for i := range rollout {
 				for k := range 8 {
-					result := "same"
-					if kind == "own" {
-						result = fmt.Sprint(i)
-					}
-					deeds = append(deeds, fmt.Sprintf("r%d=%s", r.IntN(6), result), fmt.Sprintf("w%d", (k+r.IntN(12)/11)%9))
+					result := map[string]int{"own": i, "few": r.IntN(3)}[kind]
+					rollout[i] = append(rollout[i],
+						fmt.Sprintf("r%d=%d", r.IntN(6), result), fmt.Sprintf("w%d", (k+r.IntN(12)/11)%9))
 				}
-				all = append(all, did(r.Float64(), deeds...))
 			}
-			for name, of := range map[string]func(begin *state, c *course){
-				"alone":    func(_ *state, c *course) { plainPart(all, c) },
-				"together": func(begin *state, c *course) { part(begin, c) },
-			} {
-				b.Run(fmt.Sprintf("%s/%s/%d", name, kind, n), func(b *testing.B) {
-					if name == "alone" && n > 1000 && testing.Short() {
-						b.Skip("minutes")
+			b.Run(fmt.Sprintf("%s/%d", kind, n), func(b *testing.B) {
+				for b.Loop() {
+					var all []*course
+					known := texts{}
+					for i, deeds := range rollout {
+						all = append(all, did(float64(i*7919%n), known, deeds...))
 					}
-					for b.Loop() {
-						begin := newState(all, 0)
-						for _, c := range all {
-							of(begin, c)
-						}
-					}
-					b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*n), "us/rollout")
-				})
-			}
+					part(all)
+				}
+				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*n), "us/rollout")
+			})
 		}
 	}
 }

@@ -1,8 +1,10 @@
 package sdpo
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	mathbits "math/bits"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,9 +21,18 @@ import (
 // deed is a successful call, identified by its effect.
 type deed struct {
 	*call
-	writes bool
-	key    string // the tool and its arguments, the same for equal values
-	result string // of a read
+	writes      bool
+	key, result int // texts: the tool with its arguments, the same for equal values; of a read, what it returned
+}
+
+// texts numbers texts from 1.
+type texts map[string]int
+
+func (t texts) number(text string) int {
+	if t[text] == 0 {
+		t[text] = len(t) + 1
+	}
+	return t[text]
 }
 
 // course holds the actions of a rollout, in order, and its reward.
@@ -29,17 +40,38 @@ type course struct {
 	*trace
 	reward float64
 	deeds  []deed
-	writes []*deed
-	reads  []map[string]string // result of each read, by the number of preceding writes
-	apart  *course             // the last rollout that was found to be in another state
+	writes []int         // positions in deeds
+	reads  []map[int]int // last result of each read, by the number of preceding writes
+	rank   int           // among the task's rollouts, by reward
+
+	parting parting
+	why     ledger.Reason // why it has no parting
 }
 
-// next returns the rollout's next write after a number of writes, or an empty one if there is none.
-func (c *course) next(written int) string {
-	if written == len(c.writes) {
-		return ""
+// add adds the rollout's next deed. A read that was made again counts with its last result.
+func (c *course) add(d deed) {
+	switch c.deeds = append(c.deeds, d); {
+	case d.writes:
+		c.writes, c.reads = append(c.writes, len(c.deeds)-1), append(c.reads, map[int]int{})
+	case d.call.result >= 0:
+		c.reads[len(c.writes)][d.key] = d.result
 	}
-	return c.writes[written].key
+}
+
+// write returns the rollout's write after a number of others; nil if there is none.
+func (c *course) write(written int) *deed {
+	if written == len(c.writes) {
+		return nil
+	}
+	return &c.deeds[c.writes[written]]
+}
+
+// next returns the key of that write; 0 if there is none.
+func (c *course) next(written int) int {
+	if d := c.write(written); d != nil {
+		return d.key
+	}
+	return 0
 }
 
 // parting is the action at which the value of a rollout's state falls most. The value of a state is the mean reward of
@@ -56,170 +88,255 @@ type value struct {
 	rollouts int
 }
 
-func valueOf(all []*course) (v value) {
-	n := float64(len(all))
-	for _, c := range all {
-		v.mean += c.reward
-	}
-	v.rollouts, v.mean = len(all), v.mean/n
-	if math.IsInf(v.mean, 0) || math.IsNaN(v.mean) { // the sum overflowed
-		v.mean = 0
-		for _, c := range all {
-			v.mean += c.reward / n
-		}
-	}
-	return v
+// crowd sums up some rollouts.
+type crowd struct {
+	rollouts int
+	best     int // lowest rank, if there are any
+	// The sum of their rewards, with the digits that additions lose, so that their order doesn't matter. It is scaled
+	// down, so that it can't overflow.
+	sum, lost float64
 }
 
-// state is a point reached by all rollouts with the same writes so far. Results that they share are computed once, so
-// the work grows linearly with the number of rollouts, not quadratically.
-type state struct {
-	all     []*course // in order
-	written int
-	value   value
-	best    *course // the first with the highest reward
-	other   *course // the first with the highest reward among those that don't continue as best does; nil if all do
+const scale = 0x1p-40
 
-	reads map[string]*reading
-	after map[string]*state // by course.next
+func (c *crowd) add(more *crowd) {
+	if more.rollouts > 0 && (c.rollouts == 0 || more.best < c.best) {
+		c.best = more.best
+	}
+	c.rollouts += more.rollouts
+	sum := c.sum + more.sum
+	added := sum - c.sum
+	c.lost += more.lost + (c.sum - (sum - added)) + (more.sum - added)
+	c.sum = sum
+}
+
+func (c *crowd) value() value {
+	return value{(c.sum + c.lost) / float64(c.rollouts) / scale, c.rollouts}
+}
+
+// bits is a set of rollouts, by their position in the lineup.
+type bits []uint64
+
+func (b bits) has(at int) bool { return b[at/64]>>(at%64)&1 != 0 }
+func (b bits) add(at int)      { b[at/64] |= 1 << (at % 64) }
+func (b bits) remove(at int)   { b[at/64] &^= 1 << (at % 64) }
+
+// lineup is the rollouts of a task, ordered by what they wrote: those that reached a state are neighbours.
+type lineup struct {
+	all    []*course
+	alone  []crowd   // each of them
+	ranked []*course // from the best to the worst
+}
+
+// state is a point reached by all rollouts with the same writes so far. What they share is computed once.
+type state struct {
+	from, to, written int // its rollouts are a range of the lineup
+	crowd
+
+	second *course // the best of those that don't continue as the best one does; nil if all do
+	reads  map[int]*reading
+	after  map[int]*state // by course.next
 }
 
 // reading is a read that rollouts made at a state.
 type reading struct {
-	made   []*course // in order
-	result []string  // of each
-	differ bool
+	got   map[int][]int // rollouts by result, as positions in the lineup
+	times int
+	made  bits // the same rollouts; nil if they are few
 }
 
-func newState(all []*course, written int) *state {
-	s := &state{all: all, written: written, value: valueOf(all)}
-	s.best = best(all)
-	s.other = best(others(all, func(c *course) bool { return c.next(written) != s.best.next(written) }))
+func newLineup(all []*course) *lineup {
+	l := &lineup{all: slices.Clone(all), alone: make([]crowd, len(all)), ranked: slices.Clone(all)}
+	slices.SortStableFunc(l.ranked, func(x, y *course) int { return cmp.Compare(y.reward, x.reward) })
+	for rank, c := range l.ranked {
+		c.rank = rank
+	}
+	slices.SortStableFunc(l.all, func(x, y *course) int {
+		return slices.CompareFunc(x.writes, y.writes, func(i, k int) int { return x.deeds[i].key - y.deeds[k].key })
+	})
+	for i, c := range l.all {
+		l.alone[i] = crowd{rollouts: 1, best: c.rank, sum: c.reward * scale}
+	}
+	return l
+}
+
+func (l *lineup) state(from, to, written int) *state {
+	s := &state{from: from, to: to, written: written}
+	for at := from; at < to; at++ {
+		s.add(&l.alone[at])
+	}
+	for _, c := range l.all[from:to] {
+		if (s.second == nil || c.rank < s.second.rank) && c.next(written) != l.ranked[s.best].next(written) {
+			s.second = c
+		}
+	}
 	return s
 }
 
-// best returns the first with the highest reward; nil if there is none.
-func best(all []*course) (top *course) {
-	for _, c := range all {
-		if top == nil || c.reward > top.reward {
-			top = c
-		}
-	}
-	return top
-}
-
-func others(all []*course, is func(*course) bool) (some []*course) {
-	for _, c := range all {
-		if is(c) {
-			some = append(some, c)
-		}
-	}
-	return some
-}
-
-// next returns the state after a write; with an empty key, the end of the rollouts that wrote nothing more.
-func (s *state) next(key string) *state {
+// next returns the state after a write; with the key 0, the end of the rollouts that wrote nothing more.
+func (l *lineup) next(s *state, key int) *state {
 	if s.after == nil {
-		groups := map[string][]*course{}
-		for _, c := range s.all {
-			groups[c.next(s.written)] = append(groups[c.next(s.written)], c)
-		}
-		s.after = map[string]*state{}
-		for next, group := range groups {
-			s.after[next] = newState(group, min(s.written+1, len(group[0].writes)))
+		s.after = map[int]*state{}
+		for from := s.from; from < s.to; {
+			next, to := l.all[from].next(s.written), from+1
+			for to < s.to && l.all[to].next(s.written) == next {
+				to++
+			}
+			s.after[next] = l.state(from, to, min(s.written+1, len(l.all[from].writes)))
+			from = to
 		}
 	}
 	return s.after[key]
 }
 
-// read marks the rollouts whose result for a read differs from self's, and reports whether there are any.
-func (s *state) read(self *course, d *deed) (apart bool) {
+// reading returns what the rollouts in a state got for a read; nil if all that made it got the given result.
+func (l *lineup) reading(s *state, d *deed) *reading {
 	if s.reads == nil {
-		s.reads = map[string]*reading{}
-		for _, c := range s.all {
-			for key, result := range c.reads[s.written] {
+		s.reads = map[int]*reading{}
+		for at := s.from; at < s.to; at++ {
+			for key, result := range l.all[at].reads[s.written] {
 				r := s.reads[key]
 				if r == nil {
-					r = &reading{}
+					r = &reading{got: map[int][]int{}}
 					s.reads[key] = r
 				}
-				r.made, r.result = append(r.made, c), append(r.result, result)
-				r.differ = r.differ || result != r.result[0]
+				r.got[result] = append(r.got[result], at)
+				r.times++
 			}
 		}
 	}
 	r := s.reads[d.key]
-	if r == nil || !r.differ && r.result[0] == d.result {
-		return false
+	if r == nil || len(r.got) == 1 && r.got[d.result] != nil {
+		return nil
 	}
-	for i, c := range r.made {
-		if c != self && r.result[i] != d.result {
-			c.apart, apart = self, true
-		}
-	}
-	return apart
-}
-
-// part finds where a rollout parts from the better ones of its task, which all begin in the given state. A rollout that
-// got another result for the same read was never in the same state. A read that others didn't make doesn't count as a
-// difference, since rollouts of a task rarely make the same reads. The best rollouts, and those that wrote the same as
-// a better one, have no parting.
-func part(here *state, self *course) (p parting, why ledger.Reason) {
-	if here.best.reward <= self.reward {
-		return p, noBetterSibling
-	}
-	var rest []*course // here.all without rollouts that got different results
-	leave := func(at *deed, key string) {
-		left := here.next(key)
-		before, after, top := here.value, left.value, here.best
-		if top.next(here.written) == key {
-			top = here.other
-		}
-		if rest != nil {
-			rest = slices.DeleteFunc(rest, func(c *course) bool { return c.apart == self })
-			before = valueOf(rest)
-			gone := others(rest, func(c *course) bool { return c.next(here.written) != key })
-			rest = slices.DeleteFunc(rest, func(c *course) bool { return c.next(here.written) != key })
-			after, top = valueOf(rest), best(gone)
-		}
-		if before.mean-after.mean > p.before.mean-p.after.mean {
-			p = parting{at: at, before: before, after: after}
-			if len(top.writes) > here.written {
-				p.sibling = top.writes[here.written]
+	if r.made == nil && r.times > len(l.all)/64 {
+		r.made = make(bits, len(l.all)/64+1)
+		for _, some := range r.got {
+			for _, at := range some {
+				r.made.add(at)
 			}
 		}
-		here = left
 	}
-	for i := range self.deeds {
-		if d := &self.deeds[i]; d.writes {
-			leave(d, d.key)
-		} else if here.read(self, d) && rest == nil {
-			rest = slices.Clone(here.all)
+	return r
+}
+
+// comparison compares a rollout with the others of its task.
+type comparison struct {
+	*lineup
+	at    int // of the rollout in the lineup
+	here  *state
+	apart bool // some got other results in this state or before
+	rest  bits // if so, the rollouts of the state that didn't
+}
+
+// read removes the rollouts that got another result for a read.
+func (c *comparison) read(d *deed) {
+	r := c.reading(c.here, d)
+	if r == nil {
+		return
+	}
+	if !c.apart {
+		c.apart = true
+		from, to := c.here.from, c.here.to
+		for i := from / 64; i <= to/64; i++ {
+			c.rest[i] = math.MaxUint64
+		}
+		c.rest[from/64] &= math.MaxUint64 << (from % 64)
+		c.rest[to/64] &= 1<<(to%64) - 1
+	}
+	if r.made == nil {
+		for result, some := range r.got {
+			for _, at := range some {
+				if result != d.result {
+					c.rest.remove(at)
+				}
+			}
+		}
+	} else {
+		same := slices.DeleteFunc(slices.Clone(r.got[d.result]), func(at int) bool { return !c.rest.has(at) })
+		for i := c.here.from / 64; i <= c.here.to/64; i++ {
+			c.rest[i] &^= r.made[i]
+		}
+		for _, at := range same {
+			c.rest.add(at)
 		}
 	}
-	leave(nil, "")
-	top := here.best
-	if rest != nil {
-		top = best(rest)
+	c.rest.add(c.at)
+}
+
+// leave compares the rollout's next write with that of the others, and leads to the state after it. The key is 0 at the
+// end. It returns the rollouts that are left.
+func (c *comparison) leave(key int) crowd {
+	self, here := c.all[c.at], c.here
+	c.here = c.next(here, key)
+	before, after, better := here.crowd, c.here.crowd, c.ranked[here.best]
+	if better.next(here.written) == key {
+		better = here.second
 	}
-	switch {
-	case top.reward > self.reward:
-		return p, sameWrites
-	case p.before.rollouts == 0:
-		return p, pairs.EnvironmentParted
+	if c.apart {
+		var gone crowd
+		after = crowd{}
+		for i := here.from / 64; i <= here.to/64; i++ {
+			for left := c.rest[i]; left != 0; left &= left - 1 {
+				at := i*64 + mathbits.TrailingZeros64(left)
+				if at >= c.here.from && at < c.here.to {
+					after.add(&c.alone[at])
+				} else {
+					gone.add(&c.alone[at])
+					c.rest.remove(at)
+				}
+			}
+		}
+		before, better = after, c.ranked[gone.best]
+		before.add(&gone)
 	}
-	return p, ""
+	p := parting{at: self.write(here.written), before: before.value(), after: after.value()}
+	if p.before.mean-p.after.mean > self.parting.before.mean-self.parting.after.mean {
+		p.sibling = better.write(here.written)
+		self.parting = p
+	}
+	return after
+}
+
+// part finds where each rollout of a task parts from the better ones. A rollout that got another result for the same
+// read was never in the same state. A read that others didn't make doesn't count as a difference, since rollouts of a
+// task rarely make the same reads. The best rollouts, and those that wrote the same as a better one, have no parting.
+func part(all []*course) {
+	l := newLineup(all)
+	begin, rest := l.state(0, len(l.all), 0), make(bits, len(l.all)/64+1)
+	for at, self := range l.all {
+		if self.reward == l.ranked[0].reward {
+			self.why = noBetterSibling
+			continue
+		}
+		c := comparison{lineup: l, at: at, here: begin, rest: rest}
+		left := begin.crowd
+		for i := range self.deeds {
+			if d := &self.deeds[i]; !d.writes {
+				c.read(d)
+			} else if left = c.leave(d.key); left.rollouts == 1 {
+				break
+			}
+		}
+		if left.rollouts > 1 {
+			left = c.leave(0)
+		}
+		switch {
+		case l.ranked[left.best].reward > self.reward:
+			self.why = sameWrites
+		case self.parting.before.rollouts == 0:
+			self.why = pairs.EnvironmentParted
+		}
+	}
 }
 
 // partings finds where each rollout of a group parts from better ones, or the reason it has none.
 func (b *Builder) partings(traces [][]*trace) {
 	all := b.courses(traces)
-	begin := newState(all, 0)
+	part(all)
 	for _, c := range all {
-		if p, why := part(begin, c); why != "" {
-			c.noParting = why
-		} else {
-			c.parted = c.asFailure(p)
+		if c.noParting = c.why; c.why == "" {
+			c.parted = c.asFailure(c.parting)
 		}
 	}
 }
@@ -227,6 +344,7 @@ func (b *Builder) partings(traces [][]*trace) {
 // courses returns the actions of a group's rollouts. Rollouts that have no reward or several branches can't be
 // compared; the reason is stored in their traces.
 func (b *Builder) courses(traces [][]*trace) (all []*course) {
+	known := texts{}
 	for _, branches := range traces {
 		why := ledger.Reason("")
 		for _, t := range branches {
@@ -238,7 +356,7 @@ func (b *Builder) courses(traces [][]*trace) (all []*course) {
 			case len(branches) > 1:
 				why = pairs.SeveralBranches
 			default:
-				all = append(all, b.course(t))
+				all = append(all, b.course(t, known))
 			}
 			t.noParting = why
 		}
@@ -246,8 +364,8 @@ func (b *Builder) courses(traces [][]*trace) (all []*course) {
 	return all
 }
 
-func (b *Builder) course(t *trace) *course {
-	c := &course{trace: t, reward: *t.example.Reward, reads: []map[string]string{{}}}
+func (b *Builder) course(t *trace, known texts) *course {
+	c := &course{trace: t, reward: *t.example.Reward, reads: []map[int]int{{}}}
 	failed := map[[2]int]bool{}
 	for i := range t.failures {
 		failed[[2]int{t.failures[i].turn, t.failures[i].seq}] = true
@@ -259,18 +377,13 @@ func (b *Builder) course(t *trace) *course {
 		}
 		d := deed{call: made, writes: b.writes(made.made, toolNamed(t.example.Tools, made.made.Name))}
 		args, _ := arguments(made.made)
-		d.key = made.made.Name + "\x00" + string(equal.AppendCanonical(nil, args))
-		if made.result >= 0 && !d.writes {
-			d.result = textOf(&t.walk[made.result].Message)
+		d.key = known.number(made.made.Name + "\x00" + string(equal.AppendCanonical(nil, args)))
+		result := ""
+		if made.result >= 0 {
+			result = textOf(&t.walk[made.result].Message)
 		}
-		c.deeds = append(c.deeds, d)
-	}
-	for i := range c.deeds {
-		if d := &c.deeds[i]; d.writes {
-			c.writes, c.reads = append(c.writes, d), append(c.reads, map[string]string{})
-		} else if d.call.result >= 0 {
-			c.reads[len(c.writes)][d.key] = d.result
-		}
+		d.result = known.number(result)
+		c.add(d)
 	}
 	return c
 }

@@ -29,14 +29,15 @@ func diverging() Config {
 func parts(b *Builder, traces [][]*trace, e int, reward float64) string {
 	all := b.courses(traces)
 	all[e].reward = reward
-	p, why := part(newState(all, 0), all[e])
-	switch {
-	case why != "":
+	part(all)
+	switch p := all[e].parting; {
+	case all[e].why != "":
 		return "none"
 	case p.at == nil:
 		return "answer"
+	default:
+		return fmt.Sprintf("%d.%d", p.at.turn, p.at.seq)
 	}
-	return fmt.Sprintf("%d.%d", p.at.turn, p.at.seq)
 }
 
 func readAll(t testing.TB, b *Builder, exs []*ttc.Example) (traces [][]*trace) {
@@ -241,8 +242,9 @@ func TestPlantedDivergences(t *testing.T) {
 		self := slices.IndexFunc(exs, func(ex *ttc.Example) bool { return *ex.Reward == 0 })
 		got := parts(b, traces, self, 0)
 		if got != "answer" && got != "none" {
-			for i, d := range b.courses(traces)[self].writes {
-				if got == fmt.Sprintf("%d.%d", d.turn, d.seq) {
+			c := b.courses(traces)[self]
+			for i := range c.writes {
+				if d := c.write(i); got == fmt.Sprintf("%d.%d", d.turn, d.seq) {
 					got = fmt.Sprint(i)
 				}
 			}
