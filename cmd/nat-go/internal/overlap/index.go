@@ -138,23 +138,24 @@ func (x *Index) held(text string, found func(s *slot, from, to int)) {
 		x.filter = make([]uint64, len(x.slots)/16)
 		for _, s := range x.slots {
 			if s.gram != 0 {
-				word, bit := x.bit(s.gram)
-				x.filter[word] |= bit
+				word, bits := x.bits(s.gram)
+				x.filter[word] |= bits
 			}
 		}
 	}
 	words := scan(text)
-	var maybe [len(words.batch)]gram
+	var maybe [len(words.batch)]uint8
 	for all := words.next(); len(all) > 0; all = words.next() {
 		n := 0
-		for _, g := range all {
-			word, bit := x.bit(g.hash)
-			maybe[n] = g
-			if x.filter[word]&bit != 0 {
+		for i := range all {
+			word, bits := x.bits(all[i].hash)
+			maybe[n] = uint8(i)
+			if x.filter[word]&bits == bits {
 				n++
 			}
 		}
-		for _, g := range maybe[:n] {
+		for _, i := range maybe[:n] {
+			g := &all[i]
 			if s := x.find(g.hash); s.gram == g.hash {
 				found(s, g.from, g.to)
 			}
@@ -162,9 +163,10 @@ func (x *Index) held(text string, found func(s *slot, from, to int)) {
 	}
 }
 
-func (x *Index) bit(gram uint64) (word, bit uint64) {
-	at := gram >> 8
-	return at >> 6 & uint64(len(x.filter)-1), 1 << (at & 63)
+// bits returns the place of a run in the filter: three bits of a word, since one alone would be set for each tenth run
+// that the index doesn't hold.
+func (x *Index) bits(gram uint64) (word, bits uint64) {
+	return gram >> 14 & uint64(len(x.filter)-1), 1<<(gram>>8&63) | 1<<(gram>>46&63) | 1<<(gram>>58)
 }
 
 // Example begins the next example that is counted, given its task.

@@ -79,16 +79,15 @@ type scanner struct {
 func (s *scanner) next() []gram {
 	found := s.batch[:0]
 	for s.at < len(s.text) && len(found) < len(s.batch)-2 {
-		if n := s.ascii(); n > 0 {
-			continue
-		}
-		kind, end := kinds[s.text[s.at]], s.at
-		switch s.at++; kind {
+		kind := s.ascii()
+		switch end := s.at; kind {
 		case space:
+			s.at++
 			found = s.endWord(found, end)
 		case beyondASCII:
-			s.at = end
 			found = s.nonASCII(found)
+		case punctuation:
+			s.at++
 		}
 	}
 	if s.at == len(s.text) {
@@ -101,13 +100,12 @@ func (s *scanner) next() []gram {
 	return found
 }
 
-// ascii returns the number of bytes before the first one that is neither an ASCII letter nor a digit.
-func (s *scanner) ascii() int {
+// ascii reads ASCII letters and digits, and returns the kind of the character after them.
+func (s *scanner) ascii() byte {
 	text, hash := s.text[s.at:], s.hash
-	n := 0
+	n, kind := 0, byte(0)
 	for ; n < len(text); n++ {
-		kind := kinds[text[n]]
-		if kind <= beyondASCII {
+		if kind = kinds[text[n]]; kind <= beyondASCII {
 			break
 		}
 		hash = (hash ^ uint64(kind)) * prime
@@ -118,7 +116,7 @@ func (s *scanner) ascii() int {
 		}
 		s.at, s.letters, s.hash = s.at+n, s.letters+n, hash
 	}
-	return n
+	return kind
 }
 
 // nonASCII processes a non-ASCII character.
