@@ -15,7 +15,4 @@
 // With `compare: branches`, the branches of a single session are compared instead, without scores: where the model
 // answered the same messages more than once, the answer that the session continued from is chosen, and one that it
 // abandoned is rejected. The chosen side never has more model turns than the rejected one.
-//
-// A message's hash covers only the properties that matter to a comparison (not call ids), so it differs from the hashes
-// in the record log and in internal/calls.
 package divergence

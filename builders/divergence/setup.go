@@ -1,31 +1,29 @@
 package divergence
 
 import (
-	"encoding/binary"
 	"slices"
 
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/pairs"
 	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // setups groups the rollouts that can be compared with each other, ordered by each group's first rollout. Only rollouts
-// whose setups have the same hash are compared, because a task may have as many setups as rollouts.
+// whose setups have the same texts are compared, because a task may have as many setups as rollouts.
 func setups(
-	all []*rollout, setup func(*rollout) xxh3.Uint128, same func(a, b []*ttc.Node) bool,
+	all []*rollout, setup func([]*ttc.Node) []*ttc.Node, same func(a, b []*ttc.Node) bool,
 ) (sets [][]*rollout) {
-	byHash := map[xxh3.Uint128][]int{}
+	byTexts := map[uint64][]int{}
 	for _, r := range all {
-		hash := setup(r)
-		alike := byHash[hash]
+		hash := hashTexts(setup(r.nodes))
+		alike := byTexts[hash]
 		i := slices.IndexFunc(alike, func(i int) bool {
 			first := sets[i][0]
 			return same(first.nodes, r.nodes) && sameTools(first.ex.Tools, r.ex.Tools)
 		})
 		if i < 0 {
-			byHash[hash] = append(alike, len(sets))
+			byTexts[hash] = append(alike, len(sets))
 			sets = append(sets, []*rollout{r})
 			continue
 		}
@@ -34,55 +32,16 @@ func setups(
 	return sets
 }
 
-// setup returns a hash of the rollout's beginning.
-func (r *rollout) setup() xxh3.Uint128 { return r.given(r.nodes[:pairs.Setup(r.nodes)]) }
+// begins returns the messages that a rollout begins with.
+func begins(nodes []*ttc.Node) []*ttc.Node { return nodes[:pairs.Setup(nodes)] }
 
-// system returns a hash of its system prompt and tools.
-func (r *rollout) system() xxh3.Uint128 { return r.given(pairs.System(r.nodes)) }
-
-func (r *rollout) given(messages []*ttc.Node) xxh3.Uint128 {
-	var h hash
+func hashTexts(messages []*ttc.Node) uint64 {
+	var h xxh3.Hasher
 	for _, n := range messages {
-		h.message(&n.Message)
+		_, _ = h.WriteString(n.Message.Text) // never fails
+		for _, p := range n.Message.Parts {
+			_, _ = h.WriteString(p.Text)
+		}
 	}
-	h.count(len(r.ex.Tools))
-	for _, t := range r.ex.Tools {
-		h.texts(t.Name, string(t.Raw))
-	}
-	return h.Sum128()
-}
-
-// hash hashes the properties that make messages equal, except call ids, which every rollout generates anew.
-type hash struct{ xxh3.Hasher }
-
-func (h *hash) count(n int) {
-	_, _ = h.Write(binary.LittleEndian.AppendUint64(nil, uint64(n))) // never fails
-}
-
-func (h *hash) texts(all ...string) {
-	for _, text := range all {
-		h.count(len(text))
-		_, _ = h.WriteString(text) // never fails
-	}
-}
-
-func (h *hash) message(m *chat.Message) {
-	h.texts(m.Role, m.Text, m.Name, m.Reasoning, m.ReasoningKey)
-	h.count(len(m.Parts))
-	for _, p := range m.Parts {
-		h.texts(p.Type, p.Text, string(p.Raw))
-	}
-	h.count(len(m.ToolCalls))
-	for _, c := range m.ToolCalls {
-		h.texts(c.Type, c.Name, c.Arguments)
-		h.members(c.Extra)
-	}
-	h.members(m.Extra)
-}
-
-func (h *hash) members(all []chat.Member) {
-	h.count(len(all))
-	for _, m := range all {
-		h.texts(m.Key, string(m.Value))
-	}
+	return h.Sum64()
 }

@@ -1,56 +1,45 @@
 package divergence
 
 import (
+	"fmt"
 	"testing"
 
-	"github.com/zeebo/xxh3"
-
+	"github.com/nat-go/nat-go/pairs"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// TestSetupHash checks that setups that differ in anything but the ids of calls have different hashes.
-func TestSetupHash(t *testing.T) {
-	seen := map[xxh3.Uint128]string{}
-	for name, m := range map[string]chat.Message{
-		"empty":         {},
-		"role":          {Role: "a"},
-		"text":          {Text: "a"},
-		"name":          {Name: "a"},
-		"reasoning":     {Reasoning: "a"},
-		"reasoning key": {ReasoningKey: "a"},
-		"part":          {Parts: []chat.Part{{Type: "a"}}},
-		"part's text":   {Parts: []chat.Part{{Text: "a"}}},
-		"part's JSON":   {Parts: []chat.Part{{Raw: []byte("a")}}},
-		"two parts":     {Parts: make([]chat.Part, 2)},
-		"call":          {ToolCalls: []chat.ToolCall{{Name: "a"}}},
-		"arguments":     {ToolCalls: []chat.ToolCall{{Arguments: "a"}}},
-		"type":          {ToolCalls: []chat.ToolCall{{Type: "a"}}},
-		"call's extra":  {ToolCalls: []chat.ToolCall{{Extra: []chat.Member{{Key: "a"}}}}},
-		"extra":         {Extra: []chat.Member{{Key: "a"}}},
-		"extra's value": {Extra: []chat.Member{{Value: []byte("a")}}},
-	} {
-		hash := func(tools ...chat.Tool) xxh3.Uint128 {
-			nodes := []*ttc.Node{{Message: m}, {Message: chat.Message{Role: "assistant"}, Sampled: ttc.Yes}}
-			return (&rollout{ex: &ttc.Example{Tools: tools}, nodes: nodes}).setup()
-		}
-		for what, h := range map[string]xxh3.Uint128{
-			name:            hash(),
-			name + ", tool": hash(chat.Tool{Name: "a"}),
-			name + ", JSON": hash(chat.Tool{Raw: []byte("a")}),
-		} {
-			if other, taken := seen[h]; taken {
-				t.Errorf("%s has the same hash as %s", what, other)
-			}
-			seen[h] = what
-		}
-		before := hash()
-		m.ToolCallID = "b"
-		for i := range m.ToolCalls {
-			m.ToolCalls[i].ID = "b"
-		}
-		if hash() != before {
-			t.Errorf("%s: the ids of calls change the hash", name)
-		}
+// TestSetups: rollouts that share more than texts are compared, and those whose texts differ are not even looked at.
+func TestSetups(t *testing.T) {
+	begin := func(m chat.Message, tools ...chat.Tool) *rollout {
+		return &rollout{ex: &ttc.Example{Tools: tools}, nodes: []*ttc.Node{
+			{Message: m}, {Message: chat.Message{Role: "assistant"}, Sampled: ttc.Yes},
+		}}
+	}
+	call := func(id, name string) chat.Message {
+		return chat.Message{Text: "a", ToolCalls: []chat.ToolCall{{ID: id, Name: name}}}
+	}
+	all := []*rollout{
+		begin(call("1", "f")), begin(call("1", "g")), begin(call("2", "f")), begin(call("2", "g"), chat.Tool{Name: "g"}),
+		begin(chat.Message{Text: "a"}), begin(chat.Message{Parts: []chat.Part{{Text: "a"}}}), begin(chat.Message{Text: "a"}),
+	}
+	compared := 0
+	same := func(a, b []*ttc.Node) bool {
+		compared++
+		return pairs.SameSetup(a, b)
+	}
+	got := ""
+	for _, set := range setups(all, begins, same) {
+		got += fmt.Sprint(len(set), " ")
+	}
+	if want := "2 1 1 2 1 "; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	all, compared = nil, 0
+	for i := range 1000 {
+		all = append(all, begin(chat.Message{Text: fmt.Sprint("text ", i)}))
+	}
+	if sets := setups(all, begins, same); len(sets) != 1000 || compared > 0 {
+		t.Errorf("%d setups, compared %d times", len(sets), compared)
 	}
 }

@@ -8,12 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// position after the token
 type lexer struct {
 	text  []rune
 	at    int // behind the token
 	token token
-	ended int // end of the previous token
 }
 
 // token is a word, a number, an operator, a text in quotes, or the end.
@@ -40,7 +38,6 @@ var twoCharOperators = []string{"==", "!=", "<=", ">=", "&&", "||"}
 
 // next reads the next token.
 func (l *lexer) next() {
-	l.ended = l.token.to
 	for l.at < len(l.text) && unicode.IsSpace(l.text[l.at]) {
 		l.at++
 	}
@@ -54,7 +51,12 @@ func (l *lexer) next() {
 	case c == '"' || c == '\'':
 		l.quoted(c)
 	case unicode.IsDigit(c):
-		l.while(func(c rune) bool { return unicode.IsDigit(c) || unicode.IsLetter(c) || c == '.' })
+		inNumber := func(c rune) bool { return unicode.IsDigit(c) || unicode.IsLetter(c) || c == '.' }
+		if l.while(inNumber); l.at < len(l.text) && strings.ContainsRune("eE", l.text[l.at-1]) &&
+			strings.ContainsRune("+-", l.text[l.at]) { // of an exponent
+			l.at++
+			l.while(inNumber)
+		}
 	case isWord(c):
 		l.while(isWord)
 	default:

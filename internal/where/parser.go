@@ -20,7 +20,9 @@ type parser[S any] struct {
 type node[S any] struct {
 	Field[S]
 	from, to int
-	constant *string // of a text in quotes
+	constant *string   // of a text in quotes
+	fields   []string  // that an operand of `and` names
+	operands []node[S] // of `and`
 }
 
 func (p *parser[S]) unexpected(expected string) {
@@ -41,50 +43,41 @@ func (p *parser[S]) condition(n *node[S]) {
 	}
 }
 
-// or parses the operands of `or`. If there is only one, it calls each with the operands of its `and`.
-func (p *parser[S]) or(each func(n node[S], fields []string)) node[S] {
-	type part struct {
-		node[S]
-		fields []string
-	}
-	var parts []part
-	left := p.and(func(n node[S], fields []string) { parts = append(parts, part{n, fields}) })
-	if !p.token.is("or", "||") && each != nil {
-		for _, x := range parts {
-			p.condition(&x.node)
-			each(x.node, x.fields)
-		}
-	}
+func (p *parser[S]) or() node[S] {
+	left := p.and()
 	for p.token.is("or", "||") {
-		p.next()
-		right := p.and(nil)
-		left = p.both(left, right, func(a, b func(S) bool) func(S) bool {
+		left = p.both(left, p.and, func(a, b func(S) bool) func(S) bool {
 			return func(s S) bool { return a(s) || b(s) }
 		})
 	}
 	return left
 }
 
-func (p *parser[S]) and(each func(n node[S], fields []string)) node[S] {
+func (p *parser[S]) and() node[S] {
 	operand := func() node[S] {
 		begin := len(p.named)
 		n := p.not()
-		if each != nil {
-			each(n, slices.Clone(p.named[begin:]))
-		}
+		n.fields = p.named[begin:len(p.named):len(p.named)]
 		return n
 	}
 	left := operand()
+	operands := []node[S]{left}
 	for p.token.is("and", "&&") {
-		p.next()
-		left = p.both(left, operand(), func(a, b func(S) bool) func(S) bool {
+		left = p.both(left, func() node[S] {
+			operands = append(operands, operand())
+			return operands[len(operands)-1]
+		}, func(a, b func(S) bool) func(S) bool {
 			return func(s S) bool { return a(s) && b(s) }
 		})
 	}
+	left.operands = operands
 	return left
 }
 
-func (p *parser[S]) both(l, r node[S], join func(a, b func(S) bool) func(S) bool) node[S] {
+// both parses an operator and what is after it.
+func (p *parser[S]) both(l node[S], right func() node[S], join func(a, b func(S) bool) func(S) bool) node[S] {
+	p.next()
+	r := right()
 	p.condition(&l)
 	p.condition(&r)
 	return node[S]{Field: Field[S]{Bool: join(l.Bool, r.Bool)}, from: l.from, to: r.to}
@@ -176,20 +169,19 @@ func (p *parser[S]) hasValue(of, value *node[S]) {
 		strings.TrimSuffix(strings.Join(of.Values, ", "), ", "))
 }
 
+// textTests maps operators that compare texts to their functions; matches takes a compiled expression.
+var textTests = map[string]func(text, part string) bool{
+	"contains": strings.Contains, "startsWith": strings.HasPrefix, "endsWith": strings.HasSuffix,
+}
+
 // textTest returns the condition that applies op to a text, or to any text of a list.
 func (p *parser[S]) textTest(op string, l, r node[S]) node[S] {
 	if r.constant == nil {
 		p.fail(r.from, r.to, "", "expected a text in quotes after %s", op)
 	}
-	meets, what := func(string) bool { return false }, *r.constant
-	switch op {
-	case "contains":
-		meets = func(s string) bool { return strings.Contains(s, what) }
-	case "startsWith":
-		meets = func(s string) bool { return strings.HasPrefix(s, what) }
-	case "endsWith":
-		meets = func(s string) bool { return strings.HasSuffix(s, what) }
-	default:
+	test, what := textTests[op], *r.constant
+	meets := func(s string) bool { return test(s, what) }
+	if test == nil {
 		re, err := regexp.Compile(what)
 		if err != nil {
 			p.fail(r.from, r.to, "", "invalid regular expression: %v", err)
@@ -282,11 +274,11 @@ func (p *parser[S]) operand() (n node[S]) {
 		return node[S]{Field: Field[S]{Number: func(s S) float64 { return -of(s) }}, from: t.from, to: n.to}
 	case t.is("("):
 		p.next()
-		n = p.or(nil)
+		n = p.or()
 		if !p.token.is(")") {
 			p.unexpected("a closing parenthesis")
 		}
-		n.from, n.to = t.from, p.token.to
+		n.from, n.to, n.operands = t.from, p.token.to, nil
 	case t.text != "" && t.text[0] >= '0' && t.text[0] <= '9':
 		x, err := strconv.ParseFloat(t.text, 64)
 		if err != nil {

@@ -94,7 +94,14 @@ type Step struct {
 	Left   int64  `json:"left"`
 }
 
-func (s Step) String() string { return ledger.Quantity(s.Left, s.Unit) + " left by " + s.Clause }
+// String returns the step on one line, its clause shortened.
+func (s Step) String() string {
+	clause := strings.Join(strings.Fields(s.Clause), " ")
+	if runes := []rune(clause); len(runes) > 200 {
+		clause = string(runes[:200]) + "..."
+	}
+	return ledger.Quantity(s.Left, s.Unit) + " left by " + clause
+}
 
 // Funnel returns the number of items left after each clause, given the numbers dropped by each and the number kept.
 func (f *Filter[S]) Funnel(unit string, kept int64, dropped map[string]int64) []Step {
@@ -124,17 +131,18 @@ func Parse[S any](text string, fields []Field[S]) (f Filter[S], err error) {
 	if p.next(); p.token.is("") {
 		return f, nil
 	}
-	whole := p.or(func(n node[S], fields []string) {
-		c := Clause[S]{strings.TrimSpace(string(p.text[n.from:n.to])), fields, n.Bool}
-		if !slices.ContainsFunc(f.Clauses, func(other Clause[S]) bool { return other.Text == c.Text }) {
-			f.Clauses = append(f.Clauses, c)
-		}
-	})
+	whole := p.or()
 	if p.condition(&whole); !p.token.is("") {
 		p.unexpected("the end of the filter")
 	}
-	if len(f.Clauses) == 0 {
-		f.Clauses = []Clause[S]{{strings.TrimSpace(text), p.named, whole.Bool}}
+	if whole.fields = p.named; whole.operands == nil {
+		whole.operands = []node[S]{whole}
+	}
+	for _, n := range whole.operands {
+		c := Clause[S]{string(p.text[n.from:n.to]), n.fields, n.Bool}
+		if !slices.ContainsFunc(f.Clauses, func(other Clause[S]) bool { return other.Text == c.Text }) {
+			f.Clauses = append(f.Clauses, c)
+		}
 	}
 	return f, nil
 }

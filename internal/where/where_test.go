@@ -146,6 +146,8 @@ func TestOperators(t *testing.T) {
 		`true and false or odd`:          {1, 3},
 		"x > 1\n  and odd":               {3},
 		`x != 1`:                         {0, 2, 3, 4, math.NaN()},
+		`x > 2e-1 and x < 20E-1`:         {1},
+		`x + 1e+1-1 == 10`:               {1},
 		`not x > 2`:                      {0, 1, 2, math.NaN()},
 		`word contains 'n' and not word contains "\\"`: {0, 1, 2, 3, 4, math.NaN()},
 	} {
@@ -193,6 +195,7 @@ func TestErrors(t *testing.T) {
 		`-word == 1`:                    `1-2 expected a number after -, got a text`,
 		`(odd`:                          `5-6 expected a closing parenthesis, got the end of the filter`,
 		`odd)`:                          `4-5 expected the end of the filter, got ")"`,
+		`x > 1e-`:                       `5-8 invalid number "1e-"`,
 		`1.2.3 == x`:                    `1-6 invalid number "1.2.3"`,
 		`word == "one`:                  `9-10 text without a closing "`,
 		`len(word) > 3`:                 `1-4 unknown field "len": expected one of x, odd, word`,
@@ -256,6 +259,10 @@ func TestFunnel(t *testing.T) {
 	steps := examples.Funnel("example", 3, map[string]int64{`reward > 0.5`: 4, `not interrupted`: 1, `spread > 0`: 9})
 	if got := fmt.Sprint(steps); got != "[4 examples left by reward > 0.5 3 examples left by not interrupted]" {
 		t.Error(got)
+	}
+	long := Step{Clause: "x in [" + strings.Repeat("\n  1,", 1000), Unit: "example"}
+	if got := long.String(); len(got) > 250 || strings.Contains(got, "\n") || !strings.HasSuffix(got, " 1, 1, 1...") {
+		t.Errorf("got %q", got)
 	}
 	if got := f.FirstFailing(subject()); got != "not interrupted" {
 		t.Errorf("got the clause %q", got)

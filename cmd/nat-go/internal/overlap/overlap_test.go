@@ -216,7 +216,8 @@ func TestRead(t *testing.T) {
 		"plain.txt": {
 			"One, two\n\n" + strings.Join(words[:10], " ") + "\n" + strings.Join(words[10:], " ") + "\n\n" + short + "\n", 3, 6,
 		},
-		"notes": {long + "\n" + short + "\n", 1, 2},
+		"notes":       {long + "\n" + short + "\n", 1, 2},
+		"bracket.txt": {"[Introduction]\n" + long + "\n" + short + "\n", 2, 3},
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(file.content), 0o600); err != nil {
@@ -232,7 +233,11 @@ func TestRead(t *testing.T) {
 			}
 		}
 	}
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe.jsonl"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, wrong := range map[string]struct{ content, want string }{
+		"pipe.jsonl": {"", "got a pipe"},
 		"cut.jsonl":  {"{\"q\": 1}\n{\"q\": ", "line 2"},
 		"image.png":  {"one\n\x89PNG\n", "image.png:2: expected text in UTF-8"},
 		"broken.csv": {"q,a\nx,\"y\n", "broken.csv"},

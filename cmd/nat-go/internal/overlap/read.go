@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"unicode/utf8"
 
@@ -22,15 +23,21 @@ const (
 	maxParagraph = 1 << 20
 )
 
-// Read adds the texts of a file: of JSON and tables every text value, of another file every line and every paragraph.
+// Read adds the texts of a file: of JSON and tables every text value, of another file, and of one named .txt, every line
+// and every paragraph.
 func (x *Index) Read(ctx context.Context, path string) error {
-	var in io.ReadCloser
-	var err error
-	if strings.HasSuffix(strings.ToLower(path), ".txt") { // it is not a table, even if its first line has commas
-		in, err = durable.Open(path)
-	} else {
-		in, err = source.Open(ctx, path)
+	if strings.HasSuffix(strings.ToLower(path), ".txt") { // even if its first line has commas or a bracket
+		in, err := durable.Open(path)
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		return x.lines(in, path)
 	}
+	if info, err := os.Stat(path); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
+		return fmt.Errorf("%s: expected a file that can be read again, got a pipe", path)
+	}
+	in, err := source.Open(ctx, path)
 	if err != nil {
 		return err
 	}

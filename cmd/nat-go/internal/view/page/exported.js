@@ -151,7 +151,7 @@ const tests = {
 
 /** The clauses of a filter, as package where parses it: whether they are about texts, and functions of a row. */
 function filter(text) {
-  const words = /("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\d[\w.]*|[\p{L}_][\p{L}\d_]*|[=!<>]=|&&|\|\||\S)/gsu
+  const words = /("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\d(?:[eE][+-]|[\w.])*|[\p{L}_][\p{L}\d_]*|[=!<>]=|&&|\|\||\S)/gsu
   const tokens = [...text.matchAll(words)].map(([t]) => t)
   let at = 0
   const take = (...these) => (these.includes(tokens[at]) ? tokens[at++] : undefined)
