@@ -95,7 +95,11 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 			return err
 		}
 		if len(taken) == 0 {
-			if err := out.Drop(builders.NewDrop(ex, "example", noState)); err != nil {
+			d := builders.NewDrop(ex, "example", noState)
+			if len(unmet) > 0 {
+				d.Detail = "where excludes its turns"
+			}
+			if err := out.Drop(d); err != nil {
 				return err
 			}
 		}
@@ -118,7 +122,7 @@ func (b *Builder) leave(ex *ttc.Example, unmet map[string]int64, out builders.Ou
 	return nil
 }
 
-// noState means that an example has no state at the requested places.
+// noState means that an example has no state at the requested places, or only those that where excludes.
 const noState ledger.Reason = "no_state"
 
 // turns returns each k-th turn of the branches of an example.
