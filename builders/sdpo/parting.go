@@ -125,17 +125,15 @@ func (b bits) remove(at int)   { b[at/64] &^= 1 << (at % 64) }
 type lineup struct {
 	all    []*course
 	alone  []crowd   // each of them
+	words  []crowd   // 64 of them each, as a word of bits has
 	ranked []*course // from the best to the worst
 }
 
-// state is a point reached by all rollouts with the same writes so far. What they share is computed once.
+// state is a point reached by all rollouts with the same writes so far.
 type state struct {
 	from, to, written int // its rollouts are a range of the lineup
-	crowd
-
-	second *course // the best of those that don't continue as the best one does; nil if all do
-	reads  map[int]*reading
-	after  map[int]*state // by course.next
+	reads             map[int]*reading
+	after             map[int]*state // by course.next
 }
 
 // reading is a read that rollouts made at a state.
@@ -146,7 +144,7 @@ type reading struct {
 }
 
 func newLineup(all []*course) *lineup {
-	l := &lineup{all: slices.Clone(all), alone: make([]crowd, len(all)), ranked: slices.Clone(all)}
+	l := &lineup{slices.Clone(all), make([]crowd, len(all)), make([]crowd, len(all)/64+1), slices.Clone(all)}
 	slices.SortStableFunc(l.ranked, func(x, y *course) int { return cmp.Compare(y.reward, x.reward) })
 	for rank, c := range l.ranked {
 		c.rank = rank
@@ -156,21 +154,9 @@ func newLineup(all []*course) *lineup {
 	})
 	for i, c := range l.all {
 		l.alone[i] = crowd{rollouts: 1, best: c.rank, sum: c.reward * scale}
+		l.words[i/64].add(&l.alone[i])
 	}
 	return l
-}
-
-func (l *lineup) state(from, to, written int) *state {
-	s := &state{from: from, to: to, written: written}
-	for at := from; at < to; at++ {
-		s.add(&l.alone[at])
-	}
-	for _, c := range l.all[from:to] {
-		if (s.second == nil || c.rank < s.second.rank) && c.next(written) != l.ranked[s.best].next(written) {
-			s.second = c
-		}
-	}
-	return s
 }
 
 // next returns the state after a write; with the key 0, the end of the rollouts that wrote nothing more.
@@ -182,7 +168,7 @@ func (l *lineup) next(s *state, key int) *state {
 			for to < s.to && l.all[to].next(s.written) == next {
 				to++
 			}
-			s.after[next] = l.state(from, to, min(s.written+1, len(l.all[from].writes)))
+			s.after[next] = &state{from: from, to: to, written: s.written + 1}
 			from = to
 		}
 	}
@@ -223,10 +209,9 @@ func (l *lineup) reading(s *state, d *deed) *reading {
 // comparison compares a rollout with the others of its task.
 type comparison struct {
 	*lineup
-	at    int // of the rollout in the lineup
-	here  *state
-	apart bool // some got other results in this state or before
-	rest  bits // if so, the rollouts of the state that didn't
+	at   int // of the rollout in the lineup
+	here *state
+	rest bits // the rollouts of the state that got no other results
 }
 
 // read removes the rollouts that got another result for a read.
@@ -234,15 +219,6 @@ func (c *comparison) read(d *deed) {
 	r := c.reading(c.here, d)
 	if r == nil {
 		return
-	}
-	if !c.apart {
-		c.apart = true
-		from, to := c.here.from, c.here.to
-		for i := from / 64; i <= to/64; i++ {
-			c.rest[i] = math.MaxUint64
-		}
-		c.rest[from/64] &= math.MaxUint64 << (from % 64)
-		c.rest[to/64] &= 1<<(to%64) - 1
 	}
 	if r.made == nil {
 		for result, some := range r.got {
@@ -269,30 +245,32 @@ func (c *comparison) read(d *deed) {
 func (c *comparison) leave(key int) crowd {
 	self, here := c.all[c.at], c.here
 	c.here = c.next(here, key)
-	before, after, better := here.crowd, c.here.crowd, c.ranked[here.best]
-	if better.next(here.written) == key {
-		better = here.second
-	}
-	if c.apart {
-		var gone crowd
-		after = crowd{}
-		for i := here.from / 64; i <= here.to/64; i++ {
-			for left := c.rest[i]; left != 0; left &= left - 1 {
-				at := i*64 + mathbits.TrailingZeros64(left)
-				if at >= c.here.from && at < c.here.to {
-					after.add(&c.alone[at])
-				} else {
-					gone.add(&c.alone[at])
-					c.rest.remove(at)
-				}
+	var after, gone crowd
+	for i := here.from / 64; i <= here.to/64; i++ {
+		from, to, whole := i*64, i*64+64, c.rest[i] == math.MaxUint64
+		switch {
+		case whole && c.here.from <= from && to <= c.here.to:
+			after.add(&c.words[i])
+			continue
+		case whole && (to <= c.here.from || c.here.to <= from):
+			gone.add(&c.words[i])
+			continue
+		}
+		for left := c.rest[i]; left != 0; left &= left - 1 {
+			at := from + mathbits.TrailingZeros64(left)
+			if c.here.from <= at && at < c.here.to {
+				after.add(&c.alone[at])
+			} else {
+				gone.add(&c.alone[at])
+				c.rest.remove(at)
 			}
 		}
-		before, better = after, c.ranked[gone.best]
-		before.add(&gone)
 	}
+	before := after
+	before.add(&gone)
 	p := parting{at: self.write(here.written), before: before.value(), after: after.value()}
 	if p.before.mean-p.after.mean > self.parting.before.mean-self.parting.after.mean {
-		p.sibling = better.write(here.written)
+		p.sibling = c.ranked[gone.best].write(here.written)
 		self.parting = p
 	}
 	return after
@@ -303,14 +281,18 @@ func (c *comparison) leave(key int) crowd {
 // task rarely make the same reads. The best rollouts, and those that wrote the same as a better one, have no parting.
 func part(all []*course) {
 	l := newLineup(all)
-	begin, rest := l.state(0, len(l.all), 0), make(bits, len(l.all)/64+1)
+	begin, rest := &state{to: len(all)}, make(bits, len(all)/64+1)
 	for at, self := range l.all {
 		if self.reward == l.ranked[0].reward {
 			self.why = noBetterSibling
 			continue
 		}
 		c := comparison{lineup: l, at: at, here: begin, rest: rest}
-		left := begin.crowd
+		for i := range rest {
+			rest[i] = math.MaxUint64
+		}
+		rest[len(all)/64] = 1<<(len(all)%64) - 1
+		left := crowd{rollouts: len(all)}
 		for i := range self.deeds {
 			if d := &self.deeds[i]; !d.writes {
 				c.read(d)
