@@ -17,17 +17,17 @@ func newBenchCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure the main job, or the kernels, on this machine",
-		Long: `Measure a run from a NAT evaluation's output to a data set: time, throughput and peak memory of all processes, on input that
-is generated. Where NAT is installed (` + bench.PythonVariable + ` can name its Python) it is measured in the same rounds.`,
+		Long: `Measure a run from a NAT evaluation's output to a data set: time, throughput and peak memory of all processes,
+on generated input. If NAT is installed (` + bench.PythonVariable + ` can name its Python), it is measured in the same rounds.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.JSON = asJSON(cmd)
-			err := positive(cmd, "examples", "turns", "candidates", "rounds")
+			err := requirePositive(cmd, "examples", "turns", "candidates", "rounds")
 			if err != nil {
 				return err
 			}
 			if o.Program, err = os.Executable(); err != nil {
-				return exit.Environmentf("can't find this program's own file: %w", err)
+				return exit.Environmentf("cannot find this program's own file: %w", err)
 			}
 			return exit.Default(exit.Environment, bench.Run(cmd.Context(), cmd.OutOrStdout(), o))
 		},
@@ -51,7 +51,7 @@ func newBenchKernelsCmd() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.JSON = asJSON(cmd)
-			if err := positive(cmd, "vocabs", "threads", "mib", "rounds"); err != nil {
+			if err := requirePositive(cmd, "vocabs", "threads", "mib", "rounds"); err != nil {
 				return err
 			}
 			return kernelbench.Run(cmd.Context(), cmd.OutOrStdout(), o)
@@ -67,8 +67,8 @@ func newBenchKernelsCmd() *cobra.Command {
 	return cmd
 }
 
-// positive refuses flags with a number below 1.
-func positive(cmd *cobra.Command, flags ...string) error {
+// requirePositive refuses flags with a number below 1.
+func requirePositive(cmd *cobra.Command, flags ...string) error {
 	for _, name := range flags {
 		text := cmd.Flag(name).Value.String() // [1,2] for several
 		for n := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune("[,]", r) }) {

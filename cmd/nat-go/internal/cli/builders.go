@@ -37,7 +37,7 @@ func (f *pluginFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.args, "arg", nil, "argument for a program named by its path (repeatable)")
 }
 
-// load reads the catalog of the selected plugins.
+// load reads the catalog of the selected plugins, and prints what it finds wrong with the configuration.
 func (f *pluginFlags) load(cmd *cobra.Command) (*inspect.Catalog, error) {
 	opt, err := loadOptions(builtin.Types(), "", nil)
 	if err != nil {
@@ -50,7 +50,7 @@ func (f *pluginFlags) load(cmd *cobra.Command) (*inspect.Catalog, error) {
 	return c, err
 }
 
-// find resolves the name that the user gave.
+// find finds a plugin by the path of its program, or by its name in the catalog.
 func (f *pluginFlags) find(cmd *cobra.Command, name string) (*inspect.Named, error) {
 	if n, err := inspect.Program(name, f.args); n != nil || err != nil {
 		return n, err
@@ -89,7 +89,7 @@ func newBuildersListCmd() *cobra.Command {
 				return err
 			}
 			list := c.Builders(cmd.Context())
-			return printed(cmd, list, func(w io.Writer) error { return list.Text(w, cmd.ErrOrStderr()) })
+			return printResult(cmd, list, func(w io.Writer) error { return list.Text(w, cmd.ErrOrStderr()) })
 		},
 	}
 	flags.add(cmd)
@@ -112,7 +112,7 @@ func newBuildersDescribeCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printed(cmd, d, d.Text)
+			return printResult(cmd, d, d.Text)
 		},
 	}
 	flags.add(cmd)

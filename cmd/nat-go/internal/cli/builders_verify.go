@@ -41,7 +41,7 @@ func newBuildersVerifyCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = printed(cmd, report, report.Text)
+			err = printResult(cmd, report, report.Text)
 			if err == nil && report.Failed > 0 {
 				err = exit.With(exit.Failed, nil)
 			}
@@ -55,7 +55,7 @@ func newBuildersVerifyCmd() *cobra.Command {
 	return cmd
 }
 
-// options returns the checks and their inputs.
+// options returns the plugin, the checks and their inputs.
 func (f *verifyFlags) options(cmd *cobra.Command, program string) (conformance.Options, error) {
 	named, err := f.plugin.find(cmd, program)
 	if err != nil {
@@ -87,7 +87,7 @@ func (f *verifyFlags) options(cmd *cobra.Command, program string) (conformance.O
 	return opt, nil
 }
 
-// verifyPlugin runs the checks. On a terminal it shows which one is running.
+// verifyPlugin runs the checks. On a terminal it shows the name of the last one completed.
 func verifyPlugin(cmd *cobra.Command, opt conformance.Options) (*conformance.Report, error) {
 	var done func(conformance.Result)
 	if !asJSON(cmd) && terminal.Is(cmd.ErrOrStderr()) {

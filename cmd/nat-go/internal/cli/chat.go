@@ -2,7 +2,7 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// newChatCmd groups the commands about chat templates, masks and tokens. They read and write JSON lines.
+// newChatCmd returns the group of commands about chat templates, masks and tokens.
 func newChatCmd() *cobra.Command {
 	cmd := &cobra.Command{Use: "chat", Short: "Look at what a chat template and a tokenizer make of messages"}
 	cmd.AddCommand(newChatMaskCmd(), newChatProbeCmd(), newChatRenderCmd(), newChatTokensCmd())

@@ -31,8 +31,8 @@ Reads JSON lines {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?} and
 The ids are those that Hugging Face makes of the whole render; a token is in the mask if it overlaps any character of an
 assistant's turn. straddle: a token crosses the edge of a turn. unstable: messages that the render does not show as they
 were sampled. filler: bytes in turns that no model wrote, like an empty think block.
-On a terminal the conversations are printed for people instead: the tokens, who owns them, and whether, or why not, they
-are in the mask; --json prints the lines there, too.
+On a terminal the conversations are printed for people instead: the tokens, who owns them, and whether they are in the
+mask, or why not; --json prints the lines there, too.
 With --token-rows the ids and mask are those of token rows instead: special tokens in content stay text, filler and
 straddling tokens are out.`,
 		Example: `  nat-go chat mask --tokenizer models/qwen --input conversations.jsonl`,
@@ -69,7 +69,7 @@ straddling tokens are out.`,
 	return cmd
 }
 
-// newMask compiles a template: a file, one of the tokenizer's by name, or the tokenizer's default.
+// newMask compiles a chat template for a tokenizer: a file, one of the tokenizer's templates by name, or its default.
 func newMask(tok *tokenizer.Tokenizer, source, now string) (*chat.Mask, error) {
 	at, err := collator.ParseTemplateTime(now)
 	if err != nil {

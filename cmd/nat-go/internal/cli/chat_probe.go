@@ -37,17 +37,19 @@ what it adds that no model wrote, and where a hint can be put without changing t
 			if err != nil {
 				return exit.With(exit.Usage, fmt.Errorf("%s: %w", source, err))
 			}
-			return printed(cmd, rep, rep.WriteText)
+			return printResult(cmd, rep, rep.WriteText)
 		},
 	}
 	cmd.Flags().StringVar(&source, "template", "", "chat template file, or the folder of a model")
-	cmd.Flags().StringVar(&kwargs, "kwargs", "", `template variables as a JSON object, beside bos_token "<s>" and eos_token "</s>"`)
+	cmd.Flags().StringVar(&kwargs, "kwargs", "",
+		`template variables as a JSON object; bos_token is "<s>" and eos_token "</s>" unless set`)
 	cmd.Flags().StringVar(&now, "now", collator.DefaultTemplateTime, "what strftime_now shows; the clock is never read")
 	_ = cmd.MarkFlagRequired("template")
 	return cmd
 }
 
-// probeVars returns the special tokens that a template without a tokenizer may use, and the user's variables.
+// probeVars returns the variables for a template without a tokenizer: common special tokens, and the user's variables,
+// which override them.
 func probeVars(kwargs string) (*pyvalue.Dict, error) {
 	vars := &pyvalue.Dict{}
 	for _, v := range [][2]string{

@@ -38,7 +38,8 @@ Reads JSON lines {"text", "add_special_tokens"} (true if absent) and writes one 
 	return cmd
 }
 
-// loadTokenizer loads a tokenizer; a build without the library counts as an environment error.
+// loadTokenizer loads a tokenizer. Its error is a usage error, or an environment error if the program was built without
+// the tokenizer library.
 func loadTokenizer(path string) (*tokenizer.Tokenizer, error) {
 	t, err := tokenizer.Load(path)
 	switch {
@@ -50,7 +51,7 @@ func loadTokenizer(path string) (*tokenizer.Tokenizer, error) {
 	return t, nil
 }
 
-// answerFile answers a file of requests, or standard input.
+// answerFile calls answer with the file of requests at path, or standard input, and standard output.
 func answerFile(cmd *cobra.Command, path string, answer func(in io.Reader, out io.Writer) error) error {
 	in := cmd.InOrStdin()
 	if path != "-" && path != "/dev/stdin" {
@@ -64,7 +65,7 @@ func answerFile(cmd *cobra.Command, path string, answer func(in io.Reader, out i
 	return exit.Default(exit.Failed, answer(in, cmd.OutOrStdout()))
 }
 
-// answerLines answers a file of requests in JSON lines.
+// answerLines answers a file of requests, one per line, with a line for each.
 func answerLines(cmd *cobra.Command, a chat.Answerer, path string) error {
 	return answerFile(cmd, path, func(in io.Reader, out io.Writer) error { return chat.Answer(a, in, out) })
 }

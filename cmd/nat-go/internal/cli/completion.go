@@ -13,10 +13,11 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 )
 
-// values lists the values of a flag or an argument, each with its description after a tab.
+// values returns the values of a flag or an argument, with any description after a tab.
 type values func(cmd *cobra.Command) []string
 
-// addCompletions lets shells complete values that are known in advance: `nat-go completion SHELL` writes the script.
+// addCompletions lets shells complete the values of flags and arguments. `nat-go completion SHELL` writes the script
+// for a shell.
 func addCompletions(root *cobra.Command) {
 	flags := map[string]values{
 		"format": formatValues, "builder": builderValues, "dropped": reasonValues, "source": sourceValues,
@@ -89,8 +90,8 @@ func codeValues(*cobra.Command) (out []string) {
 	return out
 }
 
-// runValues returns the run folders below the output folders, in descending order of name: run ids begin with the time
-// unless the user chose them.
+// runValues returns the runs' folders in the output folders, those of an output folder in descending order of name,
+// because run ids begin with the time unless the user chose them.
 func runValues(cmd *cobra.Command) []string {
 	roots, err := cmd.Flags().GetStringArray("output-dir")
 	if err != nil {

@@ -21,7 +21,7 @@ func newDatasetCmd() *cobra.Command {
 	return cmd
 }
 
-// rowLimits adds the flags for the limits of a row.
+// rowLimits adds the flags for the maximum size of a row, and returns the limits that they set.
 func rowLimits(cmd *cobra.Command) *dataset.Limits {
 	limits := dataset.DefaultLimits
 	f := cmd.Flags()
@@ -35,7 +35,7 @@ func findDataset(path string, limits dataset.Limits) (*dataset.Place, error) {
 	if limits.Bytes < 1 || limits.Bytes > math.MaxInt32 || limits.Values < 1 {
 		return nil, exit.Usagef("--max-row-bytes must be from 1 to %d, --max-row-values at least 1", math.MaxInt32)
 	}
-	if err := onDisk(path); err != nil {
+	if err := checkOnDisk(path); err != nil {
 		return nil, err
 	}
 	p, err := dataset.Find(path, limits)
@@ -48,10 +48,10 @@ func findDataset(path string, limits dataset.Limits) (*dataset.Place, error) {
 	return p, nil
 }
 
-// onDisk refuses paths in object storage.
-func onDisk(path string) error {
+// checkOnDisk refuses paths in object storage.
+func checkOnDisk(path string) error {
 	if objects.Is(path) {
-		return exit.Usagef("%s: this command reads only from a disk: copy it there", path)
+		return exit.Usagef("%s: this command reads only from a disk: copy the object there", path)
 	}
 	return nil
 }
@@ -64,7 +64,8 @@ func noTexts(p *dataset.Place, path string) error {
 	return exit.Failedf("no rows in %s", path)
 }
 
-// findRun finds a run with its record log.
+// findRun returns the run in a folder, which must have a record log. If a killed command was putting files in place,
+// findRun completes that.
 func findRun(path string) (*dataset.Place, error) {
 	p := &dataset.Place{Run: runfolder.Folder(path)}
 	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {

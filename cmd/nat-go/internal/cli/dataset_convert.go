@@ -35,7 +35,7 @@ trains as they are, and input_ids and loss_mask, which SkyRL's SFT trainer does.
 
 The rows go to the run's own dataset folder and are entered in its manifest, or to a folder of your choice with --output.`,
 		Args:    cobra.ExactArgs(1),
-		PreRunE: flags.toDisk,
+		PreRunE: flags.checkOutput,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			from, err := convertible(args[0], flags.output, *flags.limits)
 			if err != nil {
@@ -53,7 +53,7 @@ The rows go to the run's own dataset folder and are entered in its manifest, or 
 			if err != nil {
 				return err
 			}
-			err = printed(cmd, c, c.Text)
+			err = printResult(cmd, c, c.Text)
 			if none := c.None(); err == nil && none != nil {
 				return exit.With(exit.Failed, none)
 			}
@@ -76,8 +76,8 @@ The rows go to the run's own dataset folder and are entered in its manifest, or 
 	return cmd
 }
 
-// toDisk refuses to write to object storage.
-func (f *convertFlags) toDisk(_ *cobra.Command, args []string) error {
+// checkOutput returns an error if the rows would be written to object storage.
+func (f *convertFlags) checkOutput(_ *cobra.Command, args []string) error {
 	switch {
 	case objects.Is(f.output):
 		return exit.Usagef("--output %s: rows can only be written to a disk: name a folder there", f.output)
@@ -146,13 +146,13 @@ func convert(
 		return c, nil
 	}
 	c, err := dataset.ConvertRows(ctx, from.Texts()[0], to, o, output)
-	if err != nil { // most likely caused by a row that can't be read
+	if err != nil { // most likely a row can't be read
 		return nil, exit.Default(exit.Failed, err)
 	}
 	return c, nil
 }
 
-// convertible returns a run, or the rows of one format, which can only be converted into another folder.
+// convertible returns the run at path, or the rows there. Rows must be of one format, and need an output folder.
 func convertible(path, output string, limits dataset.Limits) (*dataset.Place, error) {
 	if run, err := findRun(path); err == nil {
 		return run, nil

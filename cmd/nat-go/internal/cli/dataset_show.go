@@ -42,9 +42,9 @@ func newDatasetShowCmd() *cobra.Command {
 		Use:   "show PATH",
 		Short: "Print records for people to read",
 		Long: `Print records for people to read: where they come from, the prompt, and the two answers of a pair side by side
-with the words marked in which they differ. With --tokens, a row of the token batches as it was written: per token who owns it,
-and whether or why not it is trained. With --site, an error site: the student's tokens beside the teacher's, the hint and the
-target marked.
+with the words marked in which they differ. With --tokens, a row of the token batches as it was written: for each token, who
+owns it, and whether it is trained, or why not. With --site, an error site: the student's tokens next to the teacher's, with
+the hint and the target marked.
 
 PATH is a run's folder, rows as for dataset verify, or anything that nat-go run reads: then what it makes of the first
 examples is shown. The flags say which records; --row names a row as dataset verify does.`,
@@ -81,7 +81,7 @@ func (s *showFlags) register(cmd *cobra.Command) {
 	f.StringVar(&s.query.Builder, "builder", "", "records of this builder")
 	f.StringVar(&s.query.Split, "split", "", "train or validation")
 	f.StringVar(&s.reason, "dropped", "",
-		"what was left out for this `REASON`, whether or not it became a record first; any: for any reason")
+		"what was dropped for this `REASON`, before or after it became a record; any: for any reason")
 	f.Int64Var(&s.query.Skip, "skip", 0, "skip this many of them")
 	f.Int64Var(&s.query.Limit, "limit", 3, "at most this many; 0: all")
 	f.BoolVar(&s.full, "full", false, "print long texts whole")
@@ -89,7 +89,7 @@ func (s *showFlags) register(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("tokens", "site", "row", "record")
 }
 
-// showTokens prints the site or row that --site or --tokens requests. It reports whether one of them was given.
+// showTokens prints the site or row that --site or --tokens requests. It reports whether one of the flags was given.
 func (s *showFlags) showTokens(cmd *cobra.Command, path string) (given bool, err error) {
 	out := cmd.OutOrStdout()
 	columns := s.width
@@ -112,7 +112,8 @@ func (s *showFlags) showTokens(cmd *cobra.Command, path string) (given bool, err
 	return false, nil
 }
 
-// showRecords prints the requested records, or the drops from which no record was made.
+// showRecords prints the requested records. With --dropped, it prints the drops that never became records if no dropped
+// record matches.
 func (s *showFlags) showRecords(cmd *cobra.Command, path string) error {
 	q := s.query
 	if cmd.Flags().Changed("record") {
@@ -153,7 +154,7 @@ func (s *showFlags) showRecords(cmd *cobra.Command, path string) error {
 	return err
 }
 
-// selects reports whether the flags name the records to show.
+// selects reports whether a flag selects records by what they are, so that it is an error if none matches.
 func (s *showFlags) selects(cmd *cobra.Command) bool {
 	return slices.ContainsFunc([]string{"record", "row", "example", "turn", "builder", "split"}, cmd.Flags().Changed)
 }
@@ -185,8 +186,8 @@ func showRecords(path string, limits dataset.Limits, row string, q dataset.Query
 	return exit.Default(exit.Failed, err)
 }
 
-// showInput shows the records that a run makes from the first examples of a file that is in no row format. refused
-// explains why the file isn't rows; showInput returns it if a run can't read the file either.
+// showInput shows the records that a run makes from the first examples of a file that isn't in a row format. refused is
+// the error that says so; showInput returns it if a run can't read the file, either.
 func (s *showFlags) showInput(
 	cmd *cobra.Command, path string, q dataset.Query, print func(show.View) error, refused error,
 ) error {
@@ -212,10 +213,10 @@ func (s *showFlags) showInput(
 	return showRecords(run, *s.limits, "", q, print)
 }
 
-// maxShown is the maximum number of examples read from an input to show records of it.
+// maxShown is the number of examples read from an input if the flags don't imply a smaller one.
 const maxShown = 10_000
 
-// viewPrinter prints views as text, or as one JSON object.
+// viewPrinter prints views as text, or collects them in one JSON object.
 type viewPrinter struct {
 	w      io.Writer
 	opts   show.Options
@@ -248,8 +249,8 @@ func (p *viewPrinter) print(v show.View) error {
 	return nil
 }
 
-// drops prints the entries that were dropped before they became records, as listed in dropped.jsonl, along with the
-// dropped input.
+// drops prints the drops in dropped.jsonl that match q, with the messages that were dropped if the run's inputs can
+// still be read.
 func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.Query) error {
 	var drops []ledger.Drop
 	err := dataset.EachDrop(run.Dropped(), q, func(d ledger.Drop) error {
@@ -260,7 +261,7 @@ func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.
 		return exit.Default(exit.Failed, err)
 	}
 	views := make([]show.View, len(drops))
-	missing := map[dropped][]int{} // indices in views
+	missing := map[dropped][]int{} // indices of views without messages
 	for i, d := range drops {
 		views[i] = show.Drop(d)
 		if d.Example != "" {
@@ -289,7 +290,7 @@ func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.
 	return nil
 }
 
-// dropped identifies the example that an entry was dropped from.
+// dropped identifies the example that was dropped, or from which something was.
 type dropped struct {
 	run     int
 	example string
@@ -303,7 +304,7 @@ func (p *viewPrinter) end() error {
 	return nil
 }
 
-// showTokens prints the row or error site that view finds in a run's token batches.
+// showTokens prints the row or error site that view reads from a run's token batches.
 func showTokens[V interface {
 	Print(w io.Writer, look tokenview.Look) error
 }](
@@ -326,5 +327,5 @@ func showTokens[V interface {
 	if err != nil {
 		return exit.With(exit.Failed, err)
 	}
-	return printed(cmd, v, func(w io.Writer) error { return v.Print(w, look) })
+	return printResult(cmd, v, func(w io.Writer) error { return v.Print(w, look) })
 }

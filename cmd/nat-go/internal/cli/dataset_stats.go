@@ -39,7 +39,7 @@ leave out: reasoning, tool calls, and conversations that it refuses.`,
 			if err != nil {
 				return err
 			}
-			return printed(cmd, map[string]any{"stats": all}, func(w io.Writer) error {
+			return printResult(cmd, map[string]any{"stats": all}, func(w io.Writer) error {
 				for _, s := range all {
 					if err := s.Text(w, explain.Code); err != nil {
 						return err
@@ -54,7 +54,7 @@ leave out: reasoning, tool calls, and conversations that it refuses.`,
 	return cmd
 }
 
-// renderer returns the template in a file or in a model's folder; nil if none is named.
+// renderer compiles the template in a file or in a model's folder. It returns nil if path is empty.
 func renderer(path string) (*turns.Renderer, error) {
 	if path == "" {
 		return nil, nil
@@ -68,7 +68,7 @@ func renderer(path string) (*turns.Renderer, error) {
 		return nil, err
 	}
 	s := turns.Settings{Now: at}
-	if c, err := tokenizer.ReadConfig(path); err == nil { // a file has no special tokens next to it
+	if c, err := tokenizer.ReadConfig(path); err == nil { // only a model's folder names special tokens
 		s.Vars = collator.TemplateVars(c, nil)
 	}
 	r, err := turns.New(text, s)
@@ -78,7 +78,7 @@ func renderer(path string) (*turns.Renderer, error) {
 	return r, nil
 }
 
-// measure describes a run's records, or the rows of every format found.
+// measure returns the statistics of the records of the run at path, or those of the rows there, for each format.
 func measure(path string, render *turns.Renderer, limits dataset.Limits) ([]*dataset.Stats, error) {
 	if p, err := findRun(path); err == nil {
 		s, err := p.Measure(render, os.TempDir())

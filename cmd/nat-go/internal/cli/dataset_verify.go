@@ -42,7 +42,7 @@ Exit code 1 if there is an error.`,
 			if err := verifyBatches(r, p.Run, tokens); err != nil {
 				return err
 			}
-			err = printed(cmd, r, r.Text)
+			err = printResult(cmd, r, r.Text)
 			if err == nil && r.Errors > 0 {
 				return exit.With(exit.Failed, nil)
 			}
@@ -54,7 +54,7 @@ Exit code 1 if there is an error.`,
 	return cmd
 }
 
-// verify checks rows, and the files of a run.
+// verify checks the rows of a data set and, in a run's folder, the other files and the record log.
 func verify(p *dataset.Place) (*dataset.Report, error) {
 	if p.Run == "" {
 		return dataset.Verify(p, nil, os.TempDir())
@@ -62,7 +62,7 @@ func verify(p *dataset.Place) (*dataset.Report, error) {
 	manifest, why := p.Run.ReadManifest()
 	var written []runfolder.Written
 	if why == nil {
-		written = append([]runfolder.Written{}, manifest.Dataset...) // not nil, even if the run kept nothing
+		written = append([]runfolder.Written{}, manifest.Dataset...) // not nil even if the run wrote no rows
 	}
 	r, err := dataset.Verify(p, written, os.TempDir())
 	if err != nil {
@@ -88,7 +88,7 @@ func verifyBatches(r *dataset.Report, run runfolder.Folder, tokens string) error
 	return exit.Default(exit.Failed, r.VerifyBatches(run, tok))
 }
 
-// runTokenizer loads the tokenizer that a run was collated with: path, or the one in its configuration.
+// runTokenizer loads the tokenizer at path or, if path is empty, the one that the run's configuration names.
 func runTokenizer(run runfolder.Folder, path string) (*tokenizer.Tokenizer, error) {
 	if path == "" {
 		var err error

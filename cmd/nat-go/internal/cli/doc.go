@@ -1,8 +1,7 @@
-// Package cli is nat-go's command line: a file per command, flags in, one call into the package that does the work,
-// text or JSON out. It contains no logic. The one long function, feeds, is a table.
+// Package cli is nat-go's command line. It has a file for each command, which reads the flags, calls the package that
+// does the work, and prints the result as text or JSON.
 //
-// Every command takes --json and then prints one object, last, on standard output; logs and progress go to standard
-// error. A command returns an error made with package exit, which determines the exit code.
-//
-// It is large only because there are many commands.
+// With --json, a command prints its result as one JSON object, last, on standard output; a few print JSON lines with or
+// without the flag. Logs and progress go to standard error. The exit code of a command that fails comes from package
+// exit.
 package cli

@@ -46,7 +46,7 @@ The exit code is 0 where nothing differs, 1 where something does, 3 where the tr
 			if err != nil {
 				return err
 			}
-			err = printed(cmd, report, func(w io.Writer) error { return report.Text(w, colored(w)) })
+			err = printResult(cmd, report, func(w io.Writer) error { return report.Text(w, colored(w)) })
 			if err == nil && !report.Sound() {
 				return exit.With(exit.Failed, nil) // the report says why
 			}

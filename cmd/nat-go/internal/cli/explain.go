@@ -14,9 +14,9 @@ func newExplainCmd() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "explain [CODE]",
-		Short: "Say what a drop reason or the code of a finding means and what to do about it",
-		Long: `Say what a drop reason (tie) or the code of a finding (NG1203) means and what to do about it. Without a code, all are listed;
-with the name of a stage (source, build, gate, curate, write, config, dataset, ...), those of that stage.`,
+		Short: "Explain a drop reason or the code of a finding, and say what to do about it",
+		Long: `Explain a drop reason (tie) or the code of a finding (NG1203), and say what to do about it. Without a code,
+list all; with the name of an area (source, build, gate, curate, write, config, dataset, ...), list the codes of that area.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			what := ""
@@ -31,12 +31,12 @@ with the name of a stage (source, build, gate, curate, write, config, dataset, .
 				_, err := io.WriteString(cmd.OutOrStdout(), explain.Page(pages))
 				return err
 			}
-			return printed(cmd, map[string]any{"codes": pages}, func(w io.Writer) error {
+			return printResult(cmd, map[string]any{"codes": pages}, func(w io.Writer) error {
 				_, err := io.WriteString(w, explain.Text(pages, terminal.Width(w)))
 				return err
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "print them whole, as one page in Markdown: ttc/ledger/README.md")
+	cmd.Flags().BoolVar(&all, "all", false, "print the codes in full, as one Markdown page: ttc/ledger/README.md")
 	return cmd
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
 )
 
-// newFinetuneCancelCmd cancels a run's job.
 func newFinetuneCancelCmd() *cobra.Command {
 	var f jobFlags
 	cmd := &cobra.Command{

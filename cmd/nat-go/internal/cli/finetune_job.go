@@ -31,8 +31,8 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 
 var defaultOutputDirs = []string{"out", ".tmp/nat/finetuning"}
 
-// addOutputDirs adds the flag for the folders of runs: by default NAT's output_dir, and the folder for runs without a
-// configuration.
+// addOutputDirs adds the flag for the folders that contain runs. By default they are out, where runs without a
+// configuration are made, and NAT's default output_dir.
 func addOutputDirs(cmd *cobra.Command, dirs *[]string) {
 	cmd.Flags().StringArrayVar(dirs, "output-dir", defaultOutputDirs,
 		"folder in which run ids are looked up (repeatable)")
@@ -52,7 +52,7 @@ func (f *jobFlags) load(run string) (runfolder.Folder, *jobs.Job, error) {
 	return dir, j, err
 }
 
-// openJob makes the client for a run's job.
+// openJob returns the client for a run's job.
 func openJob(dir runfolder.Folder, j *jobs.Job, cmd *cobra.Command) (*jobs.Client, error) {
 	secrets, stderr := hide(cmd), cmd.ErrOrStderr()
 	return finetune.OpenJob(dir, j, finetune.Env{
@@ -84,7 +84,8 @@ type jobReport struct {
 	Error  string         `json:"error,omitempty"`
 }
 
-// report prints the state of a job, and returns the error unchanged.
+// report prints the state of a job with failure, which may be nil. It returns failure, joined with any error of
+// printing.
 func report(cmd *cobra.Command, dir runfolder.Folder, j *jobs.Job, failure error) error {
 	w := cmd.OutOrStdout()
 	if asJSON(cmd) {
@@ -119,21 +120,22 @@ func describeJob(dir runfolder.Folder, j *jobs.Job) string {
 	return s
 }
 
-// closeAdapter releases the resources of an adapter.
+// closeAdapter closes an adapter if it has a method for that.
 func closeAdapter(a trainers.Adapter) {
 	if c, ok := a.(interface{ Close() }); ok {
 		c.Close()
 	}
 }
 
-// onInterrupt returns a function that, on a terminal, explains the effect of a second interrupt.
+// onInterrupt returns a function that prints the effect of a second interrupt.
 func onInterrupt(stderr io.Writer, j *jobs.Job) func() {
 	return func() {
 		fmt.Fprintf(stderr, "\nleaving job %s running; interrupt again within %s to cancel it\n", j.Ref.ID, jobs.Grace)
 	}
 }
 
-// printUpdates prints the progress of a job when its state changes, and otherwise at most every 10 seconds.
+// printUpdates returns a function that prints updates of a job: each change of state, and others at most every
+// 10 seconds.
 func printUpdates(w io.Writer) func(jobs.Update) {
 	var last time.Time
 	var state trainers.State
@@ -145,11 +147,11 @@ func printUpdates(w io.Writer) func(jobs.Update) {
 	}
 }
 
-// leaveSignals are the signals that a user sends to stop waiting.
+// leaveSignals are the signals that end a command early.
 var leaveSignals = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
-// force ends the program immediately, as a kill would: the system releases its resources, and a run in progress can be
-// resumed. It does not wait for the terminal, which may be the cause of the hang.
+// force ends the program as a kill would: the system releases its resources, and a run in progress can be resumed. It
+// waits at most a second for its message to be written, because the terminal may be the cause of the hang.
 func force(stderr io.Writer, leave *jobs.Leave) {
 	told := make(chan struct{})
 	go func() {

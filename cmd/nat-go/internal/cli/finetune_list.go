@@ -10,7 +10,6 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
-// newFinetuneListCmd lists runs and the last known state of their jobs.
 func newFinetuneListCmd() *cobra.Command {
 	var f jobFlags
 	cmd := &cobra.Command{
@@ -30,7 +29,7 @@ func newFinetuneListCmd() *cobra.Command {
 			for _, e := range list {
 				t.Add(listLine(e)...)
 			}
-			return printed(cmd, map[string]any{"runs": list}, tableText(t))
+			return printResult(cmd, map[string]any{"runs": list}, tableText(t))
 		},
 	}
 	f.add(cmd)

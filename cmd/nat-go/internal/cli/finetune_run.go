@@ -85,7 +85,7 @@ func (r *runFlags) register(cmd *cobra.Command) {
 	f.StringVar(&r.Metrics, "metrics", "", "write the run's counters to this file as Prometheus text")
 }
 
-// requestFlags adds the flags that describe a run, whether it is divided into shards or not.
+// requestFlags adds the flags that run and shard plan share.
 func requestFlags(f *pflag.FlagSet, r *finetune.Request, seed *int64) {
 	f.StringVar(&r.ConfigFile, "config-file", "", "configuration: a NAT file, or one of nat-go's with base: nat.yml")
 	f.StringArrayVarP(&r.Overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")
@@ -98,7 +98,7 @@ func requestFlags(f *pflag.FlagSet, r *finetune.Request, seed *int64) {
 	f.StringVar(&r.Now, "now", "", "time that a chat template's strftime_now shows; the clock is never read")
 }
 
-// run starts the run that the flags describe.
+// run makes the run that the flags describe.
 func (r *runFlags) run(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
 	r.EndpointTimeout = time.Duration(r.timeout) * time.Second
 	var err error
@@ -111,7 +111,7 @@ func (r *runFlags) run(ctx context.Context, env finetune.Env) (*finetune.Summary
 	return finetune.Run(ctx, r.Request, env)
 }
 
-// withRun calls run with the environment of this process, and prints how the run ended.
+// withRun calls run as withEnv does, and prints the summary that it returns.
 func withRun(
 	cmd *cobra.Command, commitBytes int64,
 	run func(context.Context, finetune.Env) (*finetune.Summary, error),
@@ -125,7 +125,7 @@ func withRun(
 		return err
 	})
 	switch {
-	case sum == nil: // run was not called
+	case sum == nil: // withEnv failed before it called run
 		return err
 	case asJSON(cmd):
 		sum.Findings = found
@@ -143,10 +143,10 @@ func withRun(
 	return err
 }
 
-// withEnv calls a run, or part of one, with the environment of this process. The error has the code of the signal that
-// ended it.
+// withEnv calls a run, or part of one, with the environment of this process. If a signal came first, the error has the
+// signal's exit code.
 func withEnv(cmd *cobra.Command, commitBytes int64, run func(context.Context, finetune.Env) error) error {
-	collectOften(68, runFloor)
+	setHeapGrowth(68, runFloor)
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
 	signals := make(chan os.Signal, 2)
@@ -154,14 +154,14 @@ func withEnv(cmd *cobra.Command, commitBytes int64, run func(context.Context, fi
 	defer signal.Stop(signals)
 	leave := jobs.NewLeave(ctx, signals)
 	stderr := cmd.ErrOrStderr()
-	leave.Told = func() { fmt.Fprintln(stderr, "leaving the job to itself; interrupt again to cancel it") }
+	leave.Told = func() { fmt.Fprintln(stderr, "leaving the job running; interrupt again to cancel it") }
 	leave.Forced = func() { force(stderr, leave) }
 	ctx, stop := leave.Context(ctx)
 	defer stop()
 
 	self, err := os.Executable()
 	if err != nil {
-		return exit.Environmentf("can't find this program's own file: %w", err)
+		return exit.Environmentf("cannot find this program's own file: %w", err)
 	}
 	progress := newProgress(cmd)
 	printed := func(b []byte) {

@@ -4,7 +4,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newFinetuneStatusCmd asks the trainer once about a run's job.
 func newFinetuneStatusCmd() *cobra.Command {
 	var f jobFlags
 	var offline bool

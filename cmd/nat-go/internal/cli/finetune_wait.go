@@ -12,7 +12,6 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// newFinetuneWaitCmd waits for a run's job.
 func newFinetuneWaitCmd() *cobra.Command {
 	var f jobFlags
 	cmd := &cobra.Command{

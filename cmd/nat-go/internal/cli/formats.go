@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
-// recipe is an end-to-end example that trains a model.
+// recipe is an example that leads from an agent's runs to a trained model.
 type recipe struct {
 	Folder string `json:"folder"`
 	Does   string `json:"does"`
@@ -26,14 +26,14 @@ var recipes = []recipe{
 	{"examples/hints-composite", "traces -> failed calls, hints -> token batches -> the composite trainer: dpo 0.693147, jsd above 0"},
 }
 
-// input is a format that can be read, and how reading it was verified.
+// input is a format of files that nat-go reads.
 type input struct {
 	Type  string `json:"type"`
 	Does  string `json:"does"`
-	Proof string `json:"proof,omitempty"` // absent if the format is nat-go's own
+	Proof string `json:"proof,omitempty"` // how reading was verified; empty for NAT's and nat-go's own formats
 }
 
-// inputs returns the formats of stored runs.
+// inputs returns the formats that nat-go recognises by the content of a file.
 func inputs() (out []input) {
 	for _, f := range builtin.Sources() {
 		if f.Recognize == nil {
@@ -98,7 +98,7 @@ func rowFormats() (all []rowFormat) {
 	return all
 }
 
-// formatsScreen is the text output of formats.
+// formatsScreen collects the text that the command formats prints.
 type formatsScreen struct {
 	text  strings.Builder
 	width int

@@ -79,7 +79,7 @@ func inputFlags(f *pflag.FlagSet, sourceType *string, keys *[]string) {
 		"score=metadata.judge.score; it takes "+readers.MapTakes)
 }
 
-// writeNew writes a file that does not exist yet.
+// writeNew creates a file with the given text. It returns an error if the file exists.
 func writeNew(path string, text []byte) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if errors.Is(err, fs.ErrExist) {
@@ -92,7 +92,7 @@ func writeNew(path string, text []byte) error {
 		}
 	}
 	if err != nil {
-		return exit.Environmentf("can't write the configuration: %w", err)
+		return exit.Environmentf("cannot write the configuration: %w", err)
 	}
 	return nil
 }

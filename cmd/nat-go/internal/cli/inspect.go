@@ -44,7 +44,7 @@ tokens, and the recorded ids. A call whose trace says otherwise is partial.`,
 			if len(found.Reports) == 1 {
 				shown = found.Reports[0]
 			}
-			return printed(cmd, shown, func(w io.Writer) error {
+			return printResult(cmd, shown, func(w io.Writer) error {
 				for _, r := range found.Reports {
 					if err := r.Screen(w); err != nil {
 						return err
@@ -56,12 +56,12 @@ tokens, and the recorded ids. A call whose trace says otherwise is partial.`,
 	}
 	f := cmd.Flags()
 	inputFlags(f, &in.Source, &in.Map)
-	f.StringVar(&in.Model.Name, "policy", "", "a model whose calls are checked, as the traces name it")
+	f.StringVar(&in.Model.Name, "policy", "", "the model whose calls are checked, as the traces name it")
 	f.StringVar(&in.Model.Tokenizer, "tokenizer", "", "folder with the model's tokenizer")
 	f.StringVar(&in.Model.Template, "template", "", "the model's chat template, if not the tokenizer's own")
 	cmd.MarkFlagsRequiredTogether("policy", "tokenizer")
 	f.StringVar(&in.Where, "where", "",
-		"examine the examples that meet this, as in dataset.where; what is about records is ignored")
+		"examine only examples that meet this `EXPRESSION`, as in dataset.where; clauses about records are ignored")
 	f.BoolVar(&in.Quick, "quick", false, "read only a sample of each file")
 	return cmd
 }
@@ -73,5 +73,5 @@ func listLogs(cmd *cobra.Command) error {
 		return exit.With(exit.Environment, err)
 	}
 	logs := inspect.FindLogs(home, os.Getenv)
-	return printed(cmd, map[string]any{"logs": logs}, func(w io.Writer) error { return inspect.ScreenLogs(w, logs) })
+	return printResult(cmd, map[string]any{"logs": logs}, func(w io.Writer) error { return inspect.ScreenLogs(w, logs) })
 }

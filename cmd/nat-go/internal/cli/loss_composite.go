@@ -14,7 +14,8 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// compositeFlags are the settings of the objective, with enumerated values as text.
+// compositeFlags are the flags for the composite loss. Those with a few possible values are texts until parse reads
+// them.
 type compositeFlags struct {
 	loss.Options
 	reduction, kind, clip, normalize string
@@ -70,7 +71,7 @@ one batch the names begin with the batch's number: 2.student_logits_grad. Metric
 	return cmd
 }
 
-// composite prints the metrics of one step, and writes its gradients if there is a file for them.
+// composite prints the metrics of one step, and writes its gradients to output unless that is empty.
 func composite(cmd *cobra.Command, batches, logits []string, output string, o loss.Options) error {
 	var dumps []*loss.Dump
 	unscored := 0
@@ -110,7 +111,7 @@ func composite(cmd *cobra.Command, batches, logits []string, output string, o lo
 	return json.NewEncoder(cmd.OutOrStdout()).Encode(m)
 }
 
-// register adds the flags; weight is the default of both terms.
+// register adds the flags. weight is the default of --alpha-sdpo and --beta-replay.
 func (o *compositeFlags) register(cmd *cobra.Command, weight float64) {
 	f := cmd.Flags()
 	f.Float64Var(&o.AlphaSDPO, "alpha-sdpo", weight, "weight of the JSD")
@@ -160,7 +161,7 @@ func readDump(batch, logits string) (*loss.Dump, error) {
 	return withDump(batch, logits, loss.ReadDump)
 }
 
-// withDump reads a batch and the logits for it.
+// withDump opens a batch and the logits for it, and calls read with them.
 func withDump[T any](batch, logits string, read func(b, l *tensors.File) (T, error)) (out T, err error) {
 	b, err := openTensors(batch)
 	if err != nil {

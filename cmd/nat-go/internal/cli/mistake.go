@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// natFlags maps each flag of NAT's `finetune` without an equivalent here to the reason.
+// natFlags maps each flag of NAT's `finetune` that nat-go doesn't have to the reason.
 var natFlags = map[string]string{
 	"result_json_path":       "it cuts an answer out of a workflow's result, and preference pairs are made from the recorded steps",
 	"validation_dataset":     "NAT's preference training reads no validation runs; dataset.split cuts the validation set from the pairs",
@@ -19,7 +19,7 @@ var natFlags = map[string]string{
 	"validation_config_file": "NAT's preference training makes no validation runs; dataset.split cuts the validation set from the pairs",
 }
 
-// mistake explains an invalid command line: cobra's and pflag's own errors are meant for programmers.
+// mistake returns the message for an invalid command line. Some messages of cobra and pflag are meant for programmers.
 func mistake(cmd *cobra.Command, err error) string {
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
@@ -28,7 +28,7 @@ func mistake(cmd *cobra.Command, err error) string {
 		return unknownFlag(cmd, unknown.GetSpecifiedName())
 	case errors.As(err, &invalid):
 		f := invalid.GetFlag()
-		return fmt.Sprintf("--%s %s: expected %s. It is: %s", f.Name, invalid.GetValue(), valueName(f), f.Usage)
+		return fmt.Sprintf("--%s %s: expected %s; the flag means: %s", f.Name, invalid.GetValue(), valueName(f), f.Usage)
 	case strings.Contains(err.Error(), "arg(s)"):
 		return fmt.Sprintf("%v; usage: %s", err, cmd.UseLine())
 	}

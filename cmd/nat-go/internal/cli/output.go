@@ -18,23 +18,23 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
-// printed prints the findings of a command: as text or, with --json, as one JSON object.
-func printed(cmd *cobra.Command, v any, text func(io.Writer) error) error {
+// printResult prints the result of a command: as text or, with --json, as one JSON object.
+func printResult(cmd *cobra.Command, v any, text func(io.Writer) error) error {
 	if asJSON(cmd) {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(v)
 	}
 	return text(cmd.OutOrStdout())
 }
 
-// printedLine is like printed, for a line of text.
-func printedLine(cmd *cobra.Command, v any, line string, args ...any) error {
-	return printed(cmd, v, func(w io.Writer) error {
+// printLine is like printResult, for a line of text.
+func printLine(cmd *cobra.Command, v any, line string, args ...any) error {
+	return printResult(cmd, v, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, line+"\n", args...)
 		return err
 	})
 }
 
-// tableText prints a table that fits the terminal.
+// tableText returns a function that prints a table in the width of the terminal.
 func tableText(t *columns.Table) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := io.WriteString(w, t.Text(terminal.Width(w)))
@@ -42,7 +42,7 @@ func tableText(t *columns.Table) func(io.Writer) error {
 	}
 }
 
-// newLogger logs as text on a terminal, and as JSON elsewhere.
+// newLogger returns a logger that writes text to a terminal, and JSON to anything else.
 func newLogger(cmd *cobra.Command) zerolog.Logger {
 	w := cmd.ErrOrStderr()
 	if terminal.Is(w) {
@@ -51,8 +51,8 @@ func newLogger(cmd *cobra.Command) zerolog.Logger {
 	return zerolog.New(w).Level(logLevel(cmd)).With().Timestamp().Logger()
 }
 
-// hide returns the set of values that are masked in everything the command prints from then on: the environment's
-// credentials, and the values added to the set.
+// hide masks the credentials in the environment in everything that the command prints from then on. It returns the set
+// of masked values, to which more can be added.
 func hide(cmd *cobra.Command) *secret.Values {
 	values := secret.NewValues(objects.Secrets(os.Getenv)...)
 	for _, w := range []io.Writer{cmd.OutOrStdout(), cmd.ErrOrStderr()} {
@@ -63,11 +63,11 @@ func hide(cmd *cobra.Command) *secret.Values {
 	return values
 }
 
-// stackField is the field in which the host logs a plugin's traceback.
+// stackField is the log field in which package host puts a plugin's traceback.
 const stackField = "stack"
 
-// console writes log lines as text. It escapes text from elsewhere itself and bypasses the escaping writer, which would
-// also escape its colours.
+// console returns a writer that prints log lines as text. It escapes the fields itself and bypasses the escaping writer
+// w, which would also escape the colours.
 func console(w io.Writer) io.Writer {
 	return zerolog.ConsoleWriter{
 		Out: terminal.For(w).Raw(), NoColor: !colored(w), TimeFormat: time.TimeOnly,

@@ -8,8 +8,8 @@ import (
 	"github.com/nat-go/nat-go/plugins/sdk"
 )
 
-// newPluginServeCmd serves the built-in builders to a nat-go that started this program as its child. It does not
-// return.
+// newPluginServeCmd returns the command that serves the built-in builders to a nat-go that started this program as its
+// child. The command ends the program.
 func newPluginServeCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:                builtin.ServeCommand,
@@ -17,7 +17,7 @@ func newPluginServeCmd() *cobra.Command {
 		DisableFlagParsing: true,
 		Run: func(_ *cobra.Command, args []string) {
 			plugin := builtin.Plugin(finetune.Version())
-			collectOften(50, 8<<20)
+			setHeapGrowth(50, 8<<20)
 			leaveCores()
 			sdk.ServeArgs(plugin, args)
 		},

@@ -41,14 +41,14 @@ func newPluginsListCmd() *cobra.Command {
 			if len(views) == 0 {
 				t.Add("no plugins: none is configured, and no nat-go-builder-NAME is on PATH")
 			}
-			return printed(cmd, map[string]any{"plugins": views}, tableText(t))
+			return printResult(cmd, map[string]any{"plugins": views}, tableText(t))
 		},
 	}
 	flags.add(cmd)
 	return cmd
 }
 
-// programOf returns the program, with any arguments, that serves a plugin's builders.
+// programOf returns the program that serves a plugin's builders, with the arguments that run a Python module.
 func programOf(v inspect.Plugin) string {
 	if v.Python != "" {
 		return v.Path + " " + strings.Join(host.ModuleArgs(v.Python), " ")
@@ -61,7 +61,7 @@ func newPluginsLockCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lock [PLUGIN...]",
 		Short: "Write version, checksum, protocol and settings of plugins to nat-go.lock; later runs refuse any others",
-		Long: `Write version, checksum, protocol and settings of plugins to nat-go.lock, and later runs refuse any others.
+		Long: `Write version, checksum, protocol and settings of plugins to nat-go.lock. Later runs refuse any others.
 
 Without names all plugins of the configuration are locked. Each is started once to ask what it is. For a script,
 the files beside it with the same extension are locked too, such as the *.py beside a main.py; for a Python module, all
@@ -103,8 +103,8 @@ files of its package. The lock file is beside the configuration; put it under ve
 	return cmd
 }
 
-// checkPluginBlocks checks the blocks of plugins' builders against their schemas: from the lock, or from the plugin,
-// which is started for that.
+// checkPluginBlocks checks the configuration's blocks for plugins' builders against the builders' schemas. A schema
+// comes from the lock, or from the plugin, which is started for that.
 func checkPluginBlocks(cmd *cobra.Command, file string, c *config.Config) []finding.Finding {
 	flags := pluginFlags{config: file}
 	plugins, err := flags.load(cmd)

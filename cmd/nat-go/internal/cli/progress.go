@@ -28,7 +28,7 @@ type progress struct {
 	shown bool
 	step  string // the current step
 	began time.Time
-	from  int64 // progress at that time: the work done before, if the run is resumed
+	from  int64 // amount done at that time; a resumed run begins with earlier work
 }
 
 const (
@@ -57,7 +57,7 @@ func (p *progress) show(s finetune.Progress) {
 		p.step, p.began, p.from = s.Step, now, s.Done
 	}
 	if now.Sub(p.last) < terminalEvery || now.Sub(p.asked) < terminalEvery {
-		return // without asking the system for the terminal's width
+		return // asking for the terminal's width takes a system call
 	}
 	p.asked = now
 	width, every := p.width(), lineEvery
@@ -84,9 +84,10 @@ const (
 
 // line returns a line like
 //
-//	build  [######------]  50 %  44.0 of 88.0 MiB  12.3 MiB/s  3s left  1000 examples, 84000 records
+//	build  [######------]  50 %  44.0 of 88.0 MiB  3s left  12.3 MiB/s  1000 examples, 84000 records
 //
-// in at most this many columns (0 means any number, without a bar); the least important parts are omitted first.
+// It omits parts from the end, but never the first two, while the line has more than most columns. 0 columns mean no
+// limit, and no bar.
 func (p *progress) line(s finetune.Progress, now time.Time, most int) string {
 	if s.Text != "" {
 		return s.Text
@@ -120,7 +121,7 @@ func present(parts ...string) (out []string) {
 	return out
 }
 
-// rate formats the speed of a step, and the time left at that speed.
+// rate formats the speed of a step and the time left at that speed, if they are known yet.
 func (p *progress) rate(s finetune.Progress, now time.Time) (rate, left string) {
 	took := now.Sub(p.began)
 	if took < ratesAfter || s.Done <= p.from {

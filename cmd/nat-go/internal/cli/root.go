@@ -22,27 +22,27 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// Program is nat-go.
+// Program is nat-go, with the settings that only tests change.
 type Program struct {
-	CommitBytes int64 // maximum number of bytes of its record log that a run may lose in a crash; 0 means the default
+	CommitBytes int64 // maximum number of bytes of the record log that a run may lose in a crash; 0 means the default
 }
 
 // Main runs the command line and returns the exit code.
 func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if err := enoughSpace(); err != nil {
+	if err := checkSpace(); err != nil {
 		fmt.Fprintf(stderr, "nat-go: %v\n", err)
 		return exit.Environment
 	}
 	tuneCollector()
-	// Otherwise a reader that leaves early, such as head, would end the program in the middle of its work. Its child
-	// processes are not affected.
+	// Without this, SIGPIPE would end the program in the middle of its work if a reader such as head exits early. Child
+	// processes still get the default handling.
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
 	defer signal.Stop(pipes)
 	out, diagnostics := terminal.NewWriter(stdout), terminal.NewWriter(stderr)
 	defer diagnostics.Flush() //nolint:errcheck // half a character, if anything
 	code := p.run(args, stdin, out, diagnostics)
-	_ = out.Flush() // see Err
+	_ = out.Flush() // Err returns its error, too
 	if err := out.Err(); err != nil && !errors.Is(err, syscall.EPIPE) {
 		fmt.Fprintf(diagnostics, "nat-go: not all of the output was written: %v\n", err)
 		if code == exit.OK {
@@ -68,20 +68,20 @@ func (p Program) run(args []string, stdin io.Reader, stdout, stderr *terminal.Wr
 		return exit.OK // the reader has seen enough
 	case errors.As(err, &coded):
 		if coded.Err != nil {
-			fmt.Fprintln(stderr, "nat-go: "+indented(coded.Err.Error()))
+			fmt.Fprintln(stderr, "nat-go: "+indent(coded.Err.Error()))
 		}
 		return coded.Code
 	case stdout.Err() != nil:
 		return exit.Environment
 	}
 	// Cobra's own reports are about usage: an unknown command or flag, a missing argument.
-	fmt.Fprintln(stderr, "nat-go: "+indented(mistake(cmd, err)))
+	fmt.Fprintln(stderr, "nat-go: "+indent(mistake(cmd, err)))
 	return exit.Usage
 }
 
-// indented indents text from elsewhere, so that none of its lines can be mistaken for ours, and removes secrets from
-// it.
-func indented(text string) string {
+// indent indents all lines of a text but the first, so that none can be mistaken for a message of nat-go, and masks
+// secrets.
+func indent(text string) string {
 	return strings.ReplaceAll(strings.TrimRight(secret.Shape(text), "\n"), "\n", "\n  ")
 }
 
@@ -122,7 +122,7 @@ func newRootCmd(p Program) *cobra.Command {
 	return root
 }
 
-// refuseMisspelt refuses misspelt subcommands, which cobra by default answers with help and success.
+// refuseMisspelt makes misspelt subcommands an error. By default, cobra prints the help for them and reports success.
 func refuseMisspelt(of *cobra.Command) {
 	for _, c := range of.Commands() {
 		if c.HasSubCommands() && !c.Runnable() {
@@ -133,8 +133,8 @@ func refuseMisspelt(of *cobra.Command) {
 	}
 }
 
-// addHelp ends the help text of each command with the exit codes. Cobra's templates would do the same, but package
-// text/template calls methods that are named at run time: with it, the linker keeps every exported method.
+// addHelp ends the help text of each command with the exit codes. Cobra's templates could do the same, but package
+// text/template finds methods by name at run time, so the linker would have to keep every exported method.
 func addHelp(root *cobra.Command) {
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
@@ -150,7 +150,7 @@ Exit codes: 0 done; 1 the work failed, or what was checked has errors; 2 the con
 3 something outside nat-go is missing or fails (a plugin, a service, a library, the disk); 130, 143 ended by a signal.
 `
 
-// kebab gives every flag one spelling, with dashes; NAT's, with underscores, is accepted too.
+// kebab spells a flag's name with dashes, so that NAT's spelling, with underscores, is accepted, too.
 func kebab(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
 }

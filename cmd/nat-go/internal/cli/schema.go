@@ -39,6 +39,6 @@ and, as the first line of a configuration, for editors with a YAML language serv
 	}
 	cmd.Flags().StringVar(&draft, "draft", "2020-12", "version of JSON Schema: 2020-12, or 07 for editors")
 	cmd.Flags().BoolVar(&markdown, "markdown", false,
-		"print the page of all settings for people, configs/README.md, instead")
+		"print the page that describes all settings, configs/README.md, instead")
 	return cmd
 }

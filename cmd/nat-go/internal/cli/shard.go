@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 )
 
-// newShardCmd groups the commands that divide a run between processes and machines.
+// newShardCmd returns the group of commands that divide a run between processes and machines.
 func newShardCmd(commitBytes int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "shard",
@@ -34,36 +34,36 @@ often one was interrupted.`,
 	return cmd
 }
 
-// copied is the folder of a plan on this machine: the folder itself, or a copy of one in object storage.
-type copied struct {
+// localPlan is the folder of a plan on this machine: the folder itself, or a copy of one in object storage.
+type localPlan struct {
 	dir    shards.Folder
 	plan   *shards.Plan   // nil unless dir is a copy
 	remote *shards.Remote // the original of dir; nil means that dir is not a copy
 }
 
-// copyPlan copies a plan in object storage to a folder below work.
-func copyPlan(ctx context.Context, dir shards.Folder, work string) (c *copied, err error) {
-	c = &copied{dir: dir, remote: dir.Remote()}
+// copyPlan copies a plan in object storage to a folder below work. A plan on a disk is not copied.
+func copyPlan(ctx context.Context, dir shards.Folder, work string) (c *localPlan, err error) {
+	c = &localPlan{dir: dir, remote: dir.Remote()}
 	if c.remote != nil {
 		c.dir, c.plan, err = c.remote.Copy(ctx, work)
 	}
 	return c, err
 }
 
-// runsOf returns the local folder for a run that belongs in object storage: next to the plan's shards, which read and
-// write there.
+// runsOf returns the folder of Env.Runs for a plan on a disk. It is in the plan's folder, which the processes of all
+// shards can use.
 func runsOf(dir shards.Folder) string { return filepath.Join(string(dir), "run") }
 
-// withOriginalPath makes an error name the folder rather than its copy.
-func (c *copied) withOriginalPath(err error) error {
+// withOriginalPath returns err with the path of a plan's copy replaced by the address of the original.
+func (c *localPlan) withOriginalPath(err error) error {
 	if c.remote == nil {
 		return err
 	}
 	return c.remote.RewriteError(c.dir, err)
 }
 
-// restoreSummary does the same for the text of a summary.
-func (c *copied) restoreSummary(s *finetune.Summary) {
+// restoreSummary replaces the path of a plan's copy in the texts of a summary, too.
+func (c *localPlan) restoreSummary(s *finetune.Summary) {
 	if c.remote == nil || s == nil {
 		return
 	}
@@ -73,25 +73,25 @@ func (c *copied) restoreSummary(s *finetune.Summary) {
 	}
 }
 
-// workFlag names the folder for copies of stored objects.
+// workFlag adds the flag for the folder in which copies of a stored plan are made.
 func workFlag(f *pflag.FlagSet, work *string) {
 	f.StringVar(work, "work-dir", "", "folder on this machine for a plan in object storage, where an interrupted "+
 		"shard continues; default: in the user's cache")
 }
 
-// workDir returns the folder for copies.
+// workDir returns the folder for copies that the flag names, or the default.
 func workDir(flag string) (string, error) {
 	if flag != "" {
 		return flag, nil
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", exit.Environmentf("can't find the user's cache folder: %w; name a folder with --work-dir", err)
+		return "", exit.Environmentf("cannot find the user's cache folder: %w; name a folder with --work-dir", err)
 	}
 	return filepath.Join(cache, "nat-go", "shards"), nil
 }
 
-// inWorkDir calls do with a new folder for copies, which it removes afterwards.
+// inWorkDir calls do with a new folder in the folder for copies, and removes the new folder afterwards.
 func inWorkDir(flag string, do func(work string) error) error {
 	work, err := workDir(flag)
 	if err != nil {
@@ -108,7 +108,7 @@ func inWorkDir(flag string, do func(work string) error) error {
 	return do(own)
 }
 
-// planArg returns the folder of the plan given to a command, or the current folder.
+// planArg returns the folder of the plan that a command's argument names, or the current folder without one.
 func planArg(args []string) shards.Folder {
 	if len(args) == 0 {
 		return shards.Find(".")
@@ -116,10 +116,10 @@ func planArg(args []string) shards.Folder {
 	return shards.Find(args[0])
 }
 
-// final gives errors that would recur on a retry a separate exit code, which makes a scheduler give up on a shard:
-// something is wrong with the plan, the configuration or the inputs. A failure of the machine, its disk or another
-// process may be gone by the next attempt.
-func final(err error) error {
+// withFinalCode gives err the exit code that makes a scheduler give up on a shard, if a retry would fail again:
+// something is wrong with the plan, the configuration or the inputs. A system error or a missing file gets the code for
+// the environment, because it may be gone by the next attempt.
+func withFinalCode(err error) error {
 	var errno syscall.Errno
 	switch code := exit.Code(err); {
 	case code != exit.Failed && code != exit.Usage:

@@ -28,7 +28,7 @@ set is the same, byte for byte.`,
 				cmd,
 				commitBytes,
 				func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
-					collectOften(shardPercent, shardFloor)
+					setHeapGrowth(shardPercent, shardFloor)
 					how.Merge = planArg(args)
 					return mergeShards(ctx, work, how, env)
 				},
@@ -44,7 +44,7 @@ set is the same, byte for byte.`,
 	return cmd
 }
 
-// mergeShards merges the shards of a plan; for one in object storage, from a copy of their files.
+// mergeShards merges the shards of a plan. If the plan is in object storage, it downloads their files first.
 func mergeShards(
 	ctx context.Context, work string, how finetune.Request, env finetune.Env,
 ) (sum *finetune.Summary, err error) {

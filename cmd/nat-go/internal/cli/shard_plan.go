@@ -46,7 +46,7 @@ built from anything else is refused.`,
 			}
 			var made *finetune.Planned
 			err = withEnv(cmd, commitBytes, func(ctx context.Context, env finetune.Env) (err error) {
-				collectOften(shardPercent, shardFloor)
+				setHeapGrowth(shardPercent, shardFloor)
 				flags.Divide = &flags.how
 				made, err = planShards(ctx, flags.Request, env)
 				return err
@@ -74,7 +74,7 @@ func (p *planFlags) register(cmd *cobra.Command) {
 	f.BoolVar(&p.DryRun, "dry-run", false, "have the merge write the data set and submit nothing")
 }
 
-// planShards makes a plan, and uploads it if it belongs in object storage.
+// planShards makes a plan. If the plan's folder is in object storage, it makes the plan on this machine and uploads it.
 func planShards(
 	ctx context.Context, req finetune.Request, env finetune.Env,
 ) (made *finetune.Planned, err error) {

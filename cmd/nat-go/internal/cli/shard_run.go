@@ -41,7 +41,7 @@ code 143.`,
 			var sum *finetune.Summary
 			var number int
 			err := withEnv(cmd, commitBytes, func(ctx context.Context, env finetune.Env) error {
-				collectOften(shardPercent, shardFloor)
+				setHeapGrowth(shardPercent, shardFloor)
 				keep, err := workDir(work)
 				if err != nil && dir.Remote() != nil {
 					return err
@@ -64,7 +64,7 @@ code 143.`,
 			if sum != nil {
 				printShard(cmd, number, sum)
 			}
-			return final(err)
+			return withFinalCode(err)
 		},
 	}
 	cmd.Flags().IntVar(&index, "index", -1, "number of the shard, from 0; default: as the job array says")
@@ -74,8 +74,9 @@ code 143.`,
 	return cmd
 }
 
-// runShard builds a shard and, if the plan is in object storage, uploads the result.
-func (c *copied) runShard(
+// runShard builds a shard. If the plan is in object storage, it uploads the result, and does nothing if the shard is
+// there already.
+func (c *localPlan) runShard(
 	ctx context.Context, of finetune.Shard, env finetune.Env,
 ) (*finetune.Summary, error) {
 	req := finetune.Request{Shard: &of}
@@ -101,7 +102,8 @@ func (c *copied) runShard(
 		sum.Status, sum.Error = runfolder.Failed, err.Error()
 		return sum, err
 	}
-	if !c.plan.Tasks || of.Stage == shards.Group { // other processes of this machine may be using the copies kept there
+	// With tasks, other processes of this machine that build the group stage may be reading the copies of built shards.
+	if !c.plan.Tasks || of.Stage == shards.Group {
 		err = os.RemoveAll(string(c.dir.Shard(of.Stage, of.Number)))
 	}
 	return sum, err
@@ -109,8 +111,8 @@ func (c *copied) runShard(
 
 var errBuilt = errors.New("shard is done")
 
-// shardIndex returns the number of the shard: index, or else the value of an environment variable, with the variable's
-// name.
+// shardIndex returns the number of the shard: index or, if that is negative, the value of an environment variable, and
+// the name of the variable.
 func shardIndex(dir shards.Folder, index int) (number int, from string, err error) {
 	if index >= 0 {
 		return index, "", nil
@@ -139,7 +141,7 @@ func printShard(cmd *cobra.Command, number int, s *finetune.Summary) {
 	for _, w := range s.Warnings {
 		fmt.Fprintf(out, "  warning  %s\n", w)
 	}
-	if s.RunID == "" || s.Status != runfolder.Completed { // nothing was started here, or the shard isn't complete
+	if s.RunID == "" || s.Status != runfolder.Completed { // nothing was built here, or the shard isn't complete
 		fmt.Fprintf(out, "shard %d  %s\n", number, s.Status)
 		return
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 )
 
-// newShardScriptCmd groups the commands for engines.
+// newShardScriptCmd returns the group of commands that write scripts for engines.
 func newShardScriptCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "script",
@@ -29,7 +29,7 @@ Call it where the plan was made. nat-go itself starts nothing there.`,
 	return cmd
 }
 
-// script is the common part of the commands of all engines.
+// script has the flags that the commands for all engines share.
 type script struct {
 	engines.Needs
 	engine string
@@ -62,7 +62,7 @@ func (s *script) write(
 	s.Memory = size
 	here, err := os.Getwd()
 	if err != nil {
-		return exit.Environmentf("can't find the working folder: %w", err)
+		return exit.Environmentf("cannot find the working folder: %w", err)
 	}
 	folder, out, err := s.places(dir)
 	if err != nil {
@@ -93,14 +93,14 @@ func (s *script) write(
 	return err
 }
 
-// places returns the plan's folder as a path that every process can use, and the folder to write the scripts to: for a
-// plan in object storage, below the working folder.
+// places returns the plan's folder, as an absolute path or an address in object storage, and the folder to write the
+// scripts to.
 func (s *script) places(dir shards.Folder) (plan, out string, err error) {
 	plan, out = string(dir), filepath.Join(string(dir), s.engine)
 	if dir.Remote() != nil {
 		out = s.engine
 	} else if plan, err = filepath.Abs(plan); err != nil {
-		return "", "", exit.Environmentf("can't find the folder of the plan: %w", err)
+		return "", "", exit.Environmentf("cannot find the folder of the plan: %w", err)
 	}
 	if s.out != "" {
 		out = s.out
@@ -121,25 +121,26 @@ func readPlan(ctx context.Context, dir shards.Folder) (plan *shards.Plan, err er
 	return plan, err
 }
 
-// programFlag adds the flag for the path of the program on the nodes; it defaults to this program's own file.
+// programFlag adds the flag for the path of the program on the nodes.
 func programFlag(f *pflag.FlagSet, name *string) {
 	f.StringVar(name, "program", "", "path of nat-go on the nodes; default: this program's own file")
 }
 
-// programOr returns the program that a flag names, or this one.
-func programOr(name string) (string, error) {
+// programPath returns name or, if that is empty, the path of this program's own file.
+func programPath(name string) (string, error) {
 	if name != "" {
 		return name, nil
 	}
 	own, err := os.Executable()
 	if err != nil {
-		return "", exit.Environmentf("can't find this program's own file: %w", err)
+		return "", exit.Environmentf("cannot find this program's own file: %w", err)
 	}
 	return own, nil
 }
 
-// command completes the command of an engine: it writes the engine's files with the settings of its flags. program, if
-// not nil, is its path on the nodes. interpreter runs the first file.
+// command completes the command for an engine, which writes what files returns. The command stores the values of the
+// common flags in needs and, unless program is nil, the path of nat-go on the nodes in program, before it calls files.
+// interpreter is the program that runs the first file.
 func (s *script) command(
 	cmd *cobra.Command, interpreter string, needs *engines.Needs, program *string,
 	files func(engines.Run) ([]engines.File, error),
@@ -147,7 +148,7 @@ func (s *script) command(
 	cmd.Args = cobra.MaximumNArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if program != nil {
-			if *program, err = programOr(*program); err != nil {
+			if *program, err = programPath(*program); err != nil {
 				return err
 			}
 		}

@@ -44,7 +44,7 @@ nothing else is printed, as in sbatch --array=$(nat-go shard status -q PLAN).`,
 	return cmd
 }
 
-// tasksOf returns the array tasks that build the given shards.
+// tasksOf returns, for each of the missing shards, the array task that builds it.
 func tasksOf(missing []int, perTask int) []int {
 	tasks := make([]int, len(missing))
 	for i, shard := range missing {
@@ -53,11 +53,11 @@ func tasksOf(missing []int, perTask int) []int {
 	return tasks
 }
 
-// shardStates examines the shards of a plan: in one stage, or in all up to the first that is not done. For a plan in
-// object storage it downloads the manifests.
+// shardStates examines the shards of a plan: in one stage or, if stage is empty, in all up to the first that is not
+// done. For a plan in object storage it downloads the shards' manifests.
 func shardStates(ctx context.Context, dir shards.Folder, stage string) (p *shards.Plan, s []*shards.State, err error) {
 	if dir.Remote() == nil {
-		return lookAt(ctx, &copied{dir: dir}, stage)
+		return lookAt(ctx, &localPlan{dir: dir}, stage)
 	}
 	err = inWorkDir("", func(own string) error {
 		c, err := copyPlan(ctx, dir, own)
@@ -70,7 +70,7 @@ func shardStates(ctx context.Context, dir shards.Folder, stage string) (p *shard
 	return p, s, err
 }
 
-func lookAt(ctx context.Context, c *copied, stage string) (*shards.Plan, []*shards.State, error) {
+func lookAt(ctx context.Context, c *localPlan, stage string) (*shards.Plan, []*shards.State, error) {
 	plan, err := c.dir.Read()
 	if err != nil {
 		return nil, nil, err

@@ -6,20 +6,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// minSpace is the address space that a run needs: Go and the tokenizer library reserve more than they use, and end
-// the program if they can't.
+// minSpace is the address space that a run needs. Go and the tokenizer library reserve more than they use, and end the
+// program if they can't.
 const minSpace = 2 << 30
 
-// enoughSpace returns an error if a limit of the address space (ulimit -v) is too low.
-func enoughSpace() error {
+// checkSpace returns an error if the limit on the address space (ulimit -v) is too low.
+func checkSpace() error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_AS, &limit); err != nil {
-		return nil //nolint:nilerr // not known: then there may be enough
+		return nil //nolint:nilerr // the limit is unknown, so it may be high enough
 	}
-	return spaceOf(uint64(limit.Cur)) //nolint:unconvert // it is signed on FreeBSD
+	return checkSpaceLimit(uint64(limit.Cur)) //nolint:unconvert // it is signed on FreeBSD
 }
 
-func spaceOf(limit uint64) error {
+func checkSpaceLimit(limit uint64) error {
 	if limit >= minSpace {
 		return nil
 	}

@@ -6,10 +6,10 @@ import (
 )
 
 func TestSpaceOf(t *testing.T) {
-	if err := spaceOf(minSpace); err != nil {
+	if err := checkSpaceLimit(minSpace); err != nil {
 		t.Error(err)
 	}
-	if err := spaceOf(1536 << 20); err == nil || !strings.Contains(err.Error(), "1536 MiB (ulimit -v)") {
+	if err := checkSpaceLimit(1536 << 20); err == nil || !strings.Contains(err.Error(), "1536 MiB (ulimit -v)") {
 		t.Error(err)
 	}
 }

@@ -27,7 +27,8 @@ func readsStored(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// withCopies calls work with the arguments, after replacing stored objects and standard input with copies.
+// withCopies calls work with the arguments, of which those that name stored objects or standard input are replaced by
+// the paths of copies.
 func withCopies(cmd *cobra.Command, args []string, work func(args []string) error) (err error) {
 	c := &storedCopies{}
 	defer c.remove()
@@ -61,7 +62,7 @@ type storedCopies struct {
 	names []string // in pairs: the name of a copy, and the name of its original
 }
 
-// copy copies the run or the file of this name.
+// copy copies the stored run or file of this name, and returns the path of the copy.
 func (c *storedCopies) copy(ctx context.Context, name string) (string, error) {
 	if err := c.make(); err != nil {
 		return "", err
@@ -83,7 +84,7 @@ func (c *storedCopies) copy(ctx context.Context, name string) (string, error) {
 	return to, err
 }
 
-// make creates the folder for the copies.
+// make creates the folder for the copies, unless it exists.
 func (c *storedCopies) make() (err error) {
 	if c.dir == "" {
 		c.dir, err = os.MkdirTemp("", "nat-go-copy-")
@@ -91,7 +92,8 @@ func (c *storedCopies) make() (err error) {
 	return err
 }
 
-// name records the original of a copied file. Commands print the copy's path, or its path relative to the folder above.
+// name records that to is a copy of the object named of. Commands print the copy's path, or its path relative to the
+// folder for temporary files.
 func (c *storedCopies) name(to, of string) {
 	c.names = append(c.names, to, of)
 	if below, err := filepath.Rel(filepath.Dir(c.dir), to); err == nil {
@@ -99,7 +101,7 @@ func (c *storedCopies) name(to, of string) {
 	}
 }
 
-// take copies rows from standard input.
+// take copies rows from standard input to a file, and returns its path.
 func (c *storedCopies) take(in io.Reader) (string, error) {
 	if err := c.make(); err != nil {
 		return "", err
@@ -136,7 +138,7 @@ func (c *storedCopies) remove() {
 	}
 }
 
-// restoreNames replaces the names of copies in a text.
+// restoreNames replaces the paths of copies in a text with the names of the originals.
 func (c *storedCopies) restoreNames(text []byte) []byte {
 	for i := 0; i < len(c.names); i += 2 {
 		text = bytes.ReplaceAll(text, []byte(c.names[i]), []byte(c.names[i+1]))
@@ -144,7 +146,7 @@ func (c *storedCopies) restoreNames(text []byte) []byte {
 	return text
 }
 
-// restoringWriter replaces the names of copies in its input, line by line.
+// restoringWriter restores names in complete lines before it writes them to another writer.
 type restoringWriter struct {
 	to     io.Writer
 	copies *storedCopies

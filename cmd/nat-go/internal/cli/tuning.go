@@ -8,33 +8,33 @@ import (
 	"sync"
 )
 
-// collector controls how often garbage is collected. With GOGC alone, a small heap would be collected for every other
-// frame of the built-in builders, which have little live memory at any time, and five times while a run starts.
+// collector holds the settings of the garbage collector. With Go's defaults, the process of the built-in builders,
+// which has little live memory, would collect on every other frame, and a run would collect five times while it starts.
 var collector struct {
 	sync.Mutex
-	percent uint64 // of live memory plus slack; the heap may grow by it; 0 means GOGC decides
-	floor   uint64 // bytes to which it may always grow
+	percent uint64 // how much the heap may grow, in percent of live memory plus slack; 0 if the user set GOGC
+	floor   uint64 // the heap may always grow to this many bytes
 	current int    // the last value set for GOGC
-	limit   int64  // the last memory limit set; 0 means GOMEMLIMIT decides
+	limit   int64  // the last memory limit set; 0 if the user set GOMEMLIMIT
 }
 
 const (
 	// slack is added to the live memory before the percentage is applied, so that a small heap may hold relatively more
 	// garbage.
 	slack = 8 << 20
-	// standardFloor is for commands that don't state a floor.
+	// standardFloor is for commands that don't call setHeapGrowth.
 	standardFloor = 16 << 20
-	// runFloor is the size to which a run's heap grows anyway, unless its input is small.
+	// runFloor is the size to which a run's heap grows anyway, unless the input is small.
 	runFloor = 36 << 20
-	// shardFloor is for the commands that divide a run, which are limited by processors rather than by memory: it cuts
-	// the number of collections to a third.
+	// shardFloor is for the commands that plan, build and merge shards. They are limited by processors rather than by
+	// memory, and this floor cuts the number of collections to a third.
 	shardFloor   = 64 << 20
 	shardPercent = 100
 )
 
-// collectOften keeps the peak memory of a run low: little memory is live at a time, so collecting more often than Go
-// does by default cuts the peak by a fifth.
-func collectOften(percent, floor uint64) {
+// setHeapGrowth sets the percentage and the floor, unless the user set GOGC. A run uses less than Go's default of 100
+// percent: it has little live memory at a time, so collecting more often cuts its peak by a fifth.
+func setHeapGrowth(percent, floor uint64) {
 	collector.Lock()
 	defer collector.Unlock()
 	if collector.percent > 0 {
@@ -44,16 +44,16 @@ func collectOften(percent, floor uint64) {
 }
 
 const (
-	// softLimit is the size above which the heap is collected more often: otherwise garbage may equal the live memory,
-	// and an input at its limit would take twice the memory. Above it garbage may be a third of the live memory; under
-	// a fixed limit, a program that needs more would do little but collect.
+	// softLimit is the heap size above which garbage may be at most about a third of the live memory. With GOGC alone,
+	// it may be as large as the live memory, and the largest allowed input would take twice the memory. The limit then
+	// grows with the live memory: under a fixed one, a program that needs more would do little but collect.
 	softLimit = 256 << 20
-	// minLimit is the limit while little memory is live. A limit makes the runtime return unused memory immediately;
-	// otherwise it keeps the memory for seconds, which adds a tenth to a run's peak.
+	// minLimit is the memory limit while little memory is live. A limit makes the runtime return unused memory
+	// immediately; otherwise it keeps the memory for seconds, which adds a tenth to a run's peak.
 	minLimit = 43 << 20
 )
 
-// tuneCollector starts tuning the collector, unless the environment configures it.
+// tuneCollector starts to tune GOGC and the memory limit, except for those that the environment sets.
 func tuneCollector() {
 	collector.Lock()
 	defer collector.Unlock()
@@ -81,7 +81,7 @@ func followHeap() {
 	})
 }
 
-// tune applies the changed settings.
+// tune adjusts GOGC and the memory limit to the live memory. The caller holds the lock of collector.
 func tune() {
 	heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/gogc:percent"}}
 	metrics.Read(heap)
@@ -101,7 +101,8 @@ func tune() {
 	}
 }
 
-// gcPercent returns GOGC, in steps, for a heap with that many live bytes.
+// gcPercent returns the GOGC, in steps, with which a heap of live bytes may grow by percent of live plus slack, and to
+// at least floor bytes.
 func gcPercent(live, percent, floor uint64) uint64 {
 	const step, least = 5, 4 << 20 // the runtime's own minimum heap
 	live = max(live, least)
@@ -112,8 +113,7 @@ func gcPercent(live, percent, floor uint64) uint64 {
 	return (grow*100/live + step - 1) / step * step
 }
 
-// memoryLimit returns the limit, in steps, for a heap with that many live bytes that may grow by a percentage of them
-// before it is collected.
+// memoryLimit returns the memory limit, in steps, for a heap with that many live bytes and GOGC at percent.
 func memoryLimit(live, percent uint64) int64 {
 	const step = softLimit / 16
 	if most := (live + live/3 + 2*step) / step * step; most > softLimit {
@@ -123,34 +123,34 @@ func memoryLimit(live, percent uint64) int64 {
 	return int64(min(softLimit, max(minLimit, (live+live*min(percent, 1000)/100+fine)/fine*fine)))
 }
 
-// leaveCores leaves half of the cores to the host, which has as much to do as the builders: on two cores, threads of
-// this process looking for work cost a run a twentieth of its time.
+// leaveCores leaves half of the cores to the host, which has as much to do as the builders. On two cores, threads of
+// this process that look for work would cost a run a twentieth of its time.
 func leaveCores() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS((runtime.GOMAXPROCS(0) + 1) / 2)
 	}
 }
 
-// collatePercent is GOGC while token rows are made. They produce much garbage on a small heap: two workers that collect
-// it as often as the rest of a run does lose a tenth of their time.
+// collatePercent is the percentage while token rows are made, which produces much garbage on a small heap. Two workers
+// that collected it as often as the rest of a run does would lose a tenth of their time.
 const collatePercent = 300
 
 // whileCollating tunes the runtime for making token rows, until the function it returns is called.
 //
 // The workers are in the tokenizer library most of the time. A call into the library holds one of the runtime's
-// processors (GOMAXPROCS), and if none is idle the runtime's monitor takes it away after 20 microseconds, every time,
-// for work that may not exist: the worker then waits to get it back, and the monitor, which otherwise sleeps, keeps
-// interrupting the workers' cores. So it adds spare processors, half as many as workers, because the garbage collector
-// may use up to a quarter.
+// processors (GOMAXPROCS). If none is idle, the runtime's monitor takes the processor away after 20 microseconds, even
+// if there is no other work for it: the worker then waits to get it back, and the monitor, which otherwise sleeps,
+// keeps interrupting the workers' cores. So whileCollating adds half as many processors as there are workers; the
+// garbage collector may use up to a quarter of all.
 func whileCollating() (done func()) {
 	collector.Lock()
 	percent, floor := collector.percent, collector.floor
 	collector.Unlock()
-	collectOften(collatePercent, floor)
+	setHeapGrowth(collatePercent, floor)
 	workers := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(workers + workers/2)
 	return func() {
 		runtime.GOMAXPROCS(workers)
-		collectOften(percent, floor)
+		setHeapGrowth(percent, floor)
 	}
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 )
 
-// checkPlugins checks the blocks of plugins against the plugins' own schemas, which starts the plugins that are not
-// locked.
-type checkPlugins func(cmd *cobra.Command, file string, c *config.Config) []finding.Finding
+// pluginChecker checks the configuration's blocks for plugins' builders against the builders' schemas. It starts the
+// plugins that are not locked.
+type pluginChecker func(cmd *cobra.Command, file string, c *config.Config) []finding.Finding
 
-func newValidateCmd(types func() config.Types, plugins checkPlugins) *cobra.Command {
+func newValidateCmd(types func() config.Types, plugins pluginChecker) *cobra.Command {
 	var file, format, compat string
 	var overrides []string
 	var noPlugins, noFiles bool
@@ -81,13 +81,13 @@ Exit code 2 if there is an error, 0 if there are only warnings and notes.`,
 	return cmd
 }
 
-// isData reports whether a file's name is that of an input. A .json file may be a configuration.
+// isData reports whether a file's extension is one of inputs only. A .json file may be a configuration.
 func isData(file string) bool {
 	name := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(file), ".gz"), ".zst")
 	return slices.Contains([]string{".jsonl", ".ndjson", ".csv", ".tsv", ".parquet"}, filepath.Ext(name))
 }
 
-// oneConfig returns the configuration that is named as an argument or by --config-file.
+// oneConfig returns the path of the configuration, which is named as an argument or by --config-file.
 func oneConfig(args []string, flag string) (string, error) {
 	switch {
 	case len(args) > 0 && flag != "" && args[0] != flag:
@@ -105,7 +105,7 @@ func oneConfig(args []string, flag string) (string, error) {
 
 var findingFormats = []string{"text", "json", "github", "sarif"}
 
-// loadOptions returns the options of config.Load from the flags that commands share.
+// loadOptions returns the options of config.Load for the values of --compat and --override.
 func loadOptions(types config.Types, compat string, overrides []string) (config.Options, error) {
 	if compat != "" && compat != "nat" {
 		return config.Options{}, exit.Usagef("--compat %s: nat is the only supported value", compat)

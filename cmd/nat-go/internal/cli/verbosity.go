@@ -28,7 +28,7 @@ func logLevel(cmd *cobra.Command) zerolog.Level {
 	return zerolog.WarnLevel
 }
 
-// findingsPrinter returns a function that prints findings to standard error; with --quiet, only errors.
+// findingsPrinter returns a function that prints findings to standard error. With --quiet, it prints only errors.
 func findingsPrinter(cmd *cobra.Command) func([]finding.Finding) {
 	stderr, quiet := cmd.ErrOrStderr(), isQuiet(cmd)
 	return func(fs []finding.Finding) {

@@ -16,14 +16,14 @@ func newVersionCmd() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := map[string]string{"version": finetune.Version(), "commit": commit(), "go": runtime.Version()}
-			return printedLine(cmd, v, "nat-go %s, commit %s, %s", v["version"], v["commit"], v["go"])
+			return printLine(cmd, v, "nat-go %s, commit %s, %s", v["version"], v["commit"], v["go"])
 		},
 	}
 	return cmd
 }
 
-// commit returns the commit that the program was built from, "+dirty" if files were changed, or "unknown": `go build`
-// records it if git is available.
+// commit returns the commit that the program was built from, followed by "+dirty" if files had been changed. It returns
+// "unknown" if the build didn't record one; `go build` does if git is available.
 func commit() string {
 	revision, dirty := "unknown", ""
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -54,7 +54,7 @@ much of the run it holds.`,
   nat-go view out/run1 --addr 127.0.0.1:8080 --no-browser`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			out := cmd.OutOrStdout() // never prints the name of a copy
+			out := cmd.OutOrStdout() // not the writer that restores names: view prints no path of a copy
 			return withCopies(cmd, args, func(local []string) error { return v.run(cmd, out, args, local) })
 		},
 	}
@@ -71,7 +71,7 @@ much of the run it holds.`,
 	return cmd
 }
 
-// run shows the places that the arguments name; local holds their paths on this machine.
+// run shows the runs or rows that args name. local has their paths on this machine.
 func (v *viewFlags) run(cmd *cobra.Command, out io.Writer, args, local []string) error {
 	if v.file == "" && (cmd.Flags().Changed("where") || cmd.Flags().Changed("limit")) {
 		return exit.Usagef("--where and --limit need --export FILE, whose content they select")
@@ -82,9 +82,10 @@ func (v *viewFlags) run(cmd *cobra.Command, out io.Writer, args, local []string)
 	if err == nil {
 		cache = filepath.Join(cache, "nat-go", "view")
 	}
-	// Displayed data is read again each time, but a large log's table stays in memory. With Go's default setting the
-	// process would take twice the size of the table; collecting often costs little, because the table has no pointers.
-	collectOften(5, 0)
+	// Displayed data is read again each time, but the table of a large log stays in memory. With Go's default setting,
+	// the process would take twice the size of the table. Collecting often costs little, because the table has no
+	// pointers.
+	setHeapGrowth(5, 0)
 	shown := newProgress(cmd)
 	var runs []*view.Run
 	for i, path := range local {
@@ -94,7 +95,7 @@ func (v *viewFlags) run(cmd *cobra.Command, out io.Writer, args, local []string)
 		}
 		defer run.Close()
 		if path != args[i] {
-			run.Unmarkable(args[i] + " isn't on a disk, where marks are kept beside a run: copy it there to set any")
+			run.Unmarkable(args[i] + " isn't on a disk, where marks are kept next to a run: copy it to a disk to set marks")
 		}
 		runs = append(runs, run)
 	}
@@ -160,7 +161,7 @@ func exportView(
 	return exit.Default(exit.Environment, err)
 }
 
-// openView opens a run by its record log, or else by its rows.
+// openView opens the record log of the run at path, or else the rows at path.
 func openView(path, cache, tokenizerPath string, shown *progress) (*view.Run, error) {
 	var run *view.Run
 	p, err := findRun(path)
@@ -195,8 +196,8 @@ func openView(path, cache, tokenizerPath string, shown *progress) (*view.Run, er
 }
 
 // openBrowser opens a link in the user's browser, if there is one, and returns a function that cleans up. The link
-// holds a token, and the arguments of programs can be read by all users of the machine: so the browser opens a file
-// that redirects to the link.
+// contains a token, and all users of the machine can read the arguments of programs, so the browser opens a file that
+// redirects to the link.
 func openBrowser(url string) (cleanUp func()) {
 	program := "xdg-open"
 	switch {

@@ -22,7 +22,7 @@ import (
 // maxConfig is the maximum size of a run's config.yml.
 const maxConfig = 16 << 20
 
-// batchesOf is the prefix of the names of token batches in Report.Contexts.
+// batchesOf is the prefix of the names of channels in Report.Contexts.
 var batchesOf = runfolder.Folder("").Batches() + "/"
 
 // HasBatches reports whether a run's folder has token batches.
@@ -30,7 +30,8 @@ func HasBatches(run runfolder.Folder) bool {
 	return runfolder.Has(filepath.Join(run.Batches(), batch.IndexName))
 }
 
-// TokenizerOf returns the tokenizer that the run's own configuration names.
+// TokenizerOf returns the path of the tokenizer that the run's config.yml names. It returns an error if that doesn't
+// exist.
 func TokenizerOf(run runfolder.Folder) (string, error) {
 	var config struct {
 		Collator struct {
@@ -57,8 +58,8 @@ func TokenizerOf(run runfolder.Folder) (string, error) {
 	return path, nil
 }
 
-// VerifyBatches checks the token batches of a run's folder, and their number against the manifest, from the files and
-// the tokenizer alone, and adds its findings.
+// VerifyBatches checks the token batches in a run's folder with their proofs and the tokenizer, checks that there are
+// as many as the manifest counts, and adds its findings.
 func (r *Report) VerifyBatches(run runfolder.Folder, tok *tokenizer.Tokenizer) error {
 	found, err := collator.Verify(string(run), tok)
 	if err != nil {
@@ -95,7 +96,7 @@ func (r *Report) VerifyBatches(run runfolder.Folder, tok *tokenizer.Tokenizer) e
 		r.Findings = append(r.Findings, Finding{
 			Code:    badBatch,
 			File:    folder + batch.IndexName,
-			Message: fmt.Sprintf("the manifest has %d batches, here are %d", want, found.Batches),
+			Message: fmt.Sprintf("the manifest has %d batches, the folder %d", want, found.Batches),
 		})
 		r.Errors++
 	}

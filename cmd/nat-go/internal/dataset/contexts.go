@@ -16,9 +16,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// turns returns the members of a row's origin that say in which contexts the record's turns are trained, and counts
-// them: "contexts" has a hash for each turn, and "changed" names the changes of contexts that differ from the recorded
-// ones, with the recorded hash. Further rows of a record have the contexts of its first one.
+// turns returns the members of a row's origin that say in which contexts the record's turns are trained, and counts the
+// turns. "contexts" has a hash for each turn, and "changed" lists the contexts that differ from the recorded ones, with
+// the recorded hashes. Only the first row of a record has these members.
 func (w *formatWriter) turns(row int, m *member) []byte {
 	if row > 0 {
 		return nil
@@ -57,8 +57,8 @@ func (w *formatWriter) turns(row int, m *member) []byte {
 	return b
 }
 
-// carried returns the contexts that the rows of a record have. The contexts of a rollout begin with its prompt: rows
-// either are prompts to sample from or contain the turns.
+// carried returns the contexts of the turns that the rows of a record have. Those of a rollout begin with the prompt's:
+// rows have either the prompt, to sample from, or the turns.
 func (w *formatWriter) carried(m *member) (contexts []ttc.History, changes []builders.Change) {
 	contexts, changes = m.contexts, m.record.Changes
 	if t := w.enc.Turns(); t.Carried > 0 && int(t.Carried) < len(contexts) { // the rows lack the other contexts
@@ -101,7 +101,7 @@ func without(
 	return of, its
 }
 
-// partly returns the changes of a record if a row has only some of its contexts.
+// partly returns the changes of a record whose rows hold only a part of each context.
 func partly(changes []builders.Change, contexts []ttc.History) []builders.Change {
 	all := make([]builders.Change, len(contexts))
 	for i, h := range contexts {
@@ -122,7 +122,7 @@ func appendHistory(b []byte, h ttc.History) []byte {
 	return hex.AppendEncode(b, x[:])
 }
 
-// changedBy explains the names of changes.
+// changedBy explains the names of the changes of contexts.
 var changedBy = map[string]string{
 	"redaction": "secrets and personal data were replaced",
 	"remove":    "messages or calls that the model saw were taken out",

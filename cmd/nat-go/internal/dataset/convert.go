@@ -41,7 +41,7 @@ func (c *Converted) Rows() (n int64) {
 	return n
 }
 
-// None returns the error for a conversion that produced no rows, or nil if it produced some.
+// None returns an error if no rows were written.
 func (c *Converted) None() error {
 	if c.Rows() > 0 {
 		return nil
@@ -56,8 +56,9 @@ func (c *Converted) None() error {
 }
 
 // Convert writes a run's data set in other formats, from its record log, decisions and token batches alone. If dir is
-// empty they go to the run's own dataset folder and are entered in its manifest; a failure before the last file is
-// durable leaves the run as it was.
+// empty, the rows go to the run's own dataset folder and are entered in its manifest; a failure before the last file is
+// durable leaves the run as it was. If no record fits the formats, Convert writes nothing and returns no error; see
+// None.
 func Convert(ctx context.Context, p *Place, formats []Format, o rows.Options, dir string) (*Converted, error) {
 	var names []string
 	for _, f := range formats {
@@ -85,8 +86,8 @@ func (c *Converted) tidy(dir string) func() {
 	return func() { _ = os.Remove(dir) } // fails, as intended, if the folder is not empty
 }
 
-// write writes text rows and token rows before any file gets its final name, so that afterwards either all formats
-// exist or none does.
+// write writes all text rows and token rows before any file gets its final name, so that a failure to write one format
+// leaves none.
 func (c *Converted) write(
 	ctx context.Context, p *Place, formats []Format, o rows.Options, dir string,
 	ready func([]runfolder.Written, []runfolder.File) error,
@@ -123,7 +124,7 @@ func (c *Converted) write(
 	})
 }
 
-// texts writes the rows that s specifies and counts the records that no format can carry.
+// texts writes the text rows that s specifies, and counts the records that each format can't carry.
 func (c *Converted) texts(ctx context.Context, s Spec) error {
 	refused := map[Refused]int64{}
 	s.Dropped = func(x ledger.Drop) {
@@ -146,7 +147,8 @@ func (c *Converted) texts(ctx context.Context, s Spec) error {
 	return err
 }
 
-// into writes to a separate folder, or to the run's, which it locks.
+// into calls write with dir or, if that is empty, with the run's dataset folder. It locks the run and enters the files
+// in its manifest then.
 func (c *Converted) into(
 	p *Place, formats []string, dir string, write func(string, func([]runfolder.Written, []runfolder.File) error) error,
 ) error {
@@ -173,7 +175,7 @@ func (c *Converted) into(
 		if update, err = lock.AddFormats(w, all); err != nil {
 			return err
 		}
-		// files get their names now; the run doesn't match its manifest until that has its name, too
+		// The files get their names now. The run doesn't match its manifest until the new manifest has its name, too.
 		return lock.Place(update, all)
 	})
 	if err == nil {

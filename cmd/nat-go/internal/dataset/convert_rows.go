@@ -16,8 +16,8 @@ import (
 )
 
 // ConvertRows writes rows in other formats, without the run that they come from: each row becomes a record again, on
-// the same side of the split, and its example is named FILE:ROW. A row that can't be read ends the conversion; verify
-// lists all such rows.
+// the same side of the split, and its example is named FORMAT/FILE:ROW. A row that can't be read, or made into a
+// record, is an error.
 func ConvertRows(ctx context.Context, from FormatFolder, formats []Format, o rows.Options,
 	dir string,
 ) (*Converted, error) {
@@ -37,7 +37,7 @@ func ConvertRows(ctx context.Context, from FormatFolder, formats []Format, o row
 	})
 }
 
-// log makes a record log from the rows, and records which side each is on.
+// log makes a record log from the rows, and returns the side of the split that each is on.
 func (f FormatFolder) log(ctx context.Context, dir string) (sides []curate.Decision, err error) {
 	w, err := recordlog.Create(dir)
 	if err != nil {
@@ -85,7 +85,8 @@ func appendRow(w *recordlog.Writer, b *recordlog.Builder, id string, row *rows.R
 	return w.Append(b.Group())
 }
 
-// recordOf returns the record that a row was made from, except for scores, policies and origin, which rows lack.
+// recordOf returns the record that a row was made from, without scores, policies and origin, which rows lack. It
+// returns an error if a row holds too little of its record.
 func recordOf(row *rows.Row) (builders.Record, error) {
 	switch {
 	case row.Label != nil:
@@ -112,7 +113,7 @@ func recordOf(row *rows.Row) (builders.Record, error) {
 	return d, nil
 }
 
-// messages returns the messages of a passage, or a single message with the passage's text.
+// messages returns the messages of a passage, or a message of this role with the passage's text.
 func messages(role string, p builders.Passage) []ttc.Node {
 	if p.IsText() {
 		return ttc.Chain([]chat.Message{{Role: role, Form: chat.Text, Text: p.Text}}, ttc.Assumed).Nodes

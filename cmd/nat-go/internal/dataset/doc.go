@@ -1,13 +1,13 @@
-// Package dataset writes a run's data set and reads it back.
+// Package dataset writes, converts, measures and verifies data sets.
 //
-// Writing is a pure function of the record log and curation's decisions: any format can be written later, from the run
-// folder alone, with the same bytes. Formats lists them all: most are text rows, a function of the records; token rows
-// are a function of the run's token batches. Reading starts from the written files and trusts nothing else.
+// Text rows depend only on the record log, curation's decisions and the row options, and token rows only on the run's
+// token batches. So any format can be written later, from the run folder alone, with the same bytes. Formats lists all
+// formats. Verify reads the written files and trusts nothing else.
 //
 // Its Finding is not the type of package finding: `dataset verify --json` prints it, it refers to a row rather than a
 // place in a configuration, and it counts unlisted findings.
 //
-// It is one large package because writing, converting, verifying and counting share the knowledge of the layout:
-// formats, files, origins. Rows that are read back are hashed by their content (sharing.go), not by the record log's
-// bytes, since a verifier must not trust the log.
+// It is one large package because all of its parts depend on the layout of a data set: formats, files, origins. It
+// hashes the content of rows that are read back (sharing.go) rather than the bytes of the record log, because a
+// verifier must not trust the log.
 package dataset

@@ -20,7 +20,7 @@ type Format struct {
 type tokenRows struct {
 	write func(w io.Writer, batches string, s batch.Split) (rows int64, err error)
 	wrong func(row []byte) string // returns the fault of a row, or "" if it is valid
-	none  string                  // reason that a run has no such rows
+	none  string                  // why a run may have no such rows
 }
 
 // FromBatches reports whether the format is made from a run's token batches, and so needs a tokenizer.
@@ -50,7 +50,7 @@ func Lookup(name string) (Format, bool) {
 	return Format{}, false
 }
 
-// Names lists the names of the formats.
+// Names lists the names of all formats, for display.
 func Names() string {
 	var names []string
 	for _, f := range Formats() {
@@ -69,7 +69,7 @@ var sftParquet = Format{
 	tokens: &tokenRows{write: batch.WriteParquet, wrong: wrongTokens, none: "the run has no sft batches"},
 }
 
-// skyRL holds the same rows in the form for SkyRL's SFT trainer, which doesn't tokenise itself.
+// skyRL holds the same rows with a mask instead of labels, for SkyRL's SFT trainer, which trains on the ids unchanged.
 var skyRL = Format{
 	Format: rows.Format{
 		Name: "skyrl_pretokenized", Consumer: "SkyRL (SFT, pre-tokenised)", Shape: "input_ids, loss_mask",

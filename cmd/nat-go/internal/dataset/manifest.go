@@ -17,7 +17,8 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Log returns the run's record log, or "" without one.
+// Log returns the folder of the run's record log. It returns "" if curation hasn't decided about the records yet, or if
+// there is no run.
 func (p *Place) Log() string {
 	if p.Run == "" || !runfolder.Has(p.Run.Decisions()) {
 		return ""
@@ -43,7 +44,7 @@ func (p *Place) Decisions() (*curate.Decisions, error) {
 	return d, nil
 }
 
-// Manifest returns the run's manifest, or nil without one.
+// Manifest returns the run's manifest, or nil if it doesn't exist.
 func (p *Place) Manifest() (*runfolder.Manifest, error) {
 	if p.Run == "" {
 		return nil, nil
@@ -55,7 +56,7 @@ func (p *Place) Manifest() (*runfolder.Manifest, error) {
 	return m, err
 }
 
-// RowOptions returns the options the run wrote its rows with; the zero value without a manifest.
+// RowOptions returns the options that the run wrote its rows with, or the zero value if it has no manifest.
 func (p *Place) RowOptions() (rows.Options, error) {
 	m, err := p.Manifest()
 	if m == nil {
@@ -64,7 +65,8 @@ func (p *Place) RowOptions() (rows.Options, error) {
 	return m.Rows, nil
 }
 
-// Measure describes the run's kept records, the parts of them that render (which may be nil) shows, and the drops.
+// Measure returns statistics of the run's kept records and its drops. Unless render is nil, they include the content
+// that this template omits. tmp is a folder for temporary files.
 func (p *Place) Measure(render *turns.Renderer, tmp string) (*Stats, error) {
 	d, err := p.Decisions()
 	if err != nil {
@@ -92,7 +94,8 @@ func (p *Place) Pick(q Query, f func(Picked) error) error {
 	return pick(p.Log(), d, q, f)
 }
 
-// PickRows calls f for rows with their origin. row is FORMAT/FILE:N or FILE:N, from 1; skip counts from there.
+// PickRows calls f for at most limit rows (0 means all) with their origins, beginning skip rows after row. row is
+// FORMAT/FILE:N, FILE:N, or N in the first file, from 1.
 func (p *Place) PickRows(
 	row string, skip, limit int64, f func(file string, n int64, r *rows.Row, o *Origin) error,
 ) error {

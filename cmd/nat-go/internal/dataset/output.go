@@ -9,15 +9,15 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Blocks are small enough to be hashed and copied while in the cache, and enough may be queued that neither side waits
-// for the other: with a single queued block, blocks would have to be eight times as large.
+// Blocks are small enough to be hashed and copied while they are in the cache. Enough of them may be queued that
+// neither side waits for the other; with a queue of one, blocks would have to be eight times as large.
 const (
 	blockBytes = 128 << 10
 	blocksHeld = 8
 )
 
-// output is a file written in blocks by its own goroutine: rows are made while the kernel copies the last block, which
-// otherwise limits the speed of writing.
+// output is a file that its own goroutine writes in blocks, so that rows are made while the kernel copies a block.
+// Waiting for the kernel would limit the speed of writing.
 type output struct {
 	buf     []byte // append here, then call rotate
 	bytes   int64
@@ -25,10 +25,10 @@ type output struct {
 	file    *durable.File
 	blocks  chan []byte
 	free    chan []byte
-	done    chan struct{} // closed when all blocks are durable or err is set
+	done    chan struct{} // closed when run ends: the file is durable, err is set, or aborted is
 	err     error
 	sum     *xxh3.Hasher
-	aborted bool // set before blocks is closed: the files need not be durable
+	aborted bool // set before blocks is closed: the file need not be durable
 	placed  bool
 }
 
@@ -73,7 +73,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// rotate queues the buffer for writing once it is full. Write errors surface in placeFiles.
+// rotate queues the buffer for writing if it is full. placeFiles returns write errors.
 func (o *output) rotate() {
 	if len(o.buf) >= blockBytes {
 		o.flush()
@@ -90,7 +90,7 @@ func (o *output) flush() {
 	}
 }
 
-// finish completes the content and returns its hash. The file is made durable in the background; see placeFiles.
+// finish completes the content and returns its hash. The file becomes durable in the background; see placeFiles.
 func (o *output) finish() string {
 	o.flush()
 	close(o.blocks)
@@ -118,8 +118,8 @@ func (o *output) abort() {
 	o.file.Abort()
 }
 
-// synced waits until finished files are durable.
-func synced(files []*output) error {
+// awaitSync waits until finished files are durable, and returns the first error.
+func awaitSync(files []*output) error {
 	for _, o := range files {
 		if <-o.done; o.err != nil { // wait: run ends when blocks is closed
 			return o.err
@@ -133,7 +133,7 @@ func placeFiles(
 	outs []*output, ready func([]runfolder.Written, []runfolder.File) error, written []runfolder.Written,
 	files []runfolder.File,
 ) error {
-	if err := synced(outs); err != nil {
+	if err := awaitSync(outs); err != nil {
 		return err
 	}
 	if ready != nil {

@@ -64,7 +64,7 @@ func TestOutputs(t *testing.T) {
 func TestSyncedWaits(t *testing.T) {
 	o := &output{done: make(chan struct{})}
 	got := make(chan error)
-	go func() { got <- synced([]*output{o}) }()
+	go func() { got <- awaitSync([]*output{o}) }()
 	select {
 	case err := <-got:
 		t.Fatalf("synced returned %v before the file was written", err)

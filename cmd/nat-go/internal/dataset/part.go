@@ -50,8 +50,8 @@ type partFile struct {
 	Rows  int64         `json:"rows"`
 }
 
-// WritePart writes the kept records of groups that form one part of the log to the spec's folder, as lines of rows and
-// of origins for each format. Join turns all parts into the output that Write would make from the log.
+// WritePart writes the kept records of groups that form one part of the log to the spec's folder: for each format,
+// files of rows as lines, and their origins. Join makes from all parts the output that Write would make from the log.
 func WritePart(ctx context.Context, s Spec, groups iter.Seq2[*recordlog.Group, error]) (*Share, error) {
 	s.part = true
 	p := &Share{}
@@ -71,7 +71,7 @@ func WritePart(ctx context.Context, s Spec, groups iter.Seq2[*recordlog.Group, e
 	return p, err
 }
 
-// Join makes the data set from its parts, in their order: everything that Write writes.
+// Join makes the output of Write from its parts, which are in the order of the log. dirs are the folders of the parts.
 func Join(ctx context.Context, s Spec, parts []*Share, dirs []string) ([]runfolder.Written, error) {
 	return s.write(func(all []*formatWriter) error {
 		for i, w := range all {
@@ -94,7 +94,7 @@ func Join(ctx context.Context, s Spec, parts []*Share, dirs []string) ([]runfold
 	})
 }
 
-// join adds a part.
+// join adds a part, whose files of this format are in dir.
 func (w *formatWriter) join(ctx context.Context, p *partFormat, dir string) error {
 	w.add(&p.tally)
 	w.refused.join(w.enc.Format, w.spec.Options, &p.Refused)
@@ -125,7 +125,7 @@ func (w *formatWriter) join(ctx context.Context, p *partFormat, dir string) erro
 // joinChunk is the number of bytes of a part that are read at a time.
 const joinChunk = 1 << 20
 
-// eachChunk calls f with the lines of a file, a few whole lines at a time.
+// eachChunk calls f with the lines of a file, some whole lines at a time. A missing file has no lines.
 func eachChunk(ctx context.Context, path string, f func(lines []byte) error) error {
 	file, err := durable.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -199,7 +199,7 @@ func (f *rowFile) join(ctx context.Context, path string) error {
 	})
 }
 
-// joinOrigins adds the origins of the rows of a part, given how many rows its files had before it.
+// joinOrigins adds the origins of a part's rows. before has the number of rows that each file had before the part.
 func (w *formatWriter) joinOrigins(ctx context.Context, path string, before map[string]int64) error {
 	return eachChunk(ctx, path, func(lines []byte) error {
 		for line := range bytes.Lines(lines) {
@@ -228,10 +228,10 @@ type partRefusals struct {
 	Tries  []triedFormats `json:"tries,omitempty"` // for the first refused records
 }
 
-// triedFormats records which other formats carry records that one refuses.
+// triedFormats counts how many of some records that a format refuses each other format carries.
 type triedFormats struct {
 	Records int64   `json:"records"`
-	Took    []int64 `json:"took"`
+	Took    []int64 `json:"took"` // by format, in the order of refusals.carry
 }
 
 func (r *refusals) part() (p partRefusals) {

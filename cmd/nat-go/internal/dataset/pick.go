@@ -22,7 +22,7 @@ type Query struct {
 	Split   string        // "train" or "validation"
 	Dropped bool          // records that curation dropped instead of the kept ones
 	Reason  ledger.Reason // with Dropped: for this reason
-	Skip    int64         // among the matches
+	Skip    int64         // this many of the matches
 	Limit   int64         // at most this many; 0 means all
 }
 
@@ -80,7 +80,8 @@ func (q *Query) asksFor(p *Picked) bool {
 	return true
 }
 
-// EachDrop calls f for the drops in dropped.jsonl that match the query, by example, turn, builder and reason.
+// EachDrop calls f for the drops in a dropped.jsonl that match the query's reason, example, turn and builder, with its
+// Skip and Limit.
 func EachDrop(path string, q Query, f func(ledger.Drop) error) error {
 	if !runfolder.Has(path) {
 		return nil
@@ -121,7 +122,7 @@ func PickRows(format rows.Format, file RowFile, skip, limit int64, f func(n int6
 	})
 }
 
-// originOf finds the origin of a row in rows.jsonl, or nil without one.
+// originOf returns the origin of a row from rows.jsonl, or nil if it isn't there.
 func originOf(f FormatFolder, file string, row int64) (found *Origin, err error) {
 	if f.Origins == "" {
 		return nil, nil
@@ -149,7 +150,7 @@ func RowText(file RowFile, row int64) (text string, err error) {
 	return text, err
 }
 
-// OriginsOf returns the origins of the rows that a record was written as, by the record's hash.
+// OriginsOf returns the origins of the rows of the record with this hash, at most maxOrigins of them.
 func OriginsOf(f FormatFolder, record string) (found []Origin, err error) {
 	if f.Origins == "" {
 		return nil, nil

@@ -26,11 +26,11 @@ type Limits struct {
 	Values int64 // in it
 }
 
-// DefaultLimits keep the program below 512 MiB on any file. The rows of a run are far below them: an entry has at most
-// 64 MiB by default, and its texts occur in a row once.
+// DefaultLimits keep the program below 512 MiB of memory on any file. The rows of a run are usually far smaller: by
+// default, an entry of an input has at most 16 MiB, and a row contains each of its texts once.
 var DefaultLimits = Limits{Bytes: 128 << 20, Values: 1 << 20}
 
-// Place is a data set on disk, located by its files alone.
+// Place is a data set on disk: a run's folder, rows, or both.
 type Place struct {
 	Run          runfolder.Folder // empty if only rows were given
 	Formats      []FormatFolder
@@ -68,9 +68,9 @@ type RowFile struct {
 	Limits Limits
 }
 
-// Find looks for a data set at path, whose rows must respect the limits: a run's folder, its dataset folder, the folder
-// of a format, or a single file of rows, ours or another program's. A folder with an unknown name is identified by its
-// first row.
+// Find looks for a data set at path: a run's folder, its dataset folder, the folder of a format, or a single file of
+// rows, which another program may have written. The format of a folder with an unknown name is found by its first row.
+// Rows beyond the limits are errors when they are read.
 func Find(path string, limits Limits) (*Place, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -137,7 +137,7 @@ func findFormat(dir string, limits Limits) (FormatFolder, error) {
 		paths = append(paths, found...)
 	}
 	for _, p := range paths {
-		if isDir(p) { // must be in a format whose file names end this way
+		if isDir(p) { // the folder of a format such as trl.parquet
 			continue
 		}
 		if filepath.Base(p) == originsName {
@@ -172,7 +172,8 @@ func rowFileAt(path string, limits Limits) RowFile {
 	return f
 }
 
-// formatOf identifies a format by its folder's name, by a file name that only it uses, or by the first row.
+// formatOf identifies a format by its folder's name or by the first row. If there are no rows, it goes by the name of
+// the first file.
 func formatOf(folder string, files []RowFile) (Format, error) {
 	if f, ok := Lookup(folder); ok {
 		return f, nil
@@ -217,13 +218,13 @@ func (r RowFile) each(f func(n int64, line []byte) error) error { return eachLin
 // errEnough stops reading a file.
 var errEnough = errors.New("enough")
 
-// eachLine calls f for each line of a file, numbered from 0, without its newline, until it returns errEnough; a table's
-// rows are passed as lines of JSON. The line is valid until f returns.
+// eachLine calls f for each line of a file, numbered from 0, without its newline, until f returns an error. It returns
+// that error unless it is errEnough. A table's rows are passed as lines of JSON. The line is valid until f returns.
 func eachLine(path string, limits Limits, f func(n int64, line []byte) error) error {
 	return eachLineFrom(path, limits, 0, f)
 }
 
-// eachLineFrom is eachLine starting at a given line; earlier ones are skipped.
+// eachLineFrom is like eachLine, but begins with the line that has the number from.
 func eachLineFrom(path string, limits Limits, from int64, f func(n int64, line []byte) error) error {
 	err := readLines(path, limits, from, f)
 	if errors.Is(err, errEnough) {
@@ -309,7 +310,8 @@ func linesOf(r io.Reader, limits Limits, f func(n int64, line []byte) error) err
 	return nil
 }
 
-// tooMany reports whether a line of JSON has too many values: all but the first of a list or an object follow a comma.
+// tooMany reports whether a line of JSON has too many values. It counts commas and opening brackets, because a value
+// inside another one follows one of them or a key that does.
 func tooMany(line []byte, maxValues int64) bool {
 	if int64(len(line)) < maxValues {
 		return false
@@ -328,7 +330,7 @@ func tooMany(line []byte, maxValues int64) bool {
 	return n > maxValues
 }
 
-// afterText returns the bytes after the JSON string that line begins with.
+// afterText returns the bytes after the JSON string that line begins with, or nil if the string doesn't end.
 func afterText(line []byte) []byte {
 	for i := 1; i < len(line); i++ {
 		end := bytes.IndexAny(line[i:], `"\\`)

@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// readerChunk is the amount of JSON that Hugging Face datasets reads at a time: the first chunk determines the type of
-// a column, and each chunk the type of a text.
+// readerChunk is the number of bytes of JSON that Hugging Face datasets reads at a time. The first chunk determines the
+// columns, and each chunk whether its texts are read as timestamps.
 const readerChunk = 10 << 20
 
 // maxColumns is the maximum number of columns distinguished in a file: tool call arguments may have any keys.
@@ -42,7 +42,7 @@ type column struct {
 	late    int64              // row, from 1, of its first value, if not in the first chunk
 	dates   int64              // texts in this chunk that are dates
 	texts   bool               // this chunk has texts that aren't dates
-	turned  int64              // dates in all chunks that contain only dates
+	turned  int64              // dates in all chunks whose texts are only dates
 	varied  bool               // its objects have different keys within the first chunk
 }
 
@@ -120,7 +120,7 @@ func (r *reading) column() *column {
 
 // key returns the column for an object's key; nil if there are too many.
 func (r *reading) key(col *column, key json.Raw) *column {
-	name := []byte(key[1 : len(key)-1]) // unescaped: our rows write a key in only one way
+	name := []byte(key[1 : len(key)-1]) // escapes are left: a file usually writes a key in one way
 	if in := col.keys[string(name)]; in != nil {
 		return in
 	}
@@ -135,7 +135,8 @@ func (r *reading) key(col *column, key json.Raw) *column {
 	return in
 }
 
-// endChunk determines which texts of the chunk are timestamps, and which objects differ in shape.
+// endChunk counts the dates of columns whose texts in the chunk are all dates. After the first chunk, it also notes the
+// columns whose objects have different keys.
 func (r *reading) endChunk() {
 	r.row.each("", func(_ string, c *column) {
 		if !c.texts {
@@ -174,7 +175,7 @@ func (c *column) names() []string {
 // change is a change that the reader makes to a column.
 type change struct {
 	Text string
-	Old  bool // only before datasets 4.7, which keeps objects and values of differing shapes as JSON
+	Old  bool // only versions before datasets 4.7 make it; later ones keep values of differing shapes as JSON
 	Null bool // missing keys are filled with null; nothing else changes
 }
 
@@ -185,7 +186,7 @@ func (c change) String() string {
 	return c.Text
 }
 
-// changes ends the file and lists the changes that readers make, starting with the errors of current versions.
+// changes ends the file and lists the changes that the reader makes, those of current versions first.
 func (r *reading) changes() []change {
 	r.endChunk()
 	all := r.row.changes("", false)
@@ -203,8 +204,8 @@ func oldness(c change) int {
 	return 0
 }
 
-// changes returns the changes of a column and everything inside it. asJSON means that from 4.7 on the reader keeps the
-// enclosing value as JSON.
+// changes returns the changes to a column and everything inside it. asJSON means that the reader keeps the enclosing
+// value as JSON from datasets 4.7 on.
 func (c *column) changes(path string, asJSON bool) (all []change) {
 	find := func(old bool, format string, a ...any) {
 		all = append(all, change{Text: fmt.Sprintf(format, a...), Old: old})

@@ -10,10 +10,10 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
-// refusals are the records that a format can't carry.
+// refusals counts the records that a format can't carry.
 type refusals struct {
-	count map[string]int64 // counts by reason, without the details of one record
-	tried int64
+	count map[string]int64 // by reason, without the details of one record
+	tried int64            // records tried with other formats, and more once that has ended
 	carry []alternative
 
 	// For a part of a data set, used by refusals.join:
@@ -29,12 +29,12 @@ type alternative struct {
 	empty []byte
 }
 
-// The first refused records are tried with other formats. There are few distinct reasons, because the names of records
-// are removed from them.
+// The first refused records are tried with other formats. There are few distinct reasons, because quoted texts and
+// numbers are removed from them.
 const (
 	triedRefusals = 200
 	maxReasons    = 50
-	// The distinguished reasons of a part are chosen once all parts are known.
+	// A part keeps more reasons, because maxReasons of them are chosen once all parts are known.
 	maxPartReasons = 5000
 )
 
@@ -64,7 +64,7 @@ func (r *refusals) add(f rows.Format, o rows.Options, ms []member, why string) {
 	}
 }
 
-// begin finds the other formats that may carry the records that a format refuses.
+// begin finds the other formats that may carry the records that a format refuses. Only the first call does anything.
 func (r *refusals) begin(f rows.Format, o rows.Options) {
 	if r.count != nil {
 		return

@@ -12,8 +12,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// sharing finds content that several rows have in common by sorting hashes, which takes constant memory for data of any
-// size.
+// sharing finds content that several rows have in common. It sorts hashes on disk, so it takes constant memory for data
+// of any size.
 type sharing struct {
 	sorter *extsort.Sorter
 	row    []byte
@@ -21,10 +21,10 @@ type sharing struct {
 
 const sharingWidth = 16 + 1 + 1 + 4 + 8
 
-// occurrence is the place of a hash: its row, and one of two sides.
+// occurrence says where a hash occurs: in which row, and on which of two sides.
 type occurrence struct {
 	split rows.Split
-	side  byte // 0 or 1: the direction of a pair
+	side  byte // 0 or 1, such as the direction of a pair
 	file  uint32
 	row   int64
 }
@@ -48,7 +48,7 @@ func (g *shared) bySplit(s rows.Split) int64 { return g.count[s][0] + g.count[s]
 
 func (g *shared) bySide(side int) int64 { return g.count[0][side] + g.count[1][side] }
 
-// at returns the first occurrence in a split.
+// at returns the first occurrence in a split, of side 0 if there is one.
 func (g *shared) at(s rows.Split) occurrence {
 	if g.count[s][0] > 0 {
 		return g.first[s][0]
@@ -56,7 +56,7 @@ func (g *shared) at(s rows.Split) occurrence {
 	return g.first[s][1]
 }
 
-// each calls f for every distinct hash that was added.
+// each calls f with the distribution of every distinct hash that was added. f must not keep it.
 func (s *sharing) each(f func(*shared)) error {
 	var key [16]byte
 	var g shared
@@ -90,7 +90,7 @@ func (s *sharing) each(f func(*shared)) error {
 
 func (s *sharing) close() { s.sorter.Close() }
 
-// hasher hashes the content of rows by value: the order of keys and the way of escaping don't matter.
+// hasher hashes the content of rows as read, so that the order of keys and the escapes in a line don't matter.
 type hasher struct{ buf []byte }
 
 func (h *hasher) passage(p builders.Passage) [16]byte {
@@ -98,7 +98,7 @@ func (h *hasher) passage(p builders.Passage) [16]byte {
 	return xxh3.Hash128(h.buf).Bytes()
 }
 
-// row hashes a whole row without its tools: rows with the same prompt and answers are equivalent.
+// row hashes a row's kind, texts and label, but not its tools: rows with the same prompt and answers count as the same.
 func (h *hasher) row(r *rows.Row) [16]byte {
 	h.buf = append(h.buf[:0], byte(r.Kind))
 	for _, p := range []builders.Passage{r.Prompt, r.Chosen, r.Rejected, r.Completion} {
@@ -110,7 +110,7 @@ func (h *hasher) row(r *rows.Row) [16]byte {
 	return xxh3.Hash128(h.buf).Bytes()
 }
 
-// judged hashes a judged answer without its label, which it returns as a direction.
+// judged hashes an answer with a label, and returns the label separately as a direction.
 func (h *hasher) judged(r *rows.Row) (key [16]byte, direction byte) {
 	if *r.Label {
 		direction = 1
@@ -119,7 +119,7 @@ func (h *hasher) judged(r *rows.Row) (key [16]byte, direction byte) {
 	return xxh3.Hash128(h.buf).Bytes(), direction
 }
 
-// pair hashes a preference without its direction, which it returns.
+// pair hashes a preference, and returns separately which of its answers is preferred.
 func (h *hasher) pair(r *rows.Row) (key [16]byte, direction byte) {
 	a, b := h.passage(r.Chosen), h.passage(r.Rejected)
 	if bytes.Compare(a[:], b[:]) > 0 {

@@ -41,10 +41,10 @@ type Stats struct {
 	Contexts *runfolder.Contexts `json:"contexts,omitempty"`
 	Batches  *runfolder.Batches  `json:"batches,omitempty"` // of the run's token rows
 	Dropped  []dropCount         `json:"dropped,omitempty"`
-	Template *templated          `json:"template,omitempty"` // the content that the template shows, if one was named
+	Template *templated          `json:"template,omitempty"` // what the template omits, if one was named
 }
 
-// kindCount counts the kept records of a kind per side of the split.
+// kindCount counts the kept records, or rows, of a kind per side of the split.
 type kindCount struct {
 	Kind       string `json:"kind"`
 	Train      int64  `json:"train"`
@@ -82,10 +82,10 @@ type spread struct {
 	NonFinite int64 `json:"non_finite,omitempty"` // NaN and infinite values, excluded from all of the above
 }
 
-// scale prevents the overflow of a sum of the maximum number of values.
+// scale is a factor for values, so that no sum of them overflows.
 const scale = 0x1p-64
 
-// dropCount counts drops as listed in dropped.jsonl.
+// dropCount counts the drops in dropped.jsonl with the same stage, reason, unit and format.
 type dropCount struct {
 	Stage  ledger.Stage  `json:"stage"`
 	Reason ledger.Reason `json:"reason"`
@@ -94,8 +94,8 @@ type dropCount struct {
 	Count  int64         `json:"count"`
 }
 
-// measure describes the kept records of a log, the effects of their hints according to the batches' index, and the
-// parts of them that render shows. index may be empty, and render nil.
+// measure returns statistics of the kept records of a log, with the effects of their hints from the index of the token
+// batches, unless index is empty, and with what the template omits, unless render is nil.
 func measure(log string, d *curate.Decisions, index string, render *turns.Renderer, tmp string) (*Stats, error) {
 	m := newMeter(render, tmp)
 	defer m.close()
@@ -131,7 +131,7 @@ func measure(log string, d *curate.Decisions, index string, render *turns.Render
 	return m.stats("records")
 }
 
-// effects reads the effects of the hints.
+// effects samples the effects of hints that the index of the token batches lists.
 func (m *meter) effects(index string) error {
 	if index == "" {
 		return nil
@@ -172,8 +172,8 @@ type turnKey struct {
 	turn   string
 }
 
-// MeasureRows describes the rows of a format, and the parts of them that render (which may be nil) shows. Rows that
-// can't be read are left to Verify.
+// MeasureRows returns statistics of the rows of a format, with what the template omits, unless render is nil. It
+// ignores rows that can't be read, which Verify reports.
 func MeasureRows(f FormatFolder, render *turns.Renderer, tmp string) (*Stats, error) {
 	m := newMeter(render, tmp)
 	defer m.close()
@@ -216,7 +216,7 @@ type meter struct {
 	same      int64
 	gap       int64
 	pairs     int64
-	samples   *extsort.Sorter // metric 2, ordered float 8
+	samples   *extsort.Sorter // 2 bytes for the metric, and 8 for the value
 	names     []string        // of the metrics
 	odd       []int64         // values that are not finite, by metric
 	prompts   *sharing
@@ -235,7 +235,7 @@ func (m *meter) turns(contexts []ttc.History, r *builders.Resolved) {
 	m.scratch = contexts
 	prompt := 0
 	if k := r.Record.Kind(); k == builders.KindState || k == builders.KindRollout && len(contexts) > 0 {
-		prompt = 1 // trains nothing
+		prompt = 1 // the first context is the prompt's, which isn't trained
 	}
 	m.contexts.Turns += int64(len(contexts) - prompt)
 	for _, c := range r.Changes {
@@ -361,7 +361,7 @@ func opening(p builders.Passage) builders.Passage {
 	return p
 }
 
-// length counts characters: of texts, and of an assistant's calls.
+// length counts the characters of texts, reasoning, and the names and arguments of calls.
 func length(p builders.Passage) (n int64) {
 	if p.IsText() {
 		return int64(utf8.RuneCountInString(p.Text))
@@ -383,7 +383,7 @@ func messageLength(m *chat.Message) int64 {
 	return int64(n)
 }
 
-// maxMetrics is the maximum number of score names distinguished.
+// maxMetrics is the maximum number of metrics: a margin for each name of a score, and a few others.
 const maxMetrics = 1000
 
 // sample adds a value of a metric.
@@ -401,7 +401,7 @@ func (m *meter) sample(name string, x float64) error {
 		m.odd[i]++
 		return nil
 	}
-	bits := math.Float64bits(x) // made to sort like the numbers
+	bits := math.Float64bits(x) // changed below to sort like the numbers
 	if bits>>63 == 1 {
 		bits = ^bits
 	} else {
@@ -473,7 +473,7 @@ func (m *meter) stats(of string) (*Stats, error) {
 	return s, err
 }
 
-// spreads reads the samples back in order and stores each metric where it belongs.
+// spreads reads the samples back in order and stores the spread of each metric in s.
 func (m *meter) spreads(s *Stats) error {
 	counts := make([]int64, len(m.names))
 	for row, err := range m.samples.All() {
@@ -527,7 +527,7 @@ func orderedFloat(bits uint64) float64 {
 	return math.Float64frombits(^bits)
 }
 
-// take adds the value with the given rank among count, smallest first.
+// take adds the value with the given rank, from 0, among count values, smallest first.
 func (s *spread) take(x float64, rank, count int64) {
 	at := func(q float64) bool { return rank == max(0, int64(math.Ceil(q*float64(count)))-1) }
 	if rank == 0 {
@@ -547,10 +547,12 @@ func (s *spread) take(x float64, rank, count int64) {
 	s.Count++
 }
 
-// maxDropKinds is the maximum number of kinds of drops in a run; a stage has at most a thousand reasons.
+// maxDropKinds is the maximum number of distinct drops that readDrops counts. A builder gives at most a thousand
+// reasons.
 const maxDropKinds = 1 << 16
 
-// readDrops sums up a dropped.jsonl by stage, reason, unit and format, in order of first appearance.
+// readDrops counts the drops in a dropped.jsonl by stage, reason, unit and format, in order of first occurrence. It
+// returns nil if the file doesn't exist.
 func readDrops(path string) ([]dropCount, error) {
 	if !runfolder.Has(path) {
 		return nil, nil

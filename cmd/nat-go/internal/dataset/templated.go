@@ -17,17 +17,17 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// templated counts the effects of a chat template on the conversations of a data set, as the trainer of text rows will
-// render them. An answer to a prompt forms a conversation with it.
+// templated counts the effects of a chat template on the conversations of a data set, as trainers of text rows render
+// them. A prompt and each answer to it form a conversation.
 type templated struct {
 	Conversations int64  `json:"conversations"`
-	Refused       int64  `json:"refused"` // the template raises an error
+	Refused       int64  `json:"refused"` // conversations on which the template raises an error
 	Why           string `json:"why,omitempty"`
 	Reasoning     part   `json:"reasoning"`  // assistant messages with reasoning
 	Calls         part   `json:"tool_calls"` // assistant messages with tool calls
 }
 
-// part counts messages that have a part of some kind, and the ones whose part the template doesn't show.
+// part counts the messages with a part of some kind, and those whose part the template doesn't show.
 type part struct {
 	Messages int64 `json:"messages"`
 	LeftOut  int64 `json:"left_out"`
@@ -94,7 +94,7 @@ func (p *part) add(shown bool) {
 	}
 }
 
-// rendererOf returns the template in a model's folder.
+// rendererOf compiles the chat template in a model's folder.
 func rendererOf(folder string) (*turns.Renderer, error) {
 	c, err := tokenizer.ReadConfig(folder)
 	if err != nil {
@@ -111,10 +111,10 @@ func rendererOf(folder string) (*turns.Renderer, error) {
 	return turns.New(text, turns.Settings{Now: now, Vars: collator.TemplateVars(c, nil)})
 }
 
-// lines describes it as text.
+// lines describes the counts in lines of text.
 func (t *templated) lines() (out []string) {
 	if t.Conversations == 0 {
-		return []string{"the template has nothing to do here: the rows hold texts, no messages"}
+		return []string{"the template doesn't apply: the rows hold texts instead of messages"}
 	}
 	out = append(out, fmt.Sprintf("the template renders %d of %s", t.Conversations-t.Refused,
 		ledger.Quantity(t.Conversations, "conversation")))

@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Text prints a report as text.
+// Text prints the report as text.
 func (r *Report) Text(w io.Writer) error {
 	var b strings.Builder
 	for _, f := range r.Findings {
@@ -57,7 +57,7 @@ func (r *Report) Text(w io.Writer) error {
 	return err
 }
 
-// Text prints statistics as text.
+// Text prints the statistics as text. explain returns the page of a drop reason.
 func (s *Stats) Text(w io.Writer, explain func(code string) (ledger.Code, bool)) error {
 	t := statsText{Stats: s, width: terminal.Width(w)}
 	t.counts()
@@ -76,7 +76,7 @@ type statsText struct {
 	width int
 }
 
-// words adds a line of words, which is wrapped.
+// words adds a line, which is wrapped.
 func (t *statsText) words(indent int, line string) {
 	c := columns.Table{Indent: indent}
 	c.Add(line)
@@ -125,7 +125,7 @@ func (t *statsText) spreads() {
 	_ = table.Flush() // into memory
 }
 
-// lengths adds a line on which side of the pairs is longer.
+// lengths adds a line that says how often the chosen side of a pair is longer.
 func (t *statsText) lengths() {
 	p := t.Pairs
 	if p == nil {
@@ -139,7 +139,8 @@ func (t *statsText) lengths() {
 	}
 }
 
-// repeats adds duplicates, records on both sides of the split, and content that the chat template omits.
+// repeats adds the work that the token batches take, the contexts of trained turns, repeated records, content on both
+// sides of the split, and content that the chat template omits.
 func (t *statsText) repeats() {
 	if t.Batches != nil {
 		if words := t.Batches.Stats.Forward.Words(t.Batches.Counts); words != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
-// splits maps the names of the splits in rows to their names in batches.
+// splits lists the splits of rows with the corresponding splits of batches.
 var splits = []struct {
 	rows    rows.Split
 	batches batch.Split
@@ -86,7 +86,7 @@ func (w *tokenWriter) format(f Format) error {
 	return nil
 }
 
-// split writes one file, and returns its number of rows.
+// split writes the file of a split, and returns its manifest entry and its number of rows.
 func (w *tokenWriter) split(f Format, name string, split batch.Split) (file runfolder.File, n int64, err error) {
 	path := filepath.Join(w.dataSet, filepath.FromSlash(name))
 	out, err := newOutput(path)
@@ -125,10 +125,11 @@ func (v *verifier) tokens(f FormatFolder) error {
 	return nil
 }
 
-// maxTokenRow bounds the memory of a row of ids: eight bytes for every two.
+// maxTokenRow is the maximum length of a token row's line. An id takes at least two bytes in the line, and eight in
+// memory.
 const maxTokenRow = 32 << 20
 
-// unmarshalTokens decodes a token row. wrong is the reason for a failure.
+// unmarshalTokens decodes a token row. It returns "" or the reason that it can't.
 func unmarshalTokens(line []byte, row any) (wrong string) {
 	if len(line) > maxTokenRow {
 		return fmt.Sprintf("it has %d bytes, more than any token row", len(line))
@@ -139,8 +140,8 @@ func unmarshalTokens(line []byte, row any) (wrong string) {
 	return ""
 }
 
-// wrongTokens explains an invalid token row: every label must be the id at its position or ignored, and some must be
-// trained. It returns "" for a valid row.
+// wrongTokens explains why a token row is invalid: every label must be the id at its position or batch.Ignored, one
+// must be an id, and ids and weight must be in range. It returns "" for a valid row.
 func wrongTokens(line []byte) string {
 	var row struct {
 		IDs    []int64  `json:"input_ids"`
@@ -165,8 +166,7 @@ func wrongTokens(line []byte) string {
 			return fmt.Sprintf("input_ids[%d] is %d", i, row.IDs[i])
 		case label == batch.Ignored:
 		case label != row.IDs[i]:
-			return fmt.Sprintf("labels[%d] is %d where input_ids has %d: labels are those of their own place, or %d",
-				i, label, row.IDs[i], batch.Ignored)
+			return fmt.Sprintf("labels[%d] is %d, expected %d as in input_ids, or %d", i, label, row.IDs[i], batch.Ignored)
 		default:
 			trained++
 		}
@@ -177,7 +177,7 @@ func wrongTokens(line []byte) string {
 	return ""
 }
 
-// wrongMask explains an invalid loss_mask, which marks the trained tokens of a row. It returns "" for a valid one.
+// wrongMask explains why a row is invalid whose loss_mask marks the trained tokens. It returns "" for a valid row.
 func wrongMask(line []byte) string {
 	var row struct {
 		IDs  []int64 `json:"input_ids"`

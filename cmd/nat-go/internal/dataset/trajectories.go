@@ -11,11 +11,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Trajectories is the format of NAT's TrajectoryCollections, which only a run compatible with NAT writes: one JSON
+// Trajectories names the format of NAT's TrajectoryCollections, which only runs with --compat nat write: one JSON
 // document per file, with NaN where a score was NaN.
 const Trajectories = "nat_trajectories"
 
-// maxTrajectories is the maximum size of a collection that is checked. Like NAT, we read it as a whole.
+// maxTrajectories is the maximum size of a collection that is checked. A collection is read as a whole.
 const maxTrajectories = 2 << 30
 
 // trajectories checks a collection: {"trajectories": [[trajectory, ...], ...], "run_id": text}.
@@ -81,7 +81,7 @@ func eachTrajectory(raw json.Raw, f func(json.Raw) error) error {
 // trajectory checks one trajectory: an episode of one preference, and a reward.
 func trajectory(t json.Raw) error {
 	if t.Kind() != json.Object {
-		return fmt.Errorf("got %s", t.Kind())
+		return fmt.Errorf("expected an object, got %s", t.Kind())
 	}
 	episode, _ := t.Get("episode")
 	if reward, _ := t.Get("reward"); episode.Kind() != json.Array || reward.Kind() != json.Number {
@@ -91,14 +91,14 @@ func trajectory(t json.Raw) error {
 	for step := range episode.Elements() {
 		n++
 		if step.Kind() != json.Object {
-			return errors.New("expected an episode object")
+			return errors.New("expected an object in the episode")
 		}
 		prompt, _ := step.Get("prompt")
 		chosen, _ := step.Get("chosen_response")
 		rejected, _ := step.Get("rejected_response")
 		if prompt.Kind() != json.String && prompt.Kind() != json.Array || chosen.Kind() != json.String ||
 			rejected.Kind() != json.String {
-			return errors.New("expected a preference as episode")
+			return errors.New("expected prompt, chosen_response and rejected_response in the episode")
 		}
 	}
 	if n != 1 {

@@ -22,10 +22,10 @@ import (
 type Report struct {
 	Files    []Verified `json:"files"`
 	Findings []Finding  `json:"findings"`
-	// Batches and TokenRows are the numbers checked with the tokenizer, or 0 without one.
+	// Batches and TokenRows are the numbers of token batches and their rows that were checked with the tokenizer.
 	Batches   int64 `json:"batches,omitempty"`
 	TokenRows int64 `json:"token_rows,omitempty"`
-	// Contexts are the contexts of the turns that text rows train, by format.
+	// Contexts counts the trained turns by the changes of their contexts, for formats and channels of token batches.
 	Contexts []formatContexts `json:"contexts,omitempty"`
 	Errors   int64            `json:"errors"` // including findings that are not listed
 	Warnings int64            `json:"warnings"`
@@ -59,9 +59,9 @@ func (f *Finding) Place() string {
 // listedFindings is the maximum number of findings listed per code and file; the rest are counted.
 const listedFindings = 20
 
-// Verify re-reads a data set from its files alone: every row is valid in its format, each file has one shape, nothing
-// is shared between training and validation, and rows.jsonl and the manifest agree with the files. manifest lists the
-// files as the run wrote them; nil without a manifest. tmp is a folder for temporary files.
+// Verify reads a data set from its files alone and checks that every row is valid in its format, each file has one
+// shape, training and validation share nothing, and rows.jsonl and the manifest agree with the files. manifest lists
+// the files as the run wrote them, or is nil. tmp is a folder for temporary files.
 func Verify(p *Place, manifest []runfolder.Written, tmp string) (*Report, error) {
 	v := newVerifier()
 	v.tmp = tmp
@@ -93,7 +93,7 @@ type verifier struct {
 	report *Report
 	more   map[string]int // number of findings per code and file
 	tmp    string
-	last   bool // rows are for trainers that train only a row's last turn, in formats that record this
+	last   bool // the run's rows are for trainers that train only a row's last turn, if the format supports that
 }
 
 func newVerifier() *verifier {
@@ -161,7 +161,7 @@ func (v *verifier) format(f FormatFolder) error {
 	return c.sharing()
 }
 
-// file reads the rows of a file.
+// file checks the rows of a file.
 func (c *formatCheck) file(i int) error {
 	file := c.folder.Files[i]
 	seen := Verified{
@@ -228,7 +228,7 @@ func (v *verifier) read(file RowFile, seen *Verified, f func(n int64, line []byt
 	return nil
 }
 
-// summed calls f for each row of a file whose content passes through the summer.
+// summed calls f for each row of a file, and writes the file's bytes to sum.
 func summed(file RowFile, sum *summer, f func(n int64, line []byte) error) error {
 	in, err := durable.Open(file.Path)
 	if err != nil {
@@ -280,7 +280,7 @@ func (c *formatCheck) index(row *rows.Row, at occurrence) error {
 func whyUseless(r *rows.Row) string {
 	switch {
 	case r.Kind == builders.KindRollout || r.Kind == builders.KindDistillation || r.Kind == builders.KindState:
-		return "" // a prompt, or tokens
+		return "" // the row is a prompt or has tokens
 	case r.Kind == builders.KindDemonstration || r.Label != nil:
 		if silent(r.Completion) {
 			return "the completion is empty"
@@ -298,7 +298,7 @@ func whyUseless(r *rows.Row) string {
 	return ""
 }
 
-// silent reports whether an answer contains nothing to write.
+// silent reports whether an answer has no calls, and no text but white space.
 func silent(p builders.Passage) bool {
 	if p.IsText() {
 		return strings.TrimSpace(p.Text) == ""
@@ -315,7 +315,7 @@ func silent(p builders.Passage) bool {
 	return true
 }
 
-// sharing reports content that rows should not have in common.
+// sharing reports repeated rows, contradictions, and prompts and rows on both sides of the split.
 func (c *formatCheck) sharing() error {
 	err := c.prompts.each(func(g *shared) {
 		if t, v := g.bySplit(rows.Train), g.bySplit(rows.Validation); t > 0 && v > 0 {
@@ -378,12 +378,12 @@ type Origin struct {
 	Builder string `json:"builder"`
 	Turn    string `json:"turn"`
 
-	Fidelity string   `json:"fidelity"` // of the trace; files of older programs have it only if something is missing
+	Fidelity string   `json:"fidelity"` // of the trace; older versions of nat-go wrote it only if something was missing
 	Gaps     []string `json:"gaps"`     // why it is not higher
 	Proven   []string `json:"proven"`   // parts that were compared with the model's tokenizer and template, and agreed
 
-	// Contexts are the contexts of the turns that the record trains, and Changed are the ones that aren't as recorded.
-	// Only the first row of a record has them.
+	// Contexts are the hashes of the contexts of the turns that the record trains, and Changed lists those that aren't
+	// as recorded. Only the first row of a record has them.
 	Contexts []hash           `json:"contexts,omitempty"`
 	Changed  []changedContext `json:"changed,omitempty"`
 }
@@ -474,7 +474,7 @@ func (v *verifier) manifest(written []runfolder.Written) {
 	}
 }
 
-// ReadOrigins calls f for each line of rows.jsonl.
+// ReadOrigins calls f for each line of a rows.jsonl until f returns errEnough or another error.
 func ReadOrigins(path string, f func(Origin) error) error {
 	return eachObject(path, f)
 }

@@ -26,17 +26,18 @@ import (
 type formatContexts struct {
 	Format string `json:"format"`
 	runfolder.Contexts
-	Checked bool `json:"checked"` // the written rows were compared with these counts
+	Checked bool `json:"checked"` // the contexts were compared with those of the written rows
 }
 
-// rowContexts keeps the hashes of a file's rows until rows.jsonl is read: in a file, since there may be millions.
+// rowContexts keeps the hashes of the contexts in a file's rows until rows.jsonl is read. It keeps them in a temporary
+// file, because there may be millions.
 type rowContexts struct {
 	file  *os.File
 	out   *bufio.Writer
 	in    *bufio.Reader
 	rows  int64         // read back
 	last  []ttc.History // of the row read last
-	whole bool          // the rows have all of their contexts
+	whole bool          // the rows contain the whole contexts
 }
 
 func newRowContexts(tmp string) (*rowContexts, error) {
@@ -93,10 +94,10 @@ type contextCheck struct {
 	last    bool // the trainer trains only the last turn of a row
 	hasher  history.Hasher
 	scratch []ttc.History
-	files   []*rowContexts // nil means that no origin names them
-	record  string         // the last one
-	due     []ttc.History  // its contexts
-	named   bool           // rows.jsonl names contexts
+	files   []*rowContexts
+	record  string        // hash of the last record with contexts in rows.jsonl
+	due     []ttc.History // its contexts
+	named   bool          // rows.jsonl names contexts
 	counts  runfolder.Contexts
 	without int64 // lines without contexts
 }
@@ -130,8 +131,8 @@ func (c *contextCheck) row(f rows.Format, row *rows.Row) error {
 	return at.add(c.scratch)
 }
 
-// origin compares a row with its line of rows.jsonl. It returns the number, from 1, of the turn that is trained in a
-// context that its record doesn't have, or 0.
+// origin compares a row with its line of rows.jsonl. It returns the number, from 1, of the first turn that is trained
+// in a context that its record doesn't have, or 0.
 func (c *contextCheck) origin(file int, o *Origin) (wrong int, err error) {
 	switch {
 	case o.Contexts != nil:
@@ -162,7 +163,7 @@ func (c *contextCheck) origin(file int, o *Origin) (wrong int, err error) {
 // contexts compares the turns of a row with a line of rows.jsonl.
 func (c *formatCheck) contexts(file int, o *Origin) error {
 	if o.Row < 0 || o.Row >= c.counts[file] {
-		return nil // reported
+		return nil // origins has reported it
 	}
 	turn, err := c.context.origin(file, o)
 	if turn > 0 {
@@ -173,7 +174,7 @@ func (c *formatCheck) contexts(file int, o *Origin) error {
 	return err
 }
 
-// countContexts reports the number of turns, and whether their expected contexts are unknown.
+// countContexts adds the counts of a format's turns to the report, or a finding if rows.jsonl lacks their contexts.
 func (c *formatCheck) countContexts(origins string) {
 	x := &c.context
 	switch {
@@ -194,7 +195,7 @@ func (c *formatCheck) countContexts(origins string) {
 // hash is a context's hash in hex, as in rows.jsonl.
 type hash ttc.History
 
-// UnmarshalText reads it.
+// UnmarshalText reads 16 hex digits.
 func (h *hash) UnmarshalText(b []byte) error {
 	var x [8]byte
 	if _, err := fmt.Sscanf(string(b), "%16x", (*uint64)(h)); err != nil || len(b) != 2*len(x) {
@@ -203,7 +204,7 @@ func (h *hash) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// MarshalText writes it.
+// MarshalText writes 16 hex digits.
 func (h hash) MarshalText() ([]byte, error) { return appendHistory(nil, ttc.History(h)), nil }
 
 // changedContext is a turn of a record whose context isn't as recorded.
@@ -213,7 +214,8 @@ type changedContext struct {
 	Was  *hash  `json:"was,omitempty"`
 }
 
-// again re-encodes a run's records in the formats whose rows can't be read back completely, and compares.
+// again encodes a run's records again in the formats whose rows lack a part of the model's input, and compares the rows
+// with the written ones.
 func (v *verifier) again(p *Place, d *curate.Decisions, m *runfolder.Manifest) error {
 	for _, f := range p.Texts() {
 		if !slices.ContainsFunc(f.Format.Carries, func(k builders.Kind) bool { return !f.Format.Whole(k) }) {
@@ -255,7 +257,7 @@ func (v *verifier) formatAgain(p *Place, f FormatFolder, d *curate.Decisions, o 
 	return nil
 }
 
-// sameRows compares the rows of a file with its second encoding.
+// sameRows compares the rows of a file with those of its second encoding.
 func (v *verifier) sameRows(name string, file, second RowFile) error {
 	var due []uint64 // a hash for each row
 	if err := second.each(func(_ int64, line []byte) error {

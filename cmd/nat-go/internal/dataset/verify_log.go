@@ -19,9 +19,10 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// VerifyLog reads a run's record log with curation's decisions and adds its findings: a log that can't be read, counts
-// in the manifest that don't match them, and rows whose record is not in the log, was dropped, or is on the other side
-// of the split. Hashes alone don't reveal this: anyone who edits a file can also change its hash.
+// VerifyLog compares the manifest and the rows with the record log and curation's decisions, and adds its findings: a
+// log or decisions that can't be read, counts that don't match, and rows whose record is not in the log, was dropped,
+// or is on the other side of the split. Hashes alone don't reveal this: anyone who edits a file can also change its
+// hash.
 func (r *Report) VerifyLog(p *Place, manifest *runfolder.Manifest) error {
 	v := newVerifier()
 	err := v.log(p, manifest)
@@ -80,12 +81,12 @@ func (v *verifier) log(p *Place, manifest *runfolder.Manifest) error {
 	return v.again(p, d, manifest)
 }
 
-// always reports files that every run has but that are in neither the folder nor the manifest.
+// always reports files that every run has but that the manifest doesn't list, and a list of drops that can't be read.
 func (v *verifier) always(p *Place, m *runfolder.Manifest) {
 	for _, path := range []string{p.Run.Config(), p.Run.Begun(), p.Run.Dropped()} {
 		rel := p.Run.Rel(path)
 		if !slices.ContainsFunc(m.Files, func(f runfolder.File) bool { return f.Path == rel }) {
-			v.find(Finding{Code: logDiffers, File: rel}, "every run has it, and it is neither here nor in the manifest")
+			v.find(Finding{Code: logDiffers, File: rel}, "every run has it, and the manifest doesn't list it")
 		}
 	}
 	if _, err := readDrops(p.Run.Dropped()); err != nil {
@@ -93,7 +94,7 @@ func (v *verifier) always(p *Place, m *runfolder.Manifest) {
 	}
 }
 
-// counts compares the manifest's counts with the log and the decisions.
+// counts compares the manifest's counts with the log and the decisions, and reports negative counts.
 func (v *verifier) counts(run runfolder.Folder, m *runfolder.Manifest, d *curate.Decisions) {
 	at := Finding{Code: logDiffers, File: run.Rel(run.Manifest())}
 	c := &m.Counts
@@ -118,14 +119,14 @@ func (v *verifier) counts(run runfolder.Folder, m *runfolder.Manifest, d *curate
 	}
 }
 
-// originsRead is rows.jsonl of a format next to the record log: its lines are in the log's order, group by group.
+// originsRead reads a format's rows.jsonl along with the record log. Both have the groups in the same order.
 type originsRead struct {
 	name   string
 	splits map[string]rows.Split // by file
 	file   interface{ Close() error }
 	next   func() ([]byte, error, bool)
 	stop   func()
-	due    map[string]dueRecord // the kept records of the group, by hash in hex
+	due    map[string]dueRecord // of the kept records of the current group, by hash in hex
 
 	n    int64 // lines read
 	line origin
@@ -133,13 +134,13 @@ type originsRead struct {
 	err  error
 }
 
-// dueRecord is the expected content of rows.jsonl for the records with a hash.
+// dueRecord is what rows.jsonl may say about the records of a group that have the same hash.
 type dueRecord struct {
 	decision curate.Decision
 	contexts [][]ttc.History
 }
 
-// has reports whether the contexts belong to one of these records.
+// has reports whether one of these records has all of the contexts.
 func (r *dueRecord) has(contexts []hash) bool {
 	return contexts == nil || slices.ContainsFunc(r.contexts, func(of []ttc.History) bool {
 		return !slices.ContainsFunc(contexts, func(h hash) bool { return !slices.Contains(of, ttc.History(h)) })
@@ -175,7 +176,8 @@ func (o *originsRead) close() {
 	o.file.Close()
 }
 
-// advance reads the next line. One that can't be read is reported elsewhere, and ends the comparison.
+// advance reads the next line. A line that can't be read ends the comparison: rest returns the error, or
+// formatCheck.origins has reported a line that isn't JSON.
 func (o *originsRead) advance() {
 	line, err, ok := o.next()
 	if o.err, o.more = err, ok && err == nil; !o.more {
@@ -188,7 +190,7 @@ func (o *originsRead) advance() {
 	}
 }
 
-// group skips the lines of a group's kept records.
+// group reads on past the lines that belong to a group's kept records.
 func (o *originsRead) group(g *recordlog.Group, d *curate.Decisions) {
 	if !o.more {
 		return
@@ -217,7 +219,7 @@ func (o *originsRead) group(g *recordlog.Group, d *curate.Decisions) {
 	}
 }
 
-// rest reports the first line that belongs to no kept record of the log.
+// rest reports the line at which group stopped, if there is one: it belongs to no kept record of the log.
 func (o *originsRead) rest(v *verifier) error {
 	if o.err != nil {
 		return fmt.Errorf("%s: %w", o.name, o.err)

@@ -11,8 +11,8 @@ import (
 )
 
 // VerifyRun compares a run's folder with its manifest, file by file, and adds its findings: files that differ, that are
-// missing, or that the manifest doesn't list. It does not hash rows again that Verify has read. manifest is nil if it
-// can't be read; why is the reason.
+// missing, or that the manifest doesn't list. It doesn't hash files again that Verify has read. If the manifest can't
+// be read, it is nil, and why is the reason.
 func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, why error) error {
 	v := newVerifier()
 	if err := v.checkLock(run); err != nil {
@@ -41,7 +41,7 @@ func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, w
 	return nil
 }
 
-// checkLock reports a process that is working in the folder or was killed while doing so.
+// checkLock reports a process that is working in the folder or was killed there, and the temporary files that it left.
 func (v *verifier) checkLock(run runfolder.Folder) error {
 	at := Finding{Code: interrupted, File: "."}
 	left, err := run.LeftBy()
@@ -64,9 +64,9 @@ func (v *verifier) checkLock(run runfolder.Folder) error {
 	return err
 }
 
-// files compares the files in the folder with the manifest.
+// files compares the files in the folder, other than rows, with the manifest.
 func (v *verifier) files(run runfolder.Folder, manifest *runfolder.Manifest, read []Verified) error {
-	rows := map[string]bool{} // checked as rows
+	rows := map[string]bool{} // Verify has compared these
 	for _, w := range manifest.Dataset {
 		for _, f := range w.Files {
 			rows[runfolder.DatasetFile(f.Path, 0, "").Path] = true
@@ -113,8 +113,8 @@ func (v *verifier) files(run runfolder.Folder, manifest *runfolder.Manifest, rea
 	return nil
 }
 
-// present compares an entry of the folder with its entry in the manifest, if it has one, and reports whether its
-// content remains to be compared. known are the files that were checked as rows.
+// present compares the type and size of an entry of the folder with its entry in the manifest, if it has one. It
+// reports whether the content remains to be compared. known are the files that Verify has read.
 func (v *verifier) present(
 	rel string, info fs.FileInfo, want runfolder.File, inManifest bool, known map[string]runfolder.File,
 ) bool {
@@ -128,7 +128,7 @@ func (v *verifier) present(
 		}
 		return false
 	case !inManifest:
-		if _, row := known[rel]; !row { // rows have already been reported
+		if _, row := known[rel]; !row { // Verify has reported rows
 			v.find(at, "the folder has it, the manifest hasn't")
 		}
 		return false

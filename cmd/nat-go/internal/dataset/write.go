@@ -32,17 +32,17 @@ type Spec struct {
 	Dir       string // of the data set; each format gets a folder in it
 	Log       string // folder of the record log
 	Decisions *curate.Decisions
-	Formats   []Format // WriteTokens writes the formats made from token batches
+	Formats   []Format // those made from token batches are skipped: WriteTokens writes them
 	Options   rows.Options
-	Dropped   func(ledger.Drop)       // called for every record that a format can't carry
+	Dropped   func(ledger.Drop)       // called for every record that a format can't carry, and for turns without a row
 	Gates     curate.Gates            // the settings with which the decisions were made
 	NotKept   func(ledger.Drop)       // called for every record that was dropped before rows were made; may be nil
-	Progress  func(first, end uint64) // called with the records of every group of the log; may be nil
+	Progress  func(first, end uint64) // called before each group of the log with its range of records; may be nil
 	// Ready is called with the formats and all their files when everything is durable and before the first file gets
 	// its name; Write returns its error, and then leaves nothing behind. It may be nil.
 	Ready func([]runfolder.Written, []runfolder.File) error
 
-	// NoEmpty omits formats that carry nothing; otherwise they have a folder and no rows.
+	// NoEmpty omits formats that carry nothing; otherwise they have a folder without rows.
 	NoEmpty bool
 
 	part bool // a part is being written: only lines, and the data for Join
@@ -51,10 +51,10 @@ type Spec struct {
 	contexts []ttc.History
 }
 
-// Unit returns the unit of a format's accounts.
+// Unit returns the unit in which a format's accounts count records.
 func Unit(format string) string { return format + " record" }
 
-// TurnUnit returns the unit in which a format's accounts count turns beyond the end of a row.
+// TurnUnit returns the unit in which a format's accounts count turns without a row.
 func TurnUnit(format string) string { return format + " turn" }
 
 // TurnsLost describes the turns that have no row, in records that a format carries; it returns "" if all turns have
@@ -74,8 +74,8 @@ func TurnsLost(w runfolder.Written) string {
 		ledger.Quantity(t.Turns, "turn"), t.Lost)
 }
 
-// Write writes the kept records in every text row format, in the order of the log. Files appear completely or not at
-// all; cancelling ctx leaves no new ones.
+// Write writes the kept records in each text row format of s, in the order of the log. Each file appears complete or
+// not at all. If ctx is cancelled while rows are made, Write leaves no new files.
 func Write(ctx context.Context, s Spec) ([]runfolder.Written, error) {
 	return s.write(func(all []*formatWriter) error {
 		if err := s.survey(ctx, all); err != nil {
@@ -137,7 +137,7 @@ func (s *Spec) writeGroups(
 	return nil
 }
 
-// members lists the kept records of a group.
+// members sets kept to the kept records of a group.
 func (s *Spec) members(g *recordlog.Group) {
 	contents := g.Contents()
 	s.kept, s.contexts = s.kept[:0], s.contexts[:0]
@@ -201,7 +201,7 @@ func (s *Spec) survey(ctx context.Context, all []*formatWriter) error {
 	return nil
 }
 
-// note adds the content of a group's kept records.
+// note records in found which content a group's kept records have.
 func note(found *[8]rows.Contents, g *recordlog.Group, d *curate.Decisions) {
 	for i := range g.Records {
 		if d.At(g.First + uint64(i)).Kept() {
@@ -210,7 +210,7 @@ func note(found *[8]rows.Contents, g *recordlog.Group, d *curate.Decisions) {
 	}
 }
 
-// groups yields the groups of the log, if they are needed.
+// groups yields the groups of the log, or none if nothing needs them.
 func (s *Spec) groups(all []*formatWriter) iter.Seq2[*recordlog.Group, error] {
 	if len(all) == 0 && s.NotKept == nil {
 		return func(func(*recordlog.Group, error) bool) {}
@@ -235,17 +235,17 @@ type formatWriter struct {
 	together []*builders.Resolved
 }
 
-// tally counts the records and rows of a format.
+// tally has the counts of a format for all records, or for those of a part.
 type tally struct {
 	Records int64 `json:"records"`
 	Dropped int64 `json:"dropped"`
 	Trimmed int64 `json:"trimmed"`
-	// Contents of the kept records, by kind, if there are tables to declare.
+	// Contents says what the kept records of each kind contain. It is set only if there are tables.
 	Contents [8]rows.Contents   `json:"contents"`
-	Of       runfolder.Contexts `json:"of"`
+	Of       runfolder.Contexts `json:"of"` // of the trained turns
 }
 
-// add adds the counts of another part. Contents are added by Join, which needs them before the rows.
+// add adds the counts of another part, except for Contents: Join adds those before it reads the rows.
 func (t *tally) add(part *tally) {
 	t.Records += part.Records
 	t.Dropped += part.Dropped
@@ -303,8 +303,8 @@ type member struct {
 	contexts []ttc.History // of the turns that it trains
 }
 
-// sharing writes a group in a format in which several records may form a row. Here a record is on one side of the
-// split: only NAT has records on both, and these are preferences.
+// sharing writes a group in a format in which several records may form a row. Such records are on one side of the
+// split: only NAT's preferences can be on both.
 func (w *formatWriter) sharing(kept []member) error {
 	type key struct {
 		split    rows.Split
@@ -333,7 +333,8 @@ func (w *formatWriter) sharing(kept []member) error {
 	return nil
 }
 
-// settle records the outcome for each record.
+// settle counts records as written if err is nil, or as dropped if err says that the format can't carry them. It
+// returns any other error.
 func (w *formatWriter) settle(ms []member, err error) error {
 	if err == nil {
 		w.Records += int64(len(ms))
@@ -353,7 +354,7 @@ func (w *formatWriter) settle(ms []member, err error) error {
 	return nil
 }
 
-// settleTurns records the outcome for each turn of a demonstration.
+// settleTurns counts the turns of a record without a row and the repeated text, and reports such turns as dropped.
 func (w *formatWriter) settleTurns(r *builders.Resolved, turns rows.Turns) {
 	w.Of.Lost, w.Of.Repeated = w.Of.Lost+turns.Lost, w.Of.Repeated+turns.Repeated
 	if turns.Lost == 0 {
@@ -392,7 +393,7 @@ func (w *formatWriter) write(ms []member, s rows.Split) error {
 	f := w.byPlace[kind][s]
 	var n int
 	var err error
-	if f == nil || f.table != nil { // a file is created for its first row, not for one that the format refuses
+	if f == nil || f.table != nil { // a record that the format refuses creates no file
 		if w.row, n, err = w.enc.AppendTogether(w.row[:0], s, w.together); err != nil {
 			return err
 		}
@@ -447,7 +448,7 @@ func (f *rowFile) lines(enc *rows.Encoder, s rows.Split, rs []*builders.Resolved
 	return n, nil
 }
 
-// open opens the file for a kind and split, at its first row. Kinds may share a file.
+// open returns the file for a kind and split, and creates it for its first row. Kinds may share a file.
 func (w *formatWriter) open(kind builders.Kind, s rows.Split) (*rowFile, error) {
 	name := w.enc.Files(kind, s)
 	for _, f := range w.files {
@@ -473,7 +474,7 @@ func (w *formatWriter) open(kind builders.Kind, s rows.Split) (*rowFile, error) 
 	return f, nil
 }
 
-// finish ends the files; see placeFiles.
+// finish completes the files, which get their names in placeFiles.
 func (w *formatWriter) finish() (runfolder.Written, []runfolder.File, error) {
 	out := runfolder.Written{
 		Format: w.enc.Name, Records: w.Records, Dropped: w.Dropped, Trimmed: w.Trimmed,
@@ -531,7 +532,7 @@ type rowFile struct {
 	reading *reading    // for JSON lines that Hugging Face datasets reads
 }
 
-// readerChanges returns the changes that the rows' reader would make.
+// readerChanges returns the changes that Hugging Face datasets would make to the rows.
 func (f *rowFile) readerChanges() (all []string) {
 	if f.reading != nil {
 		for _, c := range f.reading.changes() {
@@ -541,7 +542,7 @@ func (f *rowFile) readerChanges() (all []string) {
 	return all
 }
 
-// originPrefix keeps the part of an origin line that the rows of one example share.
+// originPrefix keeps the part of an origin line that the records of one builders.Origin share.
 type originPrefix struct {
 	origin *builders.Origin
 	text   []byte
@@ -550,7 +551,8 @@ type originPrefix struct {
 // originsFile is the beginning of the line with a row's origin.
 const originsFile = `{"file":"`
 
-// line appends the origin of a row: file and row (from 0), record hash, contexts, run, example, turn, builder.
+// line appends the origin of a row: file, row (from 0), record hash, contexts, run, example, builder, fidelity, its
+// gaps and proofs, and turn.
 func (p *originPrefix) line(dst []byte, f *rowFile, row int64, m *member, contexts []byte) []byte {
 	r := m.record
 	if o := r.Origin; o != p.origin {
@@ -573,7 +575,7 @@ func (p *originPrefix) line(dst []byte, f *rowFile, row int64, m *member, contex
 	return append(dst, "}\n"...)
 }
 
-// appendNames appends a member that lists names, if there are any.
+// appendNames appends a member that lists names. It appends nothing if names is nil.
 func appendNames(dst []byte, key string, names []string) []byte {
 	for i, name := range names {
 		if i == 0 {
@@ -589,9 +591,9 @@ func appendNames(dst []byte, key string, names []string) []byte {
 	return dst
 }
 
-// appendDigits appends n >= 0 in decimal. It writes digits one at a time and reads none back: strconv uses a separate
-// buffer, and copying from it waits for all earlier stores, such as of a row that is not in the cache, which takes a
-// ninth of the writing time.
+// appendDigits appends n >= 0 in decimal. It writes digits one at a time and reads none back. strconv copies them from
+// a buffer of its own, which waits for all earlier stores, such as those of a row that isn't in the cache: that would
+// take a ninth of the writing time.
 func appendDigits(dst []byte, n int64) []byte {
 	end := len(dst)
 	for left := n; ; left /= 10 {

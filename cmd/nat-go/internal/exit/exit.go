@@ -16,8 +16,8 @@ const (
 	Terminated  = 143
 )
 
-// Error is an error with an exit code. Err may be nil if everything has been printed already; then nothing more is
-// printed.
+// Error is an error with an exit code. A nil Err means that the command has printed everything: then no error message
+// is printed.
 type Error struct {
 	Code int
 	Err  error
@@ -36,7 +36,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // With returns err with an exit code.
 func With(code int, err error) error { return &Error{Code: code, Err: err} }
 
-// Default is like With, but only for an error without an exit code; it returns nil for nil.
+// Default returns err with an exit code, or err itself if it has one already. It returns nil if err is nil.
 func Default(code int, err error) error {
 	if err == nil || errors.As(err, new(*Error)) {
 		return err
@@ -66,7 +66,7 @@ func Code(err error) int {
 	}
 }
 
-// Reworded returns err with its text changed by word.
+// Reworded returns err with the text that word makes of its own, and with the same exit code.
 func Reworded(err error, word func(text string) string) error {
 	if err == nil {
 		return nil
@@ -76,7 +76,7 @@ func Reworded(err error, word func(text string) string) error {
 		return err
 	}
 	changed := &reworded{err, text}
-	if coded := (*Error)(nil); errors.As(err, &coded) { // the text of the inner error is printed
+	if coded := (*Error)(nil); errors.As(err, &coded) { // only the text of its Err is printed
 		return With(coded.Code, changed)
 	}
 	return changed

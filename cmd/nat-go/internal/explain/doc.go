@@ -1,3 +1,4 @@
 // Package explain finds the pages of drop reasons and finding codes. The codes are constants in codes.go of the
-// packages that report them. Their pages are in codes.yaml; rows and dataset define theirs next to the codes.
+// packages that report them. Their pages are in codes.yaml, except that packages rows and dataset define the pages of
+// their findings next to the codes.
 package explain

@@ -20,7 +20,7 @@ import (
 //go:embed codes.yaml
 var written []byte
 
-// codes are all existing codes, by area.
+// codes returns the pages of all codes, sorted by area and code.
 var codes = sync.OnceValue(func() []ledger.Code {
 	var pages map[string]map[string]ledger.Code
 	if err := yaml.Unmarshal(written, &pages); err != nil {
@@ -57,8 +57,8 @@ func Known(r ledger.Reason) bool {
 	return ok
 }
 
-// Find returns the page of a code, all pages of an area, or all pages. The error for an unknown code names the closest
-// one.
+// Find returns the page of a code, the pages of an area, or all pages if what is empty. The error for an unknown code
+// suggests the closest one, if any is close.
 func Find(what string) ([]ledger.Code, error) {
 	if page, ok := Code(strings.TrimSpace(what)); ok {
 		return []ledger.Code{page}, nil
@@ -79,7 +79,8 @@ func Find(what string) ([]ledger.Code, error) {
 	return pages, nil
 }
 
-// nearest returns the code that is closest to a text.
+// nearest returns the end of an error message, which suggests the code closest to a text. It returns "" if none is
+// close.
 func nearest(what string) string {
 	var all []string
 	for _, c := range codes() {
@@ -91,7 +92,7 @@ func nearest(what string) string {
 	return ""
 }
 
-// Text prints a single page in full, and several as a list, in at most width columns; 0 means no limit.
+// Text formats a single page in full, or several as a list, in at most width columns; 0 means no limit.
 func Text(pages []ledger.Code, width int) string {
 	var b strings.Builder
 	if len(pages) == 1 {
@@ -117,7 +118,7 @@ func Text(pages []ledger.Code, width int) string {
 	return b.String()
 }
 
-// codeWidth is the width of the column of codes, which fits nearly all codes and aligns the lists of all areas.
+// codeWidth is the width of the column of codes. Nearly all codes fit in it, and it aligns the lists of all areas.
 const codeWidth = 24
 
 func paragraph(text string, width int) string {
@@ -151,7 +152,7 @@ var areaNames = map[string]string{
 	"dataset": "Checking a data set",
 }
 
-// Page returns all pages as a single one, in Markdown.
+// Page returns pages as one Markdown page, with a table for each area.
 func Page(pages []ledger.Code) string {
 	var b strings.Builder
 	b.WriteString(pageHead)
@@ -167,7 +168,7 @@ func Page(pages []ledger.Code) string {
 	return b.String()
 }
 
-// cell escapes a text for a Markdown table.
+// cell escapes a text for a cell of a Markdown table.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(text)
 }

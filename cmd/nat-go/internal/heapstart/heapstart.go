@@ -5,7 +5,7 @@ import (
 	"runtime/debug"
 )
 
-// percent is GOGC until main has tuned the collector: the heap may grow to 16 MiB.
+// percent is GOGC until package cli tunes the collector. The first collection starts when the heap reaches 16 MiB.
 const percent = 400
 
 func init() {

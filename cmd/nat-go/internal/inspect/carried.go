@@ -15,7 +15,7 @@ type Carried struct {
 	Format  string `json:"format"`
 	Tried   int64  `json:"tried"`
 	Records int64  `json:"records"`
-	Why     string `json:"why,omitempty"` // reason that the first was refused
+	Why     string `json:"why,omitempty"` // why the first refused record was refused
 
 	Turns rows.Turns `json:"turns,omitzero"`  // of demonstrations, including refused ones
 	Bytes int64      `json:"bytes,omitempty"` // of the rows
@@ -27,7 +27,8 @@ type Carried struct {
 // maxTried is the maximum number of a builder's records that are tried with each format.
 const maxTried = 200
 
-// formats returns the formats whose rows are lines: their tables carry the same records.
+// formats returns counts for the formats to try: those whose rows are lines, because their tables carry the same
+// records, and whose records don't share rows.
 func formats(opt rows.Options) (all []*Carried) {
 	for _, f := range rows.Formats() {
 		if !f.Declared() && !f.SharesRows() {
@@ -37,7 +38,7 @@ func formats(opt rows.Options) (all []*Carried) {
 	return all
 }
 
-// try tries a record of the group with each format that suits its kind.
+// try tries a preference or demonstration of the group with each format for its kind, up to maxTried records.
 func (y *Yield) try(g *ttc.Group, rec builders.Record, opt rows.Options) error {
 	if y.Records > maxTried || rec.Kind() != builders.KindPreference && rec.Kind() != builders.KindDemonstration {
 		return nil
@@ -76,8 +77,8 @@ func (y *Yield) try(g *ttc.Group, rec builders.Record, opt rows.Options) error {
 // chosen because it carries more turns: a trainer must process all of the text.
 const maxTextRatio = 3
 
-// best returns the preferred format, or another one that carries more of the builder's records and isn't too costly. If
-// the preferred format carries nothing, any cost is acceptable.
+// best returns the preferred format, or another one of preferredFormats that carries more of the builder's records and
+// isn't too costly. If the preferred format carries nothing, it accepts any format at any cost.
 func (r *Report) best(builder, preferred string) string {
 	var chosen *Carried
 	for _, c := range r.carried(builder) {
@@ -123,7 +124,7 @@ func (c *Carried) times() float64 {
 	return 1
 }
 
-// preferredFormats lists the formats that are preferred unless others are requested, because many trainers read them.
+// preferredFormats lists the formats to choose from unless the user names others: many trainers read them.
 var preferredFormats = []string{"trl", "messages"}
 
 func (r *Report) carried(builder string) []*Carried {
@@ -135,8 +136,8 @@ func (r *Report) carried(builder string) []*Carried {
 	return nil
 }
 
-// Losses reports which of the chosen formats can't carry some records, unless another chosen format carries all of the
-// builder's, and which format can.
+// Losses describes, for each chosen builder, the chosen formats that can't carry some of its records, with a format
+// that carries more. It skips builders of which a chosen format carries all records.
 func (r *Report) Losses() (out []string) {
 	for _, y := range r.Builders {
 		isChosen := func(c *Carried) bool { return slices.Contains(r.Choice.Formats, c.Format) }
@@ -158,7 +159,7 @@ func (r *Report) Losses() (out []string) {
 	return out
 }
 
-// String describes the records that a format can't carry.
+// String says how many of the records a format carries, and why not the others.
 func (c *Carried) String() string {
 	if c.Records == c.Tried && c.Turns.Lost > 0 {
 		return fmt.Sprintf("%s carries %d of %d turns: its trainers train every turn, so a row ends before the first that is "+
@@ -180,7 +181,7 @@ func (c *Carried) offer() string {
 	return text
 }
 
-// Offer describes a format that carries more than c, and its cost. It returns "" if there is none.
+// Offer describes the format that Instead returns, and its cost. It returns "" if there is none.
 func (y *Yield) Offer(c *Carried) string {
 	if other := y.Instead(c); other != nil {
 		return other.offer()
@@ -188,8 +189,8 @@ func (y *Yield) Offer(c *Carried) string {
 	return ""
 }
 
-// Instead returns the format that carries the most, if that is more than c carries; among equals, it prefers one that
-// many trainers read.
+// Instead returns the format that carries the most, or nil if that isn't more than c carries. Among equals, it prefers
+// one that many trainers read.
 func (y *Yield) Instead(c *Carried) (other *Carried) {
 	for _, o := range y.Formats {
 		better := other == nil || o.carries() > other.carries() ||

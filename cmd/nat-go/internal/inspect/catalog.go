@@ -19,13 +19,13 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
-// Catalog holds the plugins of a configuration, the installed ones, and their locks.
+// Catalog finds plugins: those of a configuration, and the installed ones. It has their locks.
 type Catalog struct {
 	Configured []config.Plugin
 	Lock       *plugins.Lock
 }
 
-// Open reads the plugins of a configuration, and the lock file next to it; without a configuration, the lock file in
+// Open reads the plugins of a configuration and the lock file next to it or, if configFile is empty, the lock file in
 // the current folder. If the configuration can't be read, it returns findings along with the error.
 func Open(configFile string, o config.Options) (*Catalog, []finding.Finding, error) {
 	dir := "."
@@ -62,12 +62,12 @@ func (c *Catalog) Names() (names []string) {
 type Named struct {
 	Spec    host.Spec
 	Builder string // empty if no builder was named
-	name    string // as written
+	name    string // as the user wrote it
 	lock    *plugins.Lock
 }
 
-// Program resolves names that need no catalog: "" and built-in builders mean this program itself, and a path means that
-// program. For any other name it returns nil.
+// Program resolves names that need no catalog. "", builtin.PluginName and the names of built-in builders mean this
+// program itself, and a path means that program. For any other name it returns nil.
 func Program(name string, args []string) (*Named, error) {
 	for _, b := range builtin.Builders() {
 		if name == "" || name == builtin.PluginName || b.Info().Name == name {
@@ -126,7 +126,8 @@ func (n *Named) Start(ctx context.Context, log zerolog.Logger) (*host.Plugin, er
 	return p, nil
 }
 
-// Among chooses one of the plugin's builders: the named one, else the requested one, else the only one.
+// Among chooses one of the plugin's builders: the one in the user's argument, else asked, else the only one. It returns
+// "" if none of these exists.
 func (n *Named) Among(p *host.Plugin, asked string) string {
 	if n.Builder != "" {
 		return n.Builder

@@ -33,7 +33,7 @@ func TypeOf(name string) string {
 	return name + builderSuffix
 }
 
-// Choice is the builder and row format that fit an input.
+// Choice names the builders and row formats that fit an input.
 type Choice struct {
 	Builders []string `json:"builders"` // types
 	Formats  []string `json:"formats"`
@@ -51,9 +51,9 @@ func (r *Report) yield(typ string) (y Yield) {
 	return y
 }
 
-// choose prefers pairs if there are any, because they were scored for comparison. Otherwise it chooses imitation of the
-// model's answers, together with the pairs that scored rollouts of a task make if these
-// keep all turns in their recorded contexts: where users word things differently, pairs are made only on request.
+// choose prefers pairs of scored answers if there are any, because they were scored for comparison. Otherwise it
+// chooses imitation of the model's answers, and the pairs that scored rollouts of a task make if those keep all turns
+// in their recorded contexts: if users word things differently, such pairs are made only on request.
 func (r *Report) choose() Choice {
 	c := Choice{SplitBy: "example"}
 	if r.Tasks > 0 {
@@ -88,7 +88,7 @@ func (r *Report) choose() Choice {
 	return c
 }
 
-// take uses the builders named by the user, as for --builder.
+// take chooses the builders that the user named, as for --builder.
 func (r *Report) take(names []string) {
 	r.Choice.Builders, r.Choice.Why = nil, asked
 	for _, name := range names {
@@ -147,7 +147,8 @@ func (r *Report) Format(builder string) string {
 // asked is the reason for choosing a builder that the user named.
 const asked = "as asked"
 
-// Line describes in one line how the input is read, and the output; it is empty if the user specified everything.
+// Line describes in one line how the input is read and what is made from it. It returns "" if the user specified
+// everything.
 func (r *Report) Line() string {
 	if len(r.Guessed) == 0 && r.Choice.Why == asked {
 		return ""

@@ -24,12 +24,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// patience is the maximum time for examining the inputs. Anything that takes longer, on a slow disk for example, is
-// left to the run.
+// patience is the maximum time for examining the inputs of one source. If it takes longer, on a slow disk for example,
+// the rest is left to the run.
 const patience = 10 * time.Second
 
-// content examines the beginning of an input the way the run would read it: whether its source can read it, which parts
-// it omits, and which records the builders and formats make from the rest.
+// content examines the beginning of a source's inputs as the run would read them: whether the source can read them,
+// which parts it omits, which records the builders make from the rest, and which of those the formats can't carry.
 func (k *check) content(ctx context.Context, b *config.Block, f source.Factory) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -56,7 +56,7 @@ func (k *check) content(ctx context.Context, b *config.Block, f source.Factory) 
 	}
 }
 
-// sampledFiles returns files of an input that can be read here, spread evenly over all of them.
+// sampledFiles returns at most maxSampled regular files of a source's inputs, spread evenly over all files.
 func sampledFiles(f source.Factory, paths []string) (files []string) {
 	name := readers.NATFile
 	if f.File != "" {
@@ -74,14 +74,14 @@ func sampledFiles(f source.Factory, paths []string) (files []string) {
 	}
 	step := (len(all) + maxSampled - 1) / maxSampled
 	for i := 0; i < len(all); i += step {
-		if regular(all[i]) {
+		if isRegular(all[i]) {
 			files = append(files, all[i])
 		}
 	}
 	return files
 }
 
-// options returns the options of the rows that the configuration has written.
+// options returns the options with which a run of the configuration writes rows.
 func (k *check) options() (opt rows.Options) {
 	if k.config.Dataset.PromptAs == "text" {
 		opt.TextPrompt = rows.PlainText
@@ -110,7 +110,7 @@ func (k *check) reportUnreadable(ctx context.Context, b *config.Block, file stri
 		b.Section, b.Name, "path")
 }
 
-// clause lower-cases the first letter of a sentence, as in fixes.
+// clause lower-cases the first letter of a sentence, for use as a fix.
 func clause(text string) string {
 	first, size := utf8.DecodeRuneInString(text)
 	return string(unicode.ToLower(first)) + text[size:]
@@ -127,7 +127,7 @@ func (k *check) reportUnusable(ctx context.Context, b *config.Block, file string
 		b.Section, b.Name, "path")
 }
 
-// harmless are reasons for omitting unneeded parts of an input.
+// harmless are the reasons for omitting parts of an input that no builder needs.
 var harmless = []ledger.Reason{source.OtherStep, source.KeyNotUsed, source.IdenticalRow}
 
 // warnLosses warns of parts that the source would omit.
@@ -151,7 +151,7 @@ func counts(of map[string]int64, names []string) (parts []string) {
 	return parts
 }
 
-// dropped lists the omitted parts: each reason with its count, and the first in detail.
+// dropped lists the reasons for which parts of a file were omitted with their counts, and the first one in detail.
 func dropped(r *Report) string {
 	text := strings.Join(counts(r.Dropped, slices.Sorted(maps.Keys(r.Dropped))), ", ")
 	if len(r.Details) > 0 {
@@ -160,8 +160,8 @@ func dropped(r *Report) string {
 	return text
 }
 
-// readAs returns the settings to read a file in the recognised way; it returns "" if they are set already, or if the
-// command is unknown.
+// readAs returns a fix that names the settings to read a file in the recognised way. If the file isn't recognised, it
+// suggests settings for similar keys. It returns "" if it has nothing to suggest.
 func (k *check) readAs(ctx context.Context, b *config.Block, file string) string {
 	found, err := readers.Recognize(ctx, builtin.Sources(), "", file, nil)
 	if unknown, ok := errors.AsType[*readers.UnknownError](err); ok {
@@ -188,7 +188,7 @@ func (k *check) readAs(ctx context.Context, b *config.Block, file string) string
 	return "write " + strings.Join(parts, ", ")
 }
 
-// keySettings returns settings that name keys whose values may be the ones that the source needs, or nil.
+// keySettings returns a fix with settings that name keys whose values may be the ones that the source needs, or "".
 func keySettings(b *config.Block, like [][2]string) string {
 	if b.Spec == nil {
 		return ""
@@ -212,7 +212,7 @@ func keySettings(b *config.Block, like [][2]string) string {
 // yield reports builders that make no records from the sample, and formats that can't carry their records.
 func (k *check) yield(ctx context.Context, b *config.Block, s *Sample) {
 	d := &k.config.Dataset
-	if d.Scores != nil || len(d.ScoreRules) > 0 { // scores come later
+	if d.Scores != nil || len(d.ScoreRules) > 0 { // the run adds scores that this sample lacks
 		return
 	}
 	for _, selected := range k.config.Selected() {
@@ -230,7 +230,7 @@ func (k *check) yield(ctx context.Context, b *config.Block, s *Sample) {
 		case y.Records == 0:
 			k.reportNoYield(ctx, &selected, b, s, y)
 		default:
-			k.carried(y)
+			k.warnRefused(y)
 		}
 	}
 }
@@ -257,8 +257,8 @@ func (k *check) reportNoYield(ctx context.Context, builder, input *config.Block,
 	k.place(severity, config.CodeContent, message, fix, builder.Section, builder.Name, "_type")
 }
 
-// carried warns of formats that can't carry some of the records.
-func (k *check) carried(y *Yield) {
+// warnRefused warns of configured formats that can't carry some of a builder's records.
+func (k *check) warnRefused(y *Yield) {
 	for _, c := range y.Formats {
 		i := slices.IndexFunc(k.config.Dataset.Formats, func(name string) bool {
 			return strings.TrimSuffix(name, rows.TableSuffix) == c.Format

@@ -48,7 +48,7 @@ func viewOf(plugin string, b host.BuilderInfo) Builder {
 	return v
 }
 
-// List contains all available builders, and the reasons why some plugins could not be asked for theirs.
+// List contains all available builders, and for each plugin that failed the reason.
 type List struct {
 	Builders []Builder         `json:"builders"`
 	Failed   map[string]string `json:"failed,omitempty"`
@@ -74,7 +74,7 @@ func (c *Catalog) Builders(ctx context.Context) *List {
 	return l
 }
 
-// ask starts a plugin to list its builders.
+// ask starts a plugin to list its builders. It returns them with an error if the plugin differs from the lock.
 func (c *Catalog) ask(ctx context.Context, name string) (views []Builder, err error) {
 	spec, err := plugins.Spec(name, c.Configured, c.Lock)
 	if err != nil {
@@ -94,7 +94,7 @@ func (c *Catalog) ask(ctx context.Context, name string) (views []Builder, err er
 	return views, c.Lock.Check(name, p)
 }
 
-// Text prints one line per builder, and on the second writer one per failed plugin.
+// Text prints one line per builder, and one per failed plugin to the second writer.
 func (l *List) Text(w, failed io.Writer) error {
 	t := &columns.Table{}
 	for _, b := range l.Builders {
@@ -111,14 +111,14 @@ func (l *List) Text(w, failed io.Writer) error {
 	return nil
 }
 
-// Description is a plugin's description of its builders, or of the named one.
+// Description is a plugin's description of all its builders, or of the one that the user named.
 type Description struct {
 	Builders []Builder `json:"builders"`
 	Plugin   string    `json:"plugin"`
 	Version  string    `json:"version"`
 }
 
-// Describe asks the plugin that Start started.
+// Describe returns the description of the builder that the user named, or of all builders of p, which Start started.
 func (n *Named) Describe(p *host.Plugin) (*Description, error) {
 	infos := p.Describe()
 	if n.Builder != "" {
@@ -165,7 +165,7 @@ func (v *Builder) text(b *strings.Builder, width int) {
 	b.WriteString(t.Text(width))
 }
 
-// addSettings lists the keys of an object and of nested ones, each with its path: detect.match[].tool.
+// addSettings adds the keys of an object and of nested ones, each with its path, such as detect.match[].tool.
 func addSettings(t *columns.Table, spec *schema.Spec, prefix string) {
 	for _, f := range spec.Fields {
 		key, def := prefix+f.Name, ""

@@ -18,13 +18,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// PassedOver is a skipped file in a folder.
+// PassedOver is a file that isn't read, and the reason.
 type PassedOver struct {
 	Path string `json:"path"`
 	Why  string `json:"why"`
 }
 
-// SayPassedOver describes in one line how many files are skipped and why, naming the first of them.
+// SayPassedOver describes in one line how many files are passed over, and why the first of them are.
 func SayPassedOver(passed []PassedOver, read int) string {
 	const named = 3
 	var parts []string
@@ -38,7 +38,7 @@ func SayPassedOver(passed []PassedOver, read int) string {
 		quantity(len(passed), "file"), len(passed)+read, strings.Join(parts, ", "))
 }
 
-// maxHeads is the maximum number of files examined to determine how they are read. The others are assumed to be alike.
+// maxHeads is the maximum number of files that choose examines. It assumes that the others are read in the same way.
 const maxHeads = 10_000
 
 // chooser decides how to read files.
@@ -48,7 +48,7 @@ type chooser struct {
 	named  map[string]bool   // files that the user named, as opposed to files found in a folder
 	kinds  []*kind
 	passed []PassedOver
-	first  error // the error for the first of passed
+	first  error // why the first of passed can't be read
 }
 
 // kind is one of the ways in which the files are read.
@@ -95,8 +95,8 @@ func newChooser(opt Options) (*chooser, error) {
 	return c, nil
 }
 
-// choose decides which files to read, and how. All files are read alike, so the examined ones must agree; files in a
-// folder that aren't data are skipped.
+// choose decides which files to read, and how. A run reads all files in the same way, so the examined ones must agree.
+// Files in a folder that aren't data are skipped.
 func choose(
 	ctx context.Context, files []string, opt Options,
 ) (found *readers.Found, read []string, passed []PassedOver, err error) {
@@ -104,7 +104,7 @@ func choose(
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	files = c.regular(files)
+	files = c.skipIrregular(files)
 	for _, file := range files[:min(maxHeads, len(files))] {
 		if err := c.examine(ctx, file); err != nil {
 			return nil, nil, nil, err
@@ -120,7 +120,7 @@ func choose(
 	return k.found, append(k.files, files[min(maxHeads, len(files)):]...), c.passed, nil
 }
 
-// examine determines how a file is read, or skips it.
+// examine adds a file to the kind that determines how it is read, or passes it over.
 func (c *chooser) examine(ctx context.Context, file string) error {
 	if ext := strings.ToLower(filepath.Ext(file)); ext == ".yml" || ext == ".yaml" {
 		return exit.Usagef("%s is YAML, and inputs are JSON: name a configuration with --config-file", file)
@@ -145,8 +145,9 @@ func (c *chooser) examine(ctx context.Context, file string) error {
 	return nil
 }
 
-// regular skips entries of a folder that aren't regular files: reading one may block forever.
-func (c *chooser) regular(files []string) (out []string) {
+// skipIrregular passes over entries of a folder that aren't regular files, because reading one may block forever. It
+// returns the other files.
+func (c *chooser) skipIrregular(files []string) (out []string) {
 	for _, file := range files {
 		if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() && !c.named[file] {
 			why := "it is " + kindOf(info.Mode()) + " in a folder"
@@ -172,7 +173,8 @@ func kindOf(mode fs.FileMode) string {
 	return "a device"
 }
 
-// skip skips a file that was found in a folder if it isn't data; an inspection lists unreadable files.
+// skip passes over a file that can't be read, or returns err. An inspection passes over every such file. A run passes
+// over files in a folder that aren't data.
 func (c *chooser) skip(ctx context.Context, file string, err error) error {
 	var unknown *readers.UnknownError
 	var unread *source.Error
@@ -214,7 +216,7 @@ func (c *chooser) kind() (*kind, error) {
 	return nil, exit.Usagef("files are read in different ways: %s. Make a separate run from each", strings.Join(parts, ", "))
 }
 
-// none returns the error for inputs without a readable file.
+// none returns the error for inputs of which no file can be read.
 func (c *chooser) none() error {
 	if len(c.passed) == 1 {
 		return c.first

@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 )
 
-// formats reports formats that can carry none of the records that the builders make, and builders whose records none of
-// them carries. The records of a plugin are unknown here.
+// formats warns of row formats that can carry none of the builders' records, or whose trainers train other turns. It
+// warns of nothing if a plugin's builder is selected, whose records are unknown here.
 func (k *check) formats() {
 	c := k.config
 	names := c.Dataset.Formats
@@ -41,7 +41,7 @@ func (k *check) formats() {
 
 const everyTurn = "trainers of %s rows train every turn of the assistant, and %s trains the last"
 
-// turns reports formats whose trained turns differ from the sft builder's.
+// turns warns of formats whose trainers train other turns than an sft builder's settings name.
 func (k *check) turns(names []string) {
 	for _, b := range k.config.Selected() {
 		s, ok := b.Config.(*sft.Config)
@@ -77,7 +77,7 @@ func carries(f dataset.Format, kinds []builders.Kind) bool {
 	return slices.ContainsFunc(f.Carries, func(k builders.Kind) bool { return slices.Contains(kinds, k) })
 }
 
-// words returns display names for kinds of records.
+// words lists kinds of records in words.
 func words(kinds []builders.Kind) string {
 	var out []string
 	for _, k := range kinds {
@@ -88,7 +88,7 @@ func words(kinds []builders.Kind) string {
 	return strings.Join(out, " and ")
 }
 
-// insteadOf names formats that can hold the records.
+// insteadOf returns a fix that names formats for the kinds of records.
 func insteadOf(kinds []builders.Kind) string {
 	var names []string
 	for _, f := range dataset.Formats() {

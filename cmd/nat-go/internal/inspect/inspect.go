@@ -28,7 +28,7 @@ type Stored struct {
 	Unread   map[string]int64  `json:"unread,omitempty"` // unread keys, by name
 }
 
-// stored returns nil for a source whose files don't hold calls.
+// stored describes the calls that a source read. It returns nil if the source's files don't hold calls.
 func stored(s *source.Stats) *Stored {
 	if s.Sessions == 0 && s.Calls == 0 && len(s.Versions) == 0 {
 		return nil
@@ -40,7 +40,7 @@ func stored(s *source.Stats) *Stored {
 	}
 }
 
-// The size of a sample of all files together, and its minimum and maximum for one file.
+// The maximum number of bytes read of all files together by --quick, and the minimum and maximum for one file.
 const (
 	sampleAll = 64 << 20
 	sampleMin = 16 << 10
@@ -77,31 +77,31 @@ func Inspect(ctx context.Context, opt Options) (*Inspection, error) {
 	return out, nil
 }
 
-// maxNamed is the maximum number of files of a format that are named individually if the named places also hold
-// others.
+// maxNamed is the maximum number of files of a format that its report names individually. A report names files only if
+// the inputs hold files of other formats, too.
 const maxNamed = 3
 
-// sampleHeads is the number of files examined if all of them have the same format.
+// sampleHeads is the maximum number of files examined if these have the same format.
 const sampleHeads = 500
 
-// byFormat groups files by how they are read, in the order of their first files. If there are many, it examines some of
-// them, and all of them only if these differ.
+// byFormat groups files by how they are read, in the order of their first files. If there are many, it examines some
+// first, and all of them only if these are not all read in the same way.
 func byFormat(ctx context.Context, files []string, opt Options) (*chooser, error) {
 	if len(files) > sampleHeads {
 		var some []string
 		for i := 0; i < len(files); i += len(files)/sampleHeads + 1 {
 			some = append(some, files[i])
 		}
-		if c, err := examined(ctx, some, opt); err == nil && len(c.kinds) == 1 && len(c.passed) == 0 {
+		if c, err := examineAll(ctx, some, opt); err == nil && len(c.kinds) == 1 && len(c.passed) == 0 {
 			c.kinds[0].files = files
 			return c, nil
 		}
 	}
-	return examined(ctx, files, opt)
+	return examineAll(ctx, files, opt)
 }
 
-// examined groups files by how they are read. It returns an error if none can be read.
-func examined(ctx context.Context, files []string, opt Options) (*chooser, error) {
+// examineAll groups files by how they are read. It returns an error if none can be read.
+func examineAll(ctx context.Context, files []string, opt Options) (*chooser, error) {
 	c, err := newChooser(opt)
 	if err != nil {
 		return nil, err

@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/collator/turns"
 )
 
-// LeftOut is the content that the chat template of a locally available model would omit from the examples, as far as
-// token batches and trainers that use it are concerned.
+// LeftOut is the content of the examples that a chat template on this machine omits, from token batches and in trainers
+// that use the template.
 type LeftOut struct {
 	Model   string   `json:"model"`             // the folder of its tokenizer
 	What    []string `json:"what,omitempty"`    // "the reasoning of 3 turns"
@@ -26,7 +26,7 @@ func (l LeftOut) String() string {
 	return fmt.Sprintf("the template of %s leaves out %s; collator.template names another", l.Model, strings.Join(l.What, ", "))
 }
 
-// leftOut tries the templates of the available tokenizers, and lists the templates that omit content.
+// leftOut tries the templates of the tokenizers, and lists those that omit content or can't be used.
 func (r *Report) leftOut() (all []LeftOut) {
 	if r.Messages == 0 && r.Candidates == 0 {
 		return nil
@@ -45,7 +45,7 @@ func (r *Report) leftOut() (all []LeftOut) {
 	return all
 }
 
-// tryTemplate tries out the chat template in a model's folder.
+// tryTemplate probes the chat template in a model's folder.
 func tryTemplate(dir string) (*turns.Report, error) {
 	c, err := tokenizer.ReadConfig(dir)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// bytesPerToken is the minimum size of a token's text in prose, code and JSON with today's tokenizers: an estimate made
-// with it tends to be high, so the max_length that it suggests carries every row.
+// bytesPerToken is a low estimate of the mean size of tokens in prose, code and JSON with today's tokenizers. Numbers
+// of tokens estimated with it tend to be high, so that a max_length based on them fits every row.
 const bytesPerToken = 3
 
 // usualLength is the default of collator.max_length.
@@ -43,7 +43,7 @@ func textBytes(m *chat.Message) int {
 	return n
 }
 
-// carrying returns a max_length that fits every conversation, or 0 if the default does.
+// carrying returns a max_length that fits every conversation, or 0 if the default does or no conversation was read.
 func (r *Report) carrying() int {
 	if r.Sizes == nil || r.Sizes.Max <= usualLength {
 		return 0
@@ -51,7 +51,7 @@ func (r *Report) carrying() int {
 	return (r.Sizes.Max + 1023) / 1024 * 1024
 }
 
-// lengths prints the lengths of the conversations, if some exceed the default length of a row.
+// lengths prints the length of the longest conversation, if it exceeds the default length of a row.
 func (r *Report) lengths(line printer) {
 	if r.carrying() > 0 {
 		line("tokens", "%s", fmt.Sprintf("about %d in the longest conversation (estimated from its text): collator.%s",

@@ -24,14 +24,15 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// Limits on the part of an input that is examined: enough to recognise it, and little enough to be quick.
+// defaultExtent bounds the part of the inputs that is examined: enough to recognise them, and little enough to be
+// quick.
 var defaultExtent = extent{1000, 32 << 20}
 
-// smallExtent bounds the examined part if the builder is named: enough for its settings, and for the other builders'
-// records.
+// smallExtent bounds the examined part if the user named the builders: enough to find their settings, and to try the
+// others.
 var smallExtent = extent{100, 1 << 20}
 
-// extent bounds the sample, by examples or by bytes.
+// extent is a limit on what is read, in examples and in bytes: reading ends at the one that is reached first.
 type extent struct {
 	examples int
 	bytes    int64
@@ -44,7 +45,7 @@ type Options struct {
 	Map    map[string]string // the user's mapping of keys: {"output": "response"}
 	All    bool              // read everything, not only the beginning
 
-	// Tokenizers enables the search for locally available tokenizers; data never depends on it.
+	// Tokenizers enables the search for tokenizers on this machine; data never depends on it.
 	Tokenizers bool
 
 	// Builders are the builders that the user named, as for --builder; if there are any, others are tried only on the
@@ -56,7 +57,7 @@ type Options struct {
 
 	Prove source.Prove // checks the claims about model calls; nil means that no claim can be checked
 
-	Where string // examples that don't meet it are counted and skipped; see dataset.where
+	Where string // an expression as in dataset.where; examples that don't meet it are counted and skipped
 
 	Inspect bool // sessions are read to their end, although builders are tried on the beginning
 	Quick   bool // only a sample of each file is read
@@ -87,30 +88,30 @@ type Report struct {
 	// Sizes are the conversations' lengths in tokens, estimated from their texts, or nil without any.
 	Sizes *collator.Sizes `json:"estimated_sizes,omitempty"`
 
-	Tokenizers []string  `json:"tokenizers,omitempty"` // folders of tokenizers that are available locally
+	Tokenizers []string  `json:"tokenizers,omitempty"` // folders of tokenizers on this machine
 	LeftOut    []LeftOut `json:"left_out,omitempty"`   // by their templates
 
 	Choice Choice `json:"choice"`
 
-	others []Yield // made from the beginning, if the user named the builder
+	others []Yield // if the user named builders, what the others make from the beginning
 
 	Where []where.Step `json:"where,omitempty"` // counts of the examples that pass the filter
 
 	filter where.Filter[*where.Subject]
-	unmet  map[string]int64 // examples, by clause
+	unmet  map[string]int64 // examples, by the clause of the filter that they fail
 
 	read  []string // the files that are read, if others are skipped
 	steps int      // of examples
 }
 
-// empty makes the maps of a report.
-func (r *Report) empty() {
+// initMaps makes the maps that count what is read.
+func (r *Report) initMaps() {
 	r.Dropped, r.Names, r.Unused = map[string]int64{}, map[string]int64{}, map[string]int64{}
 	r.unmet = map[string]int64{}
 }
 
-// Inputs returns the configuration entries that read the same data: the paths as they were named, or the files in them
-// that are not skipped.
+// Inputs returns the paths with which a configuration reads the same data: the paths as they were named or, if some of
+// their files are skipped, the other files.
 func (r *Report) Inputs() []string {
 	if r.read != nil {
 		return r.read
@@ -118,7 +119,7 @@ func (r *Report) Inputs() []string {
 	return r.Paths
 }
 
-// Look reads the beginning of the inputs and recognises them.
+// Look determines how the inputs are read, and reports on their beginning.
 func Look(ctx context.Context, opt Options) (*Report, error) {
 	files, err := expand(&opt)
 	if err != nil {
@@ -135,13 +136,13 @@ func Look(ctx context.Context, opt Options) (*Report, error) {
 	return r, err
 }
 
-// readFormat reads files of one format.
+// readFormat reports on files of one format.
 func readFormat(ctx context.Context, found *readers.Found, files []string, opt Options) (*Report, error) {
 	r := &Report{
 		Paths: opt.Paths, Files: len(files), Source: found.Source.Type, Settings: found.Settings,
 		Guessed: found.Guessed, Lower: found.Lower,
 	}
-	r.empty()
+	r.initMaps()
 	all, err := where.Parse(opt.Where, where.Fields)
 	if err != nil {
 		return nil, exit.Usagef("--where: %w", err)
@@ -278,7 +279,7 @@ func Detect(ctx context.Context, files []string, opt Options) (*Detected, error)
 	return &Detected{found.Source, cfg, found.Guessed, files, passed}, nil
 }
 
-// configWith returns the source's configuration with the detected settings, and further ones.
+// configWith returns the source's configuration with the detected settings and further ones, which win.
 func configWith(found *readers.Found, further map[string]any) (any, error) {
 	cfg := found.Source.New()
 	schema.Defaults(cfg)
@@ -297,7 +298,7 @@ func configWith(found *readers.Found, further map[string]any) (any, error) {
 	return cfg, decode(spec, settings, cfg)
 }
 
-// readAll reads as many examples as are examined.
+// readAll reads the examples to be examined from the files.
 func (r *Report) readAll(ctx context.Context, found *readers.Found, files []string, opt Options, y *yields) error {
 	cfg, err := configWith(found, overridden(opt.Overrides, "sources")[sourceName])
 	if err != nil {
@@ -341,7 +342,7 @@ func (r *Report) readAll(ctx context.Context, found *readers.Found, files []stri
 	return nil
 }
 
-// readFrom reads examples from a source, and closes it.
+// readFrom reads examples from a source, and closes it. It returns how many bytes of the input it read.
 func (r *Report) readFrom(
 	ctx context.Context, src source.Source, left extent, y *yields,
 ) (bytes int64, err error) {

@@ -10,17 +10,17 @@ import (
 // file is the name of the file that marks a tokenizer's folder.
 const file = "tokenizer.json"
 
-// cachedTokenizer returns the path in Hugging Face's cache of the tokenizer of a model, "owner/name"; empty means that
-// there is none.
+// cachedTokenizer returns the folder of a model's tokenizer in Hugging Face's cache, or "" if there is none. model is
+// "owner/name".
 func cachedTokenizer(model string) string {
-	return newest(filepath.Join(cache(), escape(folder(model)), "snapshots", "*", file))
+	return lastFolder(filepath.Join(cache(), escape(folder(model)), "snapshots", "*", file))
 }
 
-// maxNear bounds how many tokenizers are listed.
+// maxNear is the maximum number of tokenizers that near lists.
 const maxNear = 5
 
-// near lists folders with a tokenizer: the given folders, the folders one level below them, and, for the models named,
-// those in Hugging Face's cache; a model named without its owner matches any owner.
+// near lists folders with a tokenizer: among the given folders, the folders one level below them, and those of the
+// named models in Hugging Face's cache. A model named without its owner matches any owner.
 func near(folders, names []string) (found []string) {
 	add := func(dir string) {
 		if dir != "" && len(found) < maxNear && !slices.Contains(found, dir) {
@@ -39,7 +39,7 @@ func near(folders, names []string) (found []string) {
 			add(cachedTokenizer(name))
 			continue
 		}
-		add(newest(filepath.Join(cache(), "models--*--"+escape(name), "snapshots", "*", file)))
+		add(lastFolder(filepath.Join(cache(), "models--*--"+escape(name), "snapshots", "*", file)))
 	}
 	return found
 }
@@ -59,8 +59,8 @@ func cache() string {
 	return filepath.Join(escape(home), "hub")
 }
 
-// newest returns the folder of the last match.
-func newest(pattern string) string {
+// lastFolder returns the folder of the match that sorts last, or "" without one.
+func lastFolder(pattern string) string {
 	found := matches(pattern)
 	if len(found) == 0 {
 		return ""

@@ -6,8 +6,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// overridden returns the settings that overrides, PATH=VALUE, set in the entries of a section: by the name of the entry
-// and the key. Nested keys stay in the configuration that is made from the input.
+// overridden returns the settings that overrides, PATH=VALUE, set in the entries of a section, by the name of the entry
+// and the key. It ignores nested keys, which take effect only in the configuration that is made from the input.
 func overridden(overrides []string, section string) map[string]map[string]any {
 	out := map[string]map[string]any{}
 	for _, o := range overrides {

@@ -14,10 +14,10 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
-// place is a location where a program keeps its logs.
+// place is where a program keeps its logs.
 type place struct {
 	program, dir string // dir is below the user's home
-	variable     string // environment variable that may name another folder for the first part of dir
+	variable     string // environment variable that may name the folder to use instead of the first part of dir
 	ext          string // prefix of a file's extension
 	instead      string // advice if no source reads the files
 }
@@ -36,8 +36,8 @@ var places = []place{
 	{"Qwen Code", ".qwen", "", ".jsonl", ""},
 }
 
-// logsIn returns the folder in which a program keeps its logs if the path is the program's own folder, which also has
-// settings and credentials; otherwise the path.
+// logsIn returns the folder of a program's logs if path is the program's own folder, which also has settings and
+// credentials. Otherwise it returns path.
 func logsIn(path string) string {
 	for _, p := range places {
 		top, below, _ := strings.Cut(p.dir, "/")
@@ -60,8 +60,8 @@ type Logs struct {
 	Problem string    `json:"problem,omitempty"` // reason that a part of the folder could not be listed
 }
 
-// FindLogs lists the logs of programs in their usual places below a home folder. It reads no file. A folder that cannot
-// be listed is skipped and named.
+// FindLogs lists the logs of programs in their usual places below a home folder. It reads no file. If a folder can't be
+// listed, Problem says so.
 func FindLogs(home string, env func(string) string) []Logs {
 	found := []Logs{}
 	for _, p := range places {
@@ -100,7 +100,7 @@ func (l *Logs) add(changed time.Time) {
 	}
 }
 
-// ScreenLogs prints logs as text.
+// ScreenLogs prints logs as text, with the folders that could not be listed.
 func ScreenLogs(w io.Writer, all []Logs) error {
 	if len(all) == 0 {
 		var names []string

@@ -22,7 +22,7 @@ type Plugin struct {
 	State  string         `json:"state"` // "locked", "not locked", "changed", or the fault
 }
 
-// Plugins lists the plugins and whether they match the lock; it starts none.
+// Plugins lists the plugins and whether they match the lock. It starts none of them.
 func (c *Catalog) Plugins(ctx context.Context) (all []Plugin) {
 	for _, name := range c.Names() {
 		all = append(all, c.plugin(ctx, name))
@@ -59,7 +59,7 @@ func (c *Catalog) plugin(ctx context.Context, name string) Plugin {
 	return v
 }
 
-// LockPlugin starts a plugin to ask for its description, and adds it to the lock, which the caller must write.
+// LockPlugin starts a plugin to ask for its description, and adds the plugin to the lock, which the caller must write.
 func (c *Catalog) LockPlugin(ctx context.Context, name string) error {
 	spec, err := plugins.Spec(name, c.Configured, nil) // the current lock is ignored
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *Catalog) LockPlugin(ctx context.Context, name string) error {
 		return exit.With(exit.Environment, err)
 	}
 	if spec.SHA256 == "" {
-		spec.SHA256 = sum // the plugin that answers is locked
+		spec.SHA256 = sum // so that the program that is started is the one that is locked
 	}
 	spec.Beside = beside
 	spec.Instances = 1
@@ -83,8 +83,8 @@ func (c *Catalog) LockPlugin(ctx context.Context, name string) error {
 	return nil
 }
 
-// CheckBlocks checks the blocks of plugins' builders against their schemas: from the lock, or from the plugin, which is
-// started for that.
+// CheckBlocks checks the configuration's blocks for plugins' builders against the builders' schemas. A schema comes
+// from the lock, or from the plugin, which is started for that and may report findings of its own.
 func (c *Catalog) CheckBlocks(ctx context.Context, conf *config.Config) (found []finding.Finding) {
 	for i := range conf.Builders {
 		b := &conf.Builders[i]

@@ -66,7 +66,7 @@ func (k *check) source(ctx context.Context, b *config.Block) {
 	}
 	before := len(k.found)
 	for _, p := range f.Paths(b.Config) {
-		if objects.Is(p) && f.Open != nil { // the run requests it from the storage
+		if objects.Is(p) && f.Open != nil { // the run reads it from object storage
 			k.object(p, b)
 			continue
 		}
@@ -91,7 +91,7 @@ var (
 	modelName = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*/[\w.-]+$`)
 )
 
-// remote reports an address where a path is expected.
+// remote reports p if it is an address where a path is expected, and returns whether it is.
 func (k *check) remote(p, what string, path ...string) bool {
 	m := address.FindStringSubmatch(p)
 	if m == nil {
@@ -114,7 +114,7 @@ func (k *check) remote(p, what string, path ...string) bool {
 
 const theInput = "the input"
 
-// path reports a path or pattern that matches nothing, and an empty input.
+// path reports a path or pattern that matches nothing, an address, and an empty input.
 func (k *check) path(p, what string, path ...string) {
 	if p == "" || p == "-" || strings.Contains(p, "${") || k.remote(p, what, path...) {
 		return
@@ -139,8 +139,8 @@ func (k *check) path(p, what string, path ...string) {
 	k.report(config.CodeMissing, fmt.Sprintf("%s %q does not exist", what, p), fix, path...)
 }
 
-// nearby returns the file that was most likely meant instead of a missing one: one with a similar name, or the only one
-// of its kind.
+// nearby returns the file that was most likely meant instead of a missing one: one in the same folder with a similar
+// name, or the only one with the same extension. It returns "" if there is none.
 func nearby(p string) string {
 	folder := filepath.Dir(p)
 	entries, err := os.ReadDir(folder)
@@ -201,7 +201,7 @@ func exists(p string) bool {
 	return err == nil
 }
 
-// adapter looks for the program of a local trainer.
+// adapter reports the program of a local trainer if it doesn't exist.
 func (k *check) adapter(b *config.Block) {
 	c, ok := b.Config.(*exec.Config)
 	if !ok || len(c.Command) == 0 || strings.ContainsAny(c.Command[0], "{$") {

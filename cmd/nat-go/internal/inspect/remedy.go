@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 )
 
-// remedy is a change that would make a builder produce records from the input: an entry of remedies.yaml, which
-// explains more.
+// remedy is a change that would make a builder produce records from the input: an entry of remedies.yaml, whose comment
+// explains the fields.
 type remedy struct {
 	Flags    []string
 	Why      string
@@ -29,7 +29,7 @@ type remedy struct {
 //go:embed remedies.yaml
 var remediesFile []byte
 
-// allRemedies holds the remedies for each builder.
+// allRemedies returns the remedies for each builder.
 var allRemedies = sync.OnceValue(func() (of map[string][]remedy) {
 	if err := yaml.Unmarshal(remediesFile, &of); err != nil {
 		panic(err) // the file is part of the program, and the tests read it
@@ -37,8 +37,8 @@ var allRemedies = sync.OnceValue(func() (of map[string][]remedy) {
 	return of
 })
 
-// remedies finds, for each builder that makes no records, the changes that would help. A change that can be tried on
-// the sample is tried.
+// remedies finds, for each builder that makes no records, the first change that would help. It tries those that it can
+// on the sample.
 func (y *yields) remedies(ctx context.Context, r *Report) error {
 	for i := range r.Builders {
 		b := &r.Builders[i]
@@ -62,7 +62,7 @@ func (y *yields) remedies(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// tried returns how many records a remedy makes; -1 if it can't be tried because the input lacks something.
+// tried returns how many records a remedy makes, or -1 if it can't be tried because the input lacks something.
 func (y *yields) tried(ctx context.Context, r *Report, m remedy) (int64, error) {
 	if m.Builder == "" {
 		return -1, nil
@@ -90,8 +90,8 @@ func (r *Report) command(m remedy, made int64) string {
 	return fmt.Sprintf("%s: `%s`", m.Why, line)
 }
 
-// remediesOf lists the remedies for a builder that makes no records. The last always names the missing part of the
-// input.
+// remediesOf lists the remedies for a builder that makes no records, best first. The last can't be tried: it says what
+// the input or the settings lack.
 func (r *Report) remediesOf(y *Yield) (all []remedy) {
 	unscored := r.Scored == 0 && r.Examples > 0 && r.Candidates == 0
 	for _, m := range allRemedies()[y.Builder] {
@@ -102,7 +102,7 @@ func (r *Report) remediesOf(y *Yield) (all []remedy) {
 	return all
 }
 
-// Also lists the records that the input could yield in addition to the chosen ones.
+// Also describes the records that builders which were not chosen would make from the input.
 func (r *Report) Also() (out []string) {
 	some := ""
 	if !r.Whole {
@@ -134,7 +134,7 @@ func (r *Report) Also() (out []string) {
 	return out
 }
 
-// sites returns the number of failed calls with hints.
+// sites returns the number of error sites that got a hint.
 func (y *Yield) sites() (n int64) {
 	for name, of := range y.Counters {
 		if strings.HasPrefix(name, "sites/") {

@@ -9,31 +9,31 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// The limits of a sample: enough to find failures, and little enough to be quick.
+// sampled bounds the part of a file that a Sample reads: enough to find failures, and little enough to be quick.
 var sampled = extent{100, 1 << 20}
 
 // maxSampled is the maximum number of an input's files in a sample.
 const maxSampled = 16
 
-// Sample is the output of a configured source for the beginning of an input.
+// Sample is what a configured source reads from the beginning of an input.
 type Sample struct {
 	Report
 	yields *yields
 }
 
-// newSample returns an empty sample, whose records are tried with the options of the rows to be written.
+// newSample returns an empty sample. Its records are tried with row formats that have the given options.
 func newSample(opt rows.Options) *Sample {
 	s := &Sample{yields: newYields()}
 	s.yields.options = opt
 	s.Whole = true
-	s.empty()
+	s.initMaps()
 	return s
 }
 
-// Read adds the beginning of a file and returns the report on it alone.
+// Read adds the beginning of a file, and returns the report on this file alone.
 func (s *Sample) Read(ctx context.Context, f source.Factory, config any, file string) (*Report, error) {
 	var one Report
-	one.empty()
+	one.initMaps()
 	one.Whole = true
 	src, err := f.Open(ctx, config, file, source.Options{Drop: one.drop})
 	if err == nil {
@@ -44,8 +44,8 @@ func (s *Sample) Read(ctx context.Context, f source.Factory, config any, file st
 	return &one, err
 }
 
-// Build makes records from the sample with a builder and a configuration's settings; it returns nil if the builder
-// refuses them.
+// Build makes records from the sample with a builder and a configuration's settings. It returns nil if the builder
+// refuses the settings.
 func (s *Sample) Build(ctx context.Context, f sdk.Factory, settings []byte) (*Yield, error) {
 	return s.yields.with(ctx, f, settings)
 }
@@ -53,8 +53,8 @@ func (s *Sample) Build(ctx context.Context, f sdk.Factory, settings []byte) (*Yi
 // Usable reports whether anything that was read has content.
 func (r *Report) Usable() bool { return r.Messages+r.Candidates+r.steps > 0 }
 
-// regular reports whether a path names a file that can be read twice: not a pipe, not standard input, no object.
-func regular(path string) bool {
+// isRegular reports whether a path names a file that can be read twice, unlike a pipe, standard input or an object.
+func isRegular(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
 }

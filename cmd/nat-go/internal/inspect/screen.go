@@ -35,7 +35,7 @@ type printer func(name, format string, a ...any)
 // maxSkipped is the maximum number of skipped files that are listed.
 const maxSkipped = 20
 
-// contents prints the content of the files.
+// contents prints how the files are read, and what they contain.
 func (r *Report) contents(line printer) {
 	line("read as", "%s, %s", r.Source, quantity(r.Files, "file"))
 	if r.Sample > 0 {
@@ -137,7 +137,7 @@ func (r *Report) leftovers(line printer) {
 	}
 }
 
-// uses prints the possible records of the files, and the choice.
+// uses prints the records that builders make from the files, and the choice.
 func (r *Report) uses(line printer) {
 	for _, cure := range r.Stats.Cures() {
 		line("better", "%s", cure)
@@ -180,7 +180,7 @@ func unit(n int64) string {
 	return "records"
 }
 
-// maxReasons is the maximum number of reasons listed for a builder that made no records.
+// maxReasons is the maximum number of drop reasons listed for a builder.
 const maxReasons = 3
 
 func dropReasons(y Yield) string {
@@ -191,7 +191,8 @@ func dropReasons(y Yield) string {
 	return ", not used: " + strings.Join(counts(y.Dropped, reasons[:min(maxReasons, len(reasons))]), ", ")
 }
 
-// errorSites returns the number of failed tool calls that the hint builder found or the source marked.
+// errorSites returns the number of failed tool calls: those that the sdpo builder found or those that the source
+// marked, whichever are more.
 func (r *Report) errorSites() int {
 	n := 0
 	for _, y := range r.Builders {
@@ -207,7 +208,7 @@ func (r *Report) errorSites() int {
 	return max(n, r.ToolErrors)
 }
 
-// fidelity prints the claims that hold for the calls, and the missing parts.
+// fidelity prints how many calls have which fidelity, how many are proven, and which parts of calls are missing.
 func (r *Report) fidelity(line func(name, format string, a ...any)) {
 	if len(r.Stats.Fidelity) == 0 {
 		return
@@ -228,7 +229,7 @@ func (r *Report) fidelity(line func(name, format string, a ...any)) {
 	line("fidelity", "%s", text)
 }
 
-// scores describes the range and the direction of the scores; empty without any.
+// scores describes the range and the direction of the scores. It returns "" if there are none.
 func (r *Report) scores() string {
 	if r.LowScore == nil {
 		return ""

@@ -9,7 +9,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// defaultStep is the step name that builders look for and that sources give candidates by default.
+// defaultStep is the step name that builders look for by default, and that sources give to candidates without one.
 const defaultStep = "dpo_candidate_move"
 
 // YAML returns the report as a configuration that works unchanged, with comments for the user who continues from it.
@@ -88,7 +88,7 @@ func (r *Report) collator(b *strings.Builder) {
 	}
 }
 
-// blockName names a builder's entry.
+// blockName returns the name of a builder's entry in the configuration.
 func blockName(typ string) string {
 	name := shortName(typ)
 	return strings.Map(func(c rune) rune {
@@ -99,10 +99,10 @@ func blockName(typ string) string {
 	}, name)
 }
 
-// selects reports whether demonstrations are selected by score, so that unscored ones are dropped.
+// selects reports whether demonstrations are selected by score, so that examples without one are dropped.
 func (r *Report) selects() bool { return r.Scored > 0 || r.Candidates > 0 }
 
-// builder writes the settings that the input calls for, and the settings that users change first.
+// builder writes the builder's settings that the input requires, and those that users are likely to change.
 func (r *Report) builder(b *strings.Builder, typ string) {
 	if (typ == dpoBuilder || typ == sftBuilder) && r.Step != "" && (r.Step != defaultStep || len(r.Names) > 1) {
 		fmt.Fprintf(b, "    ttc_step_name: %s%s\n", flow(r.Step), r.otherSteps())
@@ -122,7 +122,7 @@ func (r *Report) builder(b *strings.Builder, typ string) {
 	}
 }
 
-// otherSteps returns a comment with the step names that were not chosen.
+// otherSteps returns a comment with up to five step names that were not chosen.
 func (r *Report) otherSteps() string {
 	var others []string
 	for _, name := range slices.Sorted(maps.Keys(r.Names)) {

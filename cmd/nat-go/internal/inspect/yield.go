@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Yield describes the records that a builder, with its defaults, makes from the examined part.
+// Yield describes the records that a builder makes from the examined part.
 type Yield struct {
 	Builder  string           `json:"builder"` // its `_type`
 	Does     string           `json:"does"`
@@ -32,7 +32,7 @@ type Yield struct {
 // Name returns the short name, as for --builder.
 func (y *Yield) Name() string { return shortName(y.Builder) }
 
-// yields makes records from examples as a run does, without keeping any.
+// yields keeps the examined examples, grouped by task, and counts the records that builders make from them.
 type yields struct {
 	order   []*ttc.Group // by task
 	tasks   map[string]*ttc.Group
@@ -40,7 +40,7 @@ type yields struct {
 	bytes   int64        // bytes read up to the last example
 	options rows.Options // of the formats that records are tried with
 
-	overrides map[string]map[string]any // settings of builders that the user asked for, by the name of the entry
+	overrides map[string]map[string]any // the user's settings of builders, by the name of the entry
 }
 
 func newYields() *yields { return &yields{tasks: map[string]*ttc.Group{}} }
@@ -61,7 +61,7 @@ func (y *yields) add(ex *ttc.Example, bytes int64) {
 	g.Examples = append(g.Examples, ex)
 }
 
-// make runs every built-in builder except the chosen ones.
+// make runs every built-in builder except the chosen ones, with defaults, the report's settings and the overrides.
 func (y *yields) make(ctx context.Context, r *Report) (out []Yield, err error) {
 	for _, f := range builtin.Builders() {
 		if slices.Contains(r.Choice.Builders, f.Info().Name) {
@@ -95,7 +95,7 @@ func newYield(info builders.Info) *Yield {
 	return &Yield{Builder: info.Name, Does: info.Doc, Dropped: map[string]int64{}, Counters: map[string]int64{}}
 }
 
-// with runs a builder with its settings; the yield is nil if it refuses them.
+// with runs a builder with the given settings. The yield is nil if the builder refuses them.
 func (y *yields) with(ctx context.Context, f sdk.Factory, settings []byte) (*Yield, error) {
 	b, found := f.Open(settings)
 	if finding.Failed(found) || b == nil {

@@ -33,13 +33,13 @@ const (
 
 const (
 	maxNote  = 4 << 10
-	maxBytes = 64 << 20 // in a marks file
+	maxBytes = 64 << 20 // maximum size of a marks file
 )
 
 // InvalidError is the error for an invalid mark.
 type InvalidError struct{ error }
 
-// Of returns the path of a run's marks, which is next to the run's folder so that marks don't change the run.
+// Of returns the path of a run's marks file. It is next to the run's folder, so that marks don't change the run.
 func Of(run runfolder.Folder) string { return filepath.Clean(string(run)) + ".marks.jsonl" }
 
 // File is a marks file. It is safe for concurrent use.
@@ -52,7 +52,7 @@ type File struct {
 	changes int
 }
 
-// Read reads a marks file. The error wraps fs.ErrNotExist if it is missing; the returned file is then empty.
+// Read reads a marks file. If the file is missing, Read returns an empty File and an error that wraps fs.ErrNotExist.
 func Read(path string) (*File, error) {
 	m := &File{path: path, byKey: map[string]Mark{}}
 	text, err := durable.ReadFile(path, maxBytes)
@@ -115,7 +115,7 @@ func (m *File) Put(mark Mark) error {
 	return m.write()
 }
 
-// write replaces the file with the current marks.
+// write replaces the file with the current marks. It removes the file if there are none.
 func (m *File) write() error {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
@@ -139,7 +139,7 @@ func (m *File) write() error {
 	return durable.WriteOutput(m.path, text.Bytes()) // the path may be a link to marks that runs share
 }
 
-// lockPatience is the maximum time that a mark waits for other views to write theirs, which takes milliseconds each.
+// lockPatience is the maximum time that Put waits while other programs write their marks. Each takes milliseconds.
 const lockPatience = 30 * time.Second
 
 // lockFolder locks the folder of a file of marks, so that no other view writes between reading the file and replacing
@@ -156,7 +156,7 @@ func lockFolder(path string) (*os.File, error) {
 	for end := time.Now().Add(lockPatience); ; time.Sleep(time.Millisecond) {
 		err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			return dir, nil // locked, or the file system has no locks
+			return dir, nil // locked, or the file system doesn't support locks
 		}
 		if time.Now().After(end) {
 			dir.Close()
@@ -166,7 +166,7 @@ func lockFolder(path string) (*os.File, error) {
 	}
 }
 
-// reread reads marks that another view of the run has set in the meantime.
+// reread reads the file again, because another view of the run may have set marks since.
 func (m *File) reread() error {
 	now, err := Read(m.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -188,10 +188,10 @@ func (m *File) Get(content [16]byte) (Mark, bool) {
 	return mark, ok
 }
 
-// Key returns the name of a record in a marks file.
+// Key returns the hash of a record's content as Mark.Record spells it.
 func Key(content [16]byte) string { return hex.EncodeToString(content[:]) }
 
-// All yields the marks in the order in which the records were first marked.
+// All returns the marks in the order in which the records were first marked.
 func (m *File) All() []Mark {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -202,7 +202,7 @@ func (m *File) All() []Mark {
 	return list
 }
 
-// Version changes whenever a mark does.
+// Version returns a number that changes whenever a mark does.
 func (m *File) Version() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
