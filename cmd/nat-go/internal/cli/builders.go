@@ -100,7 +100,7 @@ func newBuildersDescribeCmd() *cobra.Command {
 	var flags pluginFlags
 	cmd := &cobra.Command{
 		Use:   "describe BUILDER|PLUGIN|PROGRAM",
-		Short: "Say what a builder does and what its settings are",
+		Short: "Describe a builder and its settings",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, named, err := flags.start(cmd, args[0])

@@ -24,8 +24,8 @@ Reads JSON lines {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?} and
 {"ok":true,"text":"...","spans":[{"start","end","message","field"}...]}, or
 {"ok":false,"error":{"code","message","line","column"}}.
 
-A span says which bytes of the text come from which field of which message; the rest is the template's. bos_token,
-eos_token, enable_thinking and the like come in kwargs. Messages are rendered as they are, except for
+A span says which bytes of the text come from which field of which message; the rest is the template's. kwargs has
+variables such as bos_token, eos_token and enable_thinking. Messages are rendered as they are, except for
 transformers' aliases of reasoning; --as-traces parses arguments that are text and makes null content empty, as runs do with traces.`,
 		Example: `  nat-go chat render --template chat_template.jinja --input conversations.jsonl`,
 		Args:    cobra.NoArgs,

@@ -112,8 +112,8 @@ func (s *showFlags) showTokens(cmd *cobra.Command, path string) (given bool, err
 	return false, nil
 }
 
-// showRecords prints the requested records. With --dropped, it prints the drops that never became records if no dropped
-// record matches.
+// showRecords prints the requested records. With --dropped, it prints drops from dropped.jsonl if no dropped record
+// matches.
 func (s *showFlags) showRecords(cmd *cobra.Command, path string) error {
 	q := s.query
 	if cmd.Flags().Changed("record") {

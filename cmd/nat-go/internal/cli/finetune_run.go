@@ -143,8 +143,8 @@ func withRun(
 	return err
 }
 
-// withEnv calls a run, or part of one, with the environment of this process. If a signal came first, the error has the
-// signal's exit code.
+// withEnv calls a run, or part of one, with the environment of this process. If the process got a signal, an error has
+// the exit code for the signal.
 func withEnv(cmd *cobra.Command, commitBytes int64, run func(context.Context, finetune.Env) error) error {
 	setHeapGrowth(68, runFloor)
 	ctx, cancel := context.WithCancel(cmd.Context())

@@ -23,8 +23,8 @@ end; of other large inputs the beginning is read. --quick reads a sample of each
 
 Without a path, the logs of agents in their usual places are listed, and none of them is read.
 
-With the tokenizer of a model that traces name, what they claim for its calls is checked: the recorded counts of prompt
-tokens, and the recorded ids. A call whose trace says otherwise is partial.`,
+With --policy and --tokenizer, the traces' claims about this model's calls are checked: the recorded counts of prompt
+tokens, and the recorded ids. A call whose trace disagrees with the tokenizer counts as partial.`,
 		Example: `  nat-go inspect answers.parquet
   zcat runs.jsonl.gz | nat-go inspect -
   nat-go inspect answers.csv --map output=reply

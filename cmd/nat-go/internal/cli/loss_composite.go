@@ -93,8 +93,8 @@ func composite(cmd *cobra.Command, batches, logits []string, output string, o lo
 		}
 	}
 	if !m.Finite() {
-		return exit.Failedf("loss is %v: %d rows of logits have no softmax (a NaN, +Inf, or -Inf throughout); "+
-			"otherwise, at jsd_beta 0 or 1, one side rules out tokens that the other allows", m.Loss, m.NonFinite)
+		return exit.Failedf("loss is %v: %d rows of logits have no softmax (a NaN, +Inf, or -Inf throughout); if 0, "+
+			"jsd_beta is 0 or 1, and one side rules out tokens that the other allows", m.Loss, m.NonFinite)
 	}
 	if unscored > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "nat-go: %d pairs have no teacher log-probs and get zero weight\n", unscored)

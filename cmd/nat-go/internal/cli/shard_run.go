@@ -67,7 +67,7 @@ code 143.`,
 			return withFinalCode(err)
 		},
 	}
-	cmd.Flags().IntVar(&index, "index", -1, "number of the shard, from 0; default: as the job array says")
+	cmd.Flags().IntVar(&index, "index", -1, "number of the shard, from 0; default: from the job array's variables")
 	cmd.Flags().StringVar(&stage, "stage", stage, "build; group: for builders that take tasks, once all shards "+
 		"have done the first; write: after a merge that left the writing to the shards")
 	workFlag(cmd.Flags(), &work)

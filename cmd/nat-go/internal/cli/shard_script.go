@@ -179,7 +179,7 @@ together. A plan with more shards than the site's arrays have room for gets seve
 	f := cmd.Flags()
 	f.StringVar(&how.Time, "time", "4:00:00", "time limit of an attempt; a shard that takes longer continues in the next")
 	f.IntVar(&how.ArraySize, "max-array-size", 1001, "the site's MaxArraySize, which `scontrol show config` shows")
-	f.IntVar(&how.AtOnce, "at-once", 0, "most array tasks running at once; 0: no limit")
+	f.IntVar(&how.AtOnce, "at-once", 0, "maximum number of array tasks that run at once; 0: no limit")
 	f.StringArrayVar(&how.Options, "sbatch", nil,
 		"a further option of sbatch, without its dashes: partition=cpu (repeatable)")
 	return cmd
@@ -204,7 +204,7 @@ here.`,
 	f.StringVar(&how.Mount, "mount", "", "where the volume is mounted; default: the working folder")
 	f.StringVar(&how.Secret, "secret", "", "secret whose keys are variables of the pods")
 	f.StringVar(&how.User, "user", "", "UID or UID:GID that the pods run as; default: the image's")
-	f.IntVar(&how.AtOnce, "at-once", 0, "most pods running at once; 0: no limit")
+	f.IntVar(&how.AtOnce, "at-once", 0, "maximum number of pods that run at once; 0: no limit")
 	f.IntVar(&how.Retries, "retries", 5, "further attempts of a shard")
 	return cmd
 }

@@ -27,8 +27,8 @@ func readsStored(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// withCopies calls work with the arguments, of which those that name stored objects or standard input are replaced by
-// the paths of copies.
+// withCopies calls work with the arguments, in which it replaces stored objects and standard input with the paths of
+// copies.
 func withCopies(cmd *cobra.Command, args []string, work func(args []string) error) (err error) {
 	c := &storedCopies{}
 	defer c.remove()

@@ -30,9 +30,10 @@ func newValidateCmd(types func() config.Types, plugins pluginChecker) *cobra.Com
 		Short: "Check a configuration and report everything that is wrong with it",
 		Long: `Check a configuration and report everything that is wrong with it, with file, line and column, and what to write instead.
 
-Inputs, tokenizer and programs that it names must be there, unless --no-files is given. The beginning of the inputs is
-read as the run would read it: what can't be read, what would be left out, and what the builders make nothing of is
-reported. Nothing is run or written. Plugins that are not in nat-go.lock are started to ask for their settings, unless --no-plugins is given.
+Inputs, tokenizer and programs that it names must exist, unless --no-files is given. The beginning of the inputs is
+read as the run would read it, to report entries that can't be read or would be omitted, and builders that make nothing
+of them. Nothing is run or written. Plugins that are not in nat-go.lock are started to ask for their settings, unless
+--no-plugins is given.
 Exit code 2 if there is an error, 0 if there are only warnings and notes.`,
 		Example: `  nat-go validate finetune.yml
   nat-go validate finetune.yml --report sarif > findings.sarif`,

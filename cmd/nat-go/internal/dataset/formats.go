@@ -12,7 +12,7 @@ import (
 // Format is a format that a data set can be written in: text rows, made from records, or token rows, made from token
 // batches.
 type Format struct {
-	rows.Format            // for token rows only the description is set, not Read and NewEncoder
+	rows.Format            // for token rows only a description, which can't read or encode rows
 	tokens      *tokenRows // nil means text rows
 }
 

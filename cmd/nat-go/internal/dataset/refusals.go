@@ -13,7 +13,7 @@ import (
 // refusals counts the records that a format can't carry.
 type refusals struct {
 	count map[string]int64 // by reason, without the details of one record
-	tried int64            // records tried with other formats, and more once that has ended
+	tried int64            // refused records; only those up to triedRefusals are tried with other formats
 	carry []alternative
 
 	// For a part of a data set, used by refusals.join:

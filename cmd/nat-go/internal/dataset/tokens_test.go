@@ -71,7 +71,7 @@ func TestVerifyTokens(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, want := range []string{
-				"train.parquet:2: error NG5001: labels[1] is 4 where input_ids has 5", "train.parquet:3: error NG5001: it has 2 input_ids and 1 labels",
+				"train.parquet:2: error NG5001: labels[1] is 4, expected 5 as in input_ids, or -100", "train.parquet:3: error NG5001: it has 2 input_ids and 1 labels",
 				"train.parquet:4: error NG5001: no token", "train.parquet:5: error NG5001: its row_weight is -1",
 				"train.parquet:6: error NG5001: it has no input_ids",
 				"train.parquet:7: error NG5001: input_ids[0] is -4", "its content is not what was written",

@@ -411,9 +411,9 @@ func (c *formatCheck) origins() error {
 			c.find(f, "it names the file %q, which is not there", o.File)
 			return nil
 		case o.Row != next[i] && !(c.folder.Format.SharesRows() && o.Row == next[i]-1):
-			c.find(f, "it is of row %d of %s where row %d is expected", o.Row, o.File, next[i])
+			c.find(f, "it names row %d of %s, expected row %d", o.Row, o.File, next[i])
 		case o.Row >= c.counts[i]:
-			c.find(f, "it is of row %d of %s, which has %d rows", o.Row, o.File, c.counts[i])
+			c.find(f, "it names row %d of %s, which has %d rows", o.Row, o.File, c.counts[i])
 		}
 		next[i] = o.Row + 1
 		if err := c.contexts(i, &o); err != nil {

@@ -50,7 +50,7 @@ func (v *verifier) log(p *Place, manifest *runfolder.Manifest) error {
 	for _, f := range p.Texts() {
 		if f.Origins == "" {
 			name := p.Run.Rel(f.Dir) + "/" + originsName
-			v.find(Finding{Code: logDiffers, File: name}, "it is not there, so that nothing says where the rows are from")
+			v.find(Finding{Code: logDiffers, File: name}, "the file is missing, so the origin of the rows is unknown")
 			continue
 		}
 		o, err := v.readOrigins(f)
@@ -225,9 +225,8 @@ func (o *originsRead) rest(v *verifier) error {
 		return fmt.Errorf("%s: %w", o.name, o.err)
 	}
 	if o.more {
-		v.find(Finding{Code: logDiffers, File: o.name, Row: o.n}, "it is of record %s in %s, which the record log "+
-			"doesn't have here or not with these contexts, or which curation didn't put there", o.line.Record,
-			o.line.File)
+		v.find(Finding{Code: logDiffers, File: o.name, Row: o.n}, "it names record %s in %s, but the record log doesn't "+
+			"have that here with these contexts, or curation didn't put it into that file", o.line.Record, o.line.File)
 	}
 	return nil
 }

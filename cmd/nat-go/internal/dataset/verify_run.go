@@ -53,12 +53,12 @@ func (v *verifier) checkLock(run runfolder.Folder) error {
 	case err != nil:
 		return err
 	case left != nil:
-		v.find(at, "%s was interrupted here, and what it wrote is not whole: run it again", left)
+		v.find(at, "%s was interrupted here, so its output is incomplete: run it again", left)
 	}
 	n, err := run.Temporaries()
 	if n > 0 {
 		at.Warning = true
-		v.find(at, "a command that was interrupted left %s, which the next that writes here removes",
+		v.find(at, "an interrupted command left %s, which the next command that writes here removes",
 			ledger.Quantity(int64(n), "temporary file"))
 	}
 	return err

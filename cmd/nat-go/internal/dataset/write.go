@@ -39,7 +39,7 @@ type Spec struct {
 	NotKept   func(ledger.Drop)       // called for every record that was dropped before rows were made; may be nil
 	Progress  func(first, end uint64) // called before each group of the log with its range of records; may be nil
 	// Ready is called with the formats and all their files when everything is durable and before the first file gets
-	// its name; Write returns its error, and then leaves nothing behind. It may be nil.
+	// its name; Write returns its error, and then leaves no files. It may be nil.
 	Ready func([]runfolder.Written, []runfolder.File) error
 
 	// NoEmpty omits formats that carry nothing; otherwise they have a folder without rows.

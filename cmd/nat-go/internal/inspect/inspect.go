@@ -40,7 +40,7 @@ func stored(s *source.Stats) *Stored {
 	}
 }
 
-// The maximum number of bytes read of all files together by --quick, and the minimum and maximum for one file.
+// With --quick, sampleAll bytes are read of all files together, but at least sampleMin and at most sampleMax of each.
 const (
 	sampleAll = 64 << 20
 	sampleMin = 16 << 10

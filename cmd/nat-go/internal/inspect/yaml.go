@@ -9,7 +9,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// defaultStep is the step name that builders look for by default, and that sources give to candidates without one.
+// defaultStep is the step name that builders look for by default, and that the source of candidates gives them by
+// default.
 const defaultStep = "dpo_candidate_move"
 
 // YAML returns the report as a configuration that works unchanged, with comments for the user who continues from it.
