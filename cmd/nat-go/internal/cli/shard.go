@@ -118,7 +118,7 @@ func planArg(args []string) shards.Folder {
 
 // withFinalCode gives err the exit code that makes a scheduler give up on a shard, if a retry would fail again:
 // something is wrong with the plan, the configuration or the inputs. A system error or a missing file gets the code for
-// the environment, because it may be gone by the next attempt.
+// the environment, because the next attempt may succeed.
 func withFinalCode(err error) error {
 	var errno syscall.Errno
 	switch code := exit.Code(err); {

@@ -168,8 +168,8 @@ func (c *formatCheck) contexts(file int, o *Origin) error {
 	turn, err := c.context.origin(file, o)
 	if turn > 0 {
 		c.find(Finding{Code: foreignContext, File: c.names[file], Row: o.Row + 1},
-			"its turn %d is trained after something "+
-				"else than its record has: messages, results or tools before it, or the turn itself, are missing or different", turn)
+			"its turn %d is trained in a context that its record doesn't have: messages, results or tools before it, or the "+
+				"turn itself, are missing or different", turn)
 	}
 	return err
 }

@@ -239,7 +239,7 @@ type formatWriter struct {
 type tally struct {
 	Records int64 `json:"records"`
 	Dropped int64 `json:"dropped"`
-	Trimmed int64 `json:"trimmed"`
+	Trimmed int64 `json:"trimmed"` // messages after the last turns of records, which were omitted
 	// Contents says what the kept records of each kind contain. It is set only if there are tables.
 	Contents [8]rows.Contents   `json:"contents"`
 	Of       runfolder.Contexts `json:"of"` // of the trained turns

@@ -20,7 +20,7 @@ import (
 
 // Mark is a user's decision on a record; it is a line in a marks file.
 type Mark struct {
-	Record string `json:"record"`         // hash of kind and all sides, 32 hex digits
+	Record string `json:"record"`         // hash of the record's content, 32 hex digits
 	Mark   string `json:"mark"`           // Approve or Reject; empty means only a note
 	Note   string `json:"note,omitempty"` // at most maxNote bytes
 }
