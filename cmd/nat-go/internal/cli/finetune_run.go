@@ -94,7 +94,7 @@ func requestFlags(f *pflag.FlagSet, r *finetune.Request, seed *int64) {
 	f.StringArrayVar(&r.Formats, "format", nil, "row format to write (repeatable); see nat-go formats")
 	f.StringVar(&r.Adapter, "trainer-adapter", "", "entry of trainer_adapters to use; files: only write the data set")
 	f.StringVar(&r.RunID, "run-id", "", "name of the run and of its folder; default: the time and a random part")
-	f.Int64Var(seed, "seed", 0, "seed of sampling and split; wins over dataset.split.seed")
+	f.Int64Var(seed, "seed", 0, "seed of sampling and split; overrides dataset.split.seed")
 	f.StringVar(&r.Now, "now", "", "time that a chat template's strftime_now shows; the clock is never read")
 }
 

@@ -29,9 +29,9 @@ func newLossCompositeCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "composite --batch B.safetensors --logits L.safetensors [--batch ... --logits ...]",
 		Short: "Compute grpo + alpha_sdpo * jsd + beta_replay * dpo over batches and the logits a trainer dumped for them",
-		Long: `Compute grpo + alpha_sdpo * jsd + beta_replay * dpo over batches and the logits a trainer dumped for them, with gradients: the
-trainer's own loss has to agree. The n-th --logits belongs to the n-th --batch; all of them are one optimiser step, so that
-denominators are the whole step's. Tensors of the logits (F32, BF16 or F16; logits at position t-1 predict token t):
+		Long: `Compute grpo + alpha_sdpo * jsd + beta_replay * dpo over batches and the logits a trainer dumped for them, with
+gradients, to check the trainer's own loss. The n-th --logits belongs to the n-th --batch; together they are one optimiser
+step, whose denominators cover all of them. Tensors of the logits (F32, BF16 or F16; logits at position t-1 predict token t):
 
   rl    logits [R,T,V]; ref_logprobs [R,T] with --kl
   dpo   chosen_logits, rejected_logits [R,T,V]; ref_chosen_logps, ref_rejected_logps [R] where the batch has none

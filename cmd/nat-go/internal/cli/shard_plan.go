@@ -64,7 +64,7 @@ built from anything else is refused.`,
 func (p *planFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.IntVar(&p.how.Number, "shards", 0, "how many shards")
-	f.Int64Var(&p.how.Bytes, "shard-bytes", 0, "instead: as many shards as it takes for each to have roughly this many bytes of input")
+	f.Int64Var(&p.how.Bytes, "shard-bytes", 0, "instead of --shards: roughly this many bytes of input for each shard")
 	f.StringVar(&p.how.Dir, "plan-dir", "", "folder or s3://BUCKET/PREFIX for the plan and what its shards build; default: the run's with .shards appended")
 	requestFlags(f, &p.Request, &p.seed)
 	f.StringArrayVar(&p.Builders, "builder", nil,

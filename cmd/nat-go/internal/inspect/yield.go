@@ -34,7 +34,7 @@ func (y *Yield) Name() string { return shortName(y.Builder) }
 
 // yields keeps the examined examples, grouped by task, and counts the records that builders make from them.
 type yields struct {
-	order   []*ttc.Group // by task
+	order   []*ttc.Group // a group for each task, in order of first occurrence
 	tasks   map[string]*ttc.Group
 	scales  ttc.Scales
 	bytes   int64        // bytes read up to the last example
