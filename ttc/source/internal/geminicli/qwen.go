@@ -37,54 +37,36 @@ func entries(tally *source.Tally) session.Entries {
 	}
 }
 
-// place is the state of the conversation after a line.
-type place struct{ history []calls.Ref }
-
 // sessions makes the session of the lines with one id.
 func (r *reader) sessions(g session.Group) []*calls.Session {
-	id := ""
-	places := map[string]place{}
-	var last place
-	var s *calls.Session
 	slices.SortStableFunc(g.Parts, func(a, b session.Kept) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Offset, b.Offset))
 	})
+	s := g.Limits.New(session.Text(json.Raw(g.Parts[0].JSON), "sessionId"))
+	contexts := map[string]*session.Given{} // after a line
+	var last *session.Given
 	for _, part := range g.Parts {
 		line := json.Raw(part.JSON)
-		if s == nil {
-			id = session.Text(line, "sessionId")
-			s = g.Limits.New(id)
+		id := session.Text(line, "uuid")
+		if context, ok := contexts[session.Text(line, "parentUuid")]; ok { // the conversation returns to an earlier line
+			last = context
 		}
-		at := last
-		if parent, ok := places[session.Text(line, "parentUuid")]; ok { // the conversation returns to an earlier line
-			at = parent
-		}
-		history := append([]calls.Ref(nil), at.history...)
 		for _, m := range r.messages(line) {
 			if m.Role == "assistant" {
 				s.Add(calls.Call{
-					ID: session.Text(line, "uuid"), Model: session.Text(line, "model"), Output: m.Message,
-					Time: session.Nanoseconds(session.Text(line, "timestamp")), Input: append([]calls.Ref(nil),
-						history...),
-					File: part.Path, Offset: part.Offset,
-					Gaps: ttc.RebuiltHistory | ttc.NoSystem | ttc.NoTools | argumentGap(m),
+					ID: id, Model: session.Text(line, "model"), Output: m.Message, Input: last.Input(),
+					Time: session.Nanoseconds(session.Text(line, "timestamp")), File: part.Path, Offset: part.Offset,
+					Gaps: ttc.RebuiltHistory | ttc.NoSystem | ttc.NoTools | (&exchange.Answer{Message: m.Message}).Gap(),
 				})
 			}
-			history = append(history, s.Message(m))
+			last = last.Then(id, s.Message(m))
 		}
-		last = place{history}
-		places[session.Text(line, "uuid")] = last
-		if s.TooLarge() {
+		if contexts[id] = last; s.TooLarge() {
 			break
 		}
 	}
-	if s == nil {
-		return nil
-	}
 	return []*calls.Session{s}
 }
-
-func argumentGap(m calls.Message) ttc.Gaps { return (&exchange.Answer{Message: m.Message}).Gap() }
 
 // messages returns the messages of a line: one, or one for each result of a tool.
 func (r *reader) messages(line json.Raw) (out []calls.Message) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -25,6 +26,23 @@ const lines = `{"uuid":"1","parentUuid":null,"sessionId":"s","type":"user","vers
 {"uuid":"6","parentUuid":"2","sessionId":"s","type":"tool_result","message":{"role":"user","parts":[{"functionResponse":{"id":"c","name":"ls","response":{"output":"a.txt"}}}]}}
 {"uuid":"7","parentUuid":"6","sessionId":"s","type":"assistant","model":"m","message":{"role":"model","parts":[{"text":"a.txt"}]}}
 `
+
+// TestLongSession: a session's memory grows with its length, not with the square of it.
+func TestLongSession(t *testing.T) {
+	var b strings.Builder
+	const n = 20_000
+	for i := range n {
+		fmt.Fprintf(&b, `{"uuid":"%d","parentUuid":"%d","sessionId":"s","type":"user","message":{"role":"user","parts":[{"text":"q"}]}}`+"\n",
+			i, i-1)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	sessiontest.Balanced(t, sessiontest.ReadText(t, geminicli.Qwen(), "in.jsonl", b.String()))
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 10_000*n {
+		t.Errorf("%d lines allocate %d bytes", n, used)
+	}
+}
 
 // TestSession: each line of the model is a call in the context that its parents make, and nothing is taken for a
 // session of Claude Code.

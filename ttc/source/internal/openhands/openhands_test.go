@@ -49,6 +49,8 @@ func response(call string) string {
 		`{"id":"d","type":"function","function":{"name":"ls","arguments":"{}"}}]}}]}}`
 }
 
+func lines(events ...string) string { return strings.Join(events, "\n") }
+
 var prompt = event("0", "SystemPromptEvent", `"system_prompt":{"type":"text","text":"sys"},"tools":[{"kind":"T"}]`)
 
 const extras = `,"metadata":{"prefix":"<","suffix":">","working_dir":"/w","py_interpreter_path":"/p","exit_code":0}`
@@ -120,8 +122,8 @@ func TestEvents(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			lines, list := strings.Join(c.events, "\n"), `{"items":[null,{},`+strings.Join(c.events, ",")+`]}`
-			for file, text := range map[string]string{"in.jsonl": lines, "in.json": list, "list.json": "[" + strings.Join(c.events, ",\n") + "]"} {
+			text, list := lines(c.events...), `{"items":[null,{},`+strings.Join(c.events, ",")+`]}`
+			for file, text := range map[string]string{"in.jsonl": text, "in.json": list, "list.json": "[" + strings.Join(c.events, ",\n") + "]"} {
 				r := sessiontest.One(t, openhands.Factory(), file, text, c.want)
 				sessiontest.Balanced(t, r)
 				path := sessiontest.Write(t, t.TempDir(), file, text)
@@ -153,6 +155,19 @@ func TestFolder(t *testing.T) {
 	}
 }
 
+// TestArguments: the arguments of versions 1 are in the program's spelling, and the responses of versions 0 as they came.
+func TestArguments(t *testing.T) {
+	for text, want := range map[string]int64{
+		lines(user("1", "q"), action("2", "r", "[]"), answer("3", "a")):                                                                1,
+		lines(old(0, "user", `"action":"message","args":{"content":"q"}`), old(1, "agent", `"action":"run","args":{},`+response("c"))): 0,
+	} {
+		r := sessiontest.ReadText(t, openhands.Factory(), "in.jsonl", text)
+		if got := r.Stats.Gaps[ttc.ParsedArguments.Names()[0]]; got != want || r.Stats.Calls == 0 {
+			t.Errorf("%d of %d calls have parsed arguments, want %d", got, r.Stats.Calls, want)
+		}
+	}
+}
+
 // TestUnread: events that may change what the model is told are counted if they aren't understood.
 func TestUnread(t *testing.T) {
 	r := sessiontest.ReadText(t, openhands.Factory(), "in.jsonl", strings.Join([]string{
@@ -171,11 +186,11 @@ func TestUnread(t *testing.T) {
 
 // FuzzRead: reading any file ends, and the books balance.
 func FuzzRead(f *testing.F) {
-	f.Add(prompt + user("1", "q") + action("2", "r", parts("t")) + observation("3", "2", "x", extras) + answer("4", "a"))
-	f.Add(strings.Replace(user("1", "q"), "{", `{"parent_id":"2",`, 1) + strings.Replace(answer("2", "a"), "{", `{"parent_id":"1",`, 1))
-	f.Add(`{"items":[{"items":[1]},` + user("1", "q") + `,3,null]}` + event("2", "Condensation", `"summary_offset":99999999999999,"summary":"s"`))
-	f.Add(event("2", "Condensation", `"forgotten_event_ids":7,"summary_offset":-1`) + answer("2", "a") + action("2", "r", "1")[:60])
-	f.Add(old(1, "agent", `"action":"run","args":3,`+response("c")) + old(2, "agent", `"observation":"run","content":{},"extras":[]`))
+	f.Add(lines(prompt, user("1", "q"), action("2", "r", parts("t")), observation("3", "2", "x", extras), answer("4", "a")))
+	f.Add(lines(strings.Replace(user("1", "q"), "{", `{"parent_id":"2",`, 1), strings.Replace(answer("2", "a"), "{", `{"parent_id":"1",`, 1)))
+	f.Add(lines(`{"items":[{"items":[1]},`+user("1", "q")+`,3,null]}`, event("2", "Condensation", `"summary_offset":99999999999999,"summary":"s"`)))
+	f.Add(lines(event("2", "Condensation", `"forgotten_event_ids":7,"summary_offset":-1`), answer("2", "a"), action("2", "r", "1")[:60]))
+	f.Add(lines(old(1, "agent", `"action":"run","args":3,`+response("c")), old(2, "agent", `"observation":"run","content":{},"extras":[]`)))
 	f.Fuzz(func(t *testing.T, text string) {
 		sessiontest.Balanced(t, sessiontest.ReadText(t, openhands.Factory(), "in.jsonl", text+"\n"))
 	})

@@ -18,12 +18,16 @@ import (
 // Factory returns the factory of this source, which a configuration selects by its type.
 func Factory() source.Factory {
 	return session.Format{
-		Type: "openhands", Doc: "conversations of OpenHands (~/.openhands/conversations, exported events)",
+		Type: "openhands", Tried: "OpenHands SDK 1.58.2",
+		Doc:        "conversations of OpenHands (~/.openhands/conversations, exported events)",
 		Extensions: []string{".json", ".jsonl"},
 		Recognize:  session.Marked(isMark, "kind", "args", "extras", "items", "agent"),
-		Read:       session.Headed{Mark: isMark, ID: func(json.Raw) string { return "" }, Name: conversationOf, Session: add}.Read,
+		Read:       session.Headed{Mark: isMark, ID: noID, Name: conversationOf, Session: add}.Read,
 	}.Factory()
 }
+
+// noID returns the id that an entry gives to its conversation: events name none.
+func noID(json.Raw) string { return "" }
 
 // isMark reports whether an entry is an event, a list of events, or the state next to the events.
 func isMark(entry json.Raw) bool {
@@ -255,6 +259,9 @@ func (r *reader) answer(e event, m chat.Message, before *session.Given) *session
 		ID: r.s.ID + "/" + e.id(), Model: r.model, Input: before.Input(), Output: m, Tools: r.tools,
 		Time: session.Nanoseconds(session.Text(e.Raw, "timestamp") + "Z"), File: e.part.Path, Offset: e.part.Offset,
 		Gaps: r.gaps | (&exchange.Answer{Message: m}).Gap(),
+	}
+	if m.ToolCalls != nil && session.Text(e.Raw, "kind") != "" { // the program writes arguments in its own spelling
+		c.Gaps |= ttc.ParsedArguments
 	}
 	r.s.Add(c)
 	return before.Then(e.id(), r.s.Message(calls.Message{Message: m}))

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Drives agents from npm against a scripted server on loopback, and compares what they store with what they sent.
+"""Drives agents from npm and PyPI against a scripted server on loopback, and compares what they store with what they sent.
 
     python3 ttc/source/internal/session/testdata/programs.py bin/nat-go [FOLDER [PROGRAM ...]]
 
-It needs no account, and no network but npm's registry. FOLDER (.cache/programs) keeps the programs and the recordings,
+It needs no account, no network but the registries, and for OpenHands Python 3.12. FOLDER (.cache/programs) keeps the programs and the recordings,
 which hold vendors' texts. It prints README's table, and writes versions, counts and digests into programs.json.
 """
 
@@ -41,12 +41,13 @@ TOOLS = {
     "list": [
         ("Bash", '{"command": "ls",  "description": "List"}'), ("bash", '{"command": "ls",  "description": "List"}'),
         ("exec_command", '{"cmd":  "ls"}'), ("exec", '{"command":  "ls"}'), ("run_commands", '{"commands":  ["ls"]}'),
-        ("list_directory", '{"dir_path":  "DIR"}'),
+        ("list_directory", '{"dir_path":  "DIR"}'), ("terminal", '{"command":  "ls"}'),
     ],
     "read": [
         ("Read", '{"file_path":  "DIR/a.txt"}'), ("read", '{"path":  "DIR/a.txt", "filePath": "DIR/a.txt"}'),
         ("read_file", '{"file_path":  "DIR/a.txt"}'), ("view", '{"path":  "DIR/a.txt"}'),
-        ("read_files", '{"files":  [{"path": "DIR/a.txt"}]}'), ("exec_command", '{"cmd":  "cat a.txt"}'),
+        ("read_files", '{"files":  [{"path": "DIR/a.txt"}]}'), ("file_editor", '{"command":  "view", "path": "DIR/a.txt"}'),
+        ("exec_command", '{"cmd":  "cat a.txt"}'),
     ],
 }
 
@@ -242,9 +243,14 @@ CODEX = ["codex", "exec", "--skip-git-repo-check", "-m", "gpt-5.5", "-s", "read-
 def of_sdk(version, *packages):
     """Returns a program that uses a version of the AI SDK."""
     tracing = [f"@opentelemetry/{p}" for p in ("api@1.9", "context-async-hooks@2", "otlp-transformer@0.223", "sdk-trace-base@2")]
-    with open(os.path.join(HERE, "aisdk.mjs")) as f:
-        return (" ".join([f"ai@{version}", *packages, *tracing]), "traces.json", {"aisdk.mjs": f.read()}, {},
-                ["sh", "-c", 'exec node "$HOME/aisdk.mjs" "$@"', "-", "SERVER", "../home/traces.json", QUESTION, AGAIN])
+    return (" ".join([f"ai@{version}", *packages, *tracing]), "traces.json", {"aisdk.mjs": beside("aisdk.mjs")}, {},
+            ["sh", "-c", 'exec node "$HOME/aisdk.mjs" "$@"', "-", "SERVER", "../home/traces.json", QUESTION, AGAIN])
+
+
+def beside(name):
+    """Returns a file next to this one."""
+    with open(os.path.join(HERE, name)) as f:
+        return f.read()
 
 
 # Per program: its package, what it stores, its files below the home folder, its environment, and its commands. In texts
@@ -277,6 +283,8 @@ PROGRAMS = {
         "models": {"providers": {"scripted": {**PI["scripted"], "models": [{"id": MODEL, "name": MODEL}]}}},
         "agents": {"defaults": {"model": {"primary": f"scripted/{MODEL}"}, "workspace": "DIR", "skipBootstrap": True}},
     })}, {}, ["openclaw", "agent", "--local", "--session-id", "s1", "-m", QUESTION], ["openclaw", "agent", "--local", "--session-id", "s1", "-m", AGAIN]),
+    "OpenHands": ("pip:openhands-sdk openhands-tools", ".openhands/conversations/*", {"conversation.py": beside("conversation.py")}, {},
+                  ["sh", "-c", 'exec python "$HOME/conversation.py" "$@"', "-", "SERVER", "../home/.openhands/conversations", QUESTION, AGAIN]),
     "AI SDK 5": of_sdk(5, "@ai-sdk/openai-compatible@1"),
     "AI SDK 6": of_sdk(6, "@ai-sdk/openai-compatible@2"),
     "AI SDK 7": of_sdk(7, "@ai-sdk/openai-compatible@3", "@ai-sdk/otel@1"),
@@ -292,6 +300,8 @@ REASONS = {
 def install(folder, packages):
     """Installs a package, and others that it needs, in a folder of its own, with a Node that every program takes. It
     returns the version of the first."""
+    if packages.startswith("pip:"):
+        return install_python(folder, packages.removeprefix("pip:").split())
     packages = packages.split()
     where = os.path.join(folder, "npm", packages[0].replace("/", "+"))
     programs = os.path.join(where, "node_modules", ".bin")
@@ -305,6 +315,18 @@ def install(folder, packages):
     name = packages[0][0] + packages[0][1:].split("@")[0]
     with open(os.path.join(where, "node_modules", name, "package.json")) as f:
         return json.load(f)["version"], programs
+
+
+def install_python(folder, packages):
+    """Installs packages of PyPI in an environment of their own."""
+    where = os.path.join(folder, "pip", packages[0])
+    programs = os.path.join(where, "bin")
+    if not os.path.exists(where):
+        subprocess.run([sys.executable, "-m", "venv", where], check=True)
+        subprocess.run([os.path.join(programs, "pip"), "install", "-q", *packages], check=True)
+    version = f"import importlib.metadata as m; print(m.version('{packages[0]}'))"
+    asked = subprocess.run([os.path.join(programs, "python"), "-c", version], check=True, capture_output=True, text=True)
+    return asked.stdout.strip(), programs
 
 
 def drive(folder, name):
@@ -354,13 +376,13 @@ def measure(folder, name):
     with open(os.path.join(at, "wire.json")) as f:
         wire = json.load(f)
     asked = [a for a in wire["asked"] if a["answer"][2]]
-    stored = sorted(f for f in glob.glob(os.path.join(at, "home", PROGRAMS[name][1]), recursive=True) if os.path.isfile(f))
+    stored = sorted(glob.glob(os.path.join(at, "home", PROGRAMS[name][1]), recursive=True))
     result = {"version": wire["version"], "calls": len(asked), "others": len(wire["asked"]) - len(asked)}
     if len(asked) < len(SCRIPT) - 1:  # Cline continues only in a terminal
         return {**result, "reason": (wire["said"][-1].strip().splitlines() or ["it said nothing"])[-1][:200]}
     if name in REASONS or not stored:
         return {**result, "reason": REASONS.get(name, f"it stores nothing as {PROGRAMS[name][1]}")}
-    result["digests"] = {os.path.basename(f): hashlib.sha256(open(f, "rb").read()).hexdigest()[:16] for f in stored}
+    result["digests"] = {os.path.basename(f): digest(f) for f in stored}
     truth = []
     for a in asked:
         dialect = globals()[a["dialect"]]
@@ -371,6 +393,15 @@ def measure(folder, name):
     values = [(t, [(c, json.loads(a)) for c, a in made], given) for t, made, given in truth]
     return {**result, "kept": kept, "trained": trained, "context": right, "exact": exact,
             "values": peers.measure((values, system), read)[4], "arguments": arguments, "prompt": prompt}
+
+
+def digest(path):
+    """Returns a digest of a file, or of the files below a folder."""
+    found = hashlib.sha256()
+    for file in sorted(glob.glob(os.path.join(path, "**", "*.json"), recursive=True)) or [path]:
+        with open(file, "rb") as f:
+            found.update(f.read())
+    return found.hexdigest()[:16]
 
 
 def plain(messages):
