@@ -23,7 +23,8 @@ type component struct {
 	PURL    string `json:"purl"`
 }
 
-// uplot describes the chart library embedded in nat-go view's page; uplotDir holds it as published on npm.
+// uplot describes the chart library embedded in nat-go view's page. uplotDir is its folder, with files as published on
+// npm.
 var uplot = component{"library", "uplot", "1.6.32", "pkg:npm/uplot@1.6.32"}
 
 const uplotDir = "cmd/nat-go/internal/view/page/vendor/uplot"
@@ -31,8 +32,8 @@ const uplotDir = "cmd/nat-go/internal/view/page/vendor/uplot"
 // crate matches an entry in a Cargo.lock file.
 var crate = regexp.MustCompile(`(?m)^\[\[package\]\]\nname = "([^"]+)"\nversion = "([^"]+)"$`)
 
-// bill lists the components of the binary (Go's standard library, the modules it was linked from, the crates of the
-// tokenizer library, and the libraries of nat-go view's pages), followed by the files packed with it.
+// bill returns a bill of materials, which lists the components of the binary (Go's standard library, the modules it was
+// linked from, the crates of the tokenizer library, and the chart library), then the ones packed with it.
 func (b *build) bill(beside ...component) ([]byte, error) {
 	self := b.info.Main
 	golang := strings.TrimPrefix(b.info.GoVersion, "go")
@@ -57,8 +58,8 @@ func (b *build) bill(beside ...component) ([]byte, error) {
 	}, "", "  ")
 }
 
-// moduleLicences returns the licences of Go, of the modules that a binary was linked from, and of the libraries that
-// its pages use, read from their own folders.
+// moduleLicences returns the licences of Go, of the chart library, and of the modules that a binary was linked from,
+// which it reads from their folders.
 func moduleLicences(root string, info *buildinfo.BuildInfo) (text []byte, err error) {
 	goroot, err := command(root, "env", "GOROOT")
 	if err != nil {

@@ -137,7 +137,7 @@ func TestRefused(t *testing.T) {
 	other := bytes.Clone(data)
 	other[18] = byte(elf.EM_AARCH64) // e_machine
 	_, err = platformOf(data, other)
-	if err == nil || err.Error() != "the program is for amd64, the library for arm64" {
+	if err == nil || err.Error() != "program is for amd64, but its library for arm64" {
 		t.Errorf("a library for another machine: %v", err)
 	}
 	libstdc, err := os.ReadFile("/usr/lib/x86_64-linux-gnu/libstdc++.so.6")

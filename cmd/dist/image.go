@@ -30,8 +30,8 @@ type system struct {
 // nobody is the default user of an image: the id that other small images use for nobody.
 const nobody = 65532
 
-// image writes a container image that contains only the program and its libraries, and returns its name. The image is
-// an archive of an OCI layout that `docker load` can also read.
+// image writes a container image with the program and what it needs to run, and returns its name. The image is an
+// archive of an OCI layout that `docker load` can also read.
 func (b *build) image(w io.Writer) (name string, err error) {
 	m, _, err := needs(b.binary)
 	if err != nil {
@@ -121,7 +121,7 @@ func blobPath(d oci.Descriptor) string {
 	return path.Join(oci.ImageBlobsDir, d.Digest.Algorithm().String(), d.Digest.Encoded())
 }
 
-// rootFiles returns the files of an image, in which the program is the only executable: it contains no shell.
+// rootFiles returns the files of an image. Only the program and its loader are executable: there is no shell.
 func (b *build) rootFiles() (files []file, err error) {
 	libraries, version, err := glibc(b.binary)
 	if err != nil {
@@ -153,7 +153,7 @@ func (b *build) rootFiles() (files []file, err error) {
 		file{name: "etc/passwd", data: fmt.Appendf(nil, "root:x:0:0::/:\n%s%d::/home/nat-go:\n", own, nobody)},
 		file{name: "etc/group", data: []byte("root:x:0:\n" + own + "\n")},
 		file{name: "etc/nsswitch.conf", data: []byte("hosts: files dns\n")},
-		// Any user that the image runs as can write there.
+		// Whatever user the image runs as can write into these folders.
 		file{name: "tmp/", open: true}, file{name: "work/", open: true}, file{name: "home/nat-go/", open: true},
 	)
 	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.name, b.name) })
@@ -285,7 +285,7 @@ func (f *file) header() *tar.Header {
 	return h
 }
 
-// gzipped returns the output of write, compressed.
+// gzipped writes the output of write to w, compressed.
 func gzipped(w io.Writer, write func(io.Writer) error) error {
 	compressed, err := gzip.NewWriterLevel(w, gzip.BestCompression)
 	if err != nil {

@@ -23,7 +23,7 @@ func main() {
 	}
 }
 
-// build holds everything to be packaged.
+// build holds what packages are made from.
 type build struct {
 	binary   []byte
 	library  []byte // the kernel library, for the wheel; nil if there is none
@@ -37,7 +37,7 @@ type build struct {
 	system   system
 }
 
-// file is a file in a wheel or an archive.
+// file is a file in a wheel, an archive or an image.
 type file struct {
 	name    string
 	data    []byte

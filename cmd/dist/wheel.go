@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// metadata describes the wheel to pip. The package itself has no dependencies: numpy and the rest are up to its users.
+// metadata describes the wheel and the source distribution to pip. Without extras, the package has no dependencies.
 const metadata = `Metadata-Version: 2.4
 Name: nat-go
 Version: %s
@@ -101,7 +101,7 @@ func platformOf(program, library []byte) (string, error) {
 		return "", err
 	}
 	if of != m {
-		return "", fmt.Errorf("the program is for %s, the library for %s", m.goarch, of.goarch)
+		return "", fmt.Errorf("program is for %s, but its library for %s", m.goarch, of.goarch)
 	}
 	if glibc.before(its) {
 		glibc = its
@@ -135,7 +135,7 @@ func (f *file) mode() os.FileMode {
 	return 0o644
 }
 
-// pythonFiles returns the files of the package, in order, without Python's caches.
+// pythonFiles returns the source files of the Python package, sorted, without caches.
 func pythonFiles(dir string) (files []file, err error) {
 	err = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !slices.Contains([]string{".py", ".pyi", ".typed"}, filepath.Ext(path)) {
@@ -153,7 +153,7 @@ func pythonFiles(dir string) (files []file, err error) {
 	return files, err
 }
 
-// archive writes a compressed tar of the program and the licences, and returns its name.
+// archive writes a compressed tar of the program, the licences and the bill of materials, and returns its name.
 func (b *build) archive(w io.Writer) (name string, err error) {
 	system := "macos-arm64"
 	if mac, err := macOS(b.binary); err != nil {

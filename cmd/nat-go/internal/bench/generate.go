@@ -20,7 +20,7 @@ type Shape struct {
 // Standard is the shape that NAT was measured on: 88 MiB.
 var Standard = Shape{Examples: 2000, Turns: 3, Candidates: 8, Seed: 20261120}
 
-// Records returns the number of pairs that a run makes from it, not counting ties.
+// Records returns the number of pairs that a run makes from an input of this shape if no scores are equal.
 func (s Shape) Records() int64 {
 	return int64(s.Examples) * int64(s.Turns) * int64(s.Candidates) * int64(s.Candidates-1) / 2
 }
@@ -34,7 +34,7 @@ var words = []string{
 }
 
 // Generate writes a file of the shape as NAT writes it: indented by two, with non-ASCII text unescaped. The same shape
-// yields the same bytes. Nothing is held in memory, so the file may be larger than memory.
+// yields the same bytes. One example is in memory at a time, so the file may be larger than memory.
 func Generate(w io.Writer, s Shape) error {
 	s.PromptBytes = cmp.Or(s.PromptBytes, 600)
 	if s.OutputBytes == 0 {
@@ -135,7 +135,7 @@ func (g *generator) step(workflow, turn string, prompt []byte, t, c int) {
       }`, turn, t, c, score, g.uuid())
 }
 
-// text appends words until there are n bytes.
+// text appends words until there are at least n bytes.
 func (g *generator) text(n int) {
 	for start := len(g.buf); len(g.buf)-start < n; {
 		if len(g.buf) > start {

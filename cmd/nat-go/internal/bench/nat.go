@@ -17,11 +17,11 @@ import (
 //go:embed time_nat.py
 var natScript []byte
 
-// PythonVariable names the Python in which NAT is installed (nvidia-nat-core, nvidia-nat-eval,
-// nvidia-nat-nemo-customizer); without it python3 is tried.
+// PythonVariable is the environment variable that names the Python in which NAT is installed (nvidia-nat-core,
+// nvidia-nat-eval, nvidia-nat-nemo-customizer). If it is not set, python3 is tried.
 const PythonVariable = "NATGO_NAT_PYTHON"
 
-// findPython returns a Python with NAT installed, or "" without one, with the reason.
+// findPython returns a Python with NAT installed, or "" and the reason that there is none.
 func findPython(ctx context.Context) (python, why string) {
 	named := os.Getenv(PythonVariable)
 	python = cmp.Or(named, "python3")

@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// Options of Run.
+// Options are the options of Run.
 type Options struct {
 	Program string
 	Dir     string // empty means in memory where possible
@@ -27,7 +27,7 @@ type Options struct {
 type Report struct {
 	Machine   string  `json:"machine"`
 	Input     int64   `json:"input_bytes"`
-	Records   int64   `json:"records"`
+	Records   int64   `json:"records"` // Shape.Records of the input
 	Rows      int64   `json:"row_bytes"`
 	Results   []Line  `json:"results"`
 	OverNAT   float64 `json:"times_nat,omitempty"`         // NAT's time divided by ours
@@ -46,7 +46,7 @@ type Line struct {
 	PeakMiB          float64 `json:"peak_mib,omitempty"` // of all processes together
 }
 
-// Run measures the main job and prints a table, including NAT if it is installed.
+// Run measures the main job, and NAT if it is installed, and prints a table or JSON.
 func Run(ctx context.Context, w io.Writer, o Options) error {
 	r, err := measureAll(ctx, o)
 	if err != nil {
@@ -60,7 +60,7 @@ func Run(ctx context.Context, w io.Writer, o Options) error {
 	return r.print(w)
 }
 
-// measureAll runs the rounds, alternating between the kinds.
+// measureAll measures nat-go, writing, and NAT in turn in every round, then a stream if one is wanted.
 func measureAll(ctx context.Context, o Options) (*Report, error) {
 	b, err := newBed(o.Program, o.Dir, o.Shape)
 	if err != nil {

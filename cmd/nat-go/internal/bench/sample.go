@@ -15,13 +15,14 @@ import (
 type Usage struct {
 	Wall time.Duration
 	CPU  time.Duration // user plus system time
-	// Resident bytes of all processes together, sampled; on systems other than Linux, only those of the largest one.
+	// Peak is the maximum of the resident bytes of all processes together, sampled. On systems other than Linux it
+	// counts only the largest process.
 	Peak int64
 }
 
 const (
 	sampleEvery = 3 * time.Millisecond
-	lookEvery   = 10 // samples between searches for new processes
+	lookEvery   = 10 // samples per search for new processes
 )
 
 // measure runs a command to its end. Its output is part of the error if it fails.
@@ -51,8 +52,8 @@ func measure(cmd *exec.Cmd) (Usage, error) {
 	return u, nil
 }
 
-// watch samples until it is stopped. It must not take CPU time from the process that it watches: files stay open, and
-// the search for new processes, which visits every thread, is done less often.
+// watch samples the memory of a process and its descendants until it is stopped, and returns the peak. It must not take
+// CPU time from them: files stay open, and the search for new processes, which visits every thread, is done less often.
 func watch(pid int, stop <-chan struct{}) (peak int64) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
@@ -79,7 +80,7 @@ func watch(pid int, stop <-chan struct{}) (peak int64) {
 	}
 }
 
-// find opens the memory statistics of a process and all its descendants, in /proc; there are none on other systems.
+// find opens the memory statistics of a process and all its descendants in /proc, which other systems than Linux lack.
 func find(known map[int]*os.File, pid int) {
 	if known[pid] == nil {
 		f, err := os.Open(fmt.Sprintf("/proc/%d/statm", pid))
@@ -99,7 +100,7 @@ func find(known map[int]*os.File, pid int) {
 	}
 }
 
-// resident returns the resident memory according to the statistics; 0 once the process is gone.
+// resident returns the resident memory, in bytes, according to the statistics of a process, or 0 once it is gone.
 func resident(statm *os.File) int64 {
 	var text [128]byte
 	n, _ := statm.ReadAt(text[:], 0)

@@ -25,7 +25,7 @@ import (
 // PluginName is the name that the plugin with the built-in builders gives itself.
 const PluginName = "nat-go"
 
-// ServeCommand is the hidden command that serves it.
+// ServeCommand is the hidden command that serves the built-in builders.
 const ServeCommand = "plugin-serve"
 
 // NATPairs is the name under which NAT's own algorithm is served: the dpo_traj_builder of --compat nat.
@@ -34,7 +34,7 @@ const NATPairs = "dpo_traj_builder.natcompat"
 // Sources returns the types of source.
 func Sources() []source.Factory { return readers.Factories() }
 
-// Source finds a source by its `_type`.
+// Source returns the source with a `_type`.
 func Source(typ string) (source.Factory, bool) {
 	return find(Sources(), func(f source.Factory) bool { return f.Type == typ })
 }
@@ -44,7 +44,7 @@ func adapters() []trainers.Factory {
 	return []trainers.Factory{files.Factory(), customizer.Factory(), exec.Factory(), atropos.Factory()}
 }
 
-// Adapter finds a trainer adapter by its `_type`.
+// Adapter returns the trainer adapter with a `_type`.
 func Adapter(typ string) (trainers.Factory, bool) {
 	return find(adapters(), func(f trainers.Factory) bool { return f.Type == typ })
 }
@@ -56,7 +56,7 @@ func find[F any](all []F, is func(F) bool) (f F, ok bool) {
 	return f, false
 }
 
-// Builder finds a built-in builder by its name.
+// Builder returns the built-in builder with a name.
 func Builder(name string) (sdk.Factory, bool) {
 	return find(allBuilders(), func(f sdk.Factory) bool { return f.Info().Name == name })
 }

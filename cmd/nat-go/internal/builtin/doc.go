@@ -1,6 +1,6 @@
 // Package builtin is the single list of the components that nat-go itself provides: sources, builders, trainer
 // adapters. Adding one takes one line.
 //
-// Built-in builders run like third-party ones: in a separate process, served by this program, so there is only one path
-// and it is always tested.
+// In a run, built-in builders are served by this program in a separate process, like third-party ones, so that this
+// path is always tested. Only `nat-go collate` calls them in its own process.
 package builtin

@@ -7,8 +7,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 )
 
-// stepsNeeded lists the event types in NAT's output that builders work on; a configuration that filters them out gets a
-// warning.
+// stepsNeeded lists the event types in NAT's output that builders work on, by builder. A configuration that filters
+// them out gets a warning.
 var stepsNeeded = map[string][]string{"dpo_traj_builder": {"TTC_END"}}
 
 // Types returns the types of component that a configuration may name.

@@ -21,7 +21,7 @@ const maxLine = 128 << 20
 
 // Answerer answers requests: a Render, a Mask or Tokens.
 type Answerer interface {
-	// answer appends the members of the answer to one line, without "ok". The error explains why the answer is missing.
+	// answer appends the members of the answer to a line, except "ok". The error explains why there is no answer.
 	answer(dst, line []byte) ([]byte, error)
 }
 
@@ -29,8 +29,8 @@ type Answerer interface {
 //
 //	{"ok":false,"error":{"code":"...","message":"...","line":0,"column":0}}
 //
-// with the place in the template if the template refused the request; answers of Tokens have none. The error comes from
-// reading or writing, or is a *Refused returned after the last line.
+// with the place in the template if the template refused the request, else 0. Answers of Tokens lack line and column.
+// The error comes from reading or writing, or is a *Refused returned after the last line.
 func Answer(a Answerer, in io.Reader, out io.Writer) error {
 	w := bufio.NewWriterSize(out, 1<<16)
 	var dst []byte

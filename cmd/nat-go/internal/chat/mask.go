@@ -142,8 +142,8 @@ func (m *Mask) conversation(line []byte) (*turns.Conversation, *turns.Renderer, 
 	return c, r, err
 }
 
-// renderer returns the template with a request's variables. It caches the last one, since consecutive requests tend to
-// have the same variables.
+// renderer returns the template's renderer with these variables. It keeps the last one, since consecutive requests tend
+// to have the same variables.
 func (m *Mask) renderer(vars *pyvalue.Dict) (*turns.Renderer, error) {
 	key, err := pyvalue.Repr(pyvalue.OfDict(vars))
 	if err != nil {

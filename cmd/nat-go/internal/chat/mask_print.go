@@ -106,7 +106,8 @@ func (m *Mask) side(k *masked) (*tokenview.Side, error) {
 	return s, nil
 }
 
-// whyInTurn explains why a token in a turn is not trained: the template inserted it, or it spans the turn's edge.
+// whyInTurn explains whether a token in a turn is trained and, if not, why: the template inserted it, or it spans the
+// turn's edge.
 func whyInTurn(t *turns.Turn, at int, trained bool) string {
 	switch {
 	case trained:

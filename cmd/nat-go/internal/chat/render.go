@@ -12,19 +12,19 @@ import (
 
 // Render answers with the text that a template renders.
 //
-// A request is {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?}; the conversation is rendered as
-// transformers would: reasoning gets its aliases, nothing else is changed. An answer has
+// A request is {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?}. Unless Normalise is set, the conversation
+// is rendered as transformers would: reasoning gets its aliases, and nothing else is changed. An answer has
 //
 //	"text":"...","spans":[{"start","end","message","field"},...],"generations":[[start,end],...]
 //
-// Positions are UTF-8 bytes of the text; what no span covers comes from the template, its variables or the tools.
+// Positions are UTF-8 bytes of the text. Text that no span covers comes from the template, its variables or the tools.
 // generations is present if the template marks the model's own text.
 type Render struct {
 	Now       time.Time // what strftime_now shows
 	Normalise bool      // prepare messages as for traces (template.Conversation)
 
 	tmpl    *template.Template
-	room    template.Room // the answer is written before the next render
+	room    template.Room // reused: the answer is written before the next render
 	invalid error         // if the template doesn't compile, the error for every request
 }
 

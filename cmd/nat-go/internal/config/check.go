@@ -17,12 +17,12 @@ import (
 	"github.com/nat-go/nat-go/internal/where"
 )
 
-// natSections are NAT's sections that are not ours.
+// natSections lists NAT's sections that nat-go doesn't read.
 var natSections = set("general", "functions", "function_groups", "middleware", "llms", "embedders", "memory",
 	"object_stores",
 	"optimizer", "retrievers", "ttc_strategies", "workflow", "authentication", "evaluators", "test_time_compute")
 
-// componentSections hold named components, each with its `_type`.
+// componentSections lists the sections of named components, each with its `_type`.
 var componentSections = set("sources", "trajectory_builders", "trainers", "trainer_adapters")
 
 func set(names ...string) map[string]bool {
@@ -33,7 +33,7 @@ func set(names ...string) map[string]bool {
 	return m
 }
 
-// sectionSpecs are the sections that have a struct of their own.
+// sectionSpecs returns the specs of the sections that have a struct of their own.
 var sectionSpecs = sync.OnceValue(func() map[string]*schema.Spec {
 	return map[string]*schema.Spec{
 		"collator":   schema.MustOf(Collator{}),
@@ -44,7 +44,7 @@ var sectionSpecs = sync.OnceValue(func() map[string]*schema.Spec {
 	}
 })
 
-// evalSpec accepts any value in NAT's own parts.
+// evalSpec returns the spec of section eval, which accepts unknown keys: the rest of the section is NAT's.
 func evalSpec() *schema.Spec {
 	s := schema.MustOf(Eval{})
 	s.Open = true
@@ -53,7 +53,7 @@ func evalSpec() *schema.Spec {
 
 var pluginSpec = sync.OnceValue(func() *schema.Spec { return schema.MustOf(Plugin{}) })
 
-// topLevel returns all the keys that a file may have.
+// topLevel returns all keys that a file may have at the top level.
 func topLevel() map[string]bool {
 	all := set("base", "plugins")
 	maps.Copy(all, natSections)
@@ -96,7 +96,7 @@ func (c Component) spec(typ string) *schema.Spec {
 	return s
 }
 
-// check checks the sections in file order.
+// check checks the sections in file order and reads them into c.
 func (l *loader) check(c *Config) {
 	unknown := finding.Error
 	if l.opt.Compat {
@@ -170,7 +170,8 @@ func (l *loader) unknownSection(key *yaml.Node, ptr string) {
 	l.report(key, ptr, f)
 }
 
-// likelySections are names that users give to sections, and settings that they expect at the top level.
+// likelySections maps wrong names that users give to sections, and settings that they expect at the top level, to what
+// they probably mean.
 var likelySections = map[string]string{
 	"builders": "trajectory_builders", "builder": "trajectory_builders", "trajectory_builder": "trajectory_builders",
 	"source": "sources", "input": "sources", "inputs": "sources", "data": "sources", "from": "sources",
@@ -184,7 +185,7 @@ var likelySections = map[string]string{
 	"extends": "base", "inherit": "base", "include": "base",
 }
 
-// entries checks the entries of a section of named entries.
+// entries calls each for the entries of a section of named entries. It reports a section or entry that isn't a mapping.
 func (l *loader) entries(key, node *yaml.Node, what string, each func(key, node *yaml.Node, ptr string)) {
 	ptr := yamldoc.Pointer(key.Value)
 	at := node
@@ -236,7 +237,8 @@ var moduleName = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$`)
 })
 
-// oneProgram checks that a plugin is either a program or a Python module, and not both.
+// oneProgram checks that a plugin doesn't have both a path and a Python module, that the module has a valid name, and
+// that there is a module if there is an interpreter.
 func (l *loader) oneProgram(p *Plugin, v *yaml.Node, ptr string) {
 	at := func(key string) *yaml.Node { return yamldoc.Lookup(v, key) }
 	switch {
@@ -261,7 +263,7 @@ func (l *loader) components(c *Config, section string, key, node *yaml.Node, unk
 		"trainers":            &c.Trainers,
 		"trainer_adapters":    &c.Adapters,
 	}[section]
-	if section == "sources" { // not NAT's
+	if section == "sources" { // NAT, which ignores unknown keys, doesn't have this section
 		unknown = finding.Error
 	}
 	l.entries(key, node, strings.ReplaceAll(section, "_", " "), func(k, v *yaml.Node, ptr string) {
@@ -311,7 +313,7 @@ func (l *loader) noType(b *Block, ptr string, types map[string]Component) {
 	l.report(b.key, ptr, f)
 }
 
-// natTypes are types that plugins of NAT have and nat-go doesn't.
+// natTypes lists types of NAT's plugins that nat-go lacks.
 var natTypes = set("openpipe_art_traj_builder", "openpipe_art_trainer", "openpipe_art_trainer_adapter")
 
 func (l *loader) unknownType(b *Block, at *yaml.Node, ptr string, types map[string]Component) {
@@ -336,7 +338,7 @@ func (l *loader) unknownType(b *Block, at *yaml.Node, ptr string, types map[stri
 	l.report(at, ptr, f)
 }
 
-// typeByFirstWord returns the only type whose first word is the one written: dpo_traj_builder for dpo, as --builder
+// typeByFirstWord returns the only type whose first word was written, or "": dpo_traj_builder for dpo, as --builder
 // accepts it.
 func typeByFirstWord(written string, known []string) (found string) {
 	for _, name := range known {

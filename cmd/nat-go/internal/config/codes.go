@@ -6,7 +6,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// The codes of this package's findings, including findings from plugins.
+// The codes of findings about configurations. Other packages report the exported ones.
 const (
 	codeFile          = "NG1001"
 	codeBaseCycle     = "NG1013"
@@ -40,7 +40,7 @@ const (
 	CodeContent       = "NG1408"
 )
 
-// newError returns the finding for an error: its code, the advice, and the explanation.
+// newError returns a finding of severity Error, with advice in fix and the explanation in message.
 func newError(code, fix, message string, args ...any) finding.Finding {
 	return notice(finding.Error, code, fix, message, args...)
 }

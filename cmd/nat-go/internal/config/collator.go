@@ -37,10 +37,10 @@ type Collator struct {
 	Teacher        *Teacher       `yaml:"teacher" doc:"a teacher's view of the tokens: top-k log-probs from a server, or full logits from a program"`
 }
 
-// batchTokens is the default of batch_tokens.
+// batchTokens is the default of batch_tokens, unless a row may be longer.
 const batchTokens = 1 << 16
 
-// TokensPerBatch returns batch_tokens, which by default is large enough for the longest row.
+// TokensPerBatch returns batch_tokens. The default is large enough for the longest row.
 func (c *Collator) TokensPerBatch() int {
 	if c.BatchTokens != nil {
 		return *c.BatchTokens
@@ -81,14 +81,13 @@ type RL struct {
 	IDs string `yaml:"ids" default:"sampled" validate:"oneof=sampled rendered" doc:"rendered: also rollouts without token ids, whose text is tokenised; their rows say so and have no log-probs. For objectives that need none (KTO), and trainers that compute their own; what was sampled may have been other ids"`
 }
 
-// Reference is `collator.reference`: a reference model's answers on pairs that an earlier run wrote.
+// Reference is `collator.reference`: a reference model's log-probs of pairs that an earlier run wrote.
 type Reference struct {
 	Path        string `yaml:"path" validate:"required" doc:"JSON lines {row, chosen, rejected} (examples/composite-trainer/reference_logps.py)" example:"reference.jsonl"`
 	Fingerprint string `yaml:"fingerprint" validate:"required" doc:"what computed them: model, tokenizer, template and length limit; written beside the columns" example:"my-model@3f2a"`
 }
 
-// Teacher is `collator.teacher`: a server that scores given tokens, a program that computes all logits, or logits that
-// were dumped for them.
+// Teacher is `collator.teacher`: servers that score given tokens, a program that computes all logits, or dumped logits.
 type Teacher struct {
 	Endpoint      string         `yaml:"endpoint" validate:"required_without_all=Dumps Logits Servers,omitempty,url" doc:"base URL of the server" example:"http://127.0.0.1:8000"`
 	Protocol      string         `yaml:"protocol" doc:"the server's protocol" default:"vllm" validate:"oneof=vllm trl sglang atropos"`

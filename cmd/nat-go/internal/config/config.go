@@ -28,7 +28,7 @@ type Config struct {
 	known   *secret.Values
 	passed  []string // sections passed over
 	opt     Options
-	present map[string]bool // our sections that the YAML contains
+	present map[string]bool // sections that the YAML contains
 }
 
 // Types are the component types that exist, by `_type`.
@@ -36,7 +36,7 @@ type Types struct {
 	Sources, Builders, Trainers, Adapters map[string]Component
 
 	Formats   []string                 // row formats; nil means not checked
-	HasPlugin func(plugin string) bool // plugins found other than through the plugins section; nil means none
+	HasPlugin func(plugin string) bool // whether there is a plugin outside the plugins section; nil means never
 }
 
 // Component is a type of component.
@@ -44,10 +44,10 @@ type Component struct {
 	Doc    string
 	Config any          // a struct or a pointer to one, with the tags of builders/schema
 	Spec   *schema.Spec // instead of Config, if the schema came from a plugin
-	Steps  []string     // event types that a builder needs in NAT's output: TTC_END
+	Steps  []string     // event types that a builder needs in NAT's output, such as TTC_END
 }
 
-// Options are the options of Load.
+// Options are the options of Load and Parse.
 type Options struct {
 	Types     Types
 	Compat    bool // --compat nat: unknown keys of components warn, unset variables are empty
@@ -70,7 +70,7 @@ type Block struct {
 	unknown   finding.Severity
 }
 
-// typeKeys are the keys for a component's type.
+// typeKeys lists the names that the key of a component's type may have.
 var typeKeys = []string{"_type", "type"}
 
 // Pointer returns the block's JSON pointer.
@@ -80,7 +80,7 @@ func (b *Block) options() schema.Options {
 	return schema.Options{Pointer: b.Pointer(), At: b.key, Unknown: b.unknown, Skip: typeKeys}
 }
 
-// Check reports the findings of a schema on the block.
+// Check checks the block against a schema.
 func (b *Block) Check(spec *schema.Spec) []finding.Finding {
 	return spec.Check(b.doc, b.node, b.options())
 }
@@ -124,14 +124,14 @@ func (c *Config) Selected() []Block {
 	})
 }
 
-// Trainer returns the trainer that finetuning names, or nil without one.
+// Trainer returns the trainer that finetuning names, or nil if there is none.
 func (c *Config) Trainer() *Block { return find(c.Trainers, c.Finetuning.Trainer) }
 
 // filesAdapter is the name that means no adapter: the data set is written as files. An entry of trainer_adapters with
 // this name takes precedence.
 const filesAdapter = "files"
 
-// Adapter returns the trainer adapter that finetuning names, or nil without one, which means files.
+// Adapter returns the trainer adapter that finetuning names, or nil if there is none, which means files.
 func (c *Config) Adapter() *Block { return find(c.Adapters, c.Finetuning.TrainerAdapter) }
 
 func find(blocks []Block, name string) *Block {

@@ -12,9 +12,9 @@
 // The caller says which component types exist (Types): this package knows the sections, not their content. Blocks of
 // plugins stay nodes until the plugin's own schema is available; Block.Check places its findings in the user's file.
 //
-// NAT's sections that are not ours (llms, functions, workflow, ...) are skipped with one note. NAT's eval and
-// finetuning.run_configuration are read completely: a run takes its input and its limits from some of their keys, and
-// TestDefaultsAreNATs and TestNATFilesPass compare the rest with what NAT wrote and accepts.
+// NAT's sections that are not ours (llms, functions, workflow, ...) are skipped with one note. NAT's eval.general and
+// finetuning.run_configuration are read completely, although a run uses only some keys of eval.general, for its input
+// and concurrency: TestDefaultsAreNATs and TestNATFilesPass compare all keys with what NAT wrote and accepts.
 //
 // Most exported names are sections of the YAML, a struct each.
 package config

@@ -22,8 +22,8 @@ const maxExpanded = 1 << 20
 // maxExpandedAll bounds the expanded size of all scalars of a configuration together.
 const maxExpandedAll = 16 << 20
 
-// expandAll expands references in our sections. In blocks that fine-tuning doesn't select, unset variables are only a
-// warning: a data set can be made without the credentials of a service that it isn't sent to.
+// expandAll expands references in our sections. In blocks that fine-tuning doesn't select, and in eval, unset variables
+// are only a warning: a data set can be made without the credentials of a service that it isn't sent to.
 func (l *loader) expandAll() {
 	l.broken = map[string]bool{}
 	if f := yamldoc.Lookup(l.doc.Root, "finetuning"); f != nil {
@@ -79,7 +79,7 @@ var reference = regexp.MustCompile(`\$\$\{|\$\{([^:{}$]+)(?::-([^}]*))?\}|\$\{[^
 var natReference = regexp.MustCompile(`\$\{([^:}]+)(?::-([^}]*))?\}`)
 
 // Expand replaces the references in a text that was a scalar of a configuration, as kept in a run folder's config.yml.
-// ok is false if a variable without a default is not set.
+// ok is false if a variable without a default is not set, or the text becomes too long.
 func Expand(written string, getenv func(string) (string, bool)) (text string, ok bool) {
 	ok = true
 	text, fits := replaceReferences(reference, written, maxExpanded, func(ref, name, fallback string) string {
@@ -95,8 +95,8 @@ func Expand(written string, getenv func(string) (string, bool)) (text string, ok
 	return text, ok && fits
 }
 
-// expandScalar replaces a scalar's references, then the file that it names. Values are never expanded again: the
-// content of a variable is data.
+// expandScalar replaces a scalar's references and then, if the result is file://PATH, reads that file. References in
+// the values of variables are not replaced: those values are data.
 func (l *loader) expandScalar(n *yaml.Node, ptr string, severity finding.Severity) {
 	if n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${") {
 		text, ok := l.substitute(n, ptr, severity)
@@ -117,7 +117,7 @@ func (l *loader) substitute(n *yaml.Node, ptr string, severity finding.Severity)
 	if l.opt.Compat {
 		pattern = natReference
 	}
-	if l.expanded > maxExpandedAll { // which is reported
+	if l.expanded > maxExpandedAll { // already reported
 		return "", false
 	}
 	said, ok := map[string]bool{}, true
@@ -163,8 +163,8 @@ func (l *loader) substitute(n *yaml.Node, ptr string, severity finding.Severity)
 	return text, ok
 }
 
-// spend counts the bytes that variables and files have expanded to, and returns false if all of them exceed their
-// joint limit: a short file can name a long variable a hundred thousand times.
+// spend adds to the bytes that variables and files have expanded to. It returns false if their sum exceeds the limit: a
+// short file can name a long variable a hundred thousand times.
 func (l *loader) spend(n *yaml.Node, ptr string, size int) bool {
 	before := l.expanded
 	if l.expanded += size; l.expanded <= maxExpandedAll {
@@ -178,7 +178,8 @@ func (l *loader) spend(n *yaml.Node, ptr string, size int) bool {
 	return false
 }
 
-// replaceReferences replaces the matches of a pattern in a text. It stops if the text becomes larger than max.
+// replaceReferences replaces the matches of a pattern in a text. It returns false if the text becomes longer than
+// maxLen.
 func replaceReferences(
 	pattern *regexp.Regexp, text string, maxLen int, value func(ref, name, fallback string) string,
 ) (_ string, fits bool) {
@@ -205,7 +206,7 @@ func replaceReferences(
 	return b.String(), b.Len() <= maxLen
 }
 
-// fileExtensions are the extensions that NAT reads.
+// fileExtensions lists the extensions of files that NAT reads.
 var fileExtensions = []string{".txt", ".md", ".j2", ".jinja2", ".jinja", ".prompt", ".tpl", ".template"}
 
 // readValue replaces file://PATH with the file's text.

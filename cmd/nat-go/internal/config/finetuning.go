@@ -21,9 +21,10 @@ type RewardFunction struct {
 	Name string `yaml:"name" validate:"required" doc:"name of an entry of eval.evaluators" example:"accuracy"`
 }
 
-// CurriculumLearning is `finetuning.curriculum_learning`. NAT does not check random_subsample; it must be a fraction.
+// CurriculumLearning is `finetuning.curriculum_learning`. Unlike NAT, nat-go checks that random_subsample is a
+// fraction.
 type CurriculumLearning struct {
-	Enabled             bool     `yaml:"enabled" default:"false" doc:"whether to do it"`
+	Enabled             bool     `yaml:"enabled" default:"false" doc:"add groups step by step"`
 	InitialPercentile   float64  `yaml:"initial_percentile" default:"0.3" validate:"gt=0,lte=1" doc:"fraction of groups at the start"`
 	IncrementPercentile float64  `yaml:"increment_percentile" default:"0.2" validate:"gt=0,lte=1" doc:"fraction added at each expansion"`
 	ExpansionInterval   int      `yaml:"expansion_interval" default:"5" validate:"gte=1" doc:"epochs between expansions"`

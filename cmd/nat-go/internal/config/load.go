@@ -39,7 +39,7 @@ func Parse(name string, text []byte, opt Options) (*Config, []finding.Finding) {
 	if l.doc == nil {
 		return nil, finding.Sort(l.findings)
 	}
-	// After errors parts may be missing, which relate would report again.
+	// After errors, parts may be missing, which relate would report again.
 	whole := !finding.Failed(l.withoutEchoes())
 	for _, o := range opt.Overrides {
 		l.override(o)
@@ -56,15 +56,15 @@ func Parse(name string, text []byte, opt Options) (*Config, []finding.Finding) {
 	return c, finding.Sort(l.withoutSecrets(l.withoutEchoes()))
 }
 
-// loader collects findings over the stages.
+// loader loads a configuration, and collects the findings of all stages.
 type loader struct {
 	opt      Options
 	doc      *yamldoc.Document
 	findings []finding.Finding
 	more     bool            // findings were omitted; the last one listed counts them
 	expanded int             // bytes that variables and files have expanded to
-	known    *secret.Values  // values that must not be shown, long enough to be distinguished from other words
-	broken   map[string]bool // pointers of values that were unavailable: consequences are not reported
+	known    *secret.Values  // values that must not be shown and are at least minSecretLen long
+	broken   map[string]bool // pointers of values that were unavailable, whose consequences are not reported
 }
 
 func (l *loader) add(fs ...finding.Finding) {
@@ -86,7 +86,7 @@ func (l *loader) add(fs ...finding.Finding) {
 	}
 }
 
-// full reports whether there are more findings than are shown: then the search for the intended key is not worthwhile.
+// full reports whether there are more findings than are shown. Then it isn't worthwhile to complete further ones.
 func (l *loader) full() bool { return len(l.findings) >= 2*yamldoc.MaxFindings }
 
 func (l *loader) report(n *yaml.Node, ptr string, f finding.Finding) {
@@ -97,8 +97,8 @@ func (l *loader) report(n *yaml.Node, ptr string, f finding.Finding) {
 	l.add(f)
 }
 
-// withoutEchoes omits findings that only repeat that a value was unavailable, and findings on NAT's sections. NAT
-// accepts a key that is set twice, so with compat it is a warning.
+// withoutEchoes omits findings that only repeat that a value was unavailable, and keys that are set twice in NAT's
+// sections. NAT accepts such keys, so with Compat others are warnings.
 func (l *loader) withoutEchoes() []finding.Finding {
 	var out []finding.Finding
 	for _, f := range l.findings {
@@ -137,7 +137,7 @@ func readFile(path string) ([]byte, *finding.Finding) {
 		return fail("the file can't be read: "+reason(err), "check its permissions")
 	}
 	defer f.Close()
-	// a pipe has no size that could be checked first.
+	// A pipe doesn't have a size that could be checked first.
 	text, err := io.ReadAll(io.LimitReader(f, int64(yamldoc.DefaultLimits.Bytes)+1))
 	if err != nil {
 		return fail("the file can't be read: "+reason(err), "check the path")
@@ -211,7 +211,7 @@ func (l *loader) base(name string, key, value *yaml.Node, above []string) *yamld
 	return l.inherit(path, text, above)
 }
 
-// identity returns a file's path with links resolved, so that a cycle is detected for any spelling of the paths.
+// identity returns a file's absolute path with links resolved, so that a cycle is found however its paths are written.
 func identity(path string) string {
 	abs, err := filepath.Abs(path)
 	if err != nil {

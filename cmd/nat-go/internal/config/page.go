@@ -102,7 +102,7 @@ type page struct {
 	tables map[string]string
 }
 
-// common writes the table of the common settings.
+// common writes the table of commonSettings.
 func (r page) common(types Types, sections map[string]*schema.Spec) {
 	r.WriteString("\n## Settings used most\n\n| of | key | default | meaning |\n|---|---|---|---|\n")
 	components := map[string]map[string]Component{"sources": types.Sources, "trajectory_builders": types.Builders}
@@ -117,7 +117,7 @@ func (r page) common(types Types, sections map[string]*schema.Spec) {
 	}
 }
 
-// field returns the field of a dotted key.
+// field returns the field of a dotted key. It panics if there is none: the keys are constants.
 func field(spec *schema.Spec, key string) *schema.Field {
 	name, rest, deeper := strings.Cut(key, ".")
 	for i := range spec.Fields {

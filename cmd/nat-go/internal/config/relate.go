@@ -142,7 +142,7 @@ func (l *loader) named(key, name string, blocks []Block, in string) {
 	l.report(l.nameNode(key, name, 0), "/finetuning/"+key, f)
 }
 
-// nameNode returns the node in which finetuning names a component, skipping the first elements of a list.
+// nameNode returns the node in which finetuning names a component: in a list, the first at or after index from.
 func (l *loader) nameNode(key, name string, from int) *yaml.Node {
 	v := yamldoc.Lookup(l.doc.Root, "finetuning", key)
 	if v == nil {
@@ -156,7 +156,7 @@ func (l *loader) nameNode(key, name string, from int) *yaml.Node {
 	return v
 }
 
-// pluginTypes checks builders of the form plugin/builder.
+// pluginTypes checks that there is a plugin for each builder whose type is plugin/builder.
 func (l *loader) pluginTypes(c *Config) {
 	for i := range c.Builders {
 		b := &c.Builders[i]
@@ -206,7 +206,7 @@ func (l *loader) formats(c *Config) {
 	}
 }
 
-// stepFilter warns where NAT would filter out the steps that a selected builder needs.
+// stepFilter warns if NAT would filter out steps that a selected builder needs.
 func (l *loader) stepFilter(c *Config) {
 	out := c.Eval.General.Output
 	key, _ := yamldoc.LookupPair(l.doc.Root, "eval", "general")
@@ -239,7 +239,7 @@ func (l *loader) stepFilter(c *Config) {
 	}
 }
 
-// noEffect warns about settings that NAT reads in other places than users expect.
+// noEffect warns about settings that have no effect.
 func (l *loader) noEffect(c *Config) {
 	t := c.Trainer()
 	if _, v := yamldoc.LookupPair(l.doc.Root, "finetuning", "num_epochs"); v != nil && t != nil &&
@@ -251,10 +251,10 @@ func (l *loader) noEffect(c *Config) {
 	l.idleTeacher(c)
 }
 
-// noTeacherBuilders lists our builders whose batches are for channels that collator.teacher can't serve.
+// noTeacherBuilders lists our builders that make no hints, so that collator.teacher can at most score their rollouts.
 var noTeacherBuilders = []string{"divergence_traj_builder", "dpo_traj_builder", "sft_traj_builder", "grpo_traj_builder"}
 
-// idleTeacher warns about a teacher that is never used: teachers only score hints and, if configured, rollouts.
+// idleTeacher warns about a teacher that is never used: teachers only score hints and, if rollouts is set, rollouts.
 func (l *loader) idleTeacher(c *Config) {
 	section, value := yamldoc.LookupPair(l.doc.Root, "collator", "teacher")
 	if section == nil || value == nil || c.Collator.Teacher == nil || len(c.Selected()) == 0 {

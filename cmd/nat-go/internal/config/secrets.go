@@ -20,7 +20,7 @@ type scalar struct {
 	named bool // a key above it is named like a secret, or the word before it is a flag that takes one
 }
 
-// below returns the i-th node in a list, or a value in the content of a mapping.
+// below returns the i-th node in the content of a list or mapping. In a mapping it must be a value.
 func (s scalar) below(i int) scalar {
 	step, named := strconv.Itoa(i), s.named
 	if of := s.node.Content; s.node.Kind == yaml.MappingNode {
@@ -32,7 +32,7 @@ func (s scalar) below(i int) scalar {
 	return scalar{s.node.Content[i], append(s.path[:len(s.path):len(s.path)], step), named}
 }
 
-// eachScalar walks the values of a node.
+// eachScalar calls do for the scalars in a node, except the keys of mappings.
 func eachScalar(s scalar, do func(scalar)) {
 	if s.node.Kind == yaml.ScalarNode {
 		do(s)
@@ -59,8 +59,9 @@ func holdsSecret(doc *yamldoc.Document, known *secret.Values, s scalar) bool {
 // inside ordinary words.
 const minSecretLen = 6
 
-// gatherSecrets records every value that must not be shown, and passes it on: secrets, however they got into the
-// configuration, and the values of the variables that it grants to programs.
+// gatherSecrets adds every value that must not be shown to Options.Secrets: secrets, however they got into the
+// configuration, and the values of the variables that it grants to programs. It adds most values that are long enough
+// to known, too.
 func (l *loader) gatherSecrets() {
 	l.known = new(secret.Values)
 	add := func(values ...string) {
@@ -92,7 +93,7 @@ func (l *loader) gatherSecrets() {
 			switch granted := secret.Granted(value, held); {
 			case secret.Named(value):
 				add(granted...)
-			case l.opt.Secrets != nil: // the value may be a secret, or a word of the configuration
+			case l.opt.Secrets != nil: // the value may be a secret, but also a word of the configuration
 				l.opt.Secrets.Add(granted...)
 			}
 		}
@@ -149,7 +150,7 @@ func variableFor(written string, path []string) string {
 	return "NATGO_" + notInName.ReplaceAllString(strings.ToUpper(strings.Join(path, "_")), "_")
 }
 
-// Under returns the findings about a block and the findings without a place in the file.
+// Under returns the findings about the block, and the findings without a pointer.
 func (b *Block) Under(fs []finding.Finding) []finding.Finding {
 	return slices.DeleteFunc(slices.Clone(fs), func(f finding.Finding) bool {
 		return f.Pointer != "" && f.Pointer != b.Pointer() && !strings.HasPrefix(f.Pointer, b.Pointer()+"/")

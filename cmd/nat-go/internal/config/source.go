@@ -9,7 +9,7 @@ import (
 
 // Source returns the merged configuration of our sections, for the copy in the run folder: bases and overrides merged,
 // variables left as references, texts of file:// included. It contains no secret: a secret in the file is replaced by a
-// reference to a variable, named at the head of the copy, from which `resume` reads it.
+// reference to a variable, from which `resume` reads it. Comments at the head of the copy name such variables.
 func (c *Config) Source() ([]byte, error) {
 	s := sourceWriter{c: c}
 	root := &yaml.Node{Kind: yaml.MappingNode}
@@ -44,7 +44,7 @@ type sourceWriter struct {
 // copy copies a node as written.
 func (s *sourceWriter) copy(from scalar) *yaml.Node {
 	n := from.node
-	// Block style, in which a plain ${NAME} is possible: in quotes its value would be text.
+	// Block style allows ${NAME} without quotes, in which its value would be text.
 	out := &yaml.Node{Kind: n.Kind, Style: n.Style &^ yaml.FlowStyle, Tag: n.Tag, Value: n.Value}
 	if n.Kind == yaml.ScalarNode {
 		written, rewrote := s.c.doc.Written(n)

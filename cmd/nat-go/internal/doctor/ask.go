@@ -41,7 +41,8 @@ const (
 	maxStderr  = 4 << 10   // bytes of its last output that are kept
 )
 
-// granted are the variables that Python needs to find its packages. Credentials are not among them.
+// granted lists the environment variables that the script inherits. They let Python find its packages; none is a
+// credential.
 var granted = []string{
 	"PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
 	"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX",
@@ -63,20 +64,21 @@ type answer struct {
 // asked is the trainer's answer about an input.
 type asked struct {
 	versions map[string]string
-	sides    map[int][]Side // by row; the trainer omits missing rows
+	sides    map[int][]Side // by row, from 0; without the rows that the trainer omits
 	notes    []string
 	done     bool
 }
 
+// said is what listen returned.
 type said struct {
 	asked *asked
 	err   error
 }
 
-// errAnswered is the reason given for ending a trainer that has answered everything.
+// errAnswered is the reason given for killing a script whose answer is complete or invalid.
 var errAnswered = errors.New("already answered")
 
-// ask has the trainer tokenise rows. scratch is an empty folder.
+// ask has the trainer tokenise an input's rows. scratch is an empty folder.
 func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, error) {
 	script, rows := filepath.Join(scratch, "ask.py"), filepath.Join(scratch, "rows.jsonl")
 	question, err := json.Marshal(map[string]any{
@@ -113,7 +115,7 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 	x := <-answers // wait: the program is killed when ctx ends, which ends its output
 	a, err := x.asked, x.err
 	late := ctx.Err()
-	if a.done || err != nil { // the output is complete, so the program is no longer needed
+	if a.done || err != nil { // no more output is needed
 		p.Kill(errAnswered)
 	}
 	waited := p.Err()
@@ -134,8 +136,8 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 	return a, nil
 }
 
-// numbered returns the rows with their numbers in an extra column, which identifies the answers: a trainer may drop
-// rows.
+// numbered returns the rows as JSON lines, with their numbers in an extra column that identifies the answers: a trainer
+// may drop rows.
 func (in *Input) numbered() []byte {
 	var b bytes.Buffer
 	for _, r := range in.rows {
@@ -144,7 +146,7 @@ func (in *Input) numbered() []byte {
 	return b.Bytes()
 }
 
-// listen reads answers until the last.
+// listen reads the script's answers until it is done or reports an error.
 func (t *Trainer) listen(out io.Reader, in *Input) (*asked, error) {
 	a := &asked{sides: map[int][]Side{}}
 	for line, err := range lines.Read(io.LimitReader(out, maxAnswers), maxAnswer) {
@@ -183,7 +185,7 @@ func (t *Trainer) refusal(x *answer, version string) error {
 	return exit.Failedf("TRL %s refuses these rows or settings: %s", version, x.Text)
 }
 
-// row processes the answer about one row.
+// row adds the answer about one row.
 func (a *asked) row(x *answer, in *Input) error {
 	if x.Row < 0 || x.Row >= len(in.rows) || a.sides[x.Row] != nil {
 		return fmt.Errorf("unknown or repeated row %d", x.Row)
@@ -202,7 +204,8 @@ func (a *asked) row(x *answer, in *Input) error {
 	return nil
 }
 
-// environ returns the script's environment: no credentials, no network, no caches but its own.
+// environ returns the script's environment, which holds no credentials, keeps Hugging Face's libraries offline, and
+// puts their caches into scratch.
 func environ(scratch string) []string {
 	env := []string{
 		"HF_HOME=" + filepath.Join(scratch, "hf"), "HF_HUB_OFFLINE=1", "HF_DATASETS_OFFLINE=1",

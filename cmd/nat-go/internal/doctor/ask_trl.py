@@ -25,7 +25,7 @@ def say(kind, **what):
 
 
 class Notes(logging.Handler):
-    """Passes on what the trainer warns of, each once."""
+    """Passes on the trainer's warnings, each once."""
 
     def __init__(self):
         super().__init__(logging.WARNING)
@@ -109,7 +109,7 @@ def main():
         for row in trainer.train_dataset:
             number = row.pop(ROW)
             say("row", row=number, sides=sides(question["method"], trainer.data_collator([row])))
-    except Exception as e:  # whatever it is: the person who asked is to read it
+    except Exception as e:  # of any kind: the user must see it
         say("error", code="refused", text=f"{type(e).__name__}: {e}"[:4000])
         return
     say("done")

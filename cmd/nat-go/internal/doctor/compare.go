@@ -32,16 +32,16 @@ const (
 	oursOnly      = "only_in_ours"    // our row has tokens that the trainer's lacks
 )
 
-// difference counts the tokens in which rows differ, for one kind of difference.
+// difference counts the tokens of one class in which rows differ in one way.
 type difference struct {
 	Kind    string `json:"kind"`
-	Class   string `json:"class"`   // the kind of the tokens, in words
-	Trained bool   `json:"trained"` // whether the side that has them trains them
+	Class   string `json:"class"`   // kind of the tokens, in words
+	Trained bool   `json:"trained"` // whether a side that has the tokens trains them
 	Tokens  int    `json:"tokens"`
-	Rows    []int  `json:"rows"`
+	Rows    []int  `json:"rows"` // numbers of the rows, from 1
 }
 
-// sideTokens are the tokens of one side of a row, aligned.
+// sideTokens holds the aligned tokens of one side of a row.
 type sideTokens struct {
 	Side   string  `json:"side"`
 	Tokens []token `json:"tokens"`
@@ -84,7 +84,7 @@ func mark(on bool) string {
 	return given
 }
 
-// kind returns a token's kind of difference; empty means none.
+// kind returns a token's kind of difference, or "" if there is none, and whether a side that has the token trains it.
 func (t *token) kind() (kind string, trains bool) {
 	switch {
 	case t.Ours == absent:
@@ -102,6 +102,7 @@ func (t *token) kind() (kind string, trains bool) {
 // differences collects the differences between rows.
 type differences []difference
 
+// add adds the differences in one side of a row, and reports whether there are none.
 func (d *differences) add(row int, tokens []token) (same bool) {
 	same = true
 	for i := range tokens {

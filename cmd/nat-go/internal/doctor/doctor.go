@@ -25,7 +25,7 @@ type Compared struct {
 	Method      method       `json:"method"`
 	Rows        int          `json:"rows"`
 	Same        int          `json:"same"`
-	Differ      []int        `json:"differ"`                // rows, from 0
+	Differ      []int        `json:"differ"`                // numbers of rows, from 1, like the others below
 	Refused     []refused    `json:"refused,omitempty"`     // rows for which we make no token row
 	LeftOut     []int        `json:"left_out,omitempty"`    // rows that the trainer omits
 	Cut         []int        `json:"cut,omitempty"`         // rows that the trainer truncates
@@ -40,7 +40,7 @@ type refused struct {
 	Why string `json:"why"`
 }
 
-// Sound reports whether nothing was found.
+// Sound reports whether all rows are the same on both sides and the serving folder has no findings.
 func (r *Report) Sound() bool {
 	for i := range r.Inputs {
 		if c := &r.Inputs[i]; c.Same < c.Rows {
@@ -50,12 +50,13 @@ func (r *Report) Sound() bool {
 	return r.Serving == nil || len(r.Serving.Findings) == 0
 }
 
-// compare has the trainer tokenise an input, and compares. detail is the number of a row to show token by token, or -1.
+// compare compares an input's rows as tokenised by the trainer and by us, and returns the versions of the trainer and
+// its libraries, too. detail is the number of a row to show token by token, from 1, or 0 for none.
 func compare(
 	ctx context.Context, t *Trainer, cfg collator.Config, in *Input, detail int,
 ) (*Compared, map[string]string, error) {
-	if detail >= len(in.rows) {
-		return nil, nil, exit.Usagef("no row %d: %s has %d rows, counted from 0", detail, in.Name, len(in.rows))
+	if detail > len(in.rows) {
+		return nil, nil, exit.Usagef("no row %d: %s has %s", detail, in.Name, quantity(len(in.rows), "row"))
 	}
 	scratch, err := os.MkdirTemp("", "nat-go-doctor-")
 	if err != nil {
@@ -108,7 +109,7 @@ func compare(
 	return c, a.versions, nil
 }
 
-// begins reports whether a sequence is a prefix of a longer one.
+// begins reports whether whole begins with part and is longer.
 func begins(whole, part []int32) bool {
 	return len(part) < len(whole) && slices.Equal(whole[:len(part)], part)
 }

@@ -74,6 +74,12 @@ func TestCompareWithFake(t *testing.T) {
 	if len(c.Row) != 1 || len(c.Row[0].Tokens) != len(ones) || c.Row[0].Tokens[0].Text != "<|im_start|>" {
 		t.Errorf("%+v", c.Row)
 	}
+	for detail, want := range map[int]string{1: "<nil>", 2: "rows.jsonl has 1 row"} {
+		_, _, err := compare(t.Context(), fake(t, versions+"cat "+file+"; "+done), cfg, input(t, toolRow), detail)
+		if got := fmt.Sprint(err); !strings.HasSuffix(got, want) {
+			t.Errorf("row %d of 1: %s", detail, got)
+		}
+	}
 }
 
 // kinds returns the differences in short form; how much template text there is doesn't matter.
@@ -199,7 +205,7 @@ func serve(t *testing.T, cfg collator.Config, change func(dir string)) (about []
 		t.Fatal(err)
 	}
 	change(dir)
-	s, err := startServing(cfg, "testdata/model", dir, []*Input{input(t, toolRow, lastRow)})
+	s, err := compareServing(cfg, "testdata/model", dir, []*Input{input(t, toolRow, lastRow)})
 	if err != nil {
 		t.Fatal(err)
 	}

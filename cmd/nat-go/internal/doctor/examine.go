@@ -25,21 +25,21 @@ import (
 // trainers lists the trainers that can be consulted.
 var trainers = []string{"trl"}
 
-// PythonVariable names the Python that trainers are installed in.
+// PythonVariable is the environment variable that names the Python in which trainers are installed.
 const PythonVariable = "NATGO_TRAINER_PYTHON"
 
 // Request is a request to examine inputs.
 type Request struct {
-	Trainer   string   // trl
-	Paths     []string // folders of runs, and files of rows
-	Tokenizer string   // folder of the model to be trained; empty means the run's
-	Template  string   // file, or name of one of the tokenizer's; empty means the run's, or the tokenizer's default
-	Serving   string   // folder the model is served from; empty means no comparison
-	Python    string   // empty means the value of PythonVariable, else python3
-	Settings  []string // for the trainer's config, as NAME=VALUE
-	Rows      int      // per file: from 1 to MaxRows
-	Row       int      // row to show token by token, from 1; 0 means none
-	Timeout   time.Duration
+	Trainer   string        // trl
+	Paths     []string      // folders of runs, and files of rows
+	Tokenizer string        // folder of the model to be trained; empty means the run's
+	Template  string        // file, or name of one of the tokenizer's; empty means the run's, or the tokenizer's default
+	Serving   string        // folder the model is served from; empty means no comparison
+	Python    string        // empty means the value of PythonVariable, else python3
+	Settings  []string      // for the trainer's config, as NAME=VALUE
+	Rows      int           // per file: from 1 to MaxRows
+	Row       int           // row of each input to show token by token, from 1; 0 means none
+	Timeout   time.Duration // for each input
 	Load      func(tokenizer string) (*tokenizer.Tokenizer, error)
 }
 
@@ -82,14 +82,14 @@ func Examine(ctx context.Context, r Request) (*Report, error) {
 		report.Inputs, report.Versions = append(report.Inputs, *c), versions
 	}
 	if r.Serving != "" {
-		if report.Serving, err = startServing(cfg, r.Tokenizer, r.Serving, inputs); err != nil {
+		if report.Serving, err = compareServing(cfg, r.Tokenizer, r.Serving, inputs); err != nil {
 			return nil, exit.With(exit.Usage, err)
 		}
 	}
 	return report, nil
 }
 
-// settingsOf reads NAME=VALUE.
+// settingsOf parses settings of the form NAME=VALUE. A value that is not JSON is a text.
 func settingsOf(list []string) (map[string]any, error) {
 	out := map[string]any{}
 	for _, s := range list {
@@ -106,7 +106,7 @@ func settingsOf(list []string) (map[string]any, error) {
 	return out, nil
 }
 
-// inputs opens files, and the files of a run folder that the trainer reads.
+// inputs reads the first rows of files, and of the trl files and sft batches of run folders.
 func (r *Request) inputs() (out []*Input, err error) {
 	for _, path := range r.Paths {
 		info, err := os.Stat(path)
@@ -158,7 +158,8 @@ func runInputs(dir runfolder.Folder, limit int) (out []*Input, err error) {
 	return out, nil
 }
 
-// collator returns the settings for making our rows: the run's, if a run's folder is given, overridden by flags.
+// collator returns the settings for making our rows: the ones of the first run folder whose configuration names a
+// tokenizer, or defaults. It sets the request's tokenizer and template from there, unless flags name others.
 func (r *Request) collator(settings map[string]any) (cfg collator.Config, err error) {
 	cfg.MaxLength = 1 << 20 // no limit
 	if n, ok := settings["max_length"].(float64); ok && n >= 2 && n < 1<<20 {
@@ -200,7 +201,7 @@ func (r *Request) interpreter() string {
 	return "python3"
 }
 
-// absolute makes a path valid in other folders, too. A bare name is left to be found on PATH.
+// absolute makes a path valid in other folders, too. It keeps a bare name that isn't a file, to be found on PATH.
 func absolute(path string) string {
 	if !strings.ContainsRune(path, filepath.Separator) {
 		if _, err := os.Stat(path); err != nil {

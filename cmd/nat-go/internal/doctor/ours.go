@@ -40,7 +40,8 @@ var classOfRole = map[string]string{
 	"developer": "system messages",
 }
 
-// collate makes our rows from rows that are not tokenised yet: one per conversation, as trainers of text rows do.
+// collate makes our rows from rows that are not tokenised yet, one per conversation, as trainers of text rows do. It
+// sets ours, or why if the collator refuses a row.
 func collate(ctx context.Context, cfg collator.Config, in *Input, scratch string) error {
 	cfg.Rows, cfg.Layout, cfg.Workers = collator.Trajectory, batch.Padded, 1
 	cfg.BatchTokens = max(cfg.BatchTokens, cfg.MaxLength)
@@ -91,7 +92,7 @@ func collate(ctx context.Context, cfg collator.Config, in *Input, scratch string
 	})
 }
 
-// sidesOf splits a row of a batch. roles are the roles of each side's messages.
+// sidesOf returns the sides of a row of a batch. roles has the roles of each side's messages.
 func sidesOf(b *batch.Row, roles [][]string) []Side {
 	names := sideNames[sft]
 	if len(b.Sides) == 2 {

@@ -99,9 +99,10 @@ func rowList(rows []int) string {
 	return "rows " + strings.Join(names, ", ")
 }
 
-// text writes a row token by token; runs that are the same on both sides and of one class share a line.
+// text writes one side of a row token by token. Tokens in succession that have the same class, and the same roles there
+// and here, share a line.
 func (s *sideTokens) text(b *bytes.Buffer, trainer string, colour bool) {
-	fmt.Fprintf(b, "  %s token by token: position there and here, what %s and we do with it, what it is, its text\n", s.Side, trainer)
+	fmt.Fprintf(b, "  %s token by token: positions in %s's row and in ours, use there and here, kind, text\n", s.Side, trainer)
 	for at := 0; at < len(s.Tokens); {
 		t := &s.Tokens[at]
 		kind, _ := t.kind()

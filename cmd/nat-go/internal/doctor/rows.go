@@ -30,7 +30,7 @@ const (
 	dpo method = "dpo"
 )
 
-// sideNames are the sequences of a row.
+// sideNames lists the sequences of a row by method.
 var sideNames = map[method][]string{sft: {"row"}, dpo: {"chosen", "rejected"}}
 
 // MaxRows is the maximum number of rows examined per input.
@@ -51,12 +51,12 @@ type row struct {
 	line   []byte // a JSON object
 	item   *collator.Item
 	roles  [][]string // the roles of the messages, for each side
-	ours   []Side     // nil means the collator refused it
-	why    string     // why it did
+	ours   []Side     // nil if the collator refused the row
+	why    string     // reason for the refusal
 }
 
 // file reads the first rows of a file of JSON lines: {messages}, {prompt, completion}, {prompt, chosen, rejected} or
-// {input_ids, labels}. Other columns are left to the trainer.
+// {input_ids, labels}. Of the other columns, only tools is read here; the trainer gets all.
 func file(path string, limit int) (*Input, error) {
 	f, err := durable.Open(path)
 	if err != nil {
@@ -83,7 +83,7 @@ func file(path string, limit int) (*Input, error) {
 	return in, nil
 }
 
-// add adds a row.
+// add parses a row and adds it.
 func (in *Input) add(number int, line []byte) error {
 	raw, err := json.Parse(line, json.Limits{})
 	if err != nil {
@@ -96,11 +96,11 @@ func (in *Input) add(number int, line []byte) error {
 	method := sft
 	switch {
 	case hasKey(raw, "input_ids"):
-		err = r.tokens(line)
+		err = r.readTokens(line)
 	case hasKey(raw, "chosen"):
-		method, err = dpo, r.preference(raw)
+		method, err = dpo, r.readPreference(raw)
 	case hasKey(raw, "messages"), hasKey(raw, "completion"):
-		err = r.demonstration(raw)
+		err = r.readDemonstration(raw)
 	default:
 		err = fmt.Errorf("missing messages, completion, chosen or input_ids in the row: no turns to compare")
 	}
@@ -120,8 +120,8 @@ func hasKey(raw json.Raw, key string) bool {
 	return ok && v.Kind() != json.Null
 }
 
-// tokens adds a row that is already tokenised and marks its trained tokens.
-func (r *row) tokens(line []byte) error {
+// readTokens sets our side of a row that is already tokenised.
+func (r *row) readTokens(line []byte) error {
 	var x struct {
 		IDs    []int32 `json:"input_ids"`
 		Labels []int32 `json:"labels"`
@@ -144,7 +144,7 @@ func (r *row) tokens(line []byte) error {
 	return nil
 }
 
-func (r *row) preference(raw json.Raw) error {
+func (r *row) readPreference(raw json.Raw) error {
 	if !hasKey(raw, "prompt") {
 		return fmt.Errorf("missing prompt: write it apart from chosen and rejected, as nat-go does")
 	}
@@ -162,11 +162,11 @@ func (r *row) preference(raw json.Raw) error {
 	for _, answer := range []builders.Passage{rec.Chosen, rec.Rejected} {
 		r.roles = append(r.roles, append(prompt[:len(prompt):len(prompt)], rolesOf(answer, "assistant")...))
 	}
-	return r.collated(raw, rec)
+	return r.setItem(raw, rec)
 }
 
-// demonstration adds a conversation whose assistant messages are to be imitated: all of them, or the completion's.
-func (r *row) demonstration(raw json.Raw) error {
+// readDemonstration reads a conversation whose assistant messages are to be imitated: all, or only the completion's.
+func (r *row) readDemonstration(raw json.Raw) error {
 	d := &builders.Demonstration{Weight: 1}
 	rec := &builders.Resolved{Record: d}
 	if hasKey(raw, "messages") {
@@ -193,14 +193,14 @@ func (r *row) demonstration(raw json.Raw) error {
 		rec.Messages = builders.Passage{Nodes: nodes}
 	}
 	r.roles = [][]string{rolesOf(rec.Messages, "user")}
-	return r.collated(raw, rec)
+	return r.setItem(raw, rec)
 }
 
-// collated sets the record from which our rows are made.
-func (r *row) collated(raw json.Raw, rec *builders.Resolved) error {
+// setItem sets the item from which our row is made: a record, with the row's tools.
+func (r *row) setItem(raw json.Raw, rec *builders.Resolved) error {
 	rec.Origin = &builders.Origin{Row: int64(r.number), Example: strconv.Itoa(r.number), Fidelity: ttc.TextOnly}
 	if tools, ok := raw.Get("tools"); ok {
-		if tools.Kind() == json.String { // as a column of JSON texts
+		if tools.Kind() == json.String { // a column of JSON texts
 			text, _ := tools.Text()
 			tools = json.Raw(text)
 		}
@@ -261,7 +261,7 @@ func batches(run runfolder.Folder, limit int) (*Input, error) {
 			return fmt.Errorf("%s: %w", l.File, err)
 		}
 		for _, b := range rows[:min(len(rows), limit-len(in.rows))] {
-			if err := in.tokenised(sidesOf(b, nil)[0]); err != nil {
+			if err := in.addTokenised(sidesOf(b, nil)[0]); err != nil {
 				return err
 			}
 		}
@@ -320,8 +320,8 @@ func (in *Input) addTokens(row any) error {
 	return in.add(len(in.rows), line)
 }
 
-// tokenised adds a row that is already tokenised.
-func (in *Input) tokenised(s Side) error {
+// addTokenised adds a row of a token batch.
+func (in *Input) addTokenised(s Side) error {
 	labels := make([]int32, len(s.IDs))
 	for i, id := range s.IDs {
 		labels[i] = batch.Ignored

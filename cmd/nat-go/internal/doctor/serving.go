@@ -55,9 +55,9 @@ type folder struct {
 	file   *vocabulary
 }
 
-// startServing compares the folder that rows are trained with - cfg's tokenizer, which is in dir, and its template -
-// with one that a model is served from, on the conversations of the inputs.
-func startServing(cfg collator.Config, dir, serving string, inputs []*Input) (*Serving, error) {
+// compareServing compares cfg's template and tokenizer, whose folder is dir, with a folder that a model is served from,
+// on the conversations of the inputs.
+func compareServing(cfg collator.Config, dir, serving string, inputs []*Input) (*Serving, error) {
 	s := &Serving{Dir: serving, Findings: []Finding{}}
 	render, err := rendererOf(cfg, cfg.Tokenizer, cfg.Template)
 	if err != nil {
@@ -74,17 +74,17 @@ func startServing(cfg collator.Config, dir, serving string, inputs []*Input) (*S
 			return nil, err
 		}
 	}
-	s.vocabulary(ours.file, theirs.file)
-	s.specials(ours.tok.Config, theirs.tok.Config)
+	s.compareVocabularies(ours.file, theirs.file)
+	s.compareSpecials(ours.tok.Config, theirs.tok.Config)
 	text, err := collator.TemplateText(theirs.tok.Config, "")
 	if err != nil || text == collator.PlainTemplate {
 		s.find("template", "it has none: a server renders chats with another one, or refuses them")
 	} else if theirs.render, err = rendererOf(cfg, theirs.tok, text); err != nil {
 		s.find("template", "it can't be compiled: %v", err)
 	} else {
-		s.template(cfg.Template == text, &ours, &theirs, inputs)
+		s.compareTemplates(cfg.Template == text, &ours, &theirs, inputs)
 	}
-	return s, s.stops(&ours, &theirs)
+	return s, s.checkStops(&ours, &theirs)
 }
 
 func rendererOf(cfg collator.Config, tok *tokenizer.Tokenizer, text string) (*turns.Renderer, error) {
@@ -95,13 +95,13 @@ func rendererOf(cfg collator.Config, tok *tokenizer.Tokenizer, text string) (*tu
 	return turns.New(text, turns.Settings{Vars: collator.TemplateVars(tok.Config, cfg.TemplateVars), Now: at})
 }
 
-// vocabulary holds the ids in tokenizer.json, and its other parts.
+// vocabulary holds the ids of tokens in a tokenizer.json, and the parts of it that decide how text is split.
 type vocabulary struct {
 	ids   map[string]int
 	parts map[string]json.RawMessage
 }
 
-// readVocabulary reads a folder's tokenizer.json.
+// readVocabulary reads a folder's tokenizer.json, or the file if dir is one.
 func readVocabulary(dir string) (*vocabulary, error) {
 	path := dir
 	if info, err := os.Stat(dir); err == nil && info.IsDir() {
@@ -156,8 +156,8 @@ func readJSON(path string, limit int64, to any) error {
 	return nil
 }
 
-// vocabulary compares ids and the parts that decide how text is split.
-func (s *Serving) vocabulary(ours, theirs *vocabulary) {
+// compareVocabularies compares ids and the parts that decide how text is split.
+func (s *Serving) compareVocabularies(ours, theirs *vocabulary) {
 	s.Checked = append(s.Checked, fmt.Sprintf("vocabulary of %d tokens", len(ours.ids)))
 	var missing, moved []string
 	for _, token := range slices.Sorted(maps.Keys(ours.ids)) {
@@ -208,8 +208,8 @@ func sameJSON(a, b json.RawMessage) bool {
 	return bytes.Equal(p, q)
 }
 
-// specials compares the special tokens with a role: templates refer to them by name.
-func (s *Serving) specials(ours, theirs *tokenizer.Config) {
+// compareSpecials compares the special tokens that have names, by which templates refer to them.
+func (s *Serving) compareSpecials(ours, theirs *tokenizer.Config) {
 	s.Checked = append(s.Checked, "special tokens")
 	for _, name := range []string{"bos_token", "eos_token", "unk_token", "pad_token"} {
 		a, inOurs := ours.Token(name)
@@ -227,9 +227,9 @@ func orNone(text string, ok bool) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// template compares how the templates render the rows' conversations and a few of our own, and which ids the folders'
-// tokenizers produce for that text.
-func (s *Serving) template(sameText bool, ours, theirs *folder, inputs []*Input) {
+// compareTemplates compares how the templates render the rows' conversations and a few of our own, and which ids the
+// folders' tokenizers produce if the texts are equal.
+func (s *Serving) compareTemplates(sameText bool, ours, theirs *folder, inputs []*Input) {
 	conversations := probes()
 	for _, in := range inputs {
 		for _, r := range in.rows {
@@ -271,7 +271,8 @@ func (s *Serving) template(sameText bool, ours, theirs *folder, inputs []*Input)
 	}
 }
 
-// contrast shows where a render for training and one for serving first differ.
+// contrast describes the first difference between the renders a, for training, and b, for serving, or which template
+// refuses the conversation.
 func contrast(a, b string, errA, errB error) string {
 	switch {
 	case errA != nil:
@@ -312,7 +313,7 @@ func (r *row) conversation() *turns.Conversation {
 	return &turns.Conversation{Messages: values, Tools: tools}
 }
 
-// probes returns conversations that every chat model's template accepts.
+// probes returns short conversations that most templates accept.
 func probes() (out []*turns.Conversation) {
 	say := func(role, text string) chat.Message { return chat.Message{Role: role, Form: chat.Text, Text: text} }
 	for _, messages := range [][]chat.Message{
@@ -332,8 +333,9 @@ func probes() (out []*turns.Conversation) {
 	return out
 }
 
-// stops checks that the server stops where turns were trained to end, and that the model has an embedding for each id.
-func (s *Serving) stops(ours, theirs *folder) error {
+// checkStops checks that the server stops at a token that turns are trained to end with, and that the model has an
+// embedding for each id.
+func (s *Serving) checkStops(ours, theirs *folder) error {
 	type config struct {
 		EOS   json.RawMessage `json:"eos_token_id"`
 		Vocab int             `json:"vocab_size"`
@@ -375,7 +377,7 @@ func (s *Serving) stops(ours, theirs *folder) error {
 	}
 	if len(ends) > 0 {
 		slices.Sort(ends)
-		s.find("stop", "turns are trained to end in %s; the server stops at %v: it would run on", strings.Join(slices.Compact(ends), ", "), stops)
+		s.find("stop", "turns are trained to end with %s, but the server stops at %v: it would run on", strings.Join(slices.Compact(ends), ", "), stops)
 	}
 	return nil
 }
@@ -385,7 +387,7 @@ func isFile(path string) bool {
 	return err == nil && !info.IsDir()
 }
 
-// idsOf reads an id, or a list of them.
+// idsOf parses an id or a list of ids. It returns nil for anything else.
 func idsOf(raw json.RawMessage) (ids []int) {
 	var one *int
 	if json.Unmarshal(raw, &one) == nil && one != nil {

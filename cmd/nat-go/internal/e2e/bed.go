@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/bench"
 )
 
-// commitBytes lets tests commit the record log more often than a normal run would.
+// commitBytes is the variable with which tests commit the record log more often than a normal run would.
 const commitBytes = "NATGO_TEST_COMMIT_BYTES"
 
 // Bed is a folder with an input and a configuration to make runs with.
@@ -26,10 +26,10 @@ type Bed struct {
 	Dir, Exe string
 	Env      []string
 
-	PluginsKilled int
+	PluginsKilled int // counted by tests that kill plugins
 }
 
-// NewBed returns a bed with an input of a few megabytes and a record log that is committed every 256 KiB.
+// NewBed returns a bed with an input of this many examples, whose runs commit the record log every 256 KiB.
 func NewBed(t *testing.T, examples int) *Bed {
 	t.Helper()
 	if testing.Short() {
@@ -58,6 +58,7 @@ func (b *Bed) Generate(t *testing.T, name string, s bench.Shape) {
 	b.Write(t, name, text.String())
 }
 
+// Write writes a file below the folder.
 func (b *Bed) Write(t *testing.T, name, text string) {
 	t.Helper()
 	path := filepath.Join(b.Dir, name)
@@ -70,14 +71,14 @@ func (b *Bed) Write(t *testing.T, name, text string) {
 	}
 }
 
-// Command returns a command that runs in the folder, with further variables.
+// Command returns a command of the program that runs in the folder, with further environment variables.
 func (b *Bed) Command(env []string, args ...string) *exec.Cmd {
 	cmd := exec.Command(b.Exe, args...)
 	cmd.Dir, cmd.Env = b.Dir, append(b.Env[:len(b.Env):len(b.Env)], env...)
 	return cmd
 }
 
-// Run starts a run in its own output folder, so that runs can have the same id.
+// Run returns the command of a run with its own output folder, so that runs can have the same id.
 func (b *Bed) Run(env []string, out string) *exec.Cmd {
 	return b.Command(env, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r", "--output-dir", out)
 }
@@ -106,12 +107,12 @@ func (b *Bed) Refused(t *testing.T, cmd *exec.Cmd, code int, why ...string) {
 	}
 }
 
-// Resume continues the run below an output folder.
+// Resume returns the command that continues the run below an output folder.
 func (b *Bed) Resume(out string) *exec.Cmd {
 	return b.Command(nil, "finetune", "resume", filepath.Join(out, "r"))
 }
 
-// Same compares a run folder with the folder of the undisturbed run.
+// Same compares the content of a run's folder with the content of the undisturbed run's.
 func (b *Bed) Same(t *testing.T, want map[string]string, out string) {
 	t.Helper()
 	if d := cmp.Diff(want, b.Content(t, out)); d != "" {
@@ -128,14 +129,13 @@ var withTimes = map[string]bool{
 // metricsTime matches the time at which a builder's metrics were written.
 var metricsTime = regexp.MustCompile(`"timestamp":"[^"]*"`)
 
-// hashOfTimes matches the manifest's entries for them. The last of them is written when a job has ended, by a waiting
-// process.
+// hashOfTimes matches the manifest's entries for files with times.
 var hashOfTimes = regexp.MustCompile(
 	`\{\s*"path": "(?:data_collection_progress.jsonl|dpo_trajectory_builder_[^"]*|` +
 		`collection_history.json|final_metrics.json|records/begun.json)",` +
 		`\s*"bytes": \d+,\s*"xxh3": "[0-9a-f]+"\s*\},\s*`)
 
-// Content returns the parts of a run folder that don't depend on when it was made, as path -> sum.
+// Content returns checksums of the files of a run folder by path, without the parts that depend on when it was made.
 func (b *Bed) Content(t *testing.T, out string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -151,7 +151,7 @@ func (b *Bed) Content(t *testing.T, out string) map[string]string {
 		}
 		defer f.Close()
 		sum := sha256.New()
-		if name != "manifest.json" && !strings.HasPrefix(name, "dpo_trajectory_builder_") { // it may be large
+		if name != "manifest.json" && !strings.HasPrefix(name, "dpo_trajectory_builder_") { // the file may be large
 			if _, err := io.Copy(sum, f); err != nil {
 				return err
 			}

@@ -21,7 +21,7 @@ type Result struct {
 	Stdout, Stderr string
 }
 
-// Finish runs a command.
+// Finish runs a command, and checks that it prints no secret.
 func Finish(t *testing.T, cmd *exec.Cmd) Result {
 	t.Helper()
 	var out, errs bytes.Buffer

@@ -13,7 +13,8 @@ import (
 
 var blocks = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
 
-// RunPage runs the snippets of a page and returns how many there were.
+// RunPage runs the commands of a page's console snippets, validates its configurations, and checks that the targets of
+// make exist. It returns the number of commands and configurations.
 func RunPage(t *testing.T, checkout, text, makefile string) (n int) {
 	t.Helper()
 	sh := &shell{dir: checkout}
@@ -48,13 +49,13 @@ func RunPage(t *testing.T, checkout, text, makefile string) (n int) {
 // shell behaves like an interactive shell: variables and the current folder persist from one command to the next.
 type shell struct {
 	dir  string
-	past string // commands whose effect on the shell matters: assignments and changes of folder
+	past string // earlier commands that change the shell's state: assignments and changes of folder
 }
 
 var keeps = regexp.MustCompile(`^(\w+=|cd )`)
 
-// console runs the commands in a block ("$ " and their lines up to the output), compares their output and returns how
-// many there were.
+// console runs the commands in a block, compares what they print with the lines after them, and returns the number of
+// commands.
 func (s *shell) console(t *testing.T, body string) int {
 	t.Helper()
 	parts := strings.Split("\n"+body, "\n$ ")[1:]
@@ -112,7 +113,7 @@ func (s *shell) run(t *testing.T, script string, stderr *bytes.Buffer) string {
 
 var links = regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`)
 
-// CheckLinks finds links to files that aren't there.
+// CheckLinks reports links to files that don't exist.
 func CheckLinks(t *testing.T, page, text string) {
 	t.Helper()
 	for _, m := range links.FindAllStringSubmatch(text, -1) {

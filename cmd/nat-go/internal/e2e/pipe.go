@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Pipe makes a named pipe that delivers text. The returned function ends it.
+// Pipe makes a named pipe that delivers text. The returned function waits until the writer has ended, even if no reader
+// opens the pipe.
 func Pipe(t *testing.T, path string, text func(io.Writer) error) (end func()) {
 	t.Helper()
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Place is the environment that a test's job runs in: on a service on loopback, or as a local program.
+// Place is where a test's job runs: on a service on the loopback interface, or as a local program.
 type Place struct {
 	*Project
 	Release   func()                     // lets the job finish
@@ -72,7 +72,7 @@ func (p *Place) Submitted(t *testing.T) {
 	p.When(t, func() bool { return p.Journal().Phase == "training" })
 }
 
-// When waits for something; go test enforces the limit.
+// When waits until is returns true. Only the time limit of go test ends it otherwise.
 func (p *Place) When(t *testing.T, is func() bool) {
 	t.Helper()
 	for !is() {
@@ -86,7 +86,7 @@ type Journal struct {
 	Job   json.RawMessage `json:"job"`
 }
 
-// Journal reads it.
+// Journal reads the run folder's record of its job. The record is empty if there is none.
 func (p *Place) Journal() (j Journal) {
 	if b, err := os.ReadFile(filepath.Join(p.Dir, "out", "r1", "job.json")); err == nil {
 		_ = json.Unmarshal(b, &j)

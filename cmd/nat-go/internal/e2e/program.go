@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// variable names the folder that holds the programs under test: nat-go, from the package program, and
-// nat-go-builder-acme, from testdata/acme.
+// variable is the environment variable that names the folder with the programs under test: nat-go, from the package
+// program, and nat-go-builder-acme, from testdata/acme.
 const variable = "NATGO_E2E"
 
 const packages = "github.com/nat-go/nat-go/cmd/nat-go/internal/e2e/"
@@ -39,8 +39,8 @@ func Program(t testing.TB) string {
 	return filepath.Join(dir, "nat-go")
 }
 
-// WithTokenizers reports whether the program has the tokenizer library. It returns false if there is no program, an
-// error that Program reports.
+// WithTokenizers reports whether the program has the tokenizer library. It returns false if there is no program, which
+// Program reports.
 func WithTokenizers() bool {
 	dir, err := programs()
 	if err != nil {

@@ -47,8 +47,8 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 	return b
 }
 
-// AddTasks adds traces of tasks whose rollouts are far apart, in several files, and a configuration with builders that
-// work on tasks; with token batches, if this build has a tokenizer.
+// AddTasks adds traces of tasks whose rollouts are far apart, in several files, and configurations with builders that
+// work on tasks, which make token batches, too, if the program has the tokenizer library.
 func (b *Bed) AddTasks(t *testing.T, traces int) {
 	t.Helper()
 	text, err := os.ReadFile("../../../../../examples/hints/traces.jsonl")

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Started starts a server that prints its address.
+// Started starts a server that prints its address, and returns the address and a function that stops it.
 func Started(t testing.TB, server *exec.Cmd) (url string, stop func()) {
 	t.Helper()
 	out, err := server.StdoutPipe()

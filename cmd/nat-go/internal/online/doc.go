@@ -5,7 +5,7 @@
 // a body in eight, then both; the body is a safetensors file, or empty.
 //
 // The first frame contains the settings (Settings); its answer describes the tokenizer and template (Ready). Each later
-// frame contains traces (Request), and is answered with one batch per channel and the books (Answer). A request that
+// frame is a request with traces, and is answered with one batch per channel and the books (Answer). A request that
 // fails is answered with an Error, after which the next one is read; only invalid settings and the end of the input end
 // the process.
 //

@@ -179,9 +179,9 @@ func TestRefused(t *testing.T) {
 	}{
 		"text":     {framed("nonsense"), badRequest, "", "not JSON"},
 		"half":     {framed(`{"traces": [`), badRequest, "", "not JSON"},
-		"a list":   {framed("[]"), badRequest, "", "not an object"},
-		"no list":  {framed(`{"id": 3, "traces": {}}`), badRequest, "traces", "not a list"},
-		"an id":    {framed(`{"id": "x", "traces": []}`), badRequest, "id", "not a whole number"},
+		"a list":   {framed("[]"), badRequest, "", "expected an object"},
+		"no list":  {framed(`{"id": 3, "traces": {}}`), badRequest, "traces", "expected a list"},
+		"an id":    {framed(`{"id": "x", "traces": []}`), badRequest, "id", "expected a whole number"},
 		"deep":     {framed(strings.Repeat("[", 5000)), badRequest, "", "not JSON"},
 		"too long": {framed(strings.Repeat(" ", 60_001)), tooLarge, "", "the limit is 60000"},
 		"too many": {many, tooLarge, "traces", "the budget is 5000"},

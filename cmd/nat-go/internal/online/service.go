@@ -44,10 +44,10 @@ func (v *Service) Close() {
 // its channel and a dot, and in the composer layout that layout's own names are used.
 type Answer struct {
 	ID       int64            `json:"id"`
-	Channels []Made           `json:"channels"` // that have rows
-	Books    []ledger.Account `json:"books"`    // counts of inputs, outputs, and drops by reason
-	Drops    []ledger.Drop    `json:"drops"`    // the first drops, each with its place
-	LeftOut  int64            `json:"drops_left_out"`
+	Channels []Made           `json:"channels"`       // that have rows
+	Books    []ledger.Account `json:"books"`          // counts of inputs, outputs, and drops by reason
+	Drops    []ledger.Drop    `json:"drops"`          // the first maxDrops drops
+	LeftOut  int64            `json:"drops_left_out"` // number of further drops
 }
 
 // Made describes a channel's batch.
@@ -55,8 +55,8 @@ type Made struct {
 	Channel  string       `json:"channel"`
 	Rows     int          `json:"rows"`
 	Tokens   int64        `json:"tokens"`   // without padding, all sides
-	Active   int64        `json:"n_active"` // in the loss
-	Rollouts []string     `json:"rollouts"` // what row_rollout indexes
+	Active   int64        `json:"n_active"` // tokens in the loss
+	Rollouts []string     `json:"rollouts"` // indexed by row_rollout
 	Examples []string     `json:"examples"` // ids of traces, indexed by row_example
 	Sites    []batch.Site `json:"sites,omitempty"`
 }
@@ -64,7 +64,7 @@ type Made struct {
 // maxDrops is the maximum number of drops listed in an answer.
 const maxDrops = 100
 
-// maxBody is the maximum number of bytes kept for the body of the next answer.
+// maxBody is the maximum capacity of a body's buffer that is kept for the next answer.
 const maxBody = 16 << 20
 
 // failure is the head that answers a request that failed.
@@ -74,14 +74,14 @@ type failure struct {
 }
 
 // Serve answers frames until the input ends or the context is done. It returns an error if the settings are invalid,
-// the input ends inside a frame, or the output has no reader.
+// the input ends inside a frame, or reading or writing fails.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	service, err := begin(ctx, in)
 	if err != nil {
 		if bad, ok := errors.AsType[*Error](err); ok {
 			err = errors.Join(err, writeFrame(out, failure{Error: bad}, nil))
 		}
-		if err == io.EOF || ctx.Err() != nil { // there are no more requests
+		if err == io.EOF || ctx.Err() != nil { // there will be no requests
 			return nil
 		}
 		return err
@@ -113,7 +113,7 @@ type received struct {
 	err   error
 }
 
-// receive reads frames to the end. A blocked read ends with the input.
+// receive reads frames until the input ends or fails. The end of ctx doesn't interrupt a blocked read.
 func receive(ctx context.Context, in io.Reader, limit int64, frames chan<- received) {
 	for {
 		frame, err := readFrame(in, limit)
@@ -142,7 +142,7 @@ func (v *Service) respond(ctx context.Context, f received, out io.Writer) error 
 	if err == nil {
 		return send(ctx, out, a, body)
 	}
-	if ctx.Err() != nil { // which may be why
+	if ctx.Err() != nil { // which may be the cause
 		return nil
 	}
 	bad := failure{ID: a.ID}
@@ -204,7 +204,8 @@ func (v *Service) ready() Ready {
 	return r
 }
 
-// answer makes the batches of a request: {"id": 1, "traces": [...]}. The next one overwrites its bytes.
+// answer makes the batches of a request: {"id": 1, "traces": [...]}. The next call overwrites the bytes that it
+// returns.
 func (v *Service) answer(ctx context.Context, frame []byte, a *Answer) ([]byte, error) {
 	maxObjects := cmp.Or(max(0, v.settings.RequestObjects), defaultRequestObjects)
 	request, err := json.Parse(frame, json.Limits{Size: v.limit(), Objects: maxObjects})
@@ -216,18 +217,18 @@ func (v *Service) answer(ctx context.Context, frame []byte, a *Answer) ([]byte, 
 		return nil, problem(badRequest, "", "the request is not JSON: %v", json.LineError(err))
 	}
 	if request.Kind() != json.Object {
-		return nil, problem(badRequest, "", "the request is %s, not an object {id, traces}", request.Kind())
+		return nil, problem(badRequest, "", "expected an object {id, traces}, got %s", request.Kind())
 	}
 	if id, given := request.Get("id"); given {
 		n, ok := id.Int64()
 		if !ok {
-			return nil, problem(badRequest, "id", "it is %s, not a whole number", id.Kind())
+			return nil, problem(badRequest, "id", "expected a whole number, got %s", id.Kind())
 		}
 		a.ID = n
 	}
 	list, _ := request.Get("traces")
 	if list.Kind() != json.Array {
-		return nil, problem(badRequest, "traces", "it is %s, not a list of traces", list.Kind())
+		return nil, problem(badRequest, "traces", "expected a list of traces, got %s", list.Kind())
 	}
 	made, err := v.collate(ctx, list, a)
 	if err != nil {

@@ -29,8 +29,8 @@ type Settings struct {
 	// Channels lists the channels to make from the traces: rl, sdpo, dpo, sft.
 	Channels []string `json:"channels"`
 	// Collator is the section `collator` of a configuration, Source the settings of the source `traces`, and Builders
-	// the settings of the channels' builders. Each has the same defaults as in a configuration, except for
-	// batch_tokens, which bounds the answer: defaultTokens.
+	// the settings of the channels' builders. Each has the same defaults as in a configuration, except that
+	// batch_tokens, which bounds the answer, defaults to defaultTokens.
 	Collator map[string]any            `json:"collator"`
 	Source   map[string]any            `json:"source"`
 	Builders map[string]map[string]any `json:"builders"`
@@ -43,7 +43,7 @@ type Settings struct {
 	RequestObjects int64 `json:"request_objects"`
 }
 
-// defaultTokens is the maximum number of tokens in a channel's batch, including padding.
+// defaultTokens is the default of batch_tokens, the maximum number of tokens in a channel's batch, including padding.
 const defaultTokens = 4 << 20
 
 // ownPolicy is the model of traces that don't name one, if collator.policy doesn't name it: a training loop passes in
@@ -57,13 +57,13 @@ var builderOf = map[string]string{
 
 // Ready is the head that answers the settings.
 type Ready struct {
-	Tokenizer string `json:"tokenizer"` // fingerprints
-	Template  string `json:"template"`
+	Tokenizer string `json:"tokenizer"` // fingerprint
+	Template  string `json:"template"`  // fingerprint
 	PadID     int64  `json:"pad_id"`
 	VocabSize int64  `json:"vocab_size"`
 }
 
-// Limits of the first frame: as many bytes as a configuration, and a number of objects and lists.
+// Limits on the first frame: its bytes, and its objects and lists.
 const (
 	maxSettings       = 4 << 20
 	maxSettingObjects = 100_000
@@ -78,20 +78,20 @@ func readSettings(in io.Reader) (*Settings, error) {
 		return nil, err
 	}
 	if _, err := ttcjson.Parse(text, ttcjson.Limits{Objects: maxSettingObjects}); err != nil {
-		return nil, problem(badSettings, "settings", "they can't be read: %v", ttcjson.LineError(err))
+		return nil, problem(badSettings, "settings", "invalid JSON: %v", ttcjson.LineError(err))
 	}
 	s := &Settings{}
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	dec.UseNumber()
 	if err := dec.Decode(s); err != nil {
-		return nil, problem(badSettings, "settings", "they can't be read: %v", err)
+		return nil, problem(badSettings, "settings", "%v", err)
 	}
 	switch {
 	case s.Tokenizer == "":
-		return nil, problem(badSettings, "tokenizer", "there is none: name a Hugging Face folder, or a tokenizer.json")
+		return nil, problem(badSettings, "tokenizer", "missing: name a Hugging Face folder, or a tokenizer.json")
 	case len(s.Channels) == 0:
-		return nil, problem(badSettings, "channels", "there is none: name some of rl, sdpo, dpo, sft")
+		return nil, problem(badSettings, "channels", "missing: name some of rl, sdpo, dpo, sft")
 	}
 	for i, c := range s.Channels {
 		if builderOf[c] == "" {
@@ -109,7 +109,7 @@ func readSettings(in io.Reader) (*Settings, error) {
 	return s, nil
 }
 
-// configuration returns the configuration of a run with these settings.
+// configuration returns the settings as the configuration of a run.
 func (s *Settings) configuration() (*config.Config, error) {
 	block := func(typ string, settings map[string]any) map[string]any {
 		out := map[string]any{"_type": typ}
@@ -143,7 +143,7 @@ func (s *Settings) configuration() (*config.Config, error) {
 	return nil, problem(badSettings, places[0], "%s", strings.Join(all, "; "))
 }
 
-// open makes the parts that process traces.
+// open returns a service with the settings' tokenizer, collator and builders.
 func open(ctx context.Context, s *Settings) (_ *Service, err error) {
 	cfg, err := s.configuration()
 	if err != nil {

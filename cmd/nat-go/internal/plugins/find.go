@@ -96,7 +96,7 @@ func Sums(ctx context.Context, spec host.Spec) (sum string, files map[string]str
 	return sum, files, err
 }
 
-// Installed lists the plugins that can be found by name.
+// Installed lists the plugins that can be found by name, sorted.
 func Installed() []Found {
 	var out []Found
 	seen := map[string]bool{}

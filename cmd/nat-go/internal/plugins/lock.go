@@ -34,7 +34,7 @@ type Lock struct {
 type Entry struct {
 	Version  string            `yaml:"version" json:"version"`
 	SHA256   map[string]string `yaml:"sha256" json:"sha256"`                   // by platform: linux/amd64, python
-	Files    map[string]string `yaml:"files,omitempty" json:"files,omitempty"` // SHA-256 of files next to a script, see Beside
+	Files    map[string]string `yaml:"files,omitempty" json:"files,omitempty"` // SHA-256 of files next to a script, see SiblingSums
 	Protocol string            `yaml:"protocol" json:"protocol"`
 	Schema   string            `yaml:"schema" json:"schema"`     // digest of the builders and their settings
 	Builders map[string]string `yaml:"builders" json:"builders"` // JSON Schema of each builder's settings
@@ -87,7 +87,7 @@ func ReadLock(dir string) (*Lock, error) {
 	return l, nil
 }
 
-// check refuses malformed checksums, which no file would match.
+// check refuses an entry without checksums, or with malformed ones, which no file would match.
 func (e *Entry) check() error {
 	if len(e.SHA256) == 0 {
 		return errors.New("has no sha256")
@@ -117,7 +117,7 @@ func (l *Lock) Write() error {
 // Path returns the path of the lock file.
 func (l *Lock) Path() string { return l.path }
 
-// pin gives a plugin the checksum that it is locked with.
+// pin gives a plugin the checksums that it is locked with, if it is locked.
 func (l *Lock) pin(spec *host.Spec) error {
 	if l == nil || l.Plugins[spec.Name] == nil {
 		return nil
@@ -134,7 +134,7 @@ func (l *Lock) pin(spec *host.Spec) error {
 	return nil
 }
 
-// Check compares a running plugin with its lock.
+// Check compares a running plugin with its entry in the lock, if it has one.
 func (l *Lock) Check(name string, p *host.Plugin) error {
 	if l == nil || l.Plugins[name] == nil {
 		return nil

@@ -33,7 +33,7 @@ func Print(w io.Writer, r host.Result) error {
 	return nil
 }
 
-// Refused returns the reason a run would refuse a record that a builder made from a group, or "" if it would not.
+// Refused returns the reason that a run would drop a record that a builder made from a group, or "" if it would not.
 func Refused(g *ttc.Group, rec builders.Record) (reason ledger.Reason, detail string) {
 	r, err := builders.ResolveRecord(g, rec)
 	if err != nil {
@@ -47,7 +47,7 @@ func PrintDrop(w io.Writer, d ledger.Drop) error {
 	return printer{w: w}.print(map[string]any{"drop": d})
 }
 
-// printer writes a builder's records, references resolved.
+// printer writes a builder's records, with references resolved.
 type printer struct {
 	w io.Writer
 	g *ttc.Group
@@ -81,7 +81,7 @@ func (p printer) record(r builders.Record) error {
 	return p.print(out)
 }
 
-// show returns content in readable form.
+// show returns a text, or messages with their roles and texts.
 func (p printer) show(c builders.Content) any {
 	passage, err := builders.Resolve(p.g, c)
 	if err != nil {

@@ -12,13 +12,14 @@ type Piece struct {
 	Differs bool
 }
 
-// maxEdits bounds the work of a comparison: texts with more differing words are shown as having nothing in common.
+// maxEdits bounds the work of a comparison. Between the common beginning and the common end of texts with more
+// differing words, everything counts as different.
 const maxEdits = 1000
 
-// If two long texts share less than this part of the longer one, marking the differences would mark nearly everything.
+// If long texts share less than littleShared of the longer one, marking the differences would mark nearly everything.
 const (
 	littleShared = 0.15
-	longText     = 200 // bytes
+	longText     = 200 // bytes; a longer text is long
 )
 
 // Compare splits two texts into shared and differing pieces. Long texts with little in common are returned whole and
@@ -39,7 +40,7 @@ func Compare(a, b string) (left, right []Piece, alike bool) {
 	return join(x, inX), join(y, inY), true
 }
 
-// words splits a text into runs of letters and digits, runs of spaces, and single other characters.
+// words splits a text into runs of letters and digits, runs of spaces, and other characters one by one.
 func words(s string) []string {
 	var out []string
 	start, last := 0, 0
@@ -140,7 +141,7 @@ func edits[T comparable](x, y []T) (trace [][]int, found bool) {
 	return nil, false
 }
 
-// join makes spans from words. A space between two differing words is marked with them.
+// join joins words into pieces. A space between two differing words is marked with them.
 func join(w []string, differs []bool) []Piece {
 	var out []Piece
 	for i, s := range w {

@@ -6,5 +6,5 @@
 // ("An O(ND) Difference Algorithm and Its Variations", 1986), up to a limit beyond which the rest counts as different.
 // Widths are in terminal cells (Unicode UAX #11), so columns line up for Chinese and emoji too.
 //
-// Its JSON is for reading - texts may be cut - and is not a row format.
+// Its JSON is for reading, and not a row format: texts may be cut.
 package show

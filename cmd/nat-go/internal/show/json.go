@@ -80,7 +80,7 @@ func appendMessage(b []byte, m *chat.Message) []byte {
 	return append(b, '}')
 }
 
-// Cut returns the view with texts cut to at most this many bytes each, followed by a count of the missing bytes.
+// Cut returns the view with texts cut to at most maxBytes each, followed by a count of the missing bytes.
 func (v View) Cut(maxBytes int) View {
 	for _, p := range []*builders.Passage{&v.Prompt, &v.Chosen, &v.Rejected, &v.Messages} {
 		p.Text = cut(p.Text, maxBytes)

@@ -19,15 +19,15 @@ type Options struct {
 	Full  bool // print texts in full; otherwise their beginning and end
 }
 
-// View is the printed form of a record.
+// View is a record, row or drop as it is printed.
 type View struct {
 	Title string
 	Facts []string // a line each
 
 	Prompt           builders.Passage
 	Chosen, Rejected builders.Passage // of a preference
-	Messages         builders.Passage // for the other kinds, for which Prompt is not printed
-	Pair             bool             // Chosen and Rejected apply, not Messages
+	Messages         builders.Passage // of the other kinds, whose Prompt is not printed
+	Pair             bool             // Prompt, Chosen and Rejected are printed, not Messages
 }
 
 const (
@@ -59,7 +59,7 @@ func Write(w io.Writer, v View, o Options) error {
 	return err
 }
 
-// style is an SGR colour.
+// style is an SGR parameter.
 type style string
 
 const (
@@ -116,7 +116,7 @@ func (p *printer) printPassage(c builders.Passage) {
 	}
 }
 
-// printText prints spans over the full width.
+// printText prints pieces over the full width.
 func (p *printer) printText(spans []Piece, st style) {
 	for _, l := range wrap(spans, p.Width) {
 		p.printLine(l, st, plain, "", "")
@@ -124,7 +124,7 @@ func (p *printer) printText(spans []Piece, st style) {
 	}
 }
 
-// printBlock prints an indented text, shortened unless it is to be printed in full.
+// printBlock prints an indented text with shortened.
 func (p *printer) printBlock(spans []Piece, indent int) {
 	p.shortened(wrap(spans, p.Width-indent), func(l line) {
 		p.WriteString(strings.Repeat(" ", indent))
@@ -132,7 +132,7 @@ func (p *printer) printBlock(spans []Piece, indent int) {
 	}, indent)
 }
 
-// shortened prints lines, omitting the middle if there are many.
+// shortened prints lines, but omits the middle if there are many, unless p.Full is set.
 func (p *printer) shortened(lines []line, print func(line), indent int) {
 	cut := len(lines) - headLines - tailLines
 	for i, l := range lines {
@@ -148,7 +148,7 @@ func (p *printer) shortened(lines []line, print func(line), indent int) {
 	}
 }
 
-// printLine prints a line, with differing spans in a style or between marks.
+// printLine prints a line, with differing pieces in a style or between marks.
 func (p *printer) printLine(l line, st, mark style, open, end string) {
 	for _, s := range l.spans {
 		switch {
@@ -182,7 +182,7 @@ func (p *printer) printPair(chosen, rejected builders.Passage) {
 	column := (p.Width - 3) / 2
 	room := column
 	if !p.Color {
-		room -= 8 // marks take up cells; differing words come in runs
+		room -= 8 // for the marks of two differing pieces
 	}
 	p.WriteString("\n")
 	p.styled(nameA, bold)
@@ -201,7 +201,7 @@ func (p *printer) marked(spans []Piece, st style, open, end string) {
 	}, 2)
 }
 
-// printColumns prints two texts line by line, side by side.
+// printColumns prints two texts line by line, side by side. Like shortened, it may omit the middle.
 func (p *printer) printColumns(left, right []line, column int) {
 	n := max(len(left), len(right))
 	cut := n - headLines - tailLines
@@ -235,7 +235,7 @@ func (p *printer) printColumns(left, right []line, column int) {
 	}
 }
 
-// answerText returns the text of a side: the text of a single message, or several with their roles.
+// answerText returns the text of an answer: of its only message, or of all messages with their roles.
 func answerText(c builders.Passage) string {
 	switch {
 	case c.IsText():

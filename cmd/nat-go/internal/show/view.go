@@ -49,7 +49,7 @@ func Record(p dataset.Picked) View {
 	return v
 }
 
-// fidelity describes the claims that the record's trace supports, with the reasons.
+// fidelity describes the fidelity of a record's trace, with its gaps and proofs.
 func fidelity(o *builders.Origin) string {
 	s := "fidelity " + o.Fidelity.String()
 	if names := o.Gaps.Names(); names != nil {
@@ -61,7 +61,7 @@ func fidelity(o *builders.Origin) string {
 	return s + ", as stated by the source"
 }
 
-// scoredBy describes which rules produced the scores of a record, and their basis.
+// scoredBy describes which rules produced the scores of a record, and from which tool results.
 func scoredBy(metadata []byte) (facts []string) {
 	type evidence struct {
 		Rule, Tool, Quote string
@@ -199,7 +199,7 @@ func Whole(prompt, completion builders.Passage) builders.Passage {
 	return builders.Passage{Nodes: append(prompt.Nodes[:len(prompt.Nodes):len(prompt.Nodes)], completion.Nodes...)}
 }
 
-// Drop returns the view of a candidate or example that didn't become a record.
+// Drop returns the view of a drop.
 func Drop(d ledger.Drop) View {
 	title := d.Unit + " left out: " + string(d.Reason)
 	if n := d.N(); n > 1 {
@@ -233,8 +233,8 @@ func Drop(d ledger.Drop) View {
 	return v
 }
 
-// Dropped returns the dropped part of an example: the candidate with its prompt, or the conversation; it is empty if
-// the example doesn't contain it.
+// Dropped returns the dropped candidate with its prompt or, for other units, the example's conversation. It returns an
+// empty passage if the example doesn't contain it.
 func Dropped(d ledger.Drop, e *ttc.Example) builders.Passage {
 	for i := range e.Candidates {
 		c := &e.Candidates[i]

@@ -6,7 +6,7 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// line is a line on the screen: spans that together fit the width.
+// line is a line on the screen: pieces that together fit the width.
 type line struct {
 	spans []Piece
 	width int // cells
@@ -34,7 +34,7 @@ func (l *line) trim() {
 	}
 }
 
-// wrap breaks spans into lines of at most width cells, at spaces if possible.
+// wrap breaks pieces into lines of at most width cells (but at least 8), at spaces if possible.
 func wrap(spans []Piece, width int) []line {
 	width = max(width, 8)
 	lines := []line{{}}
@@ -51,7 +51,8 @@ func wrap(spans []Piece, width int) []line {
 	return lines
 }
 
-// placeWord puts a word on the last line, or on a new one; a word wider than a line is split between characters.
+// placeWord puts a word on the last line or, if it doesn't fit there, on a new one. It splits a word that is wider than
+// a line between characters.
 func placeWord(lines []line, word string, differs bool, width int) []line {
 	last := &lines[len(lines)-1]
 	w := uniseg.StringWidth(word)

@@ -8,11 +8,11 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Adapter hands data sets to a trainer. Each method makes one attempt; errors are *Error if the adapter knows whether a
-// retry helps.
+// Adapter hands data sets to a trainer. Its methods may repeat a request a few times, but leave longer retries to
+// package jobs. Errors are *Error if the adapter knows whether a retry helps.
 type Adapter interface {
-	// Check verifies that the trainer can be used: it is reachable, credentials are accepted, and prerequisites exist
-	// (they are created if the config asks for that). It submits nothing.
+	// Check verifies, as far as the adapter can, that the trainer is reachable, accepts the credentials, and has what
+	// the job needs, which Check creates if the config asks for that. It submits nothing.
 	Check(ctx context.Context) error
 	// Submit hands over the data set and starts the job. The key is unique to this submission and the same on each
 	// retry; objects that Submit creates on the way (data sets, uploads) are named after it, so that a retry overwrites
@@ -34,7 +34,7 @@ type Finder interface {
 
 // Starter is an adapter whose job is a program that it starts on this machine.
 type Starter interface {
-	// NeverBegan reports whether the program of a job was killed before its first instruction: there is no such job.
+	// NeverBegan reports whether the program of a job was killed before its first instruction, so that there is no job.
 	NeverBegan(JobRef) bool
 }
 
@@ -46,11 +46,11 @@ type Addressed interface {
 
 // Deployer is an adapter that can deploy the model once training is complete.
 type Deployer interface {
-	// Deploy starts the deployment of a completed job and returns the reference, completed for StatusOfDeployment. It
-	// does nothing and returns false if the config asks for no deployment. Deploying twice has the same effect as
+	// Deploy starts the deployment of a completed job and returns the reference with what StatusOfDeployment needs. It
+	// does nothing and returns false if the config doesn't ask for deployment. Deploying twice has the same effect as
 	// deploying once.
 	Deploy(ctx context.Context, job JobRef) (ref JobRef, started bool, err error)
-	// StatusOfDeployment asks for the state of the deployment: completed means that the model answers.
+	// StatusOfDeployment asks for the state of the deployment. Completed means that the model answers.
 	StatusOfDeployment(ctx context.Context, job JobRef) (JobStatus, error)
 }
 
@@ -102,7 +102,7 @@ type Limits struct {
 	Poll              time.Duration // between two status requests
 	StatusFailures    int           // consecutive transient failures of Status after which waiting fails
 	TrainingTimeout   time.Duration // from submission; 0 means no limit
-	DeploymentTimeout time.Duration // 0 means none
+	DeploymentTimeout time.Duration // from the start of the deployment; 0 means no limit
 	CancelOnTimeout   bool          // whether to cancel the job when TrainingTimeout has passed
 }
 
@@ -164,7 +164,7 @@ type JobRef struct {
 	Metadata map[string]string `json:"metadata,omitempty"` // other data that the adapter needs: output_model, dataset_name, ...
 }
 
-// With returns the reference with one more piece of metadata; the receiver is unchanged.
+// With returns a copy of the reference in which a key of the metadata is set.
 func (r JobRef) With(key, value string) JobRef {
 	m := make(map[string]string, len(r.Metadata)+1)
 	for k, v := range r.Metadata {

@@ -9,8 +9,8 @@ import (
 	"github.com/nat-go/nat-go/internal/httpclient"
 )
 
-// Ask returns an idempotent request, which is repeated if its answer is lost. ok lists statuses besides 2xx that are
-// not errors.
+// Ask returns an idempotent request, which is sent up to three times if its answer is lost. ok lists statuses other
+// than 2xx that are not errors.
 func Ask(op, method, path string, body httpclient.Body, ok ...int) httpclient.Request {
 	return httpclient.Request{
 		Op: op, Method: method, Path: path, Accept: "application/json", Body: body, OK: ok, Tries: 3, Harmless: true,
@@ -32,7 +32,7 @@ const (
 	Gone        = httpclient.Gone        // the service doesn't know the job: exit 1
 )
 
-// Errorf returns the error of an operation, with a remedy, which may be empty.
+// Errorf returns the error of operation op. fix is a remedy, and may be empty.
 func Errorf(fault Fault, op, fix, why string, args ...any) error {
 	return &Error{Op: op, Why: fmt.Sprintf(why, args...), Fix: fix, Fault: fault}
 }
@@ -63,7 +63,7 @@ func Unsettled(err error) bool {
 	return err != nil
 }
 
-// Exit attaches the run's exit code to an adapter's error.
+// Exit attaches an exit code to an adapter's error, unless it has one.
 func Exit(err error) error {
 	var coded *exit.Error
 	e, ok := AsError(err)

@@ -20,7 +20,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Limits on one answer: the page shows lists and texts in windows.
+// Limits on an answer: the page shows lists and texts in windows.
 const (
 	maxRows    = 200
 	maxTokens  = 512
@@ -29,17 +29,17 @@ const (
 	maxWindow  = 200       // messages
 	maxTools   = 64
 
-	maxHits = 1000 // of a search
-	toldOf  = 1000 // records between reports of a search's progress
+	maxHits       = 1000 // rows that one search sends
+	progressEvery = 1000 // records between reports of a search's progress
 )
 
-// answer is an endpoint's answer: a value to be encoded, or one that is streamed.
+// answer is an endpoint's answer: a value to encode as JSON, or a streamed answer.
 type answer any
 
 // streamed is an answer that is sent line by line as it is produced.
 type streamed func(send func(line any) error) error
 
-// serve sends the lines. An error after the first line is sent as a line, too.
+// serve sends the lines. If producing them fails, it sends the error as the last line.
 func (s streamed) serve(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	control := http.NewResponseController(w)
@@ -75,7 +75,8 @@ func (r *Run) routes() map[string]func(*http.Request) (answer, error) {
 	}
 }
 
-// thisOrOther answers for the run, or, if the request asks for it, for the run that it is compared with.
+// thisOrOther returns an endpoint that answers for this run or, if the request has run=2, for the run that it is
+// compared with.
 func (r *Run) thisOrOther(of func(*Run, *http.Request) (answer, error)) func(*http.Request) (answer, error) {
 	return func(req *http.Request) (answer, error) {
 		switch which := req.URL.Query().Get("run"); {
@@ -90,8 +91,8 @@ func (r *Run) thisOrOther(of func(*Run, *http.Request) (answer, error)) func(*ht
 
 // rowsAnswer is a window of the table.
 type rowsAnswer struct {
-	Total  int   `json:"total"`            // that fit
-	Search bool  `json:"search,omitempty"` // the filter asks about texts: /api/search sends the matches
+	Total  int   `json:"total"`            // rows that match the filter; 0 if Search is set
+	Search bool  `json:"search,omitempty"` // the filter has conditions on texts: /api/search sends the matches
 	Rows   []row `json:"rows"`
 }
 
@@ -113,8 +114,8 @@ type row struct {
 	Sites    uint16   `json:"sites"`
 	Fidelity string   `json:"fidelity"`
 	Mark     string   `json:"mark,omitempty"`
-	Formats  []string `json:"formats,omitempty"` // formats that have rows of it; only in an exported file
-	Text     string   `json:"text"`              // beginning of the last user message
+	Formats  []string `json:"formats,omitempty"` // formats that have rows of it; set only in an exported file
+	Text     string   `json:"text"`              // see snippet
 }
 
 func (r *Run) rows(req *http.Request) (answer, error) {
@@ -143,7 +144,7 @@ func (r *Run) rows(req *http.Request) (answer, error) {
 	return a, nil
 }
 
-// hit is a line sent by a search: a row that was found, or the search's progress.
+// hit is a line that a search sends: a row that matches, the search's progress, or an error.
 type hit struct {
 	Row   *row   `json:"row,omitempty"`
 	At    int    `json:"at,omitempty"` // records searched
@@ -152,7 +153,7 @@ type hit struct {
 	Error string `json:"error,omitempty"`
 }
 
-// searchTexts sends the records whose texts meet a filter, as they are found.
+// searchTexts streams the records that match a filter with conditions on texts, as it finds them.
 func (r *Run) searchTexts(req *http.Request) (answer, error) {
 	q := req.URL.Query()
 	found, f, err := r.find(q.Get("q"), q.Get("sort"))
@@ -167,7 +168,7 @@ func (r *Run) searchTexts(req *http.Request) (answer, error) {
 		at, hits, marked := min(at, len(found)), 0, r.verdicts()
 		for at < len(found) && hits < maxHits {
 			var failed error
-			part := found[at:min(at+toldOf, len(found))]
+			part := found[at:min(at+progressEvery, len(found))]
 			n, err := r.search(req.Context(), part, f, func(n uint32) bool {
 				line, err := r.row(uint64(n), marked)
 				if err == nil {
@@ -199,7 +200,7 @@ func window(offset, limit string, maxLimit int) (from, n int, err error) {
 			continue
 		}
 		if *x.to, err = strconv.Atoi(x.text); err != nil || *x.to < 0 {
-			return 0, 0, badQuery{fmt.Errorf("invalid number of rows %q", x.text)}
+			return 0, 0, badQuery{fmt.Errorf("invalid number %q", x.text)}
 		}
 	}
 	return min(from, 1<<40), min(n, maxLimit), nil
@@ -225,7 +226,7 @@ func (r *Run) row(ordinal uint64, marked map[uint64]string) (row, error) {
 	return line, nil
 }
 
-// finiteOrNil returns a number for JSON: nil, which becomes null, if it is not finite.
+// finiteOrNil returns a pointer to v, or nil, which JSON encodes as null, if v is not finite.
 func finiteOrNil(v float64) *float64 {
 	if !finite(v) {
 		return nil
@@ -233,8 +234,8 @@ func finiteOrNil(v float64) *float64 {
 	return &v
 }
 
-// snippet returns the beginning of the text that identifies a record for a reader: the last user message, or the
-// prompt.
+// snippet returns the beginning of the last user message of a prompt or conversation, or of its text if it isn't
+// divided into messages.
 func snippet(r *builders.Resolved) string {
 	p := r.Prompt
 	if r.Record.Kind() != builders.KindPreference {
@@ -250,7 +251,7 @@ func snippet(r *builders.Resolved) string {
 	return text(s[:min(len(s), maxSnippet)])
 }
 
-// text makes any text valid UTF-8: the page shows invalid parts as U+FFFD.
+// text replaces invalid UTF-8 with U+FFFD.
 func text(s string) string {
 	if utf8.ValidString(s) {
 		return s
@@ -258,23 +259,23 @@ func text(s string) string {
 	return strings.ToValidUTF8(s, "�")
 }
 
-// recordAnswer is a record for reading.
+// recordAnswer is the content of a record's page.
 type recordAnswer struct {
 	Row      row             `json:"row"`
 	File     string          `json:"file,omitempty"` // file that the example comes from
 	Offset   int64           `json:"offset"`         // byte offset in it
 	Line     int64           `json:"line,omitempty"` // line of that byte, from 1; 0 means unknown
-	Key      string          `json:"key"`
+	Key      string          `json:"key"`            // identifies the record in marks
 	Mark     *marks.Mark     `json:"mark,omitempty"`
 	View     json.RawMessage `json:"view"`               // as in `dataset show --json`
-	Diff     *sides          `json:"diff,omitempty"`     // of a preference's last messages
-	Sampled  []string        `json:"sampled,omitempty"`  // of those shown
+	Diff     *sides          `json:"diff,omitempty"`     // of a preference's answers
+	Sampled  []string        `json:"sampled,omitempty"`  // whether the model generated each message that is shown
 	Turns    []turn          `json:"turns,omitempty"`    // turns of a demonstration that are shown
 	Branches []branch        `json:"branches,omitempty"` // at most maxBranches
-	From     int             `json:"from"`               // of the messages shown, like sampled
-	Messages int             `json:"messages"`           // all there are
+	From     int             `json:"from"`               // index of the first message that is shown
+	Messages int             `json:"messages"`           // number of all messages of the conversation
 	Before   int             `json:"before"`             // number of messages omitted at the start of a prompt
-	AllTools int             `json:"all_tools"`
+	AllTools int             `json:"all_tools"`          // number of all tools; Tools has at most maxTools
 	Sites    []site          `json:"sites,omitempty"`
 	Tools    []tool          `json:"tools,omitempty"`
 	Metadata json.RawMessage `json:"metadata,omitempty"`
@@ -292,7 +293,7 @@ type piece struct {
 	Differs bool   `json:"differs,omitempty"`
 }
 
-// site is the location of a failed call: indices of messages, from 0.
+// site is a failed call. Call and Result are indices of messages, from 0.
 type site struct {
 	Call   int    `json:"call"`
 	Result int    `json:"result"` // -1: none
@@ -325,7 +326,7 @@ func (r *Run) oneRecord(req *http.Request) (answer, error) {
 		return nil, err
 	}
 	view, nodes := show.Record(p), p.Messages.Nodes
-	if r.plain != nil { // nothing else is known about it
+	if r.plain != nil { // the other facts about a row are unknown
 		view.Title, view.Facts = fmt.Sprintf("%s, %s", text(p.Origin.Example), p.Record.Kind()), nil
 	}
 	from = min(from, len(nodes))
@@ -363,7 +364,7 @@ func (r *Run) oneRecord(req *http.Request) (answer, error) {
 	return a, err
 }
 
-// describe adds the facts about a record besides its texts: metadata, tools, where answers differ, where calls failed.
+// describe adds a record's metadata and tools, the differences between a preference's answers, and the failed calls.
 func (a *recordAnswer) describe(p dataset.Picked) {
 	if raw := p.Record.Header().Metadata; json.Valid(raw) {
 		a.Metadata = json.RawMessage(raw)
@@ -385,7 +386,7 @@ func (a *recordAnswer) describe(p dataset.Picked) {
 	}
 }
 
-// answerText returns an answer as a single text for comparison: the text, then the calls.
+// answerText returns an answer as a single text for comparison: each message's text, followed by its calls.
 func answerText(p builders.Passage) string {
 	if p.IsText() {
 		return p.Text
@@ -404,9 +405,9 @@ func answerText(p builders.Passage) string {
 	return b.String()
 }
 
-// diff compares two answers word by word.
+// diff compares two answers word by word. It returns nil if one is too long.
 func diff(chosen, rejected string) *sides {
-	const maxDiffBytes = 200 << 10 // bytes; marking words is pointless in longer texts
+	const maxDiffBytes = 200 << 10 // marking words is pointless in longer texts
 	if len(chosen) > maxDiffBytes || len(rejected) > maxDiffBytes {
 		return nil
 	}
@@ -420,7 +421,7 @@ func diff(chosen, rejected string) *sides {
 	return &sides{pieces(left), pieces(right)}
 }
 
-// neighbours returns the records before and after one in its group, from 1; 0 means none.
+// neighbours returns the numbers, from 1, of the records before and after a record in its group, or 0 if there is none.
 func (r *Run) neighbours(ordinal uint64) (prev, next uint64) {
 	if r.plain != nil {
 		return 0, 0
@@ -440,16 +441,16 @@ func (r *Run) neighbours(ordinal uint64) (prev, next uint64) {
 
 // dropsAnswer is a window of the drops.
 type dropsAnswer struct {
-	Total int64     `json:"total"` // lines that fit
+	Total int64     `json:"total"` // lines that match the query
 	Drops []dropped `json:"drops"`
 }
 
-// dropped is a drop, with its related records: the record itself if one was dropped, or else the records of its
-// example.
+// dropped is a drop with its related records, which are of the drop's example and, if the drop names a builder, made
+// by that builder. If the gate or curation dropped a record, they are only the records dropped for the same reason.
 type dropped struct {
 	ledger.Drop
-	Record  uint64 `json:"record,omitempty"` // the first, from 1
-	Records int    `json:"records,omitempty"`
+	Record  uint64 `json:"record,omitempty"`  // number of the first, from 1
+	Records int    `json:"records,omitempty"` // how many
 }
 
 func (r *Run) drops(req *http.Request) (answer, error) {
@@ -473,7 +474,7 @@ func (r *Run) drops(req *http.Request) (answer, error) {
 	return a, err
 }
 
-// findDropped finds the records related to drops.
+// findDropped sets the records related to each drop.
 func (r *Run) findDropped(list []dropped) {
 	of := map[uint64][]*dropped{} // by the example's hash
 	for i := range list {

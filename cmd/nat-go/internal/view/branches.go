@@ -9,15 +9,15 @@ import (
 type branch struct {
 	Record   uint64 `json:"record"` // from 1
 	Builder  string `json:"builder"`
-	Parts    int    `json:"parts"`    // index of the first message that differs from the other record
-	Messages int    `json:"messages"` // number of messages of the record
+	Parts    int    `json:"parts"`    // number of messages at the start that both conversations share
+	Messages int    `json:"messages"` // number of its messages
 	Sampled  int    `json:"sampled"`  // messages from Parts on that the model generated
 }
 
 // maxBranches is the maximum number of branches listed for a record.
 const maxBranches = 200
 
-// branches lists up to maxBranches records in a conversation's group that come from the same example but are different
+// branches lists up to maxBranches records of a conversation's group that come from the same example but have other
 // conversations.
 func (r *Run) branches(ordinal uint64) (list []branch, err error) {
 	if r.plain != nil {

@@ -15,11 +15,11 @@ type changes struct {
 	Same       int          `json:"same"`
 	Appeared   int          `json:"appeared"` // only in the second run
 	Vanished   int          `json:"vanished"` // only in the first
-	Moved      int          `json:"moved"`    // in both, with a different outcome
+	Moved      int          `json:"moved"`    // in both, with different decisions
 	Changed    int          `json:"changed"`  // of the same example, builder and kind, with different content
 	Histograms []overlaid   `json:"histograms"`
-	List       []difference `json:"list"` // a window of the requested differences
-	Total      int          `json:"total"`
+	List       []difference `json:"list"`  // a window of the requested differences
+	Total      int          `json:"total"` // number of the requested differences
 }
 
 // overlaid is the distribution of a number in both runs, over the same bins.
@@ -35,13 +35,13 @@ type difference struct {
 	Second *row   `json:"second,omitempty"`
 }
 
-// compared divides the records of two runs into equal, moved, changed, vanished and new ones.
+// compared holds the result of comparing two runs: how many records are the same, and the differences by kind.
 type compared struct {
 	same  int
 	other [len(kinds)][]pair
 }
 
-// kinds names the kinds of differences, in display order.
+// kinds names the kinds of differences, in the order in which they are listed.
 var kinds = [...]string{moved: "moved", changed: "changed", vanished: "vanished", appeared: "appeared"}
 
 const (
@@ -51,13 +51,13 @@ const (
 	appeared
 )
 
-// pair is a record's ordinals in both runs, absent for a run without the record.
+// pair holds the ordinals of a record in both runs. A run that lacks the record has the ordinal absent.
 type pair [2]uint32
 
 const absent = math.MaxUint32
 
-// compareRuns finds the records whose content is in both runs. The remaining records of the same example, builder and
-// kind are matched in order: their content has changed.
+// compareRuns pairs the records of two runs by their content, and those that remain by example, builder and kind, in
+// the order of the logs: their content has changed.
 func compareRuns(a, b *Run) *compared {
 	c := &compared{}
 	same, left, right := match(a.table, b.table,
@@ -75,7 +75,7 @@ func compareRuns(a, b *Run) *compared {
 		for _, n := range ordinals {
 			e := t.Entries[n]
 			i, _ := slices.BinarySearch(names, t.Builders[e.Builder])
-			e.Builder, e.Chars = 0, uint32(i) // more than the builders of one run
+			e.Builder, e.Chars = 0, uint32(i) // the builders of both runs may be too many for a byte
 			list = append(list, e)
 		}
 		return list
@@ -105,8 +105,8 @@ func every(t *table) []uint32 {
 	return all
 }
 
-// match pairs the records of two tables that compare equal, each with at most one, in order. It returns the pairs and
-// the rest, in the order of the tables.
+// match pairs the records of two tables that compare equal, the first with the first and so on. It returns the pairs
+// in the order of table a, and the unpaired records of each table in its order.
 func match(a, b *table, compare func(x, y *entry) int) (pairs []pair, onlyA, onlyB []uint32) {
 	inA, inB := every(a), every(b)
 	for _, side := range []struct {
@@ -182,7 +182,7 @@ func (r *Run) compare(req *http.Request) (answer, error) {
 	return a, err
 }
 
-// each calls f for the differences of a kind, or of all kinds if it is empty, until f fails.
+// each calls f for the differences of a kind, or for all if kind is empty, until f fails.
 func (c *compared) each(kind string, f func(kind string, p pair) error) error {
 	for k, name := range kinds {
 		if kind != "" && kind != name {
@@ -206,7 +206,7 @@ func (r *Run) differences() *compared {
 	return r.against
 }
 
-// overlay counts the values of both runs in the same bins.
+// overlay returns histograms of both runs over the same bins. It omits numbers that are the same in all records.
 func overlay(a, b *Run) []overlaid {
 	out := []overlaid{}
 	for _, d := range distributions {

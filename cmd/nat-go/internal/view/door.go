@@ -18,7 +18,7 @@ type door struct {
 	strangers []*visitor // the oldest first
 }
 
-// visitor is a connection.
+// visitor is a connection that a door accepted.
 type visitor struct {
 	net.Conn
 	door *door
@@ -53,7 +53,7 @@ func (v *visitor) Close() error {
 	return v.Conn.Close()
 }
 
-// forget removes a visitor from the strangers, after it left or was admitted.
+// forget removes a visitor from the strangers, after it left or showed the token.
 func (d *door) forget(v *visitor) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

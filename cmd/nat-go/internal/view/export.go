@@ -25,30 +25,30 @@ import (
 type Export struct {
 	Where string // a filter in the language of dataset.where
 	Limit int    // maximum number of records, the first that match; 0 means all
-	Bytes int64  // maximum size of the compressed data
+	Bytes int64  // maximum size of the data of records, compressed and in base64
 }
 
-// ExportBytes is the maximum size of the compressed data in an exported file: a browser opens that much without delay.
+// ExportBytes is the usual value of Export.Bytes: a browser opens that much without delay.
 const ExportBytes = 64 << 20
 
 // Exported describes the content of a written file.
 type Exported struct {
 	Records int   `json:"records"`
-	Fit     int   `json:"fit"` // what matches Where
-	Of      int   `json:"of"`
+	Fit     int   `json:"fit"` // records that match Where
+	Of      int   `json:"of"`  // all records of the run
 	Drops   int64 `json:"drops"`
 	OfDrops int64 `json:"of_drops"`
-	Full    bool  `json:"full"` // data that would not fit into Bytes was omitted
-	Bytes   int64 `json:"bytes"`
+	Full    bool  `json:"full"`  // records were omitted because they don't fit into Bytes
+	Bytes   int64 `json:"bytes"` // Export.Bytes
 }
 
-// String describes the content in a sentence for the page.
+// String describes the content to the reader of the page.
 func (e *Exported) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "This file holds %d of %s", e.Records, ledger.Quantity(int64(e.Of), "record"))
 	switch {
 	case e.Fit == 1 && e.Of > 1:
-		b.WriteString(", of which 1 fits its filter")
+		b.WriteString(", of which 1 matches its filter")
 	case e.Fit < e.Of:
 		fmt.Fprintf(&b, ", of which %d match its filter", e.Fit)
 	}
@@ -68,7 +68,7 @@ func (e *Exported) String() string {
 // maxExportedDrops is the maximum number of drops listed in an exported file.
 const maxExportedDrops = 5000
 
-// listLines is the number of lines of a list in one compressed member.
+// listLines is the maximum number of lines of a list in one compressed member.
 const listLines = 500
 
 // index locates the data of an exported page.
@@ -120,15 +120,15 @@ func (r *Run) Export(ctx context.Context, w io.Writer, o Export) (*Exported, err
 	return &x.held, err
 }
 
-// exporter sends the page's requests to the endpoints, and stores each answer in a separate compressed member, which
-// the page opens when it needs it.
+// exporter calls the endpoints as the page would, and stores each answer in a separate compressed member, which the
+// page opens when it needs it.
 type exporter struct {
 	ctx     context.Context
 	routes  map[string]func(*http.Request) (answer, error)
 	w       io.Writer
 	index   index
-	written int64 // in base64
-	most    int64
+	written int64 // bytes, in base64
+	most    int64 // maximum of written
 	held    Exported
 }
 
@@ -155,7 +155,7 @@ func (x *exporter) all(r *Run, found []uint32, limit int) error {
 		if line.Formats, err = r.formatsOf(n); err != nil {
 			return err
 		}
-		tokens, questions, err := x.ofRecord(r, uint64(n)+1)
+		tokens, questions, err := x.recordQuestions(r, uint64(n)+1)
 		if err != nil {
 			return err
 		}
@@ -180,7 +180,7 @@ func (x *exporter) all(r *Run, found []uint32, limit int) error {
 	return errors.Join(err, keepList(x, "rows", rows), keepList(x, "batches", batches))
 }
 
-// batches lists rows of tokens, in the order of their index.
+// batches returns the rows of tokens for which fits returns true, in the order of their index.
 func (x *exporter) batches(with url.Values, fits func(batchRow) bool) (rows []batchRow, err error) {
 	for seen, total := 0, 1; seen < total; {
 		with.Set("offset", strconv.Itoa(seen))
@@ -201,7 +201,7 @@ func (x *exporter) batches(with url.Values, fits func(batchRow) bool) (rows []ba
 	return rows, nil
 }
 
-// drops stores the first drops.
+// drops stores the first maxExportedDrops drops.
 func (x *exporter) drops(r *Run) error {
 	held := []dropped{}
 	err := r.eachDrop(func(d *ledger.Drop) bool {
@@ -215,7 +215,7 @@ func (x *exporter) drops(r *Run) error {
 	return errors.Join(err, keepList(x, "drops", held))
 }
 
-// question is a request from the page to an endpoint.
+// question is a request that the page may send to an endpoint.
 type question struct {
 	what string
 	with url.Values
@@ -236,9 +236,9 @@ func (x *exporter) ask(q question) (answer, error) {
 	return x.routes["GET /api/"+q.what](req)
 }
 
-// ofRecord lists the page's possible requests about a record: each window of its messages, the rows as they were
-// written, and each window of its rows of tokens.
-func (x *exporter) ofRecord(r *Run, n uint64) (rows []batchRow, questions []question, err error) {
+// recordQuestions returns a record's rows of tokens and the requests that the page may send about the record: each
+// window of its messages, the rows as they were written, and the questions about its rows of tokens.
+func (x *exporter) recordQuestions(r *Run, n uint64) (rows []batchRow, questions []question, err error) {
 	name := strconv.FormatUint(n, 10)
 	p, err := r.record(n - 1)
 	if err != nil {
@@ -253,7 +253,7 @@ func (x *exporter) ofRecord(r *Run, n uint64) (rows []batchRow, questions []ques
 		return nil, nil, err
 	}
 	for _, b := range rows {
-		tokens, err := x.ofTokens(b.Ref)
+		tokens, err := x.tokenQuestions(b.Ref)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -262,9 +262,9 @@ func (x *exporter) ofRecord(r *Run, n uint64) (rows []batchRow, questions []ques
 	return rows, questions, nil
 }
 
-// ofTokens lists the page's possible requests about a row of tokens: its head with each side next to the first, and
-// each window.
-func (x *exporter) ofTokens(ref string) (questions []question, err error) {
+// tokenQuestions returns the requests that the page may send about a row of tokens: its head with each side next to
+// the first, and each window of each side.
+func (x *exporter) tokenQuestions(ref string) (questions []question, err error) {
 	for with, sides := 1, 2; with < sides; with++ {
 		q := question{"row", url.Values{"ref": {ref}, "with": {strconv.Itoa(with)}}}
 		if with == 1 {
@@ -290,10 +290,10 @@ func (x *exporter) ofTokens(ref string) (questions []question, err error) {
 	return questions, nil
 }
 
-// kept is a stored answer.
+// kept is an answer to be stored.
 type kept struct {
-	to   string
-	text []byte // base64 of gzip of JSON
+	to   string // the question
+	text []byte // as returned by pack
 }
 
 func (x *exporter) answers(questions []question) (out []kept, size int64, err error) {
@@ -302,7 +302,7 @@ func (x *exporter) answers(questions []question) (out []kept, size int64, err er
 		if err != nil {
 			return nil, 0, err
 		}
-		text, err := packed(a)
+		text, err := pack(a)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -327,7 +327,7 @@ func (x *exporter) keep(answers []kept) error {
 func keepList[T any](x *exporter, name string, list []T) error {
 	x.index.Lists[name] = []int{}
 	for part := range slices.Chunk(list, listLines) {
-		text, err := packed(part)
+		text, err := pack(part)
 		if err != nil {
 			return err
 		}
@@ -348,8 +348,8 @@ func (x *exporter) write(text []byte) (int, error) {
 	return len(x.index.Members) - 1, err
 }
 
-// packed returns base64 of gzip of an answer's JSON.
-func packed(a any) ([]byte, error) {
+// pack returns an answer's JSON, compressed with gzip, in base64.
+func pack(a any) ([]byte, error) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	if err := errors.Join(json.NewEncoder(z).Encode(a), z.Close()); err != nil {
@@ -362,8 +362,8 @@ func packed(a any) ([]byte, error) {
 const notice = "<!-- This file contains the data of a run: prompts, answers and whatever else its records hold, " +
 	"as redaction left them. Give it only to people who may read the run. -->\n"
 
-// exportedPage returns the page in a single file, as two halves, between which the data is inserted. Its modules find
-// each other through an import map, and their data in the file instead of on a server.
+// exportedPage returns the two halves of a page in a single file, between which the data is inserted. The page's
+// modules find each other through an import map, and their data in the file instead of on a server.
 func exportedPage() (head, foot string, err error) {
 	table, err := importMap()
 	if err != nil {
@@ -405,11 +405,12 @@ func exportedPage() (head, foot string, err error) {
 		table, start, foot), nil
 }
 
-// preloads lists the modules that the page names in advance, so that a browser doesn't discover them one by one.
+// preloads matches the tags that name the page's modules in advance, so that a browser doesn't discover them one by
+// one.
 var preloads = regexp.MustCompile(`<link rel="modulepreload" href="([^"]*)">\n`)
 
-// importMap returns the page's modules as data: addresses, with the module that queries a server replaced by the one
-// that reads the file.
+// importMap returns an import map with the page's modules as data: URLs. The module that reads the file replaces the
+// one that queries a server.
 func importMap() (string, error) {
 	names, err := fs.Glob(files, "page/*.js")
 	if err != nil {
@@ -438,7 +439,7 @@ func importMap() (string, error) {
 // uplot is the path of the page's chart library.
 const uplot = "vendor/uplot/"
 
-// hashSource lets a policy allow an inline script or style.
+// hashSource returns the source expression with which a policy allows an inline script or style.
 func hashSource(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"

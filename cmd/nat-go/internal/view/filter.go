@@ -12,24 +12,24 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// item is the part of a record that a filter can see.
+// item is a record as a filter sees it.
 type item struct {
 	n      uint32
 	entry  *entry
 	fate   curate.Decision
-	record *builders.Resolved // for texts
+	record *builders.Resolved // set only for conditions on texts
 }
 
-// filter is the content of the filter box, which is in the language of dataset.where.
+// filter is a parsed filter, from the filter box or --where, in the language of dataset.where.
 type filter struct {
 	table where.Filter[*item]
 	texts where.Filter[*item] // the clauses that need the records themselves
 }
 
-// parseFilter parses the filter box: builder == "dpo" and margin > 0.2 and text contains "two words".
+// parseFilter parses a filter such as builder == "dpo" and margin > 0.2 and text contains "two words".
 func (r *Run) parseFilter(query string) (f *filter, err error) {
 	fields := r.fields()
-	if strings.Contains(query, "format") && r.formats != nil { // they are read when first requested
+	if strings.Contains(query, "format") && r.formats != nil { // the origins are read when they are first needed
 		formats, err := r.formats()
 		if err != nil {
 			return nil, err
@@ -55,7 +55,8 @@ func (r *Run) parseFilter(query string) (f *filter, err error) {
 	return f, err
 }
 
-// fields returns the fields that the table holds. Fields that mean the same as in dataset.where have the same names.
+// fields returns the fields whose values are known without reading a record. Fields that mean the same as in
+// dataset.where have the same names.
 func (r *Run) fields() []where.Field[*item] {
 	marked := r.verdicts()
 	hashed := func(name string, of func(e *entry) uint64) where.Field[*item] {

@@ -42,7 +42,7 @@ func (r *Run) readFormats() (map[string]bitset, error) {
 		err := dataset.ReadOrigins(f.Origins, func(o dataset.Origin) error {
 			content, err := hex.DecodeString(o.Record)
 			if err != nil || len(content) != len(recordlog.Hash{}) {
-				return fmt.Errorf("no record %[2]q in %[1]s", f.Origins, o.Record)
+				return fmt.Errorf("%s: invalid record %q", f.Origins, o.Record)
 			}
 			begins := beginning(recordlog.Hash(content))
 			i, _ := slices.BinarySearchFunc(sorted, begins, func(n uint32, begins uint64) int {
@@ -62,7 +62,7 @@ func (r *Run) readFormats() (map[string]bitset, error) {
 	return of, nil
 }
 
-// formatsOf lists the formats that have rows of a record.
+// formatsOf returns the names of the formats that have rows of a record, sorted.
 func (r *Run) formatsOf(ordinal uint32) (names []string, err error) {
 	if r.formats == nil {
 		return nil, nil

@@ -25,8 +25,8 @@ type inputs struct {
 // maxCounted is the maximum number of bytes of an input read to find one line.
 const maxCounted = 256 << 20
 
-// lineOf returns the line of a byte in an input of the run, counted after decompression like the byte; 0 if that is
-// unknown: the file no longer exists, has been changed since, or is too long.
+// lineOf returns the line of a byte in an input of the run; lines and bytes are counted after decompression. It returns
+// 0 if the line is unknown: for example, the file was changed or deleted, or counting would read more than maxCounted.
 func (r *Run) lineOf(ctx context.Context, path string, offset int64) int64 {
 	if path == "" || offset < 0 || !r.unchanged(path) {
 		return 0
@@ -34,8 +34,8 @@ func (r *Run) lineOf(ctx context.Context, path string, offset int64) int64 {
 	return r.inputs.lineOf(ctx, path, offset)
 }
 
-// unchanged reports whether a path is that of an input that hasn't changed since the run read it. No other file that a
-// record may name is opened.
+// unchanged reports whether a path is an input of the run, or below one, that hasn't changed since the run read it. No
+// other file is opened, whatever a record names.
 func (r *Run) unchanged(path string) bool {
 	if r.Manifest == nil || objects.Is(path) {
 		return false
@@ -48,7 +48,7 @@ func (r *Run) unchanged(path string) bool {
 		if in.Path == path {
 			return in.Size == info.Size() && in.ModTime.Equal(info.ModTime())
 		}
-		for folder := range strings.SplitSeq(in.Path, ", ") { // for a copy, only the time of the last change is known
+		for folder := range strings.SplitSeq(in.Path, ", ") { // of folders, only the time of the last change is known
 			below, err := filepath.Rel(folder, path)
 			if err == nil && filepath.IsLocal(below) && !info.ModTime().After(in.ModTime) {
 				return true

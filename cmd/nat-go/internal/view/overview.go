@@ -25,7 +25,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// overview is the first page: the books, the content, and its distributions.
+// overview is the content of the first page: the books, and counts and distributions of the records and rows.
 type overview struct {
 	Run        string           `json:"run"`
 	State      string           `json:"state"`
@@ -39,10 +39,10 @@ type overview struct {
 	Split      []balance        `json:"split,omitempty"`
 	Formats    []format         `json:"formats"`
 	Batches    []batches        `json:"batches,omitempty"`
-	Forward    string           `json:"forward,omitempty"` // cost of forward passes over their rows
+	Forward    string           `json:"forward,omitempty"` // cost of forward passes over the batches' rows
 	Warnings   []string         `json:"warnings,omitempty"`
 	Idle       []marks.Mark     `json:"idle,omitempty"`       // marks that match no record of the run, at most maxIdle
-	IdleMarks  int              `json:"idle_marks,omitempty"` // all of them
+	IdleMarks  int              `json:"idle_marks,omitempty"` // number of all such marks
 	Inputs     []string         `json:"inputs,omitempty"`
 	Stages     []stage          `json:"stages,omitempty"` // for a run that has not ended
 }
@@ -64,25 +64,25 @@ type value struct {
 	Count int64  `json:"count"`
 }
 
-// histogram counts values of a number in equal bins.
+// histogram counts the values of a numeric field in bins of equal width.
 type histogram struct {
 	Name  string  `json:"name"`
-	Key   string  `json:"key"` // in the filter box
+	Key   string  `json:"key"` // name of the field in the filter box
 	Min   float64 `json:"min"`
 	Max   float64 `json:"max"`
 	Bins  []int64 `json:"bins"`
 	Count int64   `json:"count"`
-	Whole bool    `json:"whole,omitempty"` // each bin holds one whole number, from Min to Max
+	Whole bool    `json:"whole,omitempty"` // each bin counts a single value: Min, Min+1 and so on to Max
 
-	// For the spread of rewards, which counts groups: the number of groups without a spread, which are in no bin.
-	Unit string `json:"unit,omitempty"`
-	Zero int64  `json:"zero,omitempty"`
+	// Set only for the spread of rewards.
+	Unit string `json:"unit,omitempty"` // what Count and Bins count, if not records
+	Zero int64  `json:"zero,omitempty"` // number of groups without a spread, which are in no bin
 }
 
 // balance describes the division of some of the records between training and validation.
 type balance struct {
 	Name       string `json:"name"`
-	Filter     string `json:"filter"` // in the filter box
+	Filter     string `json:"filter"` // selects these records in the filter box
 	Train      int64  `json:"train"`
 	Validation int64  `json:"validation"`
 }
@@ -93,7 +93,7 @@ type format struct {
 	Rows    int64            `json:"rows"`
 	Dropped int64            `json:"dropped"`
 	Turns   int64            `json:"turns"`             // number of turns that its records train
-	Changed map[string]int64 `json:"changed,omitempty"` // turns in another context than the recorded one, by change
+	Changed map[string]int64 `json:"changed,omitempty"` // turns trained in a changed context, by change
 }
 
 type batches struct {
@@ -101,8 +101,8 @@ type batches struct {
 	Batches int64  `json:"batches"`
 	Rows    int64  `json:"rows"`
 	Tokens  int64  `json:"tokens"`
-	Active  int64  `json:"active"`
-	// Distinct counts repeated prefixes of a batch once.
+	Active  int64  `json:"active"` // tokens that are trained
+	// Distinct counts tokens with the same prefix in a batch once.
 	Distinct int64 `json:"distinct,omitempty"`
 }
 
@@ -162,7 +162,7 @@ func (r *Run) state() string {
 // summary is the overview's part about all records. It doesn't change while the run is open, and is computed once:
 // there may be millions.
 type summary struct {
-	facets     map[string]facet // except that of marks
+	facets     map[string]facet // except those of marks and formats
 	histograms []histogram
 	split      []balance
 }
@@ -224,10 +224,11 @@ func (f facet) sorted() facet {
 	return f
 }
 
-// tasksShown is the number of tasks that the facet lists, the ones with the most records.
+// tasksShown is the maximum number of tasks that the facet lists.
 const tasksShown = 12
 
-// tasks lists the tasks with the most records. The table knows them by their hashes; their names are in records.
+// tasks returns the tasks with the most records, and at least two each. The table has only hashes of tasks: their names
+// are read from records.
 func (r *Run) tasks() (facet, error) {
 	type task struct {
 		hash  uint64
@@ -235,7 +236,7 @@ func (r *Run) tasks() (facet, error) {
 	}
 	var most []task
 	var some []uint64
-	const parts = 16 // one at a time, which takes less memory than all hashes together
+	const parts = 16 // sorting one part of the hashes at a time takes less memory than sorting all
 	for part := range uint64(parts) {
 		some = some[:0]
 		for i := range r.table.Entries {
@@ -322,8 +323,8 @@ var distributions = []distribution{
 	{"error sites", "sites", true},
 }
 
-// histogram counts the values of several tables in the same bins, one list per table; ok is false if there is nothing
-// to show.
+// histogram counts the values of several tables in the same bins. counts has a list for each table; ok is false if
+// there is nothing to show.
 func (d distribution) histogram(tables ...*table) (h histogram, counts [][]int64, ok bool) {
 	of := numbers[d.key]
 	var values []iter.Seq[float64]
@@ -339,7 +340,7 @@ func (d distribution) histogram(tables ...*table) (h histogram, counts [][]int64
 	return d.count(values...)
 }
 
-// count is like histogram, for any finite numbers.
+// count is like histogram, for lists of finite numbers instead of tables.
 func (d distribution) count(values ...iter.Seq[float64]) (h histogram, counts [][]int64, ok bool) {
 	h = histogram{Name: d.name, Key: d.key, Min: math.Inf(1), Max: math.Inf(-1)}
 	for _, list := range values {
@@ -433,7 +434,7 @@ func (t *table) groupSpreads() iter.Seq[float64] {
 	}
 }
 
-// balances returns how the records of each builder and kind are divided, following the division of all records.
+// balances returns the division of all records, then of each builder's and each kind's. It returns nil before curation.
 func (r *Run) balances() []balance {
 	if r.undecided() {
 		return nil
@@ -469,7 +470,7 @@ func (r *Run) balances() []balance {
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// losses returns the drops of all stages by reason, as listed in dropped.jsonl.
+// losses counts the drops in dropped.jsonl by stage, reason and unit, the largest count first.
 func (r *Run) losses() ([]loss, error) {
 	type key struct {
 		stage  ledger.Stage
@@ -491,7 +492,7 @@ func (r *Run) losses() ([]loss, error) {
 	return out, err
 }
 
-// help explains a reason. It returns "" for reasons of third parties.
+// help explains a reason. It returns "" for reasons of other people's builders.
 func help(r ledger.Reason) string {
 	page, _ := explain.Code(string(r))
 	return page.Text
@@ -499,9 +500,9 @@ func help(r ledger.Reason) string {
 
 const maxDropLine = 16 << 20
 
-// eachDrop calls f for each line of dropped.jsonl until it returns false.
+// eachDrop calls f for each line of dropped.jsonl until f returns false. It skips lines that are not valid JSON.
 func (r *Run) eachDrop(f func(*ledger.Drop) bool) error {
-	if r.plain != nil { // a run folder may be a file of rows, without drops
+	if r.plain != nil { // r.Folder may be a file of rows, next to which there is no list of drops
 		return nil
 	}
 	file, err := durable.Open(r.Folder.Dropped())

@@ -72,7 +72,7 @@ func OpenRows(path string, place *dataset.Place) (*Run, error) {
 	return r, err
 }
 
-// contentOf returns the name of a row in marks: equal rows have the same name in every file.
+// contentOf returns the hash that identifies a row in marks: equal rows have the same hash in every file.
 func contentOf(row *rows.Row) (h recordlog.Hash) {
 	sum := xxh3.New()
 	for _, p := range []*builders.Passage{&row.Prompt, &row.Chosen, &row.Rejected, &row.Completion} {

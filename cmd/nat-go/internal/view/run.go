@@ -41,8 +41,8 @@ type Run struct {
 
 	mu    sync.Mutex
 	kept  []keptGroup // the groups read last
-	last  string      // the last query for rows, and its answer
-	found []uint32
+	last  string      // the last query for rows
+	found []uint32    // its answer
 
 	against *compared // comparison with other, once requested
 
@@ -107,7 +107,7 @@ type groups interface {
 	Close() error
 }
 
-// Unmarkable makes setting marks fail, with the reason why.
+// Unmarkable makes attempts to set marks fail with the reason why.
 func (r *Run) Unmarkable(why string) { r.unmarked = why }
 
 // marksOf reads the marks next to a run, if there are any.
@@ -119,8 +119,8 @@ func marksOf(folder runfolder.Folder) (*marks.File, error) {
 	return m, err
 }
 
-// verdicts returns the marks on records, by the beginnings of the hashes of their contents: approve, reject, or "note"
-// if there is only that.
+// verdicts returns the marks on records, by the beginnings of the hashes of their contents: "approve", "reject", or
+// "note" if there is only a note.
 func (r *Run) verdicts() map[uint64]string {
 	of := map[uint64]string{}
 	for _, m := range r.marks.All() {
@@ -181,7 +181,6 @@ func (r *Run) record(ordinal uint64) (dataset.Picked, error) {
 // content returns the hash of a record's content.
 func (r *Run) content(ordinal uint64) (recordlog.Hash, error) {
 	if r.plain != nil {
-		// Return the hash of a row's content.
 		_, _, row, err := r.plain.read(ordinal)
 		if err != nil {
 			return recordlog.Hash{}, err
@@ -195,7 +194,7 @@ func (r *Run) content(ordinal uint64) (recordlog.Hash, error) {
 	return g.contents[at], nil
 }
 
-// group reads the group that contains a record, and returns the record's index in it.
+// group returns the group that contains a record, which it reads unless it still has it, and the record's index in it.
 func (r *Run) group(ordinal uint64) (g keptGroup, at int, err error) {
 	first, offset := r.table.group(ordinal)
 	r.mu.Lock()
@@ -221,7 +220,8 @@ func (r *Run) group(ordinal uint64) (g keptGroup, at int, err error) {
 	return g, int(ordinal - first), nil
 }
 
-// sorts maps the names of sort orders to functions that return a row's key; a minus before the name reverses the order.
+// sorts maps the names of sort orders to functions that return a record's key. A minus before the name reverses the
+// order.
 var sorts = map[string]func(e *entry) uint32{
 	"":         nil, // as in the log
 	"score":    func(e *entry) uint32 { return ordered(e.Score) },
@@ -230,7 +230,7 @@ var sorts = map[string]func(e *entry) uint32{
 	"sites":    func(e *entry) uint32 { return uint32(e.Sites) },
 }
 
-// unscoredKey is the key of rows without a score, which sort last in either order.
+// unscoredKey is the key of records without a score, which sort last in either order.
 const unscoredKey = math.MaxUint32
 
 // ordered turns a score into a key with the same order.
@@ -245,7 +245,8 @@ func ordered(score float32) uint32 {
 	return b | 1<<31
 }
 
-// sortBy sorts ordinals by their entries' keys, and equal ones in the order of the log.
+// sortBy sorts ordinals by their entries' keys, in descending order if down is set, and records with equal keys in the
+// order of the log.
 func (t *table) sortBy(found []uint32, key func(e *entry) uint32, down bool) {
 	of := func(n uint32) uint32 {
 		k := key(&t.Entries[n])
@@ -294,8 +295,8 @@ func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 	return found, f, nil
 }
 
-// search calls hit for the records whose texts meet a filter, in order, until hit returns false, and returns the number
-// of records examined.
+// search calls hit for the records whose texts match a filter, in order, until hit returns false. It returns the number
+// of records that it examined.
 func (r *Run) search(
 	ctx context.Context, found []uint32, f *filter, hit func(ordinal uint32) bool,
 ) (searched int, err error) {

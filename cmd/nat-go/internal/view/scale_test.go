@@ -60,7 +60,7 @@ func TestWorkOfLargeRuns(t *testing.T) {
 		})
 	}
 	rare := searched(t, s, h, "text+contains+%22answer+49999%22")
-	if last := rare[len(rare)-1]; len(rare) != n/toldOf+1 || rare[n/toldOf-1].Row.Record != n || last.At != n ||
+	if last := rare[len(rare)-1]; len(rare) != n/progressEvery+1 || rare[n/progressEvery-1].Row.Record != n || last.At != n ||
 		last.More {
 		t.Errorf("%d lines, the last two %+v", len(rare), rare[len(rare)-2:])
 	}

@@ -37,7 +37,7 @@ type Server struct {
 	token    string
 	port     string
 	names    []string // allowed values of a request's Host
-	public   bool     // by whatever address
+	public   bool     // a request's Host may be any IP address
 }
 
 // Listen starts listening on an address; public permits one beyond the loopback interface.
@@ -126,13 +126,13 @@ func httpServer(ctx context.Context, h http.Handler) *http.Server {
 	}
 }
 
-// handler serves the page and the endpoints behind the checks of every request.
+// handler serves the page, and the endpoints to requests with the token, after guard has checked the request.
 func (s *Server) handler(r *Run) http.Handler {
 	mux := http.NewServeMux()
 	for pattern, answerTo := range r.routes() {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, req *http.Request) {
 			if subtle.ConstantTimeCompare([]byte(req.Header.Get(tokenHeader)), []byte(s.token)) != 1 {
-				http.Error(w, "the token of the link that nat-go view printed is missing", http.StatusForbidden)
+				http.Error(w, "missing or wrong token: open the link that nat-go view printed", http.StatusForbidden)
 				return
 			}
 			if v, ok := req.Context().Value(visitorKey{}).(*visitor); ok {

@@ -24,10 +24,10 @@ func (e *entry) share() float64 {
 	return float64(e.Share) / shareParts
 }
 
-// version identifies an index of token batches; the zero version belongs to no index.
+// version is the size and the modification time of an index of token batches, or zero if there is no index.
 type version struct{ Bytes, Time int64 }
 
-// batchesOf returns the version of a run's token batches.
+// batchesOf returns the version of the index of a run's token batches.
 func batchesOf(folder runfolder.Folder) (v version, err error) {
 	if !dataset.HasBatches(folder) {
 		return v, nil
@@ -50,7 +50,7 @@ func (t *table) readShares(folder runfolder.Folder, batches version) error {
 	return t.countShares(filepath.Join(folder.Batches(), batch.IndexName))
 }
 
-// countShares counts the tokens of each record, using the owners listed in the index.
+// countShares sets the share of each record that has rows of tokens, from the owners of tokens listed in the index.
 func (t *table) countShares(index string) error {
 	trained, all := make([]uint32, len(t.Entries)), make([]uint32, len(t.Entries))
 	err := batch.EachLine(index, func(l *batch.Line) error {
@@ -61,7 +61,7 @@ func (t *table) countShares(index string) error {
 			}
 			sides := m.Proof
 			if l.Channel == batch.SDPO.Name && len(sides) > 1 {
-				sides = sides[:1] // only the student's: a teacher learns nothing
+				sides = sides[:1] // only the student's: teachers aren't trained
 			}
 			for k := range sides {
 				from := 0

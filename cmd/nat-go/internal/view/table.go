@@ -32,18 +32,18 @@ type entry struct {
 	Fidelity uint8
 	Sites    uint16
 	Messages uint16
-	Turns    uint16  // messages of an assistant; answers, if there are only texts
+	Turns    uint16  // assistant messages, not counting a rejected answer's; at least 1
 	Share    uint16  // of its tokens that are trained, in shareParts, or unknownShare; see share.go
 	Chars    uint32  // characters in all its texts
-	Score    float32 // margin of a preference, score or reward of other kinds; NaN if there is none
+	Score    float32 // margin of a preference, score of a demonstration, reward of a rollout; NaN if there is none
 	Spread   float32 // of a rollout: the largest reward in its group minus the smallest; NaN if there is none
-	Task     uint64  // hash of the task key, or of the example's if it is its own task
+	Task     uint64  // hash of the task's key, or of the example's id if it has no task
 	Example  uint64  // hash of the example's id
 	Content  uint64  // the beginning of the hash of its content; the log has the whole hash
 }
 
-// beginning returns the part of a hash that a table keeps. The hash doesn't withstand an attacker anyway, and two of
-// ten million records are very unlikely to share a beginning by chance.
+// beginning returns the part of a hash that a table keeps. The hash isn't cryptographic anyway, and two of ten million
+// records are very unlikely to share a beginning by chance.
 func beginning(content recordlog.Hash) uint64 { return binary.LittleEndian.Uint64(content[:]) }
 
 // table has an entry for each record of a log, and the offsets of its groups' frames.
@@ -58,8 +58,8 @@ type table struct {
 // maxBuilders bounds the names in a table; a run's configuration has a handful.
 const maxBuilders = 255
 
-// reserved is the maximum number of records or groups for which memory is reserved at once, if a file claims to have
-// that many.
+// reserved is the maximum number of records or groups for which memory is reserved in advance, whatever number a file
+// claims to have.
 const reserved = 1 << 22
 
 // readTable makes the table of a log. progress is called with the number of bytes read so far.
@@ -135,7 +135,7 @@ func spread(group []entry) {
 	}
 }
 
-// rewardGroup identifies, within a group of the log, the rollouts that are scored against each other.
+// rewardGroup identifies, within a group of the log, rollouts that are scored against each other.
 type rewardGroup struct {
 	builder uint8
 	task    uint64
@@ -190,7 +190,7 @@ func entryOf(r *builders.Resolved) entry {
 	return e
 }
 
-// size returns how many characters of text a passage has.
+// size returns the number of characters in a passage's texts.
 func size(p *builders.Passage) (n int) {
 	count := utf8.RuneCountInString
 	n = count(p.Text)
@@ -209,13 +209,13 @@ func size(p *builders.Passage) (n int) {
 
 func hashOf(s string) uint64 { return xxh3.HashString(s) }
 
-// group finds the group that contains a record.
+// group returns the first ordinal and the offset of the group that contains a record.
 func (t *table) group(ordinal uint64) (first uint64, offset int64) {
 	i, exact := slices.BinarySearch(t.First, uint32(ordinal))
 	if !exact {
 		i--
 	}
-	for i+1 < len(t.First) && uint64(t.First[i+1]) <= ordinal { // groups without a record
+	for i+1 < len(t.First) && uint64(t.First[i+1]) <= ordinal { // skip groups without records
 		i++
 	}
 	return uint64(t.First[i]), t.Offset[i]
@@ -276,7 +276,7 @@ func (t *table) keep(path string) error {
 	return f.Commit()
 }
 
-// tableHead is the first line of a table in the cache. The columns follow, then a sum of everything before it.
+// tableHead is the first line of a table in the cache. Entries, First and Offset follow, then a checksum of it all.
 type tableHead struct {
 	Magic           string
 	Builders        []string
@@ -284,7 +284,7 @@ type tableHead struct {
 	Records, Groups uint64
 }
 
-// maxHead exceeds the size of any run's builder names.
+// maxHead is the maximum size of a head that is read. A table with longer names of builders is always made again.
 const maxHead = 1 << 16
 
 func (t *table) write(w io.Writer) error {
@@ -315,14 +315,16 @@ func writeColumn[T any](w io.Writer, all []T) error {
 
 var errTable = errors.New("not a table written by this version")
 
-// isSum reports whether a text is a hash: it is used as a file name, and comes from a file in the run.
+// isSum reports whether a text is a 128-bit hash in hexadecimal. It comes from a file in the run and is used as a file
+// name.
 func isSum(text string) bool {
 	b, err := hex.DecodeString(text)
 	return err == nil && len(b) == 16
 }
 
-// loadTable reads the table that write wrote for a log at this commit. If the file is invalid, the table is rebuilt.
-// Buffers grow only as data is read: another user may have left a file that claims any size.
+// loadTable reads a table that write wrote for a log at this commit. It returns an error if the file is invalid, which
+// makes openTable read the log. Buffers grow only as data is read: another user may have left a file that claims any
+// size.
 func loadTable(path string, c *recordlog.Commit) (*table, error) {
 	if path == "" {
 		return nil, errTable
@@ -361,7 +363,7 @@ func loadTable(path string, c *recordlog.Commit) (*table, error) {
 	return t, nil
 }
 
-// sound reports whether a table describes records and groups that a log of this commit can have.
+// sound reports whether a table describes records and groups that a log with this commit may have.
 func (t *table) sound(c *recordlog.Commit) bool {
 	for i := range t.Entries {
 		e := &t.Entries[i]

@@ -77,8 +77,8 @@ type sideInfo struct {
 	Name    string `json:"name"`
 	Length  int    `json:"length"`
 	Trained int    `json:"trained"`
-	LogProb bool   `json:"log_prob"` // there are some
-	JSD     bool   `json:"jsd"`
+	LogProb bool   `json:"log_prob"` // some tokens have a log-probability
+	JSD     bool   `json:"jsd"`      // the effect of a hint on some tokens was measured
 }
 
 // tokenPiece is a stretch of a row whose sides are shown side by side.

@@ -6,16 +6,16 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// turn is a turn of the model in a demonstration: trained, or only context.
+// turn is a turn of the model in a demonstration, which is trained or only context.
 type turn struct {
 	Message int    `json:"message"` // from 0
 	Trained bool   `json:"trained"`
-	In      uint64 `json:"in,omitempty"`      // of a turn that is context only: the record that trains it, from 1
+	In      uint64 `json:"in,omitempty"`      // if not trained: the record that trains it, from 1, or 0 if none does
 	Changed string `json:"changed,omitempty"` // why its context differs from the recorded one
 }
 
-// turns lists the turns of a demonstration: the trained ones, and the ones that other records train, since a turn
-// shared by branches of an example is trained in only one of them.
+// turns returns the turns of a demonstration, trained or not. A turn that branches of an example share is trained in
+// only one of their records, which the turn names in the others.
 func (r *Run) turns(ordinal uint64) ([]turn, error) {
 	if r.plain != nil {
 		return nil, nil
@@ -54,7 +54,8 @@ func (r *Run) turns(ordinal uint64) ([]turn, error) {
 	return list, nil
 }
 
-// trainedIn looks among the other kept records of the example for records that train the turns that a record doesn't.
+// trainedIn sets In of the turns that the record at an index of a group doesn't train: it looks for them in the group's
+// other kept demonstrations of the same example.
 func (r *Run) trainedIn(list []turn, g *keptGroup, at int) {
 	own := &g.Records[at]
 	var h history.Hasher
@@ -81,7 +82,7 @@ func (r *Run) trainedIn(list []turn, g *keptGroup, at int) {
 	}
 }
 
-// hashes returns a hash for each message of a record, covering it and everything before it.
+// hashes returns a hash for each message of a record, which covers the tools, the message and all messages before it.
 func hashes(h *history.Hasher, r *builders.Resolved) []ttc.History {
 	return h.Graph(h.Tools(r.Origin.Tools), &ttc.Graph{Nodes: r.Messages.Nodes})
 }

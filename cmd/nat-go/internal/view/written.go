@@ -21,11 +21,11 @@ type writtenRow struct {
 	Text   string `json:"text"`
 }
 
-// written finds the rows made from a record, by the origins next to them.
+// written returns the rows made from a record, which it finds by the origins next to the rows.
 func (r *Run) written(req *http.Request) (answer, error) {
 	n, err := strconv.ParseUint(req.URL.Query().Get("n"), 10, 64)
 	if err != nil || n == 0 {
-		return nil, badQuery{errors.New("records are counted from 1")}
+		return nil, badQuery{errors.New("invalid record number: records are numbered from 1")}
 	}
 	p, err := r.record(n - 1)
 	if err != nil {

@@ -120,7 +120,7 @@ func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string)
 	}}, nil
 }
 
-// formatCounts prints counts by reason.
+// formatCounts returns counts by reason as a text, sorted.
 func formatCounts(m map[ledger.Reason]int) string {
 	var out []string
 	for r, n := range m {
@@ -146,8 +146,8 @@ func (a *Adapter) pause(ctx context.Context, end time.Time, what string) error {
 	}
 }
 
-// groupSize returns the configured size, or else the most common one among the groups; of two equally common ones, the
-// larger.
+// groupSize returns the configured size or, if there is none, the most common size of the groups. Of equally common
+// sizes it returns the largest.
 func (a *Adapter) groupSize(data trainers.DataSet) (int, error) {
 	if a.conf.GroupSize > 0 {
 		return a.conf.GroupSize, nil
@@ -195,7 +195,8 @@ func (a *Adapter) waitForRoom(ctx context.Context) error {
 	return nil
 }
 
-// Status returns how much of the pushed data the trainer has fetched. The last groups may not fill a batch.
+// Status returns how much of the pushed data the trainer has fetched. The job is complete once the groups that are
+// still queued don't fill a batch.
 func (a *Adapter) Status(ctx context.Context, job trainers.JobRef) (trainers.JobStatus, error) {
 	op := "ask Atropos for " + job.ID
 	ids, err := environments(op, job)
@@ -238,7 +239,8 @@ func (a *Adapter) Status(ctx context.Context, job trainers.JobRef) (trainers.Job
 	return st, nil
 }
 
-// Cancel removes the environment from the server. Queued groups stay queued, because the server can't take it back.
+// Cancel removes the job's environments from the server. Groups that are queued stay there: the server can't remove
+// them.
 func (a *Adapter) Cancel(ctx context.Context, job trainers.JobRef) error {
 	op := "disconnect from Atropos"
 	ids, err := environments(op, job)

@@ -23,7 +23,7 @@ import (
 type delivery struct {
 	Key       string                `json:"key"`
 	EnvID     int64                 `json:"env_id"`
-	Earlier   []int64               `json:"earlier_env_ids,omitempty"` // of earlier environments
+	Earlier   []int64               `json:"earlier_env_ids,omitempty"` // earlier environments that groups were pushed to
 	EnvName   string                `json:"env_name"`
 	Life      life                  `json:"life"`
 	GroupSize int                   `json:"group_size"`
@@ -34,7 +34,7 @@ type delivery struct {
 	Sent      int                   `json:"sent"`      // groups the server has
 	Uncertain int                   `json:"uncertain"` // groups it may have
 	Skipped   map[ledger.Reason]int `json:"skipped"`
-	NoTeacher int                   `json:"no_teacher,omitempty"` // of these, without distillation columns
+	NoTeacher int                   `json:"no_teacher,omitempty"` // groups sent without their distillation columns
 	Complete  bool                  `json:"complete"`
 }
 
@@ -71,8 +71,8 @@ func (a *Adapter) save(data trainers.DataSet, l *delivery) error {
 	return a.note(data, l, durable.WriteFile)
 }
 
-// saveUnsynced is save without waiting for the disk: the record survives the process, which suffices for a single
-// group.
+// saveUnsynced is save without waiting for the disk: the record survives the end of the process, but perhaps not of the
+// machine, which is enough for a single group.
 func (a *Adapter) saveUnsynced(data trainers.DataSet, l *delivery) error {
 	return a.note(data, l, durable.Note)
 }
@@ -85,7 +85,7 @@ func (a *Adapter) note(data trainers.DataSet, l *delivery, write func(path strin
 	return write(a.deliveryPath(data), append(b, '\n'))
 }
 
-// push sends every valid group, one request each, and records each before and after.
+// push sends every valid group that has not been sent, one per request, and records its progress before and after each.
 func (a *Adapter) push(ctx context.Context, data trainers.DataSet, l *delivery) error {
 	n := 0
 	err := each(data, func(g *Group, f *fault) error {
@@ -158,10 +158,10 @@ func (a *Adapter) send(ctx context.Context, data trainers.DataSet, l *delivery, 
 	return a.saveUnsynced(data, l)
 }
 
-// maxUncertain is the number of answers that may be lost before the server is considered gone.
+// maxUncertain is the number of lost answers above which the delivery ends: the server may be gone.
 const maxUncertain = 10
 
-// request returns the request that pushes one group.
+// request returns the request that pushes a group, compressed if that is configured and saves space.
 func (a *Adapter) request(g *Group) (httpclient.Request, error) {
 	body, err := httpclient.JSON(g)
 	if err != nil {

@@ -5,7 +5,7 @@
 // measured behaviour of the real server, and how the adapter handles it:
 //
 //   - Data pushed before the trainer has registered breaks the server until it is reset. So nothing is pushed until
-//     /register-env, which is polled once a second, reports success.
+//     /register-env, which is polled, reports success.
 //   - A group of a size other than registered is buffered until some subset adds up exactly; a larger one forever. So
 //     only groups of exactly group_size are pushed, and group_size has to divide the trainer's batch size.
 //   - A NaN or infinity is accepted, and the next GET /batch fails after it has taken the batch off the queue: the good

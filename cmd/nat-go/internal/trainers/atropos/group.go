@@ -17,8 +17,8 @@ const lowest = -9999
 const noLogProb = 1.0
 
 // Group is a scored group, ScoredData in Atropos. Lists are by sequence, then by token, unshifted: Masks[i][t] is
-// Tokens[i][t] if it is trained, else -100, and all other entries at t refer to the token at t, given the preceding
-// tokens.
+// Tokens[i][t] if that token is trained, else -100, and all other entries at t refer to the token at t, given the
+// preceding tokens.
 type Group struct {
 	Tokens            [][]int64      `json:"tokens"`
 	Masks             [][]int64      `json:"masks"`
@@ -46,8 +46,8 @@ func faultf(r ledger.Reason, format string, a ...any) *fault {
 	return &fault{r, fmt.Sprintf(format, a...)}
 }
 
-// check prepares a group for sending, or returns the reason that it can't be sent. It turns log-probs of -inf into
-// -9999.
+// check prepares a group for sending, or returns the reason that it can't be sent. It replaces log-probs of -inf, and
+// removes invalid distillation columns.
 func (g *Group) check(size, maxLen int, skipSame bool) *fault {
 	n := len(g.Tokens)
 	if n == 0 || len(g.Masks) != n || len(g.Scores) != n {
@@ -110,7 +110,7 @@ func (g *Group) checkTokens(maxLen int) *fault {
 	return nil
 }
 
-// checkColumn checks one number per token. min replaces -inf; if it is 0, -inf is not allowed.
+// checkColumn checks that a column has one finite number per token, and replaces -inf by min if min is below 0.
 func (g *Group) checkColumn(name string, list [][]float64, min float64) *fault {
 	if list == nil {
 		return nil

@@ -19,11 +19,11 @@ import (
 	"github.com/nat-go/nat-go/internal/tensors"
 )
 
-// maxLine is the maximum length of a line of rows or of the batches' index.
+// maxLine is the maximum length of a line of rows, and of the record of a delivery.
 const maxLine = 256 << 20
 
-// each calls do with every group of a data set, in order, or with the reason a group can't be made. It makes the groups
-// one at a time.
+// each calls do with every group of a data set, in order, or with the reason that a group can't be made. It holds one
+// group in memory at a time.
 func each(data trainers.DataSet, do func(*Group, *fault) error) error {
 	var batches map[string][]trainBatch
 	dir := data.Path(data.Batches)
@@ -246,7 +246,7 @@ func eachTask(dir string, batches []trainBatch, do func(*Group, *fault) error) e
 	return nil
 }
 
-// readTask reads back the rows of a task.
+// readTask makes a group from the spooled rows of a task.
 func readTask(file io.ReaderAt, at []spooled) (*Group, *fault, error) {
 	g, f := new(Group), (*fault)(nil)
 	for i, s := range at {
@@ -264,7 +264,7 @@ func readTask(file io.ReaderAt, at []spooled) (*Group, *fault, error) {
 		if r.Null {
 			f = faultf(groupNotScored, "sequence %d has no reward", i)
 		}
-		if r.TopK != nil { // for all its rows
+		if r.TopK != nil { // the same for all rows of the group
 			g.GroupOverrides = map[string]any{"teacher_top_k": *r.TopK}
 		}
 		g.Tokens, g.Masks, g.Scores = append(g.Tokens, r.Tokens), append(g.Masks, r.Masks), append(g.Scores, r.Score)
@@ -279,7 +279,7 @@ func readTask(file io.ReaderAt, at []spooled) (*Group, *fault, error) {
 	return g, f, nil
 }
 
-// eachRL reads the rows of a batch.
+// eachRL calls do with every row of a batch of the rl channel, its index and its group.
 func (b *batch) eachRL(do func(i int, group int64, r row) error) error {
 	rows, cols := b.dims("input_ids")
 	ids, attention, trained := b.ints("input_ids", rows*cols), b.ints("attention_mask", rows*cols), b.ints(
@@ -323,7 +323,7 @@ func (b *batch) teacher(n int) (ids []int64, logs []float64, k int) {
 	return b.ints(layout.TeacherIDs, n*k), b.floats(layout.TeacherLogProbs, n*k), k
 }
 
-// entries lists which of the k entries at each of n positions are present.
+// entries returns, for each of n positions, the ones of its k entries that are present.
 func entries(n, k int, ids []int64, logs []float64) (tokens [][]int64, logProbs [][]float64) {
 	for t := range n {
 		id, log := present(ids[t*k:(t+1)*k], logs[t*k:])
@@ -343,7 +343,7 @@ func present(ids []int64, logs []float64) (tokens []int64, logProbs []float64) {
 	return tokens, logProbs
 }
 
-// sequence cuts one row to its length.
+// sequence returns the tokens, the mask and the log-probs of a row, without its padding.
 func sequence(ids, attention, trained []int64, logs []float64, row, cols int) (seq, mask []int64, logp []float64) {
 	for t := row * cols; t < (row+1)*cols && attention[t] != 0; t++ {
 		seq = append(seq, ids[t])
@@ -373,7 +373,7 @@ func (b *batch) eachSDPO(do func(*Group, *fault) error) error {
 		return nil
 	}
 	trained := make([]int64, rows*cols)
-	at := map[int64]int{} // position of the predicted token -> pair
+	at := map[int64]int{} // pair by the position of the token it predicts
 	for p := range pairs {
 		t := row[p]*int64(cols) + pos[p] + 1
 		if row[p] < 0 || row[p] >= int64(rows) || pos[p] < 0 || pos[p]+1 >= int64(cols) {

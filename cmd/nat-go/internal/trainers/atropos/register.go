@@ -54,7 +54,8 @@ type registered struct {
 	Name   string `json:"wandb_name"`
 }
 
-// registration sends the delivery's registration until the trainer accepts it.
+// registration sends the delivery's registration until the server accepts it, which it does once the trainer has asked
+// for its first batch.
 func (a *Adapter) registration(ctx context.Context, l *delivery) (registered, error) {
 	body, err := httpclient.JSON(map[string]any{
 		"max_token_length": l.MaxLen,
@@ -86,19 +87,20 @@ func (a *Adapter) registration(ctx context.Context, l *delivery) (registered, er
 	}
 }
 
-// life identifies one run of the server: it is the trainer's registration, which a restart loses.
+// life identifies one run of the server by the trainer's registration, which a restart loses.
 type life struct {
 	Group   string `json:"wandb_group"`
 	Project string `json:"wandb_project"`
 	Step    int64  `json:"step"` // only grows
 }
 
-// continues reports whether the server may still be the same one.
+// continues reports whether the server may have run without a restart since before.
 func (l life) continues(before life) bool {
 	return l.Group == before.Group && l.Project == before.Project && l.Step >= before.Step
 }
 
-// fetchLife asks the server for its trainer's registration. A server that doesn't return one always counts as the same.
+// fetchLife asks the server for its trainer's registration and step. It leaves the fields that the server doesn't
+// return empty.
 func (a *Adapter) fetchLife(ctx context.Context) (life, error) {
 	var s serverStatus
 	if err := a.get(ctx, "ask the run-api how far its trainer is", "/status", nil, &s); err != nil {
@@ -137,8 +139,8 @@ func (a *Adapter) name(s string) string {
 	return s
 }
 
-// restarted returns the reason that a job's environment no longer exists on the server, or "": its number may belong to
-// another one by now.
+// restarted returns the reason that a job's environments no longer exist on the server, or "". Their numbers may belong
+// to others by now.
 func (a *Adapter) restarted(ctx context.Context, job trainers.JobRef) (string, error) {
 	step, err := strconv.ParseInt(job.Metadata["step"], 10, 64)
 	if err != nil {

@@ -24,7 +24,7 @@ type Adapter struct {
 	hub    *httpclient.Client // the data store's Hugging Face interface
 }
 
-// Factory returns the adapter as a configuration names it.
+// Factory returns the factory for the adapter.
 func Factory() trainers.Factory {
 	return trainers.Factory{
 		Type:   Type,
@@ -70,10 +70,10 @@ func (a *Adapter) Close() {
 // Address identifies the service that keeps the jobs, and our namespace in it.
 func (a *Adapter) Address() string { return a.entity.Place() + " (namespace " + a.conf.Namespace + ")" }
 
-// Check creates the namespace in both stores, if the config asks for that; otherwise it sends no request, since
+// Check creates the namespace in both stores, if the config asks for that. Otherwise it sends no request, since
 // Submit's first request would reveal the same problems. A service that refuses to create the namespace may already
-// have it, or may lack that interface: this is logged, and the next request shows which. A rejected token or an
-// unreachable host is an error at once.
+// have it, or may lack that interface: Check logs this, and Submit shows which. A rejected token or an unreachable host
+// is an error.
 func (a *Adapter) Check(ctx context.Context) error {
 	if !a.conf.CreateNamespace {
 		return nil
@@ -106,8 +106,8 @@ func (a *Adapter) tolerate(err error) error {
 	return nil
 }
 
-// ensure creates something that may exist already. If the service refuses to create it, the result depends on whether
-// it exists.
+// ensure creates something that may exist already. If the service refuses, ensure returns its error unless there is
+// something at place.
 func (a *Adapter) ensure(ctx context.Context, c *httpclient.Client, create httpclient.Request, place string) error {
 	create.OK = append(create.OK, http.StatusConflict)
 	create.Harmless, create.Tries = true, 3
@@ -123,7 +123,7 @@ func (a *Adapter) ensure(ctx context.Context, c *httpclient.Client, create httpc
 	return nil
 }
 
-// must returns v for values that can always be encoded.
+// must returns b. It panics on an error: the values that it is used for can always be encoded.
 func must(b httpclient.Bytes, err error) httpclient.Bytes {
 	if err != nil {
 		panic(err)
@@ -131,8 +131,8 @@ func must(b httpclient.Bytes, err error) httpclient.Bytes {
 	return b
 }
 
-// Submit uploads the data set under a unique name and creates the job. Once the request for the job has been sent, it
-// waits for the answer even if ctx ends.
+// Submit uploads the data set under the name for this submission and creates the job. Once the request for the job has
+// been sent, it waits for the answer even if ctx ends.
 func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string) (trainers.JobRef, error) {
 	files, err := a.files(data)
 	if err != nil {
@@ -209,7 +209,7 @@ func (l *lenient[T]) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// runField is the custom field that marks a submission's job if its data set does not.
+// runField is the custom field that identifies a submission's job if the name of its data set doesn't.
 const runField = "nat_go_submission"
 
 func (a *Adapter) createJob(ctx context.Context, runID, dataset, key string) (trainers.JobRef, error) {
@@ -292,7 +292,7 @@ func (a *Adapter) ref(runID, dataset, key string, j job) trainers.JobRef {
 	return ref
 }
 
-// qualified reads a reference that is "namespace/name" or an object with these two fields.
+// qualified returns a reference as "namespace/name". The service may send it so, or as an object with these fields.
 func qualified(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -321,7 +321,8 @@ const jobsPath = "/v1/customization/jobs"
 // listPages is the maximum number of pages that Find searches, each of 100 jobs.
 const listPages = 50
 
-// Find looks for the job whose data set is the submission's, newest first.
+// Find looks for the submission's job, newest first. It recognises the job by its data set or, if all runs share one,
+// by runField.
 func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (trainers.JobRef, bool, error) {
 	dataset, first := a.conf.Dataset(key), ""
 	for n := 1; n <= listPages; n++ {
@@ -429,7 +430,7 @@ func number(f *float64) float64 {
 	return *f
 }
 
-// last returns the newest point of a series, if the summary has none.
+// last returns have or, if it is nil, the newest point of a series.
 func last(have *float64, points []point) *float64 {
 	if have == nil && len(points) > 0 {
 		return points[len(points)-1].Value
@@ -437,7 +438,7 @@ func last(have *float64, points []point) *float64 {
 	return have
 }
 
-// state maps the service's words to NAT's, as NAT does: a job neither pending nor finished is running.
+// state maps the service's words to NAT's, as NAT does: a job that is neither pending nor finished is running.
 func state(s string) trainers.State {
 	switch s {
 	case "created", "pending":

@@ -16,7 +16,7 @@ import (
 // maxName is the length of the longest name that Kubernetes accepts for most objects.
 const maxName = 63
 
-// Deploy creates a deployment config and a deployment of the job's output model.
+// Deploy creates a deployment config and a deployment of the job's output model, if the config asks for that.
 func (a *Adapter) Deploy(ctx context.Context, ref trainers.JobRef) (trainers.JobRef, bool, error) {
 	if !a.conf.DeployOnCompletion {
 		return ref, false, nil
@@ -71,8 +71,8 @@ func (a *Adapter) withModel(ctx context.Context, ref trainers.JobRef) (trainers.
 	return ref.With("output_model", m), nil
 }
 
-// createDeployment creates the deployment. An existing one with that name may be ours, from an attempt whose answer was
-// lost, unless it serves another model.
+// createDeployment creates the deployment. An existing one with its name and config is ours, from an attempt whose
+// answer was lost; if that failed, createDeployment replaces it.
 func (a *Adapter) createDeployment(ctx context.Context, depName, config string) error {
 	op := "create the deployment"
 	// It has a name, so a duplicate is a conflict.
@@ -90,7 +90,7 @@ func (a *Adapter) createDeployment(ctx context.Context, depName, config string) 
 		return getErr
 	case found && serves != "" && serves != config:
 		return trainers.Errorf(trainers.Refused, op, "choose another deployment_name, or delete it",
-			"a deployment %s exists and serves %s", depName, a.entity.Scrub(serves))
+			"deployment %s exists and serves %s", depName, a.entity.Scrub(serves))
 	case !found || !deploymentState(d.Status.Status).Terminal() ||
 		deploymentState(d.Status.Status) == trainers.Completed:
 		return nil
@@ -161,7 +161,7 @@ func (a *Adapter) StatusOfDeployment(ctx context.Context, ref trainers.JobRef) (
 	return st, nil
 }
 
-// deploymentState maps the service's words: a deployment neither pending nor finished is running.
+// deploymentState maps the service's words to states: a deployment that is neither pending nor finished is running.
 func deploymentState(s string) trainers.State {
 	switch s {
 	case "ready":

@@ -7,7 +7,7 @@
 //   - Each submission gets a data set of its own, <dataset_name>-<key>, unless dataset_version is "reuse": NAT gives
 //     every run the same name, so that a second run overwrites the files a first job is still reading. If the answer to
 //     "create the job" is lost, the job of the submission is found by this name.
-//   - A job is created by one POST. NAT's client repeats it after a lost answer and makes two jobs.
+//   - The request that creates a job is not repeated after a lost answer. NAT's client repeats it and makes two jobs.
 //   - Failures are reported: a token that is refused, a data set that could not be registered, a missing output model
 //     when deployment was asked for. NAT continues, and reports success at the end.
 //   - 409 means "exists" and is not retried.

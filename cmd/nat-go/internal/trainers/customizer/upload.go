@@ -22,14 +22,14 @@ import (
 // hubTries is how often the hub's own client attempts a repeatable step of an upload.
 const hubTries = 6
 
-// step returns a repeatable step of an upload.
+// step returns the request of a repeatable step of an upload.
 func step(op, method, path string, body httpclient.Body) httpclient.Request {
 	return httpclient.Request{
 		Op: op, Method: method, Path: path, Accept: "*/*", Body: body, Tries: hubTries, Harmless: true,
 	}
 }
 
-// sampleBytes is the number of bytes of a file that the store gets to decide how to receive it.
+// sampleBytes is the number of bytes at the beginning of a file from which the store decides how to receive it.
 const sampleBytes = 512
 
 // file is a file to upload.
@@ -41,7 +41,7 @@ type file struct {
 }
 
 // files lists the files of a data set for the training type: preferences for dpo, demonstrations for sft. The service
-// looks for either under NAT's names. NAT also sends preferences for sft, which trains on unintended content.
+// looks for both under NAT's names. NAT sends preferences for sft, too, which then trains on unintended content.
 func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
 	train, validation, err := a.rowFiles(data)
 	if err != nil {
@@ -133,7 +133,7 @@ func (a *Adapter) progress(f file) func(int64) {
 	}
 }
 
-// preupload asks how the store wants the file.
+// preupload asks the store whether it wants the file over LFS or in the commit.
 func (a *Adapter) preupload(ctx context.Context, repo string, f file) (lfs bool, err error) {
 	h, err := durable.Open(f.local)
 	if err != nil {
@@ -181,7 +181,7 @@ func (a *Adapter) preupload(ctx context.Context, repo string, f file) (lfs bool,
 	return false, trainers.Errorf(trainers.Refused, op, "", "missing file in the store's answer")
 }
 
-// action is a request that the LFS server asks for.
+// action is a request that the LFS server wants the client to send.
 type action struct {
 	Href   string            `json:"href"`
 	Header map[string]string `json:"header"`
@@ -396,7 +396,7 @@ func (c *inline) Open() (io.ReadCloser, error) {
 	go func() {
 		enc := base64.NewEncoder(base64.StdEncoding, out)
 		_, err := io.Copy(enc, content)
-		out.CloseWithError(errors.Join(err, enc.Close(), content.Close())) // nil is the end
+		out.CloseWithError(errors.Join(err, enc.Close(), content.Close())) // nil means the end
 	}()
 	return struct {
 		io.Reader

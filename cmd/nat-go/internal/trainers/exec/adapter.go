@@ -23,7 +23,7 @@ import (
 	"github.com/nat-go/nat-go/internal/process"
 )
 
-// The files of a job, below the run folder.
+// The files of a job, in the folder for the trainer's files.
 const (
 	outputFile = "output.log"
 	pidFile    = "pid"
@@ -39,7 +39,7 @@ type Adapter struct {
 	env  trainers.Env
 }
 
-// Factory returns the adapter as a configuration names it.
+// Factory returns the factory for the adapter.
 func Factory() trainers.Factory {
 	return trainers.Factory{
 		Type: Type, Doc: "a local program: TRL, NeMo RL, verl, or your own",
@@ -58,7 +58,7 @@ func (a *Adapter) dir() string { return runfolder.Folder(a.env.RunDir).Trainer()
 // Check looks for the program and the shell.
 func (a *Adapter) Check(context.Context) error {
 	for _, name := range []string{"/bin/sh", a.conf.Command[0]} {
-		if strings.Contains(name, "{") { // a variable of the run
+		if strings.Contains(name, "{") { // has a variable, whose value Submit knows
 			continue
 		}
 		if _, err := osexec.LookPath(name); err != nil {
@@ -72,9 +72,9 @@ func (a *Adapter) Check(context.Context) error {
 }
 
 // script runs the program in the folder $0 and records its exit status. The shell itself starts and stays in the job's
-// folder, so that it can write there even if the run folder is moved, and it survives a request to end the group, so
-// that the status of a program that is slow to end is recorded too. The program's start is recorded in advance: if
-// everything was killed before that, there was no job.
+// folder, so that it can write there even if the run folder is moved. It ignores signals that end the group, so that it
+// can record the status of a program that is slow to end. It records the program's start in advance: if everything was
+// killed before that, there was no job.
 const script = `trap : TERM INT HUP; echo $$ > pid.new && mv pid.new pid || exit 125
 (d=$PWD; cd "$0" && : > "$d/began" || exit 125; exec "$@"); s=$?; echo $s > exit.new && mv exit.new exit`
 
@@ -140,7 +140,7 @@ func (a *Adapter) start(dir string, b *submissionRecord, argv, environ []string)
 		return 0, err
 	}
 	defer held.Close()
-	// Waits only for processes that check the lock, which release it at once.
+	// Only processes that check the lock can delay this, and they release it at once.
 	if err := durable.Lock(held, unix.LOCK_EX); err != nil {
 		return 0, fmt.Errorf("lock %s: %w", held.Name(), err)
 	}
@@ -213,7 +213,7 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// maxNote is the maximum size read of a file about the trainer, which the trainer can write.
+// maxNote is the maximum size of a file about the job that is read: the trainer may have overwritten it.
 const maxNote = 1 << 20
 
 func readBorn(dir string) (*submissionRecord, error) {
@@ -269,7 +269,7 @@ func recordedGroup(ctx context.Context, dir string) (int, error) {
 	}
 }
 
-// alive reports whether a process of the group is alive: it holds the lock.
+// alive reports whether a process of the job is alive and holds the lock.
 func alive(dir string) bool {
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR, 0)
 	if err != nil {
@@ -279,7 +279,7 @@ func alive(dir string) bool {
 	return unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil
 }
 
-// Status reads the exit status or, while there is none, the end of the output.
+// Status reads the exit status, if there is one, and the progress at the end of the output.
 func (a *Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobStatus, error) {
 	dir := a.dir()
 	living := alive(dir) // checked before the exit status is read: a program that ends in between has one
@@ -304,9 +304,9 @@ func (a *Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobSt
 	return st, nil
 }
 
-// vanished describes a trainer that is gone without an exit status: everything was killed. A kill between the record of
-// its start and its first instruction leaves the same traces as one immediately after: the two can't be distinguished,
-// and a program that may have begun is not started again unless requested.
+// vanished sets the status of a trainer that is gone without an exit status: everything was killed. A kill between the
+// record of its start and its first instruction leaves the same traces as one immediately after: the two can't be
+// distinguished, and a program that may have begun is not started again unless requested.
 func (a *Adapter) vanished(dir string, st *trainers.JobStatus) {
 	folder := runfolder.Folder(a.env.RunDir)
 	output, err := os.Stat(filepath.Join(dir, outputFile))
@@ -395,8 +395,8 @@ func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 	return nil
 }
 
-// unseen returns the reason that the state of a program without a lock here and without an exit status is unknown; nil
-// if the program has ended.
+// unseen returns the reason that the state of a program is unknown, if its lock is free here and it has no exit status.
+// It returns nil if the program has ended.
 func unseen(dir string) error {
 	b, err := readBorn(dir)
 	if err != nil {
@@ -408,7 +408,7 @@ func unseen(dir string) error {
 // lockTimeout is how long the lock may be held after all detected processes have ended.
 const lockTimeout = 2 * time.Second
 
-// waitReleased waits for the processes to release the lock.
+// waitReleased waits for the processes to release the lock, and reports whether they did within the limit.
 func waitReleased(ctx context.Context, dir string, limit time.Duration) bool {
 	end := time.Now().Add(limit)
 	for alive(dir) {

@@ -18,7 +18,7 @@ import (
 // Type is the adapter's `_type`.
 const Type = "exec_trainer_adapter"
 
-// backend is the backend in its job references.
+// backend is the adapter's name in its job references.
 const backend = "exec"
 
 // Config is `trainer_adapters.<n>` of `_type: exec_trainer_adapter`.
@@ -44,7 +44,7 @@ func (c *Config) Limits() trainers.Limits {
 	}
 }
 
-// inherited are the variables that any program needs to run at all.
+// inherited lists the variables that the program gets from nat-go's environment in any case.
 var inherited = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TERM", "LD_LIBRARY_PATH",
 	"XDG_CACHE_HOME",
@@ -52,7 +52,7 @@ var inherited = []string{
 
 var variable = regexp.MustCompile(`\{([a-z_]+)\}`)
 
-// variables returns the variables of a command.
+// variables returns the values that replace {names} in the command, by name.
 func (c *Config) variables(data trainers.DataSet) (map[string]string, error) {
 	dir, err := filepath.Abs(data.RunDir)
 	if err != nil {
@@ -75,7 +75,7 @@ func (c *Config) variables(data trainers.DataSet) (map[string]string, error) {
 	return v, nil
 }
 
-// absent returns the reason that a known variable is unset in this run.
+// absent returns the reason that a known variable is unset in this run, or "" for an unknown name.
 func (c *Config) absent(name string, vars map[string]string) string {
 	var kinds []string
 	for v := range vars {
@@ -104,7 +104,8 @@ func (c *Config) absent(name string, vars map[string]string) string {
 	return ""
 }
 
-// expand replaces the variables in a text. Braces around anything else are left unchanged.
+// expand replaces the variables in a text. Braces around anything else are left unchanged. A known variable that is
+// unset is an error.
 func (c *Config) expand(s string, vars map[string]string) (string, error) {
 	var errs []error
 	out := variable.ReplaceAllStringFunc(s, func(m string) string {

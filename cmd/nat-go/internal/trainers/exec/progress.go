@@ -135,8 +135,8 @@ func readEnd(path string, n int64) ([]byte, error) {
 	return b, err
 }
 
-// lastLines returns the end of the output, for an error: without secrets, even if the part that is read begins in the
-// middle of one.
+// lastLines returns up to n lines of the end of the output, without secrets, even if the part that is read begins in
+// the middle of one.
 func lastLines(path string, n int, secrets *secret.Values) string {
 	b, err := readEnd(path, tailBytes)
 	if err != nil {
@@ -151,7 +151,8 @@ func lastLines(path string, n int, secrets *secret.Values) string {
 // maxTail is the maximum number of bytes that Tail returns at once.
 const maxTail = 256 << 10
 
-// Tail returns the program's output from an offset on, in whole lines for as long as it may print more.
+// Tail returns at most maxTail bytes of the program's output from an offset on. While the program is alive they end
+// with a line, unless a line is longer than that.
 func (a *Adapter) Tail(_ context.Context, _ trainers.JobRef, from int64) ([]byte, int64, error) {
 	f, err := durable.Open(filepath.Join(a.dir(), outputFile))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -15,12 +15,12 @@ const Type = "files_trainer_adapter"
 // Backend is the service's name in the adapter's job references.
 const Backend = "files"
 
-// config is the adapter's config, which is empty.
+// config is the adapter's config. The adapter reads nothing of it.
 type config struct {
 	Reward *trainers.Reward `yaml:"reward" doc:"NAT's reward function; not read"`
 }
 
-// Factory returns the adapter as a configuration names it.
+// Factory returns the factory for the adapter.
 func Factory() trainers.Factory {
 	return trainers.Factory{
 		Type: Type, Doc: "the data set in the run folder is the result; nothing is trained",
@@ -50,7 +50,7 @@ func (Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (tra
 	return trainers.JobRef{RunID: data.RunID, Backend: Backend, ID: key}, nil
 }
 
-// paths lists the files that a data set names, in a fixed order.
+// paths lists the files and folders that a data set names, sorted.
 func paths(data trainers.DataSet) []string {
 	var out []string
 	for _, f := range data.Formats {
@@ -66,7 +66,7 @@ func paths(data trainers.DataSet) []string {
 	return out
 }
 
-// Status always reports a completed job.
+// Status reports that the job is completed. It returns an error for a job of another backend.
 func (Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobStatus, error) {
 	if job.Backend != Backend {
 		return trainers.JobStatus{},

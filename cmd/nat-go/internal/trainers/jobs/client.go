@@ -32,7 +32,7 @@ type Client struct {
 	// Called with the trainer's output while waiting, if the adapter supports that; may be nil.
 	Output func([]byte)
 
-	locked  bool // the run folder, set by Submit
+	locked  bool // Submit holds the lock of the run folder
 	unsaved bool // the journal is outdated
 }
 
@@ -108,7 +108,8 @@ func (c *Client) Submit(ctx context.Context, data trainers.DataSet) (*Job, error
 	return j, c.settle(ctx, j, data, err)
 }
 
-// intent returns the job as the last submission left it, or a new one.
+// intent returns the job as the last submission left it, or a new one if there was none or it was made with another
+// adapter and certainly created no job.
 func (c *Client) intent(runID string) (*Job, error) {
 	j, err := Load(c.Dir)
 	switch {
@@ -139,8 +140,8 @@ func (c *Client) neverBegan(j *Job) bool {
 	return true
 }
 
-// sameService refuses to look for an unsettled submission's job in another service: a job that isn't found is submitted
-// a second time.
+// sameService refuses to look for an unsettled submission's job in another service: it wouldn't be found there, and
+// would be submitted a second time. Otherwise it records the service's address.
 func (c *Client) sameService(j *Job) error {
 	a, ok := c.Adapter.(trainers.Addressed)
 	if !ok {
@@ -200,7 +201,7 @@ func (c *Client) settle(ctx context.Context, j *Job, data trainers.DataSet, fail
 	return errors.Join(trainers.Exit(failure), c.save(j))
 }
 
-// Refresh asks for the status once.
+// Refresh asks for the status once, and records it.
 func (c *Client) Refresh(ctx context.Context, j *Job) error {
 	if j.Ref == nil || j.Phase == Done {
 		return nil
@@ -340,7 +341,7 @@ func (c *Client) act(ctx context.Context, j *Job, m *machine, a action) (done bo
 	return false, nil
 }
 
-// deploy starts the steps after training.
+// deploy starts the deployment, if there is one, and repeats attempts that failed for a transient reason.
 func (c *Client) deploy(ctx context.Context, j *Job, m *machine) (done bool, err error) {
 	d, ok := c.Adapter.(trainers.Deployer)
 	if !ok {
@@ -427,7 +428,7 @@ func (c *Client) leave(ctx context.Context, j *Job, leave *Leave) error {
 	return exit.With(leave.Code(), fmt.Errorf("left job %s running; `nat-go finetune wait %s` waits for it again, `nat-go finetune cancel %s` ends it", j.Ref.ID, c.Dir, c.Dir))
 }
 
-// tail passes the trainer's output since the last call to Tail.
+// tail passes the trainer's output from an offset on to Output, and returns the offset after it.
 func (c *Client) tail(ctx context.Context, j *Job, from int64) int64 {
 	t, ok := c.Adapter.(trainers.Tailer)
 	if !ok || c.Output == nil {

@@ -25,7 +25,7 @@ type Phase string
 
 // The phases of a job, in order.
 const (
-	Unsubmitted Phase = "unsubmitted" // a submission was attempted, and certainly made no job
+	Unsubmitted Phase = "unsubmitted" // there is certainly no job
 	Submitting  Phase = "submitting"  // a submission is in progress, or its outcome is unknown
 	Training    Phase = "training"    // there is a job
 	Deploying   Phase = "deploying"   // training is complete, the model is being deployed
@@ -116,7 +116,7 @@ func (c *Client) redact(s string) string {
 type Entry struct {
 	Dir    string `json:"run_dir"`
 	RunID  string `json:"run_id"`
-	Status string `json:"status"`        // of its data set: runfolder.Completed, Failed, Running, Interrupted
+	Status string `json:"status"`        // state of its data set, as runfolder.Folder.State returns it
 	Job    *Job   `json:"job,omitempty"` // nil means the run has not reached the job
 	Error  string `json:"error,omitempty"`
 }

@@ -18,7 +18,7 @@ const Grace = 3 * time.Second
 type Leave struct {
 	// Told is called at the first interrupt to explain the effect of a second one. It may be nil.
 	Told func()
-	// Forced is called at the third signal: the job has not ended as requested. It may be nil.
+	// Forced is called at the third signal, while the job is still being cancelled. It may be nil.
 	Forced func()
 
 	once, twice chan struct{}
@@ -66,7 +66,7 @@ func (l *Leave) Code() int {
 	return l.code
 }
 
-// Context ends at the first signal. Use it for everything that happens before the job is submitted.
+// Context returns a context that ends at the first signal.
 func (l *Leave) Context(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	if l == nil {

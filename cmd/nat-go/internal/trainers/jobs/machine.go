@@ -37,7 +37,7 @@ type action struct {
 	err   error
 }
 
-// next processes the result of a status request at the given time.
+// next returns the action after a status request that ended at the given time, with a status or an error.
 func (m *machine) next(now time.Time, st trainers.JobStatus, err error) action {
 	if err != nil {
 		return m.failed(err)
@@ -71,7 +71,7 @@ func (m *machine) next(now time.Time, st trainers.JobStatus, err error) action {
 	return action{do: ask, pause: pause}
 }
 
-// failed counts a failed request. Pauses grow by half each time, as NAT's do.
+// failed counts a failed request and returns the next action. Pauses grow by half each time, as NAT's do.
 func (m *machine) failed(err error) action {
 	m.failures++
 	e, ok := trainers.AsError(err)

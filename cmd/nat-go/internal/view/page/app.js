@@ -1,4 +1,4 @@
-// The router: the hash is the state, #/page?key=value, so every view has a link.
+// Shows the page that the location's hash names, #/page?key=value, so every view has a link.
 
 import { el, visible } from './dom.js'
 import { get } from './data.js'
@@ -14,13 +14,13 @@ const pages = { overview, rows, record, tokens, drops, compare }
 const main = document.getElementById('main')
 
 let keys = {} // of the page that is shown
-let left // what it has to stop when it is left
-let toFilter = false // the next page is opened to filter
-let turn = 0 // a page that was left must not overwrite the next
+let left // called when the page is left
+let toFilter = false // whether the next page focuses its filter box
+let turn = 0 // number of calls of show: a slow page must not overwrite a later one
 
 async function show() {
   const mine = ++turn
-  const { hash } = location // which may have changed by the time the page is there
+  const { hash } = location // may change while the page loads
   const [name, query = ''] = hash.replace(/^#\/?/, '').split('?')
   const page = Object.hasOwn(pages, name) ? name : 'overview'
   for (const a of document.querySelectorAll('nav a')) {

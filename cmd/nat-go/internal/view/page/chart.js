@@ -1,5 +1,5 @@
-// Charts of distributions. uPlot draws them on a canvas, which only people who see and point can use, so below each
-// there is a list of its bars, with the same links.
+// Charts of distributions. uPlot draws them on a canvas, which is useless without sight and a pointer, so a list of the
+// bars, with the same links, follows each chart.
 
 import { el, count, counted, number, table, visible } from './dom.js'
 import { link } from './nav.js'
@@ -8,7 +8,7 @@ const height = 140
 
 const dark = matchMedia('(prefers-color-scheme: dark)')
 
-/** The value of a colour of style.css, as a canvas needs it. */
+/** Returns the computed value of a colour of style.css, which a canvas needs. */
 function colour(name) {
   const probe = el('span', { class: `ink-${name}`, hidden: true })
   document.body.append(probe)
@@ -18,8 +18,8 @@ function colour(name) {
 }
 
 /**
- * A chart of a histogram: {name, key, min, max, bins, count, whole, zero, unit}. A click on a bar, or on its line of the list,
- * shows the records in it. other has the bins of a second run, drawn as an outline; names are those of the runs.
+ * Makes a chart of a histogram: {name, key, min, max, bins, count, whole, zero, unit}. A click on a bar, or on its label in
+ * the list, shows its records. other has the bins of a second run, drawn as outlines; names has the names of the runs.
  */
 export function chart(h, { other, names } = {}) {
   const bars = barsOf(h, other)
@@ -55,7 +55,7 @@ function barsOf(h, other) {
   return bars
 }
 
-/** Draws bars once the page shows the element, and anew where its width or the theme changes. */
+/** Draws bars once the page shows the element, and again when its width or the theme changes. */
 function draw(node, bars, other, point) {
   const { uPlot } = globalThis
   const x = bars.map((_, i) => i)
@@ -96,7 +96,7 @@ function draw(node, bars, other, point) {
   }).observe(node)
 }
 
-/** Where the axis is written at: the first bar, the last, and some between. */
+/** Returns the indices of the bars that the axis labels: all of up to four, or else the first, the middle and the last. */
 function ticks(bars) {
   const last = bars.length - 1
   return last < 4 ? bars.map((_, i) => i) : [0, Math.round(last / 2), last]

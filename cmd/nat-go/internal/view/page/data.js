@@ -1,8 +1,8 @@
-// Where the page's data comes from: the server that served it.
+// Gets the page's data from the server that served the page.
 
 const token = new URLSearchParams(location.search).get('token') ?? ''
 
-/** Marks can be set: the server keeps them beside the run. */
+/** Whether marks can't be set. The server keeps them next to the run. */
 export const readOnly = false
 
 async function ask(path, options = {}) {
@@ -22,7 +22,7 @@ export function get(what, parameters = {}) {
   return ask(`/api/${what}?${q}`)
 }
 
-/** The lines of an answer, as they come. */
+/** Yields the lines of an answer as they arrive. */
 export async function * lines(what, parameters, signal) {
   const q = new URLSearchParams(Object.entries(parameters).filter(([, v]) => v !== undefined && v !== ''))
   const response = await fetch(`/api/${what}?${q}`, { headers: { 'X-Nat-Go-Token': token }, credentials: 'omit', signal })

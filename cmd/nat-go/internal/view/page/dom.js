@@ -1,6 +1,6 @@
-// Elements out of text alone: nothing here parses HTML, so nothing of the data can become markup.
+// Makes elements from text alone: nothing here parses HTML, so data can't become markup.
 
-/** An element with attributes and children; texts become text nodes, with what can't be seen as escapes. */
+/** Makes an element with attributes, listeners (on...) and children. Texts become text nodes, after visible. */
 export function el(name, attributes = {}, ...children) {
   const node = document.createElement(name)
   for (const [key, value] of Object.entries(attributes)) {
@@ -13,12 +13,12 @@ export function el(name, attributes = {}, ...children) {
   return node
 }
 
-const unseen = new RegExp('[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f' + // controls but tab and newline
+const unseen = new RegExp('[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f' + // controls except tab and newline
   '\\u00ad\\u200b\\u2060-\\u2064\\ufeff\\u{e0000}-\\u{e007f}' + // characters without width, and tags, which can hide a text
-  '\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069' + // what turns the direction of a line
-  '\\u2028\\u2029\\ud800-\\udfff]', 'gu') // other ends of lines, halves of characters
+  '\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069' + // characters that change the direction of text
+  '\\u2028\\u2029\\ud800-\\udfff]', 'gu') // other line ends, and single surrogates
 
-/** A text with what can't be seen as escapes: a person sees what is there. */
+/** Replaces invisible characters by escapes, so that a person sees everything that a text holds. */
 export function visible(text) {
   return String(text).replace(unseen, (c) => {
     const hex = c.codePointAt(0).toString(16)
@@ -28,14 +28,16 @@ export function visible(text) {
 
 export const count = (n) => Number(n).toLocaleString('en')
 
-/** How many there are of something: 1 record, 2 records. */
+/** Returns a count with its noun: 1 record, 2 records. */
 export const counted = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`
 
-/** A text as the filter box takes it, and the condition that a field has it. */
+/** Quotes a text for a filter. */
 export const quoted = (v) => `"${v.replace(/[\\"]/g, '\\$&')}"`
+
+/** Returns the condition that a field has a value. */
 export const has = (key, v) => (['format', 'split'].includes(key) ? `${quoted(v)} in ${key}` : `${key} == ${quoted(v)}`)
 
-/** Conditions that have to hold together. */
+/** Joins conditions with "and". */
 export const both = (...all) => all.filter(Boolean).map((c) => (/\bor\b|\|\|/.test(c) ? `(${c})` : c)).join(' and ')
 
 export function number(x) {
@@ -45,7 +47,7 @@ export function number(x) {
 
 export const percent = (part, whole) => `${((100 * part) / (whole || 1)).toFixed(1)} %`
 
-/** A table of columns: {title, numeric, cell(row)}. */
+/** Makes a table with columns {title, numeric, wide, sort, order, cell(row)}. */
 export function table(caption, columns, rows) {
   return el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': caption },
     el('table', {},

@@ -31,7 +31,7 @@ export async function drops(p) {
   ] }
 }
 
-/** The example that a drop is of, linked with its record, or its records, or else where it stands in the input. */
+/** Returns the example of a drop with a link to its record or records or, if there are none, its place in the input. */
 function about(d) {
   const name = d.example ?? ''
   if (d.records === 1) {

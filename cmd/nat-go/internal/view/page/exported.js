@@ -1,12 +1,12 @@
-// Where an exported page's data comes from: the file itself. Each answer is a member of its own, opened when it is asked for.
+// Gets an exported page's data from the file itself. Each answer is a separate member, which is opened when it is needed.
 
 const index = JSON.parse(document.getElementById('index').textContent)
 const text = document.getElementById('data').textContent
 
-/** Marks stand beside a run; here is none. */
+/** Whether marks can't be set: there is no run to keep them next to. */
 export const readOnly = true
 
-const opened = new Map() // the last members
+const opened = new Map() // the members opened last
 const keep = 32
 
 function member(n) {
@@ -22,7 +22,7 @@ async function unpack(offset, length) {
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))).json()
 }
 
-/** The lines of a list, one after the other. */
+/** Yields the lines of a list. */
 async function * list(name) {
   for (const n of index.lists[name]) yield * await member(n)
 }
@@ -68,9 +68,9 @@ async function part(name, key, { offset = 0, limit = 200 }, fits) {
   return a
 }
 
-let last = {} // the question that was asked last, and what fits it
+let last = {} // the last query, and the rows that match it
 
-/** The rows that fit a filter, in the order asked for; clauses about texts are left to lines. */
+/** Finds the rows that match a filter's clauses, in the requested order, but leaves clauses about texts to lines. */
 async function find(q, sort) {
   const clauses = filter(q)
   const texts = clauses.filter((c) => c.text)
@@ -94,7 +94,7 @@ async function rows({ q = '', sort = '', offset = 0, limit = 50 }) {
 
 const mostHits = 1000
 
-/** The records whose texts hold what is searched for, as the server sends them. */
+/** Yields the rows that match a filter with clauses about texts, and the progress, as the server does. */
 export async function * lines(what, { q = '', sort = '', at = 0 }, signal) {
   const { found, texts } = await find(q, sort)
   let hits = 0
@@ -149,7 +149,7 @@ const tests = {
   },
 }
 
-/** The clauses of a filter, as package where parses it: whether they are about texts, and functions of a row. */
+/** Parses a filter, as package where does, into clauses {holds(row), text}; text says whether a clause is about texts. */
 function filter(text) {
   const words = /("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|\d(?:[eE][+-]|[\w.])*|[\p{L}_][\p{L}\d_]*|[=!<>]=|&&|\|\||\S)/gsu
   const tokens = [...text.matchAll(words)].map(([t]) => t)
@@ -240,7 +240,7 @@ function filter(text) {
   return clauses
 }
 
-/** The texts of a record. */
+/** Gets the texts of a record. */
 async function textsOf(row) {
   const texts = []
   const passage = (p) => {

@@ -9,7 +9,7 @@ export function say(text, error = false) {
   status.className = error ? 'error' : ''
 }
 
-/** The link to a page with parameters. */
+/** Returns the link to a page with parameters, without the ones that are empty or 0. */
 export function link(page, parameters = {}) {
   const q = new URLSearchParams(Object.entries(parameters).filter(([, v]) => v !== undefined && v !== '' && v !== 0))
   return `#/${page}${q.size ? '?' + q : ''}`

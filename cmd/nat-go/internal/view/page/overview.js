@@ -40,21 +40,21 @@ export async function overview() {
   ] }
 }
 
-/** How far a run is that has not ended. The records are those it had when it was opened. */
+/** Shows the progress of a run that hasn't ended. The records are the ones that it had when it was opened. */
 const stages = (o) => el('section', { id: 'stages', 'aria-label': 'Stages' }, table('Stages', [
   { title: 'stage', cell: (s) => s.name },
   { title: 'state', cell: (s) => s.state },
   { title: 'so far', wide: true, cell: (s) => s.count ?? '' }], o.stages),
 o.records > 0 && el('p', { class: 'dim' }, `${counted(o.records, 'record was', 'records were')} there when it was opened; open it again to see more.`))
 
-/** Shows the stages as they are, every few seconds, while a run goes on. */
+/** Updates the stages every two seconds while the run is in progress. */
 function follow(o) {
   if (!o.stages || o.state !== 'running') return {}
   const timer = setInterval(async () => {
     try {
       const now = await get('overview')
       if (now.state === 'running') document.getElementById('stages')?.replaceWith(stages(now))
-      else { // it has ended: all of the page is another
+      else { // the run has ended: show the page again
         clearInterval(timer)
         dispatchEvent(new HashChangeEvent('hashchange'))
       }
@@ -73,7 +73,7 @@ function flow(o) {
     o.formats.map((f) => el('li', {}, el('b', {}, count(f.rows)), `${f.rows === 1 ? 'row' : 'rows'} of ${f.format}`)))
 }
 
-/** How the records are divided between training and validation: all, and those of each builder and kind. */
+/** Shows the division of records between training and validation: of all, and of each builder's and kind's. */
 function split(list) {
   const to = (b, side) => el('a', { href: link('rows', { q: both(b.filter, has('split', side)) }) }, count(b[side]))
   return [el('h2', {}, 'Split'), table('Split between training and validation', [
@@ -83,7 +83,7 @@ function split(list) {
     { title: 'share of validation', numeric: true, cell: (b) => percent(b.validation, b.train + b.validation) }], list)]
 }
 
-/** What went into each stage, and where all of it went. */
+/** Shows what went into each stage, and where it went. */
 const books = (list) => el('details', {}, el('summary', {}, 'the books: what went into each stage, and where it went'), table('Books', [
   { title: 'stage', cell: (a) => a.stage },
   { title: 'of', cell: (a) => a.unit },
@@ -101,7 +101,7 @@ function losses(list) {
     { title: 'what it means', wide: true, cell: (l) => l.help ?? '' }], list)
 }
 
-/** What there is of a field, with a filter for each. */
+/** Shows up to 12 values of a field, with links that filter by them and by the condition also. */
 export function facet(key, values, also = '') {
   return el('section', { class: 'card', 'aria-label': key }, el('h3', {}, key),
     el('ul', { class: 'facet' }, values.slice(0, 12).map((v) => el('li', {},

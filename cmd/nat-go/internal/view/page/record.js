@@ -2,11 +2,11 @@ import { count, counted, el } from './dom.js'
 import { get, post, readOnly } from './data.js'
 import { go, link, say } from './nav.js'
 
-const messagesShown = 200 // messages that are shown at once
+const messagesShown = 200 // maximum number of messages on a page
 
 export async function record(p) {
   const from = p.m === undefined ? p.from : Number(p.m) - (Number(p.m) % messagesShown)
-  const { run } = p // 2: the one that the run is compared with
+  const { run } = p // 2: the run that this one is compared with
   const [r, batches] = await Promise.all([get('record', { n: p.n, from, run }), get('batches', { record: p.n, run })])
   const v = r.view
   const folded = { open: false }
@@ -52,7 +52,7 @@ export async function record(p) {
   }
 }
 
-/** The rows that the record was written as: looked for when they are asked for. */
+/** Shows the rows written for the record, which are requested when the element is opened. */
 function writtenRows(n, run) {
   const details = el('details', { class: 'fold written' }, el('summary', {}, 'the rows as written'))
   details.addEventListener('toggle', async () => {
@@ -72,7 +72,7 @@ function writtenRows(n, run) {
 
 const button = (text, pressed, onclick) => el('button', { type: 'button', 'aria-pressed': String(Boolean(pressed)), onclick }, text)
 
-/** Where marks of a run go. */
+/** Returns the endpoint that sets marks of a run. */
 const to = (run) => (run ? `mark?run=${encodeURIComponent(run)}` : 'mark')
 
 async function setMark(r, run, m, done) {
@@ -118,7 +118,7 @@ function pair(r) {
 
 const gistLength = 100 // characters
 
-/** How much a prompt is, and the last of it in a line. */
+/** Returns a prompt's number of messages and the beginning of its last message with text, in one line. */
 function gist(content) {
   const last = typeof content === 'string' ? content : content.findLast((m) => typeof m.content === 'string' && m.content)?.content ?? ''
   const line = last.trim().replace(/\s+/g, ' ')
@@ -127,7 +127,7 @@ function gist(content) {
     (shown.length > gistLength ? `${shown.slice(0, gistLength).join('')} ...` : line)
 }
 
-/** Whether a side is one text, which is what the difference was taken of. */
+/** Returns whether a side is a single text or message without reasoning: only then do the differences show all of it. */
 const single = (content) => typeof content === 'string' || (content.length === 1 && !content[0].reasoning)
 
 const passage = (content) => (typeof content === 'string' ? el('pre', {}, content) : content.map((m, i) => message(m, i, {})))
@@ -144,7 +144,7 @@ function conversation(r, run) {
     message(m, r.from + i, { n: r.row.record, run, site: failed.get(r.from + i), sampled: r.sampled?.[i], turn: turns.get(r.from + i) }))]
 }
 
-/** Where else the example went: its other conversations, by the message that each parts at. */
+/** Shows the other conversations of the example, sorted by the message at which each branches off. */
 function tree(r, run) {
   if (!r.branches?.length) return undefined
   const list = [...r.branches].sort((a, b) => a.parts - b.parts || a.record - b.record)
@@ -159,7 +159,7 @@ function tree(r, run) {
     })))
 }
 
-/** Links to the messages before and after those that are shown. */
+/** Shows links to the messages before and after the ones that are shown. */
 function pager(r, p) {
   const shown = r.view.messages.length
   if (typeof r.view.messages === 'string' || shown === r.messages) return undefined
@@ -170,7 +170,7 @@ function pager(r, p) {
     r.from + shown < r.messages && el('a', { href: to(r.from + shown) }, 'next messages'))
 }
 
-/** Whether a turn is trained here, or in another record, and what changed its context. */
+/** Shows whether a turn is trained here or in another record, and what changed its context. */
 function use(t, run) {
   if (!t) return undefined
   const badge = (...text) => [' ', el('span', { class: 'badge' }, ...text)]

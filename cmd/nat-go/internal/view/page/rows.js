@@ -14,8 +14,8 @@ export async function rows(p) {
   const total = el('p', { class: 'dim', id: 'total' }, counted(a.total, 'record'))
   const further = el('p')
   let here = location.hash
-  const moved = (offset, at) => { // the link names what is seen
-    if (location.hash !== here) return // another page is on its way
+  const moved = (offset, at) => { // keeps the link up to date with what is visible
+    if (location.hash !== here) return // another page is loading
     here = link('rows', { ...p, offset, row: at + 1 })
     if (location.hash !== here) history.replaceState(history.state, '', here)
   }
@@ -36,7 +36,7 @@ export async function rows(p) {
   }
 }
 
-/** Adds what is found in the texts to the list, as it is found. */
+/** Adds the rows that a search finds to the list as they arrive. */
 async function search(p, list, total, further, signal) {
   const { source } = list
   const tell = (at, of) => { total.textContent = `${count(source.total)} found, ${at < of ? `${count(at)} of ${counted(of, 'record')} searched` : 'all records searched'}` }
@@ -74,7 +74,7 @@ function columnsOf(p) {
   ]
 }
 
-/** What the records have one of, counted over all of them; a value is added to the filter. */
+/** Shows the values of fields, counted over all records, with links that add one to the filter. */
 function facets(p) {
   const details = el('details', {}, el('summary', {}, 'builders, kinds, tasks, splits, reasons, fidelity, formats'))
   details.addEventListener('toggle', async () => {
@@ -92,7 +92,7 @@ function facets(p) {
   return details
 }
 
-/** A filter: what was typed, or that the texts have these words. */
+/** Returns the filter that was typed or, if plain words were typed, one that searches the texts for them. */
 function asked(typed) {
   if (!typed || /[=<>()]|\b(in|contains|startsWith|endsWith|matches|not|true|false)\b/.test(typed)) return typed
   return `text matches ${quoted(`(?i)${typed.replace(/^"(.*)"$/, '$1').replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}`)}`

@@ -27,7 +27,7 @@ async function list(p) {
   ] }
 }
 
-/** What a token is, of five: trained, context, hint, template filler, left out of the loss. */
+/** Returns the class of a token: trained, context, hint, filler (of the template), or dropped from the loss. */
 function classOf(t) {
   if (t.trained) return 'trained'
   if (t.why === 'hint') return 'hint'
@@ -36,7 +36,7 @@ function classOf(t) {
   return 'context'
 }
 
-/** What is drawn as heat on trained tokens, in five steps from cold to hot. */
+/** Numbers that can be drawn as heat on trained tokens, in five steps from cold to hot. */
 const heats = {
   logprob: { name: 'log-prob', has: (s) => s.log_prob, of: (t) => t.log_prob, steps: [-0.1, -0.5, -1, -2], hot: (v, step) => v < step },
   hint: { name: 'hint effect', has: (s) => s.jsd, of: (t) => t.jsd, steps: [0.001, 0.01, 0.05, 0.2], hot: (v, step) => v > step },
@@ -85,7 +85,7 @@ function facts({ info, channel, weight }) {
 
 const kept = 64 // windows of tokens in memory
 
-/** The tokens of a row: pieces with the sides beside each other, of which only those near what is seen are drawn. */
+/** The tokens of a row, in pieces with the sides next to each other. Only pieces near the visible part are drawn. */
 class Strip {
   constructor(p, head, heat, detail) {
     Object.assign(this, { p, head, heat, detail, windows: new Map(), at: undefined })
@@ -113,7 +113,7 @@ class Strip {
 
   end() { this.observer?.disconnect() }
 
-  /** The tokens [from, to) of a side, out of the windows that hold them. */
+  /** Gets the tokens [from, to) of a side from the windows that hold them. */
   async range(side, from, to) {
     const { width } = this.head
     const out = []
@@ -136,7 +136,7 @@ class Strip {
   async fill(piece) {
     try {
       const sides = await Promise.all(piece.spans.map(([from, to], i) => this.range(this.head.shown[i], from, to)))
-      if (!piece.drawing) return // it was left meanwhile
+      if (!piece.drawing) return // it was cleared meanwhile
       piece.node.replaceChildren(...sides.map((list, i) => el('div', {}, list.map((t) => this.token(t, this.head.shown[i])))))
       piece.node.style.minHeight = ''
     } catch (err) {
@@ -183,7 +183,7 @@ class Strip {
     this.move(side, Math.max(0, Math.min(this.head.sides[side].length - 1, at + by)))
   }
 
-  /** Goes to a token, which is drawn where it isn't, and has the link name it. */
+  /** Moves to a token, drawing its piece if necessary, and updates the link. */
   async move(side, at) {
     const column = this.head.shown.indexOf(side)
     const piece = this.pieces.find((x) => column >= 0 && x.spans[column][0] <= at && at < x.spans[column][1])
@@ -193,10 +193,10 @@ class Strip {
     let node
     for (let tries = 0; tries < 20 && !node; tries++) {
       await this.draw(piece)
-      if (this.at[0] !== side || this.at[1] !== at) return // it went on
+      if (this.at[0] !== side || this.at[1] !== at) return // the user moved on
       node = [...piece.node.querySelectorAll('span')].find((x) => x.token?.position === at && Number(x.dataset.side) === side)
       if (node) break
-      piece.node.scrollIntoView({ block: 'center' }) // a piece that is far away is cleared again
+      piece.node.scrollIntoView({ block: 'center' }) // because a piece far from the visible part is cleared again
       await new Promise(requestAnimationFrame)
     }
     if (!node) return

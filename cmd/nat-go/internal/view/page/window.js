@@ -1,13 +1,13 @@
-// A table of any length of which only the rows near what is seen are in the page.
+// A table of any length, of which only the rows near the visible ones are in the page.
 
 import { el } from './dom.js'
 
-const beyond = 8 // rows drawn above and below what is seen
-const tallest = 8_000_000 // pixels: browsers draw nothing right beyond some 16 million; longer tables scroll faster instead
-const ahead = 100 // rows that are asked for at once
-const kept = 16 // answers that are kept
+const beyond = 8 // rows drawn above and below the visible ones
+const tallest = 8_000_000 // pixels: browsers fail at some 16 million, so longer tables scroll faster instead
+const ahead = 100 // rows in a part
+const kept = 16 // parts kept in memory
 
-/** Rows out of answers of a part each: ask(offset, limit) gets one. */
+/** Rows that are requested in parts with ask(offset, limit). */
 export class Pages {
   constructor(total, ask) {
     Object.assign(this, { total, ask, parts: new Map(), asked: new Set() })
@@ -15,12 +15,12 @@ export class Pages {
 
   row(i) { return this.parts.get(Math.floor(i / ahead))?.[i % ahead] }
 
-  /** Gets the rows [from, to) that are not here yet; changed is called whenever some came. */
+  /** Requests missing parts of the rows [from, to), at most two at a time, and calls changed when one has arrived. */
   async need(from, to, changed, failed) {
     this.wanted = [Math.floor(from / ahead), Math.floor((Math.max(from + 1, to) - 1) / ahead)]
     for (let part = this.wanted[0]; part <= this.wanted[1]; part++) {
       const rows = this.parts.get(part)
-      if (rows) { // as the last one that was looked at
+      if (rows) { // moves the part to the end, as the one used last
         this.parts.delete(part)
         this.parts.set(part, rows)
       } else if (!this.asked.has(part) && this.asked.size < 2) this.load(part, changed, failed)
@@ -43,7 +43,7 @@ export class Pages {
   }
 }
 
-/** Rows that are all here, and may become more. */
+/** Rows that are all in memory; more may be added. */
 export class List {
   constructor() { this.rows = [] }
 
@@ -54,7 +54,7 @@ export class List {
   need() {}
 }
 
-/** The table: columns as in dom.js, but one line each. moved(first, at) is told what is seen first, and what is selected. */
+/** The table, with columns as in dom.js but rows of one line. It calls moved(first, at): the rows on top and selected. */
 export class Window {
   constructor(caption, columns, source, { moved, failed }) {
     Object.assign(this, { columns, source, moved, failed, at: -1, drawn: new Map() })
@@ -67,7 +67,7 @@ export class Window {
     this.element = el('div', { class: 'scroll window', tabindex: '0', role: 'region', 'aria-label': caption, onscroll: () => this.soon() }, this.space)
   }
 
-  /** Shows the row first on top, with row at selected; the element is in the page. */
+  /** Shows row first on top, and row at as selected. The element must be in the page. */
   start(first, at) {
     this.rowHeight = 2 * parseFloat(getComputedStyle(document.documentElement).fontSize)
     this.resized = new ResizeObserver(() => this.draw())
@@ -83,7 +83,7 @@ export class Window {
     clearTimeout(this.resting)
   }
 
-  /** How many rows fit, and the heights of all and of what is seen of them. */
+  /** Returns how many rows fit, and the heights of all rows and of the visible ones. */
   sizes() {
     const { total } = this.source
     const seen = Math.max(this.rowHeight, this.element.clientHeight - this.table.tHead.offsetHeight)
@@ -92,13 +92,13 @@ export class Window {
     return { total, fit: seen / this.rowHeight, all: scaled ? tallest : whole, seen, scaled }
   }
 
-  /** Where to scroll to for a row to be on top. */
+  /** Returns the scroll position at which a row is on top. */
   topOf(row) {
     const { total, fit, all, seen, scaled } = this.sizes()
     return scaled ? Math.min(1, row / Math.max(1, total - fit)) * (all - seen) : row * this.rowHeight
   }
 
-  /** The row on top, in parts of rows. */
+  /** Returns the row on top, with the fraction of it that is scrolled away. */
   first() {
     const { total, fit, all, seen, scaled } = this.sizes()
     const at = Math.max(0, this.element.scrollTop)
@@ -116,7 +116,7 @@ export class Window {
 
   draw() {
     this.space.style.height = `${this.sizes().all + this.table.tHead.offsetHeight}px`
-    const { total, fit } = this.sizes() // after the height, as the rows that fit depend on it
+    const { total, fit } = this.sizes() // again: how many fit depends on the height
     this.table.setAttribute('aria-rowcount', total + 1)
     const first = this.first()
     const from = Math.max(0, Math.floor(first) - beyond)
@@ -152,7 +152,7 @@ export class Window {
     row.replaceChildren(...this.columns.map((c) => el('td', { class: c.numeric && 'number' }, value ? c.cell(value) : '')))
   }
 
-  /** Selects the row by so many further on, and goes to its link. */
+  /** Moves the selection by a number of rows, and focuses the row's link. */
   step(by) {
     const { total, fit } = this.sizes()
     if (!total) return

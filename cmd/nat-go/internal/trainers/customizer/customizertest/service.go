@@ -39,7 +39,7 @@ type Service struct {
 	LateModel    string   // output model that only the finished job names
 	States       []string // the job's status, one per request; the last one is repeated
 	Progress     *float64 // percentage_done of every status; nil means null
-	Deployment   []string // the same for a deployment
+	Deployment   []string // a deployment's status, one per request; the last one is repeated
 	PageSize     int      // of the list of jobs; 0 means 100
 	DeployConfig string   // config served by an existing deployment of the same name
 
