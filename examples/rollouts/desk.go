@@ -39,7 +39,7 @@ func (d *desk) say(role, text string) {
 	d.messages = append(d.messages, message{Role: role, Content: text})
 }
 
-// call has the agent call a tool, and appends the result.
+// call appends a tool call of the agent and its result, and returns the result.
 func (d *desk) call(tool string, arguments any) string {
 	text, err := json.Marshal(arguments)
 	if err != nil {
@@ -55,19 +55,19 @@ func (d *desk) call(tool string, arguments any) string {
 	return result
 }
 
-// find returns the id of a book.
+// find has the agent look for a book, and returns the book's id, or "" if the library lacks it.
 func (d *desk) find(title string) string {
 	d.call("find", map[string]string{"title": title})
 	return books[title]
 }
 
-// reserve reports whether the book could be reserved.
+// reserve has the agent reserve a book, and reports whether it is reserved.
 func (d *desk) reserve(book string, days int) bool {
 	d.call("reserve", order{book, d.task.member, days})
 	return d.reserved == book
 }
 
-// answer is a tool's result.
+// answer returns a tool's result.
 func (d *desk) answer(arguments any) string {
 	o, ok := arguments.(order)
 	if !ok {
@@ -75,7 +75,7 @@ func (d *desk) answer(arguments any) string {
 		id, copies := books[title], 2
 		switch {
 		case id == "":
-			id = "b_50" // about it
+			id = "b_50" // a book about the requested one
 		case title == "Solaris":
 			copies = 0
 		}

@@ -50,7 +50,7 @@ type conduct int
 
 const (
 	looks   conduct = iota // finds the book, and reserves it
-	asks                   // the same, but asks first
+	asks                   // finds the book, asks the user, and reserves it
 	guesses                // reserves from memory, and finds the book when that fails
 	exceeds                // reserves for too long, and then for as long as allowed
 	wrong                  // reserves another book
@@ -66,11 +66,11 @@ var tasks = []task{
 	{"hamlet", "m_3", "Hamlet", 10, [trials]conduct{looks, asks, looks, guesses}}, // all succeed
 	{"ivanhoe", "m_1", "Ivanhoe", 28, [trials]conduct{wrong, exceeds, wrong, looks}},
 	{"candide", "m_2", "Candide", 3, [trials]conduct{guesses, refuses, guesses, wrong}},
-	{"middlemarch", "m_9", "Middlemarch", 14, [trials]conduct{looks, asks, guesses, refuses}}, // the member may not
+	{"middlemarch", "m_9", "Middlemarch", 14, [trials]conduct{looks, asks, guesses, refuses}}, // the member may not borrow more
 	{"solaris", "m_3", "Solaris", 14, [trials]conduct{looks, guesses, looks, wrong}},          // no copy is left
 }
 
-// message is one of a conversation, as chat models read and write them.
+// message is a message of a conversation, as chat models read and write it.
 type message struct {
 	Role       string `json:"role"`
 	Content    string `json:"content"`
@@ -124,7 +124,7 @@ var greetings = [trials]string{
 
 var thanks = [trials]string{"Thanks!", "Wonderful, bye.", "ok", "That's kind of you."}
 
-// serve is the agent.
+// serve plays the agent.
 func (d *desk) serve(c conduct, trial int) {
 	switch c {
 	case refuses:

@@ -17,7 +17,7 @@ type Call struct {
 	Tools []chat.Tool
 
 	Output       chat.Message
-	Tokens       uint64 // tokens of the output; see Message
+	Tokens       uint64 // of the output; see Message.Tokens
 	FinishReason string
 	TokenIDs     []int32   // of the output
 	LogProbs     []float32 // of the output

@@ -12,8 +12,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// sum is the hash by which messages are considered equal. It ignores differences in recording: the spelling of a call's
-// arguments, whether a message without text omits it or has an empty one, whether a text stands alone or in parts.
+// sum returns the hash by which messages are considered equal, and b, which it uses as a buffer. The hash ignores
+// differences in recording: the spelling of a call's arguments, whether a message without text omits it or has an empty
+// one, whether a text is a string or a list of parts.
 func sum(b []byte, m *Message) (xxh3.Uint128, []byte) {
 	b = b[:0]
 	field := func(text string) {
@@ -75,8 +76,8 @@ const maxCanonical = 64
 // maxMembers is the maximum number of members of an object that is canonicalised; larger ones are used as written.
 const maxMembers = 10_000
 
-// AppendCanonical appends a value in the form that all equal values share: keys sorted, no white space, numbers by
-// value.
+// AppendCanonical appends a value in a form that equal values share: keys sorted, no white space, numbers by value. It
+// appends very deep or large values as written.
 func AppendCanonical(b []byte, v json.Raw) []byte { return appendCanonical(b, v, 0) }
 
 func appendCanonical(b []byte, v json.Raw, depth int) []byte {

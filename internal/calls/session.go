@@ -131,8 +131,7 @@ func (s *Session) graph(c *Call) *graph {
 		g = &graph{tools: c.Tools, children: map[edge]int32{}, walked: map[Walk]int32{}}
 		s.threads[key] = g
 	} else if !sameSlice(c.Tools, g.tools) && slices.CompareFunc(c.Tools, g.tools, compareTools) < 0 {
-		// spelled otherwise
-		g.tools = c.Tools
+		g.tools = c.Tools // of several spellings, the first in byte order is kept
 	}
 	return g
 }
@@ -251,7 +250,7 @@ type Answer struct {
 	PromptTokens int64 // as recorded by the provider; 0 if unknown
 	OutputTokens int64 // likewise
 	Fidelity     ttc.Fidelity
-	Gaps         ttc.Gaps // why it is not higher
+	Gaps         ttc.Gaps // why the fidelity is not higher
 }
 
 // setAside is a call that is not trained.
@@ -407,7 +406,7 @@ func (s *Session) settle(g *graph, given []*graph, own owner, ex *Example) []boo
 		}
 		answers[n.parent] = of
 	}
-	for i := range g.calls { // in order, so that the calls set aside are listed in order
+	for i := range g.calls { // now that all answers to each node are known
 		c := &g.calls[i]
 		if !trained[i] {
 			continue

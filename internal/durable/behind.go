@@ -5,16 +5,16 @@ import (
 	"os"
 )
 
-// behindBytes is the number of bytes written to a file before the disk is asked to start writing them.
+// behindBytes is the number of bytes written to a file before the system is asked to start writing them to disk.
 const behindBytes = 8 << 20
 
-// Behind returns a writer that continues at the file's current offset. It asks the disk, without waiting, to begin
-// writing while more is added, so that the final sync doesn't have to write everything.
+// Behind returns a writer that continues at the file's current offset. It asks the system, without waiting, to begin
+// writing to disk while more is added, so that the final sync doesn't have to write everything.
 func Behind(file *os.File) io.Writer { return &behind{file: file} }
 
 type behind struct {
 	file *os.File
-	rest int64 // bytes that the disk hasn't been asked to write yet
+	rest int64 // bytes written since the system was last asked
 }
 
 func (b *behind) Write(p []byte) (int, error) {

@@ -106,8 +106,8 @@ func (f *File) CommitUnsynced() error { return f.rename(false) }
 // Temporary returns the path that the file has until it is committed; see Adopt.
 func (f *File) Temporary() string { return f.file.Name() }
 
-// Adopt gives a temporary file the name that its killed writer was about to give it. Its content must have been
-// prepared. It does nothing if the file already has the name.
+// Adopt gives a temporary file the name that its killed writer was about to give it. The writer must have called
+// Prepare. Adopt does nothing if the file already has the name.
 func Adopt(temp, path string) error {
 	err := os.Rename(temp, path) //nolint:forbidigo // this is where it is allowed
 	if errors.Is(err, fs.ErrNotExist) {

@@ -52,7 +52,8 @@ func New(width int, memory int64, dir string) *Sorter {
 	return &Sorter{width: width, dir: dir, limit: limit}
 }
 
-// Add adds a copy of an entry of the sorter's width. The error comes from the disk.
+// Add adds a copy of an entry. It returns an error if the entry doesn't have the sorter's width, the sorter has been
+// read, or the disk fails.
 func (s *Sorter) Add(entry []byte) error {
 	if len(entry) != s.width {
 		return fmt.Errorf("extsort: an entry of %d bytes was added to a sorter of %d-byte entries", len(entry), s.width)

@@ -142,7 +142,7 @@ func appendArguments(b []byte, call *chat.ToolCall) []byte {
 	return appendValue(b, &c)
 }
 
-// appendValue appends a value of JSON without its spelling; keys keep their order.
+// appendValue appends a JSON value without white space and without the escapes of its strings. Keys keep their order.
 func appendValue(b []byte, c *json.Cursor) []byte {
 	switch kind := c.Kind(); kind {
 	case json.Object:

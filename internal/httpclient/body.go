@@ -35,7 +35,7 @@ func JSON(v any) (Bytes, error) {
 	return Bytes{ContentType: "application/json", Data: bytes.TrimSuffix(b.Bytes(), []byte("\n"))}, nil
 }
 
-// Form is a body in the encoding of a web form.
+// Form returns a body in the encoding of a web form.
 func Form(v url.Values) Bytes {
 	return Bytes{ContentType: "application/x-www-form-urlencoded", Data: []byte(v.Encode())}
 }

@@ -38,7 +38,7 @@ type Options struct {
 	Connections int           // idle connections kept for later requests; 0 means two
 	Secrets     []string      // never shown in errors, like Token and Base's secrets
 
-	// Large is the maximum number of concurrent answers above an eighth of maxAnswer; others wait, with their time
+	// Large is the maximum number of concurrent answers above an eighth of MaxAnswer; others wait, with their time
 	// limits suspended. A Reply counts until it is closed. 0 means no limit.
 	Large int
 }
@@ -117,8 +117,8 @@ type Request struct {
 	Tries     int   // attempts in total; 0 means one
 	Harmless  bool  // idempotent: doing it twice is the same as once
 	OK        []int // statuses besides 2xx that are not errors
-	// Check returns the fault of an answer whose status is good. The request is then repeated if it is Harmless. May be
-	// nil.
+	// Check returns an error for a useless answer with a good status. Then the request may be repeated if it is
+	// Harmless. It may be nil.
 	Check func(*Reply) error
 }
 
@@ -322,7 +322,7 @@ func (x *exchange) failed(ctx context.Context, err error, sent bool) error {
 	return e
 }
 
-// address returns the configured address without credentials.
+// address returns an address, which may be invalid, without credentials.
 func address(s string, secrets *secret.Values) string {
 	if at := strings.LastIndex(s, "@"); at >= 0 {
 		s = secret.Mask + s[at:]

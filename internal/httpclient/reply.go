@@ -36,7 +36,7 @@ func (r *Reply) Close() {
 	}
 }
 
-// JSON decodes the answer. An answer that is not JSON leaves the outcome open.
+// JSON decodes the answer. The error for an answer that is not JSON is Unsettled.
 func (r *Reply) JSON(v any) error {
 	dec := json.NewDecoder(bytes.NewReader(r.Body))
 	dec.UseNumber()
@@ -93,8 +93,8 @@ func (r *Reply) refusal() error {
 	return e
 }
 
-// detail returns the answer's own words about the error: FastAPI's formats, plain JSON with an error or message, or its
-// first bytes.
+// detail returns the answer's own description of the error: FastAPI's detail, or the error or message of other JSON. If
+// there is none, it returns the title of an HTML page, or the first bytes.
 func (r *Reply) detail() string {
 	var v map[string]any
 	if json.Unmarshal(r.Body, &v) == nil {

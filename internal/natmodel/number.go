@@ -64,8 +64,8 @@ func rustFloat(s string) (float64, bool) {
 // Int is an integer of any size.
 type Int struct {
 	Text  string // decimal digits, as Python prints them
-	Value int64  // where Fits
-	Fits  bool   // in 64 bits
+	Value int64  // if Fits
+	Fits  bool   // it fits in 64 bits
 }
 
 // ParseInt reads a value as pydantic's lax int: an integer of any size, a float without a fraction within 64 bits, a

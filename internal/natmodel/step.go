@@ -16,7 +16,7 @@ type Step struct {
 	Metadata  json.Raw // payload.metadata: an object, or nil
 	Data      json.Raw // payload.data: an object, or nil
 
-	Fields json.Cursor // stands before Data
+	Fields json.Cursor // placed before Data
 }
 
 // fieldError names the field of a step that NAT's model rejects, and the reason.
@@ -225,7 +225,7 @@ func (p *payloadFields) step() (s Step, err error) {
 	return s, nil
 }
 
-// checkTimes checks both timestamps; only the end of a span has the second one.
+// checkTimes checks both timestamps. Only END events may have the second one.
 func (p *payloadFields) checkTimes(end bool) error {
 	if p.timestamp != nil {
 		if err := wantFloat(payload+".event_timestamp", p.timestamp); err != nil {
@@ -244,7 +244,7 @@ func (p *payloadFields) checkTimes(end bool) error {
 	return nil
 }
 
-// checkObjects checks metadata and data.
+// checkObjects checks that metadata and data are objects if they are present, and the keys of data.
 func (p *payloadFields) checkObjects() error {
 	if !absent(p.metadata) && p.metadata.Kind() != json.Object {
 		return refuse(payload+".metadata", "is %s, not an object", p.metadata.Kind())

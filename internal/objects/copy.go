@@ -21,8 +21,9 @@ import (
 // sumsName is the file of a copy with the hashes of its files. It is written last.
 const sumsName = "copied.json"
 
-// Copy copies the named objects below a prefix to a folder in cache, and returns the folder. Objects that don't exist
-// are skipped. An earlier copy of the same state of the objects is reused if its files are undamaged.
+// Copy copies the named objects below a prefix to a folder in cache, and returns the folder. It skips objects that
+// don't exist, but at least one must, and refuses objects of more than most bytes. An earlier copy of the same state of
+// the objects is reused if its files are undamaged.
 func (s *Storage) Copy(ctx context.Context, prefix string, names []string, most int64, cache string) (string, error) {
 	states, key := map[string]Info{}, sha256.New()
 	fmt.Fprintf(key, "%q\n", prefix)

@@ -6,5 +6,5 @@
 // storage can't rename objects: the members are written first, and the manifest that names them is written last, if it
 // doesn't exist yet. Listings are never used, since they may be incomplete.
 //
-// Credentials come from the environment, and no error contains one.
+// Credentials come from the environment or, for AWS, from its usual places, and no error contains one.
 package objects

@@ -101,7 +101,7 @@ func explain(ctx context.Context, p, doing string, err error, hidden *secret.Val
 	return e
 }
 
-// answered returns the answer that an error is about, or nil.
+// answered returns the service's answer that err reports, or nil if there was none.
 func answered(err error) *statusError {
 	if own, ok := errors.AsType[*statusError](err); ok {
 		return own

@@ -144,13 +144,13 @@ func (f *File) explain(err error) *Error {
 	return e
 }
 
-// The size and the number of the blocks that ReadAt keeps: one for each table column that is read alternately.
+// The size and the number of the blocks that ReadAt keeps, so that there is one for each column of a table.
 const (
 	block     = 512 << 10
 	maxBlocks = 64
 )
 
-// ReadAt reads at an offset. It caches data in blocks, for tables, whose columns are read alternately.
+// ReadAt reads at an offset. It keeps the blocks used last, because a table's columns are read alternately.
 func (f *File) ReadAt(p []byte, at int64) (n int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -197,7 +197,7 @@ func (f *File) block(number int64) ([]byte, error) {
 	return b, nil
 }
 
-// fill reads until b is full or the object ends.
+// fill reads bytes from an offset on until b is full, and returns the number of bytes read before an error.
 func (f *File) fill(b []byte, from int64) (int, error) {
 	body, err := f.open(from, int64(len(b)))
 	if err != nil {

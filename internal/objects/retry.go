@@ -72,7 +72,7 @@ type watch struct {
 
 	mu    sync.Mutex    // a service may answer before it has received the whole request
 	left  time.Duration // remaining time for the next minProgress bytes
-	bytes int           // since left was most
+	bytes int           // bytes transferred since left was set to most
 }
 
 var errSilent = errors.New("request stalled for a minute")

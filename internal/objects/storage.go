@@ -71,7 +71,7 @@ func New(getenv func(string) string) *Storage {
 	return s
 }
 
-// secretNames are the variables whose values are never shown.
+// secretNames lists the environment variables whose values are never shown.
 var secretNames = []string{
 	"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_CONTAINER_AUTHORIZATION_TOKEN",
 	"GS_ACCESS_KEY_ID", "GS_SECRET_ACCESS_KEY", "HF_ACCESS_KEY_ID", "HF_SECRET_ACCESS_KEY", "HF_TOKEN",
@@ -95,7 +95,7 @@ func OfProcess() *Storage { return ofProcess() }
 // Close closes idle connections.
 func (s *Storage) Close() { s.http.CloseIdleConnections() }
 
-// find resolves a path.
+// find returns the service that a path names, which it opens on first use, and the object's place in it.
 func (s *Storage) find(path string) (service, place, error) {
 	at, err := parse(path)
 	if err != nil {

@@ -26,7 +26,7 @@ func (s *Storage) web(at place) service {
 	return &web{s: s}
 }
 
-// hub finds where the hub serves a file of a data set: hf://datasets/OWNER/NAME[@REVISION]/FILE.
+// hub returns the place from which the hub serves a file of a data set, hf://datasets/OWNER/NAME[@REVISION]/FILE.
 func (s *Storage) hub(at place) (place, error) {
 	parts := strings.SplitN(at.key, "/", 3)
 	name, revision, _ := strings.Cut(parts[1], "@")

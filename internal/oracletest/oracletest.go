@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// variable names the folder of the oracle data; without it, shared/conformance next to the checkout is tried.
+// variable is the environment variable that names the folder of the oracle data. If it is not set, shared/conformance
+// next to the checkout is tried.
 const variable = "NATGO_CONFORMANCE"
 
 // Path returns a file or folder of the oracle data. If it is missing the test is skipped.
@@ -41,7 +42,8 @@ func root(t testing.TB) string {
 	return filepath.Join(filepath.Dir(module(t)), "shared", "conformance")
 }
 
-// A test binary starts in its package's folder. A test may change the working folder before it asks for data.
+// start is the folder of the test's package, in which a test binary starts. A test may change its working folder before
+// it asks for data.
 var start, startErr = os.Getwd()
 
 // module returns the folder of the go.mod above the test's package.

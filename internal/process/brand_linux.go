@@ -26,9 +26,9 @@ func brandOf(mark string) uint64 {
 	return h.Sum64() & brandMask
 }
 
-// launch starts a command and brands it. A command that is held (attributes) stops before its first instruction until
-// it has the brand. A process that can't be held, or that isn't confined, may start children before it is branded,
-// which then lack the brand.
+// launch starts a command and brands it. A confined command is held before its first instruction until it has the brand
+// (attributes). A command that can't be held, or isn't confined, may start children before it is branded, which then
+// lack the brand.
 func launch(cmd *exec.Cmd, with, mark string) (*exec.Cmd, error) {
 	err := cmd.Start()
 	if err != nil && cmd.SysProcAttr.Ptrace { // the error doesn't say whether tracing or starting failed

@@ -10,10 +10,10 @@ import (
 )
 
 // confine keeps the children of this thread from reading the memory and the environment of this program, and on kernels
-// from 6.12 on from sending signals to it. Landlock does so for every process that isn't in the same domain or a domain
-// within it; it must also restrict something, though that is not needed here: signals to others or, on kernels that
-// can't restrict them, the right to change mounts. Without Landlock, this program is made unreadable to other processes
-// of the same user. Neither stops root, so the capability to look into other processes is taken from root's children.
+// from 6.12 on from sending signals to it: Landlock protects every process outside their domain. A domain must restrict
+// something, too: signals or, on kernels that can't restrict them, renames between folders, which are then allowed
+// everywhere; but mounts can't be changed in it. Without Landlock, this program is made unreadable to other processes
+// of the same user. Neither stops root, so capabilities to look into other processes are taken from root's children.
 func confine() {
 	if !landlocked() {
 		undumpable()

@@ -19,31 +19,31 @@ type Config struct {
 	Args []string // the program and its arguments
 	Path string   // the program's file, if Args[0] is only its display name
 	Dir  string   // working directory; if empty, this program's
-	Env  []string // its whole environment, except for the mark
-	Mark string   // identifies its processes, see NewMark; if empty, a new one
+	Env  []string // the program's whole environment, except for the mark
+	Mark string   // identifies the program's processes, see NewMark; if empty, a new one
 	With string   // an additional mark, shared with other processes; may be empty
 
-	// Stdout and Stderr read its output, each in its own goroutine, until the end; output that they leave unread is
-	// drained. A nil Stdout discards the output; a nil Stderr redirects it to Stdout. Output, instead of both, is a
-	// file that the program writes to directly.
+	// Stdout and Stderr read the program's output, each in its own goroutine, until the end; output that they leave
+	// unread is drained. A nil Stdout discards standard output; a nil Stderr sends standard error where standard output
+	// goes. Output, instead of both, is a file that the program writes to directly.
 	Stdout, Stderr func(io.Reader)
 	Output         *os.File
 
-	// Group gives it its own process group but leaves it in this program's session: Linux divides processor time by
+	// Group gives the program a process group of its own, but leaves it in our session: Linux divides processor time by
 	// session (autogroup), and two programs that constantly exchange work lose a fifth of their speed in different
 	// sessions.
 	Group bool
 
-	Input    bool       // its standard input is Process.Stdin; otherwise it is empty
+	Input    bool       // the program reads what is written to Process.Stdin; otherwise its input is empty
 	Files    []*os.File // further open files: descriptors 3, 4, ...
-	Confined bool       // it cannot read this program's memory and environment; see the package comment
-	// it survives this program, and its processes survive it if it ends on its own
+	Confined bool       // the program cannot read our memory and environment; see the package comment
+	// Survives lets the program outlive this one, and its processes outlive it if it ends on its own.
 	Survives bool
 }
 
 // Process is a started program.
 type Process struct {
-	Stdin io.WriteCloser // with Config.Input
+	Stdin io.WriteCloser // nil without Config.Input
 
 	cmd      *exec.Cmd
 	pid      int

@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attributes gives the program its own session, or a process group, and has it killed when the thread that created it
-// ends. A confined program is held, see launch; other programs may gain privileges, which tracing would prevent.
+// attributes gives the program its own session, or a process group, and has the kernel kill it when the thread that
+// created it ends, unless it survives. A confined program is held, see launch; other programs may gain privileges,
+// which tracing would prevent.
 func attributes(c *Config) *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Setsid: !c.Group, Setpgid: c.Group, Ptrace: c.Confined}
 	if !c.Survives {
@@ -119,9 +120,9 @@ const marksSeen = true
 // maxEnviron is the maximum number of bytes of a process's environment that are searched.
 const maxEnviron = 8 << 20
 
-// hasMark looks for the mark in a process's limit and environment. The environment of a process that is just replacing
-// its program (execve) can't be seen: it reads as empty, as does the environment of one without any variables, or of a
-// process that is ending.
+// hasMark looks for the mark in a process's limit and environment. hidden reports that the environment reads as empty:
+// the process may be replacing its program (execve), when its environment can't be seen, or ending, or have no
+// variables.
 func hasMark(pid int, mark string) (has, hidden bool) {
 	if mark == "" {
 		return false, false

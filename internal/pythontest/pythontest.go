@@ -217,7 +217,7 @@ func environment(name string) string {
 
 func inside(env string) string { return filepath.Join(env, "bin", "python") }
 
-// create creates a virtual environment from base with packages in it.
+// create creates a virtual environment from base with packages in it, and checks that it runs need.
 func create(env, need, base string, flags []string, packages ...string) error {
 	for _, args := range [][]string{
 		slices.Concat([]string{base, "-m", "venv", "--clear"}, flags, []string{env}),
@@ -231,7 +231,7 @@ func create(env, need, base string, flags []string, packages ...string) error {
 	return nil
 }
 
-// first returns the first of the Pythons that runs check.
+// first returns the path of the first Python that runs check, or "" if none does.
 func first(check string, pythons ...string) string {
 	for _, p := range pythons {
 		// A Python given without its folder looks for its own library through PATH, which tests clear.

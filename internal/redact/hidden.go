@@ -139,7 +139,7 @@ func decoded(s string) (string, bool) {
 	return string(b), err == nil && printable(b, false)
 }
 
-// printable reports whether bytes are text; the last character may be cut.
+// printable reports whether bytes are text. If cut is set, the last character may be incomplete.
 func printable(b []byte, cut bool) bool {
 	for len(b) > 0 {
 		c, n := utf8.DecodeRune(b)

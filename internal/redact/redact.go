@@ -216,8 +216,9 @@ func (r *Redactor) appendValue(b []byte, raw json.Raw, depth int) ([]byte, bool)
 	return append(b, raw...), changed
 }
 
-// redactNamed redacts the value of a key that is named like a secret, if the value may be one: it has at least eight
-// characters, a digit among them, and is neither a phrase nor a name to be replaced, such as ${KEY2} or <key2>.
+// redactNamed redacts the value of a key that is named like a secret, if Text finds something in the value or it may be
+// a secret: it isn't allowed, has at least eight bytes, a digit among them, and is neither a phrase nor a placeholder
+// such as ${KEY2} or <key2>.
 func (r *Redactor) redactNamed(b []byte, v json.Raw) ([]byte, bool) {
 	s, _ := v.Text()
 	if out, ok := r.Text(s); ok {
@@ -250,7 +251,7 @@ type found struct {
 	class    string
 }
 
-// Text redacts a text. It reports whether anything was replaced.
+// Text redacts a text of at least six bytes. It reports whether anything was replaced.
 func (r *Redactor) Text(s string) (string, bool) {
 	if len(s) < 6 {
 		return s, false
@@ -452,7 +453,7 @@ func appendOutside(out []found, place found, tags [][]int) []found {
 	return out
 }
 
-// tag returns the tag that replaces a value, always the same one.
+// tag returns the tag that replaces a value, always the same one, and counts the replaced place.
 func (r *Redactor) tag(class, value string) string {
 	r.counts[class]++
 	key := xxh3.HashString128(value)

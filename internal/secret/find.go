@@ -11,7 +11,7 @@ type finder struct {
 	hints  []string // in lower case, at least three bytes each: every text that matches contains one, in any case
 	re     func() *regexp.Regexp
 	window func(s string, at, end int) (w [2]int, ok bool) // returns the window to search around a hint at [at, end)
-	// returns the class of a match with its groups, or false if it isn't a secret
+	// returns the place of the secret in a match, or false if the match isn't a secret
 	place func(s string, match []int) (Place, bool)
 }
 
@@ -22,7 +22,7 @@ const (
 	maxRunBytes  = 16 << 10 // maximum bytes of a token, or of a line
 )
 
-// around returns the window around a hint. It cuts no word in two.
+// around returns the window around a hint. It cuts only very long words in two.
 func around(s string, at, end int) [2]int {
 	from, to := max(0, at-windowBefore), min(len(s), end+windowAfter)
 	for minStart := max(0, from-windowBefore); from > minStart && inRun(s[from-1]); {

@@ -32,9 +32,10 @@ func keyNames() (out []string) {
 	return out
 }
 
-// shape returns a finder for a pattern whose last group is a secret. If sure, every match is a secret; otherwise it
-// must also look random, because prose mentions such keys, and have at least minBytes bytes; 0 means eight, and -1
-// lifts the minimum of minValue. fits reports whether the surroundings of a hint at [at, end) should be searched.
+// shape returns a finder for a pattern whose last group is a secret. If sure, every match is a secret that isn't
+// ordinary; otherwise it must look random, because prose mentions such keys, and have at least minBytes bytes; 0 means
+// eight, and -1 lifts the minimum of minValue. fits reports whether to search around a hint at [at, end); nil means
+// always.
 func shape(pattern string, sure bool, minBytes int, fits func(s string, at, end int) bool, hints ...string) finder {
 	return finder{
 		hints: hints, re: compiled(pattern),
@@ -115,7 +116,7 @@ func ofFlag(s string, at, _ int) bool {
 	return s[at] == '-'
 }
 
-// wholeLine makes windows end where their last line does.
+// wholeLine makes windows end at the end of their last line, or at a quote.
 func wholeLine(window func(s string, at, end int) ([2]int, bool)) func(s string, at, end int) ([2]int, bool) {
 	return func(s string, at, end int) ([2]int, bool) {
 		w, ok := window(s, at, end)
@@ -319,7 +320,8 @@ var bearerToken = compiled(`\b(?:Bearer|bearer|BEARER)[ \t]+` + value)
 // minBearerToken is the minimum number of bytes for a word after "Bearer" to be a token.
 const minBearerToken = 6
 
-// plainly returns the range of the secret in a match of given or assigned.
+// plainly returns the range of the value in a match of an expression that ends with value, and whether the value may be
+// a secret.
 func plainly(text string, m []int) (from, to int, ok bool) {
 	from, to = unquoted(text, m[2], m[3])
 	v := text[from:to]
@@ -349,8 +351,8 @@ var keyName = compiled(`[\w-]+`)
 // listed matches a flag and its value in a list of words: ["--token", "value"].
 var listed = compiled(`(?i)["'\s\[,]--?(?:[\w-]*[_-])?` + flagWords + `["']?\s*,\s*` + value)
 
-// Setting reports whether the value of a setting, in a hand-written file, contains a secret. It goes further than
-// looks: in such a file the value of a flag named like a secret is one, however ordinary it looks.
+// Setting reports whether the value of a setting, in a hand-written file, contains a secret. It finds more than looks:
+// in such a file the value of a flag named like a secret is one even if it doesn't look random.
 func Setting(text string) bool {
 	if looks(text) {
 		return true
@@ -383,8 +385,8 @@ func plain(text string, expressions ...*regexp.Regexp) (out [][2]int) {
 // minGranted is the minimum length for a granted variable's value to be a secret whatever the variable's name.
 const minGranted = 6
 
-// Granted returns the secret that a variable granted to a program may hold: one named like a secret, or one whose value
-// is neither a number nor a file path, since these could be part of other words.
+// Granted returns the value of a variable granted to a program if it may be a secret: the variable is named like one,
+// or the value is long enough and neither a number nor a file path, which could be part of other words.
 func Granted(name, value string) []string {
 	if Named(name) || len(value) >= minGranted && value[0] != '/' && strings.Trim(value, "0123456789.,:- ") != "" {
 		return []string{value}

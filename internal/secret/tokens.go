@@ -117,7 +117,8 @@ func inRun(c byte) bool {
 	return c > ' ' && c < 0x7f && strings.IndexByte("\"'`,;()[]{}<>\\", c) < 0
 }
 
-// fits reports whether a match looks random and is neither an example of a key nor one of npm's checksums.
+// fits reports whether a match looks random and is neither an example of a key nor one of npm's checksums. If the hint
+// is a name, the match must also contain a digit, and not be a name with a number.
 func (t *token) fits(s string, from, to int) bool {
 	v := s[from:to]
 	if t.bits == 0 && !random(v, 0) || Entropy(v) < t.bits || IsExample(v) || strings.HasSuffix(s[:from], "sha512-") {

@@ -21,7 +21,7 @@ import (
 // Reading is the result of reading a source.
 type Reading struct {
 	Examples []*ttc.Example
-	Cursors  []source.Cursor // after each
+	Cursors  []source.Cursor // the cursor after each example
 	Inputs   []source.Input
 	Drops    []ledger.Drop
 	Stats    source.Stats

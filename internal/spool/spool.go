@@ -26,7 +26,7 @@ func New(dir string) (*File, error) {
 	return &File{file: f, out: bufio.NewWriterSize(f, bufferBytes)}, nil
 }
 
-// Unnamed creates the bare file, for content that is not appended block by block.
+// Unnamed creates an unnamed file without a buffer, for content that is not appended block by block.
 func Unnamed(dir string) (*os.File, error) {
 	f, err := os.CreateTemp(dir, ".nat-go-spool-*") //nolint:forbidigo // this is where it is allowed
 	if err != nil {

@@ -52,7 +52,7 @@ func (f *inflater) check(in io.Reader, codec format.CompressionCodec, h *format.
 	return f.inflate(codec, data, size)
 }
 
-// inflate decompresses data to at most size bytes.
+// inflate checks that data decompresses to at most size bytes.
 func (f *inflater) inflate(codec format.CompressionCodec, data []byte, size int64) error {
 	switch codec {
 	case format.Snappy:

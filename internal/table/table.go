@@ -35,7 +35,7 @@ type Reader struct {
 	left    int64 // remaining bytes for rows
 	pages   inflater
 	schema  *parquet.Schema    // of the rows that are returned
-	convert parquet.Conversion // nil means the file's
+	convert parquet.Conversion // to schema; nil if that is the file's
 }
 
 // Open opens a file.

@@ -1,5 +1,4 @@
-// Package tensors stores batches: named arrays as safetensors files, and
-// pre-tokenised rows as Parquet.
+// Package tensors stores batches: named arrays as safetensors files, and pre-tokenised rows as Parquet.
 //
 // A safetensors file is eight bytes of header length (little endian), a JSON object {name: {dtype, shape,
 // data_offsets}}, and the arrays' bytes, row-major and little endian (https://huggingface.co/docs/safetensors). The
@@ -13,8 +12,8 @@
 //   - Files are untrusted. Open checks every length and offset against the file before it allocates memory: header
 //     size, JSON depth, tensor count, shape products, and that the arrays cover the data without gaps or overlaps.
 //
-// Writing goes to any io.Writer in one pass; a caller that needs a durable file
-// writes to a temporary one, syncs and renames.
+// Write writes to any io.Writer in one pass; a caller that needs a durable file writes to a temporary one, syncs and
+// renames.
 //
 // Parquet rows (WriteParquet) have the columns that TRL's SFT trainer accepts as pre-tokenised: input_ids and labels,
 // plus the rows' other columns.

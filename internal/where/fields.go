@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Subject is what a run filters: an example, or a record with its example and its group.
+// Subject is what a run filters: an example, or a record or a turn with its example and its group.
 type Subject struct {
 	Example *ttc.Example
 	Group   *ttc.Group
@@ -54,7 +54,7 @@ func reward(ex *ttc.Example) float64 {
 	return *ex.Reward
 }
 
-// Fields are the fields of a run's filter: those of examples, of groups, and of records.
+// Fields are the fields of a run's filter: ExampleFields, GroupFields and RecordFields.
 var Fields = append(append(ExampleFields[:len(ExampleFields):len(ExampleFields)], GroupFields...), RecordFields...)
 
 // ExampleFields are known as soon as an example has been read.
@@ -193,7 +193,7 @@ func list(name, doc string, of func(*Subject, func(string) bool) bool) Field[*Su
 	return Field[*Subject]{Name: name, Doc: doc, Texts: of}
 }
 
-// sum counts messages.
+// sum returns a field that counts an example's messages for which is returns true.
 func sum(name, doc string, is func(*ttc.Node) bool) Field[*Subject] {
 	return number(name, doc, func(s *Subject) (n float64) {
 		for i := range s.Example.Graph.Nodes {

@@ -8,9 +8,10 @@ import (
 	"unicode/utf8"
 )
 
+// lexer splits a filter into tokens.
 type lexer struct {
 	text  []rune
-	at    int // behind the token
+	at    int // index after the token
 	token token
 }
 

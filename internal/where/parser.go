@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// parser turns a filter into functions. It panics with an *Error.
+// parser turns a filter into functions. It panics with an *Error if the filter is invalid.
 type parser[S any] struct {
 	lexer
 	fields []Field[S]
@@ -294,7 +294,7 @@ func (p *parser[S]) operand() (n node[S]) {
 	return n
 }
 
-// field looks a field up.
+// field returns the field that a token names.
 func (p *parser[S]) field(t token) *Field[S] {
 	f := lookUp(p.fields, t.text)
 	if f == nil {

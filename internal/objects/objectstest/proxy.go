@@ -50,7 +50,7 @@ func (p *Proxy) Faults() map[string]int {
 	return out
 }
 
-// draw picks a fault, or an empty string.
+// draw picks a fault, or "" for none, and the share of the answer or of the delay that it applies to.
 func (p *Proxy) draw() (kind string, share float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

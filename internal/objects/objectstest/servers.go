@@ -34,7 +34,7 @@ type Server struct {
 	Address string // "127.0.0.1:4567"
 }
 
-// Environment lets a process reach a server, or a proxy in front of it.
+// Environment returns the variables with which a process reaches a server, or a proxy in front of it.
 func Environment(address string) map[string]string {
 	return map[string]string{
 		"AWS_ACCESS_KEY_ID": ID, "AWS_SECRET_ACCESS_KEY": Secret, "AWS_ENDPOINT_URL": "http://" + address,
@@ -72,7 +72,7 @@ func startVersity(t testing.TB) *Server {
 	return start(t, address, exec.Command(program, t.TempDir(), address))
 }
 
-// versity builds the server once, into the user's cache, where the next test finds it.
+// versity builds the server into the user's cache, once per process, and returns its path.
 var versity = sync.OnceValues(func() (string, error) {
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output() // a test runs in the module
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 const alnum = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// alphabets are the characters that secrets are drawn from, by the name in a pattern.
+// alphabets maps the names in patterns to the characters that secrets are drawn from.
 var alphabets = map[string]string{
 	"alnum":  alnum,
 	"hex":    "0123456789abcdef",

@@ -38,8 +38,7 @@ func (t *Table) Text(width int) string {
 	return b.String()
 }
 
-// widths returns the widths of the columns' widest cells; a row's last cell counts only if other rows have cells after
-// it.
+// widths returns the width of each column's widest cell.
 func (t *Table) widths() []int {
 	var wide []int
 	for _, row := range t.Rows {

@@ -61,7 +61,7 @@ type masked struct {
 	enc      tokenizer.Encoding
 	mask     []bool
 	straddle int   // the first token that spans the edge of a turn; -1 if none does
-	unstable []int // messages
+	unstable []int // indices of messages that the template doesn't render as sampled
 	filler   []chat.Span
 }
 

@@ -1,7 +1,7 @@
 package config
 
 // Eval is the part of NAT's section `eval` that names the evaluation output and its content. The rest of the section is
-// NAT's and passes unchecked, and nothing in it is required: --from names an input without it.
+// NAT's and passes unchecked. Nothing in it is required, because --from can name the input instead.
 type Eval struct {
 	General    EvalGeneral    `yaml:"general" nullable:"true" open:"true"`
 	Evaluators map[string]any `yaml:"evaluators" nullable:"true" doc:"NAT's evaluators by name"`

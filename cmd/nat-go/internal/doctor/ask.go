@@ -26,7 +26,7 @@ var askTRL []byte
 
 // Trainer is a trainer to consult, with the Python that it is installed in.
 type Trainer struct {
-	Python  string        // program
+	Python  string        // path or name of the interpreter
 	Timeout time.Duration // for one question
 	// Settings are the trainer's settings (SFTConfig, DPOConfig) that differ from its defaults.
 	Settings  map[string]any
@@ -38,7 +38,7 @@ type Trainer struct {
 const (
 	maxAnswer  = 64 << 20  // bytes in a line
 	maxAnswers = 512 << 20 // bytes in all
-	maxStderr  = 4 << 10   // bytes of its last output that are kept
+	maxStderr  = 4 << 10   // bytes kept of the end of its standard error
 )
 
 // granted lists the environment variables that the script inherits. They let Python find its packages; none is a

@@ -27,7 +27,7 @@ type Group struct {
 	RefLogProbs       [][]float64    `json:"ref_logprobs,omitempty"`
 	InferenceLogProbs [][]float64    `json:"inference_logprobs,omitempty"` // 1.0 where masked
 	GenerationParams  map[string]any `json:"generation_params,omitempty"`
-	DistillTokenIDs   [][][]int64    `json:"distill_token_ids,omitempty"` // by sequence, token, rank: of all sequences, or null
+	DistillTokenIDs   [][][]int64    `json:"distill_token_ids,omitempty"` // by sequence, token and rank; omitted if one sequence lacks them
 	DistillLogProbs   [][][]float64  `json:"distill_logprobs,omitempty"`
 	GroupOverrides    map[string]any `json:"group_overrides,omitempty"` // settings of this group: teacher_top_k
 	EnvID             *int64         `json:"env_id,omitempty"`
