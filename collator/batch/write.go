@@ -223,9 +223,15 @@ func (spec *Spec) write(j *job, rows []*Row) (finished, error) {
 	}
 	l := spec.line(p, rows)
 	l.File = fmt.Sprintf("%s/%05d.safetensors", p.key(), j.number)
+	all := assemble(p.channel, rows, p.layout, l.Form, spec.PadID)
+	size := 4 << 10 // of the header
+	for i := range all {
+		size += len(all[i].Data)
+	}
 	var data bytes.Buffer
+	data.Grow(size)
 	meta := map[string]string{"channel": l.Channel, "layout": l.Layout}
-	if err := tensors.Write(&data, assemble(p.channel, rows, p.layout, l.Form, spec.PadID), meta); err != nil {
+	if err := tensors.Write(&data, all, meta); err != nil {
 		return finished{}, err
 	}
 	sum := sha256.Sum256(data.Bytes())

@@ -87,11 +87,10 @@ var (
 // fold normalises the spelling of a key: errorMessage, error_message and Error-Message become one.
 func fold(key string) string {
 	key = strings.Trim(key, "_")
-	if strings.ContainsAny(key, "_-") {
-		key = strings.NewReplacer("_", "", "-", "").Replace(key)
-	}
-	return strings.ToLower(key)
+	return strings.ToLower(joiner.Replace(key))
 }
+
+var joiner = strings.NewReplacer("_", "", "-", "")
 
 // object is a JSON object with its members indexed by folded key.
 type object struct {
