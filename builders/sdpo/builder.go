@@ -179,6 +179,7 @@ func (b *Builder) example(
 
 // trace makes records from the failures of a branch that are in no earlier branch.
 func (w *work) trace(t *trace) error {
+	defer func() { t.words = nil }()
 	if err := w.countOrphans(t); err != nil {
 		return err
 	}

@@ -38,14 +38,25 @@ func (s *site) kindOfHint(text string, wording map[string]bool) builders.HintKin
 	if has(nil) {
 		return builders.Knowable
 	}
-	for _, n := range s.walk[:s.at] {
-		message := map[string]bool{}
-		addMessage(message, &n.Message)
-		if has(message) {
+	if len(named) == 0 {
+		return builders.Hindsight
+	}
+	for at := range s.at {
+		if has(s.wordsOf(at)) {
 			return builders.Knowable
 		}
 	}
 	return builders.Hindsight
+}
+
+// wordsOf returns the words of a message on the walk.
+func (t *trace) wordsOf(at int) map[string]bool {
+	if at == len(t.words) {
+		words := map[string]bool{}
+		addMessage(words, &t.walk[at].Message)
+		t.words = append(t.words, words)
+	}
+	return t.words[at]
 }
 
 // addWords adds the words of a text and of its identifiers.

@@ -19,6 +19,7 @@ type trace struct {
 	example   *ttc.Example
 	nodes     []int // of the graph
 	walk      []*ttc.Node
+	words     []map[string]bool // of the first messages of the walk, while its sites are made; see wordsOf
 	calls     []call
 	orphans   []int
 	failures  []failure
