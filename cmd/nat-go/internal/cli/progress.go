@@ -28,7 +28,7 @@ type progress struct {
 	shown bool
 	step  string // the current step
 	began time.Time
-	from  int64 // amount done at that time; a resumed run begins with earlier work
+	from  int64 // amount done when the step began, which isn't 0 if the run is resumed
 }
 
 const (

@@ -134,7 +134,7 @@ var changedBy = map[string]string{
 	"format":    "the format has no place for the tools or for earlier messages",
 }
 
-// ContextsInWords returns the number of trained turns, and of the ones in a changed context, in words.
+// ContextsInWords says how many turns are trained, how many of them in a changed context, and what changed it.
 func ContextsInWords(c *runfolder.Contexts) string {
 	var changed []string
 	n := int64(0)
