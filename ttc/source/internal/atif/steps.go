@@ -94,16 +94,9 @@ func (t *steps) step(step json.Raw, n int64) {
 	}
 	list, _ := step.Get("tool_calls")
 	for c := range list.Elements() {
-		call := chat.ToolCall{
-			ID: session.Text(c, "tool_call_id"), Type: "function", Name: session.Text(c, "function_name"),
-		}
-		arguments, _ := c.Get("arguments")
-		exchange.Arguments(&call, arguments)
-		answer.ToolCalls = append(answer.ToolCalls, call)
+		answer.ToolCalls = append(answer.ToolCalls, exchange.CallOf(c, "tool_call_id", "function_name", "arguments"))
 	}
-	if answer.Text == "" && answer.Form == chat.Text && answer.ToolCalls != nil {
-		answer.Form = chat.Null
-	}
+	exchange.NullIfEmpty(&answer)
 	results := results(step)
 	if why, detail := untrainedReason(step); why != "" {
 		t.r.tally.S.Calls++

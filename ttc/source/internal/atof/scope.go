@@ -211,10 +211,7 @@ func annotatedAnswer(annotated json.Raw) exchange.Answer {
 	a := exchange.Answer{Message: exchange.Content("assistant", text), Finish: session.Text(annotated, "finish_reason")}
 	list, _ := annotated.Get("tool_calls")
 	for c := range list.Elements() {
-		call := chat.ToolCall{ID: session.Text(c, "id"), Type: "function", Name: session.Text(c, "name")}
-		arguments, _ := c.Get("arguments")
-		exchange.Arguments(&call, arguments)
-		a.ToolCalls = append(a.ToolCalls, call)
+		a.ToolCalls = append(a.ToolCalls, exchange.CallOf(c, "id", "name", "arguments"))
 	}
 	if a.Text == "" && a.ToolCalls != nil {
 		a.Form = chat.Null

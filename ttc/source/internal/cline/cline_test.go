@@ -100,6 +100,6 @@ func FuzzRead(f *testing.F) {
 	f.Add(stored(`1`, `{"role":1}`, `{"role":"assistant","content":{}}`, result("", `[1,[2],{"type":3}]`), said("assistant", "1")))
 	f.Add(stored(asked)[:100])
 	f.Fuzz(func(t *testing.T, text string) {
-		sessiontest.Balanced(t, sessiontest.ReadText(t, cline.Factory(), "in.json", text))
+		sessiontest.Balanced(t, sessiontest.ReadText(t, cline.Factory(), "in.json", text+"\n"))
 	})
 }

@@ -181,19 +181,13 @@ func (r *reader) answer(t *conversation, agent string, part session.Kept) {
 		m.Reasoning, m.ReasoningKey = m.Reasoning+text, "reasoning_content"
 	}
 	for request := range session.Value(data, "toolRequests").Elements() {
-		call := chat.ToolCall{Type: "function"}
-		call.ID, call.Name = session.Text(request, "toolCallId"), session.Text(request, "name")
-		arguments, _ := request.Get("arguments")
-		exchange.Arguments(&call, arguments)
-		m.ToolCalls = append(m.ToolCalls, call)
+		m.ToolCalls = append(m.ToolCalls, exchange.CallOf(request, "toolCallId", "name", "arguments"))
 	}
 	index, _ := session.Value(data, "chunkIndex").Int64()
 	if count, _ := session.Value(data, "chunkCount").Int64(); index+1 < count {
 		return
 	}
-	if m.Text == "" && m.ToolCalls != nil {
-		m.Form = chat.Null
-	}
+	exchange.NullIfEmpty(m)
 	r.say(t, t.prompt)
 	t.asked, t.prompt = false, ""
 	c := calls.Call{

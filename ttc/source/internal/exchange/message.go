@@ -67,6 +67,20 @@ func Arguments(call *chat.ToolCall, value json.Raw) {
 	}
 }
 
+// CallOf reads a call whose id, name and arguments are under these keys.
+func CallOf(call json.Raw, id, name, arguments string) chat.ToolCall {
+	c := chat.ToolCall{ID: session.Text(call, id), Type: "function", Name: session.Text(call, name)}
+	Arguments(&c, member(call, arguments))
+	return c
+}
+
+// NullIfEmpty replaces empty text with null content in an answer that has only calls.
+func NullIfEmpty(m *chat.Message) {
+	if m.Form == chat.Text && m.Text == "" && m.ToolCalls != nil {
+		m.Form = chat.Null
+	}
+}
+
 // Tools reads tool definitions, each as ToolOf does; nil if list is not an array.
 func Tools(list json.Raw) []chat.Tool {
 	if list.Kind() != json.Array {

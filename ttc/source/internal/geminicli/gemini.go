@@ -151,7 +151,7 @@ func (g *gemini) answer(part session.Kept, record, content json.Raw, known bool)
 			results = append(results, result)
 		}
 	}
-	m = nullIfEmpty(m)
+	exchange.NullIfEmpty(&m)
 	tokens := session.Value(record, "tokens")
 	given, _ := session.Value(tokens, "input").Int64()
 	made, _ := session.Value(tokens, "output").Int64()

@@ -113,17 +113,10 @@ func (r *reader) parts(role string, parts json.Raw) (out []calls.Message) {
 		m.Text, m.Parts = strings.Join(texts, ""), nil
 	}
 	if texts != nil || m.Parts != nil || m.ToolCalls != nil || thoughts != nil {
-		out = append(out, calls.Message{Message: nullIfEmpty(m)})
+		exchange.NullIfEmpty(&m)
+		out = append(out, calls.Message{Message: m})
 	}
 	return out
-}
-
-// nullIfEmpty replaces empty text with null content in an answer that has only calls.
-func nullIfEmpty(m chat.Message) chat.Message {
-	if m.Form == chat.Text && m.Text == "" && m.ToolCalls != nil {
-		m.Form = chat.Null
-	}
-	return m
 }
 
 func callOf(call json.Raw) chat.ToolCall {

@@ -150,15 +150,10 @@ func messageOf(raw json.Raw) (calls.Message, error) {
 	}
 	if sampled == nil {
 		for c := range session.Value(f, "tool_calls").Elements() {
-			call := chat.ToolCall{ID: session.Text(c, "id"), Type: "function", Name: session.Text(c, "name")}
-			arguments, _ := c.Get("args")
-			exchange.Arguments(&call, arguments)
-			m.ToolCalls = append(m.ToolCalls, call)
+			m.ToolCalls = append(m.ToolCalls, exchange.CallOf(c, "id", "name", "args"))
 		}
 	}
-	if m.Text == "" && m.Form == chat.Text && m.ToolCalls != nil {
-		m.Form = chat.Null
-	}
+	exchange.NullIfEmpty(&m.Message)
 	if status := session.Text(f, "status"); role == "tool" && status != "" {
 		failed := status == "error"
 		m.Error = &failed

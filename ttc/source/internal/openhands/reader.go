@@ -203,9 +203,7 @@ func said(object json.Raw, key string, made []event) chat.Message {
 		exchange.Arguments(&call, arguments)
 		m.ToolCalls = append(m.ToolCalls, call)
 	}
-	if m.Form == chat.Text && m.Text == "" && made != nil {
-		m.Form = chat.Null
-	}
+	exchange.NullIfEmpty(&m)
 	return m
 }
 

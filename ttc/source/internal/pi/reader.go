@@ -143,17 +143,12 @@ func (r *reader) said(message json.Raw) chat.Message {
 		case "thinking":
 			m.Reasoning, m.ReasoningKey = m.Reasoning+session.Text(block, "thinking"), "reasoning_content"
 		case "toolCall":
-			call := chat.ToolCall{ID: session.Text(block, "id"), Type: "function", Name: session.Text(block, "name")}
-			arguments, _ := block.Get("arguments")
-			exchange.Arguments(&call, arguments)
-			m.ToolCalls = append(m.ToolCalls, call)
+			m.ToolCalls = append(m.ToolCalls, exchange.CallOf(block, "id", "name", "arguments"))
 		default:
 			r.tally.CountUnread("parts of answers of type "+session.Name(typ), 1)
 		}
 	}
-	if m.Text == "" && m.ToolCalls != nil {
-		m.Form = chat.Null
-	}
+	exchange.NullIfEmpty(&m)
 	return m
 }
 
