@@ -25,6 +25,8 @@ func confine() {
 	}
 }
 
+func isMainThread() bool { return unix.Gettid() == unix.Getpid() }
+
 // undumpable keeps other processes of the same user from reading this one, and debuggers from attaching to it.
 var undumpable = sync.OnceFunc(func() {
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // it can't fail

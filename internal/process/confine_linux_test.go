@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"testing"
 	"unsafe"
@@ -60,6 +61,8 @@ func withoutLandlock() error {
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
 	}
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	runtime.LockOSThread() // the thread that sets the filter must have given up new privileges itself
+	defer runtime.UnlockOSThread()
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
 	}
@@ -70,6 +73,17 @@ func withoutLandlock() error {
 		return errno
 	}
 	return nil
+}
+
+// TestGoInThread checks that no function gets the main thread, which programs could be confined in together with it.
+func TestGoInThread(t *testing.T) {
+	for range 1000 {
+		id := make(chan int)
+		goInThread(func() { id <- unix.Gettid() })
+		if <-id == os.Getpid() {
+			t.Fatal("it ran in the main thread")
+		}
+	}
 }
 
 // undumped reports whether this program can't be dumped.

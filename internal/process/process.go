@@ -85,10 +85,9 @@ func Start(c Config) (*Process, error) {
 		p.Stdin = pipes.stdin
 	}
 	started := make(chan error)
-	go func() {
-		// The parent-death signal is sent when the thread that forked ends, not when this program does: the thread
-		// stays locked to this goroutine, which waits for the child and ends with it.
-		runtime.LockOSThread()
+	// The parent-death signal is sent when the thread that forked ends, not when this program does: the function, which
+	// keeps the thread, waits for the child.
+	goInThread(func() {
 		if c.Confined {
 			confine() // the thread and its children
 		}
@@ -103,12 +102,32 @@ func Start(c Config) (*Process, error) {
 		if err == nil {
 			p.wait(&pipes)
 		}
-	}()
+	})
 	if err := <-started; err != nil {
 		closeAll(pipes.ours...)
 		return nil, err
 	}
 	return p, nil
+}
+
+// goInThread runs f in a goroutine with a thread of its own, which ends with it. This is never the main thread: a
+// process may be read by programs in its main thread's domain, so a program that is confined there could read this one.
+func goInThread(f func()) {
+	go func() {
+		runtime.LockOSThread()
+		if !isMainThread() {
+			f()
+			return
+		}
+		defer runtime.UnlockOSThread()
+		locked := make(chan struct{})
+		go func() {
+			runtime.LockOSThread()
+			close(locked)
+			f()
+		}()
+		<-locked
+	}()
 }
 
 // plumbing holds the pipes between this program and a child.
