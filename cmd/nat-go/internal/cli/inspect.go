@@ -61,7 +61,7 @@ tokens, and the recorded ids. A call whose trace disagrees with the tokenizer co
 	f.StringVar(&in.Model.Template, "template", "", "the model's chat template, if not the tokenizer's own")
 	cmd.MarkFlagsRequiredTogether("policy", "tokenizer")
 	f.StringVar(&in.Where, "where", "",
-		"examine only examples that meet this `EXPRESSION`, as in dataset.where; clauses about records are ignored")
+		"examine only examples that meet this `EXPRESSION`, as in dataset.where; clauses about tasks or records are ignored")
 	f.BoolVar(&in.Quick, "quick", false, "read only a sample of each file")
 	return cmd
 }

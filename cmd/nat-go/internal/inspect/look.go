@@ -95,7 +95,8 @@ type Report struct {
 
 	others []Yield // if the user named builders, what the others make from the beginning
 
-	Where []where.Step `json:"where,omitempty"` // counts of the examples that pass the filter
+	Where []where.Step `json:"where,omitempty"`       // counts of the examples that pass the filter
+	Later []string     `json:"where_later,omitempty"` // clauses that only a run can apply
 
 	filter where.Filter[*where.Subject]
 	unmet  map[string]int64 // examples, by the clause of the filter that they fail
@@ -147,7 +148,11 @@ func readFormat(ctx context.Context, found *readers.Found, files []string, opt O
 	if err != nil {
 		return nil, exit.Usagef("--where: %w", err)
 	}
-	r.filter, _ = all.Split(where.ExampleFields)
+	var later where.Filter[*where.Subject]
+	r.filter, later = all.Split(where.ExampleFields)
+	for _, c := range later.Clauses {
+		r.Later = append(r.Later, c.Text)
+	}
 	if opt.Quick {
 		r.Sample = bytesPerFile(len(files))
 	}

@@ -59,6 +59,9 @@ func (r *Report) contents(line printer) {
 	for _, step := range r.Where {
 		line("where", "%s", step)
 	}
+	for _, clause := range r.Later {
+		line("where", "not applied before a run, since it is about tasks or records: %s", clause)
+	}
 	if r.Messages > 0 {
 		line("messages", "%d, of which %s of the assistant; %s",
 			r.Messages, quantity(r.Turns, "turn"), quantity(r.ToolCalls, "tool call"))
