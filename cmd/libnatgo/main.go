@@ -36,8 +36,8 @@ import (
 
 func main() {}
 
-// natgo_jsd returns 0, or 1 with a message. It may be called from several threads at once, but not in a process forked
-// after the library was loaded, which lacks Go's other threads.
+// natgo_jsd computes the losses and gradients of a call. It returns 0, or 1 with a message. It may be called from
+// several threads at once, but not in a process forked after the library was loaded, which lacks Go's other threads.
 //
 //export natgo_jsd
 func natgo_jsd(c *C.natgo_call) C.int {
@@ -82,13 +82,14 @@ func matrix(c *C.natgo_call, at unsafe.Pointer, stride C.int64_t) kernels.Matrix
 	return m
 }
 
-// last is the kernel for the last call's options: a training run keeps one set of options, or changes beta slowly.
+// last holds the kernel for the last call's options: a training run keeps one set of options, or changes beta slowly.
 var last struct {
 	sync.Mutex
 	options kernels.Options
 	jsd     *kernels.JSD
 }
 
+// prepared returns the kernel for options, which it makes if the last call had others.
 func prepared(o kernels.Options) (*kernels.JSD, error) {
 	last.Lock()
 	defer last.Unlock()

@@ -21,8 +21,8 @@ type builder struct{ Config }
 
 func newBuilder(c *Config) (builders.Builder, error) { return builder{*c}, nil }
 
-// Build emits one pair per turn. Every candidate is part of a pair or dropped with a reason, because a run accounts for
-// every candidate.
+// Build emits at most one pair per turn. Every candidate is part of a pair or dropped with a reason, because a run
+// accounts for every candidate.
 func (b builder) Build(_ context.Context, g *ttc.Group, out builders.Output) error {
 	for e, ex := range g.Examples {
 		var turns []string
@@ -51,7 +51,7 @@ func (b builder) Build(_ context.Context, g *ttc.Group, out builders.Output) err
 	return nil
 }
 
-// turn emits the pair with the widest margin among answers of similar length.
+// turn emits the pair with the widest margin among answers of similar length, and drops the other candidates.
 func (b builder) turn(e int, ex *ttc.Example, turn string, members []int, out builders.Output) error {
 	chosen, rejected, widest := -1, -1, 0.0
 	tooLong := 0

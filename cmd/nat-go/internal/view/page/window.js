@@ -17,8 +17,8 @@ export class Pages {
 
   /** Requests missing parts of the rows [from, to), at most two at a time, and calls changed when one has arrived. */
   async need(from, to, changed, failed) {
-    this.wanted = [Math.floor(from / ahead), Math.floor((Math.max(from + 1, to) - 1) / ahead)]
-    for (let part = this.wanted[0]; part <= this.wanted[1]; part++) {
+    const last = Math.floor((Math.max(from + 1, to) - 1) / ahead)
+    for (let part = Math.floor(from / ahead); part <= last; part++) {
       const rows = this.parts.get(part)
       if (rows) { // moves the part to the end, as the one used last
         this.parts.delete(part)
