@@ -7,6 +7,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/internal/prefix"
 	"github.com/nat-go/nat-go/collator/turns"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -164,23 +165,23 @@ func (w *worker) common(p *promptOf, r *turns.Renderer, pair [2]*madeSide) (leng
 	if refusal != nil {
 		return 0, refusal
 	}
-	n := commonPrefix(commonPrefix(ids, pair[0].IDs), pair[1].IDs)
+	length = min(prefix.Common(ids, pair[0].IDs), prefix.Common(ids, pair[1].IDs))
 	switch {
-	case len(n) < len(ids):
+	case length < len(ids):
 		return 0, refuse(GenerationPromptMismatch,
-			"only %d of the prompt's %d tokens begin both sides", len(n), len(ids))
+			"only %d of the prompt's %d tokens begin both sides", length, len(ids))
 	case !samePrompt(pair):
 		return 0, refuse(GenerationPromptMismatch, "the template begins the chosen answer otherwise than the rejected one")
 	case slices.Equal(pair[0].IDs, pair[1].IDs):
 		return 0, refuse(ledger.SameText, "chosen and rejected have the same tokens under this template")
 	}
 	for _, s := range pair {
-		if s.Trained[0].Start < len(n) {
+		if s.Trained[0].Start < length {
 			return 0, refuse(InvariantBroken,
-				"token %d is trained and one of the prompt's %d", s.Trained[0].Start, len(n))
+				"token %d is trained and one of the prompt's %d", s.Trained[0].Start, length)
 		}
 	}
-	return len(n), nil
+	return length, nil
 }
 
 // samePrompt reports whether the same tokens precede both answers. One side may open a thought that the other doesn't.
@@ -189,14 +190,6 @@ func samePrompt(pair [2]*madeSide) bool {
 	row.Meta.Proof = []batch.Proof{pair[0].proof, pair[1].proof}
 	_, _, same := row.Prompts()
 	return same
-}
-
-func commonPrefix(a, b []int32) []int32 {
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	return a[:n]
 }
 
 // fitPair makes a pair fit by cutting the same blocks of the prompt on both sides. length is the number of prompt

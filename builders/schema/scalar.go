@@ -38,12 +38,7 @@ func (w *walker) scalar(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 	case Float:
 		if f, ok := floatOf(raw, text); ok {
 			if math.IsNaN(f) || math.IsInf(f, 0) {
-				w.report(n, ptr, finding.Finding{
-					Code:    CodeNonFinite,
-					Message: label(ptr) + " must be a finite number",
-					Fix:     "write a number",
-				})
-				return nil, false
+				return w.nonFinite(n, ptr, "write a number")
 			}
 			return f, true
 		}
@@ -99,12 +94,7 @@ func (w *walker) integer(s *Spec, n *yaml.Node, ptr string, raw any, text string
 	case float64:
 		switch {
 		case math.IsNaN(v) || math.IsInf(v, 0):
-			w.report(n, ptr, finding.Finding{
-				Code:    CodeNonFinite,
-				Message: label(ptr) + " must be a finite number",
-				Fix:     "write a whole number",
-			})
-			return nil, false
+			return w.nonFinite(n, ptr, "write a whole number")
 		case v != math.Trunc(v):
 			return w.wrongType(s, n, ptr)
 		case math.Abs(v) >= 1<<63:
@@ -127,6 +117,14 @@ func (w *walker) tooBig(n *yaml.Node, ptr string) (any, bool) {
 		Code:    CodeRange,
 		Message: label(ptr) + " is larger than any whole number this program can hold",
 		Fix:     "write a smaller number",
+	})
+	return nil, false
+}
+
+// nonFinite reports NaN or an infinity where a number is expected.
+func (w *walker) nonFinite(n *yaml.Node, ptr, fix string) (any, bool) {
+	w.report(n, ptr, finding.Finding{
+		Code: CodeNonFinite, Message: label(ptr) + " must be a finite number", Fix: fix,
 	})
 	return nil, false
 }
@@ -189,12 +187,7 @@ func (w *walker) any(n *yaml.Node, ptr string) (any, bool) {
 		return v, true
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			w.report(n, ptr, finding.Finding{
-				Code:    CodeNonFinite,
-				Message: label(ptr) + " must be a finite number",
-				Fix:     "write a number, or a text in quotes",
-			})
-			return nil, false
+			return w.nonFinite(n, ptr, "write a number, or a text in quotes")
 		}
 		return v, true
 	}

@@ -70,15 +70,7 @@ func policy(ex *ttc.Example, n *ttc.Node) string {
 // before anyone but the model and its tools has spoken. All calls of that turn must have succeeded. It returns -1 if
 // there is none.
 func (t *trace) corrected(f *failure) int {
-	failed := map[int]bool{}
-	for i := range t.failures {
-		failed[t.failures[i].turn] = true
-	}
-	for i := range t.calls {
-		if t.calls[i].result < 0 {
-			failed[t.calls[i].turn] = true
-		}
-	}
+	failed := t.failedTurns()
 	for i := range t.calls {
 		c := &t.calls[i]
 		if c.turn <= f.turn || c.made.Name != f.made.Name || failed[c.turn] || t.walk[c.turn].Sampled == ttc.No {

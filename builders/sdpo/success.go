@@ -29,15 +29,7 @@ const maxSiblings = 64
 
 // add adds the successful calls of a walk: calls of turns in which every call has a result and none failed.
 func (sb *siblings) add(t *trace) {
-	failed := map[int]bool{}
-	for i := range t.failures {
-		failed[t.failures[i].turn] = true
-	}
-	for i := range t.calls {
-		if t.calls[i].result < 0 {
-			failed[t.calls[i].turn] = true
-		}
-	}
+	failed := t.failedTurns()
 	prompts := t.prompts()
 	for i := range t.calls {
 		c := &t.calls[i]
@@ -47,6 +39,20 @@ func (sb *siblings) add(t *trace) {
 		}
 		sb.byPrompt[key] = append(sb.byPrompt[key], c.made)
 	}
+}
+
+// failedTurns returns the turns with a call that failed or has no result.
+func (t *trace) failedTurns() map[int]bool {
+	failed := map[int]bool{}
+	for i := range t.failures {
+		failed[t.failures[i].turn] = true
+	}
+	for i := range t.calls {
+		if t.calls[i].result < 0 {
+			failed[t.calls[i].turn] = true
+		}
+	}
+	return failed
 }
 
 // hint returns a successful call made at the site's prompt: one of the same tool if possible, otherwise the first.

@@ -20,13 +20,14 @@ func Places(ids [][]int32) []Place {
 	for rank, i := range order {
 		places[i].Rank = rank
 		if rank > 0 {
-			places[i].Common = common(ids[order[rank-1]], ids[i])
+			places[i].Common = Common(ids[order[rank-1]], ids[i])
 		}
 	}
 	return places
 }
 
-func common(a, b []int32) (n int) {
+// Common returns the number of leading ids that two sequences share.
+func Common(a, b []int32) (n int) {
 	for n < min(len(a), len(b)) && a[n] == b[n] {
 		n++
 	}

@@ -26,8 +26,7 @@ type Config struct {
 
 	doc     *yamldoc.Document
 	known   *secret.Values
-	passed  []string // sections passed over
-	opt     Options
+	passed  []string        // sections passed over
 	present map[string]bool // sections that the YAML contains
 }
 

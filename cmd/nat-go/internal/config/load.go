@@ -44,7 +44,7 @@ func Parse(name string, text []byte, opt Options) (*Config, []finding.Finding) {
 	for _, o := range opt.Overrides {
 		l.override(o)
 	}
-	c := &Config{doc: l.doc, opt: l.opt, present: map[string]bool{}}
+	c := &Config{doc: l.doc, present: map[string]bool{}}
 	l.expandAll()
 	l.check(c)
 	if whole {

@@ -210,7 +210,6 @@ func MeasureRows(f FormatFolder, render *turns.Renderer, tmp string) (*Stats, er
 
 // meter processes a data set record by record, in constant memory: hashes to be compared are sorted on disk.
 type meter struct {
-	tmp       string
 	kinds     [8][2]int64 // by kind, split
 	longer    int64
 	same      int64
@@ -247,7 +246,6 @@ func (m *meter) turns(contexts []ttc.History, r *builders.Resolved) {
 
 func newMeter(render *turns.Renderer, tmp string) *meter {
 	m := &meter{
-		tmp:      tmp,
 		samples:  extsort.New(10, 0, tmp),
 		prompts:  newSharing(tmp),
 		rows:     newSharing(tmp),

@@ -65,22 +65,16 @@ func (d *difference) words(trainer string) string {
 	case oursTrains:
 		return fmt.Sprintf("we train %s here that %s doesn't: %s", n, trainer, d.Class)
 	case trainerOnly:
-		return fmt.Sprintf("%s puts %s here that our row lacks%s", trainer, n, andTrains(d.Trained))
+		return fmt.Sprintf("%s puts %s here that our row lacks%s", trainer, n, when(d.Trained, ", and trains them"))
 	default:
-		return fmt.Sprintf("%s lacks %s of our row%s: %s", trainer, n, andTrained(d.Trained), d.Class)
+		return fmt.Sprintf("%s lacks %s of our row%s: %s", trainer, n, when(d.Trained, " that we train"), d.Class)
 	}
 }
 
-func andTrains(on bool) string {
-	if on {
-		return ", and trains them"
-	}
-	return ""
-}
-
-func andTrained(on bool) string {
-	if on {
-		return " that we train"
+// when returns a text if a condition holds, else "".
+func when(holds bool, text string) string {
+	if holds {
+		return text
 	}
 	return ""
 }
