@@ -166,8 +166,8 @@ type Distillation struct {
 	Sites    []Site
 }
 
-// State is a prompt without an answer, from which a trainer samples its own. The metadata says what the rollout did
-// there and how it ended.
+// State is a prompt without an answer, from which a trainer samples its own. The metadata holds the action that the
+// rollout took there and how it ended.
 type State struct {
 	Head
 	Messages Content

@@ -21,7 +21,7 @@ type tileSet struct {
 	// sum that stores the exponentials in kept, for the passes of a gradient, whose sums are relative to the teacher's
 	// normaliser
 	keep     [3]tileFunc
-	keepsMax bool        // keep and the tiles of kl for a gradient leave the largest of what they kept in max
+	keepsMax bool        // keep and the tiles of kl for a gradient leave the largest value that they kept in max
 	grad     [3]tileFunc // jsd and g = raw gradient, sumG its sum, clipped
 	evenGrad [3]tileFunc // grad without clip for beta 1/2, or nil
 	// g = raw gradient without clips of entries, for a beta inside (0,1), sumG its sum, sum the teacher's side of the

@@ -66,7 +66,8 @@ func (r *row) pick(i, m int, threshold float32) (top float32) {
 	return top
 }
 
-// second returns what a row keeps of m entries next to the student's exponentials: the teacher's, or the raw gradient.
+// second returns the values of m entries that a row keeps next to the student's exponentials: the teacher's
+// exponentials, or the raw gradient.
 func (r *row) second(i, m int) []float32 {
 	if r.p.kind == klPass {
 		return r.raw(i)[:m]

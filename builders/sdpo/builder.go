@@ -240,7 +240,7 @@ func (w *work) trace(t *trace) error {
 	})
 }
 
-// targetsOf returns the turns that a failure's hint should change. A parting has no next turn, since no error follows
+// targetsOf returns the turns that a failure's hint should change. A parting lacks a next turn, since no error follows
 // its action.
 func (b *Builder) targetsOf(f *failure) []builders.Target {
 	switch {

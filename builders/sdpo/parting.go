@@ -22,7 +22,7 @@ import (
 type deed struct {
 	*call
 	writes      bool
-	key, result int // texts: the tool with its arguments, the same for equal values; of a read, what it returned
+	key, result int // texts: the tool with its arguments, the same for equal values; result is that of a read
 }
 
 // texts numbers texts from 1.
@@ -45,7 +45,7 @@ type course struct {
 	rank   int           // among the task's rollouts, by reward
 
 	parting parting
-	why     ledger.Reason // why it has no parting
+	why     ledger.Reason // why it lacks a parting
 }
 
 // add adds the rollout's next deed. A read that was made again counts with its last result.
@@ -121,7 +121,7 @@ func (b bits) has(at int) bool { return b[at/64]>>(at%64)&1 != 0 }
 func (b bits) add(at int)      { b[at/64] |= 1 << (at % 64) }
 func (b bits) remove(at int)   { b[at/64] &^= 1 << (at % 64) }
 
-// lineup is the rollouts of a task, ordered by what they wrote: those that reached a state are neighbours.
+// lineup is the rollouts of a task, ordered by their writes: rollouts that reached the same state are neighbours.
 type lineup struct {
 	all    []*course
 	alone  []crowd   // each of them
@@ -240,7 +240,7 @@ func (c *comparison) read(d *deed) {
 	c.rest.add(c.at)
 }
 
-// leave compares the rollout's next write with that of the others, and leads to the state after it. The key is 0 at the
+// leave compares the rollout's next write with the others', and leads to the state after it. The key is 0 at the
 // end. It returns the rollouts that are left.
 func (c *comparison) leave(key int) crowd {
 	self, here := c.all[c.at], c.here
@@ -278,7 +278,7 @@ func (c *comparison) leave(key int) crowd {
 
 // part finds where each rollout of a task parts from the better ones. A rollout that got another result for the same
 // read was never in the same state. A read that others didn't make doesn't count as a difference, since rollouts of a
-// task rarely make the same reads. The best rollouts, and those that wrote the same as a better one, have no parting.
+// task rarely make the same reads. The best rollouts, and rollouts with the same writes as a better one, don't part.
 func part(all []*course) {
 	l := newLineup(all)
 	begin, rest := &state{to: len(all)}, make(bits, len(all)/64+1)
@@ -323,7 +323,7 @@ func (b *Builder) partings(traces [][]*trace) {
 	}
 }
 
-// courses returns the actions of a group's rollouts. Rollouts that have no reward or several branches can't be
+// courses returns the actions of a group's rollouts. Rollouts without a reward, or with several branches, can't be
 // compared; the reason is stored in their traces.
 func (b *Builder) courses(traces [][]*trace) (all []*course) {
 	known := texts{}

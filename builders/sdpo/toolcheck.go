@@ -37,7 +37,7 @@ type checker struct {
 	classes map[string]bool // of Detect.Calls
 
 	mu sync.Mutex
-	// By hash of the tool's definition; nil means it has no usable schema.
+	// By hash of the tool's definition; nil if its schema can't be used.
 	schemas map[xxh3.Uint128]*jsonschema.Schema
 }
 

@@ -122,7 +122,7 @@ func (b *Builder) leave(ex *ttc.Example, unmet map[string]int64, out builders.Ou
 	return nil
 }
 
-// noState means that an example has no state at the requested places, or only those that where excludes.
+// noState means that an example has no state at the requested places, or that where excludes all of them.
 const noState ledger.Reason = "no_state"
 
 // turns returns each k-th turn of the branches of an example.

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// metadata describes the wheel and the source distribution to pip. Without extras, the package has no dependencies.
+// metadata describes the wheel and the source distribution to pip. Without extras, the package depends on no other.
 const metadata = `Metadata-Version: 2.4
 Name: nat-go
 Version: %s

@@ -74,7 +74,7 @@ func (p *parser[S]) and() node[S] {
 	return left
 }
 
-// both parses an operator and what is after it.
+// both parses an operator and its right side.
 func (p *parser[S]) both(l node[S], right func() node[S], join func(a, b func(S) bool) func(S) bool) node[S] {
 	p.next()
 	r := right()

@@ -102,7 +102,7 @@ func (g *kl512) powers(q klGroup) (st stream) {
 	return st
 }
 
-// terms computes the group's terms, keeps what a gradient needs, and adds the terms in pairs.
+// terms computes the group's terms, stores the values that a gradient needs, and adds the terms in pairs.
 func (g *kl512) terms(q klGroup, entry int) (st stream) {
 	odds, size := q.t.y, q.t.f
 	keep := func(v []VecPhysical, base Register) {

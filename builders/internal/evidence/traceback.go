@@ -27,7 +27,7 @@ var (
 const stackHead = "Traceback (most recent call last):"
 
 // traceback reads an exception: at the end of the text with its stack, or as the whole text. An exception followed by
-// other output is no more than a near miss, because the program continued.
+// other output is at most a near miss, because the program continued.
 func (t *text) traceback() Finding {
 	// Python and programs that print like it: the stack, then an unindented line that names the exception.
 	begin := t.all[:min(len(t.all), window)]

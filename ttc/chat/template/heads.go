@@ -14,7 +14,7 @@ import (
 // ways than reading messages by index, and state.sees records those. If only the last message's turn in the loop has
 // looked at a later message (loop.last), that turn is done again, too.
 
-// Head is the text of a conversation's head: that of the whole conversation up to a point, and what follows.
+// Head is the text of a conversation's head: the whole conversation's text up to a point, and the rest.
 type Head struct{ Common, Rest string }
 
 func (h Head) String() string { return h.Common + h.Rest }
@@ -66,8 +66,8 @@ type listed struct {
 	from int
 }
 
-// RenderHeads is like Render, and makes the heads that Result.Head returns: those that end in a message of the
-// assistant, and those with a prompt for the next message, which is the assistant's.
+// RenderHeads is like Render, and makes the heads that Result.Head returns: heads that end in a message of the
+// assistant, and heads with a prompt for the next message, which is the assistant's.
 func (t *Template) RenderHeads(in Input) (Result, error) {
 	h := &heads{messages: in.Messages, seen: -1}
 	if in.Kwargs != nil {
@@ -81,7 +81,7 @@ func (t *Template) RenderHeads(in Input) (Result, error) {
 }
 
 // Head returns the render of the first n messages, with or without a generation prompt. It returns false if it was not
-// made, or if messages aren't those of the result.
+// made, or if messages aren't the result's.
 func (r *Result) Head(messages []pyvalue.Value, n int, open bool) (Head, bool) {
 	h := r.heads
 	if h == nil || n == 0 || 2*n+1 >= len(h.found) || len(messages) < n || &messages[0] != &h.messages[0] {
@@ -176,8 +176,8 @@ func (k *fork) at(st *state, items val, done int, again func()) {
 	h.before.slots = append(h.before.slots[:0], st.act.slots...)
 }
 
-// heads makes the heads of n messages, those that Result.Head is asked for. again is nil or does the last message
-// again, which has looked at a later one; common is the length of what the head shares with the whole.
+// heads makes the heads of n messages that Result.Head is asked for. again is nil or does the last message
+// again, which has looked at a later one; common is the length of the text that the head shares with the whole.
 func (k *fork) heads(st *state, n, common int, again func()) {
 	h := st.heads
 	if h.found == nil {
@@ -215,7 +215,7 @@ func (k *fork) head(st *state, common int, again func(), open bool) (out tailed)
 	input, given := st.input.AddGenerationPrompt, missing
 	h.slots = append(h.slots[:0], act.slots...)
 	st.left, st.bytes = min(left, maxTailSteps), min(bytes, maxTailBytes)
-	if again != nil { // with ten times what it took before
+	if again != nil { // with ten times the work that it took before
 		copy(act.slots, h.before.slots)
 		st.left = min(h.before.left, maxTailSteps+10*(h.before.left-left))
 		st.bytes = min(h.before.bytes, maxTailBytes+10*(h.before.bytes-bytes))
@@ -320,7 +320,7 @@ func macroWrites(n node) bool {
 	return ok && contains(m.body, isWrite)
 }
 
-// listUse looks at what a template does with lists of messages.
+// listUse examines how a template uses lists of messages.
 type listUse struct {
 	names   map[string]bool // of the lists
 	index   int             // the largest constant index

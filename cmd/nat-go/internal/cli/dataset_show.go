@@ -154,7 +154,7 @@ func (s *showFlags) showRecords(cmd *cobra.Command, path string) error {
 	return err
 }
 
-// selects reports whether a flag selects records by what they are, so that it is an error if none matches.
+// selects reports whether a flag selects records by kind, so that it is an error if none matches.
 func (s *showFlags) selects(cmd *cobra.Command) bool {
 	return slices.ContainsFunc([]string{"record", "row", "example", "turn", "builder", "split"}, cmd.Flags().Changed)
 }

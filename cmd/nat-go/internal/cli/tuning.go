@@ -53,7 +53,7 @@ const (
 	minLimit = 43 << 20
 )
 
-// tuneCollector starts to tune GOGC and the memory limit, except for those that the environment sets.
+// tuneCollector starts to tune GOGC and the memory limit, unless the environment sets them.
 func tuneCollector() {
 	collector.Lock()
 	defer collector.Unlock()

@@ -75,7 +75,7 @@ func (l *loader) expandUnder(n *yaml.Node, severity finding.Severity, path ...st
 // reference matches an escaped $${, a ${NAME} or ${NAME:-default}, or a ${ that is neither.
 var reference = regexp.MustCompile(`\$\$\{|\$\{([^:{}$]+)(?::-([^}]*))?\}|\$\{[^}]*\}?`)
 
-// natReference is NAT's own pattern, which has no escape.
+// natReference is NAT's own pattern, which lacks an escape.
 var natReference = regexp.MustCompile(`\$\{([^:}]+)(?::-([^}]*))?\}`)
 
 // Expand replaces the references in a text that was a scalar of a configuration, as kept in a run folder's config.yml.

@@ -239,7 +239,7 @@ func (l *loader) stepFilter(c *Config) {
 	}
 }
 
-// noEffect warns about settings that have no effect.
+// noEffect warns about settings without effect.
 func (l *loader) noEffect(c *Config) {
 	t := c.Trainer()
 	if _, v := yamldoc.LookupPair(l.doc.Root, "finetuning", "num_epochs"); v != nil && t != nil &&

@@ -57,7 +57,7 @@ func (w *formatWriter) turns(row int, m *member) []byte {
 	return b
 }
 
-// carried returns the contexts of the turns that the rows of a record have. Those of a rollout begin with the prompt's:
+// carried returns the contexts of the turns that the rows of a record have. A rollout's begin with the prompt's:
 // rows have either the prompt, to sample from, or the turns.
 func (w *formatWriter) carried(m *member) (contexts []ttc.History, changes []builders.Change) {
 	contexts, changes = m.contexts, m.record.Changes

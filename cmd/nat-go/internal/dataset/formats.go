@@ -20,7 +20,7 @@ type Format struct {
 type tokenRows struct {
 	write func(w io.Writer, batches string, s batch.Split) (rows int64, err error)
 	wrong func(row []byte) string // returns the fault of a row, or "" if it is valid
-	none  string                  // why a run may have no such rows
+	none  string                  // why a run may lack such rows
 }
 
 // FromBatches reports whether the format is made from a run's token batches, and so needs a tokenizer.

@@ -125,7 +125,7 @@ func (w *formatWriter) join(ctx context.Context, p *partFormat, dir string) erro
 // joinChunk is the number of bytes of a part that are read at a time.
 const joinChunk = 1 << 20
 
-// eachChunk calls f with the lines of a file, some whole lines at a time. A missing file has no lines.
+// eachChunk calls f with the lines of a file, some whole lines at a time. A missing file counts as empty.
 func eachChunk(ctx context.Context, path string, f func(lines []byte) error) error {
 	file, err := durable.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -186,7 +186,7 @@ func (c change) String() string {
 	return c.Text
 }
 
-// changes ends the file and lists the changes that the reader makes, those of current versions first.
+// changes ends the file and lists the changes that the reader makes, current versions first.
 func (r *reading) changes() []change {
 	r.endChunk()
 	all := r.row.changes("", false)

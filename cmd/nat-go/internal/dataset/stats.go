@@ -53,7 +53,7 @@ type kindCount struct {
 
 // pairStats describe the preferences.
 type pairStats struct {
-	Margins      []spread `json:"margins"`       // |chosen - rejected| by name of the score; empty for rows, which have no scores
+	Margins      []spread `json:"margins"`       // |chosen - rejected| by name of the score; empty for rows
 	PerTurn      spread   `json:"per_turn"`      // pairs per turn or, for rows, per prompt
 	ChosenLonger float64  `json:"chosen_longer"` // share of pairs whose chosen answer is longer, 0..1
 	SameLength   float64  `json:"same_length"`   // share of equal lengths

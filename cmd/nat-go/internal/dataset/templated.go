@@ -27,7 +27,7 @@ type templated struct {
 	Calls         part   `json:"tool_calls"` // assistant messages with tool calls
 }
 
-// part counts the messages with a part of some kind, and those whose part the template doesn't show.
+// part counts the messages with a part of some kind, and the messages whose part the template doesn't show.
 type part struct {
 	Messages int64 `json:"messages"`
 	LeftOut  int64 `json:"left_out"`

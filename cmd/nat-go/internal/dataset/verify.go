@@ -382,8 +382,8 @@ type Origin struct {
 	Gaps     []string `json:"gaps"`     // why it is not higher
 	Proven   []string `json:"proven"`   // parts that were compared with the model's tokenizer and template, and agreed
 
-	// Contexts are the hashes of the contexts of the turns that the record trains, and Changed lists those that aren't
-	// as recorded. Only the first row of a record has them.
+	// Contexts are the hashes of the contexts of the turns that the record trains, and Changed lists the hashes
+	// that aren't as recorded. Only the first row of a record has them.
 	Contexts []hash           `json:"contexts,omitempty"`
 	Changed  []changedContext `json:"changed,omitempty"`
 }

@@ -57,7 +57,7 @@ func Unit(format string) string { return format + " record" }
 // TurnUnit returns the unit in which a format's accounts count turns without a row.
 func TurnUnit(format string) string { return format + " turn" }
 
-// TurnsLost describes the turns that have no row, in records that a format carries; it returns "" if all turns have
+// TurnsLost describes the turns without a row, in records that a format carries; it returns "" if all turns have
 // one.
 func TurnsLost(w runfolder.Written) string {
 	t := w.Contexts
@@ -235,7 +235,7 @@ type formatWriter struct {
 	together []*builders.Resolved
 }
 
-// tally has the counts of a format for all records, or for those of a part.
+// tally has the counts of a format for all records, or for the records of a part.
 type tally struct {
 	Records int64 `json:"records"`
 	Dropped int64 `json:"dropped"`

@@ -156,7 +156,7 @@ func (b *books) countUnlisted(d *ledger.Drop) {
 	m.Count += d.N()
 }
 
-// replay lists the drops in another list, and records them, except those of the stages Gate and Curate: they are
+// replay lists the drops in another list, and records them, except drops of the stages Gate and Curate: they are
 // recorded from the entries and the decisions.
 func (b *books) replay(path string) error {
 	in, err := durable.Open(path)

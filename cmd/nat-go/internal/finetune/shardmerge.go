@@ -58,7 +58,7 @@ func openMerge(ctx context.Context, how Request, env Env) (*plan, error) {
 	return p, err
 }
 
-// readShares reads what the shards wrote, if writing was left to them, and returns the shards that haven't written yet.
+// readShares reads the shards' shares, if writing was left to them, and returns the shards that haven't written yet.
 func (m *merging) readShares() (missing []int, err error) {
 	if m.cut, err = m.dir.ReadCut(m.plan); err != nil || m.cut == nil {
 		return nil, err

@@ -27,7 +27,7 @@ type Carried struct {
 // maxTried is the maximum number of a builder's records that are tried with each format.
 const maxTried = 200
 
-// formats returns counts for the formats to try: those whose rows are lines, because their tables carry the same
+// formats returns counts for the formats to try, whose rows are lines, because their tables carry the same
 // records, and whose records don't share rows.
 func formats(opt rows.Options) (all []*Carried) {
 	for _, f := range rows.Formats() {

@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
-// Catalog finds plugins: those of a configuration, and the installed ones. It has their locks.
+// Catalog finds the plugins of a configuration, and the installed ones. It has their locks.
 type Catalog struct {
 	Configured []config.Plugin
 	Lock       *plugins.Lock

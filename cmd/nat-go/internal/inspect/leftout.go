@@ -26,7 +26,7 @@ func (l LeftOut) String() string {
 	return fmt.Sprintf("the template of %s leaves out %s; collator.template names another", l.Model, strings.Join(l.What, ", "))
 }
 
-// leftOut tries the templates of the tokenizers, and lists those that omit content or can't be used.
+// leftOut tries the templates of the tokenizers, and lists the templates that omit content or can't be used.
 func (r *Report) leftOut() (all []LeftOut) {
 	if r.Messages == 0 && r.Candidates == 0 {
 		return nil

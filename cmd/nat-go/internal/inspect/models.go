@@ -19,8 +19,8 @@ func cachedTokenizer(model string) string {
 // maxNear is the maximum number of tokenizers that near lists.
 const maxNear = 5
 
-// near lists folders with a tokenizer: among the given folders, the folders one level below them, and those of the
-// named models in Hugging Face's cache. A model named without its owner matches any owner.
+// near lists folders with a tokenizer: among the given folders, the folders one level below them, and the named models'
+// folders in Hugging Face's cache. A model named without its owner matches any owner.
 func near(folders, names []string) (found []string) {
 	add := func(dir string) {
 		if dir != "" && len(found) < maxNear && !slices.Contains(found, dir) {

@@ -37,8 +37,8 @@ var allRemedies = sync.OnceValue(func() (of map[string][]remedy) {
 	return of
 })
 
-// remedies finds, for each builder that makes no records, the first change that would help. It tries those that it can
-// on the sample.
+// remedies finds, for each builder that makes no records, the first change that would help. It tries changes on the
+// sample where it can.
 func (y *yields) remedies(ctx context.Context, r *Report) error {
 	for i := range r.Builders {
 		b := &r.Builders[i]

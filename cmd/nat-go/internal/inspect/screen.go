@@ -194,8 +194,8 @@ func dropReasons(y Yield) string {
 	return ", not used: " + strings.Join(counts(y.Dropped, reasons[:min(maxReasons, len(reasons))]), ", ")
 }
 
-// errorSites returns the number of failed tool calls: those that the sdpo builder found or those that the source
-// marked, whichever are more.
+// errorSites returns the number of failed tool calls that the sdpo builder found or that the source marked,
+// the larger of both.
 func (r *Report) errorSites() int {
 	n := 0
 	for _, y := range r.Builders {

@@ -103,7 +103,7 @@ func blockName(typ string) string {
 // selects reports whether demonstrations are selected by score, so that examples without one are dropped.
 func (r *Report) selects() bool { return r.Scored > 0 || r.Candidates > 0 }
 
-// builder writes the builder's settings that the input requires, and those that users are likely to change.
+// builder writes the builder's settings that the input requires, and settings that users are likely to change.
 func (r *Report) builder(b *strings.Builder, typ string) {
 	if (typ == dpoBuilder || typ == sftBuilder) && r.Step != "" && (r.Step != defaultStep || len(r.Names) > 1) {
 		fmt.Fprintf(b, "    ttc_step_name: %s%s\n", flow(r.Step), r.otherSteps())

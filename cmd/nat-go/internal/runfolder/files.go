@@ -136,7 +136,7 @@ func content(path string) (sum string, n int64, err error) {
 	return Digest(h), n, nil
 }
 
-// Digest returns the 128-bit hash of what was written to h, in hex.
+// Digest returns the 128-bit hash of the bytes written to h, in hex.
 func Digest(h *xxh3.Hasher) string {
 	sum := h.Sum128().Bytes()
 	return hex.EncodeToString(sum[:])

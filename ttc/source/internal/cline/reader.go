@@ -111,7 +111,7 @@ func (r *reader) message(part session.Kept, m json.Raw) {
 	r.tell(calls.Message{Message: a})
 }
 
-// told returns what a message tells the model: the results of calls, and what the user says.
+// told returns the results of calls and the user's text in a message.
 func told(content json.Raw) []calls.Message {
 	out := exchange.AnthropicMessages("user", content)
 	i := 0

@@ -219,7 +219,7 @@ func observed(result json.Raw) []json.Raw {
 	return content
 }
 
-// rendered returns a command's output with what the program adds to it.
+// rendered returns a command's output with the text that the program adds to it.
 func rendered(text string, metadata json.Raw) string {
 	text = session.Text(metadata, "prefix") + text + session.Text(metadata, "suffix")
 	if dir := session.Text(metadata, "working_dir"); dir != "" {
@@ -234,7 +234,7 @@ func rendered(text string, metadata json.Raw) string {
 	return text
 }
 
-// tell returns the context with a message of these blocks. What the user says in several events is one message.
+// tell returns the context with a message of these blocks. Several events of the user become one message.
 func (r *reader) tell(e event, before *session.Given, role string, blocks ...json.Raw) *session.Given {
 	m := calls.Message{Message: exchange.FromBlocks(role, blocks)}
 	if role == "tool" {
