@@ -274,8 +274,8 @@ func (sp *splicer) fit(w *worker, m *material, v *view) (*madeSide, *cause) {
 	return w.cutFewest(m, v, blocksBeforeTarget(m), tooLong, row)
 }
 
-// blocksBeforeTarget lists the parts that may be cut before the first target, in order: whole rounds before its own,
-// then the steps of its own.
+// blocksBeforeTarget lists the parts that may be cut before the first target, in order: the rounds before the target's,
+// then the steps before the target in its round.
 func blocksBeforeTarget(m *material) (out []block) {
 	first := slices.Index(m.trained, true)
 	at := 0

@@ -134,7 +134,8 @@ func (r *row) lightPass(rest remainder) (l light, ok bool) {
 	return r.rated(sums, rest.sum, rest.teacher), ok
 }
 
-// rated turns the sums of a ratePass over entries with the given shares of both sides' totals into nats.
+// rated converts the sums of a ratePass over some entries to nats. student and teacher are the sums of each side's
+// exponentials over the same entries.
 func (r *row) rated(sums secondSums, student, teacher float64) light {
 	p, beta := &r.p, r.j.opt.Beta
 	unit := math.Ln2 * p.h * (1 - beta)

@@ -89,7 +89,7 @@ type Stats struct {
 	Infinite  int     // rows of loss +Inf: support mismatch at beta 0 or 1
 	Clipped   int     // clipped entries or row losses
 	Exact     int     // rows computed on the float64 path, about a hundred times slower; see Slow
-	// MassClamped counts sparse rows whose teacher probabilities summed to slightly more than 1.
+	// MassClamped counts sparse rows whose teacher probabilities summed to slightly more than 1, with RestBucket.
 	MassClamped int
 }
 

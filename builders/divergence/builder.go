@@ -49,7 +49,7 @@ type rollout struct {
 	why   ledger.Reason // why its last pair was refused
 }
 
-// Build pairs the rollouts of a task.
+// Build pairs the rollouts of a task or, if Compare is "branches", the branches within each of its examples.
 func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) error {
 	if b.cfg.Compare == "branches" {
 		return b.branches(ctx, g, out)

@@ -164,6 +164,7 @@ func (b *Builder) example(
 		if err := w.trace(t); err != nil {
 			return err
 		}
+		t.words = nil
 	}
 	if w.records > 0 {
 		return nil
@@ -179,7 +180,6 @@ func (b *Builder) example(
 
 // trace makes records from the failures of a branch that are in no earlier branch.
 func (w *work) trace(t *trace) error {
-	defer func() { t.words = nil }()
 	if err := w.countOrphans(t); err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func (b *Builder) hintFor(ctx context.Context, s *site, siblings *siblings) (h h
 		}
 		if n := utf8.RuneCountInString(h.text); n > b.cfg.Hints.MaxChars {
 			return h, hintTooLong, fmt.Sprintf(
-				"%d characters by the source %s; the limit is %d",
+				"%d characters from the source %s; the limit is %d",
 				n,
 				h.source,
 				b.cfg.Hints.MaxChars,

@@ -62,7 +62,7 @@ var nemoRLRanked = Format{
 // refused.
 func (e *Encoder) nemoRLRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 	if r.Record.Kind() != builders.KindPreference {
-		return dst, e.refuse("it holds preferences only")
+		return dst, e.refuse("they hold only preferences")
 	}
 	dst = append(dst, `{"prompt": `...)
 	var err error
@@ -93,7 +93,7 @@ func (e *Encoder) nemoRLRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 
 func (e *Encoder) nemoRLRankedRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 	if r.Record.Kind() != builders.KindPreference {
-		return dst, e.refuse("it holds preferences only")
+		return dst, e.refuse("they hold only preferences")
 	}
 	if len(r.Origin.Tools) > 0 {
 		return dst, e.refuse("it has no place for the tools that the model could call")

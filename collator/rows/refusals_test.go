@@ -53,7 +53,7 @@ var refused = map[string]string{
 	"it holds hints only":                                                                              "ours",
 	"no token of rollout %d was sampled":                                                               "ours",
 	"it holds rollouts only":                                                                           "ours",
-	"it holds preferences only":                                                                        "ours",
+	"they hold only preferences":                                                                       "ours",
 	"it holds demonstrations only":                                                                     "ours",
 	"it holds preferences and demonstrations only":                                                     "ours",
 	"it holds preferences and rollouts only":                                                           "ours",

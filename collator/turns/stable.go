@@ -17,9 +17,9 @@ func (r *Renderer) Stable(c *Conversation, res *template.Result, t *Turn) (bool,
 		return false, err
 	}
 	if r.cuts {
-		given = r.cutPrompt(c, res, t, given.String())
+		given = r.cutPrompt(c, res, t, given.Common+given.Rest)
 	}
-	if given.Len() != t.Start || !given.Begins(res.Text) {
+	if given.Len() != t.Start || !given.BeginsAs(res.Text, t.Start) {
 		return false, nil
 	}
 	if t.Message == len(c.Messages)-1 && !c.Open {
@@ -30,7 +30,7 @@ func (r *Renderer) Stable(c *Conversation, res *template.Result, t *Turn) (bool,
 		return false, err
 	}
 	// Only the end of a whole conversation may differ.
-	return then.Begins(res.Text) || then.Len() >= t.End && then.UpTo(t.End).Begins(res.Text), nil
+	return then.BeginsAs(res.Text, then.Len()) || then.BeginsAs(res.Text, t.End), nil
 }
 
 // head returns the render of a conversation's first n messages, which the render of the whole may have. It is valid

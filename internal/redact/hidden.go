@@ -131,7 +131,7 @@ func decoded(s string) (string, bool) {
 	if strings.ContainsAny(s, "-_") {
 		encoding = base64.RawURLEncoding
 	}
-	const head = 24 // most binary data is recognisable from this many bytes
+	const head = 24 // most binary data is recognisable from this many characters of base64
 	if b, err := encoding.DecodeString(s[:min(len(s), head)&^3]); err != nil || !printable(b, true) {
 		return "", false
 	}

@@ -279,10 +279,10 @@ func (r *Redactor) Text(s string) (string, bool) {
 	var b strings.Builder
 	at := 0
 	for _, p := range places {
-		if p.from < at { // inside the replaced text
+		if p.to <= at { // inside the replaced text
 			continue
 		}
-		b.WriteString(s[at:p.from])
+		b.WriteString(s[at:max(at, p.from)])
 		b.WriteString(r.tag(p.class, s[p.from:p.to]))
 		at = p.to
 	}

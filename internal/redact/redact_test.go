@@ -200,6 +200,26 @@ func TestOneSecretOneTag(t *testing.T) {
 	}
 }
 
+// TestOverlappingSecrets checks that of two secrets that share characters, the end of the second isn't kept.
+func TestOverlappingSecrets(t *testing.T) {
+	r := redactor(t)
+	out := &ttc.Example{Fidelity: ttc.IDs}
+	for i, s := range []string{"it is kX93mmQ7ppL2zzT8wwQ4 now", "DB_PASSWORD=kX93mmQ7ppL2", "API_PASSWORD=ppL2zzT8wwQ4"} {
+		out.Graph.Nodes = append(
+			out.Graph.Nodes, ttc.Node{Parent: i - 1, Message: chat.Message{Role: "user", Form: chat.Text, Text: s}},
+		)
+	}
+	r.Example(out)
+	for _, n := range out.Graph.Nodes {
+		if strings.Contains(n.Message.Text, "zzT8wwQ4") || strings.Contains(n.Message.Text, "kX93mm") {
+			t.Error(n.Message.Text)
+		}
+	}
+	if got, want := out.Graph.Nodes[0].Message.Text, "it is <REDACTED:secret:1><REDACTED:secret:2> now"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 // TestTagsHideNothing: what looks like the beginning of a tag, or like a tag of another program, protects no secret,
 // and neither does a whole tag beside it or within it. What was redacted stays as it is.
 func TestTagsHideNothing(t *testing.T) {

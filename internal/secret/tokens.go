@@ -112,7 +112,8 @@ func runEnd(s string, at int) int {
 	return end
 }
 
-// inRun reports whether a token may contain a character, which excludes quotes, separators and brackets.
+// inRun reports whether a token may contain a byte: printable ASCII except quotes, brackets, commas, semicolons and
+// backslashes.
 func inRun(c byte) bool {
 	return c > ' ' && c < 0x7f && strings.IndexByte("\"'`,;()[]{}<>\\", c) < 0
 }

@@ -84,8 +84,7 @@ func (g *generator) sum512(d dtype, keep, order bool) {
 	tail := func(q sumGroup, entry int, sum VecPhysical) (st stream) {
 		st.each(4, func(j int) { g.VSCALEFPS(q.y[j], q.p[j], q.p[j]) })
 		if keep {
-			st.each(4, func(j int) { g.VMOVUPS(q.p[j], Mem{Base: kept, Index: i, Scale: 4, Disp: 4*entry + 64*j}) })
-			st.each(4, func(j int) { g.VMAXPS(q.p[j], top, top) })
+			g.keepTerms(&st, q.p, Mem{Base: kept, Index: i, Scale: 4, Disp: 4 * entry}, top)
 		}
 		st.add(func() { g.VADDPS(q.p[1], q.p[0], q.p[0]) })
 		st.add(func() { g.VADDPS(q.p[3], q.p[2], q.p[2]) })
@@ -114,6 +113,12 @@ func (g *generator) sum512(d dtype, keep, order bool) {
 	}
 	g.VZEROUPPER()
 	g.RET()
+}
+
+// keepTerms stores vectors, and adds them to the largest terms so far.
+func (g *generator) keepTerms(st *stream, v []VecPhysical, to Mem, top VecPhysical) {
+	st.each(len(v), func(j int) { g.VMOVUPS(v[j], to.Offset(64*j)) })
+	st.each(len(v), func(j int) { g.VMAXPS(v[j], top, top) })
 }
 
 // loads512 is load as a stream's instructions.

@@ -253,8 +253,8 @@ func (g *gathering) start(first uint64) {
 	g.members, g.count, g.bytes = nil, 0, 0
 }
 
-// member adds a member, given its location. For a group that is skipped or too large it records only the size and one
-// member to identify the group.
+// member adds a member, given its location. For a group that is skipped it records only the size; for one that is too
+// large, also one member, to identify the group.
 func (g *gathering) member(place []byte) error {
 	size := int64(binary.BigEndian.Uint32(place[12:]))
 	g.count++

@@ -633,7 +633,8 @@ func (c Call) echo(name string, v json.Raw) bool {
 	return false
 }
 
-// only reads an object with a message and perhaps a code; the wording decides.
+// only reads an object that has nothing but a message and perhaps a code. Unless the code says success, the wording
+// decides.
 func (c Call) only(o *object, depth int) (Finding, bool) {
 	if !o.only(set(whyKeys, statusKeys, []string{"type", "requestid", "documentationurl"})) {
 		return Finding{}, true

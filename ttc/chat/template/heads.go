@@ -17,23 +17,17 @@ import (
 // Head is the text of a conversation's head: the whole conversation's text up to a point, and the rest.
 type Head struct{ Common, Rest string }
 
-func (h Head) String() string { return h.Common + h.Rest }
-
 // Len returns the length of the text.
 func (h Head) Len() int { return len(h.Common) + len(h.Rest) }
 
-// Begins reports whether a text begins with the head's.
-func (h Head) Begins(text string) bool {
-	rest, ok := strings.CutPrefix(text, h.Common)
-	return ok && strings.HasPrefix(rest, h.Rest)
-}
-
-// UpTo returns the first n bytes, or all if there are fewer.
-func (h Head) UpTo(n int) Head {
+// BeginsAs reports whether the text has at least n bytes, and the first n of them begin another text.
+func (h Head) BeginsAs(text string, n int) bool {
 	if n <= len(h.Common) {
-		return Head{Common: h.Common[:n]}
+		return strings.HasPrefix(text, h.Common[:n])
 	}
-	return Head{h.Common, h.Rest[:min(n-len(h.Common), len(h.Rest))]}
+	rest, ok := strings.CutPrefix(text, h.Common)
+	n -= len(h.Common)
+	return ok && n <= len(h.Rest) && strings.HasPrefix(rest, h.Rest[:n])
 }
 
 // heads are the heads found in a render.

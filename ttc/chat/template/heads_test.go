@@ -41,12 +41,18 @@ func checkHeads(t *testing.T, src string, tmpl *Template, in Input) (made int) {
 			own := in
 			own.Messages, own.AddGenerationPrompt = in.Messages[:n], open
 			want, err := tmpl.Render(own)
-			if err != nil || h.String() != want.Text {
+			text := h.Common + h.Rest
+			if err != nil || text != want.Text {
 				t.Fatalf("%s\nhead of %d of %d messages, open %v\n got %q\nwant %q %v", src, n, len(in.Messages), open,
-					h.String(), want.Text, err)
+					text, want.Text, err)
 			}
-			if !h.Begins(want.Text+"x") || h.Len() > 0 && h.Begins(want.Text[1:]) || h.UpTo(n).String() != want.Text[:min(n, len(want.Text))] {
-				t.Fatalf("%s\nhead %q", src, h)
+			for _, n := range []int{0, min(n, len(text)), len(text)} {
+				if !h.BeginsAs(text[:n]+"x", n) || n > 0 && (h.BeginsAs(text[:n-1], n) || h.BeginsAs("\x00"+text[1:], n)) {
+					t.Fatalf("%s\nhead %q, first %d", src, h, n)
+				}
+			}
+			if h.BeginsAs(text+"x", len(text)+1) {
+				t.Fatalf("%s\nhead %q is longer than it is", src, h)
 			}
 		}
 	}

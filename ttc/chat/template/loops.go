@@ -169,8 +169,7 @@ func (c *compiler) loopBody(
 	body.sym.scanParams(n.target)
 	body.sym.scan(n.body...)
 	filter := c.loopFilter(n, outer, body)
-	body.inLoop = true
-	assign, enter, run := c.assign(n.target, body), c.enter(body), c.body(n.body, body)
+	turn := c.loopTurn(n, body, loopVar, extended)
 	orElse := c.loopElse(n, outer, otherwise)
 	at := n.iter.at()
 	return func(st *state, items val) flow {
@@ -194,12 +193,9 @@ func (c *compiler) loopBody(
 				k.at(st, items, done, again)
 				again = func() {
 					if extended {
-						*loopVar.of(st) = loopValue
 						defer l.end()()
 					}
-					assign(st, item)
-					enter(st)
-					run(st)
+					turn(st, loopValue, item)
 				}
 			}
 			st.pos = at
@@ -213,12 +209,7 @@ func (c *compiler) loopBody(
 				break
 			}
 			st.step()
-			if extended {
-				*loopVar.of(st) = loopValue
-			}
-			assign(st, item)
-			enter(st)
-			fl := run(st)
+			fl := turn(st, loopValue, item)
 			if fl == flowBreak {
 				break
 			}
@@ -230,6 +221,22 @@ func (c *compiler) loopBody(
 			return orElse(st)
 		}
 		return flowOn
+	}
+}
+
+// loopTurn compiles one turn of a loop, for an item.
+func (c *compiler) loopTurn(
+	n *forNode, body *frame, loopVar variable, extended bool,
+) func(st *state, loopValue, item val) flow {
+	body.inLoop = true
+	assign, enter, run := c.assign(n.target, body), c.enter(body), c.body(n.body, body)
+	return func(st *state, loopValue, item val) flow {
+		if extended {
+			*loopVar.of(st) = loopValue
+		}
+		assign(st, item)
+		enter(st)
+		return run(st)
 	}
 }
 

@@ -63,7 +63,7 @@ func newBenchKernelsCmd() *cobra.Command {
 	f.IntVar(&o.MiB, "mib", 256, "size of each side's logits, in MiB")
 	f.IntVar(&o.Rounds, "rounds", 7, "rounds; the median counts")
 	f.StringVar(&o.Torch, "torch", "", "Python with torch: measure torch.compile too, with its memory pool kept")
-	f.DurationVar(&o.Budget, "budget", time.Minute, "time after which no new round is started")
+	f.DurationVar(&o.Budget, "budget", time.Minute, "measuring time, without compilation, after which no new round is started")
 	return cmd
 }
 

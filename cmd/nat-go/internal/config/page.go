@@ -45,7 +45,7 @@ func Page(types Types) []byte {
 		"`SIGABRT: abort` if it was the tokenizer library that met the limit, then stacks, and exit status 2. "+
 		"What was written stays, and `nat-go finetune resume` continues. To limit memory, use a container.",
 		sections["limits"])
-	r.section("eval", "NAT's section. Only the settings for where its output is, and in what form, are read.", sections["eval"])
+	r.section("eval", "NAT's section. Only the settings for where its output is, and in what form, are read and, with `--endpoint`, the data set and `max_concurrency`.", sections["eval"])
 	return []byte(r.String())
 }
 

@@ -52,7 +52,7 @@ type By string
 // The ways to split.
 const (
 	ByTask    By = "task"    // tasks and examples
-	ByExample By = "example" // examples; tasks that have rollouts, too
+	ByExample By = "example" // examples and, for rollout records, their tasks
 	// NAT's: the first max(1, int((1-v)n)) records train, the rest validate, and a single one does both.
 	ByPosition By = "position"
 )

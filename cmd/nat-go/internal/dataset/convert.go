@@ -147,8 +147,8 @@ func (c *Converted) texts(ctx context.Context, s Spec) error {
 	return err
 }
 
-// into calls write with dir or, if that is empty, with the run's dataset folder. It locks the run and enters the files
-// in its manifest then.
+// into calls write with dir or, if that is empty, with the run's dataset folder. In the latter case it locks the run
+// and enters the files in its manifest.
 func (c *Converted) into(
 	p *Place, formats []string, dir string, write func(string, func([]runfolder.Written, []runfolder.File) error) error,
 ) error {

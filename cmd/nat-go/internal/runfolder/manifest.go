@@ -311,7 +311,7 @@ func (f Folder) checkComplete(m *Manifest) error {
 // Update is a change to the manifest that becomes visible at Commit.
 type Update struct {
 	file *durable.File
-	gone []string // files of the formats' earlier versions
+	gone []string // obsolete files of the formats, which Commit removes
 	sum  string   // of the manifest
 }
 

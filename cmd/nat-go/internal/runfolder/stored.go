@@ -128,7 +128,7 @@ func (s Stored) Fetch(ctx context.Context, f Folder) error {
 		is := m.Files[i]
 		return s.Get(ctx, is.Path, f.path(filepath.FromSlash(is.Path)), is.Bytes, func(got File) error {
 			if got.Bytes != is.Bytes || is.XXH3 != "" && got.XXH3 != is.XXH3 {
-				return fmt.Errorf("%s doesn't match the manifest: its checksum differs", s.Object(is.Path))
+				return fmt.Errorf("%s doesn't match the manifest: its size or checksum differs", s.Object(is.Path))
 			}
 			return nil
 		})

@@ -127,8 +127,8 @@ func (r *Remote) fetchDone(ctx context.Context, dir Folder, stage Stage, shard i
 	return false, nil
 }
 
-// FetchDone downloads the manifests of all shards of a stage. Each is requested by name, because a listing may be
-// incomplete.
+// FetchDone downloads the manifests of the shards that are done with a stage. Each is requested by name, because a
+// listing may be incomplete.
 func (r *Remote) FetchDone(ctx context.Context, dir Folder, p *Plan, stage Stage) error {
 	return runfolder.Transfer(ctx, maxTransfers, len(p.Shards), func(ctx context.Context, i int) error {
 		_, err := r.fetchDone(ctx, dir, stage, i)

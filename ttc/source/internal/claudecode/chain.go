@@ -97,7 +97,7 @@ func (t *transcript) root(of *record) string {
 // with the chain, so each answer continues from the history of the previous one.
 type history struct {
 	t        *transcript
-	at       *record    // the last line; nil without any
+	at       *record    // the last line; nil if there are none
 	to       *answer    // the answer that the history belongs to
 	met      bool       // the lines of the history include the answer itself
 	out      calls.Walk // the messages

@@ -7,7 +7,8 @@
 // answer are merged by its id, and results are joined to their calls.
 //
 // Every agent of a session is an example of its own; a sub-agent's lines are in a file of their own, which is joined to
-// its session by the session's id. Call arguments are stored as parsed values, not as the model spelled them.
+// its session by the session's id, or, without an agent's id, form chains of their own. Call arguments are stored as
+// parsed values, not as the model spelled them.
 //
 // parseLine is long because it is one switch with a case for each key of a line.
 package claudecode

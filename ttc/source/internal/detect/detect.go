@@ -25,7 +25,8 @@ const (
 // ErrEmpty is the error for an input without content.
 var ErrEmpty = errors.New("is empty: there is nothing to read")
 
-// ReadHead reads the beginning of a file. For input that isn't JSON it returns no entries and no error.
+// ReadHead reads the beginning of a file. For input that doesn't begin like JSON, but isn't blank, it returns no
+// entries and no error.
 func ReadHead(ctx context.Context, path string) (*source.Head, error) {
 	return readHead(ctx, path, "", source.HeadEntries)
 }

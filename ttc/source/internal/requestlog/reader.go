@@ -115,7 +115,7 @@ type call struct {
 	time int64
 	full []calls.Ref // all messages that it was given; nil if not assembled yet
 	open bool        // the history is being assembled
-	lost bool        // the call's predecessor is missing from the log
+	lost bool        // one of the call's predecessors is missing from the log, or they form a cycle
 }
 
 func (l *log) add(part session.Kept) {

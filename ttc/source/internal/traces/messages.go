@@ -585,7 +585,7 @@ func shorten(raw json.Raw) string {
 	return string(raw)
 }
 
-// reward reads a score: null, a missing one and NaN (how pandas writes a gap) mean none.
+// reward reads a score: nil (a missing score or null), an empty text and NaN (how pandas writes a gap) mean none.
 func reward(raw json.Raw) (*float64, error) {
 	if raw == nil {
 		return nil, nil

@@ -341,7 +341,7 @@ func TestRunsInObjectStorage(t *testing.T) {
 		key := "runs/r/dropped.jsonl"
 		text := server.Get(t, key)
 		server.Put(t, key, append([]byte("#"), text[:len(text)-1]...))
-		b.Refused(t, b.Command(nil, "dataset", "verify", to+"/r"), 3, key, "its checksum differs")
+		b.Refused(t, b.Command(nil, "dataset", "verify", to+"/r"), 3, key, "its size or checksum differs")
 	})
 }
 
