@@ -38,8 +38,8 @@ func findPython(ctx context.Context) (python, why string) {
 		cmp.Or(lines[len(lines)-1], err.Error()))
 }
 
-// RunNAT does the same as Run, but with NAT's own code. Python's start-up and imports, which take several seconds, are
-// not counted.
+// RunNAT does the same as Run, but with NAT's own code. Its wall time omits Python's start-up and imports, which take
+// several seconds; its processor time includes them.
 func (b *Bed) RunNAT(ctx context.Context, python string) (Usage, error) {
 	script, out := filepath.Join(b.Dir, "time_nat.py"), filepath.Join(b.Dir, "nat")
 	defer os.RemoveAll(out)

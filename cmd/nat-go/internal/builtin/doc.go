@@ -2,5 +2,5 @@
 // adapters. Adding one takes one line.
 //
 // In a run, built-in builders are served by this program in a separate process, like third-party ones, so that this
-// path is always tested. Only `nat-go collate` calls them in its own process.
+// path is always tested. `nat-go collate` and package inspect call them in their own process.
 package builtin

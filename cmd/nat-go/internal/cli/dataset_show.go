@@ -154,7 +154,7 @@ func (s *showFlags) showRecords(cmd *cobra.Command, path string) error {
 	return err
 }
 
-// selects reports whether a flag selects records by kind, so that it is an error if none matches.
+// selects reports whether a flag says which records to show, so that it is an error if none matches.
 func (s *showFlags) selects(cmd *cobra.Command) bool {
 	return slices.ContainsFunc([]string{"record", "row", "example", "turn", "builder", "split"}, cmd.Flags().Changed)
 }
@@ -213,7 +213,7 @@ func (s *showFlags) showInput(
 	return showRecords(run, *s.limits, "", q, print)
 }
 
-// maxShown is the number of examples read from an input if the flags don't imply a smaller one.
+// maxShown is the number of examples read from an input if the flags don't imply another number.
 const maxShown = 10_000
 
 // viewPrinter prints views as text, or collects them in one JSON object.

@@ -51,8 +51,8 @@ func newLogger(cmd *cobra.Command) zerolog.Logger {
 	return zerolog.New(w).Level(logLevel(cmd)).With().Timestamp().Logger()
 }
 
-// hide masks the credentials in the environment in everything that the command prints from then on. It returns the set
-// of masked values, to which more can be added.
+// hide masks the environment's credentials for object storage in everything that the command prints from then on. It
+// returns the set of masked values, to which more can be added.
 func hide(cmd *cobra.Command) *secret.Values {
 	values := secret.NewValues(objects.Secrets(os.Getenv)...)
 	for _, w := range []io.Writer{cmd.OutOrStdout(), cmd.ErrOrStderr()} {

@@ -73,7 +73,7 @@ type Composer struct {
 // Steps reports whether there is a file for each step.
 func (c Composer) Steps() bool { return c.Files == "step" || c.ByExample() }
 
-// ByExample reports whether each row of these files is an example.
+// ByExample reports whether each row of the files of steps is an example.
 func (c Composer) ByExample() bool { return c.Rows == "example" }
 
 // RL is `collator.rl`.

@@ -62,7 +62,7 @@ type Block struct {
 	Name    string
 	Type    string       // its `_type`: "dpo_traj_builder", "acme/curriculum"
 	Config  any          // pointer to a filled struct, if the type has one; else nil
-	Spec    *schema.Spec // nil if the type is a plugin's whose schema isn't known yet
+	Spec    *schema.Spec // nil if the type is unknown, or a plugin's whose schema isn't known yet
 
 	key, node *yaml.Node
 	doc       *yamldoc.Document
@@ -113,7 +113,7 @@ func (c *Config) Place(f finding.Finding, path ...string) finding.Finding {
 	return c.doc.Report(c.doc.Root, yamldoc.Pointer(path...), f)
 }
 
-// Has reports whether the YAML itself sets a path: Has("dataset", "split", "validation").
+// Has reports whether the YAML or an override sets a path: Has("dataset", "split", "validation").
 func (c *Config) Has(path ...string) bool { return yamldoc.Lookup(c.doc.Root, path...) != nil }
 
 // Selected lists the builders that finetuning.trajectory_builder names, in the order of their section.

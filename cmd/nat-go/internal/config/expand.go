@@ -22,8 +22,9 @@ const maxExpanded = 1 << 20
 // maxExpandedAll bounds the expanded size of all scalars of a configuration together.
 const maxExpandedAll = 16 << 20
 
-// expandAll expands references in our sections. In blocks that fine-tuning doesn't select, and in eval, unset variables
-// are only a warning: a data set can be made without the credentials of a service that it isn't sent to.
+// expandAll expands references in our sections. In eval, and in builders, trainers and adapters that finetuning doesn't
+// select, unset variables are only a warning: a data set can be made without the credentials of a service that it isn't
+// sent to.
 func (l *loader) expandAll() {
 	l.broken = map[string]bool{}
 	if f := yamldoc.Lookup(l.doc.Root, "finetuning"); f != nil {
@@ -79,7 +80,7 @@ var reference = regexp.MustCompile(`\$\$\{|\$\{([^:{}$]+)(?::-([^}]*))?\}|\$\{[^
 var natReference = regexp.MustCompile(`\$\{([^:}]+)(?::-([^}]*))?\}`)
 
 // Expand replaces the references in a text that was a scalar of a configuration, as kept in a run folder's config.yml.
-// ok is false if a variable without a default is not set, or the text becomes too long.
+// ok is false if a reference is malformed, a variable without a default is not set, or the text becomes too long.
 func Expand(written string, getenv func(string) (string, bool)) (text string, ok bool) {
 	ok = true
 	text, fits := replaceReferences(reference, written, maxExpanded, func(ref, name, fallback string) string {

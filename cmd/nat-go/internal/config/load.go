@@ -19,7 +19,7 @@ import (
 
 const maxBases = 16
 
-// Load reads a configuration file and everything it inherits from. The config is nil if the file can't be read at all.
+// Load reads a configuration file and everything it inherits from. It returns nil if the file can't be read or parsed.
 func Load(path string, opt Options) (*Config, []finding.Finding) {
 	text, f := readFile(path)
 	if f != nil {
@@ -28,8 +28,8 @@ func Load(path string, opt Options) (*Config, []finding.Finding) {
 	return Parse(path, text, opt)
 }
 
-// Parse is Load for a text in memory. name is the file name used in findings, and the place relative to which `base:`
-// and file:// are resolved.
+// Parse is Load for a text in memory. name is the file name used in findings; paths in `base:` and file:// are relative
+// to its folder.
 func Parse(name string, text []byte, opt Options) (*Config, []finding.Finding) {
 	l := loader{opt: opt}
 	if l.opt.Getenv == nil {
@@ -86,7 +86,7 @@ func (l *loader) add(fs ...finding.Finding) {
 	}
 }
 
-// full reports whether there are more findings than are shown. Then it isn't worthwhile to complete further ones.
+// full reports whether there are more findings than are shown, so that it isn't worthwhile to complete further ones.
 func (l *loader) full() bool { return len(l.findings) >= 2*yamldoc.MaxFindings }
 
 func (l *loader) report(n *yaml.Node, ptr string, f finding.Finding) {

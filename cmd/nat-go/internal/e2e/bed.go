@@ -93,7 +93,7 @@ func (b *Bed) Must(t *testing.T, cmd *exec.Cmd) Result {
 	return r
 }
 
-// Refused runs a command that must end with the given code and an error that contains each of why.
+// Refused runs a command that must end with the given code and print each of why.
 func (b *Bed) Refused(t *testing.T, cmd *exec.Cmd, code int, why ...string) {
 	t.Helper()
 	r := Finish(t, cmd)

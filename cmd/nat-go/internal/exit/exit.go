@@ -16,8 +16,8 @@ const (
 	Terminated  = 143
 )
 
-// Error is an error with an exit code. A nil Err means that the command has printed everything: then no error message
-// is printed.
+// Error is an error with an exit code. A nil Err means that the command has printed everything, so no error message is
+// printed.
 type Error struct {
 	Code int
 	Err  error

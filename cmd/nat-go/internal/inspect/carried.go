@@ -77,8 +77,8 @@ func (y *Yield) try(g *ttc.Group, rec builders.Record, opt rows.Options) error {
 // chosen because it carries more turns: a trainer must process all of the text.
 const maxTextRatio = 3
 
-// best returns the preferred format, or another one of preferredFormats that carries more of the builder's records and
-// isn't too costly. If the preferred format carries nothing, it accepts any format at any cost.
+// best returns the preferred format, or another one of preferredFormats that carries more turns or pairs and isn't too
+// costly. If the preferred format carries nothing, it accepts any format at any cost.
 func (r *Report) best(builder, preferred string) string {
 	var chosen *Carried
 	for _, c := range r.carried(builder) {

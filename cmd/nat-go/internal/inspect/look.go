@@ -347,7 +347,7 @@ func (r *Report) readAll(ctx context.Context, found *readers.Found, files []stri
 	return nil
 }
 
-// readFrom reads examples from a source, and closes it. It returns how many bytes of the input it read.
+// readFrom reads examples from a source, and closes it. It returns the offset of the last example.
 func (r *Report) readFrom(
 	ctx context.Context, src source.Source, left extent, y *yields,
 ) (bytes int64, err error) {

@@ -62,7 +62,7 @@ func (y *yields) remedies(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// tried returns how many records a remedy makes, or -1 if it can't be tried because the input lacks something.
+// tried returns how many records a remedy makes, or -1 if it can't be tried because it names no builder.
 func (y *yields) tried(ctx context.Context, r *Report, m remedy) (int64, error) {
 	if m.Builder == "" {
 		return -1, nil

@@ -25,7 +25,7 @@ type Yield struct {
 	Records  int64            `json:"records"`
 	Dropped  map[string]int64 `json:"dropped,omitempty"` // by reason
 	Counters map[string]int64 `json:"counters,omitempty"`
-	Remedy   string           `json:"remedy,omitempty"`  // if it makes no records, the changes that would help
+	Remedy   string           `json:"remedy,omitempty"`  // if it makes no records, a change that would help
 	Formats  []*Carried       `json:"formats,omitempty"` // formats for pairs and demonstrations
 }
 

@@ -21,7 +21,7 @@ type Options struct {
 	MiB     int           // size of each side when larger than the caches
 	Threads []int         // how many at a time
 	Rounds  int           // interleaved rounds; the median is reported
-	Budget  time.Duration // start no new round after this long, not counting compilation
+	Budget  time.Duration // measuring time after which rounds end early; compilation doesn't count
 	JSON    bool          // one JSON object instead of a table
 	Torch   string        // a Python with torch.compile to measure against; empty means none
 }
@@ -46,7 +46,7 @@ type floor struct {
 	ReadGBps   float64 `json:"read_gb_per_s"` // two streams larger than the caches
 	FMAPerNs   float64 `json:"vector_fma_per_ns"`
 	Path       string  `json:"path"`
-	SecondCore bool    `json:"second_core"` // two threads multiply at least 1.8 times as fast as one
+	SecondCore bool    `json:"second_core"` // for two threads: they multiply more than 1.8 times as fast as one
 }
 
 // result is the measurement of one kernel on one path.
@@ -87,7 +87,7 @@ var list = []kernel{
 	{name: "gradient, beta 0.3", beta: 0.3, grad: true, bytes: 12},
 }
 
-// Run measures and prints. When ctx ends it stops early, with partial results.
+// Run measures and prints. If ctx ends first, it prints nothing and returns the error of ctx.
 func Run(ctx context.Context, w io.Writer, o Options) error {
 	rep, err := measure(ctx, o)
 	if err != nil {
@@ -406,7 +406,7 @@ func spread(threads, n int, f func(i int)) func() error {
 	}
 }
 
-// probe holds the floors of a path; the functions are nil without any.
+// probe has the functions that measure a path's floors; they are nil if the path's floors can't be measured.
 type probe struct {
 	read func(s, t []float32)
 	fma  func(n int) // n vector instructions

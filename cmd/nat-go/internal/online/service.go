@@ -47,7 +47,7 @@ type Answer struct {
 	Channels []Made           `json:"channels"`       // that have rows
 	Books    []ledger.Account `json:"books"`          // counts of inputs, outputs, and drops by reason
 	Drops    []ledger.Drop    `json:"drops"`          // the first maxDrops drops
-	LeftOut  int64            `json:"drops_left_out"` // number of further drops
+	LeftOut  int64            `json:"drops_left_out"` // units dropped beyond these
 }
 
 // Made describes a channel's batch.

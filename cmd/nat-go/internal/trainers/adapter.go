@@ -34,7 +34,8 @@ type Finder interface {
 
 // Starter is an adapter whose job is a program that it starts on this machine.
 type Starter interface {
-	// NeverBegan reports whether the program of a job was killed before its first instruction, so that there is no job.
+	// NeverBegan reports whether the program of a job is known to have been killed before its first instruction, so that
+	// there is no job.
 	NeverBegan(JobRef) bool
 }
 
@@ -56,8 +57,8 @@ type Deployer interface {
 
 // Tailer is an adapter that can show the trainer's output.
 type Tailer interface {
-	// Tail returns the output from a byte offset on, in whole lines unless the job has ended, and the offset after it.
-	// The text is empty until there is output.
+	// Tail returns a part of the output, from a byte offset on, and the offset after it. While the job runs, the part
+	// ends with a line unless its size is the adapter's maximum. The text is empty if there is no output yet.
 	Tail(ctx context.Context, job JobRef, from int64) (text []byte, next int64, err error)
 }
 
@@ -69,7 +70,7 @@ type Factory struct {
 	// format, or token batches.
 	Format func(config any) string
 	New    func() any // a pointer to a new config struct, for builders/schema to fill
-	// Open makes an adapter from a filled config. It sends no request and touches no file.
+	// Open makes an adapter from a filled config. It sends no request, and reads only certificates.
 	Open func(config any, env Env) (Adapter, error)
 	// Limits returns the times and retry counts for this config.
 	Limits func(config any) Limits
@@ -100,7 +101,7 @@ type Progress struct {
 // Limits are the times and retry counts that package jobs uses for an adapter.
 type Limits struct {
 	Poll              time.Duration // between two status requests
-	StatusFailures    int           // consecutive transient failures of Status after which waiting fails
+	StatusFailures    int           // consecutive failures of Status after which waiting fails
 	TrainingTimeout   time.Duration // from submission; 0 means no limit
 	DeploymentTimeout time.Duration // from the start of the deployment; 0 means no limit
 	CancelOnTimeout   bool          // whether to cancel the job when TrainingTimeout has passed

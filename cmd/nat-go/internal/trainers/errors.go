@@ -9,8 +9,8 @@ import (
 	"github.com/nat-go/nat-go/internal/httpclient"
 )
 
-// Ask returns an idempotent request, which is sent up to three times if its answer is lost. ok lists statuses other
-// than 2xx that are not errors.
+// Ask returns an idempotent request, which is sent up to three times while the service is unavailable. ok lists
+// statuses other than 2xx that are not errors.
 func Ask(op, method, path string, body httpclient.Body, ok ...int) httpclient.Request {
 	return httpclient.Request{
 		Op: op, Method: method, Path: path, Accept: "application/json", Body: body, OK: ok, Tries: 3, Harmless: true,

@@ -17,7 +17,7 @@ type branch struct {
 // maxBranches is the maximum number of branches listed for a record.
 const maxBranches = 200
 
-// branches lists up to maxBranches records of a conversation's group that come from the same example but have other
+// branches lists up to maxBranches records of a record's group that come from the same example but have other
 // conversations.
 func (r *Run) branches(ordinal uint64) (list []branch, err error) {
 	if r.plain != nil {

@@ -25,7 +25,7 @@ import (
 type Export struct {
 	Where string // a filter in the language of dataset.where
 	Limit int    // maximum number of records, the first that match; 0 means all
-	Bytes int64  // maximum size of the data of records, compressed and in base64
+	Bytes int64  // maximum size of the data, compressed and in base64, except the lists of records and token rows
 }
 
 // ExportBytes is the usual value of Export.Bytes: a browser opens that much without delay.
@@ -128,7 +128,7 @@ type exporter struct {
 	w       io.Writer
 	index   index
 	written int64 // bytes, in base64
-	most    int64 // maximum of written
+	most    int64 // maximum of written before the lists of records and token rows
 	held    Exported
 }
 

@@ -178,7 +178,7 @@ type serverStatus struct {
 	Self  *int64 `json:"self_queue_size"`
 }
 
-// waitForRoom waits while the server's queue is full.
+// waitForRoom waits while max_queue or more groups are queued at the server, if max_queue is set.
 func (a *Adapter) waitForRoom(ctx context.Context) error {
 	for a.conf.MaxQueue > 0 {
 		var s serverStatus

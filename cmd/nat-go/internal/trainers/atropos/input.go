@@ -22,8 +22,8 @@ import (
 // maxLine is the maximum length of a line of rows, and of the record of a delivery.
 const maxLine = 256 << 20
 
-// each calls do with every group of a data set, in order, or with the reason that a group can't be made. It holds one
-// group in memory at a time.
+// each calls do with every group of a data set, in order, or with the reason that a group can't be made. It holds at
+// most one batch or one group in memory at a time.
 func each(data trainers.DataSet, do func(*Group, *fault) error) error {
 	var batches map[string][]trainBatch
 	dir := data.Path(data.Batches)
@@ -115,7 +115,7 @@ func trainBatches(dir string) (map[string][]trainBatch, error) {
 // batch is an open safetensors file.
 type batch struct {
 	*tensors.File
-	err error // the first
+	err error // of reading the tensors
 }
 
 func readBatch(dir, file string, read func(*batch) error) error {
@@ -195,7 +195,7 @@ type row struct {
 type spooled struct{ group, offset, size int64 }
 
 // eachTask makes a group from all rows of one task. Batches are shuffled, so a task's rows may be anywhere: they are
-// spooled to a file and located by one fixed-width entry each, with one group in memory at a time.
+// spooled to a file, and only an index of them stays in memory.
 func eachTask(dir string, batches []trainBatch, do func(*Group, *fault) error) error {
 	file, err := spool.New("")
 	if err != nil {

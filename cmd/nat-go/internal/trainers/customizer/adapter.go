@@ -196,8 +196,8 @@ type job struct {
 	}] `json:"warnings"`
 }
 
-// lenient is a field that is only displayed: a value of an unexpected type counts as missing, and doesn't make us lose
-// track of a job.
+// lenient is a value that a job can be followed without: one of an unexpected type counts as missing, and doesn't make
+// us lose track of a job.
 type lenient[T any] struct{ Value T }
 
 // UnmarshalJSON never fails.

@@ -72,7 +72,7 @@ func (a *Adapter) withModel(ctx context.Context, ref trainers.JobRef) (trainers.
 }
 
 // createDeployment creates the deployment. An existing one with its name and config is ours, from an attempt whose
-// answer was lost; if that failed, createDeployment replaces it.
+// answer was lost; if that deployment failed, createDeployment replaces it.
 func (a *Adapter) createDeployment(ctx context.Context, depName, config string) error {
 	op := "create the deployment"
 	// It has a name, so a duplicate is a conflict.

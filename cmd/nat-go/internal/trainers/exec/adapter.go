@@ -304,9 +304,10 @@ func (a *Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobSt
 	return st, nil
 }
 
-// vanished sets the status of a trainer that is gone without an exit status: everything was killed. A kill between the
-// record of its start and its first instruction leaves the same traces as one immediately after: the two can't be
-// distinguished, and a program that may have begun is not started again unless requested.
+// vanished sets the status of a trainer that is gone without an exit status: it was killed, or the shell that records
+// the status was. A kill between the record of its start and its first instruction leaves the same traces as one
+// immediately after: the two can't be distinguished, and a program that may have begun is not started again unless
+// requested.
 func (a *Adapter) vanished(dir string, st *trainers.JobStatus) {
 	folder := runfolder.Folder(a.env.RunDir)
 	output, err := os.Stat(filepath.Join(dir, outputFile))

@@ -151,8 +151,8 @@ func lastLines(path string, n int, secrets *secret.Values) string {
 // maxTail is the maximum number of bytes that Tail returns at once.
 const maxTail = 256 << 10
 
-// Tail returns at most maxTail bytes of the program's output from an offset on. While the program is alive they end
-// with a line, unless a line is longer than that.
+// Tail returns at most maxTail bytes of the program's output from an offset on. While the program is alive, they end
+// with a line if they are fewer.
 func (a *Adapter) Tail(_ context.Context, _ trainers.JobRef, from int64) ([]byte, int64, error) {
 	f, err := durable.Open(filepath.Join(a.dir(), outputFile))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -449,7 +449,7 @@ func (c *Client) tail(ctx context.Context, j *Job, from int64) int64 {
 	return from
 }
 
-// tailBytes is the maximum number of bytes of a trainer's output passed on between two status requests.
+// tailBytes is the number of bytes of a trainer's output after which no more is read before the next status request.
 const tailBytes = 1 << 20
 
 func (c *Client) show(j *Job, st trainers.JobStatus, s *speed) {

@@ -8,7 +8,7 @@
 // request ends without an answer. A lock keeps two processes from submitting one run at the same time.
 //
 // Waiting is a state machine without a clock or a connection (machine.go): its input is a status or an error, its
-// output the next action. Its rules: neither an error nor progress is a verdict on the job; transient errors lead to
+// output the next action. Its rules: neither an error nor progress is a verdict on the job; failed requests lead to
 // back-off and, after a number in a row, to an error that says the job may still be running; rejected credentials end
 // the wait at once.
 package jobs

@@ -117,7 +117,7 @@ type Entry struct {
 	Dir    string `json:"run_dir"`
 	RunID  string `json:"run_id"`
 	Status string `json:"status"`        // state of its data set, as runfolder.Folder.State returns it
-	Job    *Job   `json:"job,omitempty"` // nil means the run has not reached the job
+	Job    *Job   `json:"job,omitempty"` // nil means there is none, or it can't be read
 	Error  string `json:"error,omitempty"`
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 )
 
-// maxPause is the longest pause between two requests, however many have failed.
+// maxPause is the longest pause after a failed request, however many have failed.
 const maxPause = 10 * time.Minute
 
 // machine decides the next action while waiting for a job.

@@ -36,7 +36,7 @@ type Service struct {
 	NoVerify     bool     // LFS without a verify action
 	Stored       bool     // the LFS objects exist already
 	OutputModel  string   // of jobs, with "@<id>" appended; empty means that none is named
-	LateModel    string   // output model that only the finished job names
+	LateModel    string   // output model that a job names later, but not when it is created
 	States       []string // the job's status, one per request; the last one is repeated
 	Progress     *float64 // percentage_done of every status; nil means null
 	Deployment   []string // a deployment's status, one per request; the last one is repeated
