@@ -33,10 +33,10 @@ type taskKey struct {
 	Builder string
 	Task    string `json:",omitempty"`
 	Example string `json:",omitempty"`
-	Run     int    `json:",omitempty"` // set, like Run, only if the example is its own task
+	Run     int    `json:",omitempty"` // set, like Example, only if the example is its own task
 }
 
-// moments are the running mean and squared deviations of rewards (Welford).
+// moments holds the running mean of rewards and the sum of their squared deviations from it (Welford).
 type moments struct {
 	n        int64
 	mean, m2 float64
@@ -59,7 +59,7 @@ func (m *moments) deviation() float64 {
 }
 
 // add counts a rollout's reward, whether or not it yields rows: a dropped rollout was still an attempt at the task. A
-// null reward is not counted. It returns the number of the task.
+// null reward or one that isn't finite is not counted. It returns the number of the task.
 func (t *tasks) add(key taskKey, reward *float64) int64 {
 	if t.by == nil {
 		t.by = map[taskKey]int64{}
@@ -77,8 +77,7 @@ func (t *tasks) add(key taskKey, reward *float64) int64 {
 	return n
 }
 
-// ask records a rollout's request to a teacher for its task, and reports whether another rollout of the task made a
-// different one.
+// ask records a rollout's request to a teacher for its task, and reports whether it differs from the task's first one.
 func (t *tasks) ask(task int64, topK *int) (differs bool) {
 	k := &t.list[task]
 	if k.topK == nil {

@@ -14,7 +14,7 @@ type channel interface {
 	Kind() builders.Kind
 	Batch() *batch.Channel // the batch channel of its rows
 	// Rows makes the rows of a record, and returns the reasons why parts of it, or all, yield none. It is called
-	// concurrently, with a separate worker for each call, and depends on the item alone.
+	// concurrently, in each goroutine with its own worker, and depends on the item's group alone.
 	Rows(w *worker, it *Item) outcome
 }
 
@@ -23,8 +23,8 @@ type Item struct {
 	Record *builders.Resolved
 	Split  batch.Split
 	Hash   string // identifies the record's content; appears in the batch's line
-	// Dropped reports whether curation dropped the record. A rollout's reward still counts when the rollouts of its
-	// task are compared; the rest of it is unused.
+	// Dropped reports whether curation dropped the record. A rollout's reward and teacher_top_k still count for its
+	// task; the rest of it is unused.
 	Dropped bool
 	Index   int // the caller's number for the item in its group, later passed to KeptGroup.Decide
 }
@@ -43,7 +43,7 @@ type counts struct {
 	TurnDrops []cause     `json:",omitempty"`
 	Sites     int         `json:",omitempty"` // for a distillation; SiteDrops lists the ones that ended up in no row
 	SiteDrops []cause     `json:",omitempty"`
-	Sizes     []int       `json:",omitempty"` // tokens of its rows, or of a pair's longer side, uncut
+	Sizes     []int       `json:",omitempty"` // tokens of each row's longest side, uncut
 	Reasoning int         `json:",omitempty"` // see leftOut
 	Calls     int         `json:",omitempty"`
 	Made      []rowCounts `json:",omitempty"` // rows
@@ -78,7 +78,7 @@ func (o *outcome) addOmissions(l leftOut) {
 	o.Calls = max(o.Calls, l.calls)
 }
 
-// cause is the reason a record or turn yields no row.
+// cause is the reason a record, turn or site yields no row.
 type cause struct {
 	Reason ledger.Reason
 	Detail string

@@ -2,7 +2,7 @@ package collator
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// Reasons for making no token row of a record.
+// Reasons for dropping records, turns, sites or keys in stage collate.
 const (
 	ArgsUnrenderable         ledger.Reason = "args_unrenderable"
 	BadSampledIDs            ledger.Reason = "bad_sampled_ids"

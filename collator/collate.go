@@ -16,7 +16,7 @@ import (
 // Result describes the batches that Collate wrote.
 type Result struct {
 	Counts   map[string]batch.Count // by "channel/split"
-	Accounts []ledger.Account       // accounts of stage collate, in records and in turns
+	Accounts []ledger.Account       // accounts of stage collate, in records, turns, sites and keys
 	Stats    Stats
 	Steps    int // step files
 	Apart    int // sdpo rows that match no row of a step file, if each of its rows is an example
@@ -57,7 +57,7 @@ func (c *Collator) Collate(
 	return cut.Write(ctx, dir)
 }
 
-// spec describes how to make batches of the rows recorded in sum.
+// spec describes how to make batches. sum holds the reward statistics that rows are scored with.
 func (c *Collator) spec(sum *summary) batch.Spec {
 	spec := batch.Spec{
 		Budget: c.cfg.BatchTokens, Layout: c.cfg.Layout, Form: c.cfg.Form, Workers: c.cfg.Workers,
@@ -77,14 +77,14 @@ func (c *Collator) spec(sum *summary) batch.Spec {
 	return spec
 }
 
-// worker makes rows in its own goroutine.
+// worker returns a worker for the calling goroutine.
 func (c *Collator) worker() fanout.Worker[[]Item, []prepared] {
 	stop := lockThread()
 	w := &worker{Collator: c}
 	return fanout.Worker[[]Item, []prepared]{Work: w.prepared, Stop: stop}
 }
 
-// lockThread keeps a worker on its thread: the library's memory is per thread, and cold on any other.
+// lockThread keeps a worker on its thread: the tokenizer library's memory is per thread, and cold on any other.
 func lockThread() (unlock func()) {
 	runtime.LockOSThread()
 	return runtime.UnlockOSThread
@@ -254,7 +254,7 @@ func (s *summary) book(it *subject, dropped bool, o *counts) (group int64, rows 
 	return group, o.Made
 }
 
-// endGroup counts the tokens that the group's records share.
+// endGroup counts the tokens of the group's rows, each shared prefix once.
 func (s *summary) endGroup() {
 	s.stats.Forward.endGroup(s.group)
 	s.group = s.group[:0]

@@ -20,13 +20,14 @@ type RowUnit uint8
 
 // The row units.
 const (
-	// a trajectory if the template shows all its trained turns as they were sampled, else turns.
+	// a trajectory if the template shows all its trained turns as sampled and it can be made to fit, else turns
 	Auto       RowUnit = iota
 	Trajectory         // a whole conversation; turns not shown as they were sampled are not trained
 	PerTurn            // one trained turn, with the model's input before it
 )
 
-// Weight selects the unit that has weight 1 in the loss, however many rows a template turns it into.
+// Weight selects the unit that has weight 1 in the loss, however many rows a template turns it into. A demonstration's
+// own weight multiplies it.
 type Weight uint8
 
 // The units of weight.
@@ -49,20 +50,20 @@ type Config struct {
 	MaxLength int // tokens per row, at least 2; README.md describes how longer rows are cut
 	// MaxPairLength limits the tokens of each side of a preference; 0 means MaxLength.
 	MaxPairLength int
-	BatchTokens   int // tokens per batch, including padding; at least MaxLength
+	BatchTokens   int // tokens per batch, including padding; at least MaxLength and MaxPairLength
 	Rows          RowUnit
 	Weight        Weight
 	Layout        batch.Layout
 	Form          batch.Form
 	Steps         bool        // also write files with all channels of a step; needs the composer layout and equal width
 	ByExample     bool        // a row of a step is an example; needs Steps, Cumulative, Trajectory and Order.Added
-	PadID         *int64      // fills the space after a row's end; if nil, the tokenizer's own pad id
+	PadID         *int64      // fills the space after a row's end; if nil, the tokenizer's pad token, or its eos token
 	Order         batch.Order // of the rows
 	Workers       int         // goroutines; 0 means 1. The output does not depend on it
 
 	Advantages Advantages // rl
-	// RenderedRollouts admits rollouts without token ids to rl, with ids made from their text. Their rows are marked
-	// and lack log-probs; the option is meant for trainers that accept them.
+	// RenderedRollouts admits rollouts without token ids to rl, with ids made from their text, and rollouts of an
+	// unknown model. Their rows are marked, and lack log-probs if the ids are made; some trainers accept such rows.
 	RenderedRollouts bool
 	Reference        *Reference // dpo: log-probs of pairs under a reference model; nil if unused
 	NullHints        bool       // sdpo: a control with empty hints, so that teacher and student are equal
@@ -184,7 +185,7 @@ func (c *Collator) learnTokens() error {
 			strings.Join(c.render.Terminators(), ", "))
 	}
 	c.vocab = max(int64(tok.VocabSize()), int64(tok.MaxID())+1)
-	// The pad id is the tokenizer's own; masks never depend on it (DEFECTS.md, D25).
+	// Masks never depend on the pad id, which may also end turns (DEFECTS.md, D25).
 	for _, name := range []string{"pad_token", "eos_token"} {
 		if text, ok := tok.Config.Token(name); ok {
 			if id, ok := tok.ID(text); ok {

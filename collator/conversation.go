@@ -44,13 +44,13 @@ type material struct {
 	trained []bool // whether to train each message; only the assistant's
 	part    part   // the part of trained messages that is in the loss
 	tools   []chat.Tool
-	// elsewhere marks messages that are trained in other rows of the record; nil if there are none.
+	// elsewhere marks the messages that the record trains, each in a row of its own; nil if one row trains them all.
 	elsewhere []bool
 	index     []int // each node's index in the record's messages, if some were cut out; if nil, its own
 
 	conv *turns.Conversation
 	args string
-	ids  bool // call ids were replaced by shorter ones
+	ids  bool // call ids were replaced; see shortID
 	// apart means that the tokens of a trained turn are encoded separately from the model's input before it, as in
 	// sampling, although in the whole text a token would span the boundary.
 	apart bool

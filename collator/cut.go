@@ -13,10 +13,10 @@ type fitter func(w *worker, m *material, v *view) (*madeSide, *cause)
 // block is a stretch of messages that are cut out together.
 type block struct{ from, to int }
 
-// blocks lists the parts that may be cut out of a conversation, in cutting order. System messages, the first and the
-// last user question, and the last step stay. Whole rounds in the middle - a question and everything that follows it -
-// go first; then steps - an assistant message and the results of its calls - of the first round except its last one,
-// then of the last round. A call is thus never separated from its result, and roles alternate as before.
+// blocks lists the parts that may be cut out of a conversation, in cutting order. System messages at its start, the
+// first and the last user question, and the last step stay. Whole rounds in the middle - a question and everything that
+// follows it - go first; then steps - an assistant message and the results of its calls - of the first round except its
+// last one, then of the last round. A call is thus never separated from its result, and roles alternate as before.
 func blocks(nodes []ttc.Node) (out []block) {
 	at := 0
 	for at < len(nodes) && (nodes[at].Message.Role == "system" || nodes[at].Message.Role == "developer") {

@@ -81,7 +81,7 @@ type continuation struct {
 	nodes   []ttc.Node
 }
 
-// check refuses pairs that can't be compared.
+// check returns the reason a side can't be compared, or nil.
 func (c *continuation) check() *cause {
 	trained := c.trained()
 	if !slices.Contains(trained, true) {
@@ -154,8 +154,8 @@ func (w *worker) sides(
 	return pair, length, refusal
 }
 
-// common checks that both sides begin with the prompt's tokens, that nothing else precedes either answer, and that they
-// differ after them. It returns the number of prompt tokens.
+// common checks that both sides begin with the prompt's tokens, that the same tokens precede both answers, and that the
+// sides differ. It returns the number of prompt tokens.
 func (w *worker) common(p *promptOf, r *turns.Renderer, pair [2]*madeSide) (length int, refusal *cause) {
 	cut := ""
 	if r.Cuts() {
@@ -376,10 +376,10 @@ type cachedSide struct {
 	refusal *cause
 }
 
-// maxCachedSides bounds the sides cached per prompt.
+// maxCachedSides is the number of cached sides from which on a prompt's cache is emptied.
 const maxCachedSides = 64
 
-// prompt returns the properties of an item's prompt.
+// prompt returns the cached prompt if it is the item's, or else a new one, which it caches.
 func (c *pairCache) prompt(it *Item, nodes []ttc.Node) *promptOf {
 	p := it.Record.Prompt
 	same := c.last != nil && sameSlice(c.last.tools, it.Record.Origin.Tools) && len(c.last.sides) < maxCachedSides

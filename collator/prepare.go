@@ -25,7 +25,7 @@ type Prepared struct {
 
 // Prepare does the part of Collate that depends only on the group itself, which is nearly all the work: it makes the
 // rows for the group's records. put is called in the order of the groups, from one goroutine. Records that curation
-// would drop are prepared, too.
+// drops later are prepared, too.
 func (c *Collator) Prepare(ctx context.Context, groups iter.Seq2[[]Item, error], put func(Prepared) error) error {
 	workers := max(1, c.cfg.Workers)
 	start := func() fanout.Worker[[]Item, Prepared] {
@@ -196,7 +196,7 @@ func (cut *Cut) Write(ctx context.Context, dir string) (*Result, error) {
 }
 
 // Divide divides the batches among n processes, each of which calls WriteKept with its part and with scores. The result
-// lacks counts or steps, which are derived from the output of those processes.
+// lacks counts and steps, which are derived from the output of those processes.
 func (cut *Cut) Divide(n int, part func(i int) (io.WriteCloser, error)) (_ *Result, scores []byte, err error) {
 	if err := cut.spool.Divide(cut.collator.spec(cut.sum), n, part); err != nil {
 		return nil, nil, err

@@ -74,8 +74,8 @@ func (distillations) Rows(w *worker, it *Item) outcome {
 	return sp.account(out, rows)
 }
 
-// weigh sets the weights of pairs. Rows share a site's targets only where hints accumulate: there, a site without pairs
-// of its own has weight 0.
+// weigh sets the weights of pairs, unless each token has weight 1. Where hints accumulate, the second hint for a turn
+// lacks pairs: its site keeps weight 0.
 func (sp *splicer) weigh(w *worker, rows []madeSide) {
 	if w.cfg.Weight == ByToken {
 		return
@@ -136,7 +136,8 @@ func (sp *splicer) account(out outcome, rows []madeSide) outcome {
 	return out
 }
 
-// counted reports whether a site's target is one of the record's turns; it isn't if the site lacks a target.
+// counted reports whether a site's target is one of the record's turns. It returns false if the target is missing, was
+// not sampled or lacks the part in the loss.
 func (sp *splicer) counted(i int) bool {
 	r := sp.refused[i]
 	return r == nil || r.Reason != ledger.NoNextTurn && r.Reason != ledger.TurnNotSampled && r.Reason != PartAbsent
@@ -253,7 +254,7 @@ type spliced struct {
 	proofs   []batch.Proof
 	sites    []batch.RowSite
 	students []meaning // for each teacher in the composer layout: the student's row up to the teacher's target
-	size     int       // tokens of the longest teacher, including omitted hints
+	size     int       // tokens of the longest teacher, with room for an omitted hint or a longer contrast
 }
 
 // meaning holds the text of tokens and the hash of the trained text; empty if decoding is needed to find them.
@@ -293,8 +294,8 @@ func blocksBeforeTarget(m *material) (out []block) {
 	return append(rounds[:len(rounds)-1], stepsButLast(m.nodes, own)...)
 }
 
-// row makes the student from a view, and its teachers. size is the length of the longest teacher. Targets for which no
-// site can be spliced are omitted.
+// row makes the student from a view, and its teachers. size is the length of the longest of these. Targets for which no
+// site can be spliced are not trained.
 func (sp *splicer) row(w *worker, m *material, v *view) (one *madeSide, size int, refusal *cause) {
 	student, r := w.side(m, v)
 	if r != nil {

@@ -30,8 +30,8 @@ type sharing struct {
 	Group  forwarded `json:"once_per_group"`
 }
 
-// Words describes the cost, or returns "" if the rows of a task have less than a sixth in common. counts holds the
-// counts of all batches.
+// Words describes the cost, or returns "" if counting shared prefixes once per task saves at most a sixth of the
+// tokens. counts holds the counts of all batches.
 func (s *sharing) Words(counts map[string]batch.Count) string {
 	if 5*s.Alone.Tokens <= 6*s.Group.Tokens {
 		return ""

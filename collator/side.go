@@ -24,7 +24,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// worker is one goroutine's memory. Its methods make the sides of rows; each call of a channel gets its own.
+// worker is one goroutine's memory. Its methods make the sides of rows.
 type worker struct {
 	*Collator
 	enc     tokenizer.Encoding
@@ -34,7 +34,7 @@ type worker struct {
 	fields  []template.Span
 	pairs   pairCache
 	sizes   []int            // see outcome
-	sites   []*builders.Site // hints of the group's records
+	sites   []*builders.Site // of the group's records
 
 	tools     []chat.Tool // see toolList
 	toolValue pyvalue.Value
@@ -117,7 +117,7 @@ type side struct {
 	given    bool  // some of its ids come from the source
 	cutOff   bool  // a trained turn was cut off by the length limit
 	open     []int // trained messages whose turn lacks a stop token, as indices in the record
-	short    bool  // call ids were replaced by shorter ones
+	short    bool  // call ids were replaced; see shortID
 	left     leftOut
 	args     string
 
@@ -189,7 +189,7 @@ type span struct {
 // unchanged; the text between them is encoded separately.
 func (w *worker) side(m *material, v *view) (*side, *cause) { return w.sideUpTo(m, v, math.MaxInt) }
 
-// sideUpTo is side for a row of at most limit tokens: a longer side has only its tokens.
+// sideUpTo is side for a row of at most limit tokens: a longer side may lack its mask and proof.
 func (w *worker) sideUpTo(m *material, v *view, limit int) (*side, *cause) {
 	if partly := v.partly(m); len(partly) > 0 {
 		return nil, partlyRendered(m.place(partly[0]))
@@ -383,7 +383,7 @@ func (b *sideBuilder) context(of chat.Span) (out []chat.Span) {
 	return out
 }
 
-// finish makes the side. One with more than limit tokens is not used: it has only its tokens.
+// finish makes the side. One with more than limit tokens is not used, so it may lack its mask and proof.
 func (b *sideBuilder) finish(limit int) (*side, *cause) {
 	s := &side{
 		sampled: !b.rendered,

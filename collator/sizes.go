@@ -10,7 +10,7 @@ import (
 // Limits are common values of max_length.
 var Limits = [...]int{4096, 8192, 16384, 32768, 65536, 131072}
 
-// Sizes counts rows by length in tokens before anything is cut out; a pair has the length of its longer side.
+// Sizes counts rows by length in tokens before anything is cut out; a row is as long as its longest side.
 type Sizes struct {
 	Rows int64              `json:"rows"`
 	Fit  [len(Limits)]int64 `json:"fit"` // number of rows that fit uncut into each of Limits

@@ -15,15 +15,17 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// A teacher is a splice, never a second render (D5): teacher = student[:at] + hint + student[at:]. So all of the
-// student's tokens are in the teacher, and alignment is exact by construction, not by length (D3, D6).
+// A teacher is a splice, never a second render (D5): teacher = student[:at] + hint + student[at:end], where end is the
+// end of the target. So the teacher has all of the student's tokens up to there, and alignment is exact by
+// construction, not by length (D3, D6).
 //
 // The template determines the hint's tokens: the conversation up to the target is rendered as the model saw it, and
-// once more with the hint in it - as a system message, as a user message, or appended to the message before. If the
+// once more with the hint in it - as a system message, as a user message, or in the message before. If the
 // second text is the first with one piece inserted, that piece is the hint. A template that raises, drops or moves the
 // message, or changes anything else (a user message makes Qwen 3 forget earlier reasoning) fails this test, and the
 // next way is tried; if none is left, the site is refused. An added token (a special one, or one like </tool_response>)
-// must be at the right edge, on either side of it, so that no merge across the edge is lost.
+// must be at the right edge, on either side of it, or the text on both sides must have the same tokens when it is
+// encoded together: then no merge across the edge is lost.
 //
 // An insertion may still be in the wrong place: many templates print every system message at the front, where the hint
 // would precede the whole history and be seen by every turn. So no text of an earlier message may lie between a hint
@@ -53,7 +55,7 @@ const (
 	modeUser   = "user"
 	modeAppend = "append" // appended to the message before: a tool result or a user message
 	modeLine   = "line"   // like append, followed by a line break: the last token doesn't merge with the next one
-	// Placed in front of the text of the message before: what follows that text merges with its last token.
+	// Placed in front of the text of the message before, in case what follows that text would merge with the hint.
 	modePrepend = "prepend"
 	// The same with a space in between, which may be the first byte of a token that the row already has there.
 	modeLead = "lead"
@@ -217,7 +219,8 @@ func (w *worker) spliceAs(
 	return first, nil
 }
 
-// contrast returns the tokens of a wrong hint: the next hint of the task that has the same source and another text.
+// contrast returns the tokens of a wrong hint: the next hint of the task that has the same source and another text,
+// fits, and doesn't contain the target. It returns nil if none does.
 func (w *worker) contrast(site *builders.Site, student *side, s *splice, in func(string) []int32) []int32 {
 	own := slices.Index(w.sites, site)
 	for _, x := range slices.Concat(w.sites[own+1:], w.sites[:own]) {

@@ -16,7 +16,7 @@ import (
 // change with it.
 const DefaultTemplateTime = "2026-01-02T03:04:05"
 
-// ParseTemplateTime reads a time like DefaultTemplateTime, or a date.
+// ParseTemplateTime reads a time like DefaultTemplateTime, one in RFC 3339, or a date.
 func ParseTemplateTime(s string) (time.Time, error) {
 	for _, layout := range []string{"2006-01-02T15:04:05", time.RFC3339, "2006-01-02"} {
 		if t, err := time.Parse(layout, s); err == nil {
@@ -27,7 +27,7 @@ func ParseTemplateTime(s string) (time.Time, error) {
 }
 
 // TemplateText returns a chat template's source: from the file called name, or else the tokenizer's template of that
-// name; with an empty name, the tokenizer's default.
+// name; with an empty name, the tokenizer's default, or PlainTemplate if the tokenizer lacks templates.
 func TemplateText(c *tokenizer.Config, name string) (string, error) {
 	if name != "" {
 		info, err := os.Stat(name)

@@ -131,8 +131,8 @@ func (w *worker) lost(m *material, one *madeSide) (out []cause) {
 }
 
 // trajectory makes one row from a conversation. If no renderer shows all trained turns as they were sampled, unstable
-// lists the turns that the first one doesn't show, and only the other turns are trained; if none is left, the refusal
-// is a GenerationPromptMismatch.
+// lists the turns that the first one doesn't show: with Auto no row is made; otherwise only the other turns are
+// trained, and the refusal says why none is left.
 func (w *worker) trajectory(m *material, fit fitter) (one *madeSide, unstable []int, refusal *cause) {
 	var views []*view
 	var bad [][]int
@@ -373,7 +373,7 @@ func (w *worker) asPrompted(m *material, v *view) (*view, *cause) {
 	return out, nil
 }
 
-// written returns a turn's text without the template's own text.
+// written returns a turn's text without its filler.
 func (v *view) written(t *turns.Turn) string {
 	var b strings.Builder
 	for _, r := range turns.Trained([]turns.Turn{*t}, nil) {

@@ -20,7 +20,7 @@ type Report struct {
 }
 
 // Turns counts trained turns, and the ones whose context differs from the recorded one, by the change: a name of
-// builders.Changed, truncated (whole rounds before them were omitted) or hint (the teacher sees one, the student
+// builders.Changed, truncated (messages of their row were cut out) or hint (the teacher sees one, the student
 // doesn't).
 type Turns struct {
 	Turns   int64
@@ -46,9 +46,10 @@ const maxProblems = 100
 
 // Verify checks every batch of a run folder again, from its files and the tokenizer alone: the file is the one in the
 // index; masks, positions, labels, pads and counts follow from the rows; the tokens encode the rendered text, or are
-// the ids from the source; the trained text is the text of the turns, and ends in a terminator unless it was cut off;
-// chosen and rejected continue the same prompt; hints directly precede their targets; and no batch is missing from the
-// index. It returns an error only if it can't read the index or the folder.
+// the ids from the source; the trained text is the text of the turns, and as many of its runs end in a terminator as
+// when it was made; chosen and rejected continue the same prompt; hints directly precede their targets; step files are
+// what their batches make; and no batch is missing from the index. It returns an error only if it can't read the index,
+// the list of step files or the folder.
 func Verify(dir string, tok *tokenizer.Tokenizer) (*Report, error) {
 	v := verifier{
 		dir:    filepath.Join(dir, "batches"),

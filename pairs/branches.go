@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Fork is a point where the model answered the same messages more than once.
+// Fork is a node after which a session has several branches.
 type Fork struct {
 	At   int           // the last node shared by the branches
 	Kept int           // last node of the branch that the session continued; -1 if none
@@ -23,7 +23,7 @@ type Fork struct {
 // nothing follows it, and it has a sibling answer that was continued.
 func Forks(g *ttc.Graph) (forks []Fork) {
 	children := make([][]int, len(g.Nodes))
-	latest := make([]int, len(g.Nodes)) // for each node, the last node reachable from it that the model wrote
+	latest := make([]int, len(g.Nodes)) // for each node, the last one of its branches: a descendant or itself
 	for i := len(g.Nodes) - 1; i >= 0; i-- {
 		n := &g.Nodes[i]
 		latest[i] = cmp.Or(latest[i], i)

@@ -154,7 +154,7 @@ const (
 	nowhere place = iota
 	inside
 	atEnd    // the prompt ends with it
-	answered // the prompt gives it away by ending with an assistant message
+	answered // the prompt gives it away, for example by ending with an assistant message
 )
 
 func find(p *ttc.Prompt, output string) place {
@@ -203,9 +203,9 @@ var speaker = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)(^|[\n\r|>])[ \t<|\[*#]*(assistant|ai|bot|model|gpt)[ \t>|\]*]*:?[ \t]*[\n\r]*$`)
 })
 
-// anchorBytes is the length of the part to search for first: package strings compares needles up to this length
-// directly and uses a rolling hash over every byte for longer ones. It begins at the rarest of the first bytes, because
-// the search jumps from one occurrence of that byte to the next. Together these save a tenth of the builder's time.
+// anchorBytes is the length of the part to search for first: package strings compares needles up to about this length
+// directly, and falls back to a rolling hash over every byte for longer ones. The part begins at a rare one of the
+// first bytes, because the search jumps from one occurrence of that byte to the next.
 const anchorBytes = 32
 
 // contains is like strings.Contains, but tuned for texts that usually do not occur.

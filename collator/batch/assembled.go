@@ -19,7 +19,7 @@ type Assembled struct {
 // TooLarge is the error for a batch that would exceed its token budget.
 type TooLarge struct {
 	Channel        string
-	Tokens, Budget int // with padding
+	Tokens, Budget int // with padding; Tokens may be a lower bound
 }
 
 func (e *TooLarge) Error() string {
@@ -67,7 +67,7 @@ func (a *Assembled) Add(spec *Spec, c *Channel, split Split, rows []*Row) (Count
 	return l.count(), nil
 }
 
-// cells counts the tokens of a batch, including padding.
+// cells counts the tokens of a batch, including the padding of each side to its own width.
 func (spec *Spec) cells(c *Channel, rows []*Row) (n int) {
 	for side := range c.Sides {
 		width, all := 0, seqs(c, rows, side)

@@ -17,7 +17,7 @@ import (
 //	sdpo_row_weight                                              [B]    weight of a masked position; 0 without hints
 //	dpo_...                                                      as in the other step files
 
-// exampleColumns returns the columns that both channels share.
+// exampleColumns appends the columns of rollouts, and the mask and weight of their teachers.
 func exampleColumns(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 	dst = rolloutColumns(dst, a)
 	return append(dst, a.lossMask(), a.floats("sdpo_row_weight", hintWeight))

@@ -93,7 +93,7 @@ func (a *assembly) starts(side int) []int {
 	return at
 }
 
-// grid makes an int64 [R,T] tensor of a side, with a fill value where rows end.
+// grid makes an int64 [R,T] tensor of a side, with a fill value in cells without a token.
 func (a *assembly) grid(name string, side int, fill int64, put func(cells []int64, s *Side)) tensors.Tensor {
 	return gridOf(a, name, side, fill, put)
 }
@@ -288,7 +288,7 @@ func (a *assembly) rowColumns() []tensors.Tensor {
 
 // active counts the labels of all sides, or the pairs of an sdpo row.
 func (r *Row) active() (n int) {
-	if r.Meta.RL != nil { // a rollout's teacher, if it has one, has no trained tokens of its own
+	if r.Meta.RL != nil { // a rollout's teacher, if it has one, trains the same tokens
 		return r.Sides[0].Active()
 	}
 	if len(r.Meta.Sites) > 0 {

@@ -18,8 +18,9 @@ import (
 )
 
 // Read reads a batch back into rows, and checks the file and its line against each other: the rows, assembled again,
-// must reproduce the file byte for byte, so every mask, position, pad, label and count is right. dir is the folder of
-// the index. The error names the first fault.
+// must reproduce the file's tensors, so every mask, position, pad, label and count is right. Only columns that are
+// added or changed after a batch is made are checked by themselves. dir is the folder of the index. The error names the
+// first fault.
 func Read(dir string, l *Line) ([]*Row, error) {
 	c := Lookup(l.Channel)
 	if c == nil {

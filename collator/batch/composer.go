@@ -14,10 +14,10 @@ import (
 //
 // and reward_null, group and the row_ columns, for which that trainer lacks names. An sdpo row is one site or, if
 // hints accumulate, which requires a form of equal width, all sites of a rollout's row: both sides end with its target
-// and differ only in the hint. sdpo_loss_mask is 0 or 1, has the teacher's shape, and is on where the logits predict
-// the target; the student's logits for the same token are the same distance from the end of its row. In a form of equal
-// width the student is padded where the teacher has the hint, so that both are at the same position: no token attends
-// to that padding, and position_ids skip it, so it changes nothing.
+// and differ only in the hint. sdpo_loss_mask has the teacher's shape; it is 1 where the logits predict the target, and
+// 0 elsewhere, or the ignore index with SignedMask. The student's logits for the same token are the same distance from
+// the end of its row. In a form of equal width the student is padded where the teacher has the hint, so that both are
+// at the same position: no token attends to that padding, and position_ids skip it, so it changes nothing.
 
 // lossMask replaces the pair table.
 const lossMask = "sdpo_loss_mask"

@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/internal/lines"
 )
 
-// IndexName is the file that lists the batches, under batches/. It is written last: without it the folder is
-// incomplete. StepsName, in the same folder, lists the step files.
+// IndexName is the file that lists the batches, under batches/. It is written after them: without it the folder is
+// incomplete. StepsName, in the same folder, lists the step files, and is written after these.
 const (
 	IndexName = "index.jsonl"
 	StepsName = "steps.jsonl"

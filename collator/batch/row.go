@@ -14,7 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Side is one sequence of tokens in a row: the only one, or the chosen or rejected one of a pair.
+// Side is one sequence of tokens in a row: the only one, the chosen or rejected one of a pair, or a student's or
+// teacher's.
 type Side struct {
 	IDs      []int32     // [T]
 	Trained  []chat.Span // tokens in the loss; sorted, disjoint, never position 0 (nothing predicts it)
@@ -50,8 +51,7 @@ type Row struct {
 	Meta   Meta
 }
 
-// Meta describes a row apart from its tokens. The fields from Record to Flags are written to its batch's line as
-// row_info.
+// Meta describes a row apart from its tokens. It is written to its batch's line as an item of row_info.
 type Meta struct {
 	Record   string   `json:"record"`           // hash of the record
 	Ordinal  int64    `json:"ordinal"`          // position of the record among those collated, from 0
@@ -65,7 +65,7 @@ type Meta struct {
 	Fidelity string   `json:"fidelity"`         // the row's grade: ids+logprobs, ids, text, partial
 	Gaps     []string `json:"gaps,omitempty"`   // why it is not higher, as far as the source knows: no_tools, ...
 	Proven   []string `json:"proven,omitempty"` // parts checked with the model's tokenizer: prompt_tokens, ids
-	Args     string   `json:"args_roundtrip"`   // exact, value (same value, other text), none (no calls)
+	Args     string   `json:"args_roundtrip"`   // exact, value (same value, other text), raw (as sampled), none (no calls)
 	Prompt   int      `json:"prompt,omitempty"` // tokens of a preference's common prompt
 	Open     []int    `json:"open,omitempty"`   // the trained messages without a stop token, because the template writes none
 	Flags    []string `json:"flags,omitempty"`  // truncated, cut_off, no_think, prompt_cut, call_ids, no_stop_token, kept_filler, no_reference
@@ -80,8 +80,8 @@ type Meta struct {
 	Sampling *Sampling `json:"sampling,omitempty"` // how ids were sampled, if the source says
 }
 
-// Sampling describes how a rollout was sampled: the kind of its log-probs, and the temperature by which a trainer must
-// divide logits to reproduce them.
+// Sampling describes how a rollout was sampled. If LogProbs is processed, a trainer must divide its logits by the
+// temperature to reproduce the log-probs.
 type Sampling struct {
 	Temperature float64 `json:"temperature"`
 	TopP        float64 `json:"top_p"`
@@ -119,8 +119,8 @@ type Ref struct {
 type Proof struct {
 	Text   string `json:"text"`           // hash of the text of all tokens
 	Target string `json:"target"`         // hash of the texts of the trained runs, each followed by a NUL
-	IDs    string `json:"ids,omitempty"`  // sampled ids: of the source's ids, as little-endian int32
-	Open   int    `json:"open,omitempty"` // trained runs without a terminator: cut off, or followed by filler
+	IDs    string `json:"ids,omitempty"`  // hash of the trained ids, as little-endian int32, if the source has them
+	Open   int    `json:"open,omitempty"` // number of trained runs that don't end in a terminator
 	// the tokenizer does not restore the text exactly; hashes are of the restored text
 	Lossy bool `json:"lossy,omitempty"`
 	// Owners lists the owner of each run of tokens.
@@ -146,7 +146,7 @@ const (
 	Hint       = "hint"        // the teacher's hint
 	NotSampled = "not_sampled" // an assistant message that the model did not produce in this rollout
 	OtherRow   = "other_row"   // a turn that is trained in another row of the record
-	Policy     = "loss_policy" // an assistant turn excluded by the record's loss policy
+	Policy     = "loss_policy" // an assistant turn excluded by the record's loss policy; in sdpo, one that isn't a target
 	CutOff     = "cut_off"     // a redaction tag, or the terminator of a turn that the model did not end
 )
 

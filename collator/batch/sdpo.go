@@ -12,14 +12,14 @@ import (
 // RowSite is an error site of an sdpo row. The first side of such a row is the student's; the others are teachers': the
 // student's tokens up to the end of their targets, with hints spliced in.
 type RowSite struct {
-	Site       int    `json:"site"` // index of the record's sites
+	Site       int    `json:"site"` // index in the record's sites
 	HintSHA256 string `json:"hint_sha256"`
 	Kind       string `json:"kind"`   // knowable, hindsight
 	Class      string `json:"class"`  // of the error
 	Source     string `json:"source"` // of the hint
 	Target     string `json:"target"` // failed_turn, next_turn
-	// Mode is how the hint is placed in the context: system, user, append, line, prepend, lead; NoHint in a control
-	// run.
+	// Mode is how the hint is placed in the context: system, user, append, line, prepend, lead, below; NoHint in a
+	// control run.
 	Mode    string `json:"mode"`
 	Teacher int    `json:"teacher"`
 	At      int32  `json:"at"`   // the hint precedes the student's token with this index
@@ -55,7 +55,7 @@ const NoHint = "none"
 // sound reports whether the hint has tokens if and only if its mode requires them.
 func (s *RowSite) sound() bool { return s.Hint > 0 != (s.Mode == NoHint) && s.Hint >= 0 }
 
-// shift returns how far a teacher's tokens are behind the student's at a position.
+// shift returns how many tokens of hints a teacher has before the student's token at a position.
 func (r *Row) shift(teacher, at int) (by int) {
 	for i := range r.Meta.Sites {
 		if s := &r.Meta.Sites[i]; s.Teacher == teacher && int(s.At) <= at {
@@ -318,7 +318,7 @@ func unpackSites(r *reader, l *Line, rows []*Row) error {
 	return nil
 }
 
-// sequences reads the ids of a side, up to the length its mask gives.
+// sequences reads the ids of a side where its mask is 1.
 func sequences(r *reader, l *Line, prefix string) ([]Side, error) {
 	ids, shape := items[int64](r, prefix+"input_ids", 2)
 	mask, _ := items[int64](r, prefix+"attention_mask", 2)

@@ -16,7 +16,7 @@ import (
 type Report struct {
 	Channel     string       `json:"channel"`
 	Compared    []string     `json:"compared"`    // terms
-	Entries     int          `json:"entries"`     // number of tokens and pairs compared
+	Entries     int          `json:"entries"`     // numbers compared
 	Differ      int          `json:"differ"`      // of these
 	Differences []Difference `json:"differences"` // the first
 	Causes      []string     `json:"causes"`      // each would explain all differences in a term
@@ -27,7 +27,7 @@ type Report struct {
 // Difference is a term whose value differs in the script.
 type Difference struct {
 	Term  string `json:"term"`
-	Row   int    `json:"row"`            // row in the batch, from 0; for sdpo, the student's
+	Row   int    `json:"row"`            // row in the batch, from 0; for sdpo, the student's; -1: the whole batch
 	Token int    `json:"token"`          // position of the token in the row; -1: the whole row
 	ID    int64  `json:"id"`             // of the token
 	Pair  *int   `json:"pair,omitempty"` // of sdpo

@@ -35,7 +35,7 @@ func (c *columns) find(name string) (*tensors.File, string, bool) {
 	return nil, "", false
 }
 
-// take reads a tensor with the given number of dimensions. It returns false if no file has it.
+// take reads a tensor with the given number of dimensions. It returns false if no file has it, or after an error.
 func (c *columns) take(name string, dims int) (t tensors.Tensor, ok bool) {
 	if t, ok := c.made[name]; ok {
 		return t, c.err == nil

@@ -7,13 +7,13 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// Options of the composite objective.
+// Options are the settings of the composite objective.
 type Options struct {
 	AlphaSDPO  float64 // weight of the JSD
 	BetaReplay float64 // weight of DPO
 	DPO        kernels.PreferenceOptions
 	GRPO       kernels.PolicyOptions
-	JSD        kernels.Options // Reduction and Denominator are set here
+	JSD        kernels.Options // this package sets Reduction, Denominator and Workers
 	// RolloutTemperature divides the logits of grpo: the temperature that old_logprobs were taken at. 0 means 1.
 	RolloutTemperature float64
 	// MaxTokens is the length by which the reduction PerConstant divides every row.
@@ -307,7 +307,8 @@ func (g *GRPO) sound(o Options) error {
 	return nil
 }
 
-// policyBatch pairs the log-probs of the logits with the columns: those at token t belong to the logits at t-1.
+// policyBatch pairs the log-probs of the logits with the columns, whose entries for token t belong to the logits at
+// t-1.
 func (g *GRPO) policyBatch(o Options, logProbs []float64, targets []int32) kernels.PolicyBatch {
 	n := len(logProbs)
 	p := kernels.PolicyBatch{

@@ -25,7 +25,7 @@ type RowsRequest struct {
 	Rest             string // with TopK, how the other entries are treated: bucket or renormalise
 	// if above 0, how many leading columns are vocabulary; required if the sides differ in width
 	Vocab   int
-	Sum     bool // total and gradient belong to sum(w*loss), not to sum(w*loss)/sum(w)
+	Sum     bool // the gradient belongs to sum(w*loss), not to sum(w*loss)/sum(w)
 	Workers int
 }
 

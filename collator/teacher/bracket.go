@@ -33,7 +33,7 @@ func bracket(student, teacher []Entry) (lower, upper float64) {
 	return max(0, lower-rounding), min(math.Ln2, upper+rounding)
 }
 
-// half returns the share of the JSD of a token with these two probabilities.
+// half returns what a token with these two probabilities adds to the JSD.
 func half(x, y float64) float64 {
 	m := (x + y) / 2
 	sum := 0.0

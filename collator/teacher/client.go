@@ -40,9 +40,9 @@ type Options struct {
 // Vocabulary defines the meaning of ids, so that a server with a different one is detected before it does harm.
 type Vocabulary struct {
 	Fingerprint string  // of the tokenizer
-	Size        int     // larger ids are refused; 0 means unknown
+	Size        int     // ids that are not below it are refused; 0 means unknown
 	Probes      []Probe // texts with their ids, to be compared with the server's
-	Assume      bool    // trust a server that can't tokenise
+	Assume      bool    // trust the server: compare nothing
 }
 
 // Probe is a text and its ids, without special tokens added.
@@ -114,7 +114,8 @@ type Result struct {
 	Err    error
 }
 
-// Check compares the server's vocabulary with ours. A server that can't tokenise has to be trusted (Vocabulary.Assume).
+// Check compares the server's vocabulary with ours, unless Vocabulary.Assume is set. It returns an error for a server
+// that can't tokenise.
 func (c *Client) Check(ctx context.Context) error {
 	v := c.o.Vocabulary
 	if v.Assume {

@@ -196,7 +196,7 @@ func (d *Divergence) column() tensors.Tensor {
 }
 
 // Weights spreads each site's weight over its pairs in proportion to their divergence: tokens that the hint changes
-// count more. The total weight of a site stays the same; one without any divergence keeps its weights.
+// count more. The total weight of a site stays the same; one whose divergence is 0 or unknown keeps its weights.
 func (d *Divergence) Weights(p *Pairs) []float32 {
 	sums := map[int64][2]float64{} // sums of weights, and of weights times divergence
 	for i, site := range p.Site {

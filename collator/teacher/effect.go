@@ -37,7 +37,7 @@ type Measure struct {
 // Measured counts the outcomes of the hints that were measured.
 type Measured struct {
 	Sites int `json:"sites"` // tried out
-	// measured sites compared with a neutral hint: elsewhere the template offers no place for one
+	// sites that also have a neutral hint; the template has to offer a place for it
 	Neutral int     `json:"neutral"`
 	Mean    float64 `json:"mean_effect"` // nats per token in the right direction beyond the neutral hint
 	// Means, over the measured sites, of the bounds of their divergence that follow from the best k tokens.
@@ -165,7 +165,8 @@ func mean(s *Scores, targets []int, shift int) (float64, error) {
 	return sum / float64(len(targets)), nil
 }
 
-// measure measures the hints of a batch's remaining sites, and drops those without the required effect.
+// measure measures the hints of a batch's remaining sites, and drops the sites that can't be measured or that judge
+// finds a reason to drop.
 func (c *Client) measure(ctx context.Context, b *batchWork, m *Measure, rep *Measured) error {
 	probed, err := b.probes()
 	if err != nil {

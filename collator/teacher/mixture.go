@@ -30,9 +30,9 @@ type Member struct {
 }
 
 // Mixture asks several teachers and combines their answers into the single distribution that a batch has room for:
-// their weighted sum. A token that a teacher doesn't list counts as zero for it, so a log-prob of the mixture is a
+// their weighted sum. A token that a teacher doesn't list counts as zero for it, so its probability in the mixture is a
 // lower bound, low by at most the teacher's weight times its smallest listed probability; the actual token is exact if
-// its teachers report it. All teachers have to answer: a mixture of fewer would be a different one.
+// all teachers report it. All teachers have to answer: a mixture of fewer would be a different one.
 type Mixture struct {
 	members []Member
 	weights []float64 // logarithms whose exponentials add up to 1

@@ -252,7 +252,7 @@ func askAtropos(o *Options, s Sequence) any {
 }
 
 // answerAtropos reads prompt_topk_token_ids and prompt_topk_logprobs, [token][k], token-aligned, the first empty, and
-// prompt_tokens, which must equal the request's.
+// prompt_tokens, if present, which must be the request's.
 func answerAtropos(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	lps, ok := body.Get("prompt_topk_logprobs")
 	ids, ok2 := body.Get("prompt_topk_token_ids")
@@ -278,7 +278,7 @@ func answerAtropos(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	return out[s.From+1:], nil
 }
 
-// element returns body[key][i], an array.
+// element returns item i of the array body[key].
 func element(body wire.Raw, key string, i int) (wire.Raw, error) {
 	list, ok := body.Get(key)
 	if !ok || list.Kind() != wire.Array {

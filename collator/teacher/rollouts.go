@@ -107,7 +107,7 @@ func (w *rollouts) wantedRows(l *batch.Line, rows [][]int32) (ask []Sequence, of
 	return ask, of
 }
 
-// scoredOf returns the entry of the index on a row of an rl batch, creating the entry if needed.
+// scoredOf returns the index's entry for a row of an rl batch, or an empty one that the index doesn't keep.
 func scoredOf(l *batch.Line, row int) *batch.Scored {
 	if row < len(l.RowInfo) && l.RowInfo[row].RL != nil {
 		return l.RowInfo[row].RL

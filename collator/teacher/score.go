@@ -43,7 +43,7 @@ func (s *Sequence) entries(k int) int {
 // Scores are a model's predictions along a sequence: index p predicts the token at p+1. Both fields are empty before
 // Sequence.From.
 type Scores struct {
-	Top   [][]Entry // the k most probable, best first, unique
+	Top   [][]Entry // the k most probable, best first, unique; with tokenOnly, the actual token
 	Token []float32 // log-prob of the actual token; NaN if the server didn't report it
 }
 
@@ -57,7 +57,7 @@ func bad(format string, a ...any) error { return &badAnswer{fmt.Sprintf(format, 
 // raw is one position of an answer as the server returned it.
 type raw struct {
 	entries []Entry
-	actual  float64 // log-prob of the actual token; if NaN, it is looked up in the entries
+	actual  float64 // log-prob of the actual token, used if the entries lack it; NaN if unknown
 }
 
 // normalise turns predictions for positions s.From to len(s.IDs)-2 into scores.

@@ -17,7 +17,7 @@ import (
 )
 
 // Scoring has a program compute all logits at the pair positions, for both sides of each site, as many sites at a time
-// as fit in the shared memory. The logits are not kept, only the kernel's results, so that a resumed run doesn't ask
+// as fit in one request. The logits are not kept, only the kernel's results, so that a resumed run doesn't ask
 // about a site twice. A site that the program fails on is retried alone; failures are not stored.
 type Scoring struct {
 	Program     *scorer.Scorer
@@ -41,7 +41,7 @@ type Scored struct {
 	Seconds  float64 `json:"seconds"`            // that it took
 }
 
-// saveEvery is how long answers wait before they are stored.
+// saveEvery is the minimum time between two saves.
 const saveEvery = 2 * time.Second
 
 // part is a group of a site's pairs that fits in one request.
@@ -132,7 +132,7 @@ func (w *scoring) fit(pairs []int) int {
 	return n
 }
 
-// add puts a part into the next request, flushing it first if it is full.
+// add puts a part into the next request. If the part doesn't fit, the pending request is made first.
 func (w *scoring) add(ctx context.Context, m scorer.Model, p part) error {
 	t := w.b.pairs
 	rows, tokens := 2*len(p.pairs), len(t.Student[t.StudentRow[p.pairs[0]]])+len(t.Teacher[t.TeacherRow[p.pairs[0]]])

@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Work lists the steps for the sdpo batches of a folder, in order. A site dropped by one of them has weight 0 from then
+// Work lists the steps for the batches of a folder. A site dropped by one of them has weight 0 from then
 // on, and is reported once, with the first reason.
 type Work struct {
 	Client   *Client   // supplies the top-k columns, unless Mixture does; may be nil
@@ -50,9 +50,10 @@ func (r *Report) Kept() int {
 	return n
 }
 
-// Run does the work on every sdpo batch in a batches folder, and rewrites the index. It can be run again: stored
-// answers are not requested twice, and weights are set from the original ones, which are stored too. If it is
-// interrupted, the index is unchanged and doesn't match the batches rewritten so far; running it again repairs that.
+// Run does the work on every sdpo batch in a batches folder, and with Rollouts on every rl batch, and rewrites the
+// index. It can be run again: stored answers are not requested twice, and weights are set from the original ones, which
+// are stored too. If it is interrupted, the index is unchanged and doesn't match the batches rewritten so far; running
+// it again repairs that.
 func (w *Work) Run(ctx context.Context, dir string) (*Report, error) {
 	rep := &Report{Dropped: map[ledger.Reason]int{}}
 	p := &pass{Work: w, teacher: w.asked(), rep: rep}

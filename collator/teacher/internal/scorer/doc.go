@@ -5,7 +5,7 @@
 //
 // The program is started once and lives as long as it is needed. It reads one JSON object per line on standard input
 // and answers each with one on standard output. Descriptor 3 is the shared memory: an unnamed file of a fixed size,
-// mapped by both.
+// which the program maps or writes to.
 //
 //	> {"hello": "nat.logits.v1", "memory": 67108864, "probes": ["a text", ...]}
 //	< {"vocab": 151936, "dtype": "float32", "model": "a name", "probes": [[1, 2, ...], ...]}

@@ -28,7 +28,7 @@ func newMemory(size int64) (*memory, error) {
 	return &memory{file: file}, nil
 }
 
-// read returns the first bytes.
+// read returns the first n bytes.
 func (m *memory) read(n int) ([]byte, error) {
 	if cap(m.data) < n {
 		m.data = make([]byte, n)

@@ -25,7 +25,7 @@ const (
 	maxModel  = 200 // bytes of a model's name
 	// maxFailures is the number of consecutive failures after which a Scorer gives up on its program.
 	maxFailures = 5
-	// maxTokens is the maximum number of tokens in a request over all its sequences, unless a single sequence has more.
+	// maxTokens is the maximum number of tokens, over all sequences, in a request that several sites share.
 	maxTokens = 16 << 10
 )
 
