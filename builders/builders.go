@@ -47,8 +47,8 @@ type Info struct {
 // Unit is the size of group a builder works on.
 type Unit uint8
 
-// The units, finest first. A run uses the coarsest unit any of its builders asks for; a builder with a finer unit is
-// called once per example.
+// The units, finest first. A run uses the coarsest unit that one of its builders asks for; a builder with a finer unit
+// is called once per example.
 const (
 	UnitExample Unit = iota
 	UnitTask
@@ -122,7 +122,7 @@ type Preference struct {
 	// margin of the chosen side: the difference between the scores, or the builder's own measure
 	Reward float64
 
-	ScoreName                    string // the measure of the scores: the step's name unless the source is more specific
+	ScoreName                    string // what the scores measure
 	ChosenScore, RejectedScore   float64
 	ChosenIndex, RejectedIndex   int64  // candidate_index of each side
 	ChosenPolicy, RejectedPolicy string // model that sampled each side; empty if unknown
@@ -217,7 +217,7 @@ type Content struct {
 type Ref struct {
 	Part      Part
 	Example   int // index into the group's examples
-	Candidate int // CandidatePrompt, CandidateOutput
+	Candidate int // index into the example's candidates, for CandidatePrompt and CandidateOutput
 	// NodeSpan: the messages on the path from the root to node Last, without the first Skip of them.
 	Last, Skip int
 }

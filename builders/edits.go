@@ -2,8 +2,8 @@ package builders
 
 import "github.com/nat-go/nat-go/ttc"
 
-// Edits is a set of intentional differences between a record's messages and its example's. A turn is then trained in a
-// context that the model didn't have, so the fidelity of such a record is partial.
+// Edits is a set of intentional differences between a record's messages and its example's. Turns after an edit are
+// trained in a context that the model didn't have, so the fidelity of an edited record is partial.
 type Edits uint8
 
 // The edits.
@@ -29,7 +29,7 @@ func (e Edits) Names() (out []string) {
 	return out
 }
 
-// Fidelity returns the record's grade: its example's, or a lower one if its messages were edited.
+// Fidelity returns the record's grade: its example's, or ttc.Partial if its messages were edited.
 func (r *Resolved) Fidelity() ttc.Fidelity {
 	if r.Record.Header().Edits != 0 {
 		return ttc.Partial

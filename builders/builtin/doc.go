@@ -1,3 +1,2 @@
-// Package builtin is the entry point to the built-in builders: it holds the parts that the program uses in addition to
-// the builders, each of which has its own package.
+// Package builtin gives the program access to the builder of `--compat nat`, whose package is internal to the builders.
 package builtin

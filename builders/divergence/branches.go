@@ -94,8 +94,8 @@ type branch struct {
 	ex      *ttc.Example
 	walk    []int // from the root to the model's last message
 	from    int   // the first message after the fork
-	turns   int   // of the model
-	length  int   // bytes written by the model
+	turns   int   // of the model, after the fork
+	length  int   // bytes that the model wrote after the fork
 }
 
 func branchOf(e int, ex *ttc.Example, f pairs.Fork, last int) branch {

@@ -9,8 +9,8 @@
 // messages are compared with each other as above. Simulated users word the same request differently every time, though:
 // rollouts that differ in wording are compared at the first action that differs after the same calls and the same
 // results, ignoring the words in between, and each side is that one turn, in the context of the better rollout. A
-// strategy of package pairs selects among them by score; every refusal has a reason, from the strategy or from
-// pairs.Diverge. Rollouts of other tasks don't affect the pairs.
+// strategy of package pairs selects among them by score; every refusal is recorded with its reason. Rollouts of other
+// tasks don't affect the pairs.
 //
 // With `compare: branches`, the branches of a single session are compared instead, without scores: where the model
 // answered the same messages more than once, the answer that the session continued from is chosen, and one that it

@@ -136,7 +136,7 @@ func (s *scratch) group(ex *ttc.Example, step string) (others int) {
 	return others
 }
 
-// tally holds a builder's counts per example, other than records and drops.
+// tally holds what one example adds to the builder's counters.
 type tally struct {
 	examples, turns, candidates, pairs, single, contained int64
 	left                                                  pairs.Left
@@ -287,8 +287,7 @@ func orEmpty(raw json.Raw) json.Raw {
 	return raw
 }
 
-// note explains in one line why some pairs of a turn were not taken. They are not drops: their candidates may be in
-// other pairs.
+// note explains in a single drop why some pairs of a turn were not taken. Their candidates may be in other pairs.
 func (b *Builder) note(ex *ttc.Example, turnID string, left pairs.Left, out builders.Output) error {
 	total := left.Total()
 	if total == 0 {

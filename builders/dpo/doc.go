@@ -7,5 +7,5 @@
 // dropped once. NAT's own algorithm, reproduced to the letter, is in package natcompat.
 //
 // Records refer to their candidates instead of repeating their texts. NAT's metadata object is omitted unless
-// `metadata: true`, because everything in it except the steps' own metadata follows from the record.
+// `metadata: true`, because most of it follows from the record.
 package dpo

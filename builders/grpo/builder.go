@@ -35,7 +35,7 @@ func New(cfg Config) (*Builder, error) {
 	return &Builder{cfg}, nil
 }
 
-// Build emits a record for each branch of each rollout of the task.
+// Build emits a record for each branch of each rollout of the task, and for each scored answer.
 func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) error {
 	task, detail := b.judge(g)
 	answers := b.answersOf(g)

@@ -1,6 +1,6 @@
 // Package grpo passes on rollouts with their rewards, grouped by task, for group-relative policy optimisation.
 //
-// Every rollout of a task is passed on, even one without a reward: a reward is compared with the rewards of all scored
+// By default, even a rollout without a reward is passed on: a reward is compared with the rewards of all scored
 // rollouts of the task, and having no reward is not a reward of zero. In a rollout with branches each branch is a
 // record; the branches share the reward.
 //

@@ -415,7 +415,7 @@ func (r *schemaReader) elem(s *Spec, v any, depth int) (err error) {
 	return err
 }
 
-// union reads anyOf; null becomes Nullable, and "T or a list of T" becomes a list that accepts a single value.
+// union reads anyOf or oneOf; null becomes Nullable, and "T or a list of T" becomes a list that accepts a single value.
 func (r *schemaReader) union(of []any, depth int) (*Spec, error) {
 	u := &Spec{Kind: Union}
 	for _, v := range of {

@@ -266,7 +266,7 @@ func (w *walker) bounds(s *Spec, n *yaml.Node, ptr string, v any) bool {
 	return inRange
 }
 
-// satisfied reports whether x is on the right side of a bound: -1 for a minimum, 1 for a maximum.
+// satisfied reports whether x satisfies a bound; side is -1 for a minimum and 1 for a maximum.
 func (b *Bound) satisfied(x, side float64) bool {
 	return b == nil || x*side < b.Value*side || x == b.Value && !b.Exclusive
 }

@@ -77,7 +77,7 @@ type Field struct {
 	index []int // index of the struct field
 }
 
-// Field returns the field with the given name or alias.
+// Field returns the field with the given name or alias, or nil.
 func (s *Spec) Field(name string) *Field {
 	for i := range s.Fields {
 		if f := &s.Fields[i]; f.Name == name || slices.Contains(f.Aliases, name) {
@@ -173,7 +173,7 @@ func specOf(t reflect.Type, open map[reflect.Type]bool) (*Spec, error) {
 	return s, s.scalar(t)
 }
 
-// scalar sets the kind from a type without elements, and the limits of a number from its size.
+// scalar sets the kind from a type without elements, and the limits of an integer from its size.
 func (s *Spec) scalar(t reflect.Type) error {
 	switch t.Kind() {
 	case reflect.String:
@@ -434,7 +434,7 @@ func (s *Spec) Nearest(key string) string {
 	return ""
 }
 
-// example returns a value for "write `key: ...`".
+// example returns a value for "add `key: ...`".
 func (s *Spec) example() string {
 	switch {
 	case s.Secret:

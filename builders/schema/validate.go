@@ -16,8 +16,7 @@ import (
 	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
-// structRules enforces the rules of validate tags. A program registers its own rules with it before it reads the first
-// config; field names are the YAML keys.
+// structRules returns the validator of validate tags, with our rule "pattern". Its field names are the YAML keys.
 var structRules = sync.OnceValue(func() *validator.Validate {
 	v := validator.New(validator.WithRequiredStructEnabled())
 	v.RegisterTagNameFunc(func(f reflect.StructField) string {
@@ -102,8 +101,8 @@ func (s *Spec) validate(
 	return fs
 }
 
-// isWrong reports whether a value, or a list it is in, could not be read completely, in which case positions in the
-// list have changed.
+// isWrong reports whether a value, or a list it is in, could not be read completely. Without an unreadable entry,
+// positions in a list change.
 func (s *Spec) isWrong(keys []string, at string, known []finding.Finding) bool {
 	for n := 1; n <= len(keys); n++ {
 		ptr := at + yamldoc.Pointer(keys[:n]...)
@@ -244,7 +243,7 @@ func sizeOf(v any) int {
 	return 0
 }
 
-// otherKeys writes a rule's parameter with YAML keys in place of the struct's field names: "strategy random_k".
+// otherKeys writes a rule's parameter with YAML keys in place of the struct's field names: "strategy: random_k".
 func (s *Spec) otherKeys(e validator.FieldError) string {
 	t := s.typ
 	path := strings.Split(e.StructNamespace(), ".")
@@ -304,7 +303,8 @@ func path(namespace string) (keys []string) {
 	return keys
 }
 
-// checkDefault reports a default that breaks its own field's rules. Rules that refer to other fields are skipped.
+// checkDefault reports a default that breaks its own field's rules. It doesn't check a tag that has a dive, or a rule
+// that may refer to other fields.
 func checkDefault(value any, tag string) error {
 	for rule := range strings.SplitSeq(tag, ",") {
 		name, _, _ := strings.Cut(rule, "=")

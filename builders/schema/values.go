@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// Secret is a text that is never shown: it always prints as "[secret]".
+// Secret is a text that is never shown: it prints as "[secret]", or as nothing if it is empty.
 type Secret struct{ text secret.Text }
 
 // newSecret wraps a text.
@@ -37,7 +37,8 @@ func (s Secret) MarshalYAML() (any, error) { return s.text.MarshalYAML() }
 // Size is a number of bytes, written "512MiB", "1.5GB" or as a plain number.
 type Size int64
 
-// units, largest first so that String finds the largest one that divides the size.
+// units lists the binary units, of which String uses the largest that divides the size, and then the others. ParseSize
+// tries them in this order: B comes last, because the others end in it.
 var units = []struct {
 	name string
 	size int64

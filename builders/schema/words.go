@@ -9,7 +9,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// TypeText describes the type of a value in a few words: "text", "list of numbers", "one of a, b".
+// TypeText describes the type of a value in a few words: "text", "list: each text", "one of a, b".
 func (s *Spec) TypeText() string {
 	if len(s.Enum) > 0 {
 		return "one of " + strings.Join(s.Enum, ", ")
@@ -73,7 +73,7 @@ func (s *Spec) DefaultText() string {
 	return flowText(s.Default)
 }
 
-// ExampleText returns an example value in YAML, other than the default if possible.
+// ExampleText returns an example value in YAML; for an enum or a bool, one that differs from the default if possible.
 func (s *Spec) ExampleText() string {
 	switch {
 	case s.Example != "":

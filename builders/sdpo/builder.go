@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Info describes the builder. Its unit is the task because the hint source "success" looks at siblings.
+// Info describes the builder. Its unit is the task because divergences and the hint source "success" need siblings.
 func Info() builders.Info {
 	return builders.Info{
 		Name:      "sdpo_traj_builder",
@@ -377,7 +377,8 @@ func (w *work) site(t *trace, f *failure, target builders.Target) (*builders.Sit
 	}, nil
 }
 
-// countOrphans counts results that belong to no call: each one that shows an error is a lost site.
+// countOrphans drops a site for each result that belongs to no call and shows an error, and counts the other results
+// that belong to no call.
 func (w *work) countOrphans(t *trace) error {
 	for _, at := range t.orphans {
 		key := [2]int{t.nodes[at], -1}

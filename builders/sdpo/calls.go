@@ -61,8 +61,8 @@ func link(walk []*ttc.Node) (calls []call, orphans []int) {
 	return calls, orphans
 }
 
-// answered returns the call that a result belongs to: the first without a result, matched by name if the result has
-// one; otherwise the last.
+// answered returns the call that a result belongs to: the first without a result, or else the last; -1 if there are no
+// calls. A result with a name but without an id belongs to a call of that name.
 func answered(calls []call, among []int, m *chat.Message) int {
 	last := -1
 	for _, c := range among {

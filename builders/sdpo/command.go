@@ -166,7 +166,7 @@ func (q *question) line() ([]byte, error) {
 }
 
 // ask looks the question up in the file, which another process may have extended, and asks the program if it isn't
-// there. The error concerns the file only; a failing program is not an error and is not stored.
+// there. The error concerns the file or the end of ctx; a failing program is not an error and is not stored.
 func (c *commandSource) ask(ctx context.Context, q *question) (a stored, err error) {
 	f, err := os.OpenFile(c.cfg.Answers, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
@@ -257,7 +257,7 @@ func (c *commandSource) exchange(ctx context.Context, q *question) (r reply, err
 			return r, fmt.Errorf("hint command %s failed %d times and will not be restarted", c.cfg.Run[0], c.started)
 		}
 		c.started++
-		// The environment that the host grants this plugin.
+		// The program gets this process's environment, which the host has limited.
 		c.process, err = process.Respond(process.Config{Args: c.cfg.Run, Env: os.Environ()}, maxAnswer)
 		if err != nil {
 			return r, fmt.Errorf("start the hint command: %w", err)

@@ -29,7 +29,7 @@ type source interface {
 	hint(ctx context.Context, s *site) (hint, error)
 }
 
-// hintFor asks the sources in order; the first answer wins. If one fails, the next is asked; if none answers, that
+// hintFor asks the sources in order; the first answer wins. If one fails, the next is asked; if none answers, the first
 // failure is the reason for the missing hint.
 func (b *Builder) hintFor(ctx context.Context, s *site, siblings *siblings) (h hint, why ledger.Reason, detail string) {
 	why = noHint

@@ -8,9 +8,8 @@ import (
 )
 
 // leaks reports whether a hint shares run consecutive words with the target, or the whole of a shorter target: a
-// teacher that sees the hint would copy it instead of judging. Words are letters and digits; punctuation between them
-// is ignored, so quoted or re-indented copies are found too. If there is a tokenizer, exact tokens are compared as
-// well.
+// teacher that sees the hint would copy it instead of judging. Words are letters, digits and underscores; punctuation
+// between them is ignored, so quoted or re-indented copies are found too. The collator compares exact tokens as well.
 func leaks(hint, target string, run int) bool {
 	in, of := words(hint), words(target)
 	run = min(run, len(of))

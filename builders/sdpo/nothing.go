@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// A run's counters.
+// Names of counters.
 const (
 	countedCalls        = "calls"
 	countedShort        = "shortened_hints" // hints of the source feedback
@@ -25,7 +25,7 @@ type NearMisses struct {
 // shownNearMisses is the maximum number of near misses kept.
 const shownNearMisses = 3
 
-// Add accepts a drop of any kind.
+// Add adds a drop if it is a near miss.
 func (n *NearMisses) Add(d *ledger.Drop) {
 	if d.Reason != NearMiss {
 		return
@@ -44,8 +44,9 @@ func (n *NearMisses) Add(d *ledger.Drop) {
 	n.list = n.list[:min(len(n.list), shownNearMisses)]
 }
 
-// Remarks returns the remarks on a run of this builder: that no failed call was found, with the rules tried and the
-// nearest misses; or that calls could not be checked because the list of tools is missing. counters are the builder's.
+// Remarks returns the remarks on a run of this builder: that calls could not be checked because the list of tools is
+// missing, that hints were shortened, or that no failed call was found, with the rules tried and the nearest misses.
+// counters are the builder's.
 func Remarks(c *Config, counters map[string]int64, near *NearMisses) []string {
 	var out []string
 	calls, found := counters[countedCalls], int64(0)

@@ -18,11 +18,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// deed is a successful call, identified by its effect.
+// deed is a call that didn't fail.
 type deed struct {
 	*call
 	writes      bool
-	key, result int // texts: the tool with its arguments, the same for equal values; result is that of a read
+	key, result int // numbers of texts: of the tool with its arguments, the same for equal values; of the result
 }
 
 // texts numbers texts from 1.
@@ -66,7 +66,7 @@ func (c *course) write(written int) *deed {
 	return &c.deeds[c.writes[written]]
 }
 
-// next returns the key of that write; 0 if there is none.
+// next returns the key of the write that write returns; 0 if there is none.
 func (c *course) next(written int) int {
 	if d := c.write(written); d != nil {
 		return d.key
@@ -79,7 +79,7 @@ func (c *course) next(written int) int {
 type parting struct {
 	at            *deed // nil if the parting is the answer, because the rollout ends without another write
 	before, after value
-	sibling       *deed // the best rollout's action at that point; nil if it wrote nothing more
+	sibling       *deed // the action there of the best rollout that acted differently; nil if that wrote nothing more
 }
 
 // value is the mean reward of some rollouts.
@@ -312,7 +312,7 @@ func part(all []*course) {
 	}
 }
 
-// partings finds where each rollout of a group parts from better ones, or the reason it has none.
+// partings finds where each rollout of a group parts from better ones, or why it doesn't.
 func (b *Builder) partings(traces [][]*trace) {
 	all := b.courses(traces)
 	part(all)
@@ -323,8 +323,8 @@ func (b *Builder) partings(traces [][]*trace) {
 	}
 }
 
-// courses returns the actions of a group's rollouts. Rollouts without a reward, or with several branches, can't be
-// compared; the reason is stored in their traces.
+// courses returns the actions of a group's rollouts. Rollouts without a finite reward, or with several branches, can't
+// be compared; the reason is stored in their traces.
 func (b *Builder) courses(traces [][]*trace) (all []*course) {
 	known := texts{}
 	for _, branches := range traces {
@@ -371,7 +371,7 @@ func (b *Builder) course(t *trace, known texts) *course {
 }
 
 // asFailure returns the parting of a rollout as a failure, so that it can be given a hint. A parting at the answer
-// belongs to the model's last turn; it is nil if there is no such turn.
+// belongs to the model's last turn; asFailure returns nil if there is no such turn.
 func (c *course) asFailure(p parting) *failure {
 	f := &failure{class: divergence, rule: divergence, parting: &p}
 	if p.at != nil {
@@ -417,7 +417,7 @@ func (s *site) siblingHint(run int) hint {
 	return h
 }
 
-// knows reports whether all texts and numbers in a tool's arguments appear in one message before the site, or in the
+// knows reports whether each text and number in a tool's arguments appears in a message before the site, or in the
 // tool's definition.
 func (s *site) knows(tool string, args json.Raw) bool {
 	var known []map[string]bool

@@ -237,12 +237,12 @@ func compile(schema json.Raw) *jsonschema.Schema {
 	return s
 }
 
-// noLoader rejects every reference.
+// noLoader refuses to load other documents.
 type noLoader struct{}
 
 func (noLoader) Load(url string) (any, error) { return nil, fmt.Errorf("not loaded: %s", url) }
 
-// regexpOf compiles a schema's pattern. A pattern that needs features RE2 lacks (look-ahead) accepts everything.
+// regexpOf compiles a schema's pattern. A pattern that Go can't compile (with look-ahead) accepts everything.
 func regexpOf(p string) (jsonschema.Regexp, error) {
 	if re, err := regexp.Compile(p); err == nil {
 		return re, nil

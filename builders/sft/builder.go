@@ -60,7 +60,7 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 	return b.choose(g, rollouts, scaleOf(g).Rewards, out)
 }
 
-// scaleOf returns the range of the scores of the run, or of the group if no other scores exist.
+// scaleOf returns the ranges of the scores of the run, or of the group if the run's are unknown.
 func scaleOf(g *ttc.Group) *ttc.Scales {
 	if g.Scales != nil {
 		return g.Scales
@@ -168,7 +168,7 @@ func Remarks(counters map[string]int64) []string {
 		"min_score says from which score on, select: all that it doesn't matter", ledger.Quantity(n, "answer"))}
 }
 
-// judge sets why for every choice that can't be taken, independently of the others.
+// judge sets why for every choice that can't be taken.
 func (b *Builder) judge(cs []choice, scale ttc.Scale) {
 	scored := slices.ContainsFunc(cs, func(c choice) bool { return c.scored })
 	worst, fails := scale.Worst(b.cfg.lower())
@@ -203,7 +203,7 @@ func (b *Builder) pick(g *ttc.Group, cs []choice) {
 			best = i
 		}
 	}
-	if best < 0 { // no choice has a score, so nothing is selected
+	if best < 0 { // none of the choices that can be taken has a score, so all of them are taken
 		return
 	}
 	taken := map[xxh3.Uint128]bool{}
@@ -318,7 +318,7 @@ func spanTo(example, last int) builders.Content {
 }
 
 // flags marks the turns of a branch to be trained: the ones that the loss policy selects and that no earlier branch
-// contained.
+// trains.
 func (b *Builder) flags(g *ttc.Graph, nodes []int, seen []bool) []bool {
 	flags := make([]bool, len(nodes))
 	last := -1

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// open is a bracket or quote that is never closed.
+// open is an opening bracket or quote.
 type open struct {
 	at   int // byte offset
 	char byte
@@ -54,7 +54,7 @@ func unclosed(text []byte, end int) *open {
 	return &stack[len(stack)-1]
 }
 
-// begins reports whether a value can begin here: after a space, a bracket or a comma, or at the start of a line.
+// begins reports whether a value can begin here: after white space, a bracket, a comma or a colon, or at the start.
 func begins(text []byte, i int) bool {
 	return i == 0 || bytes.IndexByte([]byte(" \n\t{[,:"), text[i-1]) >= 0
 }

@@ -186,8 +186,7 @@ func (d *Document) ReportText(n *yaml.Node, piece, ptr string, f finding.Finding
 	return d.origins[n].src.place(f, line, col, col+utf8.RuneCountInString(piece))
 }
 
-// reportWithin is like Report, for a finding whose line and columns refer to the scalar's text. Its snippet is that
-// line.
+// reportWithin is like Report, for a finding whose columns refer to a line of the scalar's text, which is its snippet.
 func (d *Document) reportWithin(n *yaml.Node, ptr string, f finding.Finding) finding.Finding {
 	from, to := f.Column-1, f.EndColumn-1
 	whole := []rune(f.Snippet)
@@ -281,8 +280,8 @@ func (d *Document) own(n *yaml.Node, src *Source) {
 }
 
 // Adopt places findings whose pointers are relative to block, such as a plugin's. If a finding also has a place within
-// the text there, that line becomes its snippet. at is block's own pointer; fallback is the node to point at if a
-// pointer leads nowhere.
+// the text there, it is put at that place. at is block's own pointer; fallback is the node to point at if a pointer
+// leads nowhere.
 func (d *Document) Adopt(block, fallback *yaml.Node, at string, fs []finding.Finding) []finding.Finding {
 	out := make([]finding.Finding, len(fs))
 	for i, f := range fs {

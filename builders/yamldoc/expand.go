@@ -10,7 +10,8 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// expander copies a parsed tree into a document: it copies aliases, merges merge keys and finds duplicates.
+// expander copies a parsed tree into a document. It replaces aliases with copies, merges merge keys and finds
+// duplicates.
 type expander struct {
 	doc      *Document
 	src      *Source
@@ -36,7 +37,7 @@ func (x *expander) fail(n *yaml.Node, ptr, code, msg, fix string) {
 // MaxFindings bounds the findings about one text or one block: each shows its line, and a line may be long.
 const MaxFindings = 500
 
-// More returns the finding that counts all findings not shown.
+// More returns the finding that says that there are more findings, which are not shown.
 func More(file string) finding.Finding {
 	return finding.Finding{
 		File:     file,

@@ -53,7 +53,7 @@ func NewSource(text string) *Source {
 	return &Source{Name: finding.CommandLine, lines: splitLines(text)}
 }
 
-// HideFrom masks everything from a column of the first line onwards.
+// HideFrom masks the first line from a column on.
 func (s *Source) HideFrom(column int) {
 	s.masks = append(s.masks, mask{1, column, utf8.RuneCountInString(s.lines[0]) + 1})
 }

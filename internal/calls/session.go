@@ -272,8 +272,8 @@ const (
 	Ambiguous               // several answers to the same messages, and no call continues from any of them
 )
 
-// owner reports whether an answer is trained here. It is called once per answer, in order. If it is nil, every answer
-// is trained.
+// owner reports whether an answer is trained here. It is called once, in order, for each answer that isn't set aside
+// for another reason. If it is nil, every such answer is trained.
 type owner func(id string, answer xxh3.Uint128) bool
 
 // Examples makes the examples, in the order of their first calls. No calls can be added afterwards.

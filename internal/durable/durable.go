@@ -89,7 +89,7 @@ func (f *File) Commit() error {
 	return SyncDir(filepath.Dir(f.path))
 }
 
-// Prepare makes the written data durable, so that Commit can fail only when it renames the file.
+// Prepare makes the written data durable, so that Commit only has to rename the file and sync its folder.
 func (f *File) Prepare() error {
 	err := f.Flush()
 	if err == nil && f.path != "" {

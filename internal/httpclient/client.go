@@ -117,8 +117,8 @@ type Request struct {
 	Tries     int   // attempts in total; 0 means one
 	Harmless  bool  // idempotent: doing it twice is the same as once
 	OK        []int // statuses besides 2xx that are not errors
-	// Check returns an error for a useless answer with a good status. Then the request may be repeated if it is
-	// Harmless. It may be nil.
+	// Check returns an error for a useless answer with a good status; a Harmless request may be repeated after one. It
+	// may be nil.
 	Check func(*Reply) error
 }
 

@@ -1,3 +1,3 @@
 // Package lines reads lines of bounded length: however long a line is, the package never holds more of it than the
-// limit.
+// limit and one buffer.
 package lines

@@ -53,7 +53,7 @@ func ParseStep(raw json.Raw) (Step, error) {
 	return ReadStep(&c)
 }
 
-// ReadStep is ParseStep for the value at c, which it moves past the value. It parses the parts that it needs without
+// ReadStep is ParseStep for the value at c, and moves c past the value. It parses the parts that it needs without
 // scanning for their ends first.
 func ReadStep(c *json.Cursor) (Step, error) {
 	start := *c

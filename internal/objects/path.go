@@ -35,7 +35,7 @@ func Join(dir string, names ...string) string {
 // place is the location of an object: in which service, in which bucket or host, and under which key.
 type place struct {
 	scheme string
-	bucket string // of S3; the host of a web server; "datasets" of the hub
+	bucket string // of S3; the host of a web server; "datasets" or "buckets" of the hub
 	key    string // never empty
 }
 

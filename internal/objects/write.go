@@ -84,7 +84,7 @@ func (s *Storage) write(ctx context.Context, path string, in io.Reader, size, pa
 }
 
 // complete ends an upload. If it succeeded but the answer was lost, a retry, which the client library may make on its
-// own, fails because the upload is unknown: then the state of the object shows whether it was replaced.
+// own, fails because the upload is unknown; the state of the object shows whether it was replaced.
 func (s *Storage) complete(ctx context.Context, path string, up upload, size int64) error {
 	before, err := s.Stat(ctx, path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -27,8 +27,8 @@ func brandOf(mark string) uint64 {
 }
 
 // launch starts a command and brands it. A confined command is held before its first instruction until it has the brand
-// (attributes). A command that can't be held, or isn't confined, may start children before it is branded, which then
-// lack the brand.
+// (attributes). A command that can't be held, or isn't confined, may start children before it is branded, and a child
+// whose parent has ended by then lacks the brand.
 func launch(cmd *exec.Cmd, with, mark string) (*exec.Cmd, error) {
 	err := cmd.Start()
 	if err != nil && cmd.SysProcAttr.Ptrace { // the error doesn't say whether tracing or starting failed

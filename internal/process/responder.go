@@ -99,7 +99,7 @@ func (r *Responder) Ask(ctx context.Context, send []byte, wait time.Duration) ([
 	}
 }
 
-// End ends the program and everything it started, and returns its standard error.
+// End ends the program and everything it started, and returns the beginning of its standard error.
 func (r *Responder) End() string {
 	r.Kill(errors.New("no longer needed"))
 	for range r.answers { // lets listen end

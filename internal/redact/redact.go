@@ -65,8 +65,8 @@ func New(cfg Config) (*Redactor, error) {
 // Counts returns the number of replaced places of each class.
 func (r *Redactor) Counts() map[string]int64 { return r.counts }
 
-// Example redacts an example, whose messages may be shared with others: changed parts are copied. If anything changes,
-// the example keeps the hashes of the recorded texts.
+// Example redacts an example, whose messages may be shared with others: changed parts are copied. If its tools or
+// messages change, the example keeps the hashes of the recorded ones.
 func (r *Redactor) Example(ex *ttc.Example) {
 	ex.Truth, _ = r.json(ex.Truth)
 	recorded := r.hasher.Graph(r.hasher.Tools(ex.Tools), &ex.Graph)

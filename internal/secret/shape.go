@@ -32,8 +32,8 @@ func keyNames() (out []string) {
 	return out
 }
 
-// shape returns a finder for a pattern whose last group is a secret. If sure, every match is a secret that isn't
-// ordinary; otherwise it must look random, because prose mentions such keys, and have at least minBytes bytes; 0 means
+// shape returns a finder for a pattern whose last group is a secret. If sure, the group is one unless it is ordinary;
+// otherwise it must look random, because prose mentions such keys, and have at least minBytes bytes; 0 means
 // eight, and -1 lifts the minimum of minValue. fits reports whether to search around a hint at [at, end); nil means
 // always.
 func shape(pattern string, sure bool, minBytes int, fits func(s string, at, end int) bool, hints ...string) finder {
@@ -228,8 +228,7 @@ func random(v string, minBytes int) bool {
 	}
 }
 
-// version reports whether a text is a name with a number, as models and files have: llama-3.2-1b, gpt-4o, utf8,
-// step_100.
+// version reports whether a text is a name with a number, as models and files have: llama-3.2-1b, gpt-4o, step_100.
 func version(v string) bool {
 	parts := strings.FieldsFunc(v, func(r rune) bool { return strings.ContainsRune("-_.:/@", r) })
 	if len(parts) < 2 {

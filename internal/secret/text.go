@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Text is a text that is never shown: however it is printed, the result is "[secret]".
+// Text is a text that is never shown: however it is printed, the result is "[secret]", or nothing if it is empty.
 type Text struct{ text string }
 
 // New wraps a text.

@@ -128,7 +128,7 @@ func (t *token) fits(s string, from, to int) bool {
 	return !t.named || strings.ContainsAny(v, "0123456789") && !version(v)
 }
 
-// Entropy measures how random a text looks, in bits per character.
+// Entropy measures how random a text looks, in bits per byte.
 func Entropy(s string) float64 {
 	var counts [256]int
 	for i := range len(s) {
@@ -144,7 +144,8 @@ func Entropy(s string) float64 {
 	return bits
 }
 
-// IsExample reports whether a text is an example of a key, as in manuals: one repeated character, or words that say so.
+// IsExample reports whether a text is an example of a key, as in manuals: it contains a run of x, zeros, stars, dots or
+// underscores, or words that say so.
 func IsExample(s string) bool {
 	lower := strings.ToLower(s)
 	return slices.ContainsFunc([]string{

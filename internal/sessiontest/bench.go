@@ -11,9 +11,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Bench reports the speed of reading a file of lines with this many calls ("MB/cpu-s"), and the ratio of that time to
-// the time for only scanning the values of its lines ("scans/op"). It alternates between the two and measures processor
-// time, which other processes hardly affect.
+// Bench reports the speed of reading a file of lines with this many calls ("MB/cpu-s"), and the ratio of the time for
+// reading it to the time for only scanning the values of its lines ("scans/op"). It alternates between the two and
+// measures processor time, which other processes hardly affect.
 func Bench(b *testing.B, f source.Factory, path string, calls int64) {
 	text, err := os.ReadFile(path)
 	if err != nil {

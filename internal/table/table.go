@@ -16,7 +16,7 @@ const (
 	maxFooter  = 32 << 20  // bytes of the file's metadata
 	maxColumns = 1024      // that hold values
 	maxHeld    = 96 << 20  // bytes of one dictionary and one page of every column
-	maxRow     = 32 << 20  // bytes of a row's values
+	maxRow     = 32 << 20  // bytes of a row's texts and other byte arrays
 	maxValues  = 1 << 19   // of a row
 	maxGrown   = 256 << 20 // bytes allowed for the rows of any file
 	maxGrowth  = 10_000    // further bytes allowed for the rows, per byte of the file

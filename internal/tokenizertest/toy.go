@@ -2,8 +2,8 @@ package tokenizertest
 
 import "encoding/json"
 
-// Toy returns the tokenizer.json of a byte-level BPE of single bytes and a few merges; "!" has id 0, as in GPT-2, Llama
-// and Qwen.
+// Toy returns the tokenizer.json of a byte-level BPE whose only merge joins two newlines; "!" has id 0, as in GPT-2,
+// Llama and Qwen.
 func Toy() []byte {
 	vocab := map[string]int{"!": 0}
 	for r := rune(0x21); r <= 0x17F; r++ {

@@ -28,7 +28,7 @@ type Turn struct {
 	Position int    // on the walk
 }
 
-// InGroup sets the group of the next records.
+// InGroup sets the group of the subject.
 func (s *Subject) InGroup(g *ttc.Group) { s.Group, s.task = g, rewardsOf(g) }
 
 // rewards summarises the rewards of a group; both values are NaN if it has none.

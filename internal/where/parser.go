@@ -33,7 +33,7 @@ func (p *parser[S]) unexpected(expected string) {
 	p.fail(p.token.from, p.token.to, suggestion, "expected %s, got %s", expected, &p.token)
 }
 
-// condition checks that a node is boolean and ends before the current token.
+// condition checks that a node is boolean, and that the current token may follow it.
 func (p *parser[S]) condition(n *node[S]) {
 	if !p.token.is("", ")", "and", "&&", "or", "||") {
 		p.unexpected("an operator, or the end of the filter")

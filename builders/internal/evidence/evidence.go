@@ -263,7 +263,7 @@ func members(text string) json.Raw {
 	return v
 }
 
-// stripEscapes strips terminal escape sequences from a text.
+// stripEscapes strips from a text the escape sequences of terminals, and the carriage returns before newlines.
 func stripEscapes(text string) string {
 	if strings.IndexByte(text, 0x1b) < 0 && strings.IndexByte(text, '\r') < 0 {
 		return text

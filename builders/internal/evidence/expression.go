@@ -81,7 +81,7 @@ type group struct {
 // cut returns copies of an expression, each with only one of the group's alternatives.
 func (g group) cut(expr string) (out []string) {
 	from := g.start
-	if expr[from:] != "" && expr[from] == '?' || strings.HasPrefix(expr[from:], "(?i)") { // flags of all
+	if expr[from:] != "" && expr[from] == '?' || strings.HasPrefix(expr[from:], "(?i)") { // each copy keeps the flags
 		from += strings.IndexAny(expr[from:], ":)") + 1
 	}
 	start := from

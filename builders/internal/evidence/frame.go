@@ -21,7 +21,8 @@ var (
 // just text.
 const frameLines = 6
 
-// frame reads the exit code that a harness shows; framed is false if it shows none.
+// frame reads what a harness puts around the output: an exit code, a time limit, a shell's prompt or command. framed is
+// false if it finds none of these.
 func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 	head, tail := firstLines(text, frameLines), lastLines(text, frameLines)
 	if looksLikeLog(head) {
@@ -140,7 +141,7 @@ var answering = map[string]bool{
 // isAnswer explains why a non-zero exit code is not a failure: the program found nothing, or reports its findings.
 func (c Call) isAnswer(code int, body string) string {
 	if code == 124 || code == 126 || code == 127 || code > 128 || code < 0 {
-		return "" // a timeout, no such program, a signal
+		return "" // a timeout, a program that is missing or can't be run, a signal
 	}
 	if report(body) {
 		return "a test run's or a checker's report: its exit code is the answer"
@@ -172,8 +173,8 @@ var readers = map[string]bool{
 	"cut": true, "sort": true, "uniq": true, "column": true,
 }
 
-// reads returns the last program of the command if it prints a document: the text is then not about the call, except
-// for the program's own messages.
+// reads returns the last program of the command if that prints a document, whose text is not about the call; only the
+// program's own messages are.
 func (c Call) reads() string {
 	command := strings.TrimSpace(c.command())
 	if command == "" || strings.ContainsAny(command, "\n") {

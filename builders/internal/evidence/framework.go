@@ -45,8 +45,8 @@ func (t *text) definition() bool {
 	return t.paragraphs() >= 2
 }
 
-// paragraphs counts lines of prose after the first line: lines of 25 words, or of 14 with a sentence end in between. A
-// line of 40 words counts twice.
+// paragraphs counts lines of prose after the first line: lines of at least 25 words, or of at least 14 with a sentence
+// end in between. A line of 40 or more words counts twice.
 func (t *text) paragraphs() (n int) {
 	for _, l := range t.head[1:] {
 		if l[0] == ' ' || l[0] == '\t' || strings.ContainsAny(l[:1], "<{[|+-*#>$") {

@@ -2,11 +2,11 @@ package evidence
 
 import "strings"
 
-// maxLine is the number of bytes of a line examined.
+// maxLine is the maximum number of bytes of a line that are examined.
 const maxLine = 400
 
-// firstLines returns the first non-blank lines of a text, without trailing space, each cut at maxLine. There is at
-// least one.
+// firstLines returns the first non-blank lines of a text, without trailing space, each cut at maxLine. It returns one
+// empty line if there are none.
 func firstLines(text string, limit int) []string {
 	var out []string
 	for text != "" && len(out) < limit {
@@ -22,7 +22,7 @@ func firstLines(text string, limit int) []string {
 	return out
 }
 
-// lastLines returns the last non-blank lines of a text, in order. There is at least one.
+// lastLines returns the last non-blank lines of a text, in order, as firstLines returns the first.
 func lastLines(text string, limit int) []string {
 	var out []string
 	for text != "" && len(out) < limit {

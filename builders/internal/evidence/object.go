@@ -73,7 +73,7 @@ var (
 		"iserror", "content", "structuredcontent", "meta", "type", "tooluseid", "toolcallid", "name", "error",
 		"message", "output", "text", "result",
 	})
-	// A record has at least one of these: it describes something that exists on its own.
+	// Members that mark a record, which describes something that exists on its own.
 	recordKey = set(exitKeys, []string{
 		"id", "sid", "uuid", "state", "level", "logger", "ts", "startedat", "finishedat", "createdat", "updatedat",
 		"checkedat", "started", "finished", "duration", "attempts", "attempt",
@@ -99,7 +99,7 @@ type object struct {
 	by    map[string]json.Raw
 }
 
-// maxMembers bounds how many members are examined: an error has a handful.
+// maxMembers is the maximum number of members of an object that is examined: an error has a handful.
 const maxMembers = 64
 
 func read(o json.Raw) (r object, ok bool) {
@@ -235,7 +235,7 @@ func (c Call) flagged(o *object, _ json.Raw, depth int) (Finding, bool) {
 	return nearMiss("result_flag", "isError", "the object has other members: it is a record"), true
 }
 
-// words returns the error message in an object, to be quoted.
+// words returns the error message in an object, or else the names of its members, to be quoted.
 func (o *object) words() string {
 	for _, k := range append(slices.Clone(errorKeys), whyKeys...) {
 		switch v := o.by[k]; v.Kind() {
@@ -326,7 +326,7 @@ var (
 	})
 )
 
-// wrapper looks inside an object that holds nothing but the result.
+// wrapper looks inside an object that holds the result and at most labels of it, such as the tool's name.
 func (c Call) wrapper(o *object, _ json.Raw, depth int) (Finding, bool) {
 	inner := ""
 	if only := o.keys[0]; len(o.keys) == 1 && only == "responsestatus" && o.by[only].Kind() == json.Object {
@@ -349,7 +349,7 @@ func (c Call) wrapper(o *object, _ json.Raw, depth int) (Finding, bool) {
 	return c.value(o.by[inner], depth+1), true
 }
 
-// array looks inside a list of the parts of one result, and at the single element of an error sent as a list.
+// array looks inside a list of the text parts of one result, and at the first element of a list of errors.
 func (c Call) array(v json.Raw, depth int) Finding {
 	var text strings.Builder
 	n := 0
@@ -379,7 +379,7 @@ var badStatus = set([]string{
 	"invalid", "not_found", "notfound", "unauthorized", "forbidden", "exception",
 })
 
-// decided lists the statuses of requests that have been decided.
+// decided lists the statuses of requests that were decided against.
 var decided = set([]string{"rejected", "denied", "refused"})
 
 // errorObject reads objects that are errors, or that say something did not work.
@@ -418,7 +418,8 @@ func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 	return f, true
 }
 
-// answered reports whether there is a result: data, other than the status of a refused request, or a value.
+// answered reports whether there is a result: data, other than the status of a refused request, or a result that is not
+// text.
 func (o *object) answered() bool {
 	n, ok := member(o.by["data"], "status").Int64()
 	return Truthy(o.by["data"]) && !(ok && n >= 400 && n <= 599) ||
@@ -578,7 +579,8 @@ func (o *object) hasMore(known ...string) bool {
 
 func digits(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
-// listed reports whether a value is a list of names: the errors of something, not what went wrong with the call.
+// listed reports whether a value is a list of names or of places with lines: the errors of something, not what went
+// wrong with the call.
 func listed(v json.Raw) bool {
 	if v.Kind() != json.Array {
 		return false
@@ -657,7 +659,7 @@ func (c Call) only(o *object, depth int) (Finding, bool) {
 	return Finding{}, true
 }
 
-// Truthy reports whether a value is present and not null, false, 0 or empty.
+// Truthy reports whether a value is present and not null, false, 0, blank or empty.
 func Truthy(v json.Raw) bool {
 	switch v.Kind() {
 	case json.Invalid, json.Null:

@@ -128,7 +128,8 @@ func isUsage(l string) bool {
 	return usage().MatchString(l + " ")
 }
 
-// buildEnds reports whether the text ends with a failed build's verdict, followed by nothing but errors.
+// buildEnds reports whether the text ends with Maven's verdict on a failed build, followed only by lines that Maven
+// marks as errors or information.
 func (t *text) buildEnds() bool {
 	for i := len(t.tail) - 1; i >= 0; i-- {
 		l := t.tail[i]

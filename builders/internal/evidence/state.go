@@ -2,7 +2,7 @@ package evidence
 
 import "strings"
 
-// Refusals that say what stands in the way of the call, rather than that it can't be done.
+// Patterns of refusals that say what stands in the way of the call, and of texts that only resemble a refusal.
 var (
 	// lacks matches a statement that the requested item, or something the call needs, is missing.
 	lacks = pattern("lacks")

@@ -166,7 +166,7 @@ func bare(l string) string {
 	return rest
 }
 
-// errorLine returns the first line that names an error.
+// errorLine returns the first line that names an error, or else the first line.
 func (t *text) errorLine() string {
 	for _, l := range append(t.head, t.tail...) {
 		if namedError().MatchString(l) {

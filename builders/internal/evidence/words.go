@@ -82,7 +82,7 @@ var defines = pattern("defines")
 type text struct {
 	all        string
 	head, tail []string // non-blank lines; in a short text each holds all of them
-	short      bool     // at most a dozen lines
+	short      bool     // at most a dozen lines and 2,000 bytes
 	count      int      // number of words, up to the window
 }
 

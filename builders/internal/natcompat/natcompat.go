@@ -41,7 +41,7 @@ func New(cfg dpo.Config) (*Builder, error) {
 	return &Builder{cfg: cfg}, nil
 }
 
-// candidate is NAT's CandidateStep. Candidates with the same id share its text and position.
+// candidate is NAT's CandidateStep.
 type candidate struct {
 	example  *item
 	turn     string
@@ -107,7 +107,7 @@ type group struct {
 	turns []int
 }
 
-// groups sorts the turns by the str(id) of their pairs' examples, in order of the first pair, and counts the skipped
+// groups groups the turns by the str(id) of their pairs' examples, in order of the first pair, and counts the skipped
 // turns and pairs. The candidates of two examples may share a turn.
 func (b *Builder) groups(ctx context.Context, turns [][]candidate, m *metrics) ([]group, error) {
 	at := map[string]int{}

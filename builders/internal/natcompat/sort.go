@@ -2,8 +2,8 @@ package natcompat
 
 import "slices"
 
-// sortReversed orders items as CPython 3.11's sorted(items, key=..., reverse=True) does, where key holds the items'
-// keys. When keys compare inconsistently, as NaN does, the order depends on which comparisons are made, so this is
+// sortReversed orders items and their keys as CPython 3.11's sorted(items, key=..., reverse=True) orders items. When
+// keys compare inconsistently, as NaN does, the order depends on which comparisons are made, so this is
 // CPython's own algorithm: Objects/listobject.c, a timsort with binary insertion, galloping and powersort's merge
 // order.
 func sortReversed(keys []float64, items []int32) {
@@ -307,7 +307,7 @@ func (m *merging) gallops() bool {
 	return an >= minGallop || bn >= minGallop
 }
 
-// count returns how many elements of a side come before key of the other.
+// count returns how many elements of a side the merge takes before key, which is the other side's next.
 func (m *merging) count(s *side, key float64, right bool) int {
 	if m.up {
 		return gallop(key, s.keys[s.at:s.at+s.n], 0, right)

@@ -48,7 +48,7 @@ func Each(t *testing.T, test func(t *testing.T, s *Server)) {
 	t.Run("moto", func(t *testing.T) { test(t, Moto(t)) })
 }
 
-// Moto starts moto's server, from the package index. Without it the test is skipped.
+// Moto starts moto's server, a Python package. Without it the test is skipped or, if NATGO_REQUIRE names moto, fails.
 func Moto(t testing.TB) *Server {
 	t.Helper()
 	python := pythontest.Need(t, "moto", "import moto.server", "nothing is tested against moto's S3")
@@ -57,7 +57,8 @@ func Moto(t testing.TB) *Server {
 	return start(t, address, exec.Command(python, "-m", "moto.server", "-H", host, "-p", port))
 }
 
-// startVersity starts versitygw, from .ci/versitygw. If it can't be built the test is skipped.
+// startVersity starts versitygw, from .ci/versitygw. If it can't be built the test is skipped or, if NATGO_REQUIRE
+// names versitygw, fails.
 func startVersity(t testing.TB) *Server {
 	t.Helper()
 	pythontest.Long(t, "nothing is tested against versitygw")
