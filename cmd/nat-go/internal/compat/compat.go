@@ -94,8 +94,8 @@ func (m Mode) Rules(r curate.Rules) curate.Rules {
 	return r
 }
 
-// WritesItself reports whether the format is one that a run in NAT's mode always writes. It returns an error if m is
-// another mode.
+// WritesItself reports whether the format is one that a run in NAT's mode always writes. For such a format, it also
+// returns an error if m is another mode.
 func (m Mode) WritesItself(format string) (bool, error) {
 	if format != dataset.Trajectories {
 		return false, nil

@@ -104,8 +104,8 @@ func (d *Index) Drop(ordinal uint64, why ledger.Reason) { d.of[ordinal] = Droppe
 // heldOrdinal is the ordinal of the entries that Hold adds, above the ordinal of any record.
 const heldOrdinal = 1<<ordinalBits - 1
 
-// Hold adds a record of the validation side that Rules.Hold keeps, which must be set. The record needn't be among those
-// to decide on; its ordinal is ignored.
+// Hold adds a record of the validation side to keep; Rules.Hold must be set. The record needn't be one to decide on.
+// Hold ignores its ordinal.
 func (d *Index) Hold(e Entry) error {
 	e.Ordinal = heldOrdinal
 	var row [contentWidth]byte

@@ -107,8 +107,9 @@ func (d *Decisions) Counts() map[Decision]int64 {
 	return counts
 }
 
-// The file, little-endian: magic, number of reasons, each as length and text, number of records, one byte each, and the
-// xxh3 hash of the preceding bytes. Naming the reasons keeps it readable if a later version orders them differently.
+// The file, little-endian: magic, number of reasons, length and text of each reason, number of records, a byte for each
+// record, and the 64-bit xxh3 hash of the preceding bytes. Naming the reasons keeps it readable if a later version
+// orders them differently.
 const magic = "ngdecid1"
 
 // WriteTo writes the decisions; equal decisions yield equal bytes.

@@ -3,16 +3,16 @@
 //
 // There are two layers. Gate examines the content of one record and says whether it is fit for training. Decide works
 // on an Index of all records, to which each adds one fixed-width Entry without text. It handles contradictions, then
-// duplicates, then the sample, then the split, and returns one byte per record, by ordinal. Every row format is a pure
-// function of the record log and these decisions.
+// duplicates, then the sample, then the split, and returns one byte per record, by ordinal. Text rows are made from the
+// record log and these decisions.
 //
 // Design choices:
 //   - Nothing holds a map of all records. The rules sort projections of the entries (package extsort), so that equal
 //     keys become neighbours: in memory up to the budget, and with temporary files beyond it. Only one byte per record
 //     and about ten bytes per task or example always stay in memory.
-//   - The order of arrival only decides which of several equal records is kept (the first). A sample consists of the
-//     preferences with the smallest seeded hashes of their contents; a validation set is filled with connected
-//     components in the order of their seeded hashes.
+//   - Except in a split ByPosition, the order of arrival only decides which of several equal records is kept (the
+//     first). A sample consists of the preferences with the smallest seeded hashes of their contents; a validation set
+//     is filled with connected components in the order of their seeded hashes.
 //   - Contradictions are resolved before duplicates. Copies of one content may have different scores, and each may
 //     contradict a record with its own score; dropping duplicates first would hide that.
 //   - The split assigns whole connected components: records that share an example, a prompt or - if requested, and

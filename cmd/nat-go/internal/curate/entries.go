@@ -27,7 +27,7 @@ func (d *Index) AddAll(all []Entry) error {
 	return nil
 }
 
-// EntriesOf appends the entries of a group's records to dst. Entries of records that the gates refuse are dropped.
+// EntriesOf appends the entries of a group's records to dst. An entry's Drop is set if the gates refuse its record.
 func EntriesOf(dst []Entry, g *recordlog.Group, gates Gates) []Entry {
 	var shared neighbours
 	hashes := g.Hashes()
@@ -53,8 +53,8 @@ type neighbours struct {
 	score         [8]byte
 }
 
-// nameOf returns the id of an example, which is the same in every collection run. An id made from a row's number isn't:
-// nameOf prefixes it with the number of the run.
+// nameOf returns the name of an example among the examples of all collection runs: its id, which is the same in every
+// run, or, if the id was made from a row's number, the number of the run and the id.
 func nameOf(o *builders.Origin) string {
 	if source.IsRowName(o.Example) {
 		return fmt.Sprintf("%d\x00%s", o.Run, o.Example)

@@ -59,7 +59,7 @@ func TokenizerOf(run runfolder.Folder) (string, error) {
 }
 
 // VerifyBatches checks the token batches in a run's folder with their proofs and the tokenizer, checks that there are
-// as many as the manifest counts, and adds its findings.
+// at least as many as the manifest counts, and adds its findings.
 func (r *Report) VerifyBatches(run runfolder.Folder, tok *tokenizer.Tokenizer) error {
 	found, err := collator.Verify(string(run), tok)
 	if err != nil {

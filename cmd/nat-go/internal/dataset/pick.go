@@ -15,7 +15,7 @@ import (
 
 // Query selects records of a run. Empty fields don't restrict the selection.
 type Query struct {
-	Record  *uint64 // ordinal in the log
+	Record  *uint64 // ordinal in the log; if set, the other conditions don't apply
 	Example string
 	Turn    string
 	Builder string

@@ -186,7 +186,7 @@ func (c change) String() string {
 	return c.Text
 }
 
-// changes ends the file and lists the changes that the reader makes, current versions first.
+// changes ends the file and lists the changes that the reader makes. Changes that only old versions make come last.
 func (r *reading) changes() []change {
 	r.endChunk()
 	all := r.row.changes("", false)
@@ -251,7 +251,7 @@ func (c *column) mixed() string {
 	return strings.Join(kinds, " and ")
 }
 
-// date matches text that pyarrow's reader parses as a timestamp; the day of the month is checked separately.
+// date matches text that pyarrow's reader parses as a timestamp; isDate also checks the month and the day.
 var date = regexp.MustCompile(`^\d{4}-\d\d-\d\d(?:[T ]` + clock + `(?::[0-5]\d)?(?:Z|[+-]` + clock +
 	`|[+-](?:[01]\d|2[0-3])[0-5]\d)?)?$`)
 

@@ -37,7 +37,7 @@ type Stats struct {
 	Effects    []spread    `json:"hint_effects,omitempty"` // of sites, if collator.teacher measured them, in nats
 	Duplicates int64       `json:"duplicates"`
 	Leakage    leakage     `json:"leakage"`
-	// Contexts counts the trained turns by the changes of their contexts; nil means unknown.
+	// Contexts counts the trained turns by the changes of their contexts; nil means that none are known.
 	Contexts *runfolder.Contexts `json:"contexts,omitempty"`
 	Batches  *runfolder.Batches  `json:"batches,omitempty"` // of the run's token rows
 	Dropped  []dropCount         `json:"dropped,omitempty"`

@@ -42,7 +42,7 @@ type Verified struct {
 type Finding struct {
 	Code    string `json:"code"` // explained by `nat-go explain`
 	Warning bool   `json:"warning,omitempty"`
-	File    string `json:"file"` // <format>/<file>
+	File    string `json:"file"` // <format>/<file>, or a path in the run's folder
 	Row     int64  `json:"row"`  // from 1, as in editors; 0 means the whole file
 	Message string `json:"message"`
 	Count   int64  `json:"count,omitempty"` // further findings with this code in this file that are not listed

@@ -26,7 +26,7 @@ import (
 type formatContexts struct {
 	Format string `json:"format"`
 	runfolder.Contexts
-	Checked bool `json:"checked"` // the contexts were compared with those of the written rows
+	Checked bool `json:"checked"` // the contexts were compared with the written rows
 }
 
 // rowContexts keeps the hashes of the contexts in a file's rows until rows.jsonl is read. It keeps them in a temporary

@@ -219,7 +219,8 @@ func (o *originsRead) group(g *recordlog.Group, d *curate.Decisions) {
 	}
 }
 
-// rest reports the line at which group stopped, if there is one: it belongs to no kept record of the log.
+// rest reports the line at which group stopped, if there is one: none of the kept records from that point of the log on
+// matches it.
 func (o *originsRead) rest(v *verifier) error {
 	if o.err != nil {
 		return fmt.Errorf("%s: %w", o.name, o.err)

@@ -44,7 +44,7 @@ type built struct {
 	index  *curate.Index // of the records; nil after curation
 	marked marked
 	seen   source.Stats
-	byTask bool // examples were grouped by task before records were built
+	byTask bool // all examples were read and grouped before records were built
 }
 
 // recording writes the record log, and adds its groups to the index and the books.

@@ -21,7 +21,7 @@ type builder struct {
 	name  string // in the YAML
 	unit  builders.Unit
 	picks bool                // makes kinds of records that may be made from candidates
-	rules *readers.ScoreRules // rules that gave scores; nil if none did
+	rules *readers.ScoreRules // rules of dataset.score_rules; nil means none
 
 	kinds   map[dropKind]bool // kinds of its drops in the log
 	names   map[string]bool   // names of its counters in the log

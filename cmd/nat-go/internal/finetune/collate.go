@@ -315,8 +315,8 @@ func (r *collation) cutBatches(ctx context.Context, dropped func(ledger.Drop)) (
 	return r.tokens.collator.CutKept(ctx, m.kept(ctx, r.decisions), m.readRow, string(r.plan.folder), dropped)
 }
 
-// items yields the records to collate, a group at a time. It includes dropped rollouts: their rewards still count when
-// other rollouts of their task are compared.
+// items yields the records to collate, a group at a time. It includes dropped records: the rewards of dropped rollouts
+// still count when other rollouts of their task are compared.
 func (r *collation) items() iter.Seq2[[]collator.Item, error] {
 	return func(yield func([]collator.Item, error) bool) {
 		for g, err := range recordlog.Groups(r.plan.folder.Records()) {

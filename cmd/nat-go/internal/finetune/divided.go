@@ -64,7 +64,8 @@ func (d *divided) read(stage shards.Stage) (missing []int, err error) {
 	return missing, err
 }
 
-// checkComplete reads the manifests of all stages. It returns an error that names the missing shards if there are any.
+// checkComplete reads the manifests of the stages before the merge. It returns an error that names the shards that have
+// not completed a stage, if there are any.
 func (d *divided) checkComplete() error {
 	for _, stage := range d.plan.Stages() {
 		missing, err := d.read(stage)

@@ -188,8 +188,8 @@ type feeder struct {
 	seen   source.Stats
 }
 
-// readRun reads the collection run and sends an item for its end. If its input can't be read, the whole run fails,
-// unless the trainer's continue_on_collection_error is set.
+// readRun reads the collection run and sends an item for its end, unless the end is in the log already. If its input
+// can't be read, the whole run fails, unless the trainer's continue_on_collection_error is set.
 func (f *feeder) readRun(ctx context.Context) error {
 	err := f.read(ctx)
 	whole := f.of.plan.Compat.WholeRuns()

@@ -170,7 +170,7 @@ func describeInput(in source.Input) string {
 	return fmt.Sprintf("%s, %d bytes of %s", in.Path, in.Size, in.ModTime.Format(time.RFC3339Nano))
 }
 
-// bytes returns the number of bytes to read; 0 if it is unknown, as for compressed files and pipes.
+// bytes returns the size of the inputs; 0 if it is unknown, as for compressed files and pipes.
 func (in *inputs) bytes() (n int64) {
 	for _, f := range in.began {
 		if f.Size == 0 || isCompressed(f.Path) {

@@ -139,7 +139,8 @@ func openPart(ctx context.Context, f runfolder.Folder, env Env) (*part, error) {
 	return p, err
 }
 
-// checkFiles checks the files that a merge reads against the run's manifest, and reads the end of the record log.
+// checkFiles checks the files that a merge reads against the run's manifest, and reads the cursor in the last commit of
+// the record log.
 func (p *part) checkFiles() error {
 	f := p.folder
 	for _, path := range []string{filepath.Join(f.Records(), recordlog.LogName), f.Decisions(), f.Config(), f.Begun()} {

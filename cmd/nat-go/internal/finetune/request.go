@@ -84,7 +84,7 @@ type Env struct {
 	Collating func() (done func()) // called before token batches are made, to tune the runtime; may be nil
 	// Runs is the folder in which runs for object storage are made; empty means in the user's cache.
 	Runs        string
-	CommitBytes int64 // maximum number of bytes of the record log lost in a crash; 0 means the default
+	CommitBytes int64 // number of uncommitted bytes of the record log that causes a commit; 0 means the default
 }
 
 // hide removes secrets from a text that is shown or written.
@@ -128,7 +128,7 @@ type Summary struct {
 	Planned    *Planned           `json:"-"`               // with Request.Divide
 	Batches    *runfolder.Batches `json:"-"`
 	Next       string             `json:"-"` // what to do next
-	NotStarted bool               `json:"-"` // the run failed before its folder existed
+	NotStarted bool               `json:"-"` // the run's folder hasn't been created
 
 	Contamination *runfolder.Contamination `json:"contamination,omitempty"`
 }
@@ -226,8 +226,8 @@ func keyMap(pairs []string) (keyMapping, error) {
 	return m, nil
 }
 
-// overrides returns overrides that set the keys of the configuration's source. It returns nil unless there is exactly
-// one.
+// overrides returns overrides that set the keys of the configuration's source. It returns nil unless c has exactly one
+// source.
 func (m keyMapping) overrides(c *config.Config) (out []config.Override) {
 	if c == nil || len(c.Sources) != 1 {
 		return nil
@@ -270,7 +270,7 @@ func builderOverrides(c *config.Config, builders []string) (out []config.Overrid
 }
 
 // configOfInput makes the configuration of a run that the user gave none: from its flags and, for the rest, choices
-// that fit the input. line describes these in words. It removes skipped files in folders from the request's inputs.
+// that fit the input, which line describes. configOfInput removes skipped files in folders from the request's inputs.
 func configOfInput(ctx context.Context, req *Request, keys keyMapping) (text []byte, line string, err error) {
 	req.also = nil
 	if req.Compat == compat.NAT {

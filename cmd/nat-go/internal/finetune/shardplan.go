@@ -248,7 +248,7 @@ func scanBlock(size int64, workers int) int64 {
 	return min(max(size/int64(rounds*workers), least), source.DefaultBlock)
 }
 
-// scan cuts a large input after scanning it with one worker per processor.
+// scan cuts a large input, which it reads with one worker per processor.
 func (c *cutter) scan(ctx context.Context, k int, id source.Input) (err error) {
 	path, size, workers := c.in.paths[k], c.in.began[k].Size, runtime.GOMAXPROCS(0)
 	id.Sum, err = source.Scan(ctx, source.ScanOptions{

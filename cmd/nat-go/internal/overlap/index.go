@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// maxGrams is the maximum number of runs of words that an index holds: 24 million words take 130 MB at most.
+// maxGrams is the maximum number of runs of words that an index holds, in a table of at most 128 MiB.
 const maxGrams = 4 << 20
 
 // Index holds the runs of words of benchmarks. Call Add for all benchmarks, then Count for all examples, then Find.
@@ -33,7 +33,7 @@ type slot struct {
 // Place is the location of a text in a benchmark.
 type Place struct {
 	File string
-	Line int64 // of a table its row
+	Line int64 // in a table, the row
 }
 
 // Role says who speaks.
@@ -131,8 +131,8 @@ func (x *Index) rehash(size int) {
 	}
 }
 
-// held calls found for the runs of a text that the index holds. A filter of 8 to 16 bits per run avoids most of the
-// table's cache misses.
+// held calls found for the runs of a text that the index holds. A filter of at least 8 bits per run in the index avoids
+// most of the table's cache misses.
 func (x *Index) held(text string, found func(s *slot, from, to int)) {
 	if x.filter == nil {
 		x.filter = make([]uint64, len(x.slots)/16)
@@ -163,8 +163,8 @@ func (x *Index) held(text string, found func(s *slot, from, to int)) {
 	}
 }
 
-// bits returns the place of a run in the filter: three bits of a word, since one alone would be set for each tenth run
-// that the index doesn't hold.
+// bits returns the place of a run in the filter: three bits of a word, since one alone would be set for about a tenth
+// of the runs that the index doesn't hold.
 func (x *Index) bits(gram uint64) (word, bits uint64) {
 	return gram >> 14 & uint64(len(x.filter)-1), 1<<(gram>>8&63) | 1<<(gram>>46&63) | 1<<(gram>>58)
 }

@@ -23,8 +23,8 @@ const (
 	maxParagraph = 1 << 20
 )
 
-// Read adds the texts of a file: of JSON and tables every text value, of another file, and of one named .txt, every line
-// and every paragraph.
+// Read adds the texts of a file: every text value of JSON or of a table, and every line and every paragraph of other
+// files. A file named .txt always counts as lines.
 func (x *Index) Read(ctx context.Context, path string) error {
 	if strings.HasSuffix(strings.ToLower(path), ".txt") { // even if its first line has commas or a bracket
 		in, err := durable.Open(path)

@@ -144,7 +144,7 @@ func (s *scanner) nonASCII(found []gram) []gram {
 	return found
 }
 
-// endWord ends the current word, if there is one, and with it a run.
+// endWord ends the current word, if there is one, and appends the run that the word completes.
 func (s *scanner) endWord(found []gram, to int) []gram {
 	if s.from < 0 {
 		return found
@@ -163,5 +163,5 @@ func (s *scanner) endWord(found []gram, to int) []gram {
 	return append(found, gram{mix(s.rolling), s.starts[(s.words-runLength)%ring], to})
 }
 
-// batches returns a scanner of a text.
+// scan returns a scanner of a text.
 func scan(text string) scanner { return scanner{text: text, from: -1, hash: seed} }

@@ -14,7 +14,7 @@ import (
 // codec writes a group's values to a frame or reads them from one. Its methods take pointers and do either, so that
 // each part of the encoding is described once. Values are varints, little-endian floats and length-prefixed bytes.
 //
-// When it reads, the first error sticks, and later values are zero. Strings and bytes share the frame's memory.
+// When it reads, the first error sticks. Strings and bytes share the frame's memory, except names that kept copies.
 type codec struct {
 	buf   []byte
 	lists int64 // memory that the written lists will take when read back
@@ -152,7 +152,7 @@ func (c *codec) string(s *string) {
 }
 
 // kept codes a name that outlives the group's memory, because the books refer to it. It is copied only if it differs
-// from the name that s had before, in the previous group; it rarely does.
+// from the name that an earlier group left in s; it rarely does.
 func (c *codec) kept(s *string) {
 	now := *s
 	if c.string(&now); *s != now {
@@ -213,7 +213,7 @@ func notNil[E any](c *codec, all *[]E) []E {
 	return *all
 }
 
-// reused is list, but entries are read into the memory of the previous list, and still have its values.
+// reused is list, but entries are read into the memory of the previous list, and may still have its values.
 func reused[E any](c *codec, all *[]E) []E {
 	if n := length[E](c, len(*all)); c.reading {
 		*all = slices.Grow((*all)[:0], n)[:n]
@@ -246,8 +246,8 @@ func length[E any](c *codec, n int) int {
 
 var errLists = errors.New("lists of a frame are too large")
 
-// roomPerByte bounds the memory of a frame's lists, per byte of the frame. What a run writes takes at most some thirty
-// times its bytes: a node, or a preference with nothing but its scores.
+// roomPerByte bounds the memory of a frame's lists, per byte of the frame. In the frames of a run, a node or a
+// preference with nothing but its scores takes the most: some thirty times its bytes.
 const roomPerByte = 64
 
 // listsIn returns how much memory the lists of a frame of n bytes may take.

@@ -104,7 +104,7 @@ func (g *Group) Contexts(i int, dst []ttc.History) []ttc.History {
 }
 
 // trainedIn returns, for each message of a demonstration, whether it is trained. It returns nil for records of other
-// kinds, which train all sampled messages.
+// kinds. Of a rollout or a distillation, all sampled messages count as trained.
 func trainedIn(r *builders.Resolved) []bool {
 	d, ok := r.Record.(*builders.Demonstration)
 	if !ok {

@@ -37,8 +37,8 @@ func (r *Reader) each(yield func(*Group, error) bool) {
 	}
 }
 
-// groupsAhead is the maximum number of groups read ahead, and aheadBytes the maximum memory that they take together. A
-// group that takes more is read ahead alone.
+// groupsAhead is the maximum number of groups that wait to be yielded. aheadBytes is the maximum memory that they and
+// the current group may take together. A group that may take more is read alone.
 const (
 	groupsAhead = 16
 	aheadBytes  = 32 << 20
@@ -61,7 +61,7 @@ func GroupsAhead(dir string) iter.Seq2[*Group, error] {
 			defer close(groups)
 			for {
 				size := min(r.ahead(), aheadBytes)
-				if room.Acquire(ctx, size) != nil { // wait: the caller that ranges calls stop
+				if room.Acquire(ctx, size) != nil { // wait: stop is called when the ranging ends
 					return
 				}
 				g, err := r.Next()

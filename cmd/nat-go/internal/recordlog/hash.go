@@ -9,7 +9,7 @@ import (
 )
 
 // Hash is a 128-bit xxh3 hash, which isn't cryptographic: the author of an input can make two different records of it
-// look the same. Then one of them is dropped as a duplicate, and counted.
+// look the same. If curation removes duplicates, it drops one of the two, and counts it.
 type Hash [16]byte
 
 // Hashes holds the hashes by which curation compares a record with others.

@@ -23,7 +23,7 @@ type Join struct {
 	out io.Writer // to the log and its hash
 }
 
-// NewJoin starts the log in dir. It replaces one that was left without a commit.
+// NewJoin starts the log in dir. It replaces an earlier log, which must not have a commit: see Reset.
 func NewJoin(dir string) (*Join, error) {
 	w, err := Create(dir)
 	if err != nil {

@@ -104,7 +104,7 @@ func (c *Commit) largest() Large {
 	return l
 }
 
-// announce records the size of a group, if it exceeds the usual or the recorded maximum.
+// announce records the size of a group, if it exceeds the maximum so far.
 func (c *Commit) announce(frame, lists int64) {
 	if was := c.largest(); frame > was.Frame || lists > was.Lists {
 		c.Large = &Large{max(frame, was.Frame), max(lists, was.Lists)}
@@ -122,7 +122,8 @@ type Writer struct {
 	sum    *xxh3.Hasher
 }
 
-// Create starts an empty log in dir, which must exist. It replaces one that was left without a commit.
+// Create starts an empty log in dir, which must exist. It replaces an earlier log, which must not have a commit: see
+// Reset.
 func Create(dir string) (*Writer, error) {
 	path := filepath.Join(dir, LogName)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -48,7 +48,7 @@ func (b *Builder) trace() (changes []builders.Change) {
 }
 
 // isOfCandidates reports whether a record is a preference between two candidates' outputs that were recorded for its
-// prompt. Its contexts then don't differ from the recorded ones.
+// prompt. The contexts of such a record don't differ from the recorded ones.
 func (b *Builder) isOfCandidates(r builders.Record) bool {
 	p, ok := r.(*builders.Preference)
 	if !ok || p.Prompt.Ref.Part != builders.CandidatePrompt {
@@ -84,8 +84,8 @@ func sameMessages(a, b []chat.Message) bool {
 }
 
 // find returns the recorded hash of a context that now has the hash h. Nearly all contexts are in the record's own
-// example, so the others are only hashed if it is not found there, or if redaction may have made contexts of several
-// examples equal.
+// example, so the other examples are only hashed if h is not found there, or if redaction may have made contexts of
+// several examples equal.
 func (t *tracer) find(h ttc.History, own int, c *contexts) (was ttc.History, ok bool) {
 	all := t.group.Examples
 	if t.recorded == nil { // nothing is hashed yet

@@ -13,7 +13,7 @@ import (
 const converting = "dataset convert"
 
 // LockToConvert locks a complete run to write formats of its data set. If a conversion was interrupted, it must be
-// repeated: formats must then include all formats that it was writing.
+// repeated: formats must include all formats that it was writing.
 func (f Folder) LockToConvert(formats []string) (*Lock, error) {
 	command := converting
 	for _, name := range formats {
@@ -46,8 +46,8 @@ func (f Folder) LockToConvert(formats []string) (*Lock, error) {
 // converts reports whether the holder's command writes formats to a complete run.
 func (h *Holder) converts() bool { return strings.HasPrefix(h.Command, converting+" ") }
 
-// RefuseConverting returns an error if the last holder's conversion was interrupted, unless all its formats are among
-// again, which are written now.
+// RefuseConverting returns an error if the last holder's conversion was interrupted, unless all its formats are in
+// again, the list of formats to write now.
 func (l *Lock) RefuseConverting(again []string) error {
 	if l.Left == nil {
 		return nil

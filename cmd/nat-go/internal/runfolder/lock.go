@@ -139,7 +139,7 @@ func (f Folder) tryLock(command string) (*Lock, error) {
 	return l, nil
 }
 
-// attempt tries to lock the file, and reads who has the lock or had it last.
+// attempt tries to lock the file, and reads its holder; see readHolder.
 func attempt(file *os.File) (left *Holder, busy bool, err error) {
 	lockErr := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	for errors.Is(lockErr, unix.EINTR) {
@@ -153,7 +153,7 @@ func attempt(file *os.File) (left *Holder, busy bool, err error) {
 // maxHolder is the maximum number of bytes read from a lock file.
 const maxHolder = 1 << 20
 
-// readHolder reads who holds the lock, or held it last; nil means unknown.
+// readHolder reads who holds the lock, or was interrupted while holding it; nil means none, or unknown.
 func readHolder(f *os.File, busy bool) (*Holder, error) {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {

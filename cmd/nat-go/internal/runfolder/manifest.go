@@ -55,7 +55,7 @@ type Manifest struct {
 type Fidelity struct {
 	Calls  map[string]int64 `json:"calls"`            // by the fidelity of their text
 	Gaps   map[string]int64 `json:"gaps,omitempty"`   // calls that lack something, by the missing part
-	Rising map[string]int64 `json:"rising,omitempty"` // calls that are partial only for the gaps in the key, joined by "+"
+	Rising map[string]int64 `json:"rising,omitempty"` // partial calls, by the gaps that lower their fidelity, joined by "+"
 	Proven map[string]int64 `json:"proven,omitempty"` // calls with each proof
 }
 

@@ -89,8 +89,8 @@ func (f Folder) settle(left *Holder) *Holder {
 	return nil
 }
 
-// isValid reports whether all paths except the manifest's are in the data set. The lock file that contains them may
-// have been written by any user.
+// isValid reports whether each temporary file is next to the file that it becomes, and all paths except the manifest's
+// are in the data set. The lock file that contains them may have been written by any user.
 func (p *Placing) isValid() bool {
 	in := func(path string) bool {
 		return filepath.IsLocal(filepath.FromSlash(path)) && Folder("").Rel(Folder("").Dataset()) == firstOf(path)

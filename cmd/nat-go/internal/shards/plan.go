@@ -295,7 +295,7 @@ func (n *NamedFile) Add(input int, row int64, id string) (err error) {
 	return err
 }
 
-// Commit completes the file and describes it. It returns nil if no id was added, so that there is no file.
+// Commit completes the file and describes it. If no id was added, it returns nil, and the file doesn't exist.
 func (n *NamedFile) Commit() (*runfolder.File, error) {
 	if n.file == nil {
 		return nil, nil

@@ -191,7 +191,7 @@ func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage,
 	return nil
 }
 
-// fetchSpilled downloads the examples that another shard stored for this one: its part of the spill, in a file with
+// fetchSpilled downloads the examples that the shard of d stored for shard part: a part of its spill, in a file with
 // holes in place of the other parts.
 func (r *Remote) fetchSpilled(ctx context.Context, dir Folder, d *Done, part int) error {
 	path, folder := dir.Spill(d.Shard), dir.Shard(Build, d.Shard)
@@ -228,7 +228,8 @@ func (r *Remote) SendShard(ctx context.Context, dir Folder, p *Plan, stage Stage
 }
 
 // FetchBuilt downloads the shards' files that a merge needs. If the data set was divided, they include the rows that
-// the shards wrote. If a stage isn't done for all shards, it downloads only the manifests up to that stage.
+// the shards wrote. If a stage isn't done for all shards, it downloads the shards' manifests up to that stage, and none
+// of their other files.
 func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 	cut, err := r.FetchCut(ctx, dir, p)
 	if err != nil {
