@@ -5,7 +5,7 @@
 //
 //	go build -tags cshared -buildmode=c-shared -o libnatgo.so ./cmd/libnatgo
 //
-// The tag keeps other builds from compiling it. It is the only package here that imports "C": compiled cgo files
+// The tag keeps other builds and linters from compiling the only package here that imports "C": compiled cgo files
 // contain the checkout's path, but builds with -trimpath share them between checkouts, so linters would look for files
 // in a deleted checkout.
 package main

@@ -24,7 +24,7 @@ const (
 	slack = 8 << 20
 	// standardFloor is for commands that don't call setHeapGrowth.
 	standardFloor = 16 << 20
-	// runFloor is the size to which a run's heap grows anyway, unless the input is small.
+	// runFloor is the size to which a run's heap grows in any case, unless the input is small.
 	runFloor = 36 << 20
 	// shardFloor is for the commands that plan, build and merge shards. They are limited by processors rather than by
 	// memory, and this floor cuts the number of collections to a third.

@@ -86,7 +86,7 @@ func (l *loader) add(fs ...finding.Finding) {
 	}
 }
 
-// full reports whether there are more findings than are shown, so that it isn't worthwhile to complete further ones.
+// full reports whether no more findings are kept, so that it isn't worthwhile to complete further ones.
 func (l *loader) full() bool { return len(l.findings) >= 2*yamldoc.MaxFindings }
 
 func (l *loader) report(n *yaml.Node, ptr string, f finding.Finding) {

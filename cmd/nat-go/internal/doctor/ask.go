@@ -69,7 +69,7 @@ type asked struct {
 	done     bool
 }
 
-// said is what listen returned.
+// said holds the results of listen.
 type said struct {
 	asked *asked
 	err   error

@@ -158,8 +158,9 @@ func runInputs(dir runfolder.Folder, limit int) (out []*Input, err error) {
 	return out, nil
 }
 
-// collator returns the settings for making our rows: the ones of the first run folder whose configuration names a
-// tokenizer, or defaults. It sets the request's tokenizer and template from there, unless flags name others.
+// collator returns the settings for making our rows: from the first run folder whose configuration names a tokenizer,
+// or else defaults with the trainer's max_length. It sets the request's tokenizer and template from that configuration,
+// unless flags name others.
 func (r *Request) collator(settings map[string]any) (cfg collator.Config, err error) {
 	cfg.MaxLength = 1 << 20 // no limit
 	if n, ok := settings["max_length"].(float64); ok && n >= 2 && n < 1<<20 {

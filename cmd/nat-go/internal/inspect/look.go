@@ -85,7 +85,7 @@ type Report struct {
 	Tried    int              `json:"tried_examples,omitempty"` // examples that builders were tried on, if not all
 	Builders []Yield          `json:"builders"`
 
-	// Sizes are the conversations' lengths in tokens, estimated from their texts, or nil without any.
+	// Sizes are the conversations' lengths in tokens, estimated from their texts, or nil if none was read.
 	Sizes *collator.Sizes `json:"estimated_sizes,omitempty"`
 
 	Tokenizers []string  `json:"tokenizers,omitempty"` // folders of tokenizers on this machine
@@ -267,7 +267,7 @@ type Detected struct {
 	Source  source.Factory
 	Config  any
 	Guessed []string     // the settings that were guessed
-	Files   []string     // those that are read
+	Files   []string     // the files that are read
 	Passed  []PassedOver // the other files, all of them in folders
 }
 

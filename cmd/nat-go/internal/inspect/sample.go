@@ -15,7 +15,7 @@ var sampled = extent{100, 1 << 20}
 // maxSampled is the maximum number of an input's files in a sample.
 const maxSampled = 16
 
-// Sample is what a configured source reads from the beginning of an input.
+// Sample holds what a configured source reads from the beginning of each sampled file.
 type Sample struct {
 	Report
 	yields *yields

@@ -37,7 +37,7 @@ type yields struct {
 	order   []*ttc.Group // a group for each task, in order of first occurrence
 	tasks   map[string]*ttc.Group
 	scales  ttc.Scales
-	bytes   int64        // bytes read up to the last example
+	bytes   int64        // offset of the last example in its file
 	options rows.Options // of the formats that records are tried with
 
 	overrides map[string]map[string]any // the user's settings of builders, by the name of the entry

@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// Options of Run.
+// Options are the options of Run.
 type Options struct {
 	Vocab   []int         // vocabulary sizes
 	MiB     int           // size of each side when larger than the caches

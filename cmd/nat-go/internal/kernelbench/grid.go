@@ -29,8 +29,8 @@ type point struct {
 	dtype kernels.DType
 }
 
-// grid is the set of inputs on which a kernel's time may depend: the distance between the sides, their confidence, and
-// the options.
+// grid returns rows that differ in everything that a kernel's time may depend on: the distance between the sides, their
+// confidence, and the options.
 func grid() []point {
 	moved2 := moved(2)
 	out := []point{
@@ -69,7 +69,7 @@ func unrelated(sd float64) func(r *rand.Rand, s, t []float32) {
 	return func(r *rand.Rand, s, t []float32) { normal(r, s, sd); normal(r, t, sd) }
 }
 
-// moved is a teacher that moves each of the student's logits.
+// moved fills in a student, and a teacher whose logits differ from the student's by noise of deviation sd.
 func moved(sd float64) func(r *rand.Rand, s, t []float32) {
 	return func(r *rand.Rand, s, t []float32) {
 		normal(r, s, 3)
@@ -80,7 +80,7 @@ func moved(sd float64) func(r *rand.Rand, s, t []float32) {
 	}
 }
 
-// peak is a student that is more confident in a token than the teacher.
+// peak fills in a student that is more confident in one token than the teacher.
 func peak(student, teacher float32) func(r *rand.Rand, s, t []float32) {
 	return func(r *rand.Rand, s, t []float32) {
 		normal(r, s, 1)
@@ -93,7 +93,7 @@ func peak(student, teacher float32) func(r *rand.Rand, s, t []float32) {
 	}
 }
 
-// heavyTails are logits that fall with the logarithm of a rank, and a few large ones.
+// heavyTails fills in logits that fall with the logarithm of a rank, and a few large ones.
 func heavyTails(r *rand.Rand, s, t []float32) {
 	normal(r, t, 1)
 	for i := range s {
@@ -230,7 +230,7 @@ func timeRun(j *kernels.JSD, b *kernels.Batch, out *kernels.Output) (took time.D
 	return took, slow, nil
 }
 
-// middle is the median, or 0 without any values.
+// middle returns the median of x, or 0 if x is empty.
 func middle(x []float64) float64 {
 	if len(x) == 0 {
 		return 0

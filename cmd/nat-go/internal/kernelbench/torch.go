@@ -55,7 +55,7 @@ func startTorch(ctx context.Context, python string, v, rows int) (*torch, error)
 // errNotCompiled means that this torch can't compile: it is too old, or there is no C++ compiler.
 var errNotCompiled = errors.New("torch.compile doesn't work here")
 
-// seconds is the processor time of the fastest compiled form with one thread.
+// seconds returns the processor time of the fastest compiled form with one thread.
 func (t *torch) seconds(k kernel) (float64, error) {
 	what := "forward"
 	if k.grad {

@@ -34,7 +34,7 @@ type Lock struct {
 type Entry struct {
 	Version  string            `yaml:"version" json:"version"`
 	SHA256   map[string]string `yaml:"sha256" json:"sha256"`                   // by platform: linux/amd64, python
-	Files    map[string]string `yaml:"files,omitempty" json:"files,omitempty"` // SHA-256 of files next to a script, see SiblingSums
+	Files    map[string]string `yaml:"files,omitempty" json:"files,omitempty"` // SHA-256 of the other files, see Sums
 	Protocol string            `yaml:"protocol" json:"protocol"`
 	Schema   string            `yaml:"schema" json:"schema"`     // digest of the builders and their settings
 	Builders map[string]string `yaml:"builders" json:"builders"` // JSON Schema of each builder's settings
@@ -152,8 +152,8 @@ func (l *Lock) Check(name string, p *host.Plugin) error {
 	return nil
 }
 
-// Add locks a running plugin, whose program has checksum sum, with the files next to it. Checksums for other platforms
-// are kept as long as the version is the same.
+// Add locks a running plugin, whose program or Python package has checksum sum, with the other files that Sums returns.
+// Checksums for other platforms are kept as long as the version is the same.
 func (l *Lock) Add(spec host.Spec, p *host.Plugin, sum string, beside map[string]string) {
 	name := spec.Name
 	e := describe(p)

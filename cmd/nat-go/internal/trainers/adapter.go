@@ -70,7 +70,7 @@ type Factory struct {
 	// format, or token batches.
 	Format func(config any) string
 	New    func() any // a pointer to a new config struct, for builders/schema to fill
-	// Open makes an adapter from a filled config. It sends no request, and reads only certificates.
+	// Open makes an adapter from a filled config. It sends no request, and reads no file but certificates and their key.
 	Open func(config any, env Env) (Adapter, error)
 	// Limits returns the times and retry counts for this config.
 	Limits func(config any) Limits

@@ -56,7 +56,7 @@ type pair [2]uint32
 
 const absent = math.MaxUint32
 
-// compareRuns pairs the records of two runs by their content, and those that remain by example, builder and kind, in
+// compareRuns pairs the records of two runs by their content, and the remaining ones by example, builder and kind, in
 // the order of the logs: their content has changed.
 func compareRuns(a, b *Run) *compared {
 	c := &compared{}

@@ -15,7 +15,7 @@ type turn struct {
 }
 
 // turns returns the turns of a demonstration, trained or not. A turn that branches of an example share is trained in
-// only one of their records, which the turn names in the others.
+// only one of their records; in the others, In names that record.
 func (r *Run) turns(ordinal uint64) ([]turn, error) {
 	if r.plain != nil {
 		return nil, nil

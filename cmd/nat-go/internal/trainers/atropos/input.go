@@ -323,7 +323,7 @@ func (b *batch) teacher(n int) (ids []int64, logs []float64, k int) {
 	return b.ints(layout.TeacherIDs, n*k), b.floats(layout.TeacherLogProbs, n*k), k
 }
 
-// entries returns, for each of n positions, the ones of its k entries that are present.
+// entries returns the entries that are present at each of n positions, which have room for k.
 func entries(n, k int, ids []int64, logs []float64) (tokens [][]int64, logProbs [][]float64) {
 	for t := range n {
 		id, log := present(ids[t*k:(t+1)*k], logs[t*k:])

@@ -177,7 +177,7 @@ func deploymentState(s string) trainers.State {
 	}
 }
 
-// getDeployment gets one deployment. Some services answer with a list even here, which is then searched.
+// getDeployment gets one deployment. Some services answer with a list even here, in which it looks for the name.
 func (a *Adapter) getDeployment(ctx context.Context, name string) (deployment, bool, error) {
 	reply, err := a.entity.Do(ctx, trainers.Ask("get the status of deployment "+name, http.MethodGet,
 		a.deploymentPath(name), nil, http.StatusNotFound))

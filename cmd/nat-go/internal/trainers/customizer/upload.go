@@ -41,7 +41,7 @@ type file struct {
 }
 
 // files lists the files of a data set for the training type: preferences for dpo, demonstrations for sft. The service
-// looks for both under NAT's names. NAT sends preferences for sft, too, which then trains on unintended content.
+// looks for both under NAT's names. NAT sends preferences even for sft, for which they are not meant.
 func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
 	train, validation, err := a.rowFiles(data)
 	if err != nil {

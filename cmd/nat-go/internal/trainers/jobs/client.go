@@ -72,7 +72,7 @@ func (u Update) String() string {
 	return s
 }
 
-// Submit hands over the data set, unless the run already has a job, which is then returned. After an error Submit can
+// Submit hands over the data set, unless the run already has a job, which it returns. After an error Submit can
 // be called again, in this process or another.
 func (c *Client) Submit(ctx context.Context, data trainers.DataSet) (*Job, error) {
 	lock, err := c.Dir.Lock("finetune resume " + string(c.Dir))
