@@ -211,7 +211,7 @@ type Candidate struct {
 // Prompt is the input of a candidate: a text or messages.
 type Prompt struct {
 	Form     PromptForm
-	Text     string         // if Form is TextPrompt; the printed value if it is OtherPrompt
+	Text     string         // if Form is TextPrompt; the value's JSON text if it is OtherPrompt
 	Messages []chat.Message // if Form is MessagesPrompt
 }
 

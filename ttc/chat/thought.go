@@ -13,8 +13,8 @@ func (m *Message) Thinks() bool {
 	return strings.TrimSpace(m.Reasoning) != "" || m.Thought() > 0
 }
 
-// Thought returns the position of the tag that ends the reasoning in a message's text, if it begins with any: the
-// opening tag and the reasoning precede it. It returns 0 if there is none.
+// Thought returns the position of the tag that ends the reasoning with which a message's text begins: the opening tag
+// and the reasoning precede it. It returns 0 if the text doesn't begin with reasoning.
 func (m *Message) Thought() int {
 	if m.Form != Text || !strings.HasPrefix(strings.TrimLeft(m.Text, " \n"), ThoughtStart) {
 		return 0

@@ -34,7 +34,7 @@ const (
 
 // Limits bound a group. Zero means the default.
 type Limits struct {
-	Examples int64 // 100,000
+	Examples int64 // default 100,000
 	Bytes    int64 // size of its encoded examples; default 32 MiB
 }
 

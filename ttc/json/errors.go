@@ -25,11 +25,11 @@ func (l Limits) orDefaults() Limits {
 	return l
 }
 
-// SyntaxError reports where the input stops being JSON and the text expected there.
+// SyntaxError reports where the input stops being JSON, and why.
 type SyntaxError struct {
 	Offset    int64  // byte offset of the error; of the end if the input is truncated
 	Line      int64  // its line, from 1
-	Msg       string // what was expected
+	Msg       string // what was expected or is wrong
 	Found     string // the text found there, for humans
 	Truncated bool   // the input ends inside a value
 }

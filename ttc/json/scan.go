@@ -35,7 +35,7 @@ type scanner struct {
 	depth    int
 	maxDepth int
 	stack    []uint64 // one bit per level: 1 is an object
-	msg      string   // the expected text, if the status is unexpected
+	msg      string   // what was expected or is wrong, if the status is unexpected
 
 	index  index
 	within int32 // the token of the innermost open container

@@ -137,8 +137,8 @@ func AppendString(dst []byte, text string) []byte {
 	return dst
 }
 
-// AppendASCII appends text as a JSON string in ASCII, byte for byte as Python's json.dumps(text) does: everything
-// outside ' '..'~' as \uXXXX in lower case, beyond the basic plane as a surrogate pair, lone surrogates as they are.
+// AppendASCII appends text as a JSON string in ASCII, byte for byte as Python's json.dumps(text) does: quotes,
+// backslashes and everything outside ' '..'~', including lone surrogates, are written as AppendEscape writes them.
 func AppendASCII(dst []byte, text string) []byte {
 	dst, _ = AppendChecked(dst, text)
 	return dst

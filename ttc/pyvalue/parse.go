@@ -12,7 +12,7 @@ import (
 
 // Parse is json.loads: ints of any size (up to CPython's 4300 digits), floats beyond the range are infinite, the last
 // of equal keys wins in the position of the first, NaN and Infinity are accepted, two escaped surrogates make one
-// character. raw has been syntax-checked by its reader; anything that isn't JSON is still an error here, never a panic.
+// character. raw has been syntax-checked by its reader; most other input is an error here, and none of it panics.
 func Parse(raw json.Raw) (Value, error) {
 	p := parser{b: raw}
 	v, err := p.value(0)

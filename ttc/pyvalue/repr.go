@@ -63,7 +63,8 @@ func AppendReprAt(dst []byte, v Value, mark Marker, depth int) ([]byte, error) {
 // subclass is a tag that makes a str an instance of a Python subclass: its repr is Name('text'). "" is str itself.
 type subclass interface{ ClassName() string }
 
-// AppendRepr appends repr(v). mark may be nil. It fails only on values that are nested too deeply.
+// AppendRepr appends repr(v). mark may be nil. It fails only on values that are nested too deeply, and on ints that
+// AppendInt refuses.
 func AppendRepr(dst []byte, v Value, mark Marker) ([]byte, error) {
 	return appendRepr(dst, v, mark, 0)
 }

@@ -214,7 +214,7 @@ func (v Value) Object() Object {
 	return *(*Object)(v.p)
 }
 
-// Tag returns what WithTag attached; for a list or dict, its Tag.
+// Tag returns what a leaf's tag holds; for a list or dict, its Tag.
 func (v Value) Tag() any {
 	switch {
 	case v.tag != nil:
@@ -227,7 +227,7 @@ func (v Value) Tag() any {
 	return nil
 }
 
-// LeafTag returns what WithTag attached, unchanged.
+// LeafTag returns a leaf's tag, and nil for other values.
 func (v Value) LeafTag() *Tag { return v.tag }
 
 // WithTag returns v with its tag replaced. Lists and dicts are not copied: set their Tag when they are made. Objects
@@ -301,8 +301,8 @@ func Errorf(class, format string, a ...any) *Error {
 	return &Error{Class: class, Text: fmt.Sprintf(format, a...)}
 }
 
-// MaxDepth is the maximum nesting depth of values: printing, dumping or comparing deeper ones fails with Python's
-// RecursionError.
+// MaxDepth is the maximum nesting depth of values: parsing, printing, dumping, hashing or comparing deeper ones fails
+// with Python's RecursionError.
 const MaxDepth = 990
 
 func errTooDeep() error {

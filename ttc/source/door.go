@@ -85,7 +85,8 @@ func Identify(ctx context.Context, paths []string) (Input, error) { return sourc
 // files in and below it. name may also have the suffix .gz or .zst. Each file is one collection run.
 func Expand(paths []string, name string) ([]string, error) { return source.Expand(paths, name) }
 
-// Matches returns the existing files that a user named: a file, a folder, or a pattern's matches, sorted.
+// Matches returns what a user named: files, folders, objects, standard input, and the sorted matches of patterns. It
+// returns an error if a file or folder doesn't exist or a pattern has no matches; it doesn't look for objects.
 func Matches(paths []string) ([]string, error) { return source.Matches(paths) }
 
 // Open opens an input: plain, gzip or zstd, detected from its first bytes. A Git LFS pointer and an empty file are

@@ -126,7 +126,7 @@ func (c *compiler) named(name string, at int32, item bool) *lookup {
 	}
 }
 
-// of looks it up in v.
+// of looks l up in v.
 func (l *lookup) of(st *state, v *val) *val {
 	st.pos = l.at
 	switch {

@@ -37,10 +37,10 @@ type heads struct {
 	found    []tailed // of n messages: closed at 2n, open at 2n+1
 
 	lists []listed // the template's lists of messages
-	seen  int      // the last message that the template has read, except in the loop's turn
+	seen  int      // the last message that the template has read, other than as the loop's item
 	slots []val    // saved variables
 
-	before struct { // the loop's last turn
+	before struct { // the state before the loop's last turn
 		size        int // of the output
 		seen        int
 		left, bytes int64
@@ -91,7 +91,7 @@ func (r *Result) Head(messages []pyvalue.Value, n int, open bool) (Head, bool) {
 	return Head{h.text[:f.common], f.rest}, true
 }
 
-// from returns the first message of a list; false if it isn't one of messages.
+// from returns the index of the first message in a list; false if it isn't a list of messages.
 func (h *heads) from(list *pyvalue.List) (int, bool) {
 	for i := range h.lists {
 		if h.lists[i].list == list {
@@ -248,7 +248,7 @@ func (k *fork) head(st *state, common int, again func(), open bool) (out tailed)
 }
 
 // find returns the index of the statement of a template whose iterations end heads: the first loop over the messages.
-// It returns -1 if heads may differ from the whole before that.
+// It returns -1 if heads may differ from the whole before that, or if what follows can't be taken back.
 func (k *fork) find(body []node) int {
 	u := listUse{names: map[string]bool{"messages": true}}
 	for known := 0; known < len(u.names); {

@@ -10,7 +10,7 @@ import (
 )
 
 // ParseMessages reads the JSON array of a conversation into the form of Input.Messages: every value as Python sees it,
-// with its origin attached. Nothing is changed or checked.
+// with its origin attached. The messages are neither changed nor checked.
 func ParseMessages(raw json.Raw) ([]pyvalue.Value, error) {
 	v, err := pyvalue.Parse(raw)
 	if err != nil {
@@ -98,8 +98,9 @@ func originOf(v val, src *Source) val {
 // them.
 var reasoningKeys = []string{"reasoning_content", "thinking", "reasoning"}
 
-// AliasReasoning does to messages what transformers does before rendering: a message with reasoning under any of its
-// keys gets it as `thinking`, first, and as `reasoning_content`. Doing it twice changes nothing.
+// AliasReasoning does to a message what transformers does before rendering: a message with reasoning under any of its
+// keys gets it as `thinking`, first, unless it has that key, and as `reasoning_content`. Doing it twice changes
+// nothing.
 func AliasReasoning(message pyvalue.Value) pyvalue.Value {
 	d := message.Dict()
 	if d == nil {
@@ -127,8 +128,8 @@ func AliasReasoning(message pyvalue.Value) pyvalue.Value {
 }
 
 // Conversation makes Input.Messages from messages, normalised the way templates want them: null or absent content
-// becomes an empty string, arguments that parse become an object with its keys in the model's order, and reasoning is
-// available under all its keys.
+// becomes an empty string, arguments that parse as an object become one with its keys in the model's order, and
+// reasoning gets the further keys of AliasReasoning.
 func Conversation(messages []chat.Message) ([]pyvalue.Value, error) {
 	return conversation(messages, false)
 }

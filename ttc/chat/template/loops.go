@@ -248,7 +248,7 @@ func (c *compiler) loopVariable(n *forNode, body *frame) (loopVar variable, exte
 	return body.variable(body.sym.parameter("loop")), true
 }
 
-// loopElse compiles the part that runs if no item was left; nil without one.
+// loopElse compiles the part that runs if no turn ran to its end, as in jinja2; nil without one.
 func (c *compiler) loopElse(n *forNode, outer, otherwise *frame) stmt {
 	if n.otherwise == nil {
 		return nil

@@ -256,7 +256,7 @@ func escapeAt(s string) (out, in int) {
 	return 2 + digits, len(pytext.AppendRune(nil, rune(r)))
 }
 
-// prov returns a copy of the collected spans; nil if it is all template text.
+// prov returns a copy of the collected spans; nil if there are none, because all of the text is the template's.
 func (b *provBuilder) prov() *prov {
 	switch len(b.spans) {
 	case 0:
@@ -311,7 +311,7 @@ func (b *builder) writeFrom(s []byte, p *prov, i int) {
 	b.p.add(len(s), src, off, Flat)
 }
 
-// size returns the size of b's content in bytes.
+// size returns the size of b's text and spans, in bytes.
 func (b *builder) size() int { return len(b.b) + spanSize*len(b.p.spans) }
 
 // spanSize is the size of a span, in bytes.
@@ -326,8 +326,8 @@ func (b *builder) reset() {
 }
 
 // marker turns the calls of a pyvalue printer into spans. A text inside a container that was itself assembled from
-// several sources is attributed to the first of them as a whole, because its printed bytes are not available for
-// mapping.
+// several sources is attributed as a whole to the source of its first byte, because its printed bytes are not available
+// for mapping.
 type marker struct {
 	b     *builder
 	st    *state

@@ -20,7 +20,7 @@ const maxKept = 1 << 20
 
 func (b *builder) large() bool { return cap(b.b) > maxKept || cap(b.p.spans) > maxKept/32 }
 
-// release passes the state's buffers, and nothing else, on to a later render.
+// release passes the state's buffers, and nothing else, on to a later render, unless they are large.
 func (st *state) release() {
 	clear(st.given)
 	st.made.reset()

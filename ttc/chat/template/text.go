@@ -171,7 +171,7 @@ func (st *state) title(v val) val {
 	})
 }
 
-// titleWords is jinja2's title filter: every text between white space and - ( { [ < begins with a capital.
+// titleWords is jinja2's title filter: every text after white space or one of - ( { [ < begins with a capital.
 func (st *state) titleWords(v val) val {
 	s, rest := v.Text(), 0 // rest is the start of the word's second character
 	return st.mapRunes(str(s, plainProv(provOf(v))), func(dst []byte, at int, r rune) []byte {

@@ -176,7 +176,6 @@ type args struct {
 }
 
 // bind matches arguments to parameters as Python does: the first required ones must be given; the rest may be missing.
-// A name that starts with "/" is positional-only.
 func (a *args) bind(fn string, required int, params ...string) []val {
 	if len(params) == 0 && a.none() {
 		return nil

@@ -24,7 +24,7 @@ type NATConfig = nat.Config
 // NAT returns the factory of the source of type NATType.
 func NAT() source.Factory { return nat.Factory() }
 
-// NoMatch explains, if it can, why no step has the wanted name; otherwise it returns "".
+// NoMatch explains why no TTC_END step has the wanted name; it returns "" if one has it.
 func NoMatch(s *source.Stats, wanted string) string { return nat.NoMatch(s, wanted) }
 
 // CommandConfig is the configuration of the source that runs NAT.
@@ -63,7 +63,7 @@ type Survey = detect.Survey
 // UnknownError is the error for an input that no source recognises.
 type UnknownError = detect.UnknownError
 
-// AmbiguousError is the error for an input that can be read in two ways.
+// AmbiguousError is the error for an input that can be read in several ways.
 type AmbiguousError = detect.AmbiguousError
 
 // MapTakes lists the names that a user can map to keys of an input.

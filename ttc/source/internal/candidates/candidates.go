@@ -74,7 +74,7 @@ func (s *Source) begin(f *source.File) *json.Reader {
 	return json.NewReader(f, json.Auto, json.Limits{Size: s.cfg.MaxLine})
 }
 
-// entry reads the next example: the lines with one id.
+// entry reads the next example: the consecutive lines with one id or, without ids, with one prompt.
 func (s *Source) entry(ctx context.Context) (*ttc.Example, error) {
 	if !s.ahead.ok {
 		if err := s.readAhead(); err != nil {
@@ -149,7 +149,7 @@ func reasonOf(err error) ledger.Reason {
 	return source.BadStep
 }
 
-// example reads the lines with one id, the first of which was read ahead.
+// example reads the lines of one example, the first of which was read ahead.
 func (s *Source) example(ctx context.Context) (*ttc.Example, error) {
 	s.Begin(s.ahead.offset, s.lines-1)
 	of := s.ahead.of

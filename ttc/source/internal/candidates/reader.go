@@ -63,7 +63,7 @@ func (r *Reader) Begin() {
 	r.counts = map[string]int64{}
 }
 
-// Policy returns the model that all candidates of the example name; empty without one.
+// Policy returns the model that candidates of the example name; it is empty if they name none, or several.
 func (r *Reader) Policy() string { return r.models.only() }
 
 // Candidate fills cand from an object, except for its step and offset. It returns the reason if it can't.
@@ -146,8 +146,8 @@ func (r *Reader) read(f *fields, b *otherFields) {
 	b.failure, b.reasoning = source.ScorerMarks(f.metadata)
 }
 
-// answers calls each, until it returns false, for every scored answer that a line lists, with its fields and the object
-// that has them. It reports whether the line lists any.
+// answers calls each, until each returns false, for every scored answer that a line lists, with the answer's fields and
+// the object that has them. It reports whether the line lists any.
 func (r *Reader) answers(raw json.Raw, each func(f *fields, raw json.Raw) bool) bool {
 	k := &r.keys
 	outputs, _ := source.At(raw, k.OutputKey)
@@ -215,7 +215,7 @@ func (r *Reader) fields(raw json.Raw) (f fields) {
 	for key, ok := c.Member(); ok; key, ok = c.Member() {
 		v, name := valued(c.Value()), key.Bytes()
 		if i := slices.IndexFunc(r.named, func(n named) bool { return n.key == string(name) }); i >= 0 {
-			*r.named[i].field(&f) = v // the first of several keys with this name
+			*r.named[i].field(&f) = v // of several settings with this key, the first gets the value
 		}
 	}
 	for _, n := range r.named {
@@ -335,7 +335,7 @@ func (m *models) add(name string) {
 	m.name = name
 }
 
-// only returns the model that all lines name; empty without one.
+// only returns the model that lines name; it is empty if they name none, or several.
 func (m *models) only() string {
 	if m.mixed {
 		return ""

@@ -179,7 +179,8 @@ func (t *thread) usage(payload json.Raw) {
 // close ends the answer being read.
 func (t *thread) close() { t.open = nil }
 
-// compacted replaces the history with a summary, or with the replacement history if it is stored.
+// compacted replaces the history with the replacement history or, if none is stored, with its user messages and a
+// summary. A system prompt at its beginning stays.
 func (t *thread) compacted(payload json.Raw, l session.Line) {
 	t.close()
 	if !t.inherited {

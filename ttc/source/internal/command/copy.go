@@ -25,8 +25,8 @@ const (
 	maxBases = 16
 )
 
-// writeCopy returns NAT's configuration in a form that `nat eval` accepts, with the output folder set. It refuses one whose
-// output would contain no step of the given types. Variables stay references.
+// writeCopy returns NAT's configuration in a form that `nat eval` accepts, with the output folder set. It returns an
+// error if the output would be useless; see check. Variables stay references.
 func writeCopy(ctx context.Context, path, outputDir string, stepTypes []string) ([]byte, error) {
 	root, err := merged(ctx, path, nil)
 	if err != nil {
@@ -45,7 +45,8 @@ func writeCopy(ctx context.Context, path, outputDir string, stepTypes []string) 
 	return yaml.Marshal(root)
 }
 
-// check finds problems that would make the output useless, before hours are spent.
+// check returns an error if the output would be useless, before hours are spent: if it lacked steps of one of the
+// types, or ids and steps, or if nothing were written.
 func check(path string, root, output *yaml.Node, stepTypes []string) error {
 	refuse := func(what, help string) error { return &source.Error{Path: path, Offset: -1, What: what, Help: help} }
 	filter := get(output, "workflow_output_step_filter")
@@ -191,7 +192,7 @@ func remove(n *yaml.Node, key string) {
 	}
 }
 
-// mapping returns the mapping at a path, creating missing or null parts along the way.
+// mapping returns the mapping at a path, creating one wherever the path leads to anything else or nothing.
 func mapping(n *yaml.Node, path ...string) *yaml.Node {
 	for _, key := range path {
 		next := get(n, key)

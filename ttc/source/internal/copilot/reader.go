@@ -55,7 +55,7 @@ type conversation struct {
 	made    []string       // the calls of the last answer
 	results map[string]calls.Message
 	asked   bool   // a prompt came as a message since the last answer
-	prompt  string // or only as what a hook was told
+	prompt  string // the prompt that only a hook was told; empty without one
 }
 
 func add(s *calls.Session, events []session.Kept, tally *source.Tally) {
@@ -72,7 +72,8 @@ func add(s *calls.Session, events []session.Kept, tally *source.Tally) {
 	}
 }
 
-// ignored are the kinds of events that don't affect a model's input. Kinds that aren't listed are counted.
+// ignored are the kinds of events that don't affect a model's input, except for the types that event reads. Events of
+// other kinds, and truncations, are counted.
 var ignored = []string{
 	"session", "assistant", "tool", "model", "hook", "permission", "subagent", "user_input", "elicitation", "command",
 	"commands", "capabilities", "exit_plan_mode", "external_tool", "mcp", "mcp_app", "pending_messages", "sampling",

@@ -32,7 +32,8 @@ func ReadHead(ctx context.Context, path string) (*source.Head, error) {
 }
 
 // readHead reads up to the given number of entries from the beginning of a file, or of the list under one of its keys.
-// If no entry can be read, a head with nothing but its bytes is returned together with the error.
+// If an error other than ErrEmpty keeps it from reading the first entry, it returns a head with nothing but its bytes
+// together with the error.
 func readHead(ctx context.Context, path, within string, most int) (*source.Head, error) {
 	f, err := source.Open(ctx, path)
 	if err != nil {

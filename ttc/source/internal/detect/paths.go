@@ -34,7 +34,8 @@ type meaning struct {
 func isPassage(c *source.Column) bool { return c.Text() && !c.Number() || c.List() }
 
 // byPaths reads an input that no source recognises by keys within its objects, such as {"inputs": {"question"},
-// "outputs": {"answer"}}, if there is only one for the prompt and one for the answer. It returns nil otherwise.
+// "outputs": {"answer"}}, if there is only one for the prompt and one for the answer. It returns nil otherwise, and if
+// the user named keys.
 func byPaths(all []source.Factory, only string, h *source.Head) *Found {
 	if len(h.Given) > 0 || len(h.Entries) == 0 ||
 		h.Whole && len(h.Entries) == 1 && listWithin(h.Entries[0], "", 1) != "" {
@@ -75,7 +76,7 @@ func byPaths(all []source.Factory, only string, h *source.Head) *Found {
 var references = []string{"expected", "expected_output", "expectedoutput", "target"}
 
 // fits reports whether a column may be meant, by its name and its values: a prompt isn't looked for within answers, nor
-// an answer within prompts, nor either of them within a list's first element.
+// an answer within prompts, nor anything within a list's first element.
 func (m *meaning) fits(c *source.Column) bool {
 	parts := strings.Split(c.Key, ".")
 	return c.Present > 0 && slices.Contains(m.names, source.CommonName(parts[len(parts)-1])) && m.is(c) &&
@@ -103,7 +104,7 @@ func unsupportedHarness(h *source.Head) string {
 	return ""
 }
 
-// at reports whether the entries have a value at a path.
+// at reports whether any entry has a value at a path.
 func at(h *source.Head, path string) bool {
 	return slices.ContainsFunc(h.Entries, func(e json.Raw) bool {
 		_, ok := source.At(e, path)

@@ -72,7 +72,7 @@ func (a *answer) bare(text []byte) error {
 	return nil
 }
 
-// data reads part of the result. Texts are joined; any other value is kept separate.
+// data reads part of the result. Texts are joined and take precedence; of other values only the last is kept.
 func (a *answer) data(text []byte) error {
 	if string(text) == "[DONE]" {
 		return nil
@@ -101,7 +101,7 @@ func (a *answer) data(text []byte) error {
 	return nil
 }
 
-// step adds a step in the form of workflow_output.json. A payload that is not an object is kept unchanged: the reader
+// step adds a step in the form of workflow_output.json. A payload that isn't JSON becomes a text, so that the reader
 // reports the step's fault.
 func (a *answer) step(text []byte) error {
 	var l line

@@ -26,7 +26,7 @@ import (
 // Report describes the outcome of a collection.
 type Report struct {
 	Questions int
-	Asked     int    // questions asked by this call; other answers were already stored
+	Asked     int    // questions answered during this call; the other answers were already stored
 	Raised    int    // workflows that raised an exception: their examples are interrupted
 	First     string // the first such exception
 }

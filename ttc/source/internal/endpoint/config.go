@@ -91,7 +91,7 @@ func (c *Config) base() (string, error) {
 	return s, nil
 }
 
-// query requests only the steps that are needed.
+// query returns the query that requests only the steps in FilterSteps; it is empty if all are wanted.
 func (c *Config) query() string {
 	if len(c.FilterSteps) == 0 {
 		return ""

@@ -98,8 +98,8 @@ func toolUse(b json.Raw) chat.ToolCall {
 	}
 }
 
-// AnthropicMessages makes chat messages from one message of a request: one per tool result, and one for everything else
-// together.
+// AnthropicMessages makes chat messages from one message of a request: a single one from the model's, and from others
+// one per tool result, followed by one for everything else.
 func AnthropicMessages(role string, content json.Raw) []calls.Message {
 	if role == "assistant" {
 		m, _ := AnswerOf(Blocks(content))

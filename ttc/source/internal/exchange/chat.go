@@ -34,7 +34,7 @@ func Chat(request, response json.Raw) (Exchange, error) {
 	return e, nil
 }
 
-// requestTools returns the tools of a request: one that names none gets none.
+// requestTools returns the tools of a request; the list is empty, not nil, if the request names none.
 func requestTools(request json.Raw) []chat.Tool {
 	if tools := Tools(member(request, "tools")); tools != nil {
 		return tools

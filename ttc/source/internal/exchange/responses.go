@@ -153,7 +153,7 @@ func AddText(m *chat.Message, said chat.Message) {
 }
 
 // AddReasoning adds an item of reasoning to the message of its turn. It reports false if the text is missing: it is
-// encrypted, or there is only a summary, which another model may have written.
+// encrypted or, unless summaries count, there is only a summary, which another model may have written.
 func AddReasoning(m *chat.Message, item json.Raw, summaries bool) bool {
 	var texts []string
 	keys := []string{"content", "summary"}
@@ -239,7 +239,7 @@ func ItemResult(item json.Raw) calls.Message {
 	}
 	m := Content("tool", output)
 	if output == nil {
-		m.Text = string(tools) // which a search for tools found
+		m.Text = string(tools) // the tools that a search found
 	}
 	m.ToolCallID = session.Text(item, "call_id")
 	return calls.Message{Message: m, Error: failed}

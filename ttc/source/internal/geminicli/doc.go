@@ -4,6 +4,6 @@
 // Each line of the model is a call. Its input is rebuilt from the lines before it, for Qwen Code by following their
 // parents; the system prompt and the tools aren't stored, so no call's context is complete, and each says so.
 //
-// Gemini CLI rewrites a record whenever it changes: the last version counts. An older session is one object, which is a
-// list of records.
+// Gemini CLI rewrites a record whenever it changes: the last version counts. An older session is one object, which
+// holds a list of records.
 package geminicli

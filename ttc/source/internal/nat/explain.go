@@ -10,7 +10,7 @@ import (
 )
 
 // NoMatch explains why no candidate has the requested step name: which names and event types were seen, and which line
-// to write. It returns "" if there is such a candidate.
+// to write. It returns "" if a TTC_END step has that name.
 func NoMatch(s *source.Stats, wanted string) string {
 	if s.Names[wanted] > 0 {
 		return ""

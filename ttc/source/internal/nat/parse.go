@@ -85,8 +85,8 @@ func (p *parser) example(
 	return true, nil
 }
 
-// name sets the example's id: the entry's own, or row if it lacks one. It returns the id as written in the entry, and
-// whether an identical entry occurs earlier in the file.
+// name sets the example's id: the entry's own, or row if it lacks one, made unique within the file. It returns the id
+// before that, and whether an identical entry occurs earlier in the file.
 func (p *parser) name(
 	ex *ttc.Example, e entry, ids *source.Names, hash xxh3.Uint128, row string,
 ) (id string, identical bool) {

@@ -1,5 +1,6 @@
 // Package observations reads the exports of observability platforms for agents: the observations and scores of Langfuse
-// (`_type: langfuse`) and the runs of LangSmith (`_type: langsmith`).
+// (`_type: langfuse`) and the runs of LangSmith (`_type: langsmith`). It also reads the spans that the OpenAI Agents
+// SDK exports (`_type: openai_agents`).
 //
 // An observation of a model is a call: its input is the messages, as a request, as a list or in LangChain's form; its
 // output is the answer. The observations of one trace form a session, together with other traces that name the same
@@ -9,6 +10,6 @@
 // Entries may stand alone, in pages as the APIs return them, in the trace they belong to or, for runs, within other
 // runs.
 //
-// Both are read according to their documentation; the exports can't be made without an account, so unlike other sources
-// these were never tested on a recorded one.
+// The platforms' exports are read according to their documentation; they can't be made without an account, so unlike
+// other sources these were never tested on a recorded one.
 package observations

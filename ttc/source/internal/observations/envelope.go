@@ -15,7 +15,7 @@ var envelopes = []string{"data", "runs", "observations", "scores", "child_runs"}
 const maxDepth = 30
 
 // within returns the entries that an entry holds, and how many are nested too deeply. A trace's own id and session
-// apply to each observation that lacks them.
+// apply to each observation and score that lacks them.
 func within(entry json.Raw) (out []json.Raw, tooDeep int64) {
 	out = appendWithin(nil, entry, 0, &tooDeep)
 	return out, tooDeep

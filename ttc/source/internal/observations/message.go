@@ -111,7 +111,7 @@ func answerOf(output json.Raw) (*exchange.Answer, error) {
 	return &exchange.Answer{Message: m.Message, Finish: finish}, nil
 }
 
-// fields returns the fields of a LangChain message, which are in a nested object; nil if it isn't one.
+// fields returns the fields of a LangChain message, which may be in a nested object; nil if raw isn't one.
 func fields(raw json.Raw) json.Raw {
 	for _, key := range []string{"kwargs", "data"} {
 		if inner, ok := raw.Get(key); ok && inner.Kind() == json.Object {

@@ -153,7 +153,7 @@ func text(raw json.Raw, keys ...string) string {
 	return ""
 }
 
-// timeOf parses a time in RFC 3339, or with a space and no zone, as databases write UTC.
+// timeOf parses a time in RFC 3339, or one without a zone, as databases write UTC.
 func timeOf(raw json.Raw, keys ...string) int64 {
 	s := text(raw, keys...)
 	if t, err := time.Parse("2006-01-02 15:04:05", s); err == nil {

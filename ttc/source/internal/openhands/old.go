@@ -40,7 +40,7 @@ func (r *reader) old(e event, before *session.Given) *session.Given {
 		return r.add(e, before, "User executed the command:\n"+session.Text(args, "command"))
 	case kind == "condensation":
 		return r.condense(e, args, before)
-	case kind != "recall": // whose observation is counted
+	case kind != "recall": // the observation of a recall is counted instead
 		r.unread(kind)
 	}
 	return before

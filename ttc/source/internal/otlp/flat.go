@@ -52,7 +52,7 @@ func (n *node) child(name string) *node {
 	return c
 }
 
-// descend returns the node below a key; an empty node if nothing is.
+// descend returns the node at a path of names; an empty node if there is none.
 func (n *node) descend(names ...string) *node {
 	for _, name := range names {
 		if n = n.inner[name]; n == nil {
@@ -181,7 +181,7 @@ func (e *modelCall) openInference(s *span) {
 	}
 }
 
-// spread reads the answer from the attributes. Several messages are one answer whose calls were recorded individually.
+// spread reads the answers from the attributes. It merges messages that are one answer recorded in parts.
 func (e *modelCall) spread(a attributes) {
 	var messages []chat.Message
 	for _, n := range a.nested("llm.output_messages").list() {

@@ -179,7 +179,7 @@ func resultText(p json.Raw) string {
 		if text, ok := v.Text(); ok && (key != "result" || session.Text(p, "type") != "tool-result") {
 			return text
 		}
-		return string(v) // which the AI SDK sent up to version 4 even for a text
+		return string(v) // up to version 4, the AI SDK sent even a text as JSON
 	}
 	return ""
 }

@@ -23,7 +23,7 @@ type reader struct {
 	path     string
 	known    bool
 	scope    source.Version          // the instrumentation that wrote the item being read
-	wrote    map[source.Version]bool // those of the file
+	wrote    map[source.Version]bool // the file's instrumentations
 	others   int64                   // requests in the file with neither spans nor log records
 	sessions session.Names           // by trace, the session that it names
 	scratch  []byte

@@ -49,7 +49,7 @@ type span struct {
 type event struct {
 	name       string
 	at         int64
-	place      int64 // index among the events of its span
+	place      int64 // index among the events of its span; offset of a log record
 	body       json.Raw
 	attributes attributes
 }

@@ -38,7 +38,7 @@ type Rewriter func(entry json.Raw) (id string, lines []Line, err error)
 
 // Answers are shapes of scored answers.
 type Answers struct {
-	Name string // that of the setting
+	Name string // the setting's value
 	Told string // for messages, how the entries are read
 	is   func(*source.Head) bool
 	New  func() Rewriter // a rewriter remembers the entries of an example
@@ -100,7 +100,7 @@ func hasAll(h *source.Head, keys ...string) bool {
 	})
 }
 
-// hasAny reports whether the entries have one of the keys.
+// hasAny reports whether any entry has one of the keys.
 func hasAny(h *source.Head, keys ...string) bool { return h.Columns().Has(keys...) }
 
 // AnswersOf returns the shape of scored answers that an input has; nil if it has none of these, or the user specified
@@ -233,7 +233,7 @@ func numbered(e json.Raw) (string, []Line, error) {
 	return pair("", "", json.AppendString(nil, prompt), metadata, sides)
 }
 
-// webGPT reads an entry of WebGPT's comparisons, whose question is an object.
+// webGPT reads an entry of WebGPT's comparisons, whose question may be an object.
 func webGPT(e json.Raw) (string, []Line, error) {
 	asked := e
 	key := "question"

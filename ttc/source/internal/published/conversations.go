@@ -18,7 +18,7 @@ const (
 
 // Conversations are shapes of conversations.
 type Conversations struct {
-	Name string // that of the setting
+	Name string // the setting's value
 	Told string // for messages, how the entries are read
 	is   func(*source.Head) bool
 

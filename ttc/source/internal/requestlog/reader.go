@@ -30,7 +30,7 @@ func entries(tally *source.Tally, ours func(*entry) bool) session.Entries {
 	}
 }
 
-// key returns the key of a stored call.
+// key returns the key under which a call is stored.
 func (r *reader) key(raw json.Raw) (string, bool) {
 	e, ok := entryOf(raw)
 	if !ok || !r.ours(&e) {
@@ -60,8 +60,8 @@ func hashed(id string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// session returns the id of the session for a key, which is determined by the response that begins its chain. The whole
-// chain is then linked to that response directly, so that no chain is followed twice. Responses that name each other in
+// session returns the id of the session for a key, which is determined by the response that begins its chain. It links
+// the whole chain directly to the key at its end, so that no chain is followed twice. Responses that name each other in
 // a circle are one session.
 func (r *reader) session(key string) string {
 	chain := map[string]bool{key: true}

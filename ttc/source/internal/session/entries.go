@@ -18,9 +18,10 @@ import (
 type Entries struct {
 	// ID returns the session that an entry belongs to; ok is false if it is not an entry of the format.
 	ID func(entry json.Raw) (id string, ok bool)
-	// The name under which entries that are not of the format are counted; if empty, they are counted by type.
+	// Others is the name under which entries that are not of the format are counted; if empty, they are counted by
+	// type.
 	Others string
-	// Returns the entries that an entry holds, or none if it is an entry itself. If nil, no entry holds any.
+	// Within returns the entries that an entry holds, or none if it is an entry itself. If nil, no entry holds any.
 	Within   func(entry json.Raw) []json.Raw
 	Regroup  func(id string) string
 	Names    []*Names                     // what ID keeps
@@ -111,7 +112,7 @@ func (e Entries) nameOf(entry json.Raw) string {
 	return "entries without a type"
 }
 
-// ReadEntries calls each with every object of a file of lines, or of a document that spans several lines, until it
+// ReadEntries calls each with every object of a file of lines, or of a document that spans several lines, until each
 // returns false. Damaged lines are recorded and skipped; in a document, nothing after the damage can be found.
 func ReadEntries(
 	ctx context.Context, in *bufio.Reader, path string, limit int64, tally *source.Tally, each func(Line) bool,

@@ -38,7 +38,7 @@ type Limits struct {
 	MaxNames   int64 `yaml:"max_names_bytes" default:"67108864" validate:"gte=1024" doc:"the ids of all sessions and of their parts may take this much memory"`
 }
 
-// New returns a session without calls, within the limits. A name longer than any id is shortened.
+// New returns a session without calls that is limited to MaxContext. An id that is too long is shortened.
 func (l Limits) New(id string) *calls.Session {
 	s := calls.NewSession(ID(id))
 	if l.MaxContext > 0 {

@@ -26,7 +26,7 @@ func (n *Names) Get(key string) (name string, ok bool) {
 	return name, ok
 }
 
-// Set stores a name under a key. A name longer than any id is shortened.
+// Set stores a name under a key. A name that is too long for an id is shortened.
 func (n *Names) Set(key, name string) {
 	if n.byKey == nil {
 		n.byKey = map[string]string{}

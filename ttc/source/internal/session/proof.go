@@ -13,7 +13,8 @@ import (
 // as a whole. Claims for further calls aren't checked.
 const maxProofBytes = 16 << 20
 
-// check checks the claims for the answers of an example. A refuted claim lowers their fidelity, and the example's.
+// check checks the claims for the answers of an example. A refuted claim lowers the fidelity of the answer and the
+// example.
 func (s *Source) check(ex *calls.Example) {
 	room := maxProofBytes
 	proven := ^ttc.Proofs(0)

@@ -127,7 +127,8 @@ func (s *Source) named(all []*calls.Example) []*calls.Example {
 	})
 }
 
-// owns reports whether an answer is trained on where it now occurs: the first session that contains it owns it.
+// owns reports whether an answer is trained on where it now occurs: only its first occurrence is, but without an id
+// every one.
 func (s *Source) owns(id string, answer xxh3.Uint128) bool {
 	if id == "" {
 		return true
@@ -146,7 +147,7 @@ var reasons = map[calls.Reason]ledger.Reason{
 	calls.Abandoned: AbandonedRetry, calls.Ambiguous: AmbiguousRetry,
 }
 
-// book counts a returned example, and the outcomes of its calls.
+// book checks, redacts and names an example that is about to be returned, and counts it and the outcomes of its calls.
 func (s *Source) book(ex *calls.Example) {
 	st := &s.tally.S
 	if s.prove != nil {

@@ -18,8 +18,8 @@ func Text(object json.Raw, key string) string {
 	return s
 }
 
-// Value returns the value under the first of the keys that is present; a text that is JSON is parsed. Tables hold
-// objects as such texts.
+// Value returns the value under the first of the keys that is present and not null; a text that is a JSON object or
+// list is parsed, because tables hold these as texts.
 func Value(raw json.Raw, keys ...string) json.Raw {
 	for _, key := range keys {
 		v, ok := raw.Get(key)

@@ -11,7 +11,7 @@ import (
 
 // At returns the value under a key of an entry. If the entry doesn't have the key, the key is treated as a path with
 // dots between its parts, such as metadata.judge.score or choices.0.text, through objects, lists, and texts that hold
-// an object as the cells of a CSV file do.
+// either as JSON, as the cells of a CSV file do.
 func At(entry json.Raw, key string) (json.Raw, bool) {
 	if v, ok := entry.Get(key); ok {
 		return v, true

@@ -17,10 +17,10 @@ type Column struct {
 	Key     string
 	Present int                  // entries that have it with a value other than null
 	Kinds   [json.Object + 1]int // of its values
-	Numeric int                  // values that are numbers, or numeric texts as in CSV
+	Numeric int                  // values that Number converts: numbers, booleans, and texts of either
 	Empty   int                  // texts that are empty
 	JSON    int                  // texts that are JSON: an array or an object
-	Dates   int                  // texts that begin with a date
+	Dates   int                  // texts that begin with a date or a time
 	Links   int                  // texts that are an address or the path of a file
 	Spaced  int                  // texts of several words
 
@@ -101,7 +101,8 @@ var (
 	link = regexp.MustCompile(`^(?:\w+://\S+|(?:[\w.-]+)?/[\w./-]+|[\w-]+\.\w{2,5})$`)
 )
 
-// Number converts a value to a number: true and false are 1 and 0, and tables hold numbers as texts.
+// Number converts a value to a number: true and false are 1 and 0, and texts are parsed, since tables hold such values
+// as texts.
 func Number(v json.Raw) (f float64, ok bool) {
 	if text, isText := v.Text(); isText {
 		text = strings.TrimSpace(text)
@@ -128,7 +129,7 @@ func Number(v json.Raw) (f float64, ok bool) {
 // All returns the columns, in order.
 func (cs Columns) All() []*Column { return cs.all }
 
-// Of returns the column of a key, which may be a path as At follows it; nil if no entry has it.
+// Of returns the column of a key, which may be a path as At follows it; nil if every entry lacks it or has null there.
 func (cs Columns) Of(key string) *Column {
 	if i := slices.IndexFunc(cs.all, func(c *Column) bool { return c.Key == key && c.Present > 0 }); i >= 0 {
 		return cs.all[i]
@@ -187,7 +188,7 @@ func (c *Column) Text() bool { return c.Kinds[json.String] == c.Present }
 // Number reports whether the column holds numbers: true and false are 1 and 0, and CSV holds numbers as texts.
 func (c *Column) Number() bool { return c.Numeric == c.Present }
 
-// List reports whether the column holds arrays or, as in tables, their JSON text.
+// List reports whether the column holds arrays or, as in tables, JSON texts, which may also be objects.
 func (c *Column) List() bool {
 	return c.Kinds[json.Array] == c.Present || c.Kinds[json.String] == c.Present && c.JSON == c.Present
 }
@@ -208,14 +209,14 @@ type Choice struct {
 	*Column        // nil means none
 	Guessed bool   // the key is neither the default nor named by the user
 	Given   bool   // the user named the key
-	Problem string // two keys qualify
+	Problem string // says which keys qualify, if several do
 
 	Passed []string // names that came later in the ranking, quoted
 	Doubt  string   // why a column that has such a name is not chosen
 }
 
-// Find finds the column for a key: the one with its default name, or else the only one with another of its names. taken
-// are columns already assigned to something else.
+// Find finds the column for a key: the one that the user named, else the one with the default name, else the only one
+// with another of its names (the first if the key is Ranked). taken are columns already assigned to something else.
 func (cs Columns) Find(k Key, taken ...string) Choice {
 	fits := func(name string) *Column {
 		c := cs.Of(name)
@@ -349,8 +350,8 @@ var strictScores = []string{
 	"score", "rating", "reward", "grade", "overall_score", "final_score", "judge_score", "final_reward", "stars",
 }
 
-// TextScores explains why an input whose scores are words can't be read, and which setting to write; it returns "" if
-// they aren't words.
+// TextScores explains why an input whose scores are words can't be read, and what to write instead; it returns "" if
+// they aren't words. setting is the one that names the key of the scores.
 func (h *Head) TextScores(setting string) string {
 	cols := h.Columns()
 	c := cols.Of(h.Given[setting])
@@ -370,7 +371,7 @@ func (h *Head) TextScores(setting string) string {
 		"the worst, or remove the key if nothing is to be compared", c.Key, strings.Join(h.wordsUnder(c.Key), " and "))
 }
 
-// words returns how many values are texts that are neither numbers nor empty.
+// words returns how many values are texts that are neither numbers, JSON, dates nor empty.
 func (c *Column) words() int {
 	return c.Kinds[json.String] - min(c.Kinds[json.String], c.Numeric) - c.Empty - c.JSON - c.Dates
 }
@@ -381,7 +382,7 @@ func (cs Columns) hasNumericScore() bool {
 	})
 }
 
-// wordsUnder returns the first two different texts under a key, quoted.
+// wordsUnder returns the beginnings of the first two different texts under a key that aren't numbers, quoted.
 func (h *Head) wordsUnder(key string) (out []string) {
 	for _, e := range h.Entries {
 		v, _ := At(e, key)

@@ -41,7 +41,7 @@ func (in Input) Same(other Input) bool {
 }
 
 // Identify describes several files or folders as one input: the total size of all files, and the time of the last
-// change. To a trajectory of Harbor belongs the result of its trial.
+// change. A trajectory of Harbor includes the files that may hold its trial's result.
 func Identify(ctx context.Context, paths []string) (Input, error) {
 	in := Input{Path: strings.Join(paths, ", ")}
 	add := func(info fs.FileInfo, err error) error {
@@ -74,7 +74,7 @@ func Identify(ctx context.Context, paths []string) (Input, error) {
 		}
 		if !info.IsDir() {
 			_ = add(info, nil)
-			for _, result := range resultsOf(p) { // which has the trial's reward
+			for _, result := range resultsOf(p) { // they hold the trial's reward
 				_ = add(os.Stat(result))
 			}
 			continue
@@ -111,7 +111,8 @@ func Expand(paths []string, name string) ([]string, error) {
 	return out, nil
 }
 
-// Matches returns the existing files that a user named: a file, a folder, or a pattern's matches, sorted.
+// Matches returns what a user named: files, folders, objects, standard input, and the sorted matches of patterns. It
+// returns an error if a file or folder doesn't exist or a pattern has no matches; it doesn't look for objects.
 func Matches(paths []string) ([]string, error) {
 	var out []string
 	for _, p := range paths {
@@ -250,7 +251,7 @@ func dataFiles(dir string) (out []string, err error) {
 		}
 		return nil
 	})
-	out, _ = Trajectories(out) // what lacks one is for the source to say
+	out, _ = Trajectories(out) // sources of sessions report the trials that lack one
 	return out, err
 }
 
@@ -334,8 +335,8 @@ func (file *File) orClosed(err error) (*File, error) {
 	return file, nil
 }
 
-// openAt opens a file at an offset reported by an earlier reading; unless that is 0, the file must be neither
-// compressed nor a table.
+// openAt opens a file at an offset; unless that is 0, the file must be readable in parts. A torn last line of a regular
+// file is not read.
 func openAt(ctx context.Context, path string, offset int64) (*File, error) {
 	file := &File{ID: Input{Path: path}, lines: true}
 	if offset == 0 {
@@ -395,8 +396,8 @@ func (file *File) startRegular(ctx context.Context, offset int64) error {
 	return file.start(in, f.file)
 }
 
-// start decides from the first bytes how to read the file. whole gives random access to a Parquet file; it is nil for
-// others.
+// start decides from the first bytes how to read the file. whole gives random access, which Parquet needs; it is nil
+// for a pipe.
 func (file *File) start(f io.Reader, whole io.ReaderAt) error {
 	// The buffer passes large reads through, so it costs nothing later.
 	in := bufio.NewReaderSize(f, 512)
@@ -541,7 +542,7 @@ func (file *File) Close() (err error) {
 	return err
 }
 
-// ReadError explains what went wrong while reading values from path. whole is the number of entries read before that.
+// ReadError explains an error in reading values from path. whole is the number of entries read before the error.
 func ReadError(path string, err error, whole int64) error {
 	if e := objectError(err); e != nil {
 		return e

@@ -14,7 +14,8 @@ import (
 )
 
 // Harbor's jobs have a folder for each trial: its result, and below it the agent's folder with the trajectory, which
-// may be continued in further files. Beside it are files of the agent's own, and trajectories of agents that it called.
+// may be continued in further files. The agent's folder also holds files of its own, and trajectories of agents that it
+// called.
 
 // TrialResult is what Harbor says about a trial.
 type TrialResult struct {
@@ -23,9 +24,9 @@ type TrialResult struct {
 	Failure    string   // the type of the exception that ended it
 }
 
-// Trajectories returns the files in a folder, without the files of Harbor's jobs in it that aren't trajectories of
-// trials, and the folders of the jobs' trials that lack a trajectory. A job is a folder of trials, which have a result
-// and, in one of them at least, a trajectory.
+// Trajectories returns files without the ones of Harbor's jobs that aren't trajectories, and the folders of the jobs'
+// trials that lack a trajectory. A trial is a folder with a result; a job is a folder of trials, at least one of which
+// has a trajectory.
 func Trajectories(files []string) (kept, lacking []string) {
 	trials, jobs, found := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, path := range files {
@@ -73,7 +74,7 @@ const (
 	trialDepth = 3         // a trial of several steps has steps/NAME/agent
 )
 
-// TrialOf returns the trial whose main trajectory a file is; nil if it is none.
+// TrialOf returns the trial whose main trajectory a file is; nil if it isn't one, or its result can't be read.
 func TrialOf(ctx context.Context, path string) *TrialResult {
 	for _, path := range resultsOf(path) {
 		if t := readTrial(ctx, path); t != nil {

@@ -25,7 +25,7 @@ const (
 // Fit grades how well an input's beginning matches a source's inputs.
 type Fit uint8
 
-// The fits. Certain takes precedence over Fits; two sources with the same rank are an ambiguity that the user has to
+// The fits. Certain takes precedence over Fits; two sources with the same fit are an ambiguity that the user has to
 // resolve.
 const (
 	NoFit   Fit = iota

@@ -45,8 +45,8 @@ func Trial(id string) (task, rep string) {
 	return id[:i], id[i+1:]
 }
 
-// ScoreError finds the mark of a failed scorer in the form that NAT's evaluators leave next to a score of 0.0, as
-// reasoning.error, or error, among the candidate's own keys or in its metadata.
+// ScoreError returns the text by which NAT's evaluators mark a failed scorer: reasoning.error or, with a score of 0,
+// error, among the candidate's own keys or in its metadata. It returns "" if there is neither.
 func ScoreError(score float64, failure, reasoning, metadata json.Raw) string {
 	elsewhere, why := ScorerMarks(metadata)
 	if len(reasoning) == 0 {

@@ -51,7 +51,7 @@ func (k *Keeper) Raw(raw json.Raw) json.Raw {
 	return json.Raw(b[:len(b):len(b)])
 }
 
-// room returns an empty slice with n bytes of the block; a full block is left to the holders of its parts.
+// room returns an empty slice of the block with room for n bytes; a full block is left to the holders of its parts.
 func (k *Keeper) room(n int) []byte {
 	k.kept += n
 	if cap(k.block)-len(k.block) < n {

@@ -78,7 +78,7 @@ type notedEntry struct {
 	from    Cursor
 	after   Cursor // if it is an example
 	example bool
-	sums    int // before it
+	sums    int // number of the block's hashes before it
 	names   int
 }
 

@@ -49,8 +49,8 @@ type Options struct {
 type Part struct {
 	From Cursor `json:"from"` // zero means the beginning of the input
 	To   Cursor `json:"to"`   // zero means its end
-	// Named holds, by row, the ids of entries that can't be named from the part alone: entries whose id was taken
-	// before, and entries with an empty id that repeat an earlier one exactly and are omitted.
+	// Named holds, by row, the ids of entries that can't be named from the part alone: the new id if an entry's id was
+	// taken before, an empty id if the entry repeats an earlier one exactly and is omitted.
 	Named map[int64]string `json:"-"`
 }
 

@@ -75,7 +75,7 @@ var lowerIsBetter = []string{"loss", "error_rate", "distance", "rank", "perplexi
 // holders are objects in which some put the outcome of a rollout.
 var holders = []string{"metadata", "info", "report"}
 
-// ScoreNames returns the names of scores other than the key's own.
+// ScoreNames returns the names that scores have in inputs.
 func ScoreNames() []string {
 	names := []string{"reward"}
 	for _, o := range outcomes {

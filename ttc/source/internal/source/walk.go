@@ -52,8 +52,8 @@ func (w *Walk) Begin(offset, lines int64) {
 	}
 }
 
-// Far returns an error that ends a scan's reading of a block if no entry begins at an offset far after the block.
-// Otherwise every earlier block would be read up to there.
+// Far returns an error that ends a scan's reading of a block if no entry begins between the block and an offset that is
+// far after it. Otherwise every earlier block would be read up to there.
 func (w *Walk) Far(offset int64) error {
 	if n := w.noted; n != nil && n.most > 0 && offset >= n.most {
 		return errFar

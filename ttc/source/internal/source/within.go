@@ -8,7 +8,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Within uses the list under a key of the file's single object as the file's entries. Nothing outside the list is read.
+// Within uses the list under a key of the file's single object as the file's entries. The rest of the object is not
+// parsed. An empty key changes nothing.
 func (file *File) Within(key string) {
 	if key == "" {
 		return

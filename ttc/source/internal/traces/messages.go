@@ -80,8 +80,8 @@ func (s *Source) renamed(list json.Raw) json.Raw {
 	return append(out, ']')
 }
 
-// renameMembers appends an object with other names for some of its members; members that had those names before are
-// dropped.
+// renameMembers appends an object with other names for some of its members, which replace the members that had those
+// names before.
 func renameMembers(out []byte, o json.Raw, names map[string]string) []byte {
 	if o.Kind() != json.Object {
 		return append(out, o...)
@@ -258,7 +258,7 @@ func exchanges(list json.Raw) (turns []chat.Message, ok bool) {
 	return turns, true
 }
 
-// passage reads text, which becomes a message with the given role, or messages, or a single one.
+// passage reads text, which becomes a message with the given role, or messages, or a single message.
 func passage(raw json.Raw, role string) ([]chat.Message, error) {
 	switch raw.Kind() {
 	case json.String:
@@ -533,8 +533,8 @@ var (
 	logProbsBeside = []string{"completion_logprobs", "response_logprobs", "output_logprobs", "logprobs"}
 )
 
-// idsBeside assigns to the answers the token ids found next to the messages: a list for each answer, or one for a
-// single answer. Other ids are reported as unread.
+// idsBeside assigns to the answers without token ids the ids and log-probs found next to the messages: a list for each
+// answer, or one for a single answer. Lists that don't match are reported as unread.
 func (s *Source) idsBeside(nodes []ttc.Node) error {
 	lists, given := listsOf(s.field(idsBeside...)), listsOf(s.field(logProbsBeside...))
 	if lists == nil && given == nil {
@@ -567,7 +567,7 @@ func (s *Source) idsBeside(nodes []ttc.Node) error {
 	return failed
 }
 
-// listsOf returns the lists in a list, or the list itself if it holds none.
+// listsOf returns the lists in a list, or the list itself if it holds anything else.
 func listsOf(raw json.Raw) (lists []json.Raw) {
 	for e := range raw.Elements() {
 		if e.Kind() != json.Array {
@@ -604,8 +604,8 @@ func reward(raw json.Raw) (*float64, error) {
 	return &f, nil
 }
 
-// sampling reads how a rollout was sampled. Unless all its values are numbers, it is unknown: a guessed temperature
-// gives wrong log-probs.
+// sampling reads how a rollout was sampled. A missing temperature or top_p is 1; if either is invalid, sampling returns
+// nil, because a guessed temperature gives wrong log-probs.
 func sampling(raw json.Raw) *ttc.Sampling {
 	if raw.Kind() != json.Object {
 		return nil

@@ -11,8 +11,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// addPairs reads ready-made pairs: the pairs that an entry lists, and an entry that is one itself. A pair becomes a
-// turn with two candidates, scored 1 and 0 unless it has scores of its own, so it is processed like any other pair.
+// addPairs reads the ready-made pairs and the replays that an entry lists, and an entry that is one itself. A pair
+// becomes a turn with two candidates, scored 1 and 0 unless it has scores of its own, so it is processed like any other
+// pair.
 func (s *Source) addPairs(raw json.Raw, ex *ttc.Example) {
 	list := s.field(s.cfg.PairsKey)
 	if list.Kind() == json.Array {
@@ -76,7 +77,7 @@ type pair struct {
 	scores           [2]float64
 }
 
-// parsePair reads a pair. One that is listed may have no state: then the model answers without any message before it.
+// parsePair reads a pair. A listed pair may lack a state: the model's answer is its first message.
 func (s *Source) parsePair(raw json.Raw, listed bool) (p pair, _ ledger.Reason, err error) {
 	if raw.Kind() != json.Object {
 		return p, source.BadStep, fmt.Errorf("expected a pair object, got %s", raw.Kind())
@@ -147,7 +148,7 @@ func (s *Source) pairPrompt(raw json.Raw) json.Raw {
 	return list
 }
 
-// scores returns the pair's own scores if it has both, else 1 and 0. The chosen answer must score more.
+// scores sets the pair's scores: its own if it has both, else 1 and 0. The chosen answer must score more.
 func (s *Source) scores(raw json.Raw, p *pair) (ledger.Reason, error) {
 	p.scores = [2]float64{1, 0}
 	chosen := first(raw, s.cfg.ChosenScoreKey, "score_chosen")

@@ -80,7 +80,7 @@ var (
 	}
 )
 
-// isConversation accepts lists of objects, or their JSON text.
+// isConversation accepts lists, or their JSON text.
 func isConversation(c *source.Column) bool { return c.List() }
 
 // isPassage accepts texts, messages, and a message.
@@ -172,7 +172,8 @@ func takeConversations(r *source.Reading, h *source.Head, cols source.Columns, m
 	}
 }
 
-// unanswered explains what to do about conversations in which, by their names, the assistant never speaks.
+// unanswered explains what to do about conversations in which the assistant never speaks but a speaker of an unknown
+// name does; it returns "" for others.
 func unanswered(h *source.Head, key string) string {
 	stranger, by := "", ""
 	for _, e := range h.Entries {
@@ -202,7 +203,7 @@ func isOneConversation(h *source.Head) bool {
 	return h.Whole && len(h.Given) == 0 && bytes.HasPrefix(begin, []byte("[")) && areOfOne(h.Entries)
 }
 
-// asks reports whether a user speaks in messages.
+// asks reports whether a message is by someone other than the assistant, a tool and the system.
 func asks(messages []json.Raw) bool {
 	return slices.ContainsFunc(messages, func(m json.Raw) bool {
 		role, _ := m.Get("role")
@@ -325,7 +326,7 @@ func texts(list json.Raw) bool {
 	return n > 1
 }
 
-// inTurn reports whether the conversations are lists of texts.
+// inTurn reports whether any of the conversations is a list of texts.
 func inTurn(h *source.Head, key string) bool {
 	return slices.ContainsFunc(h.Entries, func(e json.Raw) bool {
 		v, _ := source.At(e, key)
@@ -376,7 +377,7 @@ func recognizeDemonstrations(h *source.Head) (r source.Reading) {
 	return r
 }
 
-// isMessage reports whether the objects under a key, if there are any, are messages or have some.
+// isMessage reports whether the objects under a key, if there are any, are messages or have some, judging by the first.
 func isMessage(h *source.Head, key string) bool {
 	for _, e := range h.Entries {
 		v, _ := source.At(e, key)

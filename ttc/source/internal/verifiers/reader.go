@@ -18,7 +18,7 @@ func entries(tally *source.Tally) session.Entries {
 	return session.Entries{ID: keyOf, Others: "lines that are not rollouts", Sessions: (&reader{tally: tally}).sessions}
 }
 
-// keyOf returns the session that a line belongs to: an episode, whose traces belong together, or else the trace.
+// keyOf returns the key of the sessions in a line: the id of its episode or trace or, in version 0, of its example.
 func keyOf(entry json.Raw) (string, bool) {
 	for _, key := range []string{"id", "example_id"} {
 		if id, ok := entry.Get(key); ok {

@@ -85,7 +85,8 @@ func unusable(raw json.Raw) (ledger.Reason, string) {
 	return "", ""
 }
 
-// taskOf returns the task that trials of one problem share: a key, a hash, or the task's index in its environment.
+// taskOf returns the task that trials of one problem share: its key, its hash, the id of its group, or its index in its
+// environment.
 func taskOf(raw, episode json.Raw) string {
 	task, _ := raw.Get("task")
 	if task == nil {
