@@ -78,7 +78,7 @@ func (r *run) account(ctx context.Context) error {
 	return failure
 }
 
-// verdict judges a run whose output is written.
+// verdict judges the result of a run.
 type verdict struct {
 	plan *plan
 	out  *report

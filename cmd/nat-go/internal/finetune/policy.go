@@ -55,8 +55,8 @@ func countModels(models map[string]int64, ex *ttc.Example) {
 }
 
 // takePolicy takes the only model that the inputs name for the model to be trained, if the configuration doesn't name
-// one. It does nothing unless examples are grouped by task: only then have all inputs been read before any record is
-// built, so that all shards choose the same model.
+// one. It does nothing unless byTask says that all inputs were read before any record was built: only then all shards
+// choose the same model.
 func (t *tokens) takePolicy(p *plan, seen *source.Stats, byTask bool) {
 	if t == nil || !byTask || !p.asksForPolicy() || len(seen.Models) != 1 {
 		return

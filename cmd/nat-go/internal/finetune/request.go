@@ -74,7 +74,7 @@ type Env struct {
 	Self     string                           // path of this program, which serves the built-in builders
 	Now      func() time.Time                 // for run ids and NAT's progress files, never for data
 	Getenv   func(name string) (string, bool) // nil means the process's environment
-	Findings func([]finding.Finding)          // called with the findings of the configuration's check
+	Findings func([]finding.Finding)          // called with findings about the configuration
 	Leave    *jobs.Leave                      // the user's request to stop waiting for a job; may be nil
 	Progress func(Progress)                   // called repeatedly with the progress of the run
 	// Secrets receives every value that must never be shown or written; may be nil.

@@ -26,8 +26,8 @@ func OpenAccess(dir string) (*Access, error) {
 	return &Access{file: f, size: c.Bytes, most: c.largest()}, nil
 }
 
-// Group reads the group whose frame begins at offset (see Group.Offset). The First of the returned group is 0, because
-// a frame doesn't contain it.
+// Group reads the group whose frame begins at offset (see Group.Offset). First and Offset of the returned group are 0,
+// because a frame doesn't contain them.
 func (a *Access) Group(offset int64) (*Group, error) {
 	g, err := a.group(offset)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

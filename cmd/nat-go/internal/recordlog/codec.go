@@ -14,7 +14,7 @@ import (
 // codec writes a group's values to a frame or reads them from one. Its methods take pointers and do either, so that
 // each part of the encoding is described once. Values are varints, little-endian floats and length-prefixed bytes.
 //
-// When it reads, the first error sticks. Strings and bytes share the frame's memory, except names that kept copies.
+// When it reads, the first error sticks. Strings and bytes share the frame's memory, except the names that kept copies.
 type codec struct {
 	buf   []byte
 	lists int64 // memory that the written lists will take when read back

@@ -10,7 +10,7 @@
 // point. A run that died is resumed by truncating the log to that length and asking the source to continue from there.
 // The commit is kept out of the log so that the log's bytes don't depend on when commits happened.
 //
-// Text formats and statistics are made from the log and the decisions of package curate, and verification compares them
+// Text rows and statistics are made from the log and the decisions of package curate. Verification compares the rows
 // with both.
 //
 // The encoding is not the plugin protocol's (package wire): the log's bytes are hashed, so they must be canonical,

@@ -36,7 +36,7 @@ const (
 	magic       = "nat-go record log"
 	frameHead   = 8        // payload length
 	frameTail   = 8        // xxh3-64 of the payload
-	maxCommit   = 64 << 20 // maximum size of commit.json, whose cursor has counts for every input
+	maxCommit   = 64 << 20 // maximum size of commit.json, whose cursor lists all inputs
 	bufferBytes = 1 << 20
 )
 
@@ -52,8 +52,8 @@ type Commit struct {
 	Cursor  json.RawMessage `json:"cursor,omitempty"`
 }
 
-// Large holds the maximum sizes of a log's groups, if they exceed the usual ones: a reader allocates at most what the
-// writer has announced.
+// Large holds the maximum sizes of a log's groups, if they exceed the usual ones: a reader refuses larger groups than
+// the writer has announced.
 type Large struct {
 	Frame int64 `json:"frame"` // bytes
 	Lists int64 `json:"lists"` // bytes in memory
@@ -303,7 +303,7 @@ func newReader(dir string) (*Reader, error) {
 	return r, nil
 }
 
-// Next returns the next group, or io.EOF after the last committed one.
+// Next returns the next group, or io.EOF after the last committed one, or the last one of the range that is read.
 func (r *Reader) Next() (*Group, error) {
 	if r.left == 0 {
 		if !r.part && r.next != r.commit.Records {

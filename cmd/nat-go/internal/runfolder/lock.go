@@ -19,7 +19,7 @@ import (
 
 // Holder identifies the process that is working on a run, or that died while working on it.
 type Holder struct {
-	Command string    `json:"command"` // as a user would type it, without nat-go
+	Command string    `json:"command"` // without nat-go and some arguments
 	Process int       `json:"process"`
 	Host    string    `json:"host"`
 	Since   time.Time `json:"since"`

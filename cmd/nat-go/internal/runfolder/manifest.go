@@ -55,7 +55,7 @@ type Manifest struct {
 type Fidelity struct {
 	Calls  map[string]int64 `json:"calls"`            // by the fidelity of their text
 	Gaps   map[string]int64 `json:"gaps,omitempty"`   // calls that lack something, by the missing part
-	Rising map[string]int64 `json:"rising,omitempty"` // partial calls, by the gaps that lower their fidelity, joined by "+"
+	Rising map[string]int64 `json:"rising,omitempty"` // partial calls, by the gaps that make them so, joined by "+"
 	Proven map[string]int64 `json:"proven,omitempty"` // calls with each proof
 }
 
@@ -141,7 +141,7 @@ type Written struct {
 }
 
 // Contexts counts the trained turns. Changed counts the ones whose context differs from the recorded one, by change:
-// redaction, remove, call_ids, unknown, format, worded.
+// redaction, remove, call_ids, unknown, format, worded; in token batches also truncated, hint.
 type Contexts struct {
 	Turns    int64            `json:"turns"`
 	Lost     int64            `json:"lost,omitempty"`     // turns without a row, of records that have one

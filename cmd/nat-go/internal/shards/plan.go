@@ -35,7 +35,7 @@ type Plan struct {
 	Request json.RawMessage    `json:"request"` // the arguments of the command line
 	Inputs  []source.Input     `json:"inputs"`  // with the hash of the bytes read
 	Decided *runfolder.Decided `json:"decided"`
-	Tasks   bool               `json:"tasks,omitempty"` // builders use tasks, whose examples may be in several shards
+	Tasks   bool               `json:"tasks,omitempty"` // groups are tasks, whose examples may be in several shards
 	Shards  []Shard            `json:"shards"`
 	Sum     string             `json:"sum"` // of everything above
 }
@@ -79,7 +79,7 @@ type Stage string
 // The stages.
 const (
 	Build Stage = "build" // read the shard's part of the inputs; build it, or store it for stage Group if the plan has it
-	Group Stage = "group" // build the shard's share of the tasks; only if builders use tasks
+	Group Stage = "group" // build the shard's share of the tasks; only if Plan.Tasks is set
 	Write Stage = "write" // write the shard's share of the data set, after a merge has divided it
 )
 
