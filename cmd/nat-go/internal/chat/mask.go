@@ -60,7 +60,7 @@ type masked struct {
 	turns    []turns.Turn
 	enc      tokenizer.Encoding
 	mask     []bool
-	straddle int   // the first token that spans the edge of a turn; -1 if none does
+	straddle int   // the first token that spans the edge of a turn or, with Rows, of its filler; -1 if none does
 	unstable []int // indices of messages that the template doesn't render as sampled
 	filler   []chat.Span
 }

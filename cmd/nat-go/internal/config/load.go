@@ -61,7 +61,7 @@ type loader struct {
 	opt      Options
 	doc      *yamldoc.Document
 	findings []finding.Finding
-	more     bool            // findings were omitted; the last one listed counts them
+	more     bool            // findings were omitted, as the last one listed says
 	expanded int             // bytes that variables and files have expanded to
 	known    *secret.Values  // values that must not be shown and are at least minSecretLen long
 	broken   map[string]bool // pointers of values that were unavailable, whose consequences are not reported

@@ -61,7 +61,7 @@ func (l *loader) override(o Override) {
 	}
 	spec, f := l.specAt(path)
 	if f != nil {
-		from := utf8.RuneCountInString(strings.Join(path[:f.Line], ".")) // the step of the path that is wrong
+		from := utf8.RuneCountInString(strings.Join(path[:f.Line], ".")) // where the wrong step of the path begins
 		if f.Line > 0 {
 			from++
 		}

@@ -31,7 +31,7 @@ type Trainer struct {
 	// Settings are the trainer's settings (SFTConfig, DPOConfig) that differ from its defaults.
 	Settings  map[string]any
 	Tokenizer string // folder
-	Template  string // source of the chat template if it isn't the tokenizer's own
+	Template  string // source of the chat template
 }
 
 // Limits on a script's answer.

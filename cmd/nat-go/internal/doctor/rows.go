@@ -40,7 +40,7 @@ const maxRowBytes = 64 << 20
 
 // Input holds rows to compare: the first ones of a file, or of a run's token batches.
 type Input struct {
-	Name   string // the file, as named by the user
+	Name   string // the file, or the folder of a run's sft batches
 	Method method
 	rows   []*row
 }

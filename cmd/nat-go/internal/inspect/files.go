@@ -109,7 +109,7 @@ func choose(
 		if err := c.examine(ctx, file); err != nil {
 			return nil, nil, nil, err
 		}
-		if k := c.kinds; len(k) == 1 && k[0].found.Source.OpenAll != nil { // it reads folders itself
+		if k := c.kinds; len(k) == 1 && k[0].found.Source.OpenAll != nil { // the source reads folders itself
 			return k[0].found, files, c.passed, nil
 		}
 	}

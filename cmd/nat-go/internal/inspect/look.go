@@ -156,7 +156,7 @@ func readFormat(ctx context.Context, found *readers.Found, files []string, opt O
 	if opt.Quick {
 		r.Sample = bytesPerFile(len(files))
 	}
-	if found.Source.OpenAll != nil && !opt.Inspect { // it reads folders itself
+	if found.Source.OpenAll != nil && !opt.Inspect { // the source reads folders itself
 		if files, err = source.Matches(opt.Paths); err != nil {
 			return nil, exit.With(exit.Environment, err)
 		}

@@ -18,8 +18,8 @@ import (
 // Options are the options of Run.
 type Options struct {
 	Vocab   []int         // vocabulary sizes
-	MiB     int           // size of each side when larger than the caches
-	Threads []int         // how many at a time
+	MiB     int           // size of each side's logits, for the times from memory
+	Threads []int         // numbers of threads to measure with
 	Rounds  int           // interleaved rounds; the median is reported
 	Budget  time.Duration // measuring time after which rounds end early; compilation doesn't count
 	JSON    bool          // one JSON object instead of a table

@@ -27,7 +27,7 @@ const (
 type Error struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
-	Where   string `json:"where,omitempty"` // place in the frame: "traces[3]", "settings:1:20"
+	Where   string `json:"where,omitempty"` // place in the frame: "traces", "/collator/teacher"
 }
 
 func (e *Error) Error() string {

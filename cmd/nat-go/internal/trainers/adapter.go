@@ -160,7 +160,7 @@ func (d DataSet) Path(rel string) string { return filepath.Join(d.RunDir, filepa
 // JobRef contains everything needed to find a job again. It contains no secret, because it is written to job.json.
 type JobRef struct {
 	RunID    string            `json:"run_id"`
-	Backend  string            `json:"backend"`            // NAT's name for the service: "nemo-customizer"
+	Backend  string            `json:"backend"`            // name of the service, NAT's if it has one: "nemo-customizer"
 	ID       string            `json:"job_id"`             // the service's id for the job
 	Metadata map[string]string `json:"metadata,omitempty"` // other data that the adapter needs: output_model, dataset_name, ...
 }
