@@ -136,8 +136,8 @@ func (r *Report) carried(builder string) []*Carried {
 	return nil
 }
 
-// Losses describes, for each chosen builder, the chosen formats that can't carry some of its records, with a format
-// that carries more. It skips builders of which a chosen format carries all records.
+// Losses describes, for each chosen builder, the chosen formats that can't carry some of its records or turns, each
+// with a format that carries more, if there is one. It skips builders for which a chosen format carries everything.
 func (r *Report) Losses() (out []string) {
 	for _, y := range r.Builders {
 		isChosen := func(c *Carried) bool { return slices.Contains(r.Choice.Formats, c.Format) }

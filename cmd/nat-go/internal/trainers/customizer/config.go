@@ -165,7 +165,8 @@ func (c *Config) Dataset(key string) string {
 }
 
 // name joins a prefix and a key into a name that the stores and Kubernetes accept: lower-case letters, digits, "-" and,
-// in the prefix, the user's text. If a key is too long its beginning is removed, since its end makes it unique.
+// in the prefix, the user's text. If the name exceeds the limit, name removes the beginning of the key, since its end
+// makes it unique.
 func name(prefix, key string, limit int) string {
 	clean := strings.Map(func(r rune) rune {
 		switch {

@@ -17,7 +17,7 @@
 //   - Progress may be null, and doesn't show whether the job has ended: NAT's wait fails with a TypeError if it is
 //     null, and so does every wait that reaches the limit on failed status requests. Here, that limit has an error of
 //     its own.
-//   - A field of an unexpected type counts as missing if it is only displayed.
+//   - A field of an unexpected type counts as missing if a job can be followed without it.
 //   - The deployment is polled by its name, not looked for on the first page of a list; canceled ends the wait; names
 //     contain no "_", which Kubernetes does not allow.
 //
