@@ -16,7 +16,7 @@
 // from memory 0.61) need the third pass; their bytes bypass the caches when written, which saves 10 % over ordinary
 // stores for a row of 32000 and 6 % at 151936.
 //
-// Prefetching the next row gains 1.4x on this machine. Prefetching into L1 instead of L2 makes no difference; into L3
+// Prefetching the next row gains 1.4x on that machine. Prefetching into L1 instead of L2 makes no difference; into L3
 // only, it is 5 % slower; without it, reading is bound by latency. With small pages (4 KiB) times from memory are 3 to
 // 6 % longer because of the address translations of prefetches.
 //

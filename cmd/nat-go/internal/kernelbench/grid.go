@@ -29,8 +29,8 @@ type point struct {
 	dtype kernels.DType
 }
 
-// grid returns rows that differ in everything that a kernel's time may depend on: the distance between the sides, their
-// confidence, and the options.
+// grid returns points that differ in everything that a kernel's time may depend on: the distance between the sides,
+// their confidence, and the options.
 func grid() []point {
 	moved2 := moved(2)
 	out := []point{

@@ -9,6 +9,6 @@
 // fails is answered with an Error, after which the next one is read; only invalid settings and the end of the input end
 // the process.
 //
-// Traces are read, built into records and collated by the same parts as in a run, with the same settings and, except for
-// batch_tokens, the same defaults.
+// Traces are read, built into records and collated by the same parts as in a run, with the same settings and, except
+// for batch_tokens, the same defaults.
 package online

@@ -1,7 +1,7 @@
 // Package plugins finds third-party plugins, pins them in nat-go.lock, and writes new ones.
 //
-// A plugin is found by its path or Python module in the configuration, else as nat-go-builder-NAME or NAME in the user's
-// plugin folder (~/.config/nat-go/plugins), else as nat-go-builder-NAME on PATH. The lock file is next to the
+// A plugin is found by its path or Python module in the configuration, else as nat-go-builder-NAME or NAME in the
+// user's plugin folder (~/.config/nat-go/plugins), else as nat-go-builder-NAME on PATH. The lock file is next to the
 // configuration: name, version, checksum for each platform, protocol, a digest of the builders and their settings, and
 // the settings' schemas, so that `validate` need not start locked plugins. A plugin that doesn't match the lock is
 // refused; the error says how to accept it.
