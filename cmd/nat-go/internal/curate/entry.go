@@ -23,7 +23,7 @@ type Entry struct {
 // Rules configures the decisions that the gate doesn't make.
 type Rules struct {
 	Dedupe         bool   // keep the first of equal contents
-	Contradictions bool   // drop A>B and B>A for one prompt and score, with all their duplicates
+	Contradictions bool   // drop A>B and B>A for one prompt and score, with their duplicates for this score
 	MaxPairs       int64  // keep at most this many preferences; 0 means all
 	Seed           uint64 // of the sample
 	Split          Split

@@ -39,7 +39,8 @@ type joining struct {
 }
 
 // openJoin opens the finished runs that a request joins: their records are curated and split as if from one run, and
-// written as one data set. If a merge fails, its folder is removed; if it is killed, the next one removes the folder.
+// written as one data set. If a merge fails, it removes its folder. If it is killed, the next merge into the folder
+// removes that.
 func openJoin(ctx context.Context, req Request, env Env) (*plan, error) {
 	j := &joining{}
 	var err error

@@ -63,7 +63,7 @@ type Request struct {
 	Shard  *Shard             `json:"-"` // build this shard of a plan
 	Merge  shards.Folder      `json:"-"` // merge the shards of this plan
 
-	Accept       []string         `json:"-"` // with Resume: settings that may have changed since the run began
+	Accept       []string         `json:"-"` // with Resume: names in Begun.Decided whose changes are accepted
 	KeepSplit    runfolder.Folder `json:"-"` // with Join: the run whose validation side is kept; empty means a new split
 	LeaveWriting bool             `json:"-"` // with Merge: only divide the rows among the shards, which write them
 }
@@ -72,7 +72,7 @@ type Request struct {
 type Env struct {
 	Log      zerolog.Logger
 	Self     string                           // path of this program, which serves the built-in builders
-	Now      func() time.Time                 // for run ids and NAT's progress files, never for data
+	Now      func() time.Time                 // for run ids, the time of commits and NAT's files, never for data
 	Getenv   func(name string) (string, bool) // nil means the process's environment
 	Findings func([]finding.Finding)          // called with findings about the configuration
 	Leave    *jobs.Leave                      // the user's request to stop waiting for a job; may be nil

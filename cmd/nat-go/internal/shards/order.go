@@ -21,8 +21,9 @@ type Place struct{ Run, Row int64 }
 // placeWidth is the size of an encoded place.
 const placeWidth = 16
 
-// Order is the file with the place of each group of a shard's log, so that the groups of all shards can be put into the
-// order of a single run. It is next to the log, synced before each of the log's commits, and truncated with the log.
+// Order is the file with the place of each group in a shard's log of stage Group, so that the groups of all shards can
+// be put into the order of a single run. It is next to the log, synced before each of the log's commits, and truncated
+// with the log.
 type Order struct {
 	file *os.File
 	buf  []byte
@@ -82,8 +83,8 @@ const orderWidth = placeWidth + 4
 // orderMemory is how many bytes SortGroups sorts in memory before it uses the disk.
 const orderMemory = 4 << 20
 
-// SortGroups yields, for each group of the shards' logs in the order of a single run, the number of its shard. scratch
-// is a folder for temporary files.
+// SortGroups yields, for each group of the shards' logs of stage Group, in the order of a single run, the number of its
+// shard. scratch is a folder for temporary files.
 func (f Folder) SortGroups(p *Plan, scratch string) iter.Seq2[int, error] {
 	return func(yield func(int, error) bool) {
 		order := extsort.New(orderWidth, orderMemory, scratch)
