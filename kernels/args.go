@@ -8,7 +8,7 @@ const (
 )
 
 // tileArgs is the single argument of every tile function. kernels/_generate reads the offsets of its fields from this
-// declaration. Pointers are typed so that the garbage collector sees them.
+// declaration. Addresses are pointers, not numbers, so that the garbage collector sees them.
 type tileArgs struct {
 	s, t  unsafe.Pointer // student and teacher entries
 	g     unsafe.Pointer // raw gradient in log2 units, float32

@@ -290,8 +290,8 @@ func (w *worker) unclipped(rest float64) float64 {
 }
 
 // fold returns a pivot, and the sum over all entries of G less pivot*q. The parameter q is the share of the entries
-// that aren't heavy. The pivot is the heaviest entry's G/q if own is set, that entry is more than half of the row, or
-// no other pivot exists.
+// that aren't heavy. The pivot is the heaviest entry's G/q if own is set or that entry is more than half of the row;
+// otherwise it is l's. With own and without heavy entries it is 0.
 func (w *worker) fold(l *light, q float64, own bool) (pivot, all float64) {
 	heaviest := -1
 	for i := range w.heavy {

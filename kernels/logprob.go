@@ -250,7 +250,7 @@ func softplus(x float64) float64 {
 	return math.Log1p(math.Exp(x))
 }
 
-// slowLogProb is the float64 definition.
+// slowLogProb is the float64 definition of logProb.
 func slowLogProb(p unsafe.Pointer, d DType, n, y int, tau float64, grad []float32, scale float64) float64 {
 	z := newRefRow(p, d, n, tau)
 	if !z.finite {

@@ -184,7 +184,7 @@ type rowResult struct {
 	lseZ, lseT float64
 	clipped    int
 	exact      bool // took the float64 path
-	// massClamped reports whether a sparse row's teacher probabilities summed to more than 1.
+	// massClamped reports whether a sparse row's teacher probabilities summed to more than 1, with RestBucket.
 	massClamped bool
 }
 

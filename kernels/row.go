@@ -13,7 +13,7 @@ type worker struct {
 	padS   [block]float32 // a row's tail, padded with -Inf; half types use its first half
 	padT   [block]float32
 	padOut [block]float32                        // a gradient's tail
-	raw    []float32                             // the gradient of a row whose gradient replaces its logits
+	raw    []float32                             // a row's raw gradient where the caller's memory can't hold it
 	kept   [2][]float32                          // both sides' exponentials, on a 64-byte boundary
 	sums   [2][]float64                          // each tile's sum in the last first pass of each side, as in kept
 	tops   []float32                             // the largest of each tile of the student's, if the path keeps it
@@ -230,7 +230,7 @@ func (f *firstPass) largest() float32 {
 	return top
 }
 
-// start takes the largest of the first entries as the reference, or the largest of all if those are masked.
+// start takes the largest of the first entries as the reference, or the largest of all if that isn't finite.
 func (f *firstPass) start() bool {
 	m := min(tileAt(0, f.n), 2*block)
 	f.ref = f.top(f.tile(0, m), m)

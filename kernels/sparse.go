@@ -22,8 +22,8 @@ type SparseJSD struct {
 	pool runPool
 }
 
-// NewSparseJSD makes a divergence over the teacher's ids and, as one more term, the rest of the vocabulary, whose
-// teacher mass is 1 - sum exp(logprob) and whose student mass is summed exactly over the complement.
+// NewSparseJSD makes a divergence over the teacher's ids and, with RestBucket as one more term, the rest of the
+// vocabulary, whose teacher mass is 1 - sum exp(logprob) and whose student mass is summed exactly over the complement.
 func NewSparseJSD(o Options, rest Rest) (*SparseJSD, error) {
 	path, err := checkSupported(&o, rest)
 	if err != nil {
@@ -155,7 +155,7 @@ func logSum(n int, x func(int) float64) float64 {
 	return m + math.Log(s)
 }
 
-// Run computes the loss and the results that out asks for; see JSD.Run. TeacherLSE is not filled.
+// Run computes the loss and the results that out asks for; see JSD.Run. It sets TeacherLSE to 0.
 func (j *SparseJSD) Run(b *SparseBatch, out *Output) (Stats, error) {
 	err := b.check(j.rest)
 	if err == nil {
@@ -216,7 +216,7 @@ func NewTopKJSD(o Options, k int, rest Rest) (*TopKJSD, error) {
 // Path returns the name of the path in use.
 func (j *TopKJSD) Path() string { return j.path.name }
 
-// Run computes the loss and the results that out asks for; see JSD.Run.
+// Run computes the loss and the results that out asks for; see JSD.Run. It sets TeacherLSE to 0.
 func (j *TopKJSD) Run(b *Batch, out *Output) (Stats, error) {
 	_, err := b.vocab()
 	if err == nil {

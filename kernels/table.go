@@ -159,7 +159,7 @@ func scaled(beta, h float64) (f, slope, r func(float64) float64) {
 	return f, slope, func(d float64) float64 { return rate(d*h, beta) }
 }
 
-// growing reports on which side psi and rate grow without bound: for positive or for negative D.
+// growing reports whether psi and rate grow without bound for positive D, or for negative D if positive is false.
 func growing(beta float64, positive bool) (psi, rate bool) {
 	if positive {
 		return beta == 0, beta > 0
@@ -167,7 +167,7 @@ func growing(beta float64, positive bool) (psi, rate bool) {
 	return beta == 1, beta == 1
 }
 
-// flatPiece extends a table beyond its range: constant, or linear where psi grows.
+// flatPiece extends a table of f beyond its range: constant, or linear where f grows.
 func flatPiece(f func(float64) float64, at float64, linear bool) piece {
 	p := piece{centre: at}
 	p.c[0] = f(at)
@@ -244,7 +244,7 @@ func bend(beta float64) float64 { return math.Log2((1 - beta) / beta) }
 // limitD is the largest |D| that counts, in log2 units: beyond it the smaller side has no weight.
 const limitD = 40
 
-// evenTable is psi_1/2 over |D|. rate is not even: r(D) = r(|D|) - D/2 for D > 0, where the table holds r for D < 0.
+// evenTable is psi_1/2 over |D|. rate is not even: the table holds it for D < 0, and rate(D) = rate(-D) - D/2.
 type evenTable struct {
 	// geometric has 16 segments, chosen by the exponent and two fraction bits of 1+|D2|/2: geometric[0] holds the
 	// centres in units of D2/2, geometric[1+i] the coefficients of degree i. psi is accurate to within 4e-7 of its own

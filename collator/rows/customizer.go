@@ -109,7 +109,8 @@ func (e *Encoder) customizerPrompt(dst []byte, p builders.Passage) ([]byte, erro
 	return e.text(dst, last.Text)
 }
 
-// textOnly refuses messages that {role, content} can't represent completely.
+// textOnly refuses messages that have tool calls or whose content is not text, unless rows are written as NAT writes
+// them.
 func (e *Encoder) textOnly(m *chat.Message) error {
 	switch {
 	case e.opts.NAT:

@@ -21,7 +21,7 @@ import (
 // in the template: none, unless the template's loop variable is called message. Arguments and tools are texts, which it
 // parses: if they were objects, loaders would merge their keys, and tokenize_prompt would remove every null.
 //
-// Where reasoning is context, train_detail has the characters of the turn's text, for
+// Where reasoning is context, train_detail gives the range of the turn's text in characters, for
 // message_field_training_detail: find_turn then looks for the text alone.
 var axolotl = Format{
 	Name:     "axolotl",
@@ -37,7 +37,7 @@ var axolotl = Format{
 		return c.withToolsText(parquet.Group{"messages": parquet.List(c.value())})
 	},
 
-	TakesNull: true, // tokenize_prompt removes them
+	TakesNull: true, // tokenize_prompt removes nulls
 }
 
 // openAISFT is the chat format of OpenAI's supervised fine-tuning, and of Azure's, where an assistant message with

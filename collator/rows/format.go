@@ -35,7 +35,7 @@ type Options struct {
 	// FullHistory keeps message prompts as messages in customizer rows; otherwise the prompt is the text of the last
 	// message (NAT's use_full_message_history).
 	FullHistory bool `json:"use_full_message_history,omitempty"`
-	// TextPrompt says how trl rows hold a string prompt: as one user message, or as the text itself.
+	// TextPrompt says how trl, kto and nemo_rl rows hold a string prompt: as one user message, or as the text itself.
 	TextPrompt TextPrompt `json:"prompt_as"`
 	// NAT writes customizer rows exactly as NAT does: ASCII, no final newline, unknown message keys silently omitted.
 	NAT bool `json:"nat,omitempty"`

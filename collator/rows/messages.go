@@ -32,7 +32,7 @@ func (e *Encoder) plainMessages(dst []byte, nodes []ttc.Node, ok func(*chat.Mess
 }
 
 // fullMessages appends messages the way Hugging Face chat templates expect them: content, tool calls with their
-// arguments as an object, results with the id of their call.
+// arguments as an object (as a string with textArguments), results with the id of their call.
 func (e *Encoder) fullMessages(dst []byte, nodes []ttc.Node) ([]byte, error) {
 	var err error
 	dst = append(dst, '[')

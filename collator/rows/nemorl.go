@@ -17,8 +17,8 @@ func helixFiles(_ builders.Kind, s Split) string {
 
 // nemoRL is NeMo RL's BinaryPreferenceDataset, which NeMo Helix's rl backend also reads: the first row determines the
 // schema, and mixed files are refused. Its format_data makes each answer the text of one message, and
-// preference_preprocessor passes no tools to the chat template: such rows have only part of the context, which is
-// counted.
+// preference_preprocessor passes no tools to the chat template: rows of records with tools have only part of the
+// context, which is counted.
 var nemoRL = Format{
 	Name:     "nemo_rl",
 	Consumer: "NeMo RL (BinaryPreferenceDataset), NeMo Helix",

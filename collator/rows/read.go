@@ -16,7 +16,7 @@ type Row struct {
 	Kind             builders.Kind
 	Prompt           builders.Passage
 	Chosen, Rejected builders.Passage // of a Preference
-	Completion       builders.Passage // for a Demonstration, or a row that judges a single answer
+	Completion       builders.Passage // of a Demonstration or a judged answer; the hint of a Distillation
 	WholePrompt      bool             // the prompt's assistant turns are trained too
 	// of a Demonstration whose messages say whether they are trained: the prompt's, then the completion's
 	Trained       []bool

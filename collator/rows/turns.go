@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Turns counts the trained turns of demonstrations that a format carries or loses.
+// Turns counts the trained turns of demonstrations, or the sites of distillations, that a format carries or loses.
 type Turns struct {
 	Carried  int64 `json:"carried,omitempty"`
 	Lost     int64 `json:"lost,omitempty"`     // trained turns of the record without a row
@@ -20,8 +20,8 @@ func (t *Turns) Add(o Turns) {
 	t.Carried, t.Lost, t.Repeated = t.Carried+o.Carried, t.Lost+o.Lost, t.Repeated+o.Repeated
 }
 
-// Turns returns the turn counts of the last record, or zero if it wasn't a demonstration. After a refusal, all trained
-// turns count as lost.
+// Turns returns the turn counts of the last record, or zero if it was neither a demonstration nor a distillation. After
+// a refusal, all trained turns count as lost.
 func (e *Encoder) Turns() Turns { return e.turns }
 
 // Silent returns which of the last record's trained turns, in ascending order, are nothing but masked reasoning. No row

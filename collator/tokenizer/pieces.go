@@ -157,13 +157,13 @@ func overlap(a, b string) bool {
 type class uint8
 
 const (
-	other   class = iota // outside ASCII, a control character, or an apostrophe: never next to an end
+	other   class = iota // outside ASCII, a control character, or an apostrophe: next to an end only before a blank
 	letter               // ASCII, as are all below
 	digit                //
 	mark                 // punctuation or a symbol
 	slash                // which some expressions accept after line breaks
 	blank                // space or tab
-	newline              // carriage return or line feed; except for GPT-2's, words of lines only end in them
+	newline              // carriage return or line feed; only GPT-2's expression has words that continue after one
 	classes
 )
 

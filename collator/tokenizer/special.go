@@ -106,7 +106,7 @@ func isWord(r rune) bool {
 
 // specials knows the added tokens and where they split a text.
 type specials struct {
-	early, late *finder              // tokens matched before and after normalising; late is nil if empty
+	early, late *finder              // tokens matched before and after normalising; late is nil if none is special
 	byID        map[int32]addedToken // the special ones
 	list        []addedToken         // the special ones, in file order
 	why         string               // why rows can't be encoded segment by segment; "" if they can
@@ -232,7 +232,7 @@ func (sp *specials) split(text string, template []chat.Span) []found {
 	return only
 }
 
-// findLate adds the tokens that are matched after normalising (here the identity), in the text between those found
+// findLate adds the tokens that are matched after normalising (here the identity), in the text between the tokens found
 // before.
 func (sp *specials) findLate(early []found, text string, within func(int, int, *addedToken) bool) []found {
 	var all []found

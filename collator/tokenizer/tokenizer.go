@@ -50,7 +50,7 @@ type Tokenizer struct {
 	continues   bool // a segment's tokens depend on whether it starts the row
 	cache       *cache
 	pieces      *pieces           // nil if segments can't be encoded in pieces
-	texts       func() *byteTexts // nil unless ids are decoded byte by byte
+	texts       func() *byteTexts // returns nil unless ids are decoded byte by byte
 
 	mu      sync.Mutex
 	engines map[variant]*slot

@@ -27,7 +27,7 @@ type Row struct {
 
 // Side is one side of a row.
 type Side struct {
-	Name   string  `json:"name,omitempty"` // chosen, rejected; empty if there is only one side
+	Name   string  `json:"name,omitempty"` // chosen, rejected, student or teacher; empty if there is only one side
 	Tokens []Token `json:"tokens"`
 }
 
@@ -196,7 +196,7 @@ type Look struct {
 const maxFoldedLines = 4
 
 // Print writes a row as text: a new line each time the owner or the reason changes, trained text marked with >,
-// optionally in colour: trained text green, filler and omitted text yellow, the rest dim.
+// optionally in colour: trained text green, context, the template's text and tools dim, the rest yellow.
 func (v *Row) Print(w io.Writer, l Look) error {
 	m := &v.Meta
 	line := fmt.Sprintf("%s row %d: example %s, messages %v, ids %s, on_policy %s",
@@ -282,7 +282,7 @@ func (p *printer) side(s *Side) {
 	}
 }
 
-// visible returns a token's text without terminal control characters.
+// visible returns a token's text without terminal control characters, with | escaped.
 func visible(s string) string {
 	return terminal.Line(strings.ReplaceAll(s, "|", `\|`))
 }

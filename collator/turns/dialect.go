@@ -17,7 +17,7 @@ type dialect struct {
 	header string   // the beginning of every assistant turn, thinking or not
 	prompt string   // the generation prompt as configured; begins with header
 	fixed  bool     // whether every conversation ends with prompt, requested or not
-	others []string // generation prompts with thinking switched on or off, longest first
+	others []string // other generation prompts, with thinking switched on or off
 	filler string   // text that the switch adds after the header, an empty think block; empty if unknown
 	// for templates without a generation prompt, the ends of a question and of a result, after which a turn starts.
 	openers     []string
@@ -27,7 +27,7 @@ type dialect struct {
 	stops       stops
 	// for templates without a terminator, the texts that the template writes after every turn, longest first.
 	closings []string
-	silent   *pyvalue.Dict // the variables that turn thinking off, and so change the prompt; nil without any
+	silent   *pyvalue.Dict // variables that turn thinking off, and so change the prompt; nil if none do
 	off      string        // the generation prompt with thinking turned off
 
 	rawArguments bool // see Renderer.RawArguments
@@ -131,7 +131,7 @@ func (p prober) wantsRawArguments() bool {
 		takes(true, func(text string) bool { return strings.Contains(text, call.ToolCalls[0].Arguments) })
 }
 
-// with returns the prober with a template variable set.
+// with returns the prober with other template variables.
 func (p prober) with(vars *pyvalue.Dict) prober {
 	p.Renderer = &Renderer{tmpl: p.tmpl, vars: vars, now: p.now, limits: p.limits, marks: p.marks}
 	return p
@@ -336,7 +336,7 @@ func (d *dialect) learnFinal(p prober) (written bool) {
 	return written
 }
 
-// stopIn returns the first terminator in the text after a turn, with the white space before it.
+// stopIn returns the terminator with which the text after a turn begins, and the white space before it.
 func (d *dialect) stopIn(after string) string {
 	for _, t := range d.terminators {
 		if at := strings.Index(after, t); at >= 0 && strings.TrimSpace(after[:at]) == "" {
@@ -346,7 +346,7 @@ func (d *dialect) stopIn(after string) string {
 	return ""
 }
 
-// learnCall learns how a call begins and ends, and the text before a result.
+// learnCall learns how a call ends.
 func (d *dialect) learnCall(p prober, written bool) {
 	end, ok1 := p.try(false, ask, call)
 	middle, ok2 := p.try(false, ask, call, result)

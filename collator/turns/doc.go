@@ -11,6 +11,6 @@
 // which the model was not asked to write. It is in the span but never trained.
 //
 // Probe determines, in the same way, how a template treats conversations: which messages it accepts and where it puts
-// them, which text it trims, drops, hoists, rewrites or adds, and how it ends a turn. Its findings decide how a hint
-// can be placed in the context, whether a trajectory can be one row, and which conversations are refused.
+// them, which text it trims, drops, hoists, rewrites or adds, and how it ends a turn. Its findings show how a hint can
+// be placed in the context, whether a trajectory can be one row, and which conversations are refused.
 package turns

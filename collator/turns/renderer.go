@@ -23,7 +23,7 @@ type Renderer struct {
 	limits      template.Limits
 	marks       *marks
 	plain       *dialect      // for conversations without tools
-	tooled      *dialect      // for those with tools
+	tooled      *dialect      // for conversations with tools
 	steady      [2]steadiness // for conversations without tools, and for conversations with tools
 	shortIDs    bool
 	silent      *Renderer // the same with thinking switched off, if the template has a switch
@@ -169,7 +169,7 @@ func (c *Conversation) head(n int, open bool) *Conversation {
 	return &Conversation{Messages: c.Messages[:n], Tools: c.Tools, Open: open}
 }
 
-// role of message i.
+// role returns the role of message i.
 func (c *Conversation) role(i int) string {
 	if d := c.Messages[i].Dict(); d != nil {
 		v, _ := d.GetStr("role")
