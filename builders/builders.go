@@ -167,7 +167,7 @@ type Distillation struct {
 }
 
 // State is a prompt without an answer, from which a trainer samples its own. The metadata holds the action that the
-// rollout took there and how it ended.
+// rollout took there, and the outcome.
 type State struct {
 	Head
 	Messages Content

@@ -2,7 +2,7 @@ package examples
 
 import "embed"
 
-// Python is the folder python-builder.
+// Python holds the files of the folder python-builder that a new plugin starts from.
 //
 //go:embed python-builder/best_of_n.py python-builder/test_best_of_n.py python-builder/pyproject.toml
 var Python embed.FS

@@ -90,7 +90,7 @@ func checkUnknownBuilder(ctx context.Context, k *kit) error {
 	})
 }
 
-// alive reports whether the plugin still answers.
+// alive returns an error if the plugin no longer answers.
 func alive(ctx context.Context, c pb.BuilderClient) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

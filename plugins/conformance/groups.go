@@ -55,7 +55,7 @@ func checkUnicode(ctx context.Context, k *kit) error {
 	})
 }
 
-// inlineTexts returns the texts that a record itself carries.
+// inlineTexts returns the inline texts of a record's contents.
 func inlineTexts(r builders.Record) (texts []string) {
 	for _, c := range builders.Contents(r) {
 		texts = append(texts, c.Text)

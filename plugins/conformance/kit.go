@@ -51,8 +51,8 @@ func Names() (names []string) {
 	return names
 }
 
-// Run runs the checks. It returns an error only if nothing could be checked; failures are in the report. done, if not
-// nil, is called after each check.
+// Run runs the checks. It returns an error only if there is no program or ctx ends; failures are in the report. done,
+// if not nil, is called after each check.
 func Run(ctx context.Context, opt Options, done func(Result)) (*Report, error) {
 	opt.Spec.StartTimeout = cmp.Or(opt.Spec.StartTimeout, 20*time.Second)
 	opt.Spec.BatchTimeout = cmp.Or(opt.Spec.BatchTimeout, 20*time.Second)

@@ -28,8 +28,8 @@ type Plugin = host.Plugin
 // the same order. Send and CloseSend belong to one goroutine, Recv to another.
 type Session = host.Session
 
-// Result is the outcome of a group. Records and Drops are valid unless Reason says that the group was dropped as a
-// whole: then it holds no records, and one drop of unit "group".
+// Result is the outcome of a group. If Reason says that the group was dropped as a whole, it holds no records, and one
+// drop of unit "group".
 type Result = host.Result
 
 // Spec describes how to run a plugin. Zero values mean the defaults given with each field.
@@ -45,8 +45,8 @@ func ModuleArgs(module string) []string { return host.ModuleArgs(module) }
 // NewExampleCodec returns a codec that writes examples for storage, as the protocol's frames, and reads them back.
 func NewExampleCodec() *wire.ExampleCodec { return wire.NewExampleCodec() }
 
-// Start starts a plugin and asks it to describe itself. All its processes are running when it returns. The error is a
-// *StartError if the program is at fault. Close must be called.
+// Start starts a plugin and asks it to describe itself. All its processes are running when it returns. Close must be
+// called.
 func Start(ctx context.Context, spec Spec, log zerolog.Logger) (*Plugin, error) {
 	return host.Start(ctx, spec, log)
 }

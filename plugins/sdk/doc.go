@@ -28,8 +28,8 @@
 //
 // Importing the package does nothing to the process: memory, garbage collector, signals and environment stay the
 // program's own. A plugin has little live memory at any time, so GOGC=400 in nat-go's environment, which it passes on,
-// saves a large run much of the collector's work. The package pulls in no cgo, tokenizer, Parquet, compression or
-// built-in builder, so a plugin stays quick to build.
+// saves a large run much of the collector's work. The package pulls in no cgo, no library for tokenizers, Parquet or
+// compression and no built-in builder, so a plugin stays quick to build.
 //
 // Part of the Go API we promise (v0).
 package sdk

@@ -15,7 +15,7 @@ import (
 
 // Plugin is a program that serves builders.
 type Plugin struct {
-	Name, Version string // identify the program; also used for builders without a version
+	Name, Version string // identify the program; Version is also the version of builders without one
 	Builders      []Factory
 }
 
@@ -101,7 +101,8 @@ func (p *Plugin) describe() wire.Description {
 	return d
 }
 
-// wireFindings removes the places of findings, which refer to the JSON that the host made from the user's file.
+// wireFindings converts findings except notes. It omits their places, which refer to the JSON that the host made from
+// the user's file.
 func wireFindings(fs []finding.Finding) []wire.Finding {
 	var out []wire.Finding
 	for _, f := range fs {

@@ -157,7 +157,7 @@ type frame struct {
 	numbers []uint64
 }
 
-// maxCredit limits a host's credit; anything beyond is a mistake.
+// maxCredit is the maximum number of unused credits that a host may grant; more are a mistake, and ignored.
 const maxCredit = 1 << 10
 
 func newConn(stream pb.Builder_BuildServer) *conn {

@@ -122,7 +122,7 @@ func (c Call) read(text string, depth int) Finding {
 	return c.words(text)
 }
 
-// level matches the beginning of a line that a program logs.
+// level matches a log level at the beginning of a line.
 var level = pattern("level")
 
 // logged reads a result whose first line is an object, followed by the log of a program.

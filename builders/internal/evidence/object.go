@@ -566,7 +566,7 @@ func (o *object) refusesData() bool {
 	return none && said != "" && !done().MatchString(said) && !nothing().MatchString(said)
 }
 
-// badCode matches an error code in capitals or camel case.
+// badCode matches an error code that contains a word for a failure, such as not_found or timeout.
 var badCode = pattern("badCode")
 
 // numberedCode matches a code of the kind that services number their errors with: PGRST116.

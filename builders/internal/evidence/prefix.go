@@ -16,8 +16,8 @@ var boxed = pattern("boxed")
 // cross matches a mark in front of what went wrong.
 var cross = pattern("cross")
 
-// tagged matches a level in brackets in front of what went wrong, as in a tool's own log; raises matches a sentence
-// naming the exception that something raised.
+// tagged matches a level in front of what went wrong, mostly in brackets, as in a tool's own log; raises matches a
+// sentence naming the exception that something raised.
 var (
 	tagged = pattern("tagged")
 	raises = lazy(`^(?:The |Your |An? |This )?(?:[\w.()'"` + "`" + `-]+ ){0,4}(?:raised|threw|thrown|throws|` +
@@ -83,7 +83,7 @@ func (t *text) prefix() Finding {
 	return failed("error_prefix", first)
 }
 
-// figure matches a numeric error, such as the error of a model or a measurement.
+// figure matches an error that is a figure, such as the error of a model or a number of errors, or none.
 var figure = pattern("figure")
 
 // startingLike counts the lines that begin with the same word as the given one.

@@ -156,10 +156,10 @@ func sameVoice(a, b string) bool { return speaks(a) != "" && speaks(a) == speaks
 
 var httpStatus = pattern("httpStatus")
 
-// counts matches counts of things checked or seen.
+// counts matches a number of successes, failures or warnings.
 var counts = pattern("counts")
 
-// calls matches the log of the attempts, printed below an error.
+// calls matches what clients print below an error: a log of calls, a stack, headers.
 var calls = pattern("calls")
 
 // http reads a short text that gives the status of a failed request.

@@ -33,7 +33,7 @@ func (t *text) core() *text {
 	return textOf(t.head[0])
 }
 
-// generalRule matches the start of a sentence about what holds in general.
+// generalRule matches a label in front of something that isn't about the call, such as a policy or a summary.
 var generalRule = pattern("generalRule")
 
 // camel matches a name like BadZipFile in front of its message.

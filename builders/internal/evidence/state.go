@@ -14,7 +14,7 @@ var (
 	signedOff = pattern("signedOff")
 	// firstDo matches a demand for something to be done before the call.
 	firstDo = pattern("firstDo")
-	// seen matches a description of a screen, which may say that something failed.
+	// seen matches a description of a screen, or of what a person said: either may mention that something failed.
 	seen = pattern("seen")
 	// sought matches the words of an agent that searched and found nothing.
 	sought = pattern("sought")

@@ -23,13 +23,14 @@ var endsBadly = pattern("endsBadly")
 // inOwnName matches an error that a program reports in its own name.
 var inOwnName = pattern("inOwnName")
 
-// lastLog matches a log line at a level that ends a program.
+// lastLog matches the beginning of a log line at the level error, fatal or panic.
 var lastLog = pattern("lastLog")
 
 // stamp matches the time at the beginning of a line, as Go's package log and others write it.
 var stamp = pattern("stamp")
 
-// declines matches a first line saying that the requested thing is unavailable; an explanation follows.
+// declines matches a first line saying that something is unavailable, required or not permitted; an explanation may
+// follow.
 var declines = pattern("declines")
 
 // voice reads a program's last words in a text that no other rule matches.

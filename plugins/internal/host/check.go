@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// checkRecord returns why a record is invalid: its kind was not declared, or something it refers to does not exist. The
-// gate checks whether its numbers make sense; --compat nat skips the gate.
+// checkRecord returns why a record is invalid: its kind was not declared, something it refers to does not exist, or one
+// of its own texts or values is malformed. The gate checks whether its numbers make sense; --compat nat skips the gate.
 func checkRecord(g *ttc.Group, r builders.Record, kinds []builders.Kind) (ledger.Reason, error) {
 	if !slices.Contains(kinds, r.Kind()) {
 		return ledger.BadRecord, fmt.Errorf("undeclared kind %v of a record", r.Kind())

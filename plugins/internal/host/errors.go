@@ -75,7 +75,7 @@ func (e *PoisonError) Error() string {
 
 func (e *PoisonError) Unwrap() error { return e.Err }
 
-// tooLargeError reports that a group exceeds the limit for one unit of work.
+// tooLargeError reports that a group exceeds Spec.GroupLimit.
 type tooLargeError struct {
 	Group       string
 	Size, Limit int

@@ -43,7 +43,7 @@ type logPump struct {
 	window     time.Time
 	inWindow   int // lines
 	bytes      int // of them
-	read       int // bytes, of whatever
+	read       int // bytes of all output
 	suppressed int
 	ended      chan struct{} // closed when the process has ended, so that nothing waits any more
 	endOnce    sync.Once
@@ -257,7 +257,7 @@ func parseLine(line []byte) (zerolog.Level, string, map[string]any) {
 	return level, message, fields
 }
 
-// textLevel returns the level in brackets that a line begins with.
+// textLevel returns the level in brackets that a line begins with, or debug.
 func textLevel(line []byte) zerolog.Level {
 	name, _, found := bytes.Cut(bytes.TrimPrefix(line, []byte("[")), []byte("]"))
 	if !found || line[0] != '[' || len(name) > len("critical") {

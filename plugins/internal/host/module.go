@@ -22,7 +22,7 @@ import (
 // serveModule is the module of the Python package natgo that serves another module's builders.
 const serveModule = "natgo.builder"
 
-// Limits for a Python package: no plugin exceeds them.
+// Limits on a locked Python package, and on what the interpreter prints about its place.
 const (
 	maxModuleFiles = 2000
 	maxModuleBytes = 64 << 20

@@ -36,8 +36,8 @@ type Session struct {
 	failures atomic.Int64
 }
 
-// Result is the outcome of a group. Records and Drops are valid unless Reason says that the group was dropped as a
-// whole: then it holds no records, and one drop of unit "group".
+// Result is the outcome of a group. If Reason says that the group was dropped as a whole, it holds no records, and one
+// drop of unit "group".
 type Result struct {
 	Group   *ttc.Group
 	Records []builders.Record

@@ -13,8 +13,8 @@ type Spec struct {
 	Self bool     // run this program itself, instead of Path
 	Args []string // on the command line
 
-	// Module is a Python module that declares builders: Path is then the interpreter, which serves the module through
-	// the package natgo. SHA256 is the checksum of the module's package, Beside has the checksums of its files.
+	// Module is a Python module that declares builders; the interpreter at Path serves it through the package natgo.
+	// With it, SHA256 is the checksum of the module's package, and Beside has the checksums of the package's files.
 	Module string
 
 	Dir string // working directory; the host's by default

@@ -280,7 +280,7 @@ type attempt struct {
 	jobs []*job // sent, without a result, in order
 }
 
-// maxCredit limits a plugin's credit.
+// maxCredit is the maximum number of unused credits that a plugin may grant us.
 const maxCredit = 1 << 10
 
 // heldLimit is the maximum number of bytes of results that may wait for Recv before the plugin gets no more credit.
@@ -516,7 +516,7 @@ func (a *attempt) read() error {
 	}
 }
 
-// receive processes a frame.
+// receive processes the frames until the stream ends.
 func (a *attempt) receive() error {
 	reader := wire.RecordReader{Limit: a.session.plugin.spec.OutputLimit}
 	for f := range a.results { // wait: read ends with the attempt's context

@@ -3,7 +3,8 @@
 //
 // GroupWriter and RecordWriter split their input into frames by size, so that neither a run of hundreds of MiB nor a
 // single huge text makes a huge message; GroupReader and RecordReader reassemble the pieces, within limits. A group
-// that has passed through both sides equals the one that was sent.
+// that has passed through both sides equals the one that was sent, except for the data that plugins don't get (see
+// ExampleCodec).
 //
 // Texts travel in one blob per frame and are decoded as substrings of it: one copy, one allocation, however many texts
 // there are. The blob lives for as long as any of its texts. Equal texts and equal prompts of a group are sent once;

@@ -21,7 +21,7 @@ type GroupWriter struct {
 	part  *pb.GroupPart // the last of parts, of the group being written
 	bytes int           // estimate of the frame's size
 	texts textWriter
-	slab  []pb.Candidate // candidates of the unsent part; reused afterwards
+	slab  []pb.Candidate // candidates that have not been sent; reused afterwards
 	used  int
 
 	prompts     map[string]uint32 // text prompts already sent
@@ -44,7 +44,7 @@ func NewGroupWriter(emit func(*pb.BuildRequest) error) *GroupWriter {
 	return w
 }
 
-// Group writes a group under a number. It does not use g after it returns.
+// Group writes a group under a number. g must not change until the frame with its end has been sent.
 func (w *GroupWriter) Group(number uint64, g *ttc.Group) error {
 	w.texts.reset()
 	clear(w.prompts)
@@ -53,7 +53,7 @@ func (w *GroupWriter) Group(number uint64, g *ttc.Group) error {
 	w.open(number)
 	w.part.Begin = true
 	key := w.texts.add(g.Key)
-	w.part.Key = key // set on the part that completes the example
+	w.part.Key = key // add may have begun another part
 	scales := w.scales(g.Scales)
 	w.part.Scales = scales // likewise
 	for _, ex := range g.Examples {
@@ -73,7 +73,7 @@ func (w *GroupWriter) Group(number uint64, g *ttc.Group) error {
 	return w.texts.err
 }
 
-// scales writes the scales in the order of their names.
+// scales writes the scale of the rewards, then the ones of the steps in the order of their names.
 func (w *GroupWriter) scales(s *ttc.Scales) (out []*pb.Scale) {
 	if s == nil {
 		return nil
@@ -128,7 +128,8 @@ func (w *GroupWriter) split() error {
 	return err
 }
 
-// full splits if the frame is full; cur, an example being written, then continues in the next frame.
+// full splits if the frame is full. It returns the rest of cur, the example being written, which is cur itself if there
+// is no split.
 func (w *GroupWriter) full(cur *pb.Example) (*pb.Example, error) {
 	if w.texts.err != nil {
 		return nil, w.texts.err
@@ -229,7 +230,7 @@ func (w *GroupWriter) candidate(c *ttc.Candidate) *pb.Candidate {
 	return out
 }
 
-// addPrompt returns the index of p in the group's prompt table, sending it if it is new.
+// addPrompt returns the index of p in the group's prompt table, from 1, sending it if it is new; 0 is the empty prompt.
 func (w *GroupWriter) addPrompt(p *ttc.Prompt) uint32 {
 	if last := w.prompt; last != nil && last.Form == p.Form && last.Text == p.Text &&
 		sameMessages(last.Messages, p.Messages) {

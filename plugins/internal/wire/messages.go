@@ -62,7 +62,7 @@ func (t *textWriter) members(ms []chat.Member) []*pb.Member {
 // decoder reads texts and messages and remembers the first problem.
 type decoder struct {
 	texts    *textReader
-	elements int // messages and their parts
+	elements int // see RecordReader
 	err      error
 }
 

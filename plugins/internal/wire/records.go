@@ -149,7 +149,7 @@ func (w *RecordWriter) pair(p *builders.Preference) bool {
 	return true
 }
 
-// newPairs makes columns with room for n rows, roughly the number of pairs that n candidates make.
+// newPairs makes columns with room for n rows.
 func newPairs(n int) *pb.Pairs {
 	block := make([]uint32, 5*n)
 	part := func(i int) []uint32 { return block[i*n : i*n : (i+1)*n] }
@@ -346,7 +346,7 @@ type RecordReader struct {
 	next     uint32 // number of the expected part; 0 if no group is open
 	texts    textReader
 	results  *Results
-	elements int       // elements in records: sites, messages, parts, calls
+	elements int       // elements in records: sites, messages, parts, calls, further members
 	spare    sync.Pool // of *Results
 }
 

@@ -281,7 +281,7 @@ func misbehave(ctx context.Context, do string, g *ttc.Group, out builders.Output
 	return nil
 }
 
-// flood writes 64 MiB to a file descriptor, bypassing any replacement.
+// flood writes 65,536 lines of 1,000 characters to a file descriptor, bypassing os.Stdout and os.Stderr.
 func flood(fd int) {
 	line := strings.Repeat("y", 1000) + "\n"
 	for range 64 << 10 {
@@ -289,7 +289,7 @@ func flood(fd int) {
 	}
 }
 
-// pour prints without end: to a descriptor, or by way of go-plugin, which takes over os.Stdout.
+// pour prints without end: to a descriptor, or to os.Stdout.
 func pour(where, what string) {
 	text := strings.Repeat(map[string]string{
 		"lines": "y\n", "blank": "\n", "unbroken": "x", "JSON": "{\"message\":\"m\",\"field\":[1,2,3]}\n",

@@ -179,7 +179,7 @@ func (r *raw) answer(stream *within, group uint64, key string) error {
 			if err := stream.answer(part); err != nil {
 				return err
 			}
-		case "late": // the answer comes after the next group's
+		case "late": // the answer has the number of the next group
 			time.Sleep(time.Second)
 			part.Group++
 		case "huge":
