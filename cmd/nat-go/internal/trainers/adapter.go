@@ -15,8 +15,8 @@ type Adapter interface {
 	// the job needs, which Check creates if the config asks for that. It submits nothing.
 	Check(ctx context.Context) error
 	// Submit hands over the data set and starts the job. The key is unique to this submission and the same on each
-	// retry; objects that Submit creates on the way (data sets, uploads) are named after it, so that a retry overwrites
-	// them instead of adding more.
+	// retry; objects that Submit creates on the way (data sets, uploads) are named after it or by the config, so that a
+	// retry overwrites them instead of adding more.
 	Submit(ctx context.Context, data DataSet, idempotencyKey string) (JobRef, error)
 	// Status asks for the state of the job.
 	Status(ctx context.Context, job JobRef) (JobStatus, error)

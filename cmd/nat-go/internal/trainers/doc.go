@@ -3,9 +3,9 @@
 //
 // An adapter is only a client. It keeps no state outside the run folder. The JobRef returned by Submit identifies the
 // job and is written to job.json there, so that another process can continue from it, on another machine, too, if the
-// trainer is a service. Waiting, back-off, time limits, the journal and signals are the same for every adapter and live
-// in package jobs. An adapter reports a failure as an *Error, which says whether a retry can help, and whether a request
-// may have been carried out although its answer was lost.
+// trainer is a service. Waiting, back-off, time limits, the journal and signals are the same for every adapter and
+// live in package jobs. An adapter reports a failure as an *Error, which says whether a retry can help, and whether a
+// request may have been carried out although its answer was lost.
 //
 // Each adapter is a sub-package with a Factory, which has its `_type`, its config struct, the row format it reads, and
 // a function that opens it.
