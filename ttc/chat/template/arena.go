@@ -123,7 +123,7 @@ func (st *state) collected(b *provBuilder) *prov {
 // value returns the value that b holds.
 func (st *state) value(b *builder) val { return str(st.made.string(b.b), st.collected(&b.p)) }
 
-// markEscapes returns v with escapes marked as such, for texts from which many parts are cut.
+// markEscapes returns v with its quoted spans split up as provOf does it, for texts from which many parts are cut.
 func markEscapes(v val) val {
 	if p := rawProv(v); p == nil || !p.escapes {
 		return v

@@ -16,7 +16,7 @@
 // own.
 //
 // It is one large package because every builtin needs unexported parts, the limits and the provenance of a value;
-// filters.go has a function for each of jinja2's filters.
+// filters.go lists the supported filters of jinja2, each with its function.
 //
 // Part of the Go API we promise (v0).
 package template

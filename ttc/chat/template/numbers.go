@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// parseInt is int(s).
+// parseInt is int(s), or false if that isn't an int of 64 bits written in ASCII digits alone.
 func parseInt(s string) (int64, bool) {
 	i, err := strconv.ParseInt(strings.TrimFunc(s, pytext.IsSpace), 10, 64)
 	return i, err == nil

@@ -83,7 +83,7 @@ func (st *state) join2(a, b val) val {
 	return str(x+y, r)
 }
 
-// repeat is seq * times, or false if seq is not a text.
+// repeat is seq * times for a text. It refuses lists and tuples, and returns false for other values.
 func (st *state) repeat(seq, times val) (val, bool) {
 	switch seq.Kind() {
 	case pyvalue.KindList, pyvalue.KindTuple:

@@ -21,8 +21,8 @@ func (*absent) TypeName() string { return "MissingType" }
 
 func isMissing(v val) bool { return v.IsSentinel() }
 
-// undefined is jinja2's lenient Undefined: it prints as nothing, is false and iterates as empty; any other use raises
-// an error.
+// undefined is jinja2's lenient Undefined: it prints as nothing, is false, iterates as empty and equals other undefined
+// values; most other uses raise an error.
 type undefined struct {
 	hint   string
 	of     val // the value without such an attribute or item; missing for an undefined variable

@@ -120,7 +120,7 @@ type otherFields struct {
 
 	given              ttc.Prompt
 	kept               json.Raw // metadata
-	failure, reasoning json.Raw // in it
+	failure, reasoning json.Raw // in the metadata
 }
 
 // isOf reports whether b was made from these same values.

@@ -59,9 +59,9 @@ func readHead(ctx context.Context, path, within string, most int) (*source.Head,
 	return h, nil
 }
 
-// entries reads the first entries. An entry above the sources' default size limit is skipped: the sources drop and
-// count it. For input that isn't JSON it returns none; for input that is damaged further on, it returns the entries
-// before the damage.
+// entries reads the first entries. An entry above entrySize, the largest of the sources' default limits, is skipped:
+// the sources drop and count it. For input that isn't JSON it returns none; for input that is damaged further on, it
+// returns the entries before the damage.
 func entries(h *source.Head, in io.Reader, most int) error {
 	r := json.NewReader(in, json.Auto, json.Limits{Size: entrySize})
 	var tooLarge *json.SizeError

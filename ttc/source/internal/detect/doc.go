@@ -13,5 +13,5 @@
 //     them that was guessed: both are shown and kept in the run's configuration;
 //   - doesn't choose between two keys that could both be meant: it sets Problem, naming both and the flag that decides.
 //
-// Certain takes precedence over Fits. If two sources have the same rank, the error names both and suggests --source.
+// Certain takes precedence over Fits. If two sources fit equally, the error names both and suggests --source.
 package detect

@@ -116,7 +116,7 @@ func remaining(columns []*source.Column, prompts, answers []string) (_, _ []stri
 	return prompts, answers
 }
 
-// isSaid reports whether a column holds texts that may be spoken: no dates, addresses, lists.
+// isSaid reports whether a column holds texts that may be spoken: neither dates nor JSON, and less than half addresses.
 func isSaid(c *source.Column) bool {
 	return c.Present > 0 && c.Text() && c.Dates == 0 && c.JSON == 0 && c.Links*2 < c.Present
 }

@@ -19,8 +19,8 @@ var wrapping = []string{
 }
 
 // Recognize determines how a file is read: by its entries or, if no source recognises them, by the entries of a list
-// that the file is wrapped around. given are the settings that the user named; only is the source that was asked for,
-// any if empty.
+// that the file is wrapped around. given are the settings that the user named; if entries_key is among them, only the
+// list under that key is tried. only is the source that was asked for, any if empty.
 func Recognize(
 	ctx context.Context, all []source.Factory, only, path string, given map[string]string,
 ) (*Found, error) {

@@ -5,7 +5,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Drops by a reader of sessions.
+// Reasons for which readers of sessions drop input.
 const (
 	RepeatedCall   ledger.Reason = "repeated_call"
 	CopiedCall     ledger.Reason = "copied_call"

@@ -25,7 +25,7 @@ var labels = map[string]Chosen{
 
 // ChoiceOf returns which of two answers a label chooses: it is a word such as left, the name of an answer's key, or an
 // ending that only that name has, such as 2 for answer2. A missing label, or an empty list of them, is a tie; a list
-// with one label means that label.
+// with one label, or an object with one under value, selected or choices, means that label.
 func ChoiceOf(label json.Raw, first, second string) Chosen {
 	switch label.Kind() {
 	case json.Invalid, json.Null:

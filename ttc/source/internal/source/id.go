@@ -30,7 +30,8 @@ func IDText(raw json.Raw) string {
 // RowName names an example without an id.
 func RowName(row int64) string { return fmt.Sprintf("#%d", row) }
 
-// IsRowName reports whether an id was made by RowName: such an id doesn't identify examples of other files.
+// IsRowName reports whether an id was made by RowName, perhaps with an ending that makes it unique: such an id doesn't
+// identify examples of other files.
 func IsRowName(id string) bool {
 	rest, ok := strings.CutPrefix(id, "#")
 	return ok && rest != "" && strings.Trim(rest, "0123456789#") == ""

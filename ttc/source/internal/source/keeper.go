@@ -22,8 +22,8 @@ type Keeper struct {
 	names   map[string]string
 }
 
-// Reset starts an example. Its first block has the size that the previous one needed: the examples of an input are
-// alike.
+// Reset starts an example. Its first block has about the size that the previous example needed: the examples of an
+// input are alike.
 func (k *Keeper) Reset() {
 	if k.names == nil {
 		k.prompts, k.names = map[xxh3.Uint128]ttc.Prompt{}, map[string]string{}

@@ -99,7 +99,7 @@ type Stats struct {
 
 	Fidelity map[string]int64 `json:"fidelity,omitempty"` // trained calls, by the fidelity of their text
 	Gaps     map[string]int64 `json:"gaps,omitempty"`     // number of these with each gap
-	Rising   map[string]int64 `json:"rising,omitempty"`   // partial only for the gaps in the key, joined by "+"
+	Rising   map[string]int64 `json:"rising,omitempty"`   // calls partial only for the gaps in the key, joined by "+"
 	Proven   map[string]int64 `json:"proven,omitempty"`   // number of these with each proof
 
 	Redacted map[string]int64 `json:"redacted,omitempty"` // number of redactions, by class

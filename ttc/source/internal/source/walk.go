@@ -29,9 +29,9 @@ type Walk struct {
 	noted    *noted // a scan's knowledge of the input; nil without a scan
 }
 
-// Init sets the walked input, and how it was opened. begin is called at the start of each file; entry reads the next
-// entry of the file: it returns nil for one that was dropped, and io.EOF at the end of the file. maxEmpty is the
-// maximum number of consecutive empty entries.
+// Init sets the files to walk and how to read them. begin is called at the start of each file; entry reads the next
+// entry of the file: it returns nil for one that was dropped, and io.EOF at the end of the file. maxEmpty is the number
+// of consecutive empty entries at which reading ends with an error.
 func (w *Walk) Init(
 	paths []string, maxEmpty int64, opt Options,
 	begin func(*File) *json.Reader, entry func(context.Context) (*ttc.Example, error),

@@ -32,7 +32,7 @@ type Source struct {
 	fields     map[string]json.Raw // of the current entry
 	keys       source.Keeper       // the names of fields
 	unread     []string            // keys of the current entry that mean something but are not read
-	lastTools  struct {            // that an entry had
+	lastTools  struct {            // the definitions read last
 		raw    json.Raw
 		parsed []chat.Tool
 	}
