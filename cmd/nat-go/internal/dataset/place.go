@@ -27,7 +27,7 @@ type Limits struct {
 }
 
 // DefaultLimits keep the program below 512 MiB of memory on any file. The rows of a run are usually far smaller: by
-// default, an entry of an input has at most 16 MiB, and a row contains each of its texts once.
+// default, an entry of an input has at most 32 MiB, and a row contains each of its texts once.
 var DefaultLimits = Limits{Bytes: 128 << 20, Values: 1 << 20}
 
 // Place is a data set on disk: a run's folder, rows, or both.

@@ -12,8 +12,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// sharing finds content that several rows have in common. It sorts hashes on disk, so it takes constant memory for data
-// of any size.
+// sharing finds content that several rows have in common. It sorts hashes, on disk if there are many, so it takes
+// constant memory for data of any size.
 type sharing struct {
 	sorter *extsort.Sorter
 	row    []byte

@@ -208,7 +208,8 @@ func MeasureRows(f FormatFolder, render *turns.Renderer, tmp string) (*Stats, er
 	return m.stats(f.Format.Name)
 }
 
-// meter processes a data set record by record, in constant memory: hashes to be compared are sorted on disk.
+// meter processes a data set record by record, in constant memory: hashes to be compared are sorted, on disk if there
+// are many.
 type meter struct {
 	kinds     [8][2]int64 // by kind, split
 	longer    int64

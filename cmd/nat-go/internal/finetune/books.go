@@ -18,8 +18,8 @@ import (
 // listedDrops is the maximum number of drops that dropped.jsonl lists per dropKind. One more line counts the rest.
 const listedDrops = 10_000
 
-// unitPair is the unit of the line, one per turn, that counts the pairs that a strategy did not take. It is listed, but
-// the books don't count it as a drop: the turn's candidates are accounted for by themselves.
+// unitPair is the unit of drops that count the pairs that a builder didn't make. They are listed, but the books don't
+// count them: the candidates or examples of these pairs are accounted for by themselves.
 const unitPair = "pair"
 
 // books holds the accounts of a run and the builders' own counters, and writes the list of drops, dropped.jsonl.

@@ -212,8 +212,8 @@ func rebase(r builders.Record, first int) {
 	}
 }
 
-// logError wraps an error of the record log. Its exit code is Failed if the log is full, and Environment otherwise,
-// because a retry may succeed.
+// logError wraps an error of the record log. Unless the error has an exit code, it gets Failed if the log is full, and
+// Environment otherwise, because a retry may succeed.
 func logError(what string, err error) error {
 	code := exit.Environment
 	if errors.Is(err, recordlog.ErrFull) {

@@ -66,7 +66,7 @@ func (f Folder) Job() string { return f.path("job.json") }
 // Trainer returns the folder with the trainer's output and its adapter's records.
 func (f Folder) Trainer() string { return f.path("trainer") }
 
-// Progress returns the file with a line for each collection run, as NAT writes it.
+// Progress returns the file with a line for each collection run that yielded records, as NAT writes it.
 func (f Folder) Progress() string { return f.path("data_collection_progress.jsonl") }
 
 // History returns the file with the lines of Progress as a list, as NAT writes it.

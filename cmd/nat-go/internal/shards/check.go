@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// MaxConfig is the maximum size of a plan's configuration, the same as for any configuration.
+// MaxConfig is the maximum size of a plan's configuration.
 const MaxConfig = 16 << 20
 
 // Limits on a plan and the manifest of a shard. Both are in a folder that others may write to, and anybody can compute

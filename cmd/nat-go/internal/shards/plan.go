@@ -33,7 +33,7 @@ type Plan struct {
 	NatGo   string             `json:"nat_go"` // version of the program
 	RunID   string             `json:"run_id"`
 	Request json.RawMessage    `json:"request"` // the arguments of the command line
-	Inputs  []source.Input     `json:"inputs"`  // with the hash of the bytes read
+	Inputs  []source.Input     `json:"inputs"`  // with the hashes of their entries
 	Decided *runfolder.Decided `json:"decided"`
 	Tasks   bool               `json:"tasks,omitempty"` // groups are tasks, whose examples may be in several shards
 	Shards  []Shard            `json:"shards"`
