@@ -40,9 +40,10 @@ type LeftOut struct {
 	Calls     int64 `json:"calls"`     // assistant messages without their calls, once per record
 }
 
-// Collate makes rows of records and writes them as batches under dir/batches, index.jsonl last. The records come in
-// groups, in order; each must stay unchanged until Collate returns or drops its last reference to it, so records can't
-// share memory that the caller reuses. Records of a kind without a channel must not be passed (see Collates).
+// Collate makes rows of records and writes them as batches under dir/batches, then index.jsonl, then any step files.
+// The records come in groups, in order; each must stay unchanged until Collate returns or drops its last reference to
+// it, so records can't share memory that the caller reuses. Records of a kind without a channel must not be passed (see
+// Collates).
 //
 // dropped is called in the order of the records, from a single goroutine. scratch is a folder for temporary files,
 // about as large as the output. Everything written depends on the items and the configuration alone.

@@ -34,7 +34,7 @@ type Weight uint8
 const (
 	ByToken   Weight = iota // every trained token or pair has weight 1: the loss is their mean
 	BySite                  // every hint's target, its tokens together; records without hints weigh as with ByRollout
-	ByRollout               // every record, all its tokens together
+	ByRollout               // every record: all its tokens together, or in rl all its rows
 )
 
 // Config says how to collate records. Tokenizer, Template, MaxLength and BatchTokens must be set.
@@ -63,7 +63,8 @@ type Config struct {
 
 	Advantages Advantages // rl
 	// RenderedRollouts admits rollouts without token ids to rl, with ids made from their text, and rollouts of an
-	// unknown model. Their rows are marked, and lack log-probs if the ids are made; some trainers accept such rows.
+	// unknown model. Their rows are marked, and lack log-probs where ids are made; the option is for trainers that
+	// accept them.
 	RenderedRollouts bool
 	Reference        *Reference // dpo: log-probs of pairs under a reference model; nil if unused
 	NullHints        bool       // sdpo: a control with empty hints, so that teacher and student are equal
@@ -185,7 +186,7 @@ func (c *Collator) learnTokens() error {
 			strings.Join(c.render.Terminators(), ", "))
 	}
 	c.vocab = max(int64(tok.VocabSize()), int64(tok.MaxID())+1)
-	// Masks never depend on the pad id, which may also end turns (DEFECTS.md, D25).
+	// Unless the configuration sets it, the pad id is the tokenizer's; masks never depend on it (DEFECTS.md, D25).
 	for _, name := range []string{"pad_token", "eos_token"} {
 		if text, ok := tok.Config.Token(name); ok {
 			if id, ok := tok.ID(text); ok {

@@ -29,7 +29,7 @@ type tileSet struct {
 	rate   [3]tileFunc
 	rates  *rateTable
 	finish tileFunc // out = (g + q*qk) * gk, with q from kept
-	stream tileFunc // finish bypassing the caches, to a 64-byte boundary, or nil
+	stream tileFunc // finish that bypasses the caches, for an out on a 64-byte boundary; or nil
 
 	// keep for forward passes, which may store bfloat16 pairs apart, and second passes that use the stored values; or
 	// nil
@@ -47,7 +47,7 @@ type tileSet struct {
 
 	tab     func(*table) unsafe.Pointer
 	tabH    float64                     // unit of D in tab, in log2 of odds; 0 means the table's own
-	evenTab func(*table) unsafe.Pointer // the table that even or keptEven reads
+	evenTab func(*table) unsafe.Pointer // the table that even, evenGrad or keptEven reads
 	evenH   float64                     // unit of |D| in the even table, in log2 of odds
 
 	gradTab func(*table) unsafe.Pointer

@@ -12,8 +12,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Work lists the steps for the batches of a folder. A site dropped by one of them has weight 0 from then
-// on, and is reported once, with the first reason.
+// Work lists the steps for the batches of a folder. A site that a step drops has weight 0 from then on, and is reported
+// once, with the first reason.
 type Work struct {
 	Client   *Client   // supplies the top-k columns, unless Mixture does; may be nil
 	Mixture  *Mixture  // asked instead of the client

@@ -86,7 +86,7 @@ var (
 	ymm = []VecPhysical{Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7, Y8, Y9, Y10, Y11, Y12, Y13, Y14, Y15}
 )
 
-// constants is a read-only block of float32 values or patterns, each repeated n times.
+// constants is a read-only block of float32 values or patterns, each repeated the same number of times.
 type constants struct {
 	ctx  *build.Context
 	sym  Mem
@@ -189,7 +189,7 @@ func (g *generator) loadPointers() pointers {
 }
 
 // linesAhead returns the number of cache lines of the next row that a step prefetches per side: the second pass fetches
-// 3/4 of a row, the first pass the rest.
+// at least 3/4 of a row, the first pass the rest.
 func linesAhead(d dtype, second bool) int {
 	switch {
 	case second && d == f32:

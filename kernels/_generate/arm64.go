@@ -303,8 +303,8 @@ func (n *neon) jsd(d dtype, grad bool) {
 	n.line("RET")
 }
 
-// jsdOdds loads both sides and computes the log-odds, limited to the table's range, and without gradient the larger
-// side's log2.
+// jsdOdds loads both sides and computes the log-odds, limited to what float32 can multiply and, for jsdIndex, to the
+// table's range. Without a gradient it leaves the larger side's log2 in jsdS.
 func (n *neon) jsdOdds(d dtype, grad bool) {
 	n.load(d, jsdS, "R1")
 	n.load(d, jsdT, "R2")

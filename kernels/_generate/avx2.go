@@ -198,7 +198,7 @@ func (g *generator) kl256(d dtype, gradient string) {
 	g.RET()
 }
 
-// klVectors256 adds the terms of two vectors to the sums, and keeps what the gradient needs in R12 and R13.
+// klVectors256 adds the terms of two vectors to the sums, and stores what the gradient needs where R12 and R13 point.
 func (g *generator) klVectors256(d dtype, gradient string, p pointers, u int, sums []VecPhysical) {
 	ks, kt := R12, R13
 	S, T, E, P, f, tmp, other := ymm[0:2], ymm[2:4], ymm[4:6], ymm[6:8], ymm[8:10], Y10, Y11
@@ -269,7 +269,7 @@ type second256 struct {
 	tmp, far, acc, sum                  VecPhysical
 }
 
-// entries256 is the number of entries that second256 processes at a time.
+// entries256 is the number of entries in the two vectors that a second pass processes at a time.
 const entries256 = 16
 
 func (g *generator) jsd256(d dtype, even bool) {
@@ -359,7 +359,7 @@ func (g *second256) logProbabilities(entry int) {
 	}
 }
 
-// evenSegment finds the segment of |D|, one of 8, and the argument within it. The segment is left in teacher.
+// evenSegment finds the segment of |D|, one of 8. It leaves the segment in teacher, and |D|, limited, in odds.
 func (g *second256) evenSegment() {
 	for _, d := range g.odds {
 		g.VANDPS(g.narrow.mem("abs"), d, d)
@@ -372,7 +372,8 @@ func (g *second256) evenSegment() {
 	}
 }
 
-// segment is evenSegment for the general table, which has 8 segments on each side of 0 and no limit.
+// segment is evenSegment for the general table, which has 8 segments on each side of 0. It leaves D in odds, limited
+// only to what float32 can multiply.
 func (g *second256) segment() {
 	for j, d := range g.odds {
 		size := g.teacher[j]

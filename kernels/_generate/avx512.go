@@ -323,8 +323,8 @@ func (g *second512) addEntries() {
 	g.widen512(sum, g.acc, g.lo)
 }
 
-// finish512 computes out = (g + q*qk) * gk, where q was stored by the first pass. The streaming version bypasses the
-// caches, up to a 64-byte boundary: otherwise a large gradient would be read before it is written.
+// finish512 computes out = (g + q*qk) * gk, where q was stored by the first pass. The streaming version, for an out on
+// a 64-byte boundary, bypasses the caches: otherwise a large gradient would be read before it is written.
 func (g *generator) finish512(stream bool) {
 	name := "finish"
 	if stream {

@@ -64,7 +64,7 @@ var (
 	}
 )
 
-// numbers holds constants of package kernels: the degrees of the table polynomials, and klLift.
+// numbers holds constants of package kernels: the degrees of the table polynomials, packedRate and klLift.
 type numbers struct {
 	degree, geometricDegree, narrowDegree, signedDegree, gradedDegree, packedRate, klLift int
 	rateDegree, narrowRateDegree                                                          int

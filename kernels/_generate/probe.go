@@ -109,8 +109,8 @@ func writeInstructions(file string, tiles *ir.File) {
 	check(os.WriteFile(file, out, 0o644))
 }
 
-// loopInstructions counts the vector instructions between a function's loop label and its branch, except loads, stores
-// and moves.
+// loopInstructions counts the vector instructions between a function's loop label and its branch, except plain moves
+// and broadcasts.
 func loopInstructions(tiles *ir.File, name string) float64 {
 	n, in := 0.0, false
 	for _, f := range tiles.Functions() {

@@ -45,11 +45,11 @@ func (g *generator) nextStep(i, n, next, zero Register, entries int) {
 	g.CMOVQGE(zero, next)
 }
 
-// sumGroup is a group of four vectors in a first pass.
+// sumGroup is a group of vectors in a first pass: the exponents, their fractions, and the powers of 2.
 type sumGroup struct{ y, f, p []VecPhysical }
 
-// sum512 is the first pass. With keep it stores each 2^(k s - ref) in kept, for the later passes, and the largest in max; with order, bfloat16
-// entries are kept in order too.
+// sum512 is the first pass. With keep it stores each 2^(k s - ref) in kept, for the later passes, and the largest in
+// max; with order, bfloat16 entries are kept in order too.
 func (g *generator) sum512(d dtype, keep, order bool) {
 	name := "sum"
 	if keep {
@@ -115,7 +115,7 @@ func (g *generator) sum512(d dtype, keep, order bool) {
 	g.RET()
 }
 
-// keepTerms stores vectors, and adds them to the largest terms so far.
+// keepTerms stores vectors, and keeps the largest terms so far in top.
 func (g *generator) keepTerms(st *stream, v []VecPhysical, to Mem, top VecPhysical) {
 	st.each(len(v), func(j int) { g.VMOVUPS(v[j], to.Offset(64*j)) })
 	st.each(len(v), func(j int) { g.VMAXPS(v[j], top, top) })
