@@ -33,7 +33,7 @@ func (a *arena) reset() {
 }
 
 // slab hands out zeroed elements from a block of memory. A full block is left to the holders of its elements and
-// replaced by a larger one.
+// replaced by another, which is larger unless maxSlab is reached.
 type slab[T any] struct {
 	room  []T
 	taken int

@@ -148,7 +148,8 @@ type fork struct {
 	given   int // the same in state.given; -1 if the template doesn't read it
 }
 
-// at is called when the loop over items has done some of them. again does the last one again; nil if none is done.
+// at is called when the loop over items has done the given number of them. again repeats the last turn; it is nil if no
+// item is done.
 func (k *fork) at(st *state, items val, done int, again func()) {
 	h := st.heads
 	if h == nil {
@@ -170,8 +171,8 @@ func (k *fork) at(st *state, items val, done int, again func()) {
 	h.before.slots = append(h.before.slots[:0], st.act.slots...)
 }
 
-// heads makes the heads of n messages that Result.Head is asked for. again is nil or does the last message
-// again, which has looked at a later one; common is the length of the text that the head shares with the whole.
+// heads makes the heads of n messages that Result.Head is asked for. again, if it isn't nil, repeats the last message's
+// turn, which has looked at a later message; common is the length of the text that the head shares with the whole.
 func (k *fork) heads(st *state, n, common int, again func()) {
 	h := st.heads
 	if h.found == nil {
@@ -209,7 +210,7 @@ func (k *fork) head(st *state, common int, again func(), open bool) (out tailed)
 	input, given := st.input.AddGenerationPrompt, missing
 	h.slots = append(h.slots[:0], act.slots...)
 	st.left, st.bytes = min(left, maxTailSteps), min(bytes, maxTailBytes)
-	if again != nil { // with ten times the work that it took before
+	if again != nil { // it may do ten times the work that it did before
 		copy(act.slots, h.before.slots)
 		st.left = min(h.before.left, maxTailSteps+10*(h.before.left-left))
 		st.bytes = min(h.before.bytes, maxTailBytes+10*(h.before.bytes-bytes))

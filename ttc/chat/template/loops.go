@@ -146,7 +146,7 @@ func (c *compiler) forStatement(n *forNode, f *frame) stmt {
 	return c.loop(n, f, nil)
 }
 
-// loop compiles a loop. k, if it isn't nil, is called before every iteration and after the last.
+// loop compiles a loop. If k isn't nil, its method at is called before every iteration and after the last.
 func (c *compiler) loop(n *forNode, f *frame, k *fork) stmt {
 	iter, run := c.expr(n.iter, f), c.loopBody(n, f, f.inner(), f.inner(), k)
 	return func(st *state) flow { return run(st, iter(st)) }

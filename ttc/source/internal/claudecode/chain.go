@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// rebuild sets a call's messages to the ones that its chain of parents implies.
+// rebuild sets a call's messages from its chain of parents, and its tools from a logged request or a snapshot.
 func (t *transcript) rebuild(a *answer, c *calls.Call) {
 	c.Gaps |= ttc.RebuiltHistory
 	var system calls.Walk

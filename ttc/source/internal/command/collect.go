@@ -172,7 +172,7 @@ func (c *collector) start(ctx context.Context, argv []string) error {
 	}
 	p, err := process.Start(process.Config{
 		Args: argv, Env: os.Environ(), Mark: mark,
-		Stdout: func(r io.Reader) { _, _ = io.Copy(w, r) }, // drain the rest
+		Stdout: func(r io.Reader) { _, _ = io.Copy(w, r) }, // what can't be copied is drained
 	})
 	if errors.Is(err, exec.ErrNotFound) {
 		return fmt.Errorf("%s was not found: install it, or give its path in the source's command: %w", argv[0], err)
@@ -206,7 +206,7 @@ func (c *collector) leave() (string, error) {
 func (c *collector) endOrphans() error {
 	mark, err := durable.ReadFile(filepath.Join(c.dir, markFile), int64(len(process.NewMark())))
 	if err != nil || len(mark) != len(process.NewMark()) {
-		return nil // there was none
+		return nil // no earlier run left a mark
 	}
 	if left := (&process.Tree{Mark: string(mark)}).Stop(context.Background(), c.cfg.StopTimeout); len(left) > 0 {
 		return fmt.Errorf("program of the interrupted run is still running and cannot be stopped: "+

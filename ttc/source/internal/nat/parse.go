@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// parser turns entries into examples. Its results are in memory of their own, one block per example.
+// parser turns entries into examples. Its results are in memory that belongs to the example, not to the reader.
 type parser struct {
 	cfg   *Config
 	raw   bool // nothing is judged

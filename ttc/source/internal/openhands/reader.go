@@ -234,7 +234,7 @@ func rendered(text string, metadata json.Raw) string {
 	return text
 }
 
-// tell returns the context with a message of these blocks. Several events of the user become one message.
+// tell returns the context with a message of these blocks. Consecutive texts of the user become one message.
 func (r *reader) tell(e event, before *session.Given, role string, blocks ...json.Raw) *session.Given {
 	m := calls.Message{Message: exchange.FromBlocks(role, blocks)}
 	if role == "tool" {

@@ -22,7 +22,7 @@ type traces struct {
 	order    []*span          // by time
 	agents   map[*span]string // names of sub-agents, unique in the session
 	inner    map[*span]bool   // calls that merely wrap another
-	failed   map[string]bool  // tool results, by call id: whether it failed
+	failed   map[string]bool  // whether a tool failed, by call id
 	failures map[string]bool  // texts of failed results, if no id is recorded
 	calls    []recorded
 	wrote    map[string]*chat.Message // answers with calls, by the id of the first call

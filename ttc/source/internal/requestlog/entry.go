@@ -74,7 +74,7 @@ func failureOf(failure json.Raw) string {
 	return session.Name(session.Text(failure, "message"))
 }
 
-// body returns the value under a key: an object, the text of one, or an object with either of them under body.
+// body returns the value under a key, which may be an object, its JSON text, or an object with either under body.
 func body(raw json.Raw, key string) json.Raw {
 	v, ok := raw.Get(key)
 	if !ok {

@@ -33,7 +33,7 @@ const (
 type Scores struct {
 	byID      map[string]float64
 	conflicts map[string]bool
-	examples  []string // descriptions of the first few
+	examples  []string // descriptions of the first few conflicts
 	bytes     int      // of the ids
 	replaced  int64
 	given     int64

@@ -17,7 +17,7 @@ type Format struct {
 	Extensions []string // of its files
 	Recognize  func(*source.Head) source.Reading
 
-	// Read reads files, which are sorted, and records its drops. A format may have Entries instead.
+	// Read reads files, which are sorted, and records drops in tally. A format may have Entries instead.
 	Read    func(ctx context.Context, files []string, limits Limits, tally *source.Tally) (Reader, error)
 	Entries func(*source.Tally) Entries
 }

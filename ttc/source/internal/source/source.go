@@ -16,7 +16,7 @@ import (
 // Source reads examples. It is used by one goroutine.
 type Source interface {
 	// Next returns the next example and the cursor after it. After the last one it returns io.EOF. The example shares
-	// no memory with later calls. An error is final and readable.
+	// no memory with later calls. An error is final, and its text is for users.
 	Next(ctx context.Context) (*ttc.Example, Cursor, error)
 	// Inputs returns the inputs opened so far; an input's Sum is known once it has been read to the end.
 	Inputs() []Input
@@ -87,7 +87,7 @@ type Stats struct {
 	Interrupted int64            `json:"interrupted,omitempty"`  // examples whose workflow raised an exception
 	Events      map[string]int64 `json:"events,omitempty"`       // steps by event type
 	Names       map[string]int64 `json:"names,omitempty"`        // candidates by step name
-	Unread      map[string]int64 `json:"unread,omitempty"`       // counts of keys that mean something but are not read
+	Unread      map[string]int64 `json:"unread,omitempty"`       // counts of items that may matter but are not read
 
 	Versions map[string]int64 `json:"versions,omitempty"` // mentions of the programs that wrote the input
 	// newer versions than tested, each with the newest version tested

@@ -298,7 +298,7 @@ func (s *Source) chain(messages []chat.Message, ex *ttc.Example) error {
 	return nil
 }
 
-// node moves data outside the message from its extra keys to the node, and converts the legacy form of calls to the
+// node moves the data about a message from its extra keys to the node, and converts the legacy form of calls to the
 // current one.
 func (s *Source) node(n *ttc.Node) error {
 	m := &n.Message

@@ -5,7 +5,7 @@
 // where the template renders a call differently from how it was sampled. Such copies are context; each sampled turn is
 // trained on where it was sampled, with the engine's ids.
 //
-// A rollout's reward is the weighted sum of its scores; an unscored rollout does not count as zero. Trials of one
-// problem share a task. Traces of agents that are not to be trained, and traces that ended in an error, are counted and
-// omitted.
+// In version 1, a rollout's reward is the weighted sum of its scores; an unscored rollout does not count as zero.
+// Trials of one problem share a task. Traces of agents that are not to be trained, and rollouts that ended in an error,
+// are counted and omitted.
 package verifiers
