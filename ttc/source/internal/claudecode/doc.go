@@ -6,7 +6,7 @@
 // answer is a line of its own, and the results of parallel calls are attached to different blocks, so the lines of an
 // answer are merged by its id, and results are joined to their calls.
 //
-// Every agent of a session is an example of its own; a sub-agent's lines are in a file of their own, which is joined to
+// Every agent of a session has examples of its own; a sub-agent's lines are in a file of their own, which is joined to
 // its session by the session's id, or, without an agent's id, form chains of their own. Call arguments are stored as
 // parsed values, not as the model spelled them.
 //

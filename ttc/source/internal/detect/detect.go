@@ -32,8 +32,8 @@ func ReadHead(ctx context.Context, path string) (*source.Head, error) {
 }
 
 // readHead reads up to the given number of entries from the beginning of a file, or of the list under one of its keys.
-// If an error other than ErrEmpty keeps it from reading the first entry, it returns a head with nothing but its bytes
-// together with the error.
+// If it can read the first bytes but no entry, it returns a head with nothing but those bytes together with the error;
+// for an input without content it returns only ErrEmpty.
 func readHead(ctx context.Context, path, within string, most int) (*source.Head, error) {
 	f, err := source.Open(ctx, path)
 	if err != nil {
@@ -235,8 +235,8 @@ const maxPaths = 20
 // quickEntries is the number of entries of another file examined before its whole head is.
 const quickEntries = 8
 
-// Confirmed reports whether the first few entries of another file are read in the same way. If they aren't, all of its
-// head may still be: see Recognize. given are the settings that the user named.
+// Confirmed reports whether the first few entries of another file are read in the same way. Even if they aren't, its
+// whole head may be; see Recognize. given are the settings that the user named.
 func (f *Found) Confirmed(ctx context.Context, path string, given map[string]string) bool {
 	if f.Source.Recognize == nil {
 		return false

@@ -127,7 +127,7 @@ func (a *Answer) Gap() ttc.Gaps {
 }
 
 // AddTo adds the calls of an exchange, one for each answer, to a session. An id or a model that the exchange doesn't
-// name is taken from c. If c has a time or an input, it is used instead of the exchange's.
+// name is taken from c. A time or an input that c has is used instead of the exchange's.
 func (e *Exchange) AddTo(s *calls.Session, c calls.Call) {
 	c.ID, c.Model, c.Time = cmp.Or(e.ID, c.ID), cmp.Or(e.Model, c.Model), cmp.Or(c.Time, e.Time)
 	c.Usage, c.Gaps, c.Tools = e.Usage, c.Gaps|e.Gaps, e.Tools

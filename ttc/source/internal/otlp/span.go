@@ -72,7 +72,7 @@ func (a attributes) first(keys ...string) string {
 	return ""
 }
 
-// number returns the first number present.
+// number returns the first number present that isn't negative, as an integer; 0 without one.
 func (a attributes) number(keys ...string) int64 {
 	for _, key := range keys {
 		if f, ok := a[key].Float64(); ok && f >= 0 && f < 1<<53 {

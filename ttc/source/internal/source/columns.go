@@ -404,7 +404,7 @@ var judgements = []string{
 }
 
 // NoScore records, for an input without scores, which numbers within objects could be read as scores, and which columns
-// sound like scores but hold no numbers and so are not read.
+// sound like scores but hold more than numbers and so are not read.
 func (r *Reading) NoScore(cs Columns) {
 	within := map[string]bool{}
 	if found := cs.scoresWithin(); len(found) > 0 {
