@@ -32,7 +32,7 @@ type Rules struct {
 	Hold bool
 
 	Memory int64                       // bytes for sorting; 0 means defaultMemory
-	Name   func(ordinal uint64) string // names a record in errors, as "example 7, turn 2"; if nil, the ordinal is used
+	Name   func(ordinal uint64) string // names a record in errors and warnings; if nil, the ordinal is used
 }
 
 // defaultMemory is how many bytes Decide sorts in memory before it uses the disk.

@@ -257,7 +257,7 @@ func (v *verifier) formatAgain(p *Place, f FormatFolder, d *curate.Decisions, o 
 	return nil
 }
 
-// sameRows compares the rows of a file with those of its second encoding.
+// sameRows compares the rows of a file with the rows of its second encoding.
 func (v *verifier) sameRows(name string, file, second RowFile) error {
 	var due []uint64 // a hash for each row
 	if err := second.each(func(_ int64, line []byte) error {

@@ -244,7 +244,7 @@ func (r *verdict) explain(err error, locked bool) error {
 }
 
 // unlessEnded calls work, which reads files to set up a run, and abandons it when ctx ends: reading a pipe may block.
-// Nothing has been written by then, and the process ends.
+// No part of the data set has been written by then, and the process ends.
 func unlessEnded[T any](ctx context.Context, work func() (T, error)) (T, error) {
 	type result struct {
 		value T

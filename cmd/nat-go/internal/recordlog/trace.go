@@ -105,7 +105,7 @@ func (t *tracer) find(h ttc.History, own int, c *contexts) (was ttc.History, ok 
 	return was, ok
 }
 
-// index adds the contexts of a range of examples to t.recorded, except of those that are already in it.
+// index adds the contexts of a range of examples to t.recorded. It skips examples that were added before.
 func (t *tracer) index(c *contexts, from, to int) {
 	for e, ex := range t.group.Examples[from:to] {
 		if t.graphs[from+e] != nil {
