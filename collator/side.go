@@ -33,7 +33,7 @@ type worker struct {
 	runs    []chat.Span
 	fields  []template.Span
 	pairs   pairCache
-	sizes   []int            // see outcome
+	sizes   []int            // see counts
 	sites   []*builders.Site // of the group's records
 
 	tools     []chat.Tool // see toolList
@@ -115,7 +115,7 @@ type side struct {
 	messages []int // trained
 	sampled  bool  // all trained ids come from the source
 	given    bool  // some of its ids come from the source
-	cutOff   bool  // a trained turn was cut off by the length limit
+	cutOff   bool  // a trained turn was cut off when it was sampled
 	open     []int // trained messages whose turn lacks a stop token, as indices in the record
 	short    bool  // call ids were replaced; see shortID
 	left     leftOut
@@ -182,7 +182,7 @@ type sideBuilder struct {
 type span struct {
 	chat.Span
 	message  int
-	terminal bool // the span runs to the end of a turn with a terminator
+	terminal bool // the span ends in the turn's terminator
 }
 
 // side makes the tokens of a conversation as v shows it. Ids that the source has for assistant turns are used

@@ -54,7 +54,7 @@ const (
 	modeSystem = "system"
 	modeUser   = "user"
 	modeAppend = "append" // appended to the message before: a tool result or a user message
-	modeLine   = "line"   // like append, followed by a line break: the last token doesn't merge with the next one
+	modeLine   = "line"   // like append, then a line break, so that the hint doesn't merge with what follows it
 	// Placed in front of the text of the message before, in case what follows that text would merge with the hint.
 	modePrepend = "prepend"
 	// The same with a space in between, which may be the first byte of a token that the row already has there.

@@ -15,8 +15,7 @@ import (
 const (
 	IndexName = "index.jsonl"
 	StepsName = "steps.jsonl"
-	// MaxFileBytes exceeds the size of any batch file, since a batch has some ten thousand tokens. A file that claims
-	// to be larger isn't read.
+	// MaxFileBytes exceeds the size of any batch file. A file that claims to be larger isn't read.
 	MaxFileBytes = 1 << 30
 )
 

@@ -106,7 +106,7 @@ type Taught struct {
 	TopK    int                `json:"top_k"`                  // log-probs per token; 0 means the token's own
 	LogProb *float64           `json:"mean_logprob,omitempty"` // mean over the trained tokens, in nats
 	By      map[string]float64 `json:"by,omitempty"`           // mean log-prob by teacher, if there are several
-	Failed  string             `json:"failed,omitempty"`       // why there are none
+	Failed  string             `json:"failed,omitempty"`       // why the answer is missing
 }
 
 // Ref holds log-probs of a pair under the reference model, summed over labels, in nats.

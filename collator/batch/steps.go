@@ -46,7 +46,7 @@ type step struct {
 // stepChannels are the channels of a step, in the order of their rows.
 var stepChannels = []string{"rl", "sdpo", "dpo"}
 
-// planSteps distributes the batches of each split evenly over as many steps as its longest channel has.
+// planSteps distributes the batches of each split evenly over as many steps as its longest channel has batches.
 func planSteps(index []Line, stepChannels []string) (steps [][]*Line) {
 	for _, split := range []Split{Train, Validation} {
 		byChannel := map[string][]*Line{}

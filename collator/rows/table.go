@@ -26,7 +26,7 @@ func IsTable(file string) bool { return strings.HasSuffix(file, ".parquet") }
 // Contents says which fields the messages of some records have besides role and text. A table's columns are declared
 // before its first row, so its contents must be known in advance.
 type Contents struct {
-	Rich  bool // tool calls, results with the id of their call, names, reasoning, no text
+	Rich  bool // tool calls, results with the id of their call, names, reasoning, or content that isn't text
 	Tools bool // definitions of tools
 }
 

@@ -15,7 +15,7 @@ type Turns struct {
 	Repeated int64 `json:"repeated,omitempty"` // bytes of rows that repeat content of another row of the record
 }
 
-// Add adds up.
+// Add adds the counts of another record.
 func (t *Turns) Add(o Turns) {
 	t.Carried, t.Lost, t.Repeated = t.Carried+o.Carried, t.Lost+o.Lost, t.Repeated+o.Repeated
 }

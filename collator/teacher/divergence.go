@@ -44,7 +44,7 @@ type Kernel struct {
 	Calls   int64   `json:"calls"`
 	Rows    int64   `json:"rows"`                   // pairs of rows of logits
 	Exact   int64   `json:"float64_rows,omitempty"` // pairs of rows that took the float64 path
-	Seconds float64 `json:"seconds"`                // that it took
+	Seconds float64 `json:"seconds"`                // that the kernel took
 }
 
 // divergences computes divergences and keeps counts.

@@ -21,7 +21,7 @@
 //
 // # Dropped sites are reported
 //
-// Work requests columns, measures hints, and weighs by dumped logits, a batch at a time. A hint is measured on the
+// Work requests columns, measures hints, and weighs by full logits, a batch at a time. A hint is measured on the
 // student's row with that single hint, even if the teacher's row has others, and compared with a neutral one, which the
 // collator has put in the same place with the same template text: otherwise a teacher that is merely disturbed by more
 // text would pass. A dropped site - an unusable answer, a hint without effect or with the wrong one, too small a

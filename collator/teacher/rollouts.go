@@ -14,7 +14,7 @@ type Taught struct {
 	Asked
 	Teachers []string `json:"teachers,omitempty"` // if there are several, in order
 	Groups   int      `json:"groups"`             // tasks with at least one row in a request
-	// tasks with a row that lacks teacher columns; none of their rows is pushed with any
+	// tasks with a row that lacks teacher columns; all their rows are pushed without them
 	Without int `json:"groups_without,omitempty"`
 	Excused int `json:"excused,omitempty"` // rows whose group wanted no teacher
 }
@@ -155,7 +155,7 @@ func (w *rollouts) summarise(s *Sequence, r *Result, g *grid, row int) *batch.Ta
 	return out
 }
 
-// mean is the mean log-prob of a row's trained tokens; nil without any, or if the server doesn't report it.
+// mean is the mean log-prob of a row's trained tokens; nil if none is trained, or if the server doesn't report it.
 func (g *grid) mean(s *Scores, row int) *float64 {
 	sum, n := 0.0, 0
 	for p, lp := range s.Token {

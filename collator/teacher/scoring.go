@@ -38,7 +38,7 @@ type Scored struct {
 	Sites    int     `json:"sites"`              // sites in requests
 	Replayed int     `json:"replayed,omitempty"` // sites whose answers were already stored
 	Failed   int     `json:"failed,omitempty"`   // sites that the program failed on
-	Seconds  float64 `json:"seconds"`            // that it took
+	Seconds  float64 `json:"seconds"`            // that the program took
 }
 
 // saveEvery is the minimum time between two saves.

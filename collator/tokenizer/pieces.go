@@ -14,7 +14,7 @@ import (
 // words: it ends between two characters that no word of any known expression holds together.
 type pieces struct {
 	digits int     // maximum digits of a word; 0 for GPT-2's words, which have no limit and may follow a space
-	added  *finder // the added tokens that are not special; nil without any
+	added  *finder // the added tokens that are not special; nil if all are
 	cache  *cache
 	lists  sync.Pool // of *pieceList
 }
@@ -163,7 +163,7 @@ const (
 	mark                 // punctuation or a symbol
 	slash                // which some expressions accept after line breaks
 	blank                // space or tab
-	newline              // carriage return or line feed; only GPT-2's expression has words that continue after one
+	newline              // carriage return or line feed; a word of white space that contains one ends in one, except GPT-2's
 	classes
 )
 

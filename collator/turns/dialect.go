@@ -336,7 +336,8 @@ func (d *dialect) learnFinal(p prober) (written bool) {
 	return written
 }
 
-// stopIn returns the terminator with which the text after a turn begins, and the white space before it.
+// stopIn returns the white space and the terminator that the text after a turn begins with, or "" if it doesn't begin
+// with them.
 func (d *dialect) stopIn(after string) string {
 	for _, t := range d.terminators {
 		if at := strings.Index(after, t); at >= 0 && strings.TrimSpace(after[:at]) == "" {

@@ -18,7 +18,7 @@ type Turn struct {
 	// From the end of the generation prompt to the end of the terminator.
 	Start, End int
 	Body       int         // where the terminator starts; End without one
-	Filler     []chat.Span // byte ranges of the render that no model wrote
+	Filler     []chat.Span // byte ranges of the turn that no model wrote
 	Thinking   bool        // the generation prompt before it is the configured one
 }
 
