@@ -257,7 +257,7 @@ func (c *commandSource) exchange(ctx context.Context, q *question) (r reply, err
 			return r, fmt.Errorf("hint command %s failed %d times and will not be restarted", c.cfg.Run[0], c.started)
 		}
 		c.started++
-		// The program gets this process's environment, which the host has limited.
+		// The program inherits this process's environment: if this is a plugin, what the host granted.
 		c.process, err = process.Respond(process.Config{Args: c.cfg.Run, Env: os.Environ()}, maxAnswer)
 		if err != nil {
 			return r, fmt.Errorf("start the hint command: %w", err)

@@ -22,7 +22,7 @@ import (
 type deed struct {
 	*call
 	writes      bool
-	key, result int // numbers of texts: of the tool with its arguments, the same for equal values; of the result
+	key, result int // numbers of texts: key of the tool with its canonical arguments, result of the call's result
 }
 
 // texts numbers texts from 1.
@@ -124,14 +124,14 @@ func (b bits) remove(at int)   { b[at/64] &^= 1 << (at % 64) }
 // lineup is the rollouts of a task, ordered by their writes: rollouts that reached the same state are neighbours.
 type lineup struct {
 	all    []*course
-	alone  []crowd   // each of them
-	words  []crowd   // 64 of them each, as a word of bits has
+	alone  []crowd   // one for each rollout
+	words  []crowd   // one for each 64 rollouts, which share a word of bits
 	ranked []*course // from the best to the worst
 }
 
 // state is a point reached by all rollouts with the same writes so far.
 type state struct {
-	from, to, written int // its rollouts are a range of the lineup
+	from, to, written int // its rollouts are all[from:to] of the lineup; written is their number of writes so far
 	reads             map[int]*reading
 	after             map[int]*state // by course.next
 }

@@ -34,7 +34,7 @@ type Tree struct {
 	Mark    string // mark in the environment of its processes
 
 	ours  bool   // the first process is a child of ours that has not been waited for, so its id can't have been reused
-	since uint64 // when it started
+	since uint64 // when the first process started
 }
 
 // entry is a running process found by a scan of all processes.

@@ -96,7 +96,7 @@ func afterWord(s string, at int) bool {
 	return true
 }
 
-// key returns the rule for a key with a distinctive prefix. bits is its minimum entropy per character.
+// key returns the rule for a service's keys. bits is their minimum entropy per byte.
 func key(class, pattern string, bits float64, hints ...string) rule {
 	return rule{
 		class: class, hints: hints, re: regexp.MustCompile(`(?:^|[^A-Za-z0-9_])(` + pattern + `)`),

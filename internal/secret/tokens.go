@@ -33,7 +33,7 @@ type token struct {
 	class   string
 	hints   []string // in lower case, at least three bytes each: every text that matches contains one, in any case
 	pattern string   // its first matching group is the token
-	// minimum entropy per character; 0 means that it must look random, as for a value with a secret name
+	// minimum entropy per byte; 0 means that it must look random, as for a value with a secret name
 	bits   float64
 	run    int  // the token begins with a hint and has at least this many bytes
 	before int  // the token has at least this many bytes before a hint

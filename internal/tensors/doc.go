@@ -15,6 +15,6 @@
 // Write writes to any io.Writer in one pass; a caller that needs a durable file writes to a temporary one, syncs and
 // renames.
 //
-// Parquet rows (WriteParquet) have the columns that TRL's SFT trainer accepts as pre-tokenised: input_ids and labels,
-// plus the rows' other columns.
+// A ParquetWriter writes rows with the columns that its caller chooses, such as those that TRL's SFT trainer accepts as
+// pre-tokenised.
 package tensors

@@ -84,7 +84,7 @@ func emptyGroup() *ttc.Group {
 	return &ttc.Group{Key: "empty", Examples: []*ttc.Example{{ID: "empty"}}}
 }
 
-// hugeGroup returns a group far larger than a frame, each of whose largest texts has more than a MiB.
+// hugeGroup returns a group far larger than a frame, with several texts of more than a MiB.
 func hugeGroup() *ttc.Group {
 	g := sampleGroups(1, builders.UnitExample)[0]
 	ex := g.Examples[0]

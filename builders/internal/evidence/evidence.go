@@ -21,7 +21,7 @@ type Rule struct {
 	Name, Class, Doc string
 }
 
-// Rules are all the rules, in the order they are tried.
+// Rules are all the rules, roughly in the order they are tried.
 var Rules = []Rule{
 	{"result_flag", Flag, "an object with isError, is_error or an error-text type, as MCP, Anthropic and the AI SDK write it"},
 	{"exit_code", ExitCode, "an exit code other than 0 where a harness puts it: first or last, or in a process's object"},

@@ -16,7 +16,7 @@ import (
 
 // runDir holds the sockets of one Plugin. Next to it is a file that stays locked for as long as the folder has an
 // owner: a process id means nothing to a process in another namespace, and may have been reused. The name of both is
-// the mark that the plugin's processes carry.
+// the beginning of the mark that the plugin's processes carry.
 //
 // A plugin can write here, as can anything else the user runs. Nothing written here can get a process killed except one
 // that carries the mark in its environment, where we put it: plugins and their children. Any other program has it there
@@ -77,7 +77,7 @@ func (d *runDir) claim() (err error) {
 // errNoFolder means that no plugin can be started, for lack of a folder for its socket. Trying again doesn't help.
 var errNoFolder = errors.New("cannot recreate the lost folder for plugin sockets")
 
-// restore recreates the folder if it, or the folder it is in, was removed. Two instances may do so at once.
+// restore recreates the folder if it, or the folder it is in, was removed. Two instances may call it at once.
 func (d *runDir) restore() error {
 	d.restoring.Lock()
 	defer d.restoring.Unlock()

@@ -17,7 +17,7 @@ type spans struct {
 	bytes int64
 }
 
-// add counts the targets of a record's references. Its references exist.
+// add counts the targets of a record's references, which must exist.
 func (s *spans) add(r builders.Record) {
 	for _, c := range builders.Contents(r) {
 		s.refer(c.Ref)
