@@ -683,7 +683,7 @@ type secondSums struct {
 	clipped    int
 }
 
-// raw returns the part of a row's raw gradient that starts with the tile of entry i. A padded tail has memory of its own.
+// raw returns a row's raw gradient from the tile of entry i on. A padded tail has memory of its own.
 func (r *row) raw(i int) []float32 {
 	if full := r.n &^ (block - 1); i < full {
 		return r.out[i:full]

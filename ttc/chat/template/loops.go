@@ -162,9 +162,7 @@ func (c *compiler) refuseLoopTarget(n *forNode) {
 }
 
 // loopBody compiles a loop over given items. body and otherwise are the frames of its two parts.
-func (c *compiler) loopBody(
-	n *forNode, outer, body, otherwise *frame, k *fork,
-) func(st *state, items val) flow {
+func (c *compiler) loopBody(n *forNode, outer, body, otherwise *frame, k *fork) func(st *state, items val) flow {
 	loopVar, extended := c.loopVariable(n, body)
 	body.sym.scanParams(n.target)
 	body.sym.scan(n.body...)

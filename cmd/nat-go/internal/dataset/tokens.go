@@ -166,7 +166,8 @@ func wrongTokens(line []byte) string {
 			return fmt.Sprintf("input_ids[%d] is %d", i, row.IDs[i])
 		case label == batch.Ignored:
 		case label != row.IDs[i]:
-			return fmt.Sprintf("labels[%d] is %d, expected %d as in input_ids, or %d", i, label, row.IDs[i], batch.Ignored)
+			return fmt.Sprintf("labels[%d] is %d, expected %d as in input_ids, or %d",
+				i, label, row.IDs[i], batch.Ignored)
 		default:
 			trained++
 		}

@@ -226,8 +226,9 @@ func (o *originsRead) rest(v *verifier) error {
 		return fmt.Errorf("%s: %w", o.name, o.err)
 	}
 	if o.more {
-		v.find(Finding{Code: logDiffers, File: o.name, Row: o.n}, "it names record %s in %s, but the record log doesn't "+
-			"have that here with these contexts, or curation didn't put it into that file", o.line.Record, o.line.File)
+		v.find(Finding{Code: logDiffers, File: o.name, Row: o.n},
+			"it names record %s in %s, but the record log doesn't have that here with these contexts, or "+
+				"curation didn't put it into that file", o.line.Record, o.line.File)
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ type Request struct {
 	Trainer   string        // trl
 	Paths     []string      // folders of runs, and files of rows
 	Tokenizer string        // folder of the model to be trained; empty means the run's
-	Template  string        // file, or name of one of the tokenizer's; empty means the run's, or the tokenizer's default
+	Template  string        // file, or name of one of the tokenizer's; empty means the run's or the tokenizer's default
 	Serving   string        // folder the model is served from; empty means no comparison
 	Python    string        // empty means the value of PythonVariable, else python3
 	Settings  []string      // for the trainer's config, as NAME=VALUE

@@ -32,7 +32,7 @@ type Request struct {
 	PassedOver []inspect.PassedOver `json:",omitempty"` // files in input folders that are skipped
 	Source     string               // `_type` of the source; empty means the configuration's, else the one that fits
 	Map        []string             // meaning of keys of the input: "output=response"
-	Builders   []string             // names or types of builders; empty means the configuration's, else the types that fit
+	Builders   []string             // names or types of builders; empty means the configuration's, or types that fit
 	Formats    []string
 	Adapter    string // "files", or a name of trainer_adapters
 	OutputDir  string
@@ -52,8 +52,8 @@ type Request struct {
 	EndpointTimeout time.Duration // for one answer
 	Dataset         string        // the questions; empty means the questions of eval.general.dataset
 
-	// The configuration that a command source copies for its program. It is ConfigFile by default, and stored, because a
-	// resumed run has another ConfigFile.
+	// The configuration that a command source copies for its program. It is ConfigFile by default, and stored, because
+	// a resumed run has another ConfigFile.
 	NATConfig string
 
 	// At most one of these is set, for work other than a run from its beginning.

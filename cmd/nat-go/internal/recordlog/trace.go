@@ -16,7 +16,7 @@ type tracer struct {
 	graphs   [][]ttc.History             // current hash by example and message; nil means not hashed yet
 	recorded map[ttc.History]ttc.History // recorded hash by current hash, for the examples hashed so far
 	whole    bool                        // all examples are hashed
-	noIDs    map[ttc.History]ttc.History // recorded hash by current hash without the ids of calls; nil means not made yet
+	noIDs    map[ttc.History]ttc.History // recorded hash by current hash without the ids of calls; nil until it is made
 	hasher   history.Hasher              // for noIDs and for comparisons of messages
 	contexts []ttc.History               // scratch
 }

@@ -48,7 +48,7 @@ func (r *reader) sessions(g session.Group) []*calls.Session {
 	for _, part := range g.Parts {
 		line := json.Raw(part.JSON)
 		id := session.Text(line, "uuid")
-		if context, ok := contexts[session.Text(line, "parentUuid")]; ok { // the conversation returns to an earlier line
+		if context, ok := contexts[session.Text(line, "parentUuid")]; ok { // the conversation returns to it
 			last = context
 		}
 		for _, m := range r.messages(line) {
@@ -56,7 +56,8 @@ func (r *reader) sessions(g session.Group) []*calls.Session {
 				s.Add(calls.Call{
 					ID: id, Model: session.Text(line, "model"), Output: m.Message, Input: last.Input(),
 					Time: session.Nanoseconds(session.Text(line, "timestamp")), File: part.Path, Offset: part.Offset,
-					Gaps: ttc.RebuiltHistory | ttc.NoSystem | ttc.NoTools | (&exchange.Answer{Message: m.Message}).Gap(),
+					Gaps: ttc.RebuiltHistory | ttc.NoSystem | ttc.NoTools |
+						(&exchange.Answer{Message: m.Message}).Gap(),
 				})
 			}
 			last = last.Then(id, s.Message(m))

@@ -68,7 +68,7 @@ func (r *reader) responded(e event, response json.Raw, before *session.Given) *s
 	r.response, r.model = id, session.Text(response, "model")
 	after := r.answer(e, choices[0].Message, before)
 	if session.Text(e.Raw, "action") == "finish" { // the call isn't in later requests
-		m := chat.Message{Role: "assistant", Form: chat.Text, Text: choices[0].Message.Text}
+		m := chat.Message{Role: "assistant", Form: chat.Text, Text: choices[0].Text}
 		return before.Then(e.id(), r.s.Message(calls.Message{Message: m}))
 	}
 	return after

@@ -130,7 +130,8 @@ func batched(events []event) int {
 	response := session.Text(events[0].Raw, "llm_response_id")
 	n := 1
 	for response != "" && n < len(events) && session.Text(events[0].Raw, "kind") == "ActionEvent" &&
-		session.Text(events[n].Raw, "kind") == "ActionEvent" && session.Text(events[n].Raw, "llm_response_id") == response {
+		session.Text(events[n].Raw, "kind") == "ActionEvent" &&
+		session.Text(events[n].Raw, "llm_response_id") == response {
 		n++
 	}
 	return n
@@ -154,7 +155,8 @@ func (r *reader) event(batch []event, before *session.Given) *session.Given {
 	case "MessageEvent":
 		message := session.Value(e.Raw, "llm_message")
 		if session.Text(e.Raw, "source") != "agent" {
-			return r.tell(e, before, "user", append(blocks(message, "content"), blocks(e.Raw, "extended_content")...)...)
+			said := append(blocks(message, "content"), blocks(e.Raw, "extended_content")...)
+			return r.tell(e, before, "user", said...)
 		}
 		return r.answer(e, said(message, "content", nil), before)
 	case "ActionEvent":

@@ -29,7 +29,8 @@ var agents = []Conversations{
 	{
 		"r2e", "the entries are trajectories of R2E-Gym: each step's thought and action are the model's, its observation the user's",
 		func(h *source.Head) bool {
-			return hasAll(h, "trajectory_steps", "problem_statement") && h.Objects("trajectory_steps").Has("thought", "action")
+			return hasAll(h, "trajectory_steps", "problem_statement") &&
+				h.Objects("trajectory_steps").Has("thought", "action")
 		}, r2e,
 	},
 	{

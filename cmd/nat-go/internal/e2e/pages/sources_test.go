@@ -90,10 +90,12 @@ var sources = []struct {
 {"type":"message","id":"2","parentId":"1","message":{"role":"assistant","provider":"p","model":"m","stopReason":"stop","content":[{"type":"text","text":"a"}]}}`}},
 	{"Cline", ".cline", map[string]string{".cline/data/settings.json": "{}", ".cline/data/sessions/s/s.messages.json": `{"version":1,"agent":"lead","sessionId":"s","messages":[` +
 		`{"role":"user","content":[{"type":"text","text":"q"}]},{"role":"assistant","content":[{"type":"text","text":"a"}]}]}`}},
-	{"OpenHands", ".openhands", map[string]string{".openhands/settings.json": "{}",
+	{"OpenHands", ".openhands", map[string]string{
+		".openhands/settings.json":                                    "{}",
 		".openhands/conversations/s/base_state.json":                  `{"id":"s","agent":{"kind":"Agent","llm":{"model":"m"}}}`,
 		".openhands/conversations/s/events/event-00000-00000001.json": openhands("1", "user", "user", "q"),
-		".openhands/conversations/s/events/event-00001-00000002.json": openhands("2", "agent", "assistant", "a")}},
+		".openhands/conversations/s/events/event-00001-00000002.json": openhands("2", "agent", "assistant", "a"),
+	}},
 	{"opencode", "session.json", one(`{"info":{"id":"s"},"messages":[{"info":{"role":"user"},"parts":[{"type":"text","text":"q"}]},` +
 		`{"info":{"role":"assistant"},"parts":[{"type":"text","text":"a"}]}]}`)},
 	{"rows of agents' sessions", "agent_traces.jsonl", one(`{"harness":"codex","session_id":"t","trace":[` + strings.ReplaceAll(codex, "\n", ",") + `],"messages":[` +
