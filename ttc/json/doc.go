@@ -6,9 +6,9 @@
 //
 // The reference for accepted input is Python's json module, which writes most of these files: NaN and Infinity are
 // numbers, a lone surrogate escape is text, integers may be of any size (up to 4300 digits), keys keep their order and
-// may repeat; control characters in strings and bytes that are not UTF-8 are errors. Every error has a byte offset and
-// a line, names the expected text, and distinguishes truncated input from malformed input. Depth and size of a value
-// are limited.
+// may repeat; control characters in strings and bytes that are not UTF-8 are errors. Every syntax error has a byte
+// offset and a line, says what was expected or is wrong, and distinguishes truncated input from malformed input. Depth
+// and size of a value are limited.
 //
 // Text is WTF-8: UTF-8, with lone surrogates in their three-byte generalised encoding.
 //

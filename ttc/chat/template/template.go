@@ -144,8 +144,8 @@ func (s Span) exact(text string, yield func(Span) bool) bool {
 	return more
 }
 
-// Render renders a conversation. The error is an *Error: the template rejected the conversation (raise_exception), used
-// something undefined, or exceeded a limit.
+// Render renders a conversation. The error is an *Error: for example, the template rejected the conversation
+// (raise_exception), used something undefined, or exceeded a limit.
 func (t *Template) Render(in Input) (Result, error) { return t.RenderIn(nil, in) }
 
 // Room is memory for results, used by one render after another. The zero value is ready. It is not safe for concurrent

@@ -1,9 +1,9 @@
 // Package command collects agent runs by starting a program that makes them: `nat eval`, or any other that leaves a
 // workflow_output.json.
 //
-// Each collection run has its own folder, which is passed to the program as {output_dir}, so that no run overwrites or
-// deletes another's output (`nat eval` empties its output folder first). The folder is kept; a completed run is not
-// started again. Package ttc/source/internal/nat reads its content.
+// Each collection run has its own output folder, which is passed to the program as {output_dir}, so that no run
+// overwrites or deletes another's output (`nat eval` empties its output folder first). The folder is kept; a completed
+// run is not started again. Package ttc/source/internal/nat reads its content.
 //
 // `nat eval` refuses a file with sections it doesn't know, writes nothing without an evaluator, and omits the steps
 // that carry candidates unless told otherwise. So it gets a copy ({config}): bases merged, our sections removed, the

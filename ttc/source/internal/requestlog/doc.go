@@ -7,6 +7,6 @@
 // nothing is put together, except for requests that refer to the previous response instead of repeating its messages.
 //
 // Which calls belong together is decided by the log (session_id, conversation_id, thread_id, trace_id; the session that
-// Claude Code puts into a request). If it doesn't say, calls that begin with the same system prompt and first message
-// form a session.
+// Claude Code puts into a request). If it doesn't say, calls that begin with the same system prompt and the same
+// messages up to the user's first form a session.
 package requestlog

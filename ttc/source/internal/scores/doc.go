@@ -1,4 +1,4 @@
-// Package scores adds to examples the scores that their input lacks.
+// Package scores adds scores to examples, for inputs that lack them.
 //
 // Scores are read from files that accompany the input - from an evaluation, a judge, a test run - and joined by the
 // examples' ids. An id that occurs twice with different scores gets none, since either may be right.

@@ -197,8 +197,8 @@ func (s *Source) book(ex *calls.Example) {
 	}
 }
 
-// fingerprint returns a hash of an example's content, with its trial and reward if it is from one, and roughly how many
-// bytes it takes.
+// fingerprint returns a hash of an example's content, with its task, trial and reward if it has them, and roughly how
+// many bytes it takes.
 func fingerprint(ex *ttc.Example) (sum uint64, size int64) {
 	h := xxh3.New()
 	text := func(s string) {

@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Store stores the parts of sessions that files contain, compressed in a temporary file, and returns it session by
+// Store stores the parts of sessions that files contain, compressed in a temporary file, and returns them session by
 // session: for formats whose sessions are spread over lines and files in any order.
 type Store struct {
 	spool  *spool.File
