@@ -55,7 +55,7 @@ func (c *Converted) None() error {
 	return errors.New(why)
 }
 
-// Convert writes a run's data set in other formats, from its record log, decisions and token batches alone. If dir is
+// Convert writes a run's data set in other formats, from its record log, decisions and token batches. If dir is
 // empty, the rows go to the run's own dataset folder and are entered in its manifest; a failure before the last file is
 // durable leaves the run as it was. If no record fits the formats, Convert writes nothing and returns no error; see
 // None.

@@ -1,8 +1,9 @@
 // Package dataset writes, converts, measures and verifies data sets.
 //
 // Text rows depend only on the record log, curation's decisions and the row options, and token rows only on the run's
-// token batches. So any format can be written later, from the run folder alone, with the same bytes. Formats lists all
-// formats. Verify reads the written files and trusts nothing else.
+// token batches. So a format can be written later with the same bytes, from the run folder and, for rows that are
+// rendered, the model's chat template. Formats lists all formats. Verify reads the written files and trusts nothing
+// else.
 //
 // Its Finding is not the type of package finding: `dataset verify --json` prints it, it refers to a row rather than a
 // place in a configuration, and it counts unlisted findings.

@@ -28,7 +28,8 @@ type writing struct {
 	decisions *curate.Decisions
 }
 
-// write writes the data set in every requested format. If no record is kept, it writes no rows, but lists the drops.
+// write writes the rows of the requested text formats, and NAT's trajectories in its mode. If no record is kept, it
+// writes no rows, but lists the drops.
 func (r *writing) write(ctx context.Context) error {
 	p, d := r.plan, r.decisions
 	if err := p.Compat.WriteTrajectories(p.folder.Format(dataset.Trajectories), p.folder.Records(), p.RunID,

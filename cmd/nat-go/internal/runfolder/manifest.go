@@ -24,8 +24,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Manifest describes a run and lists its files. It doesn't contain times, or paths outside the folder other than the
-// inputs' as named by the user.
+// Manifest describes a run and lists its files. It doesn't contain the time of the run, and contains paths outside the
+// folder only as the user named them.
 type Manifest struct {
 	NatGo     string                      `json:"nat_go"` // version of the program
 	Log       int                         `json:"record_log_version"`
