@@ -163,7 +163,7 @@ const (
 	mark                 // punctuation or a symbol
 	slash                // which some expressions accept after line breaks
 	blank                // space or tab
-	newline              // carriage return or line feed; a word of white space that contains one ends in one, except GPT-2's
+	newline              // carriage return or line feed; except for GPT-2's, a word of white space with one ends in one
 	classes
 )
 
