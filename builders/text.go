@@ -30,6 +30,9 @@ func CheckTexts(r Record) error {
 	case *Rollout:
 		c.content("messages", &r.Messages)
 		c.text("task", r.Task)
+	case *State:
+		c.content("messages", &r.Messages)
+		c.text("task", r.Task)
 	case *Distillation:
 		c.content("messages", &r.Messages)
 		for i := range r.Sites {

@@ -22,6 +22,8 @@ func TestCheckTexts(t *testing.T) {
 		"prompt":    &builders.Preference{Prompt: builders.Content{Text: bad}},
 		"chosen":    &builders.Preference{Chosen: builders.Content{Text: bad}},
 		"task":      &builders.Rollout{Task: bad},
+		"state":     &builders.State{Messages: builders.Content{Text: bad}},
+		"its task":  &builders.State{Task: bad},
 		"hint":      &builders.Distillation{Sites: []builders.Site{{Hint: bad}}},
 	} {
 		t.Run(name, func(t *testing.T) {

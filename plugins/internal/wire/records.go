@@ -242,12 +242,12 @@ func (w *RecordWriter) record(r builders.Record) (*pb.Record, error) {
 		}}}, nil
 	case *builders.Demonstration:
 		return &pb.Record{Kind: &pb.Record_Demonstration{Demonstration: &pb.Demonstration{
-			Head: w.head(&r.Head), Messages: w.content(&r.Messages), Train: pb.Train(r.Train), Trained: r.Trained,
-			Weight: r.Weight, Score: r.Score, MaskReasoning: r.MaskReasoning,
+			Head: w.head(&r.Head), Messages: w.content(&r.Messages), Train: pb.Train(r.Train),
+			Trained: slices.Clone(r.Trained), Weight: r.Weight, Score: copied(r.Score), MaskReasoning: r.MaskReasoning,
 		}}}, nil
 	case *builders.Rollout:
 		return &pb.Record{Kind: &pb.Record_Rollout{Rollout: &pb.Rollout{
-			Head: w.head(&r.Head), Messages: w.content(&r.Messages), Reward: r.Reward, Task: t.add(r.Task),
+			Head: w.head(&r.Head), Messages: w.content(&r.Messages), Reward: copied(r.Reward), Task: t.add(r.Task),
 		}}}, nil
 	case *builders.Distillation:
 		out := &pb.Distillation{Head: w.head(&r.Head), Messages: w.content(&r.Messages)}
@@ -274,6 +274,14 @@ func (w *RecordWriter) record(r builders.Record) (*pb.Record, error) {
 	}
 	return nil, fmt.Errorf("unknown type %T of a record: expected *Preference, *Demonstration, *Rollout, "+
 		"*Distillation or *State", r)
+}
+
+// copied returns a copy of an optional number, because a builder may reuse its memory before the frame is sent.
+func copied(x *float64) *float64 {
+	if x == nil {
+		return nil
+	}
+	return new(*x)
 }
 
 // Drop writes a drop.

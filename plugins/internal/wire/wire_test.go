@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -452,6 +453,42 @@ func records(g *ttc.Group) *rapid.Generator[builders.Record] {
 			RejectedPolicy: rapid.SampledFrom([]string{"", "q"}).Draw(t, "policy"),
 		}
 	})
+}
+
+// TestRecordsAreNotRetained checks that a builder may change a record once it is written.
+func TestRecordsAreNotRetained(t *testing.T) {
+	g := &ttc.Group{Examples: []*ttc.Example{{}}}
+	var got []builders.Record
+	var r RecordReader
+	w := NewRecordWriter(func(m *pb.BuildResponse) error {
+		for _, p := range m.Parts {
+			res, err := r.Part(p, g)
+			if err != nil {
+				return err
+			}
+			if res != nil {
+				got = append(got, res.Records...)
+			}
+		}
+		return nil
+	})
+	w.Begin(0, g)
+	score, trained := 0.5, []bool{true, false}
+	demonstration := &builders.Demonstration{Train: builders.TrainFlagged, Trained: trained, Score: &score}
+	rollout := &builders.Rollout{Reward: &score}
+	for _, rec := range []builders.Record{demonstration, rollout} {
+		if err := w.Record(rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	score, trained[0] = 0.25, false
+	if err := errors.Join(w.Done("", ""), w.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	d, o := got[0].(*builders.Demonstration), got[1].(*builders.Rollout)
+	if *d.Score != 0.5 || !d.Trained[0] || *o.Reward != 0.5 {
+		t.Errorf("got score %v, trained %v, reward %v", *d.Score, d.Trained, *o.Reward)
+	}
 }
 
 func TestResultsRoundTrip(t *testing.T) {
