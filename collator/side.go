@@ -181,8 +181,7 @@ type sideBuilder struct {
 // span is a run of tokens that belongs to a turn.
 type span struct {
 	chat.Span
-	message  int
-	terminal bool // the span ends in the turn's terminator
+	message int
 }
 
 // side makes the tokens of a conversation as v shows it. Ids that the source has for assistant turns are used
@@ -310,7 +309,7 @@ func (b *sideBuilder) given(t *turns.Turn, n *ttc.Node) *cause {
 		b.ids = append(b.ids, id)
 		b.offsets = append(b.offsets, chat.Span{Start: t.Start, End: t.Start})
 	}
-	s := span{chat.Span{Start: start, End: len(b.ids)}, t.Message, b.w.terminators[b.ids[len(b.ids)-1]]}
+	s := span{chat.Span{Start: start, End: len(b.ids)}, t.Message}
 	b.sampled = append(b.sampled, s)
 	if b.m.trained[t.Message] {
 		b.trained = append(b.trained, s)
@@ -337,11 +336,10 @@ func (b *sideBuilder) mask(ranges []chat.Span, owners []*turns.Turn) *cause {
 				b.offsets[run.Start].Start, b.offsets[run.End-1].End, ranges[i].Start, ranges[i].End)
 		}
 		t := owners[i]
-		terminal := t.Terminated() && ranges[i].End == t.End
-		if terminal && !w.terminators[b.ids[run.End-1]] {
+		if t.Terminated() && ranges[i].End == t.End && !w.terminators[b.ids[run.End-1]] {
 			return refuse(InvariantBroken, "the turn of message %d ends in %q, which is not a token of its own", t.Message, b.v.res.Text[t.Body:t.End])
 		}
-		b.train(run, ranges[i], t.Message, terminal)
+		b.train(run, ranges[i], t.Message)
 	}
 	slices.SortFunc(b.trained, func(a, c span) int { return a.Start - c.Start })
 	return nil
@@ -349,11 +347,11 @@ func (b *sideBuilder) mask(ranges []chat.Span, owners []*turns.Turn) *cause {
 
 // train adds the tokens of a rendered range, except redaction tags, which must not be imitated, and parts of turns that
 // are context.
-func (b *sideBuilder) train(run, of chat.Span, message int, terminal bool) {
+func (b *sideBuilder) train(run, of chat.Span, message int) {
 	from := run.Start
-	add := func(end int, terminal bool) {
+	add := func(end int) {
 		if from < end {
-			b.trained = append(b.trained, span{chat.Span{Start: from, End: end}, message, terminal})
+			b.trained = append(b.trained, span{chat.Span{Start: from, End: end}, message})
 		}
 	}
 	for _, p := range b.context(of) {
@@ -361,12 +359,12 @@ func (b *sideBuilder) train(run, of chat.Span, message int, terminal bool) {
 		for first < run.End && b.offsets[first].End <= p.Start {
 			first++
 		}
-		add(first, false)
+		add(first)
 		for from = first; from < run.End && b.offsets[from].Start < p.End; {
 			from++
 		}
 	}
-	add(run.End, terminal)
+	add(run.End)
 }
 
 // context lists the untrained parts of a trained range, in the order of the text.

@@ -10,25 +10,19 @@ DATA one512<>+8(SB)/4, $0x3e75eb62
 DATA one512<>+12(SB)/4, $0x3d64a4c7
 DATA one512<>+16(SB)/4, $0x3c135e71
 DATA one512<>+20(SB)/4, $0x3af5d578
-DATA one512<>+24(SB)/4, $0x4f7fffff
-DATA one512<>+28(SB)/4, $0x4f317275
-DATA one512<>+32(SB)/4, $0x4e75eb62
-DATA one512<>+36(SB)/4, $0x4d64a4c7
-DATA one512<>+40(SB)/4, $0x4c135e71
-DATA one512<>+44(SB)/4, $0x4af5d578
-DATA one512<>+48(SB)/4, $0x4f800000
-DATA one512<>+52(SB)/4, $0x4b400000
-DATA one512<>+56(SB)/4, $0x417fd70a
-DATA one512<>+60(SB)/4, $0x7149f2ca
-DATA one512<>+64(SB)/4, $0xf149f2ca
-DATA one512<>+68(SB)/4, $0x00000001
-DATA one512<>+72(SB)/4, $0x00000010
-DATA one512<>+76(SB)/4, $0x3f800000
-DATA one512<>+80(SB)/4, $0x416ffbe7
-DATA one512<>+84(SB)/4, $0x80000000
-DATA one512<>+88(SB)/4, $0xffff0000
-DATA one512<>+92(SB)/4, $0x7fffffff
-GLOBL one512<>(SB), RODATA|NOPTR, $96
+DATA one512<>+24(SB)/4, $0x4f800000
+DATA one512<>+28(SB)/4, $0x4b400000
+DATA one512<>+32(SB)/4, $0x417fd70a
+DATA one512<>+36(SB)/4, $0x7149f2ca
+DATA one512<>+40(SB)/4, $0xf149f2ca
+DATA one512<>+44(SB)/4, $0x00000001
+DATA one512<>+48(SB)/4, $0x00000010
+DATA one512<>+52(SB)/4, $0x3f800000
+DATA one512<>+56(SB)/4, $0x416ffbe7
+DATA one512<>+60(SB)/4, $0x80000000
+DATA one512<>+64(SB)/4, $0xffff0000
+DATA one512<>+68(SB)/4, $0x7fffffff
+GLOBL one512<>(SB), RODATA|NOPTR, $72
 
 // func maxF32AVX512(a *tileArgs)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL
@@ -464,17 +458,17 @@ loop:
 	VMAXPS           Z5, Z1, Z1
 	VMAXPS           Z6, Z2, Z2
 	VMAXPS           Z7, Z3, Z3
-	VBROADCASTSS     one512<>+52(SB), Z25
+	VBROADCASTSS     one512<>+28(SB), Z25
 	VRANGEPS         $0x0b, Z8, Z30, Z30
 	VRANGEPS         $0x0b, Z9, Z30, Z30
 	VRANGEPS         $0x0b, Z10, Z30, Z30
 	VRANGEPS         $0x0b, Z11, Z30, Z30
-	VBROADCASTSS     one512<>+60(SB), Z24
+	VBROADCASTSS     one512<>+36(SB), Z24
 	VRANGEPS         $0x02, Z24, Z8, Z8
 	VRANGEPS         $0x02, Z24, Z9, Z9
 	VRANGEPS         $0x02, Z24, Z10, Z10
 	VRANGEPS         $0x02, Z24, Z11, Z11
-	VBROADCASTSS     one512<>+56(SB), Z24
+	VBROADCASTSS     one512<>+32(SB), Z24
 	VRANGEPS         $0x02, Z24, Z8, Z4
 	VRANGEPS         $0x02, Z24, Z9, Z5
 	VRANGEPS         $0x02, Z24, Z10, Z6
@@ -733,17 +727,17 @@ loop:
 	VFMADD213PS   Z25, Z24, Z9
 	VFMADD213PS   Z25, Z24, Z10
 	VFMADD213PS   Z25, Z24, Z11
-	VBROADCASTSS  one512<>+52(SB), Z25
+	VBROADCASTSS  one512<>+28(SB), Z25
 	VRANGEPS      $0x0b, Z8, Z30, Z30
 	VRANGEPS      $0x0b, Z9, Z30, Z30
 	VRANGEPS      $0x0b, Z10, Z30, Z30
 	VRANGEPS      $0x0b, Z11, Z30, Z30
-	VBROADCASTSS  one512<>+60(SB), Z24
+	VBROADCASTSS  one512<>+36(SB), Z24
 	VRANGEPS      $0x02, Z24, Z8, Z8
 	VRANGEPS      $0x02, Z24, Z9, Z9
 	VRANGEPS      $0x02, Z24, Z10, Z10
 	VRANGEPS      $0x02, Z24, Z11, Z11
-	VBROADCASTSS  one512<>+56(SB), Z24
+	VBROADCASTSS  one512<>+32(SB), Z24
 	VRANGEPS      $0x02, Z24, Z8, Z4
 	VRANGEPS      $0x02, Z24, Z9, Z5
 	VRANGEPS      $0x02, Z24, Z10, Z6
@@ -947,7 +941,7 @@ TEXT ·jsdKeptEvenF32AVX512(SB), NOSPLIT, $0-8
 	MOVQ             32(R9), R12
 	MOVQ             40(R9), R13
 	VBROADCASTSS     120(R9), Z24
-	VBROADCASTSS     one512<>+80(SB), Z25
+	VBROADCASTSS     one512<>+56(SB), Z25
 	VBROADCASTSS     176(R9), Z26
 	VPXORD           Z27, Z27, Z27
 	XORQ             BX, BX
@@ -967,10 +961,10 @@ TEXT ·jsdKeptEvenF32AVX512(SB), NOSPLIT, $0-8
 	VRANGEPS         $0x0a, Z25, Z1, Z1
 	VRANGEPS         $0x0a, Z25, Z2, Z2
 	VRANGEPS         $0x0a, Z25, Z3, Z3
-	VADDPS.BCST      one512<>+76(SB), Z0, Z4
-	VADDPS.BCST      one512<>+76(SB), Z1, Z5
-	VADDPS.BCST      one512<>+76(SB), Z2, Z6
-	VADDPS.BCST      one512<>+76(SB), Z3, Z7
+	VADDPS.BCST      one512<>+52(SB), Z0, Z4
+	VADDPS.BCST      one512<>+52(SB), Z1, Z5
+	VADDPS.BCST      one512<>+52(SB), Z2, Z6
+	VADDPS.BCST      one512<>+52(SB), Z3, Z7
 	VPSRLD           $0x15, Z4, Z4
 	VPSRLD           $0x15, Z5, Z5
 	VPSRLD           $0x15, Z6, Z6
@@ -1069,19 +1063,19 @@ loop:
 	VRANGEPS         $0x0a, Z25, Z15, Z15
 	VPERMPS          Z28, Z6, Z30
 	VFMADD213PS      Z30, Z2, Z10
-	VADDPS.BCST      one512<>+76(SB), Z12, Z16
+	VADDPS.BCST      one512<>+52(SB), Z12, Z16
 	VPERMPS          Z28, Z7, Z30
 	VFMADD213PS      Z30, Z3, Z11
 	VMOVAPS          64(R8), Z28
-	VADDPS.BCST      one512<>+76(SB), Z13, Z17
+	VADDPS.BCST      one512<>+52(SB), Z13, Z17
 	VPERMPS          Z28, Z4, Z30
 	VFMADD213PS      Z30, Z0, Z8
 	VPERMPS          Z28, Z5, Z30
 	VFMADD213PS      Z30, Z1, Z9
-	VADDPS.BCST      one512<>+76(SB), Z14, Z18
+	VADDPS.BCST      one512<>+52(SB), Z14, Z18
 	VPERMPS          Z28, Z6, Z30
 	VFMADD213PS      Z30, Z2, Z10
-	VADDPS.BCST      one512<>+76(SB), Z15, Z19
+	VADDPS.BCST      one512<>+52(SB), Z15, Z19
 	VPERMPS          Z28, Z7, Z30
 	VFMADD213PS      Z30, Z3, Z11
 	VMULPS           (R12)(AX*4), Z26, Z4
@@ -1168,19 +1162,19 @@ loop:
 	VRANGEPS         $0x0a, Z25, Z3, Z3
 	VPERMPS          Z28, Z18, Z30
 	VFMADD213PS      Z30, Z14, Z22
-	VADDPS.BCST      one512<>+76(SB), Z0, Z4
+	VADDPS.BCST      one512<>+52(SB), Z0, Z4
 	VPERMPS          Z28, Z19, Z30
 	VFMADD213PS      Z30, Z15, Z23
 	VMOVAPS          64(R8), Z28
-	VADDPS.BCST      one512<>+76(SB), Z1, Z5
+	VADDPS.BCST      one512<>+52(SB), Z1, Z5
 	VPERMPS          Z28, Z16, Z30
 	VFMADD213PS      Z30, Z12, Z20
 	VPERMPS          Z28, Z17, Z30
 	VFMADD213PS      Z30, Z13, Z21
-	VADDPS.BCST      one512<>+76(SB), Z2, Z6
+	VADDPS.BCST      one512<>+52(SB), Z2, Z6
 	VPERMPS          Z28, Z18, Z30
 	VFMADD213PS      Z30, Z14, Z22
-	VADDPS.BCST      one512<>+76(SB), Z3, Z7
+	VADDPS.BCST      one512<>+52(SB), Z3, Z7
 	VPERMPS          Z28, Z19, Z30
 	VFMADD213PS      Z30, Z15, Z23
 	VMULPS           256(R12)(AX*4), Z26, Z16
@@ -1297,32 +1291,32 @@ loop:
 	VRANGEPS        $0x0b, Z9, Z30, Z30
 	VRANGEPS        $0x0b, Z10, Z30, Z30
 	VRANGEPS        $0x0b, Z11, Z30, Z30
-	VBROADCASTSS    one512<>+60(SB), Z24
+	VBROADCASTSS    one512<>+36(SB), Z24
 	VRANGEPS        $0x02, Z24, Z8, Z8
 	VRANGEPS        $0x02, Z24, Z9, Z9
 	VRANGEPS        $0x02, Z24, Z10, Z10
 	VRANGEPS        $0x02, Z24, Z11, Z11
-	VBROADCASTSS    one512<>+80(SB), Z24
+	VBROADCASTSS    one512<>+56(SB), Z24
 	VRANGEPS        $0x0a, Z24, Z8, Z4
 	VRANGEPS        $0x0a, Z24, Z9, Z5
 	VRANGEPS        $0x0a, Z24, Z10, Z6
 	VRANGEPS        $0x0a, Z24, Z11, Z7
-	VADDPS.BCST     one512<>+76(SB), Z4, Z4
-	VADDPS.BCST     one512<>+76(SB), Z5, Z5
-	VADDPS.BCST     one512<>+76(SB), Z6, Z6
-	VADDPS.BCST     one512<>+76(SB), Z7, Z7
+	VADDPS.BCST     one512<>+52(SB), Z4, Z4
+	VADDPS.BCST     one512<>+52(SB), Z5, Z5
+	VADDPS.BCST     one512<>+52(SB), Z6, Z6
+	VADDPS.BCST     one512<>+52(SB), Z7, Z7
 	VPSRLD          $0x15, Z4, Z4
 	VPSRLD          $0x15, Z5, Z5
 	VPSRLD          $0x15, Z6, Z6
 	VPSRLD          $0x15, Z7, Z7
 	VPSRLD          $0x1b, Z8, Z26
-	VPTERNLOGD.BCST $0xd8, one512<>+72(SB), Z26, Z4
+	VPTERNLOGD.BCST $0xd8, one512<>+48(SB), Z26, Z4
 	VPSRLD          $0x1b, Z9, Z27
-	VPTERNLOGD.BCST $0xd8, one512<>+72(SB), Z27, Z5
+	VPTERNLOGD.BCST $0xd8, one512<>+48(SB), Z27, Z5
 	VPSRLD          $0x1b, Z10, Z26
-	VPTERNLOGD.BCST $0xd8, one512<>+72(SB), Z26, Z6
+	VPTERNLOGD.BCST $0xd8, one512<>+48(SB), Z26, Z6
 	VPSRLD          $0x1b, Z11, Z27
-	VPTERNLOGD.BCST $0xd8, one512<>+72(SB), Z27, Z7
+	VPTERNLOGD.BCST $0xd8, one512<>+48(SB), Z27, Z7
 	VMOVAPS         (R8), Z24
 	VMOVAPS         64(R8), Z25
 	VMOVAPS         Z24, Z26
@@ -1587,10 +1581,10 @@ loop:
 	VPXORD          Z13, Z13, K2, Z13
 	VPXORD          Z14, Z14, K3, Z14
 	VPXORD          Z15, Z15, K4, Z15
-	VPADDD.BCST     one512<>+68(SB), Z31, K1, Z31
-	VPADDD.BCST     one512<>+68(SB), Z31, K2, Z31
-	VPADDD.BCST     one512<>+68(SB), Z31, K3, Z31
-	VPADDD.BCST     one512<>+68(SB), Z31, K4, Z31
+	VPADDD.BCST     one512<>+44(SB), Z31, K1, Z31
+	VPADDD.BCST     one512<>+44(SB), Z31, K2, Z31
+	VPADDD.BCST     one512<>+44(SB), Z31, K3, Z31
+	VPADDD.BCST     one512<>+44(SB), Z31, K4, Z31
 	VADDPS          Z21, Z20, Z20
 	VADDPS          Z23, Z22, Z22
 	VADDPS          Z13, Z12, Z26
@@ -1712,14 +1706,14 @@ TEXT ·rateF32AVX512(SB), NOSPLIT, $0-8
 	VMOVUPS          Z1, 64(R15)
 	VMOVUPS          Z2, 128(R15)
 	VMOVUPS          Z3, 192(R15)
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z0, Z0
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z1, Z1
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z2, Z2
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z3, Z3
-	VADDPS.BCST      one512<>+76(SB), Z0, Z4
-	VADDPS.BCST      one512<>+76(SB), Z1, Z5
-	VADDPS.BCST      one512<>+76(SB), Z2, Z6
-	VADDPS.BCST      one512<>+76(SB), Z3, Z7
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z0, Z0
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z1, Z1
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z2, Z2
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z3, Z3
+	VADDPS.BCST      one512<>+52(SB), Z0, Z4
+	VADDPS.BCST      one512<>+52(SB), Z1, Z5
+	VADDPS.BCST      one512<>+52(SB), Z2, Z6
+	VADDPS.BCST      one512<>+52(SB), Z3, Z7
 	VPSRLD           $0x14, Z4, Z4
 	VPSRLD           $0x14, Z5, Z5
 	VPSRLD           $0x14, Z6, Z6
@@ -1888,13 +1882,13 @@ loop:
 	VMOVAPS          Z8, Z4
 	KNOTW            K1, K5
 	VADDPS           (R15), Z8, K5, Z4
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z12, Z12
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z12, Z12
 	VMOVAPS          Z9, Z1
 	VSUBPS           64(R15), Z9, K2, Z1
 	VMOVAPS          Z9, Z5
 	KNOTW            K2, K6
 	VADDPS           64(R15), Z9, K6, Z5
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z13, Z13
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z13, Z13
 	VMOVAPS          Z10, Z2
 	VSUBPS           128(R15), Z10, K3, Z2
 	VMOVAPS          Z10, Z6
@@ -1905,18 +1899,18 @@ loop:
 	VMOVAPS          Z11, Z7
 	KNOTW            K4, K6
 	VADDPS           192(R15), Z11, K6, Z7
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z14, Z14
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z14, Z14
 	VMULPS           (R12)(AX*4), Z0, Z0
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z15, Z15
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z15, Z15
 	VMULPS           64(R12)(AX*4), Z1, Z1
-	VADDPS.BCST      one512<>+76(SB), Z12, Z16
+	VADDPS.BCST      one512<>+52(SB), Z12, Z16
 	VMULPS           128(R12)(AX*4), Z2, Z2
-	VADDPS.BCST      one512<>+76(SB), Z13, Z17
+	VADDPS.BCST      one512<>+52(SB), Z13, Z17
 	VMULPS           192(R12)(AX*4), Z3, Z3
-	VADDPS.BCST      one512<>+76(SB), Z14, Z18
+	VADDPS.BCST      one512<>+52(SB), Z14, Z18
 	VMOVUPS          Z0, (BX)(AX*4)
 	VMOVUPS          Z1, 64(BX)(AX*4)
-	VADDPS.BCST      one512<>+76(SB), Z15, Z19
+	VADDPS.BCST      one512<>+52(SB), Z15, Z19
 	VMOVUPS          Z2, 128(BX)(AX*4)
 	VPSRLD           $0x14, Z16, Z16
 	VMOVUPS          Z3, 192(BX)(AX*4)
@@ -2074,27 +2068,27 @@ loop:
 	VMOVAPS          Z22, Z18
 	KNOTW            K3, K5
 	VADDPS           384(R15), Z22, K5, Z18
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z0, Z0
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z0, Z0
 	VMOVAPS          Z23, Z15
 	VSUBPS           448(R15), Z23, K4, Z15
 	VMOVAPS          Z23, Z19
 	KNOTW            K4, K6
 	VADDPS           448(R15), Z23, K6, Z19
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z1, Z1
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z1, Z1
 	VMULPS           256(R12)(AX*4), Z12, Z12
 	VMULPS           320(R12)(AX*4), Z13, Z13
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z2, Z2
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z2, Z2
 	VMULPS           384(R12)(AX*4), Z14, Z14
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z3, Z3
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z3, Z3
 	VMULPS           448(R12)(AX*4), Z15, Z15
-	VADDPS.BCST      one512<>+76(SB), Z0, Z4
+	VADDPS.BCST      one512<>+52(SB), Z0, Z4
 	VMOVUPS          Z12, 256(BX)(AX*4)
 	VMOVUPS          Z13, 320(BX)(AX*4)
-	VADDPS.BCST      one512<>+76(SB), Z1, Z5
+	VADDPS.BCST      one512<>+52(SB), Z1, Z5
 	VMOVUPS          Z14, 384(BX)(AX*4)
-	VADDPS.BCST      one512<>+76(SB), Z2, Z6
+	VADDPS.BCST      one512<>+52(SB), Z2, Z6
 	VMOVUPS          Z15, 448(BX)(AX*4)
-	VADDPS.BCST      one512<>+76(SB), Z3, Z7
+	VADDPS.BCST      one512<>+52(SB), Z3, Z7
 	VFMADD231PS      256(R13)(AX*4), Z16, Z27
 	VPSRLD           $0x14, Z4, Z4
 	VFMADD231PS      320(R13)(AX*4), Z17, Z27
@@ -2247,8 +2241,8 @@ loop:
 	VFMADD213PS.BCST one512<>+0(SB), Z8, Z10
 	VFMADD213PS.BCST one512<>+0(SB), Z9, Z11
 	VREDUCEPS        $0x09, Z18, Z20
-	VMULPS.BCST      one512<>+48(SB), Z10, Z10
-	VMULPS.BCST      one512<>+48(SB), Z11, Z11
+	VMULPS.BCST      one512<>+24(SB), Z10, Z10
+	VMULPS.BCST      one512<>+24(SB), Z11, Z11
 	VREDUCEPS        $0x09, Z19, Z21
 	VMOVAPS          Z30, Z16
 	VSCALEFPS        Z0, Z4, Z4
@@ -2263,17 +2257,17 @@ loop:
 	VFMADD213PS      Z31, Z15, Z17
 	VSUBPS           Z1, Z7, Z7
 	VFMADD213PS      Z31, Z20, Z22
-	VMAXPS.BCST      one512<>+64(SB), Z6, Z6
+	VMAXPS.BCST      one512<>+40(SB), Z6, Z6
 	VFMADD213PS      Z31, Z21, Z23
-	VMAXPS.BCST      one512<>+64(SB), Z7, Z7
+	VMAXPS.BCST      one512<>+40(SB), Z7, Z7
 	VFMADD213PS.BCST one512<>+12(SB), Z14, Z16
 	VMULPS           Z10, Z6, Z6
 	VFMADD213PS.BCST one512<>+12(SB), Z15, Z17
 	VMULPS           Z11, Z7, Z7
 	VFMADD213PS.BCST one512<>+12(SB), Z20, Z22
-	VPANDD.BCST      one512<>+92(SB), Z6, Z8
+	VPANDD.BCST      one512<>+68(SB), Z6, Z8
 	VFMADD213PS.BCST one512<>+12(SB), Z21, Z23
-	VPANDD.BCST      one512<>+92(SB), Z7, Z9
+	VPANDD.BCST      one512<>+68(SB), Z7, Z9
 	VFMADD213PS.BCST one512<>+8(SB), Z14, Z16
 	VADDPS           Z5, Z4, Z4
 	VFMADD213PS.BCST one512<>+8(SB), Z15, Z17
@@ -2300,9 +2294,9 @@ loop:
 	VREDUCEPS        $0x09, Z0, Z2
 	VFMADD213PS.BCST one512<>+0(SB), Z21, Z23
 	VREDUCEPS        $0x09, Z1, Z3
-	VMULPS.BCST      one512<>+48(SB), Z22, Z22
+	VMULPS.BCST      one512<>+24(SB), Z22, Z22
 	VREDUCEPS        $0x09, Z6, Z8
-	VMULPS.BCST      one512<>+48(SB), Z23, Z23
+	VMULPS.BCST      one512<>+24(SB), Z23, Z23
 	VREDUCEPS        $0x09, Z7, Z9
 	VSCALEFPS        Z12, Z16, Z16
 	VSCALEFPS        Z13, Z17, Z17
@@ -2310,12 +2304,12 @@ loop:
 	VSCALEFPS        Z19, Z23, Z23
 	VSUBPS           Z12, Z18, Z18
 	VSUBPS           Z13, Z19, Z19
-	VMAXPS.BCST      one512<>+64(SB), Z18, Z18
-	VMAXPS.BCST      one512<>+64(SB), Z19, Z19
+	VMAXPS.BCST      one512<>+40(SB), Z18, Z18
+	VMAXPS.BCST      one512<>+40(SB), Z19, Z19
 	VMULPS           Z22, Z18, Z18
 	VMULPS           Z23, Z19, Z19
-	VPANDD.BCST      one512<>+92(SB), Z18, Z20
-	VPANDD.BCST      one512<>+92(SB), Z19, Z21
+	VPANDD.BCST      one512<>+68(SB), Z18, Z20
+	VPANDD.BCST      one512<>+68(SB), Z19, Z21
 	VADDPS           Z17, Z16, Z16
 	VADDPS           Z23, Z22, Z22
 	VADDPS           Z19, Z18, Z17
@@ -2479,8 +2473,8 @@ loop:
 	VFMADD213PS.BCST one512<>+0(SB), Z8, Z10
 	VFMADD213PS.BCST one512<>+0(SB), Z9, Z11
 	VREDUCEPS        $0x09, Z18, Z20
-	VMULPS.BCST      one512<>+48(SB), Z10, Z10
-	VMULPS.BCST      one512<>+48(SB), Z11, Z11
+	VMULPS.BCST      one512<>+24(SB), Z10, Z10
+	VMULPS.BCST      one512<>+24(SB), Z11, Z11
 	VREDUCEPS        $0x09, Z19, Z21
 	VSCALEFPS        Z0, Z4, Z4
 	VSCALEFPS        Z1, Z5, Z5
@@ -2492,9 +2486,9 @@ loop:
 	VSUBPS           Z0, Z6, Z6
 	VMOVAPS          Z30, Z23
 	VSUBPS           Z1, Z7, Z7
-	VMAXPS.BCST      one512<>+64(SB), Z6, Z6
+	VMAXPS.BCST      one512<>+40(SB), Z6, Z6
 	VFMADD213PS      Z31, Z14, Z16
-	VMAXPS.BCST      one512<>+64(SB), Z7, Z7
+	VMAXPS.BCST      one512<>+40(SB), Z7, Z7
 	VFMADD213PS      Z31, Z15, Z17
 	VMULPS           Z10, Z6, Z6
 	VFMADD213PS      Z31, Z20, Z22
@@ -2511,8 +2505,8 @@ loop:
 	VFMADD213PS.BCST one512<>+12(SB), Z21, Z23
 	VMAXPS           Z5, Z29, Z29
 	VFMADD213PS.BCST one512<>+8(SB), Z14, Z16
-	VPANDD.BCST      one512<>+92(SB), Z6, Z8
-	VPANDD.BCST      one512<>+92(SB), Z7, Z9
+	VPANDD.BCST      one512<>+68(SB), Z6, Z8
+	VPANDD.BCST      one512<>+68(SB), Z7, Z9
 	VFMADD213PS.BCST one512<>+8(SB), Z15, Z17
 	VADDPS           Z5, Z4, Z4
 	VFMADD213PS.BCST one512<>+8(SB), Z20, Z22
@@ -2539,17 +2533,17 @@ loop:
 	VREDUCEPS        $0x09, Z1, Z3
 	VFMADD213PS.BCST one512<>+0(SB), Z21, Z23
 	VREDUCEPS        $0x09, Z6, Z8
-	VMULPS.BCST      one512<>+48(SB), Z22, Z22
+	VMULPS.BCST      one512<>+24(SB), Z22, Z22
 	VREDUCEPS        $0x09, Z7, Z9
-	VMULPS.BCST      one512<>+48(SB), Z23, Z23
+	VMULPS.BCST      one512<>+24(SB), Z23, Z23
 	VSCALEFPS        Z12, Z16, Z16
 	VSCALEFPS        Z13, Z17, Z17
 	VSCALEFPS        Z18, Z22, Z22
 	VSCALEFPS        Z19, Z23, Z23
 	VSUBPS           Z12, Z18, Z18
 	VSUBPS           Z13, Z19, Z19
-	VMAXPS.BCST      one512<>+64(SB), Z18, Z18
-	VMAXPS.BCST      one512<>+64(SB), Z19, Z19
+	VMAXPS.BCST      one512<>+40(SB), Z18, Z18
+	VMAXPS.BCST      one512<>+40(SB), Z19, Z19
 	VMULPS           Z22, Z18, Z18
 	VMULPS           Z23, Z19, Z19
 	VMOVUPS          Z16, 128(R12)(AX*4)
@@ -2558,8 +2552,8 @@ loop:
 	VMOVUPS          Z23, 192(R13)(AX*4)
 	VMAXPS           Z16, Z29, Z29
 	VMAXPS           Z17, Z29, Z29
-	VPANDD.BCST      one512<>+92(SB), Z18, Z20
-	VPANDD.BCST      one512<>+92(SB), Z19, Z21
+	VPANDD.BCST      one512<>+68(SB), Z18, Z20
+	VPANDD.BCST      one512<>+68(SB), Z19, Z21
 	VADDPS           Z17, Z16, Z16
 	VADDPS           Z23, Z22, Z22
 	VADDPS           Z19, Z18, Z17
@@ -2733,8 +2727,8 @@ loop:
 	VFMADD213PS.BCST one512<>+0(SB), Z8, Z10
 	VFMADD213PS.BCST one512<>+0(SB), Z9, Z11
 	VREDUCEPS        $0x09, Z18, Z20
-	VMULPS.BCST      one512<>+48(SB), Z10, Z10
-	VMULPS.BCST      one512<>+48(SB), Z11, Z11
+	VMULPS.BCST      one512<>+24(SB), Z10, Z10
+	VMULPS.BCST      one512<>+24(SB), Z11, Z11
 	VREDUCEPS        $0x09, Z19, Z21
 	VSCALEFPS        Z0, Z4, Z4
 	VSCALEFPS        Z1, Z5, Z5
@@ -2746,9 +2740,9 @@ loop:
 	VSUBPS           Z0, Z6, Z6
 	VMOVAPS          Z30, Z23
 	VSUBPS           Z1, Z7, Z7
-	VMAXPS.BCST      one512<>+64(SB), Z6, Z6
+	VMAXPS.BCST      one512<>+40(SB), Z6, Z6
 	VFMADD213PS      Z31, Z14, Z16
-	VMAXPS.BCST      one512<>+64(SB), Z7, Z7
+	VMAXPS.BCST      one512<>+40(SB), Z7, Z7
 	VFMADD213PS      Z31, Z15, Z17
 	VMULPS           Z10, Z6, Z6
 	VFMADD213PS      Z31, Z20, Z22
@@ -2765,8 +2759,8 @@ loop:
 	VFMADD213PS.BCST one512<>+12(SB), Z21, Z23
 	VMAXPS           Z11, Z29, Z29
 	VFMADD213PS.BCST one512<>+8(SB), Z14, Z16
-	VPANDD.BCST      one512<>+92(SB), Z6, Z8
-	VPANDD.BCST      one512<>+92(SB), Z7, Z9
+	VPANDD.BCST      one512<>+68(SB), Z6, Z8
+	VPANDD.BCST      one512<>+68(SB), Z7, Z9
 	VFMADD213PS.BCST one512<>+8(SB), Z15, Z17
 	VADDPS           Z5, Z4, Z4
 	VFMADD213PS.BCST one512<>+8(SB), Z20, Z22
@@ -2793,17 +2787,17 @@ loop:
 	VREDUCEPS        $0x09, Z1, Z3
 	VFMADD213PS.BCST one512<>+0(SB), Z21, Z23
 	VREDUCEPS        $0x09, Z6, Z8
-	VMULPS.BCST      one512<>+48(SB), Z22, Z22
+	VMULPS.BCST      one512<>+24(SB), Z22, Z22
 	VREDUCEPS        $0x09, Z7, Z9
-	VMULPS.BCST      one512<>+48(SB), Z23, Z23
+	VMULPS.BCST      one512<>+24(SB), Z23, Z23
 	VSCALEFPS        Z12, Z16, Z16
 	VSCALEFPS        Z13, Z17, Z17
 	VSCALEFPS        Z18, Z22, Z22
 	VSCALEFPS        Z19, Z23, Z23
 	VSUBPS           Z12, Z18, Z18
 	VSUBPS           Z13, Z19, Z19
-	VMAXPS.BCST      one512<>+64(SB), Z18, Z18
-	VMAXPS.BCST      one512<>+64(SB), Z19, Z19
+	VMAXPS.BCST      one512<>+40(SB), Z18, Z18
+	VMAXPS.BCST      one512<>+40(SB), Z19, Z19
 	VMULPS           Z22, Z18, Z18
 	VMULPS           Z23, Z19, Z19
 	VMOVUPS          Z22, 128(R12)(AX*4)
@@ -2812,8 +2806,8 @@ loop:
 	VMOVUPS          Z19, 192(R13)(AX*4)
 	VMAXPS           Z22, Z29, Z29
 	VMAXPS           Z23, Z29, Z29
-	VPANDD.BCST      one512<>+92(SB), Z18, Z20
-	VPANDD.BCST      one512<>+92(SB), Z19, Z21
+	VPANDD.BCST      one512<>+68(SB), Z18, Z20
+	VPANDD.BCST      one512<>+68(SB), Z19, Z21
 	VADDPS           Z17, Z16, Z16
 	VADDPS           Z23, Z22, Z22
 	VADDPS           Z19, Z18, Z17
@@ -2903,20 +2897,20 @@ TEXT ·maxBF16AVX512(SB), NOSPLIT, $0-8
 	XORQ        AX, AX
 	VMOVDQU32   (DI)(AX*2), Z1
 	VPSLLD      $0x10, Z1, Z0
-	VPANDD.BCST one512<>+88(SB), Z1, Z1
+	VPANDD.BCST one512<>+64(SB), Z1, Z1
 	VMOVDQU32   64(DI)(AX*2), Z3
 	VPSLLD      $0x10, Z3, Z2
-	VPANDD.BCST one512<>+88(SB), Z3, Z3
+	VPANDD.BCST one512<>+64(SB), Z3, Z3
 	JMP         next
 	PCALIGN $0x40
 
 loop:
 	VMOVDQU32   (DI)(AX*2), Z5
 	VPSLLD      $0x10, Z5, Z4
-	VPANDD.BCST one512<>+88(SB), Z5, Z5
+	VPANDD.BCST one512<>+64(SB), Z5, Z5
 	VMOVDQU32   64(DI)(AX*2), Z7
 	VPSLLD      $0x10, Z7, Z6
-	VPANDD.BCST one512<>+88(SB), Z7, Z7
+	VPANDD.BCST one512<>+64(SB), Z7, Z7
 	VMAXPS      Z4, Z0, Z0
 	VMAXPS      Z5, Z1, Z1
 	VMAXPS      Z6, Z2, Z2
@@ -2961,10 +2955,10 @@ TEXT ·sumBF16AVX512(SB), NOSPLIT, $0-8
 	XORQ         R13, R13
 	VMOVDQU32    (DI)(AX*2), Z1
 	VPSLLD       $0x10, Z1, Z0
-	VPANDD.BCST  one512<>+88(SB), Z1, Z1
+	VPANDD.BCST  one512<>+64(SB), Z1, Z1
 	VMOVDQU32    64(DI)(AX*2), Z3
 	VPSLLD       $0x10, Z3, Z2
-	VPANDD.BCST  one512<>+88(SB), Z3, Z3
+	VPANDD.BCST  one512<>+64(SB), Z3, Z3
 	VFMSUB213PS  Z29, Z28, Z0
 	VFMSUB213PS  Z29, Z28, Z1
 	VFMSUB213PS  Z29, Z28, Z2
@@ -2987,14 +2981,14 @@ loop:
 	VFMADD213PS      Z31, Z5, Z9
 	VMOVDQU32        128(DI)(AX*2), Z13
 	VPSLLD           $0x10, Z13, Z12
-	VPANDD.BCST      one512<>+88(SB), Z13, Z13
+	VPANDD.BCST      one512<>+64(SB), Z13, Z13
 	VMOVAPS          Z30, Z10
 	VFMADD213PS      Z31, Z6, Z10
 	VMOVAPS          Z30, Z11
 	VFMADD213PS      Z31, Z7, Z11
 	VMOVDQU32        192(DI)(AX*2), Z15
 	VPSLLD           $0x10, Z15, Z14
-	VPANDD.BCST      one512<>+88(SB), Z15, Z15
+	VPANDD.BCST      one512<>+64(SB), Z15, Z15
 	VFMADD213PS.BCST one512<>+12(SB), Z4, Z8
 	VFMADD213PS.BCST one512<>+12(SB), Z5, Z9
 	VFMSUB213PS      Z29, Z28, Z12
@@ -3042,11 +3036,11 @@ loop:
 	VFMADD213PS.BCST one512<>+8(SB), Z17, Z21
 	VMOVDQU32        (DI)(R12*2), Z1
 	VPSLLD           $0x10, Z1, Z0
-	VPANDD.BCST      one512<>+88(SB), Z1, Z1
+	VPANDD.BCST      one512<>+64(SB), Z1, Z1
 	VFMADD213PS.BCST one512<>+8(SB), Z18, Z22
 	VMOVDQU32        64(DI)(R12*2), Z3
 	VPSLLD           $0x10, Z3, Z2
-	VPANDD.BCST      one512<>+88(SB), Z3, Z3
+	VPANDD.BCST      one512<>+64(SB), Z3, Z3
 	VFMADD213PS.BCST one512<>+8(SB), Z19, Z23
 	VFMSUB213PS      Z29, Z28, Z0
 	VFMADD213PS.BCST one512<>+4(SB), Z16, Z20
@@ -3112,10 +3106,10 @@ TEXT ·keepBF16AVX512(SB), NOSPLIT, $0-8
 	XORQ         R13, R13
 	VMOVDQU32    (DI)(AX*2), Z1
 	VPSLLD       $0x10, Z1, Z0
-	VPANDD.BCST  one512<>+88(SB), Z1, Z1
+	VPANDD.BCST  one512<>+64(SB), Z1, Z1
 	VMOVDQU32    64(DI)(AX*2), Z3
 	VPSLLD       $0x10, Z3, Z2
-	VPANDD.BCST  one512<>+88(SB), Z3, Z3
+	VPANDD.BCST  one512<>+64(SB), Z3, Z3
 	VFMSUB213PS  Z29, Z28, Z0
 	VFMSUB213PS  Z29, Z28, Z1
 	VFMSUB213PS  Z29, Z28, Z2
@@ -3138,14 +3132,14 @@ loop:
 	VFMADD213PS      Z31, Z5, Z9
 	VMOVDQU32        128(DI)(AX*2), Z13
 	VPSLLD           $0x10, Z13, Z12
-	VPANDD.BCST      one512<>+88(SB), Z13, Z13
+	VPANDD.BCST      one512<>+64(SB), Z13, Z13
 	VMOVAPS          Z30, Z10
 	VFMADD213PS      Z31, Z6, Z10
 	VMOVAPS          Z30, Z11
 	VFMADD213PS      Z31, Z7, Z11
 	VMOVDQU32        192(DI)(AX*2), Z15
 	VPSLLD           $0x10, Z15, Z14
-	VPANDD.BCST      one512<>+88(SB), Z15, Z15
+	VPANDD.BCST      one512<>+64(SB), Z15, Z15
 	VFMADD213PS.BCST one512<>+12(SB), Z4, Z8
 	VFMADD213PS.BCST one512<>+12(SB), Z5, Z9
 	VFMSUB213PS      Z29, Z28, Z12
@@ -3203,10 +3197,10 @@ loop:
 	VFMADD213PS.BCST one512<>+8(SB), Z19, Z23
 	VMOVDQU32        (DI)(R12*2), Z1
 	VPSLLD           $0x10, Z1, Z0
-	VPANDD.BCST      one512<>+88(SB), Z1, Z1
+	VPANDD.BCST      one512<>+64(SB), Z1, Z1
 	VMOVDQU32        64(DI)(R12*2), Z3
 	VPSLLD           $0x10, Z3, Z2
-	VPANDD.BCST      one512<>+88(SB), Z3, Z3
+	VPANDD.BCST      one512<>+64(SB), Z3, Z3
 	VFMADD213PS.BCST one512<>+4(SB), Z16, Z20
 	VFMSUB213PS      Z29, Z28, Z0
 	VFMADD213PS.BCST one512<>+4(SB), Z17, Z21
@@ -3289,16 +3283,16 @@ TEXT ·jsdBF16AVX512(SB), NOSPLIT, $0-8
 loop:
 	VMOVDQU32        (DI)(AX*2), Z1
 	VPSLLD           $0x10, Z1, Z0
-	VPANDD.BCST      one512<>+88(SB), Z1, Z1
+	VPANDD.BCST      one512<>+64(SB), Z1, Z1
 	VMOVDQU32        64(DI)(AX*2), Z3
 	VPSLLD           $0x10, Z3, Z2
-	VPANDD.BCST      one512<>+88(SB), Z3, Z3
+	VPANDD.BCST      one512<>+64(SB), Z3, Z3
 	VMOVDQU32        (SI)(AX*2), Z5
 	VPSLLD           $0x10, Z5, Z4
-	VPANDD.BCST      one512<>+88(SB), Z5, Z5
+	VPANDD.BCST      one512<>+64(SB), Z5, Z5
 	VMOVDQU32        64(SI)(AX*2), Z7
 	VPSLLD           $0x10, Z7, Z6
-	VPANDD.BCST      one512<>+88(SB), Z7, Z7
+	VPANDD.BCST      one512<>+64(SB), Z7, Z7
 	PREFETCHT1       (R10)
 	ADDQ             DX, R10
 	PREFETCHT1       (R11)
@@ -3340,17 +3334,17 @@ loop:
 	VMAXPS           Z5, Z1, Z1
 	VMAXPS           Z6, Z2, Z2
 	VMAXPS           Z7, Z3, Z3
-	VBROADCASTSS     one512<>+52(SB), Z25
+	VBROADCASTSS     one512<>+28(SB), Z25
 	VRANGEPS         $0x0b, Z8, Z30, Z30
 	VRANGEPS         $0x0b, Z9, Z30, Z30
 	VRANGEPS         $0x0b, Z10, Z30, Z30
 	VRANGEPS         $0x0b, Z11, Z30, Z30
-	VBROADCASTSS     one512<>+60(SB), Z24
+	VBROADCASTSS     one512<>+36(SB), Z24
 	VRANGEPS         $0x02, Z24, Z8, Z8
 	VRANGEPS         $0x02, Z24, Z9, Z9
 	VRANGEPS         $0x02, Z24, Z10, Z10
 	VRANGEPS         $0x02, Z24, Z11, Z11
-	VBROADCASTSS     one512<>+56(SB), Z24
+	VBROADCASTSS     one512<>+32(SB), Z24
 	VRANGEPS         $0x02, Z24, Z8, Z4
 	VRANGEPS         $0x02, Z24, Z9, Z5
 	VRANGEPS         $0x02, Z24, Z10, Z6
@@ -3585,16 +3579,16 @@ TEXT ·jsdKeptBF16AVX512(SB), NOSPLIT, $0-8
 loop:
 	VMOVDQU32     (DI)(AX*2), Z1
 	VPSLLD        $0x10, Z1, Z0
-	VPANDD.BCST   one512<>+88(SB), Z1, Z1
+	VPANDD.BCST   one512<>+64(SB), Z1, Z1
 	VMOVDQU32     64(DI)(AX*2), Z3
 	VPSLLD        $0x10, Z3, Z2
-	VPANDD.BCST   one512<>+88(SB), Z3, Z3
+	VPANDD.BCST   one512<>+64(SB), Z3, Z3
 	VMOVDQU32     (SI)(AX*2), Z9
 	VPSLLD        $0x10, Z9, Z8
-	VPANDD.BCST   one512<>+88(SB), Z9, Z9
+	VPANDD.BCST   one512<>+64(SB), Z9, Z9
 	VMOVDQU32     64(SI)(AX*2), Z11
 	VPSLLD        $0x10, Z11, Z10
-	VPANDD.BCST   one512<>+88(SB), Z11, Z11
+	VPANDD.BCST   one512<>+64(SB), Z11, Z11
 	VSUBPS        Z0, Z8, Z8
 	VSUBPS        Z1, Z9, Z9
 	VSUBPS        Z2, Z10, Z10
@@ -3613,17 +3607,17 @@ loop:
 	VFMADD213PS   Z25, Z24, Z9
 	VFMADD213PS   Z25, Z24, Z10
 	VFMADD213PS   Z25, Z24, Z11
-	VBROADCASTSS  one512<>+52(SB), Z25
+	VBROADCASTSS  one512<>+28(SB), Z25
 	VRANGEPS      $0x0b, Z8, Z30, Z30
 	VRANGEPS      $0x0b, Z9, Z30, Z30
 	VRANGEPS      $0x0b, Z10, Z30, Z30
 	VRANGEPS      $0x0b, Z11, Z30, Z30
-	VBROADCASTSS  one512<>+60(SB), Z24
+	VBROADCASTSS  one512<>+36(SB), Z24
 	VRANGEPS      $0x02, Z24, Z8, Z8
 	VRANGEPS      $0x02, Z24, Z9, Z9
 	VRANGEPS      $0x02, Z24, Z10, Z10
 	VRANGEPS      $0x02, Z24, Z11, Z11
-	VBROADCASTSS  one512<>+56(SB), Z24
+	VBROADCASTSS  one512<>+32(SB), Z24
 	VRANGEPS      $0x02, Z24, Z8, Z4
 	VRANGEPS      $0x02, Z24, Z9, Z5
 	VRANGEPS      $0x02, Z24, Z10, Z6
@@ -3827,22 +3821,22 @@ TEXT ·jsdKeptEvenBF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ             32(R9), R12
 	MOVQ             40(R9), R13
 	VBROADCASTSS     120(R9), Z24
-	VBROADCASTSS     one512<>+80(SB), Z25
+	VBROADCASTSS     one512<>+56(SB), Z25
 	VBROADCASTSS     176(R9), Z26
 	VPXORD           Z27, Z27, Z27
 	XORQ             BX, BX
 	VMOVDQU32        (DI)(AX*2), Z9
 	VPSLLD           $0x10, Z9, Z8
-	VPANDD.BCST      one512<>+88(SB), Z9, Z9
+	VPANDD.BCST      one512<>+64(SB), Z9, Z9
 	VMOVDQU32        64(DI)(AX*2), Z11
 	VPSLLD           $0x10, Z11, Z10
-	VPANDD.BCST      one512<>+88(SB), Z11, Z11
+	VPANDD.BCST      one512<>+64(SB), Z11, Z11
 	VMOVDQU32        (SI)(AX*2), Z1
 	VPSLLD           $0x10, Z1, Z0
-	VPANDD.BCST      one512<>+88(SB), Z1, Z1
+	VPANDD.BCST      one512<>+64(SB), Z1, Z1
 	VMOVDQU32        64(SI)(AX*2), Z3
 	VPSLLD           $0x10, Z3, Z2
-	VPANDD.BCST      one512<>+88(SB), Z3, Z3
+	VPANDD.BCST      one512<>+64(SB), Z3, Z3
 	VSUBPS           Z8, Z0, Z0
 	VSUBPS           Z9, Z1, Z1
 	VSUBPS           Z10, Z2, Z2
@@ -3855,10 +3849,10 @@ TEXT ·jsdKeptEvenBF16AVX512(SB), NOSPLIT, $0-8
 	VRANGEPS         $0x0a, Z25, Z1, Z1
 	VRANGEPS         $0x0a, Z25, Z2, Z2
 	VRANGEPS         $0x0a, Z25, Z3, Z3
-	VADDPS.BCST      one512<>+76(SB), Z0, Z4
-	VADDPS.BCST      one512<>+76(SB), Z1, Z5
-	VADDPS.BCST      one512<>+76(SB), Z2, Z6
-	VADDPS.BCST      one512<>+76(SB), Z3, Z7
+	VADDPS.BCST      one512<>+52(SB), Z0, Z4
+	VADDPS.BCST      one512<>+52(SB), Z1, Z5
+	VADDPS.BCST      one512<>+52(SB), Z2, Z6
+	VADDPS.BCST      one512<>+52(SB), Z3, Z7
 	VPSRLD           $0x15, Z4, Z4
 	VPSRLD           $0x15, Z5, Z5
 	VPSRLD           $0x15, Z6, Z6
@@ -3898,20 +3892,20 @@ loop:
 	VPERMPS          Z28, Z4, Z8
 	VMOVDQU32        128(DI)(AX*2), Z21
 	VPSLLD           $0x10, Z21, Z20
-	VPANDD.BCST      one512<>+88(SB), Z21, Z21
+	VPANDD.BCST      one512<>+64(SB), Z21, Z21
 	VPERMPS          Z28, Z5, Z9
 	VMOVDQU32        192(DI)(AX*2), Z23
 	VPSLLD           $0x10, Z23, Z22
-	VPANDD.BCST      one512<>+88(SB), Z23, Z23
+	VPANDD.BCST      one512<>+64(SB), Z23, Z23
 	VPERMPS          Z28, Z6, Z10
 	VPERMPS          Z28, Z7, Z11
 	VMOVDQU32        128(SI)(AX*2), Z13
 	VPSLLD           $0x10, Z13, Z12
-	VPANDD.BCST      one512<>+88(SB), Z13, Z13
+	VPANDD.BCST      one512<>+64(SB), Z13, Z13
 	VMOVAPS          320(R8), Z28
 	VMOVDQU32        192(SI)(AX*2), Z15
 	VPSLLD           $0x10, Z15, Z14
-	VPANDD.BCST      one512<>+88(SB), Z15, Z15
+	VPANDD.BCST      one512<>+64(SB), Z15, Z15
 	VPERMPS          Z28, Z4, Z30
 	VFMADD213PS      Z30, Z0, Z8
 	VPERMPS          Z28, Z5, Z30
@@ -3960,18 +3954,18 @@ loop:
 	VPERMPS          Z28, Z7, Z30
 	VFMADD213PS      Z30, Z3, Z11
 	VMOVAPS          64(R8), Z28
-	VADDPS.BCST      one512<>+76(SB), Z12, Z16
+	VADDPS.BCST      one512<>+52(SB), Z12, Z16
 	VPERMPS          Z28, Z4, Z30
 	VFMADD213PS      Z30, Z0, Z8
-	VADDPS.BCST      one512<>+76(SB), Z13, Z17
+	VADDPS.BCST      one512<>+52(SB), Z13, Z17
 	VPERMPS          Z28, Z5, Z30
 	VFMADD213PS      Z30, Z1, Z9
 	VPERMPS          Z28, Z6, Z30
 	VFMADD213PS      Z30, Z2, Z10
-	VADDPS.BCST      one512<>+76(SB), Z14, Z18
+	VADDPS.BCST      one512<>+52(SB), Z14, Z18
 	VPERMPS          Z28, Z7, Z30
 	VFMADD213PS      Z30, Z3, Z11
-	VADDPS.BCST      one512<>+76(SB), Z15, Z19
+	VADDPS.BCST      one512<>+52(SB), Z15, Z19
 	VMULPS           (R12)(AX*4), Z26, Z4
 	VMULPS           64(R12)(AX*4), Z26, Z5
 	VPSRLD           $0x15, Z16, Z16
@@ -4005,20 +3999,20 @@ loop:
 	VPERMPS          Z28, Z16, Z20
 	VMOVDQU32        (DI)(R14*2), Z9
 	VPSLLD           $0x10, Z9, Z8
-	VPANDD.BCST      one512<>+88(SB), Z9, Z9
+	VPANDD.BCST      one512<>+64(SB), Z9, Z9
 	VPERMPS          Z28, Z17, Z21
 	VMOVDQU32        64(DI)(R14*2), Z11
 	VPSLLD           $0x10, Z11, Z10
-	VPANDD.BCST      one512<>+88(SB), Z11, Z11
+	VPANDD.BCST      one512<>+64(SB), Z11, Z11
 	VPERMPS          Z28, Z18, Z22
 	VPERMPS          Z28, Z19, Z23
 	VMOVDQU32        (SI)(R14*2), Z1
 	VPSLLD           $0x10, Z1, Z0
-	VPANDD.BCST      one512<>+88(SB), Z1, Z1
+	VPANDD.BCST      one512<>+64(SB), Z1, Z1
 	VMOVAPS          320(R8), Z28
 	VMOVDQU32        64(SI)(R14*2), Z3
 	VPSLLD           $0x10, Z3, Z2
-	VPANDD.BCST      one512<>+88(SB), Z3, Z3
+	VPANDD.BCST      one512<>+64(SB), Z3, Z3
 	VPERMPS          Z28, Z16, Z30
 	VFMADD213PS      Z30, Z12, Z20
 	VPERMPS          Z28, Z17, Z30
@@ -4067,18 +4061,18 @@ loop:
 	VPERMPS          Z28, Z19, Z30
 	VFMADD213PS      Z30, Z15, Z23
 	VMOVAPS          64(R8), Z28
-	VADDPS.BCST      one512<>+76(SB), Z0, Z4
+	VADDPS.BCST      one512<>+52(SB), Z0, Z4
 	VPERMPS          Z28, Z16, Z30
 	VFMADD213PS      Z30, Z12, Z20
-	VADDPS.BCST      one512<>+76(SB), Z1, Z5
+	VADDPS.BCST      one512<>+52(SB), Z1, Z5
 	VPERMPS          Z28, Z17, Z30
 	VFMADD213PS      Z30, Z13, Z21
 	VPERMPS          Z28, Z18, Z30
 	VFMADD213PS      Z30, Z14, Z22
-	VADDPS.BCST      one512<>+76(SB), Z2, Z6
+	VADDPS.BCST      one512<>+52(SB), Z2, Z6
 	VPERMPS          Z28, Z19, Z30
 	VFMADD213PS      Z30, Z15, Z23
-	VADDPS.BCST      one512<>+76(SB), Z3, Z7
+	VADDPS.BCST      one512<>+52(SB), Z3, Z7
 	VMULPS           256(R12)(AX*4), Z26, Z16
 	VMULPS           320(R12)(AX*4), Z26, Z17
 	VPSRLD           $0x15, Z4, Z4
@@ -4197,32 +4191,32 @@ loop:
 	VRANGEPS        $0x0b, Z9, Z30, Z30
 	VRANGEPS        $0x0b, Z10, Z30, Z30
 	VRANGEPS        $0x0b, Z11, Z30, Z30
-	VBROADCASTSS    one512<>+60(SB), Z24
+	VBROADCASTSS    one512<>+36(SB), Z24
 	VRANGEPS        $0x02, Z24, Z8, Z8
 	VRANGEPS        $0x02, Z24, Z9, Z9
 	VRANGEPS        $0x02, Z24, Z10, Z10
 	VRANGEPS        $0x02, Z24, Z11, Z11
-	VBROADCASTSS    one512<>+80(SB), Z24
+	VBROADCASTSS    one512<>+56(SB), Z24
 	VRANGEPS        $0x0a, Z24, Z8, Z4
 	VRANGEPS        $0x0a, Z24, Z9, Z5
 	VRANGEPS        $0x0a, Z24, Z10, Z6
 	VRANGEPS        $0x0a, Z24, Z11, Z7
-	VADDPS.BCST     one512<>+76(SB), Z4, Z4
-	VADDPS.BCST     one512<>+76(SB), Z5, Z5
-	VADDPS.BCST     one512<>+76(SB), Z6, Z6
-	VADDPS.BCST     one512<>+76(SB), Z7, Z7
+	VADDPS.BCST     one512<>+52(SB), Z4, Z4
+	VADDPS.BCST     one512<>+52(SB), Z5, Z5
+	VADDPS.BCST     one512<>+52(SB), Z6, Z6
+	VADDPS.BCST     one512<>+52(SB), Z7, Z7
 	VPSRLD          $0x15, Z4, Z4
 	VPSRLD          $0x15, Z5, Z5
 	VPSRLD          $0x15, Z6, Z6
 	VPSRLD          $0x15, Z7, Z7
 	VPSRLD          $0x1b, Z8, Z26
-	VPTERNLOGD.BCST $0xd8, one512<>+72(SB), Z26, Z4
+	VPTERNLOGD.BCST $0xd8, one512<>+48(SB), Z26, Z4
 	VPSRLD          $0x1b, Z9, Z27
-	VPTERNLOGD.BCST $0xd8, one512<>+72(SB), Z27, Z5
+	VPTERNLOGD.BCST $0xd8, one512<>+48(SB), Z27, Z5
 	VPSRLD          $0x1b, Z10, Z26
-	VPTERNLOGD.BCST $0xd8, one512<>+72(SB), Z26, Z6
+	VPTERNLOGD.BCST $0xd8, one512<>+48(SB), Z26, Z6
 	VPSRLD          $0x1b, Z11, Z27
-	VPTERNLOGD.BCST $0xd8, one512<>+72(SB), Z27, Z7
+	VPTERNLOGD.BCST $0xd8, one512<>+48(SB), Z27, Z7
 	VMOVAPS         (R8), Z24
 	VMOVAPS         64(R8), Z25
 	VMOVAPS         Z24, Z26
@@ -4487,10 +4481,10 @@ loop:
 	VPXORD          Z13, Z13, K2, Z13
 	VPXORD          Z14, Z14, K3, Z14
 	VPXORD          Z15, Z15, K4, Z15
-	VPADDD.BCST     one512<>+68(SB), Z31, K1, Z31
-	VPADDD.BCST     one512<>+68(SB), Z31, K2, Z31
-	VPADDD.BCST     one512<>+68(SB), Z31, K3, Z31
-	VPADDD.BCST     one512<>+68(SB), Z31, K4, Z31
+	VPADDD.BCST     one512<>+44(SB), Z31, K1, Z31
+	VPADDD.BCST     one512<>+44(SB), Z31, K2, Z31
+	VPADDD.BCST     one512<>+44(SB), Z31, K3, Z31
+	VPADDD.BCST     one512<>+44(SB), Z31, K4, Z31
 	VADDPS          Z21, Z20, Z20
 	VADDPS          Z23, Z22, Z22
 	VADDPS          Z13, Z12, Z26
@@ -4620,14 +4614,14 @@ TEXT ·rateBF16AVX512(SB), NOSPLIT, $0-8
 	VMOVUPS          Z1, 64(R15)
 	VMOVUPS          Z2, 128(R15)
 	VMOVUPS          Z3, 192(R15)
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z0, Z0
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z1, Z1
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z2, Z2
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z3, Z3
-	VADDPS.BCST      one512<>+76(SB), Z0, Z4
-	VADDPS.BCST      one512<>+76(SB), Z1, Z5
-	VADDPS.BCST      one512<>+76(SB), Z2, Z6
-	VADDPS.BCST      one512<>+76(SB), Z3, Z7
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z0, Z0
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z1, Z1
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z2, Z2
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z3, Z3
+	VADDPS.BCST      one512<>+52(SB), Z0, Z4
+	VADDPS.BCST      one512<>+52(SB), Z1, Z5
+	VADDPS.BCST      one512<>+52(SB), Z2, Z6
+	VADDPS.BCST      one512<>+52(SB), Z3, Z7
 	VPSRLD           $0x14, Z4, Z4
 	VPSRLD           $0x14, Z5, Z5
 	VPSRLD           $0x14, Z6, Z6
@@ -4796,13 +4790,13 @@ loop:
 	VMOVAPS          Z8, Z4
 	KNOTW            K1, K5
 	VADDPS           (R15), Z8, K5, Z4
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z12, Z12
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z12, Z12
 	VMOVAPS          Z9, Z1
 	VSUBPS           64(R15), Z9, K2, Z1
 	VMOVAPS          Z9, Z5
 	KNOTW            K2, K6
 	VADDPS           64(R15), Z9, K6, Z5
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z13, Z13
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z13, Z13
 	VMOVAPS          Z10, Z2
 	VSUBPS           128(R15), Z10, K3, Z2
 	VMOVAPS          Z10, Z6
@@ -4813,18 +4807,18 @@ loop:
 	VMOVAPS          Z11, Z7
 	KNOTW            K4, K6
 	VADDPS           192(R15), Z11, K6, Z7
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z14, Z14
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z14, Z14
 	VMULPS           (R12)(AX*4), Z0, Z0
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z15, Z15
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z15, Z15
 	VMULPS           64(R12)(AX*4), Z1, Z1
-	VADDPS.BCST      one512<>+76(SB), Z12, Z16
+	VADDPS.BCST      one512<>+52(SB), Z12, Z16
 	VMULPS           128(R12)(AX*4), Z2, Z2
-	VADDPS.BCST      one512<>+76(SB), Z13, Z17
+	VADDPS.BCST      one512<>+52(SB), Z13, Z17
 	VMULPS           192(R12)(AX*4), Z3, Z3
-	VADDPS.BCST      one512<>+76(SB), Z14, Z18
+	VADDPS.BCST      one512<>+52(SB), Z14, Z18
 	VMOVUPS          Z0, (BX)(AX*4)
 	VMOVUPS          Z1, 64(BX)(AX*4)
-	VADDPS.BCST      one512<>+76(SB), Z15, Z19
+	VADDPS.BCST      one512<>+52(SB), Z15, Z19
 	VMOVUPS          Z2, 128(BX)(AX*4)
 	VPSRLD           $0x14, Z16, Z16
 	VMOVUPS          Z3, 192(BX)(AX*4)
@@ -4990,27 +4984,27 @@ loop:
 	VMOVAPS          Z22, Z18
 	KNOTW            K3, K5
 	VADDPS           384(R15), Z22, K5, Z18
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z0, Z0
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z0, Z0
 	VMOVAPS          Z23, Z15
 	VSUBPS           448(R15), Z23, K4, Z15
 	VMOVAPS          Z23, Z19
 	KNOTW            K4, K6
 	VADDPS           448(R15), Z23, K6, Z19
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z1, Z1
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z1, Z1
 	VMULPS           256(R12)(AX*4), Z12, Z12
 	VMULPS           320(R12)(AX*4), Z13, Z13
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z2, Z2
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z2, Z2
 	VMULPS           384(R12)(AX*4), Z14, Z14
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z3, Z3
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z3, Z3
 	VMULPS           448(R12)(AX*4), Z15, Z15
-	VADDPS.BCST      one512<>+76(SB), Z0, Z4
+	VADDPS.BCST      one512<>+52(SB), Z0, Z4
 	VMOVUPS          Z12, 256(BX)(AX*4)
 	VMOVUPS          Z13, 320(BX)(AX*4)
-	VADDPS.BCST      one512<>+76(SB), Z1, Z5
+	VADDPS.BCST      one512<>+52(SB), Z1, Z5
 	VMOVUPS          Z14, 384(BX)(AX*4)
-	VADDPS.BCST      one512<>+76(SB), Z2, Z6
+	VADDPS.BCST      one512<>+52(SB), Z2, Z6
 	VMOVUPS          Z15, 448(BX)(AX*4)
-	VADDPS.BCST      one512<>+76(SB), Z3, Z7
+	VADDPS.BCST      one512<>+52(SB), Z3, Z7
 	VFMADD231PS      256(R13)(AX*4), Z16, Z27
 	VPSRLD           $0x14, Z4, Z4
 	VFMADD231PS      320(R13)(AX*4), Z17, Z27
@@ -5096,10 +5090,10 @@ TEXT ·klBF16AVX512(SB), NOSPLIT, $0-8
 	XORQ             R15, R15
 	VMOVDQU32        (DI)(AX*2), Z1
 	VPSLLD           $0x10, Z1, Z0
-	VPANDD.BCST      one512<>+88(SB), Z1, Z1
+	VPANDD.BCST      one512<>+64(SB), Z1, Z1
 	VMOVDQU32        (SI)(AX*2), Z7
 	VPSLLD           $0x10, Z7, Z6
-	VPANDD.BCST      one512<>+88(SB), Z7, Z7
+	VPANDD.BCST      one512<>+64(SB), Z7, Z7
 	VFMADD213PS.BCST 112(R9), Z28, Z0
 	VFMADD213PS.BCST 112(R9), Z28, Z1
 	VFMADD213PS.BCST 116(R9), Z28, Z6
@@ -5127,13 +5121,13 @@ loop:
 	VMOVAPS          Z30, Z10
 	VMOVDQU32        64(DI)(AX*2), Z13
 	VPSLLD           $0x10, Z13, Z12
-	VPANDD.BCST      one512<>+88(SB), Z13, Z13
+	VPANDD.BCST      one512<>+64(SB), Z13, Z13
 	VMOVAPS          Z30, Z11
 	VFMADD213PS      Z31, Z2, Z4
 	VFMADD213PS      Z31, Z3, Z5
 	VMOVDQU32        64(SI)(AX*2), Z19
 	VPSLLD           $0x10, Z19, Z18
-	VPANDD.BCST      one512<>+88(SB), Z19, Z19
+	VPANDD.BCST      one512<>+64(SB), Z19, Z19
 	VFMADD213PS      Z31, Z8, Z10
 	VFMADD213PS      Z31, Z9, Z11
 	VFMADD213PS.BCST 112(R9), Z28, Z12
@@ -5159,8 +5153,8 @@ loop:
 	VFMADD213PS.BCST one512<>+0(SB), Z8, Z10
 	VFMADD213PS.BCST one512<>+0(SB), Z9, Z11
 	VREDUCEPS        $0x09, Z18, Z20
-	VMULPS.BCST      one512<>+48(SB), Z10, Z10
-	VMULPS.BCST      one512<>+48(SB), Z11, Z11
+	VMULPS.BCST      one512<>+24(SB), Z10, Z10
+	VMULPS.BCST      one512<>+24(SB), Z11, Z11
 	VREDUCEPS        $0x09, Z19, Z21
 	VMOVAPS          Z30, Z16
 	VSCALEFPS        Z0, Z4, Z4
@@ -5175,17 +5169,17 @@ loop:
 	VFMADD213PS      Z31, Z15, Z17
 	VSUBPS           Z1, Z7, Z7
 	VFMADD213PS      Z31, Z20, Z22
-	VMAXPS.BCST      one512<>+64(SB), Z6, Z6
+	VMAXPS.BCST      one512<>+40(SB), Z6, Z6
 	VFMADD213PS      Z31, Z21, Z23
-	VMAXPS.BCST      one512<>+64(SB), Z7, Z7
+	VMAXPS.BCST      one512<>+40(SB), Z7, Z7
 	VFMADD213PS.BCST one512<>+12(SB), Z14, Z16
 	VMULPS           Z10, Z6, Z6
 	VFMADD213PS.BCST one512<>+12(SB), Z15, Z17
 	VMULPS           Z11, Z7, Z7
 	VFMADD213PS.BCST one512<>+12(SB), Z20, Z22
-	VPANDD.BCST      one512<>+92(SB), Z6, Z8
+	VPANDD.BCST      one512<>+68(SB), Z6, Z8
 	VFMADD213PS.BCST one512<>+12(SB), Z21, Z23
-	VPANDD.BCST      one512<>+92(SB), Z7, Z9
+	VPANDD.BCST      one512<>+68(SB), Z7, Z9
 	VFMADD213PS.BCST one512<>+8(SB), Z14, Z16
 	VADDPS           Z5, Z4, Z4
 	VFMADD213PS.BCST one512<>+8(SB), Z15, Z17
@@ -5197,11 +5191,11 @@ loop:
 	VFMADD213PS.BCST one512<>+4(SB), Z14, Z16
 	VMOVDQU32        (DI)(R14*2), Z1
 	VPSLLD           $0x10, Z1, Z0
-	VPANDD.BCST      one512<>+88(SB), Z1, Z1
+	VPANDD.BCST      one512<>+64(SB), Z1, Z1
 	VFMADD213PS.BCST one512<>+4(SB), Z15, Z17
 	VMOVDQU32        (SI)(R14*2), Z7
 	VPSLLD           $0x10, Z7, Z6
-	VPANDD.BCST      one512<>+88(SB), Z7, Z7
+	VPANDD.BCST      one512<>+64(SB), Z7, Z7
 	VFMADD213PS.BCST one512<>+4(SB), Z20, Z22
 	VFMADD213PS.BCST 112(R9), Z28, Z0
 	VFMADD213PS.BCST one512<>+4(SB), Z21, Z23
@@ -5214,9 +5208,9 @@ loop:
 	VREDUCEPS        $0x09, Z0, Z2
 	VFMADD213PS.BCST one512<>+0(SB), Z21, Z23
 	VREDUCEPS        $0x09, Z1, Z3
-	VMULPS.BCST      one512<>+48(SB), Z22, Z22
+	VMULPS.BCST      one512<>+24(SB), Z22, Z22
 	VREDUCEPS        $0x09, Z6, Z8
-	VMULPS.BCST      one512<>+48(SB), Z23, Z23
+	VMULPS.BCST      one512<>+24(SB), Z23, Z23
 	VREDUCEPS        $0x09, Z7, Z9
 	VSCALEFPS        Z12, Z16, Z16
 	VSCALEFPS        Z13, Z17, Z17
@@ -5224,12 +5218,12 @@ loop:
 	VSCALEFPS        Z19, Z23, Z23
 	VSUBPS           Z12, Z18, Z18
 	VSUBPS           Z13, Z19, Z19
-	VMAXPS.BCST      one512<>+64(SB), Z18, Z18
-	VMAXPS.BCST      one512<>+64(SB), Z19, Z19
+	VMAXPS.BCST      one512<>+40(SB), Z18, Z18
+	VMAXPS.BCST      one512<>+40(SB), Z19, Z19
 	VMULPS           Z22, Z18, Z18
 	VMULPS           Z23, Z19, Z19
-	VPANDD.BCST      one512<>+92(SB), Z18, Z20
-	VPANDD.BCST      one512<>+92(SB), Z19, Z21
+	VPANDD.BCST      one512<>+68(SB), Z18, Z20
+	VPANDD.BCST      one512<>+68(SB), Z19, Z21
 	VADDPS           Z17, Z16, Z16
 	VADDPS           Z23, Z22, Z22
 	VADDPS           Z19, Z18, Z17
@@ -5393,8 +5387,8 @@ loop:
 	VFMADD213PS.BCST one512<>+0(SB), Z8, Z10
 	VFMADD213PS.BCST one512<>+0(SB), Z9, Z11
 	VREDUCEPS        $0x09, Z18, Z20
-	VMULPS.BCST      one512<>+48(SB), Z10, Z10
-	VMULPS.BCST      one512<>+48(SB), Z11, Z11
+	VMULPS.BCST      one512<>+24(SB), Z10, Z10
+	VMULPS.BCST      one512<>+24(SB), Z11, Z11
 	VREDUCEPS        $0x09, Z19, Z21
 	VSCALEFPS        Z0, Z4, Z4
 	VSCALEFPS        Z1, Z5, Z5
@@ -5406,9 +5400,9 @@ loop:
 	VSUBPS           Z0, Z6, Z6
 	VMOVAPS          Z30, Z23
 	VSUBPS           Z1, Z7, Z7
-	VMAXPS.BCST      one512<>+64(SB), Z6, Z6
+	VMAXPS.BCST      one512<>+40(SB), Z6, Z6
 	VFMADD213PS      Z31, Z14, Z16
-	VMAXPS.BCST      one512<>+64(SB), Z7, Z7
+	VMAXPS.BCST      one512<>+40(SB), Z7, Z7
 	VFMADD213PS      Z31, Z15, Z17
 	VMULPS           Z10, Z6, Z6
 	VFMADD213PS      Z31, Z20, Z22
@@ -5425,8 +5419,8 @@ loop:
 	VFMADD213PS.BCST one512<>+12(SB), Z21, Z23
 	VMAXPS           Z5, Z29, Z29
 	VFMADD213PS.BCST one512<>+8(SB), Z14, Z16
-	VPANDD.BCST      one512<>+92(SB), Z6, Z8
-	VPANDD.BCST      one512<>+92(SB), Z7, Z9
+	VPANDD.BCST      one512<>+68(SB), Z6, Z8
+	VPANDD.BCST      one512<>+68(SB), Z7, Z9
 	VFMADD213PS.BCST one512<>+8(SB), Z15, Z17
 	VADDPS           Z5, Z4, Z4
 	VFMADD213PS.BCST one512<>+8(SB), Z20, Z22
@@ -5457,17 +5451,17 @@ loop:
 	VREDUCEPS        $0x09, Z1, Z3
 	VFMADD213PS.BCST one512<>+0(SB), Z21, Z23
 	VREDUCEPS        $0x09, Z6, Z8
-	VMULPS.BCST      one512<>+48(SB), Z22, Z22
+	VMULPS.BCST      one512<>+24(SB), Z22, Z22
 	VREDUCEPS        $0x09, Z7, Z9
-	VMULPS.BCST      one512<>+48(SB), Z23, Z23
+	VMULPS.BCST      one512<>+24(SB), Z23, Z23
 	VSCALEFPS        Z12, Z16, Z16
 	VSCALEFPS        Z13, Z17, Z17
 	VSCALEFPS        Z18, Z22, Z22
 	VSCALEFPS        Z19, Z23, Z23
 	VSUBPS           Z12, Z18, Z18
 	VSUBPS           Z13, Z19, Z19
-	VMAXPS.BCST      one512<>+64(SB), Z18, Z18
-	VMAXPS.BCST      one512<>+64(SB), Z19, Z19
+	VMAXPS.BCST      one512<>+40(SB), Z18, Z18
+	VMAXPS.BCST      one512<>+40(SB), Z19, Z19
 	VMULPS           Z22, Z18, Z18
 	VMULPS           Z23, Z19, Z19
 	VMOVUPS          Z16, 128(R12)(AX*4)
@@ -5476,8 +5470,8 @@ loop:
 	VMOVUPS          Z23, 192(R13)(AX*4)
 	VMAXPS           Z16, Z29, Z29
 	VMAXPS           Z17, Z29, Z29
-	VPANDD.BCST      one512<>+92(SB), Z18, Z20
-	VPANDD.BCST      one512<>+92(SB), Z19, Z21
+	VPANDD.BCST      one512<>+68(SB), Z18, Z20
+	VPANDD.BCST      one512<>+68(SB), Z19, Z21
 	VADDPS           Z17, Z16, Z16
 	VADDPS           Z23, Z22, Z22
 	VADDPS           Z19, Z18, Z17
@@ -5651,8 +5645,8 @@ loop:
 	VFMADD213PS.BCST one512<>+0(SB), Z8, Z10
 	VFMADD213PS.BCST one512<>+0(SB), Z9, Z11
 	VREDUCEPS        $0x09, Z18, Z20
-	VMULPS.BCST      one512<>+48(SB), Z10, Z10
-	VMULPS.BCST      one512<>+48(SB), Z11, Z11
+	VMULPS.BCST      one512<>+24(SB), Z10, Z10
+	VMULPS.BCST      one512<>+24(SB), Z11, Z11
 	VREDUCEPS        $0x09, Z19, Z21
 	VSCALEFPS        Z0, Z4, Z4
 	VSCALEFPS        Z1, Z5, Z5
@@ -5664,9 +5658,9 @@ loop:
 	VSUBPS           Z0, Z6, Z6
 	VMOVAPS          Z30, Z23
 	VSUBPS           Z1, Z7, Z7
-	VMAXPS.BCST      one512<>+64(SB), Z6, Z6
+	VMAXPS.BCST      one512<>+40(SB), Z6, Z6
 	VFMADD213PS      Z31, Z14, Z16
-	VMAXPS.BCST      one512<>+64(SB), Z7, Z7
+	VMAXPS.BCST      one512<>+40(SB), Z7, Z7
 	VFMADD213PS      Z31, Z15, Z17
 	VMULPS           Z10, Z6, Z6
 	VFMADD213PS      Z31, Z20, Z22
@@ -5683,8 +5677,8 @@ loop:
 	VFMADD213PS.BCST one512<>+12(SB), Z21, Z23
 	VMAXPS           Z11, Z29, Z29
 	VFMADD213PS.BCST one512<>+8(SB), Z14, Z16
-	VPANDD.BCST      one512<>+92(SB), Z6, Z8
-	VPANDD.BCST      one512<>+92(SB), Z7, Z9
+	VPANDD.BCST      one512<>+68(SB), Z6, Z8
+	VPANDD.BCST      one512<>+68(SB), Z7, Z9
 	VFMADD213PS.BCST one512<>+8(SB), Z15, Z17
 	VADDPS           Z5, Z4, Z4
 	VFMADD213PS.BCST one512<>+8(SB), Z20, Z22
@@ -5715,17 +5709,17 @@ loop:
 	VREDUCEPS        $0x09, Z1, Z3
 	VFMADD213PS.BCST one512<>+0(SB), Z21, Z23
 	VREDUCEPS        $0x09, Z6, Z8
-	VMULPS.BCST      one512<>+48(SB), Z22, Z22
+	VMULPS.BCST      one512<>+24(SB), Z22, Z22
 	VREDUCEPS        $0x09, Z7, Z9
-	VMULPS.BCST      one512<>+48(SB), Z23, Z23
+	VMULPS.BCST      one512<>+24(SB), Z23, Z23
 	VSCALEFPS        Z12, Z16, Z16
 	VSCALEFPS        Z13, Z17, Z17
 	VSCALEFPS        Z18, Z22, Z22
 	VSCALEFPS        Z19, Z23, Z23
 	VSUBPS           Z12, Z18, Z18
 	VSUBPS           Z13, Z19, Z19
-	VMAXPS.BCST      one512<>+64(SB), Z18, Z18
-	VMAXPS.BCST      one512<>+64(SB), Z19, Z19
+	VMAXPS.BCST      one512<>+40(SB), Z18, Z18
+	VMAXPS.BCST      one512<>+40(SB), Z19, Z19
 	VMULPS           Z22, Z18, Z18
 	VMULPS           Z23, Z19, Z19
 	VMOVUPS          Z22, 128(R12)(AX*4)
@@ -5734,8 +5728,8 @@ loop:
 	VMOVUPS          Z19, 192(R13)(AX*4)
 	VMAXPS           Z22, Z29, Z29
 	VMAXPS           Z23, Z29, Z29
-	VPANDD.BCST      one512<>+92(SB), Z18, Z20
-	VPANDD.BCST      one512<>+92(SB), Z19, Z21
+	VPANDD.BCST      one512<>+68(SB), Z18, Z20
+	VPANDD.BCST      one512<>+68(SB), Z19, Z21
 	VADDPS           Z17, Z16, Z16
 	VADDPS           Z23, Z22, Z22
 	VADDPS           Z19, Z18, Z17
@@ -6242,17 +6236,17 @@ loop:
 	VMAXPS           Z5, Z1, Z1
 	VMAXPS           Z6, Z2, Z2
 	VMAXPS           Z7, Z3, Z3
-	VBROADCASTSS     one512<>+52(SB), Z25
+	VBROADCASTSS     one512<>+28(SB), Z25
 	VRANGEPS         $0x0b, Z8, Z30, Z30
 	VRANGEPS         $0x0b, Z9, Z30, Z30
 	VRANGEPS         $0x0b, Z10, Z30, Z30
 	VRANGEPS         $0x0b, Z11, Z30, Z30
-	VBROADCASTSS     one512<>+60(SB), Z24
+	VBROADCASTSS     one512<>+36(SB), Z24
 	VRANGEPS         $0x02, Z24, Z8, Z8
 	VRANGEPS         $0x02, Z24, Z9, Z9
 	VRANGEPS         $0x02, Z24, Z10, Z10
 	VRANGEPS         $0x02, Z24, Z11, Z11
-	VBROADCASTSS     one512<>+56(SB), Z24
+	VBROADCASTSS     one512<>+32(SB), Z24
 	VRANGEPS         $0x02, Z24, Z8, Z4
 	VRANGEPS         $0x02, Z24, Z9, Z5
 	VRANGEPS         $0x02, Z24, Z10, Z6
@@ -6511,17 +6505,17 @@ loop:
 	VFMADD213PS   Z25, Z24, Z9
 	VFMADD213PS   Z25, Z24, Z10
 	VFMADD213PS   Z25, Z24, Z11
-	VBROADCASTSS  one512<>+52(SB), Z25
+	VBROADCASTSS  one512<>+28(SB), Z25
 	VRANGEPS      $0x0b, Z8, Z30, Z30
 	VRANGEPS      $0x0b, Z9, Z30, Z30
 	VRANGEPS      $0x0b, Z10, Z30, Z30
 	VRANGEPS      $0x0b, Z11, Z30, Z30
-	VBROADCASTSS  one512<>+60(SB), Z24
+	VBROADCASTSS  one512<>+36(SB), Z24
 	VRANGEPS      $0x02, Z24, Z8, Z8
 	VRANGEPS      $0x02, Z24, Z9, Z9
 	VRANGEPS      $0x02, Z24, Z10, Z10
 	VRANGEPS      $0x02, Z24, Z11, Z11
-	VBROADCASTSS  one512<>+56(SB), Z24
+	VBROADCASTSS  one512<>+32(SB), Z24
 	VRANGEPS      $0x02, Z24, Z8, Z4
 	VRANGEPS      $0x02, Z24, Z9, Z5
 	VRANGEPS      $0x02, Z24, Z10, Z6
@@ -6725,7 +6719,7 @@ TEXT ·jsdKeptEvenF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ             32(R9), R12
 	MOVQ             40(R9), R13
 	VBROADCASTSS     120(R9), Z24
-	VBROADCASTSS     one512<>+80(SB), Z25
+	VBROADCASTSS     one512<>+56(SB), Z25
 	VBROADCASTSS     176(R9), Z26
 	VPXORD           Z27, Z27, Z27
 	XORQ             BX, BX
@@ -6749,10 +6743,10 @@ TEXT ·jsdKeptEvenF16AVX512(SB), NOSPLIT, $0-8
 	VRANGEPS         $0x0a, Z25, Z1, Z1
 	VRANGEPS         $0x0a, Z25, Z2, Z2
 	VRANGEPS         $0x0a, Z25, Z3, Z3
-	VADDPS.BCST      one512<>+76(SB), Z0, Z4
-	VADDPS.BCST      one512<>+76(SB), Z1, Z5
-	VADDPS.BCST      one512<>+76(SB), Z2, Z6
-	VADDPS.BCST      one512<>+76(SB), Z3, Z7
+	VADDPS.BCST      one512<>+52(SB), Z0, Z4
+	VADDPS.BCST      one512<>+52(SB), Z1, Z5
+	VADDPS.BCST      one512<>+52(SB), Z2, Z6
+	VADDPS.BCST      one512<>+52(SB), Z3, Z7
 	VPSRLD           $0x15, Z4, Z4
 	VPSRLD           $0x15, Z5, Z5
 	VPSRLD           $0x15, Z6, Z6
@@ -6850,18 +6844,18 @@ loop:
 	VPERMPS          Z28, Z7, Z30
 	VFMADD213PS      Z30, Z3, Z11
 	VMOVAPS          64(R8), Z28
-	VADDPS.BCST      one512<>+76(SB), Z12, Z16
+	VADDPS.BCST      one512<>+52(SB), Z12, Z16
 	VPERMPS          Z28, Z4, Z30
 	VFMADD213PS      Z30, Z0, Z8
-	VADDPS.BCST      one512<>+76(SB), Z13, Z17
+	VADDPS.BCST      one512<>+52(SB), Z13, Z17
 	VPERMPS          Z28, Z5, Z30
 	VFMADD213PS      Z30, Z1, Z9
 	VPERMPS          Z28, Z6, Z30
 	VFMADD213PS      Z30, Z2, Z10
-	VADDPS.BCST      one512<>+76(SB), Z14, Z18
+	VADDPS.BCST      one512<>+52(SB), Z14, Z18
 	VPERMPS          Z28, Z7, Z30
 	VFMADD213PS      Z30, Z3, Z11
-	VADDPS.BCST      one512<>+76(SB), Z15, Z19
+	VADDPS.BCST      one512<>+52(SB), Z15, Z19
 	VMULPS           (R12)(AX*4), Z26, Z4
 	VMULPS           64(R12)(AX*4), Z26, Z5
 	VPSRLD           $0x15, Z16, Z16
@@ -6953,18 +6947,18 @@ loop:
 	VPERMPS          Z28, Z19, Z30
 	VFMADD213PS      Z30, Z15, Z23
 	VMOVAPS          64(R8), Z28
-	VADDPS.BCST      one512<>+76(SB), Z0, Z4
+	VADDPS.BCST      one512<>+52(SB), Z0, Z4
 	VPERMPS          Z28, Z16, Z30
 	VFMADD213PS      Z30, Z12, Z20
-	VADDPS.BCST      one512<>+76(SB), Z1, Z5
+	VADDPS.BCST      one512<>+52(SB), Z1, Z5
 	VPERMPS          Z28, Z17, Z30
 	VFMADD213PS      Z30, Z13, Z21
 	VPERMPS          Z28, Z18, Z30
 	VFMADD213PS      Z30, Z14, Z22
-	VADDPS.BCST      one512<>+76(SB), Z2, Z6
+	VADDPS.BCST      one512<>+52(SB), Z2, Z6
 	VPERMPS          Z28, Z19, Z30
 	VFMADD213PS      Z30, Z15, Z23
-	VADDPS.BCST      one512<>+76(SB), Z3, Z7
+	VADDPS.BCST      one512<>+52(SB), Z3, Z7
 	VMULPS           256(R12)(AX*4), Z26, Z16
 	VMULPS           320(R12)(AX*4), Z26, Z17
 	VPSRLD           $0x15, Z4, Z4
@@ -7075,32 +7069,32 @@ loop:
 	VRANGEPS        $0x0b, Z9, Z30, Z30
 	VRANGEPS        $0x0b, Z10, Z30, Z30
 	VRANGEPS        $0x0b, Z11, Z30, Z30
-	VBROADCASTSS    one512<>+60(SB), Z24
+	VBROADCASTSS    one512<>+36(SB), Z24
 	VRANGEPS        $0x02, Z24, Z8, Z8
 	VRANGEPS        $0x02, Z24, Z9, Z9
 	VRANGEPS        $0x02, Z24, Z10, Z10
 	VRANGEPS        $0x02, Z24, Z11, Z11
-	VBROADCASTSS    one512<>+80(SB), Z24
+	VBROADCASTSS    one512<>+56(SB), Z24
 	VRANGEPS        $0x0a, Z24, Z8, Z4
 	VRANGEPS        $0x0a, Z24, Z9, Z5
 	VRANGEPS        $0x0a, Z24, Z10, Z6
 	VRANGEPS        $0x0a, Z24, Z11, Z7
-	VADDPS.BCST     one512<>+76(SB), Z4, Z4
-	VADDPS.BCST     one512<>+76(SB), Z5, Z5
-	VADDPS.BCST     one512<>+76(SB), Z6, Z6
-	VADDPS.BCST     one512<>+76(SB), Z7, Z7
+	VADDPS.BCST     one512<>+52(SB), Z4, Z4
+	VADDPS.BCST     one512<>+52(SB), Z5, Z5
+	VADDPS.BCST     one512<>+52(SB), Z6, Z6
+	VADDPS.BCST     one512<>+52(SB), Z7, Z7
 	VPSRLD          $0x15, Z4, Z4
 	VPSRLD          $0x15, Z5, Z5
 	VPSRLD          $0x15, Z6, Z6
 	VPSRLD          $0x15, Z7, Z7
 	VPSRLD          $0x1b, Z8, Z26
-	VPTERNLOGD.BCST $0xd8, one512<>+72(SB), Z26, Z4
+	VPTERNLOGD.BCST $0xd8, one512<>+48(SB), Z26, Z4
 	VPSRLD          $0x1b, Z9, Z27
-	VPTERNLOGD.BCST $0xd8, one512<>+72(SB), Z27, Z5
+	VPTERNLOGD.BCST $0xd8, one512<>+48(SB), Z27, Z5
 	VPSRLD          $0x1b, Z10, Z26
-	VPTERNLOGD.BCST $0xd8, one512<>+72(SB), Z26, Z6
+	VPTERNLOGD.BCST $0xd8, one512<>+48(SB), Z26, Z6
 	VPSRLD          $0x1b, Z11, Z27
-	VPTERNLOGD.BCST $0xd8, one512<>+72(SB), Z27, Z7
+	VPTERNLOGD.BCST $0xd8, one512<>+48(SB), Z27, Z7
 	VMOVAPS         (R8), Z24
 	VMOVAPS         64(R8), Z25
 	VMOVAPS         Z24, Z26
@@ -7365,10 +7359,10 @@ loop:
 	VPXORD          Z13, Z13, K2, Z13
 	VPXORD          Z14, Z14, K3, Z14
 	VPXORD          Z15, Z15, K4, Z15
-	VPADDD.BCST     one512<>+68(SB), Z31, K1, Z31
-	VPADDD.BCST     one512<>+68(SB), Z31, K2, Z31
-	VPADDD.BCST     one512<>+68(SB), Z31, K3, Z31
-	VPADDD.BCST     one512<>+68(SB), Z31, K4, Z31
+	VPADDD.BCST     one512<>+44(SB), Z31, K1, Z31
+	VPADDD.BCST     one512<>+44(SB), Z31, K2, Z31
+	VPADDD.BCST     one512<>+44(SB), Z31, K3, Z31
+	VPADDD.BCST     one512<>+44(SB), Z31, K4, Z31
 	VADDPS          Z21, Z20, Z20
 	VADDPS          Z23, Z22, Z22
 	VADDPS          Z13, Z12, Z26
@@ -7490,14 +7484,14 @@ TEXT ·rateF16AVX512(SB), NOSPLIT, $0-8
 	VMOVUPS          Z1, 64(R15)
 	VMOVUPS          Z2, 128(R15)
 	VMOVUPS          Z3, 192(R15)
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z0, Z0
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z1, Z1
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z2, Z2
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z3, Z3
-	VADDPS.BCST      one512<>+76(SB), Z0, Z4
-	VADDPS.BCST      one512<>+76(SB), Z1, Z5
-	VADDPS.BCST      one512<>+76(SB), Z2, Z6
-	VADDPS.BCST      one512<>+76(SB), Z3, Z7
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z0, Z0
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z1, Z1
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z2, Z2
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z3, Z3
+	VADDPS.BCST      one512<>+52(SB), Z0, Z4
+	VADDPS.BCST      one512<>+52(SB), Z1, Z5
+	VADDPS.BCST      one512<>+52(SB), Z2, Z6
+	VADDPS.BCST      one512<>+52(SB), Z3, Z7
 	VPSRLD           $0x14, Z4, Z4
 	VPSRLD           $0x14, Z5, Z5
 	VPSRLD           $0x14, Z6, Z6
@@ -7658,13 +7652,13 @@ loop:
 	VMOVAPS          Z8, Z4
 	KNOTW            K1, K5
 	VADDPS           (R15), Z8, K5, Z4
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z12, Z12
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z12, Z12
 	VMOVAPS          Z9, Z1
 	VSUBPS           64(R15), Z9, K2, Z1
 	VMOVAPS          Z9, Z5
 	KNOTW            K2, K6
 	VADDPS           64(R15), Z9, K6, Z5
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z13, Z13
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z13, Z13
 	VMOVAPS          Z10, Z2
 	VSUBPS           128(R15), Z10, K3, Z2
 	VMOVAPS          Z10, Z6
@@ -7675,18 +7669,18 @@ loop:
 	VMOVAPS          Z11, Z7
 	KNOTW            K4, K6
 	VADDPS           192(R15), Z11, K6, Z7
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z14, Z14
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z14, Z14
 	VMULPS           (R12)(AX*4), Z0, Z0
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z15, Z15
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z15, Z15
 	VMULPS           64(R12)(AX*4), Z1, Z1
-	VADDPS.BCST      one512<>+76(SB), Z12, Z16
+	VADDPS.BCST      one512<>+52(SB), Z12, Z16
 	VMULPS           128(R12)(AX*4), Z2, Z2
-	VADDPS.BCST      one512<>+76(SB), Z13, Z17
+	VADDPS.BCST      one512<>+52(SB), Z13, Z17
 	VMULPS           192(R12)(AX*4), Z3, Z3
-	VADDPS.BCST      one512<>+76(SB), Z14, Z18
+	VADDPS.BCST      one512<>+52(SB), Z14, Z18
 	VMOVUPS          Z0, (BX)(AX*4)
 	VMOVUPS          Z1, 64(BX)(AX*4)
-	VADDPS.BCST      one512<>+76(SB), Z15, Z19
+	VADDPS.BCST      one512<>+52(SB), Z15, Z19
 	VMOVUPS          Z2, 128(BX)(AX*4)
 	VPSRLD           $0x14, Z16, Z16
 	VMOVUPS          Z3, 192(BX)(AX*4)
@@ -7844,27 +7838,27 @@ loop:
 	VMOVAPS          Z22, Z18
 	KNOTW            K3, K5
 	VADDPS           384(R15), Z22, K5, Z18
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z0, Z0
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z0, Z0
 	VMOVAPS          Z23, Z15
 	VSUBPS           448(R15), Z23, K4, Z15
 	VMOVAPS          Z23, Z19
 	KNOTW            K4, K6
 	VADDPS           448(R15), Z23, K6, Z19
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z1, Z1
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z1, Z1
 	VMULPS           256(R12)(AX*4), Z12, Z12
 	VMULPS           320(R12)(AX*4), Z13, Z13
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z2, Z2
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z2, Z2
 	VMULPS           384(R12)(AX*4), Z14, Z14
-	VRANGEPS.BCST    $0x0a, one512<>+80(SB), Z3, Z3
+	VRANGEPS.BCST    $0x0a, one512<>+56(SB), Z3, Z3
 	VMULPS           448(R12)(AX*4), Z15, Z15
-	VADDPS.BCST      one512<>+76(SB), Z0, Z4
+	VADDPS.BCST      one512<>+52(SB), Z0, Z4
 	VMOVUPS          Z12, 256(BX)(AX*4)
 	VMOVUPS          Z13, 320(BX)(AX*4)
-	VADDPS.BCST      one512<>+76(SB), Z1, Z5
+	VADDPS.BCST      one512<>+52(SB), Z1, Z5
 	VMOVUPS          Z14, 384(BX)(AX*4)
-	VADDPS.BCST      one512<>+76(SB), Z2, Z6
+	VADDPS.BCST      one512<>+52(SB), Z2, Z6
 	VMOVUPS          Z15, 448(BX)(AX*4)
-	VADDPS.BCST      one512<>+76(SB), Z3, Z7
+	VADDPS.BCST      one512<>+52(SB), Z3, Z7
 	VFMADD231PS      256(R13)(AX*4), Z16, Z27
 	VPSRLD           $0x14, Z4, Z4
 	VFMADD231PS      320(R13)(AX*4), Z17, Z27
@@ -8009,8 +8003,8 @@ loop:
 	VFMADD213PS.BCST one512<>+0(SB), Z8, Z10
 	VFMADD213PS.BCST one512<>+0(SB), Z9, Z11
 	VREDUCEPS        $0x09, Z18, Z20
-	VMULPS.BCST      one512<>+48(SB), Z10, Z10
-	VMULPS.BCST      one512<>+48(SB), Z11, Z11
+	VMULPS.BCST      one512<>+24(SB), Z10, Z10
+	VMULPS.BCST      one512<>+24(SB), Z11, Z11
 	VREDUCEPS        $0x09, Z19, Z21
 	VMOVAPS          Z30, Z16
 	VSCALEFPS        Z0, Z4, Z4
@@ -8025,17 +8019,17 @@ loop:
 	VFMADD213PS      Z31, Z15, Z17
 	VSUBPS           Z1, Z7, Z7
 	VFMADD213PS      Z31, Z20, Z22
-	VMAXPS.BCST      one512<>+64(SB), Z6, Z6
+	VMAXPS.BCST      one512<>+40(SB), Z6, Z6
 	VFMADD213PS      Z31, Z21, Z23
-	VMAXPS.BCST      one512<>+64(SB), Z7, Z7
+	VMAXPS.BCST      one512<>+40(SB), Z7, Z7
 	VFMADD213PS.BCST one512<>+12(SB), Z14, Z16
 	VMULPS           Z10, Z6, Z6
 	VFMADD213PS.BCST one512<>+12(SB), Z15, Z17
 	VMULPS           Z11, Z7, Z7
 	VFMADD213PS.BCST one512<>+12(SB), Z20, Z22
-	VPANDD.BCST      one512<>+92(SB), Z6, Z8
+	VPANDD.BCST      one512<>+68(SB), Z6, Z8
 	VFMADD213PS.BCST one512<>+12(SB), Z21, Z23
-	VPANDD.BCST      one512<>+92(SB), Z7, Z9
+	VPANDD.BCST      one512<>+68(SB), Z7, Z9
 	VFMADD213PS.BCST one512<>+8(SB), Z14, Z16
 	VADDPS           Z5, Z4, Z4
 	VFMADD213PS.BCST one512<>+8(SB), Z15, Z17
@@ -8062,9 +8056,9 @@ loop:
 	VREDUCEPS        $0x09, Z0, Z2
 	VFMADD213PS.BCST one512<>+0(SB), Z21, Z23
 	VREDUCEPS        $0x09, Z1, Z3
-	VMULPS.BCST      one512<>+48(SB), Z22, Z22
+	VMULPS.BCST      one512<>+24(SB), Z22, Z22
 	VREDUCEPS        $0x09, Z6, Z8
-	VMULPS.BCST      one512<>+48(SB), Z23, Z23
+	VMULPS.BCST      one512<>+24(SB), Z23, Z23
 	VREDUCEPS        $0x09, Z7, Z9
 	VSCALEFPS        Z12, Z16, Z16
 	VSCALEFPS        Z13, Z17, Z17
@@ -8072,12 +8066,12 @@ loop:
 	VSCALEFPS        Z19, Z23, Z23
 	VSUBPS           Z12, Z18, Z18
 	VSUBPS           Z13, Z19, Z19
-	VMAXPS.BCST      one512<>+64(SB), Z18, Z18
-	VMAXPS.BCST      one512<>+64(SB), Z19, Z19
+	VMAXPS.BCST      one512<>+40(SB), Z18, Z18
+	VMAXPS.BCST      one512<>+40(SB), Z19, Z19
 	VMULPS           Z22, Z18, Z18
 	VMULPS           Z23, Z19, Z19
-	VPANDD.BCST      one512<>+92(SB), Z18, Z20
-	VPANDD.BCST      one512<>+92(SB), Z19, Z21
+	VPANDD.BCST      one512<>+68(SB), Z18, Z20
+	VPANDD.BCST      one512<>+68(SB), Z19, Z21
 	VADDPS           Z17, Z16, Z16
 	VADDPS           Z23, Z22, Z22
 	VADDPS           Z19, Z18, Z17
@@ -8233,8 +8227,8 @@ loop:
 	VFMADD213PS.BCST one512<>+0(SB), Z8, Z10
 	VFMADD213PS.BCST one512<>+0(SB), Z9, Z11
 	VREDUCEPS        $0x09, Z18, Z20
-	VMULPS.BCST      one512<>+48(SB), Z10, Z10
-	VMULPS.BCST      one512<>+48(SB), Z11, Z11
+	VMULPS.BCST      one512<>+24(SB), Z10, Z10
+	VMULPS.BCST      one512<>+24(SB), Z11, Z11
 	VREDUCEPS        $0x09, Z19, Z21
 	VSCALEFPS        Z0, Z4, Z4
 	VSCALEFPS        Z1, Z5, Z5
@@ -8246,9 +8240,9 @@ loop:
 	VSUBPS           Z0, Z6, Z6
 	VMOVAPS          Z30, Z23
 	VSUBPS           Z1, Z7, Z7
-	VMAXPS.BCST      one512<>+64(SB), Z6, Z6
+	VMAXPS.BCST      one512<>+40(SB), Z6, Z6
 	VFMADD213PS      Z31, Z14, Z16
-	VMAXPS.BCST      one512<>+64(SB), Z7, Z7
+	VMAXPS.BCST      one512<>+40(SB), Z7, Z7
 	VFMADD213PS      Z31, Z15, Z17
 	VMULPS           Z10, Z6, Z6
 	VFMADD213PS      Z31, Z20, Z22
@@ -8265,8 +8259,8 @@ loop:
 	VFMADD213PS.BCST one512<>+12(SB), Z21, Z23
 	VMAXPS           Z5, Z29, Z29
 	VFMADD213PS.BCST one512<>+8(SB), Z14, Z16
-	VPANDD.BCST      one512<>+92(SB), Z6, Z8
-	VPANDD.BCST      one512<>+92(SB), Z7, Z9
+	VPANDD.BCST      one512<>+68(SB), Z6, Z8
+	VPANDD.BCST      one512<>+68(SB), Z7, Z9
 	VFMADD213PS.BCST one512<>+8(SB), Z15, Z17
 	VADDPS           Z5, Z4, Z4
 	VFMADD213PS.BCST one512<>+8(SB), Z20, Z22
@@ -8293,17 +8287,17 @@ loop:
 	VREDUCEPS        $0x09, Z1, Z3
 	VFMADD213PS.BCST one512<>+0(SB), Z21, Z23
 	VREDUCEPS        $0x09, Z6, Z8
-	VMULPS.BCST      one512<>+48(SB), Z22, Z22
+	VMULPS.BCST      one512<>+24(SB), Z22, Z22
 	VREDUCEPS        $0x09, Z7, Z9
-	VMULPS.BCST      one512<>+48(SB), Z23, Z23
+	VMULPS.BCST      one512<>+24(SB), Z23, Z23
 	VSCALEFPS        Z12, Z16, Z16
 	VSCALEFPS        Z13, Z17, Z17
 	VSCALEFPS        Z18, Z22, Z22
 	VSCALEFPS        Z19, Z23, Z23
 	VSUBPS           Z12, Z18, Z18
 	VSUBPS           Z13, Z19, Z19
-	VMAXPS.BCST      one512<>+64(SB), Z18, Z18
-	VMAXPS.BCST      one512<>+64(SB), Z19, Z19
+	VMAXPS.BCST      one512<>+40(SB), Z18, Z18
+	VMAXPS.BCST      one512<>+40(SB), Z19, Z19
 	VMULPS           Z22, Z18, Z18
 	VMULPS           Z23, Z19, Z19
 	VMOVUPS          Z16, 128(R12)(AX*4)
@@ -8312,8 +8306,8 @@ loop:
 	VMOVUPS          Z23, 192(R13)(AX*4)
 	VMAXPS           Z16, Z29, Z29
 	VMAXPS           Z17, Z29, Z29
-	VPANDD.BCST      one512<>+92(SB), Z18, Z20
-	VPANDD.BCST      one512<>+92(SB), Z19, Z21
+	VPANDD.BCST      one512<>+68(SB), Z18, Z20
+	VPANDD.BCST      one512<>+68(SB), Z19, Z21
 	VADDPS           Z17, Z16, Z16
 	VADDPS           Z23, Z22, Z22
 	VADDPS           Z19, Z18, Z17
@@ -8479,8 +8473,8 @@ loop:
 	VFMADD213PS.BCST one512<>+0(SB), Z8, Z10
 	VFMADD213PS.BCST one512<>+0(SB), Z9, Z11
 	VREDUCEPS        $0x09, Z18, Z20
-	VMULPS.BCST      one512<>+48(SB), Z10, Z10
-	VMULPS.BCST      one512<>+48(SB), Z11, Z11
+	VMULPS.BCST      one512<>+24(SB), Z10, Z10
+	VMULPS.BCST      one512<>+24(SB), Z11, Z11
 	VREDUCEPS        $0x09, Z19, Z21
 	VSCALEFPS        Z0, Z4, Z4
 	VSCALEFPS        Z1, Z5, Z5
@@ -8492,9 +8486,9 @@ loop:
 	VSUBPS           Z0, Z6, Z6
 	VMOVAPS          Z30, Z23
 	VSUBPS           Z1, Z7, Z7
-	VMAXPS.BCST      one512<>+64(SB), Z6, Z6
+	VMAXPS.BCST      one512<>+40(SB), Z6, Z6
 	VFMADD213PS      Z31, Z14, Z16
-	VMAXPS.BCST      one512<>+64(SB), Z7, Z7
+	VMAXPS.BCST      one512<>+40(SB), Z7, Z7
 	VFMADD213PS      Z31, Z15, Z17
 	VMULPS           Z10, Z6, Z6
 	VFMADD213PS      Z31, Z20, Z22
@@ -8511,8 +8505,8 @@ loop:
 	VFMADD213PS.BCST one512<>+12(SB), Z21, Z23
 	VMAXPS           Z11, Z29, Z29
 	VFMADD213PS.BCST one512<>+8(SB), Z14, Z16
-	VPANDD.BCST      one512<>+92(SB), Z6, Z8
-	VPANDD.BCST      one512<>+92(SB), Z7, Z9
+	VPANDD.BCST      one512<>+68(SB), Z6, Z8
+	VPANDD.BCST      one512<>+68(SB), Z7, Z9
 	VFMADD213PS.BCST one512<>+8(SB), Z15, Z17
 	VADDPS           Z5, Z4, Z4
 	VFMADD213PS.BCST one512<>+8(SB), Z20, Z22
@@ -8539,17 +8533,17 @@ loop:
 	VREDUCEPS        $0x09, Z1, Z3
 	VFMADD213PS.BCST one512<>+0(SB), Z21, Z23
 	VREDUCEPS        $0x09, Z6, Z8
-	VMULPS.BCST      one512<>+48(SB), Z22, Z22
+	VMULPS.BCST      one512<>+24(SB), Z22, Z22
 	VREDUCEPS        $0x09, Z7, Z9
-	VMULPS.BCST      one512<>+48(SB), Z23, Z23
+	VMULPS.BCST      one512<>+24(SB), Z23, Z23
 	VSCALEFPS        Z12, Z16, Z16
 	VSCALEFPS        Z13, Z17, Z17
 	VSCALEFPS        Z18, Z22, Z22
 	VSCALEFPS        Z19, Z23, Z23
 	VSUBPS           Z12, Z18, Z18
 	VSUBPS           Z13, Z19, Z19
-	VMAXPS.BCST      one512<>+64(SB), Z18, Z18
-	VMAXPS.BCST      one512<>+64(SB), Z19, Z19
+	VMAXPS.BCST      one512<>+40(SB), Z18, Z18
+	VMAXPS.BCST      one512<>+40(SB), Z19, Z19
 	VMULPS           Z22, Z18, Z18
 	VMULPS           Z23, Z19, Z19
 	VMOVUPS          Z22, 128(R12)(AX*4)
@@ -8558,8 +8552,8 @@ loop:
 	VMOVUPS          Z19, 192(R13)(AX*4)
 	VMAXPS           Z22, Z29, Z29
 	VMAXPS           Z23, Z29, Z29
-	VPANDD.BCST      one512<>+92(SB), Z18, Z20
-	VPANDD.BCST      one512<>+92(SB), Z19, Z21
+	VPANDD.BCST      one512<>+68(SB), Z18, Z20
+	VPANDD.BCST      one512<>+68(SB), Z19, Z21
 	VADDPS           Z17, Z16, Z16
 	VADDPS           Z23, Z22, Z22
 	VADDPS           Z19, Z18, Z17

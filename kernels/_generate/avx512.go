@@ -12,9 +12,6 @@ func (g *generator) wideConstants() {
 	for i, v := range expFloor {
 		c.add(fmt.Sprint("e", i), bits(v))
 	}
-	for i, v := range expFloor {
-		c.add(fmt.Sprint("lifted e", i), bits(v*float64(g.klLift)))
-	}
 	c.add("lift", bits(float64(g.klLift)))
 	c.add("magic", bits(1.5*(1<<23)))
 	c.add("limit", bits(15.99))

@@ -87,16 +87,14 @@ func (g *kl512) head(q klGroup, at Register, entry int) (st stream) {
 
 // powers leaves 2^f of both sides in p; t's are lifted.
 func (g *kl512) powers(q klGroup) (st stream) {
-	both := func(f func(j int, side sumGroup, lifted string)) {
-		st.each(2, func(j int) { f(j, q.s, "") })
-		st.each(2, func(j int) { f(j, q.t, "lifted ") })
+	both := func(f func(j int, side sumGroup)) {
+		st.each(2, func(j int) { f(j, q.s) })
+		st.each(2, func(j int) { f(j, q.t) })
 	}
-	both(func(j int, side sumGroup, lifted string) { g.VMOVAPS(g.e5, side.p[j]) })
-	both(func(j int, side sumGroup, lifted string) { g.VFMADD213PS(g.e4, side.f[j], side.p[j]) })
+	both(func(j int, side sumGroup) { g.VMOVAPS(g.e5, side.p[j]) })
+	both(func(j int, side sumGroup) { g.VFMADD213PS(g.e4, side.f[j], side.p[j]) })
 	for _, n := range []string{"e3", "e2", "e1", "e0"} {
-		both(func(j int, side sumGroup, lifted string) {
-			g.VFMADD213PS_BCST(g.wide.mem(n), side.f[j], side.p[j])
-		})
+		both(func(j int, side sumGroup) { g.VFMADD213PS_BCST(g.wide.mem(n), side.f[j], side.p[j]) })
 	}
 	st.each(2, func(j int) { g.VMULPS_BCST(g.wide.mem("lift"), q.t.p[j], q.t.p[j]) })
 	return st

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"cmp"
 	"strings"
 	"time"
 )
@@ -31,7 +32,8 @@ func strftime(t time.Time, format string) string {
 		case layout == "":
 			throwUnsupported("the directive %" + rest[:min(1, len(rest))] + " of strftime_now")
 		case short:
-			b.WriteString(strings.TrimLeft(t.Format(layout), "0 "))
+			padded := t.Format(layout)
+			b.WriteString(cmp.Or(strings.TrimLeft(padded, "0 "), padded[len(padded)-1:]))
 		default:
 			b.WriteString(t.Format(layout))
 		}

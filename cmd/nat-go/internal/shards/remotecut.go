@@ -29,6 +29,9 @@ func (r *Remote) SendCut(ctx context.Context, dir Folder, p *Plan, run runfolder
 		return err
 	}
 	paths, as := mergedFiles(run), mergedFiles(dir.Cut())
+	if _, err := os.Stat(run.Contamination()); err == nil {
+		paths, as = append(paths, run.Contamination()), append(as, dir.Cut().Contamination())
+	}
 	for _, f := range c.Files {
 		at := filepath.Join(string(dir.Cut()), f.Path)
 		paths, as = append(paths, at), append(as, at)
@@ -77,6 +80,10 @@ func (r *Remote) fetchForWriting(ctx context.Context, dir Folder, p *Plan, shard
 		if err := r.fetchFile(ctx, dir, at, maxDecisions); err != nil {
 			return exit.Default(exit.Environment, err)
 		}
+	}
+	err = r.fetchFile(ctx, dir, dir.Cut().Contamination(), maxDecisions)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return exit.Default(exit.Environment, err)
 	}
 	x := c.Ranges[shard]
 	ranges := []span{{0, int64(recordlog.HeaderSize)}, {x.Offset, x.Bytes}}

@@ -51,13 +51,14 @@ func arena(e json.Raw) (string, []Line, error) {
 func vote(e json.Raw) (a, b float64, err error) {
 	if v := value(e, "winner"); v != nil {
 		name, _ := v.Text()
-		switch strings.ToLower(name) {
+		name = strings.ToLower(name)
+		switch name {
 		case "model_a", "a":
 			return 1, 0, nil
 		case "model_b", "b":
 			return 0, 1, nil
 		}
-		if strings.HasPrefix(strings.ToLower(name), "tie") || strings.HasPrefix(name, "both") { // also tie (bothbad)
+		if strings.HasPrefix(name, "tie") || strings.HasPrefix(name, "both") { // also tie (bothbad)
 			return 0, 0, nil
 		}
 		return 0, 0, fmt.Errorf("invalid winner %s: expected model_a, model_b or tie", v)

@@ -111,6 +111,9 @@ func TestAnswers(t *testing.T) {
 		"a tie": {"arena", `{` + asked + `, "winner": "tie (bothbad)"}`, []string{
 			`{"id":"7",` + prompt + `,"output":"a","score":0}`, `{"id":"7",` + prompt + `,"output":"b","score":0}`,
 		}},
+		"two bad answers": {"arena", `{` + asked + `, "winner": "Both bad"}`, []string{
+			`{"id":"7",` + prompt + `,"output":"a","score":0}`, `{"id":"7",` + prompt + `,"output":"b","score":0}`,
+		}},
 		"a column for each winner": {
 			"arena", `{` + asked + `, "winner_model_a": 1, "winner_model_b": 0, "winner_tie": 0}`, []string{
 				`{"id":"7",` + prompt + `,"output":"a","score":1}`, `{"id":"7",` + prompt + `,"output":"b","score":0}`,
