@@ -76,6 +76,7 @@ TEXT ·sumF32AVX512(SB), NOSPLIT, $0-8
 	MOVQ         56(R9), CX
 	MOVQ         72(R9), SI
 	MOVQ         88(R9), DX
+	MOVQ         32(R9), BX
 	VBROADCASTSS 96(R9), Z28
 	VBROADCASTSS 100(R9), Z29
 	VBROADCASTSS one512<>+20(SB), Z30
@@ -211,6 +212,16 @@ loop:
 	VADDSD           X0, X24, X24
 	VMOVAPD          X24, X0
 	VMOVSD           X0, 144(R9)
+	VEXTRACTF32X8    $0x01, Z27, Y1
+	VMAXPS           Y1, Y27, Y27
+	VEXTRACTF32X4    $0x01, Y27, X1
+	VMAXPS           X1, X27, X27
+	VPERMILPS        $0x4e, X27, X1
+	VMAXPS           X1, X27, X27
+	VPERMILPS        $0xb1, X27, X1
+	VMAXPS           X1, X27, X27
+	VMOVAPS          X27, X0
+	VMOVSS           X0, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -2944,6 +2955,7 @@ TEXT ·sumBF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ         56(R9), CX
 	MOVQ         72(R9), SI
 	MOVQ         88(R9), DX
+	MOVQ         32(R9), BX
 	VBROADCASTSS 96(R9), Z28
 	VBROADCASTSS 100(R9), Z29
 	VBROADCASTSS one512<>+20(SB), Z30
@@ -3083,6 +3095,16 @@ loop:
 	VADDSD           X0, X24, X24
 	VMOVAPD          X24, X0
 	VMOVSD           X0, 144(R9)
+	VEXTRACTF32X8    $0x01, Z27, Y1
+	VMAXPS           Y1, Y27, Y27
+	VEXTRACTF32X4    $0x01, Y27, X1
+	VMAXPS           X1, X27, X27
+	VPERMILPS        $0x4e, X27, X1
+	VMAXPS           X1, X27, X27
+	VPERMILPS        $0xb1, X27, X1
+	VMAXPS           X1, X27, X27
+	VMOVAPS          X27, X0
+	VMOVSS           X0, 168(R9)
 	VZEROUPPER
 	RET
 
@@ -5862,6 +5884,7 @@ TEXT ·sumF16AVX512(SB), NOSPLIT, $0-8
 	MOVQ         56(R9), CX
 	MOVQ         72(R9), SI
 	MOVQ         88(R9), DX
+	MOVQ         32(R9), BX
 	VBROADCASTSS 96(R9), Z28
 	VBROADCASTSS 100(R9), Z29
 	VBROADCASTSS one512<>+20(SB), Z30
@@ -5995,6 +6018,16 @@ loop:
 	VADDSD           X0, X24, X24
 	VMOVAPD          X24, X0
 	VMOVSD           X0, 144(R9)
+	VEXTRACTF32X8    $0x01, Z27, Y1
+	VMAXPS           Y1, Y27, Y27
+	VEXTRACTF32X4    $0x01, Y27, X1
+	VMAXPS           X1, X27, X27
+	VPERMILPS        $0x4e, X27, X1
+	VMAXPS           X1, X27, X27
+	VPERMILPS        $0xb1, X27, X1
+	VMAXPS           X1, X27, X27
+	VMOVAPS          X27, X0
+	VMOVSS           X0, 168(R9)
 	VZEROUPPER
 	RET
 

@@ -41,7 +41,7 @@ func (sb *siblings) add(t *trace) {
 	}
 }
 
-// failedTurns returns the turns with a call that failed or has no result.
+// failedTurns returns the turns with a call that failed or lacks a result.
 func (t *trace) failedTurns() map[int]bool {
 	failed := map[int]bool{}
 	for i := range t.failures {

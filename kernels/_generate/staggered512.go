@@ -64,9 +64,7 @@ func (g *generator) sum512(d dtype, keep, order bool) {
 	g.MOVQ(g.arg("n"), n)
 	g.MOVQ(g.arg("pfs"), pf)
 	g.MOVQ(g.arg("step"), step)
-	if keep {
-		g.MOVQ(g.arg("kept"), kept)
-	}
+	g.MOVQ(g.arg("kept"), kept)
 	k, ref, e5, e4, total0, total1, half, top := Z28, Z29, Z30, Z31, Z24, Z25, Z26, Z27
 	g.VBROADCASTSS(g.arg("k"), k)
 	g.VBROADCASTSS(g.arg("ref"), ref)
@@ -107,10 +105,8 @@ func (g *generator) sum512(d dtype, keep, order bool) {
 	g.CMPQ(i, n)
 	g.JLT(LabelRef("loop"))
 	g.storeFloat64(g.arg("sum"), total0, total1, Z0)
-	if keep {
-		g.maxLanes512(top, Z1)
-		g.store32(top, g.arg("max"))
-	}
+	g.maxLanes512(top, Z1)
+	g.store32(top, g.arg("max"))
 	g.VZEROUPPER()
 	g.RET()
 }

@@ -41,7 +41,7 @@ type Stats struct {
 	Contexts *runfolder.Contexts `json:"contexts,omitempty"`
 	Batches  *runfolder.Batches  `json:"batches,omitempty"` // of the run's token rows
 	Dropped  []dropCount         `json:"dropped,omitempty"`
-	Template *templated          `json:"template,omitempty"` // what the template omits, if one was named
+	Template *templated          `json:"template,omitempty"` // the template's omissions, if one was named
 }
 
 // kindCount counts the kept records, or rows, of a kind per side of the split.
@@ -95,7 +95,7 @@ type dropCount struct {
 }
 
 // measure returns statistics of the kept records of a log, with the effects of their hints from the index of the token
-// batches, unless index is empty, and with what the template omits, unless render is nil.
+// batches, unless index is empty, and with the template's omissions, unless render is nil.
 func measure(log string, d *curate.Decisions, index string, render *turns.Renderer, tmp string) (*Stats, error) {
 	m := newMeter(render, tmp)
 	defer m.close()
@@ -172,7 +172,7 @@ type turnKey struct {
 	turn   string
 }
 
-// MeasureRows returns statistics of the rows of a format, with what the template omits, unless render is nil. It
+// MeasureRows returns statistics of the rows of a format, with the template's omissions, unless render is nil. It
 // ignores rows that can't be read, which Verify reports.
 func MeasureRows(f FormatFolder, render *turns.Renderer, tmp string) (*Stats, error) {
 	m := newMeter(render, tmp)

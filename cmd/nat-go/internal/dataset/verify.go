@@ -298,7 +298,7 @@ func whyUseless(r *rows.Row) string {
 	return ""
 }
 
-// silent reports whether an answer has no calls, and no text but white space.
+// silent reports whether an answer contains neither calls nor text other than white space.
 func silent(p builders.Passage) bool {
 	if p.IsText() {
 		return strings.TrimSpace(p.Text) == ""

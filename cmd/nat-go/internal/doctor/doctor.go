@@ -40,7 +40,7 @@ type refused struct {
 	Why string `json:"why"`
 }
 
-// Sound reports whether all rows are the same on both sides and the serving folder has no findings.
+// Sound reports whether all rows are the same on both sides and the serving folder is without findings.
 func (r *Report) Sound() bool {
 	for i := range r.Inputs {
 		if c := &r.Inputs[i]; c.Same < c.Rows {
