@@ -116,7 +116,7 @@ type side struct {
 	sampled  bool  // all trained ids come from the source
 	given    bool  // some of its ids come from the source
 	cutOff   bool  // a trained turn was cut off when it was sampled
-	open     []int // trained messages whose turn lacks a stop token, as indices in the record
+	open     []int // indices in the record of trained messages whose rendered, complete turn lacks a stop token
 	short    bool  // call ids were replaced; see shortID
 	left     leftOut
 	args     string

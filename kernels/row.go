@@ -21,7 +21,7 @@ type worker struct {
 	heavy  []heavy                               // a gradient's entries that are computed in float64
 	rates  *[segments * (rateDegree + 2)]float32 // the table of a row's ratePass
 	skips  []int32                               // entries that normaliser skips, in ascending order
-	bucket bucketRow                             // a sparse row's scratch
+	bucket bucketRow                             // scratch for a row on a support
 	copied *[tile]float32
 	zero   *[tile]float32
 	next   func() // the goroutine's body, stored so that starting it allocates nothing

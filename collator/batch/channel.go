@@ -13,7 +13,7 @@ const Ignored = -100
 type Channel struct {
 	Name  string   // folder under batches/
 	Sides []string // prefix of each side's tensors
-	// columns appends the channel's columns besides ids, masks, positions and row columns.
+	// columns appends the channel's columns besides ids, attention masks, positions and row columns.
 	columns func(dst []tensors.Tensor, b *assembly) []tensors.Tensor
 	// variant distinguishes rows that can't share a batch because their columns differ.
 	variant func(*Row) uint8

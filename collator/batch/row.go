@@ -235,7 +235,7 @@ func Encode(c *Channel, r *Row) (*Encoded, error) {
 // encodings holds rows that are no longer needed, for reuse.
 var encodings = sync.Pool{New: func() any { return new(Encoded) }}
 
-// Append appends the row's encoding, which is stored outside the spool, to dst.
+// Append appends the row's encoding to dst, to be stored outside the spool, and sets Sum.
 func (e *Encoded) Append(dst []byte) []byte {
 	e.Sum = xxh3.Hash(e.data)
 	return append(dst, e.data...)

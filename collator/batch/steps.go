@@ -19,11 +19,12 @@ import (
 )
 
 // A step file combines all channels of a step, as the reference composite trainer's collator returns them: the rows of
-// an rl batch, then the rows of an sdpo batch, all of one width, and the pairs of a dpo batch next to them. It is
-// assembled solely from batches of equal width in the composer layout, so that it can be made again and compared.
+// an rl batch, then the rows of an sdpo batch, padded to one width, and the pairs of a dpo batch next to them. It is
+// assembled solely from batches in the composer layout, of which an sdpo batch must have sides of equal width, so that
+// it can be made again and compared.
 //
 //	input_ids attention_mask position_ids response_mask          [B,T]  rollouts, then the students of sites
-//	rewards advantages reward_null group row_channel row_...     [B]    row_channel: 0 rl, 1 sdpo; none for sites
+//	rewards advantages reward_null group row_channel row_...     [B]    row_channel: 0 rl, 1 sdpo (no reward or group)
 //	old_logprobs                                                 [B,T]  where the rollouts have them
 //	ctx_teacher_ with the first three, sdpo_loss_mask            [B,T]  with sites; a rollout is its own teacher
 //	dpo_...                                                      [B',T'] as in the dpo batch, of one width; dpo_row_

@@ -224,8 +224,9 @@ func (c *patternCheck) repeat(item *group) (wrong string) {
 	return ""
 }
 
-// quantifier reads "*", "+" or "{m,n}" at i and returns where it ends and its maximum count, or -1 if that is too
-// large. A "{" that doesn't start a quantifier is a plain character.
+// quantifier reads "*", "+" or "{m,n}" at i. It returns whether the quantifier has no maximum, where it ends, and the
+// largest count that it names: 1 if it names none, -1 if one has more than four digits. A "{" that doesn't start a
+// quantifier is a plain character.
 func quantifier(pattern string, i int) (unbounded bool, end, count int) {
 	if pattern[i] != '{' {
 		return true, i, 1

@@ -446,8 +446,9 @@ func (o *origins) arguments(k, message int) int {
 	return -1
 }
 
-// terminator finds the first terminator between from and limit. Without one, the turn ends after a closing text, at the
-// next header, or at limit.
+// terminator finds the first terminator between from and limit, or before d.next if that occurs there. Without one, the
+// turn ends after a closing text if the dialect has no terminators, else at the next header, the next message's role,
+// d.next or limit, whichever comes first.
 func (d *dialect) terminator(o *origins, message, from, limit int) (start, end int) {
 	start = -1
 	if at := o.find(d.next, from, limit); at >= 0 {

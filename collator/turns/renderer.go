@@ -34,7 +34,7 @@ type Renderer struct {
 // Settings of a renderer.
 type Settings struct {
 	Vars   *pyvalue.Dict // template variables: special tokens, enable_thinking, ...; may be nil
-	Now    time.Time     // the result of strftime_now; the zero time means template.DefaultNow
+	Now    time.Time     // the time that strftime_now formats; the zero time means template.DefaultNow
 	Limits template.Limits
 	// Special holds the texts of the tokenizer's special tokens, one of which ends a turn. If empty, any text that
 	// looks like one counts.

@@ -176,7 +176,8 @@ func (t *text) errorLine() string {
 	return t.head[0]
 }
 
-// programContinues reports whether the lines after an exception are the program's own, rather than part of its message.
+// programContinues reports whether any of the lines after an exception is the program's own output rather than part of
+// the exception's message or stack.
 func programContinues(lines []string) bool {
 	for i, l := range lines {
 		if frameLine().MatchString(l) || strings.HasPrefix(l, stackHead) || namedError().MatchString(l) ||

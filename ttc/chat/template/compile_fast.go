@@ -36,9 +36,9 @@ func (c *compiler) ptr(n node, f *frame) ptr {
 // path is a variable and the lookups from it: message.role, messages[0]['content'], call.function.name. One loop over
 // the names is faster than a closure for each name that calls the previous one.
 //
-// From profiles (llama3_1, nemotron_3_nano, gptoss): the largest parts are Dict.Ref, JSON texts and memmove, and they
-// wait for memory - a message's dict, keys, provenance and text are a cache miss each, so touching and passing around
-// fewer values is what helps. Prefetching the next message doesn't.
+// In profiles (llama3_1, nemotron_3_nano, gptoss), Dict.Ref, JSON texts and memmove take the most time, and they are
+// memory-bound: a message's dict, keys, provenance and text are a cache miss each. So it helps to touch and pass around
+// fewer values; it doesn't help to prefetch the next message.
 type path struct {
 	slot   int
 	absent val // the variable's value while it is unset

@@ -37,7 +37,7 @@ type heads struct {
 	found    []tailed // of n messages: closed at 2n, open at 2n+1
 
 	lists []listed // the template's lists of messages
-	seen  int      // the last message that the template has read, other than as the loop's item
+	seen  int      // index of the last message read other than as the loop's item; -1: none; past the last: the end
 	slots []val    // saved variables
 
 	before struct { // the state before the loop's last turn

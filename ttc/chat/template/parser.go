@@ -5,7 +5,8 @@ import "slices"
 const (
 	// maxNesting is the maximum nesting depth of expressions and blocks in a template.
 	maxNesting = 100
-	// maxChain is the maximum number of consecutive operators, subscripts or filters without brackets.
+	// maxChain is the maximum length of a chain that no parentheses interrupt: of operators of one precedence, of
+	// lookups and calls, or of filters and tests.
 	maxChain = 2000
 )
 

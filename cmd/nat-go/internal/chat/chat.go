@@ -84,7 +84,7 @@ func requests(in io.Reader, flush func() error, answer func(n int, line []byte, 
 	return nil
 }
 
-// Refused is the error for requests that got no answer; each line says why.
+// Refused is the error for refused requests; the answer to each says why.
 type Refused struct{ Refused, Of int }
 
 func (e *Refused) Error() string {

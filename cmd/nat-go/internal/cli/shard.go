@@ -75,8 +75,8 @@ func (c *localPlan) restoreSummary(s *finetune.Summary) {
 
 // workFlag adds the flag for the folder in which copies of a stored plan are made.
 func workFlag(f *pflag.FlagSet, work *string) {
-	f.StringVar(work, "work-dir", "", "folder on this machine for a plan in object storage, where an interrupted "+
-		"shard continues; default: in the user's cache")
+	f.StringVar(work, "work-dir", "", "local folder for copies of a plan in object storage, from which an "+
+		"interrupted shard continues; default: in the user's cache")
 }
 
 // workDir returns the folder for copies that the flag names, or the default.

@@ -170,9 +170,10 @@ func newScriptSlurmCmd() *cobra.Command {
 	cmd := s.command(&cobra.Command{
 		Use:   "slurm [PLAN]",
 		Short: "Write batch scripts for Slurm: an array of the shards, and the merge after it",
-		Long: `Write batch scripts for Slurm, and submit.sh, which submits an array of the shards that are missing and,
-once it has succeeded, the merge; then an array in which the shards write the data set, and the merge that puts it
-together. A plan with more shards than the site's arrays have room for gets several per task.`,
+		Long: `Write batch scripts for Slurm, and submit.sh, which submits an array of the missing shards for each stage
+and, once these have succeeded, the merge. With --leave-writing, the default, another array, in which the shards write
+the data set, and the merge that puts it together follow. A plan with more shards than an array of the site may have
+tasks gets several per task.`,
 		Example: `  nat-go shard script slurm shards --time 8:00:00 --sbatch partition=cpu --sbatch account=lab
   sh shards/slurm/submit.sh`,
 	}, "sh", &how.Needs, &how.NatGo, func(r engines.Run) ([]engines.File, error) { return how.Files(r) })

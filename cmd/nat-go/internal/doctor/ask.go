@@ -151,7 +151,7 @@ func (t *Trainer) listen(out io.Reader, in *Input) (*asked, error) {
 	a := &asked{sides: map[int][]Side{}}
 	for line, err := range lines.Read(io.LimitReader(out, maxAnswers), maxAnswer) {
 		if err != nil {
-			return a, exit.Environmentf("can't read the answer of %s: %w", t.Python, err)
+			return a, exit.Environmentf("can't read the answer from %s: %w", t.Python, err)
 		}
 		var x answer
 		if err := json.Unmarshal(line, &x); err != nil {

@@ -266,8 +266,9 @@ func (r *collation) collate(ctx context.Context) error {
 		r.out.warn("collator.max_length is %d: %s", r.plan.config.Collator.MaxLength, advice)
 	}
 	if res.Apart > 0 {
-		r.out.warn("collator.composer.rows example: the hints of %s aren't in a step, because the rollout was cut "+
-			"elsewhere or isn't in a row; they are in the batches of the channel sdpo", ledger.Quantity(int64(res.Apart), "row"))
+		r.out.warn("collator.composer.rows example: the hints of %s of the channel sdpo aren't in any step, because "+
+			"the channel rl has no row for the rollout, or one that was cut at a different place; they are only in "+
+			"the batches of the channel sdpo", ledger.Quantity(int64(res.Apart), "row"))
 	}
 	if t.template == collator.PlainTemplate {
 		r.out.warn("collator.tokenizer has no chat template: %s; set collator.template if the model has one",

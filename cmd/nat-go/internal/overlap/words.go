@@ -60,7 +60,7 @@ type gram struct {
 	from, to int
 }
 
-// scanner finds the runs of a text, in batches: the look-ups of a batch wait for memory together.
+// scanner finds the runs of a text, in batches, so that the cache misses of a batch's look-ups overlap.
 type scanner struct {
 	text    string
 	at      int

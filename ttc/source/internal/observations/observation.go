@@ -14,7 +14,7 @@ import (
 type observation struct {
 	kind             kind
 	id, trace, model string
-	session          string // named by the entry; empty without one
+	session          string // named by the entry; empty if it names none
 	what             string // its name in counts
 	at               int64
 	input, output    json.Raw

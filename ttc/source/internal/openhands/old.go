@@ -17,7 +17,7 @@ var ignoredOld = []string{
 	"start", "pause", "resume", "stop",
 }
 
-// old returns the context after an event of versions 0.
+// old returns the context after an event of version 0.x.
 func (r *reader) old(e event, before *session.Given) *session.Given {
 	kind, args := session.Text(e.Raw, "action"), session.Value(e.Raw, "args")
 	byUser := session.Text(e.Raw, "source") == "user"

@@ -26,7 +26,7 @@ func Factory() source.Factory {
 	}.Factory()
 }
 
-// noID returns the id that an entry gives to its conversation: events name none.
+// noID returns an empty id for every entry, because events don't name their conversation; see conversationOf.
 func noID(json.Raw) string { return "" }
 
 // isMark reports whether an entry is an event, a list of events, or the state next to the events.

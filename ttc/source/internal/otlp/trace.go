@@ -308,7 +308,8 @@ func (t *traces) restore(e *modelCall) {
 	}
 }
 
-// recall adds to answers the reasoning that only the histories of later calls have.
+// recall adds reasoning that only the histories of later calls have to the answers it belongs to. These are found by
+// the ids of their tool calls; an answer without tool calls gets none.
 func (t *traces) recall(history []chat.Message) {
 	for i := range history {
 		m := &history[i]

@@ -134,7 +134,7 @@ func (e *entry) session() string {
 			}
 		}
 	}
-	// Older versions of Claude Code write a text, newer ones an object.
+	// Older versions of Claude Code write user_..._session_ID, newer ones a JSON object as a string.
 	user := session.Text(own, "user_id")
 	if _, id, ok := strings.Cut(user, "_session_"); ok {
 		return id

@@ -117,7 +117,7 @@ func (a *Adapter) ensure(ctx context.Context, c *httpclient.Client, create httpc
 		e.Status == http.StatusUnauthorized {
 		return err
 	}
-	if _, lookErr := c.Do(ctx, trainers.Ask("look whether it exists", http.MethodGet, place, nil)); lookErr != nil {
+	if _, lookErr := c.Do(ctx, trainers.Ask("check whether it exists", http.MethodGet, place, nil)); lookErr != nil {
 		return err
 	}
 	return nil
