@@ -352,7 +352,7 @@ func (inc *incarnation) watch(every time.Duration) {
 // maxWakes is the maximum number of times that a stopped process is sent SIGCONT.
 const maxWakes = 3
 
-// wake continues a process that was stopped (SIGSTOP), and reports whether it was stopped: if so, the work in hand isn't
+// wake continues a process that was stopped (SIGSTOP), and reports whether it was: if so, the work in hand isn't
 // to blame. A process that is stopped again and again counts as stuck.
 func (inc *incarnation) wake() bool {
 	if inc.proc == nil || !process.Stopped(inc.proc.pid()) || inc.woken.Add(1) > maxWakes {

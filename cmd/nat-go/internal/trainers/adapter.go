@@ -34,8 +34,8 @@ type Finder interface {
 
 // Starter is an adapter whose job is a program that it starts on this machine.
 type Starter interface {
-	// NeverBegan reports whether the program of a job is known to have been killed before its first instruction, so that
-	// there is no job.
+	// NeverBegan reports whether the program of a job is known to have been killed before its first instruction, so
+	// that there is no job.
 	NeverBegan(JobRef) bool
 }
 
@@ -70,7 +70,7 @@ type Factory struct {
 	// format, or token batches.
 	Format func(config any) string
 	New    func() any // a pointer to a new config struct, for builders/schema to fill
-	// Open makes an adapter from a filled config. It sends no request, and reads no file but certificates and their key.
+	// Open makes an adapter from a filled config. It sends no request, and reads only certificates and their key.
 	Open func(config any, env Env) (Adapter, error)
 	// Limits returns the times and retry counts for this config.
 	Limits func(config any) Limits

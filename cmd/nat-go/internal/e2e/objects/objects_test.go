@@ -234,8 +234,8 @@ func TestShardsOfObjectStorage(t *testing.T) {
 		for _, name := range []string{"dpo", "tasks"} {
 			config, out := name+".yml", name+"-shards"
 			checked := []string{"-o", "dataset.contamination.files=" + benchmark}
-			b.Must(t, b.Command(nil, append([]string{"finetune", "run", "--config-file", config, "--run-id", "r",
-				"--output-dir", name + "-whole"}, checked...)...))
+			whole := []string{"finetune", "run", "--config-file", config, "--run-id", "r", "--output-dir", name + "-whole"}
+			b.Must(t, b.Command(nil, append(whole, checked...)...))
 			plan := "s3://" + objectstest.Bucket + "/plans/" + name
 			how := append([]string{"--shards", "3", "--plan-dir", plan}, checked...)
 			b.noCredentials(t, b.Must(t, b.Planned(out, config, how...)))
