@@ -28,7 +28,8 @@ func mistake(cmd *cobra.Command, err error) string {
 		return unknownFlag(cmd, unknown.GetSpecifiedName())
 	case errors.As(err, &invalid):
 		f := invalid.GetFlag()
-		return fmt.Sprintf("--%s %s: expected %s; the flag means: %s", f.Name, invalid.GetValue(), valueName(f), f.Usage)
+		return fmt.Sprintf("--%s %s: expected %s; the flag means: %s",
+			f.Name, invalid.GetValue(), valueName(f), f.Usage)
 	case strings.Contains(err.Error(), "arg(s)"):
 		return fmt.Sprintf("%v; usage: %s", err, cmd.UseLine())
 	}

@@ -24,8 +24,8 @@ type codec struct {
 	err     error
 	room    *int64 // memory left for lists that are read
 
-	// The names of the last record's turn and score. Adjacent records mostly share them; repeated, they would be a fifth
-	// of the log.
+	// The names of the last record's turn and score. Adjacent records mostly share them; repeated, they would be a
+	// fifth of the log.
 	turn, score string
 
 	// When writing: the origins of the group, in order of first use, and their numbers.
