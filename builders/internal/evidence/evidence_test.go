@@ -208,6 +208,17 @@ func TestAgents(t *testing.T) {
 	}
 }
 
+// TestWide measures results of 275 tools that no other set has, in two halves split by tool and kind, labelled before a
+// rule was changed for them. The texts of the second half are never shown.
+func TestWide(t *testing.T) {
+	for _, name := range []string{"wide-dev", "wide"} {
+		t.Run(name, func(t *testing.T) {
+			s, families := measure(t, name)
+			t.Logf("%s", table(s, families))
+		})
+	}
+}
+
 // TestShapes checks that the surroundings of an error distinguish it from a text with the same words.
 func TestShapes(t *testing.T) {
 	for _, c := range []struct {

@@ -32,7 +32,7 @@ func allWeighed(t *testing.T) (out []weighed) {
 	}
 	for _, name := range names {
 		set := strings.TrimSuffix(filepath.Base(name), ".jsonl")
-		if strings.HasPrefix(set, "public") {
+		if strings.HasPrefix(set, "public") || strings.HasPrefix(set, "wide") {
 			continue
 		}
 		for _, r := range labelled(t, set) {
