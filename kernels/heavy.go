@@ -196,7 +196,8 @@ func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 		for i := range w.heavy {
 			tmp.add(&w.heavy[i])
 		}
-		if r.isRough(max(rest.sum/r.zs.total, rest.teacher/r.zt.total), l.loss, tmp.loss) {
+		// Under the root of isRough, 4 is a margin of 2 for the entries' own share of the errors.
+		if r.isRough(min(1, 4*max(rest.sum/r.zs.total, rest.teacher/r.zt.total)), l.loss, tmp.loss) {
 			r.choose(entryPass)
 			continue
 		}

@@ -217,8 +217,7 @@ func (r *Redactor) appendValue(b []byte, raw json.Raw, depth int) ([]byte, bool)
 }
 
 // redactNamed redacts the value of a key that is named like a secret, if Text finds something in the value or it may be
-// a secret: it isn't allowed, has at least eight bytes, a digit among them, and is neither a phrase nor a placeholder
-// such as ${KEY2} or <key2>.
+// a secret: it isn't allowed, has at least eight bytes and a digit, and isn't a reference.
 func (r *Redactor) redactNamed(b []byte, v json.Raw) ([]byte, bool) {
 	s, _ := v.Text()
 	if out, ok := r.Text(s); ok {
@@ -231,7 +230,7 @@ func (r *Redactor) redactNamed(b []byte, v json.Raw) ([]byte, bool) {
 	return json.AppendString(b, r.tag("secret", s)), true
 }
 
-// reference reports whether a text is a phrase, or names a value rather than being one.
+// reference reports whether a text is a phrase or only names a value: ${KEY2}, {{ key2 }}, <key2>, $KEY2 or a tag.
 func reference(s string) bool {
 	return strings.Contains(s, " ") || strings.Contains(s, "${") || strings.Contains(s, "{{") || s[0] == '<' ||
 		s[0] == '$' || Tags(s) != nil
