@@ -51,19 +51,19 @@ func avx512() *tileSet {
 		jsd:  [3]tileFunc{jsdF32AVX512, jsdBF16AVX512, jsdF16AVX512},
 		keep: [3]tileFunc{keepF32AVX512, keepOrderedBF16AVX512, keepF16AVX512},
 
-		keepsMax: true,
-		grad:     [3]tileFunc{gradF32AVX512, gradBF16AVX512, gradF16AVX512},
-		rate:     [3]tileFunc{rateF32AVX512, rateBF16AVX512, rateF16AVX512},
-		rates:    wideRates,
-		finish:   finishAVX512,
-		stream:   streamAVX512,
-		kl:       [3]tileFunc{klF32AVX512, klBF16AVX512, klF16AVX512},
+		grad:   [3]tileFunc{gradF32AVX512, gradBF16AVX512, gradF16AVX512},
+		rate:   [3]tileFunc{rateF32AVX512, rateBF16AVX512, rateF16AVX512},
+		rates:  wideRates,
+		finish: finishAVX512,
+		stream: streamAVX512,
+		kl:     [3]tileFunc{klF32AVX512, klBF16AVX512, klF16AVX512},
 
 		klForward: [3]tileFunc{klForwardF32AVX512, klForwardBF16AVX512, klForwardF16AVX512},
 		klReverse: [3]tileFunc{klReverseF32AVX512, klReverseBF16AVX512, klReverseF16AVX512},
 
 		tab: func(t *table) unsafe.Pointer { return unsafe.Pointer(t.rows) },
 
+		keepsMax: true,
 		keepAny:  [3]tileFunc{keepF32AVX512, keepBF16AVX512, keepF16AVX512},
 		keptJSD:  [3]tileFunc{jsdKeptF32AVX512, jsdKeptBF16AVX512, jsdKeptF16AVX512},
 		keptEven: [3]tileFunc{jsdKeptEvenF32AVX512, jsdKeptEvenBF16AVX512, jsdKeptEvenF16AVX512},
