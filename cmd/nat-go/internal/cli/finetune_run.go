@@ -120,7 +120,7 @@ func withRun(
 	var found []finding.Finding
 	err := withEnv(cmd, commitBytes, func(ctx context.Context, env finetune.Env) (err error) {
 		tell := env.Findings
-		env.Findings = func(fs []finding.Finding) { found = fs; tell(fs) }
+		env.Findings = func(fs []finding.Finding) { found = append(found, fs...); tell(fs) }
 		sum, err = run(ctx, env)
 		return err
 	})

@@ -4,7 +4,7 @@ import "github.com/nat-go/nat-go/ttc/source/readers"
 
 // Dataset is the section `dataset`: the files made from the records.
 type Dataset struct {
-	Formats        []string              `yaml:"formats" scalar:"true" nullable:"true" doc:"row formats to write; default: the adapter's own, otherwise trl (see nat-go formats)" example:"[trl, customizer]"`
+	Formats        []string              `yaml:"formats" scalar:"true" nullable:"true" doc:"row formats to write; default: the adapter's own, otherwise those that fit the builders' records: trl, verl for rollouts, nemo_gym for states, privileged for hints (see nat-go formats)" example:"[trl, customizer]"`
 	Split          Split                 `yaml:"split" doc:"what to set aside for validation"`
 	PromptAs       string                `yaml:"prompt_as" default:"user_message" validate:"oneof=user_message text" doc:"how a plain text prompt is written in a format that takes messages"`
 	Turns          string                `yaml:"turns" default:"every" validate:"oneof=every last" doc:"which turns the trainer of messages rows trains: all assistant turns, or only the last, if it is told to; then each turn has a row"`

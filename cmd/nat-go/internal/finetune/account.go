@@ -124,7 +124,7 @@ func (r *verdict) needsTokens() string {
 	if len(r.plan.From) > 0 {
 		again = "nat-go run " + strings.Join(r.plan.From, " ") + " --builder sdpo"
 	}
-	return "; hints are for token batches, and no row of text holds them: " + again +
+	return "; hints are for token batches, which hold those of all turns: " + again +
 		" -o collator.tokenizer=FOLDER, the folder of the model's tokenizer"
 }
 

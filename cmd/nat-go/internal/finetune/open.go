@@ -18,6 +18,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/plugins/host"
@@ -130,6 +131,10 @@ func (ps *processes) open(ctx context.Context, b config.Block) (*builder, error)
 	}
 	if err != nil {
 		return nil, exit.With(exit.Environment, err)
+	}
+	if found := inspect.Unfit(ps.of.config, b.Type, info.Kinds); program != builtinPlugin &&
+		len(ps.of.Formats) == 0 && ps.env.Findings != nil {
+		ps.env.Findings(found)
 	}
 	picks := slices.ContainsFunc(info.Kinds, func(k builders.Kind) bool {
 		return k == builders.KindPreference || k == builders.KindDemonstration

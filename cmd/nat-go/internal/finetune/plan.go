@@ -16,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/marks"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
@@ -134,20 +135,14 @@ func (p *plan) name(env Env) error {
 	return nil
 }
 
-// chooseFormats chooses the formats - the requested ones, else the adapter's own, else trl - and their options.
+// chooseFormats chooses the formats - the requested ones, else the default ones - and their options.
 func (p *plan) chooseFormats() error {
 	names := p.Formats
 	if len(names) == 0 {
 		names = p.config.Dataset.Formats
 	}
-	adapter := p.config.Adapter()
 	if len(names) == 0 {
-		names = []string{"trl"}
-		if adapter != nil {
-			if f, ok := builtin.Adapter(adapter.Type); ok && f.Format != nil && f.Format(adapter.Config) != "" {
-				names = []string{f.Format(adapter.Config)}
-			}
-		}
+		names = inspect.DefaultFormats(p.config)
 	}
 	for i, n := range names {
 		if slices.Contains(names[:i], n) {
@@ -182,7 +177,7 @@ func (p *plan) chooseFormats() error {
 	if p.config.Dataset.JSONColumns == "text" {
 		p.options.JSONColumns = rows.JSONText
 	}
-	if adapter != nil {
+	if adapter := p.config.Adapter(); adapter != nil {
 		if c, ok := adapter.Config.(*customizer.Config); ok {
 			p.options.FullHistory = c.UseFullMessageHistory
 			if c.DatasetOutputDir != nil && !p.planning {

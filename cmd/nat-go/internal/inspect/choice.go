@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -133,15 +135,14 @@ func (r *Report) nothing() string {
 
 // Format returns the row format for a builder's records of the input.
 func (r *Report) Format(builder string) string {
-	switch {
-	case builder == grpoBuilder:
-		return "verl"
-	case builder == statesBuilder:
-		return "nemo_gym"
-	case builder == sftBuilder && r.Candidates == 0 && (r.ToolCalls > 0 || r.Turns > r.Examples):
+	if builder == sftBuilder && r.Candidates == 0 && (r.ToolCalls > 0 || r.Turns > r.Examples) {
 		return r.best(builder, "messages")
 	}
-	return r.best(builder, "trl")
+	preferred := fitting[builders.KindPreference]
+	if f, ok := builtin.Builder(builder); ok {
+		preferred = fitting[f.Info().Kinds[0]]
+	}
+	return r.best(builder, preferred)
 }
 
 // asked is the reason for choosing a builder that the user named.

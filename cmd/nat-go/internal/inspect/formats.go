@@ -8,32 +8,103 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/builders/sdpo"
 	"github.com/nat-go/nat-go/builders/sft"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 )
 
-// formats warns of row formats that can carry none of the builders' records, or whose trainers train other turns. It
-// warns of nothing if a plugin's builder is selected, whose records are unknown here.
+// fitting holds the row format that is written for each kind of record unless the user names formats.
+var fitting = map[builders.Kind]string{
+	builders.KindPreference: "trl", builders.KindDemonstration: "trl", builders.KindRollout: "verl",
+	builders.KindState: "nemo_gym", builders.KindDistillation: "privileged",
+}
+
+// emitted holds the kinds of record that an sdpo builder makes, by the values of its setting emit.
+var emitted = map[string]builders.Kind{
+	"distillation": builders.KindDistillation, "repair_pairs": builders.KindPreference,
+	"demonstrations": builders.KindDemonstration,
+}
+
+// kindsOf returns the kinds of record that a built-in builder makes with its settings; nil for a plugin's builder,
+// whose records are unknown before it starts.
+func kindsOf(b *config.Block) (kinds []builders.Kind) {
+	if c, ok := b.Config.(*sdpo.Config); ok {
+		for _, what := range c.Emit {
+			kinds = append(kinds, emitted[what])
+		}
+		return kinds
+	}
+	if f, ok := builtin.Builder(b.Type); ok {
+		kinds = f.Info().Kinds
+	}
+	return kinds
+}
+
+// DefaultFormats returns the row formats that a run writes if its user names none: the adapter's own, otherwise those
+// that fit the builders' records, and trl for a plugin's.
+func DefaultFormats(c *config.Config) (names []string) {
+	if a := c.Adapter(); a != nil {
+		if f, ok := builtin.Adapter(a.Type); ok && f.Format != nil && f.Format(a.Config) != "" {
+			return []string{f.Format(a.Config)}
+		}
+	}
+	for _, b := range c.Selected() {
+		kinds := kindsOf(&b)
+		if kinds == nil {
+			kinds = []builders.Kind{builders.KindPreference}
+		}
+		for _, k := range kinds {
+			if !slices.Contains(names, fitting[k]) {
+				names = append(names, fitting[k])
+			}
+		}
+	}
+	return names
+}
+
+// Unfit warns if the default formats can carry none of a builder's records, unless the user names formats.
+func Unfit(c *config.Config, builder string, kinds []builders.Kind) []finding.Finding {
+	k, names := &check{config: c}, DefaultFormats(c)
+	if len(c.Dataset.Formats) == 0 && !slices.ContainsFunc(names, func(name string) bool {
+		f, ok := dataset.Lookup(name)
+		return ok && carries(f, kinds)
+	}) {
+		message := fmt.Sprintf("%s makes %s, and %s, which is written without formats, holds none of them",
+			builder, words(kinds), strings.Join(names, ", "))
+		k.place(finding.Warning, config.CodeCarries, message, instead("", kinds), "dataset", "formats")
+	}
+	return k.found
+}
+
+// formats warns of row formats that can carry none of the builders' records, or whose trainers train other turns. If a
+// plugin's builder is selected, whose records are unknown here, it only says which formats are the defaults.
 func (k *check) formats() {
 	c := k.config
 	names := c.Dataset.Formats
-	if len(names) == 0 || len(c.Selected()) == 0 {
-		return
-	}
 	var all []builders.Kind
-	for i := range c.Selected() {
-		f, ok := builtin.Builder(c.Selected()[i].Type)
-		if !ok {
+	for _, b := range c.Selected() {
+		kinds := kindsOf(&b)
+		if kinds == nil {
+			message := fmt.Sprintf("%s is written without formats, and which records %s makes is known only to the run",
+				strings.Join(DefaultFormats(c), ", "), b.Type)
+			if len(names) == 0 {
+				k.place(finding.Note, config.CodeCarries, message, "for other records than preferences and demonstrations, "+
+					"name a format: verl holds rollouts, nemo_gym states, privileged hints", "dataset", "formats")
+			}
 			return
 		}
-		all = append(all, f.Info().Kinds...)
+		all = append(all, kinds...)
 	}
+	if len(all) == 0 {
+		return
+	}
+	k.found = append(k.found, Unfit(c, "the run", all)...)
 	for i, name := range names {
 		if f, ok := dataset.Lookup(name); ok && !carries(f, all) {
 			k.warn(i, fmt.Sprintf("the format %s holds %s, and the builders make %s: it will have no row",
-				name, words(f.Carries), words(all)), insteadOf(all))
+				name, words(f.Carries), words(all)), instead("leave it out, or ", all))
 		}
 	}
 	k.turns(names)
@@ -88,8 +159,8 @@ func words(kinds []builders.Kind) string {
 	return strings.Join(out, " and ")
 }
 
-// insteadOf returns a fix that names formats for the kinds of records.
-func insteadOf(kinds []builders.Kind) string {
+// instead returns a fix that names formats for the kinds of records, after another one.
+func instead(or string, kinds []builders.Kind) string {
 	var names []string
 	for _, f := range dataset.Formats() {
 		if !f.FromBatches() && f.Name == f.Lines() && carries(f, kinds) {
@@ -99,5 +170,5 @@ func insteadOf(kinds []builders.Kind) string {
 	if names == nil {
 		return "set collator.tokenizer: token batches hold them, and no format does"
 	}
-	return "leave it out, or write " + strings.Join(names, ", ")
+	return or + "write " + strings.Join(names, ", ")
 }
