@@ -67,10 +67,15 @@ func (a *Assembled) Add(spec *Spec, c *Channel, split Split, rows []*Row) (Count
 	return l.count(), nil
 }
 
-// cells counts the tokens of a batch, including the padding of each side to its own width.
+// cells counts the tokens of a batch, including padding: of each side to its own width, or of both to the teacher's.
 func (spec *Spec) cells(c *Channel, rows []*Row) (n int) {
-	for side := range c.Sides {
-		width, all := 0, seqs(c, rows, side)
+	width := 0
+	equal := spec.Form.forChannel(c, spec.Layout.forChannel(c)).EqualWidth
+	for side := len(c.Sides) - 1; side >= 0; side-- {
+		all := seqs(c, rows, side)
+		if !equal {
+			width = 0
+		}
 		for _, s := range all {
 			width = max(width, len(s.IDs))
 		}

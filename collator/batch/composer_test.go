@@ -116,6 +116,15 @@ func TestResponseMask(t *testing.T) {
 			if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
 				t.Errorf("(-want +got):\n%s%v", diff, err)
 			}
+			cells := 0
+			for _, x := range all {
+				if strings.HasSuffix(x.Name, "input_ids") {
+					cells += x.Shape[0] * x.Shape[1]
+				}
+			}
+			if n := (&Spec{Layout: Composer, Form: c.form}).cells(SDPO, rows); n != cells {
+				t.Errorf("counts %d tokens of %d", n, cells)
+			}
 		})
 	}
 }
