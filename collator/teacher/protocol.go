@@ -267,6 +267,9 @@ func answerAtropos(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 			}
 			i++
 		}
+		if i < len(s.IDs) {
+			return nil, bad("the server scored %d tokens of %d", i, len(s.IDs))
+		}
 	}
 	out, err := zipped(lps, ids)
 	if err != nil {
