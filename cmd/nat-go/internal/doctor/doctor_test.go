@@ -39,6 +39,37 @@ func modelConfig(t *testing.T, dir string) collator.Config {
 	return cfg
 }
 
+// TestMaxLength checks that a run's rows are cut as its configuration says, unless the user says otherwise.
+func TestMaxLength(t *testing.T) {
+	model, err := filepath.Abs("testdata/model")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := t.TempDir()
+	text := fmt.Sprintf("collator: {tokenizer: %s, max_length: 90, max_dpo_length: 80}\n", model)
+	if err := os.WriteFile(filepath.Join(run, "config.yml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		settings map[string]any
+		want     [2]int
+	}{
+		{nil, [2]int{90, 80}},
+		{map[string]any{"packing": true}, [2]int{90, 80}},
+		{map[string]any{"max_length": 70.0}, [2]int{70, 0}},
+		{map[string]any{"max_length": nil}, [2]int{noLimit, 0}},
+	} {
+		cfg, err := (&Request{Paths: []string{run}, Load: tokenizer.Load}).collator(c.settings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Tokenizer.Close()
+		if got := [2]int{cfg.MaxLength, cfg.MaxPairLength}; got != c.want {
+			t.Errorf("%v: got %v, want %v", c.settings, got, c.want)
+		}
+	}
+}
+
 // TestCompareWithFake compares with a trainer that answers with our own ids and trains all of them.
 func TestCompareWithFake(t *testing.T) {
 	cfg := modelConfig(t, "testdata/model")

@@ -158,14 +158,14 @@ func runInputs(dir runfolder.Folder, limit int) (out []*Input, err error) {
 	return out, nil
 }
 
+// noLimit is a max_length that no row reaches.
+const noLimit = 1 << 20
+
 // collator returns the settings for making our rows: from the first run folder whose configuration names a tokenizer,
-// or else defaults with the trainer's max_length. It sets the request's tokenizer and template from that configuration,
-// unless flags name others.
+// or else defaults. The user's max_length for the trainer takes precedence. collator sets the request's tokenizer and
+// template from that configuration, unless flags name others.
 func (r *Request) collator(settings map[string]any) (cfg collator.Config, err error) {
-	cfg.MaxLength = 1 << 20 // no limit
-	if n, ok := settings["max_length"].(float64); ok && n >= 2 && n < 1<<20 {
-		cfg.MaxLength = int(n)
-	}
+	cfg.MaxLength = noLimit
 	for _, path := range r.Paths {
 		c, fs := config.Load(runfolder.Folder(path).Config(), config.Options{Types: builtin.Types()})
 		if c == nil || finding.Failed(fs) || c.Collator.Tokenizer == "" {
@@ -179,6 +179,12 @@ func (r *Request) collator(settings map[string]any) (cfg collator.Config, err er
 			r.Template = c.Collator.Template
 		}
 		break
+	}
+	if limit, set := settings["max_length"]; set {
+		cfg.MaxLength, cfg.MaxPairLength = noLimit, 0
+		if n, ok := limit.(float64); ok && n >= 2 && n < noLimit {
+			cfg.MaxLength = int(n)
+		}
 	}
 	if r.Tokenizer == "" {
 		return cfg, exit.Usagef("missing tokenizer: name the folder of the model to be trained with --tokenizer")
