@@ -265,7 +265,7 @@ func fullMessage(m *chat.Message) string {
 		}
 	}
 	for i := range m.ToolCalls {
-		if !m.ToolCalls[i].AsObject {
+		if c := &m.ToolCalls[i]; !c.AsObject || c.Parsed.Kind() != json.Object {
 			return "has a tool call whose arguments are not an object"
 		}
 	}

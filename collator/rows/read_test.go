@@ -105,6 +105,7 @@ func TestReadRefuses(t *testing.T) {
 		{atropos, `{"tokens": [[1.5]], "masks": [[1.5]], "scores": [1]}`, `at token 1.5`},
 		{atropos, `{"tokens": [1], "masks": [[1]], "scores": [1]}`, `where a list is expected`},
 		{atropos, `{"tokens": [[1]], "masks": [[1]], "scores": [1], "inference_logprobs": [[]]}`, `has 0 for 1 tokens`},
+		{trl, `{"prompt": [], "completion": [{"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f", "arguments": [1]}}]}]}`, `arguments are not an object`},
 		{openAI, `{"input": 1, "preferred_output": "c", "non_preferred_output": "r"}`, `where an object is expected`},
 		{openAI, `{"input": {"messages": [{"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}]}, "preferred_output": "c", "non_preferred_output": "r"}`, `not a string`},
 	} {

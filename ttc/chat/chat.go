@@ -46,7 +46,7 @@ type ToolCall struct {
 	Name      string   // function name
 	Arguments string   // arguments as sampled: the string the model wrote, or the object's own JSON text
 	Parsed    json.Raw // the arguments as a JSON value with key order preserved; nil if they don't parse
-	AsObject  bool     // the source gave an object, not a string
+	AsObject  bool     // the source gave an object or another value, not a string
 	Extra     []Member // other keys of the call, raw, in source order
 }
 

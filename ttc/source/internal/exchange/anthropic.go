@@ -94,7 +94,7 @@ func toolUse(b json.Raw) chat.ToolCall {
 	input = slices.Clone(input)
 	return chat.ToolCall{
 		ID: session.Text(b, "id"), Type: "function", Name: session.Text(b, "name"),
-		Arguments: string(input), Parsed: input, AsObject: input.Kind() == json.Object,
+		Arguments: string(input), Parsed: input, AsObject: input.Kind() != json.String,
 	}
 }
 

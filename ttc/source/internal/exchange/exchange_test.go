@@ -205,3 +205,27 @@ func TestToolSearch(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 }
+
+// TestSpellingIsLost checks that in every form of a call, arguments that are a value rather than a text are a gap, be
+// the value an object or not.
+func TestSpellingIsLost(t *testing.T) {
+	for arguments, want := range map[string]ttc.Gaps{
+		`{"a":1}`: ttc.ParsedArguments, `[1]`: ttc.ParsedArguments, `7`: ttc.ParsedArguments, `"[1]"`: 0,
+	} {
+		chatCall, err := chat.ParseToolCall(json.Raw(`{"function":{"name":"f","arguments":` + arguments + `}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for form, call := range map[string]chat.ToolCall{
+			"chat":      chatCall,
+			"named":     CallOf(json.Raw(`{"args":`+arguments+`}`), "id", "name", "args"),
+			"responses": ItemCall("function_call", json.Raw(`{"arguments":`+arguments+`}`)),
+			"anthropic": toolUse(json.Raw(`{"input":` + arguments + `}`)),
+		} {
+			a := Answer{Message: chat.Message{ToolCalls: []chat.ToolCall{call}}}
+			if got := a.Gap(); got != want {
+				t.Errorf("%s, %s: got %v, want %v", form, arguments, got, want)
+			}
+		}
+	}
+}

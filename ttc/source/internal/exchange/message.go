@@ -58,7 +58,7 @@ func TextPart(text string) chat.Part {
 func Arguments(call *chat.ToolCall, value json.Raw) {
 	text, ok := value.Text()
 	if !ok {
-		call.AsObject = value.Kind() == json.Object
+		call.AsObject = value != nil && value.Kind() != json.Null
 		text = string(value)
 	}
 	call.Arguments, call.Parsed = text, nil

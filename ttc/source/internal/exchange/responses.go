@@ -216,7 +216,6 @@ func ItemCall(typ string, item json.Raw) chat.ToolCall {
 	case "local_shell_call":
 		call.Name = "local_shell"
 		Arguments(&call, member(item, "action"))
-		call.AsObject = true
 	}
 	if namespace := session.Text(item, "namespace"); namespace != "" {
 		call.Name = namespace + "." + call.Name
