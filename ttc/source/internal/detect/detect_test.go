@@ -2,13 +2,17 @@ package detect_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/internal/candidates"
 	"github.com/nat-go/nat-go/ttc/source/internal/detect"
 	"github.com/nat-go/nat-go/ttc/source/internal/nat"
@@ -387,6 +391,30 @@ func TestLargeObject(t *testing.T) {
 				t.Errorf("got %v, want %s", found.Settings, c.want)
 			}
 		})
+	}
+}
+
+// TestManyKeys: an object with very many keys, such as a tokenizer's words, is refused in a time that grows with it.
+func TestManyKeys(t *testing.T) {
+	took := func(keys int) time.Duration {
+		var words strings.Builder
+		for i := range keys {
+			fmt.Fprintf(&words, `,"k%d":"two words"`, i)
+		}
+		var before, after syscall.Rusage
+		h := &source.Head{Path: "x", Entries: []json.Raw{json.Raw(`{"model":{"vocab":{` + words.String()[1:] + `}}}`)}}
+		err := syscall.Getrusage(syscall.RUSAGE_SELF, &before)
+		if _, wrong := detect.Choose([]source.Factory{candidates.Factory()}, "", h); wrong == nil || err != nil {
+			t.Fatal(wrong, err)
+		}
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &after); err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(after.Utime.Nano() - before.Utime.Nano())
+	}
+	few := took(1100)
+	if many := took(11_000); many > 40*few {
+		t.Errorf("%v for ten times the keys, after %v", many, few)
 	}
 }
 

@@ -125,8 +125,12 @@ func isSaid(c *source.Column) bool {
 func isProse(c *source.Column) bool { return isSaid(c) && c.Numeric == 0 && c.Spaced*2 >= c.Present }
 
 // chosenBetween returns two columns whose names differ only at the end, and a third whose values all choose between
-// them, or nothing unless exactly one such set exists.
+// them, or nothing unless exactly one such set exists. Of very many columns, as a tokenizer's words are, no two are
+// compared.
 func chosenBetween(h *source.Head, columns []*source.Column) (first, second, choice string) {
+	if len(columns) > 1000 {
+		return "", "", ""
+	}
 	for i, a := range columns {
 		for _, b := range columns[i+1:] {
 			if !twins(a, b) {
