@@ -352,6 +352,7 @@ def drive(folder, name):
     said = []
     for command in commands:
         said.append(start([told(a) for a in command], project, env))
+    end(home)
     server.shutdown()
     with open(os.path.join(at, "wire.json"), "w") as f:
         json.dump({"version": version, "said": said, "asked": server.asked}, f, indent=1)
@@ -366,6 +367,17 @@ def start(command, project, env):
     except subprocess.TimeoutExpired:
         os.killpg(p.pid, signal.SIGKILL)
         return p.communicate()[0] + f"\nkilled after {SECONDS} s"
+
+
+def end(home):
+    """Ends what a program left running, such as Cline's daemon: the processes whose home is the recording's."""
+    for path in glob.glob("/proc/[0-9]*/environ"):
+        try:
+            with open(path, "rb") as f:
+                if f"HOME={home}".encode() in f.read().split(b"\0"):
+                    os.kill(int(path.split("/")[2]), signal.SIGKILL)
+        except OSError:  # it has ended, or is another user's
+            continue
 
 
 # --- the measurement ---
