@@ -106,7 +106,7 @@ func examineAll(ctx context.Context, files []string, opt Options) (*chooser, err
 	if err != nil {
 		return nil, err
 	}
-	for _, file := range files {
+	for _, file := range c.skipIrregular(files) {
 		if err := c.examine(ctx, file); err != nil {
 			return nil, err
 		}

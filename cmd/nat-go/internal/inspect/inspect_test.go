@@ -65,6 +65,10 @@ func TestPipeInAFolder(t *testing.T) {
 		!strings.Contains(r.Passed[0].Why, "a pipe") {
 		t.Errorf("%+v, %v", r, err)
 	}
+	all, err := inspect.Inspect(ctx, inspect.Options{Paths: []string{dir}})
+	if err != nil || len(all.Reports) != 1 || len(all.Reports[0].Passed) != 1 {
+		t.Errorf("%+v, %v", all, err)
+	}
 	if err := os.Remove(filepath.Join(dir, "b.jsonl")); err != nil {
 		t.Fatal(err)
 	}

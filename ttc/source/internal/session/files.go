@@ -8,12 +8,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 // find returns the files to read: those named, and all below the named folders whose names end in one of the
 // extensions, with or without .gz or .zst; of Harbor's jobs, the trajectories. They are sorted and free of duplicates.
-// It records the trials that lack a trajectory.
+// It records the trials that lack a trajectory, and which of several files are empty.
 func find(ctx context.Context, paths []string, tally *source.Tally, extensions ...string) ([]string, error) {
 	named, err := source.Matches(paths)
 	if err != nil {
@@ -44,12 +45,19 @@ func find(ctx context.Context, paths []string, tally *source.Tally, extensions .
 			tally.Drop(source.LackingTrial(ctx, trial))
 		}
 	}
+	some := len(out) > 1
+	out = slices.DeleteFunc(out, func(path string) bool { // a program that was killed leaves such files
+		info, err := os.Stat(path)
+		empty := err == nil && info.Mode().IsRegular() && info.Size() == 0 && some
+		if empty {
+			tally.Drop(ledger.Drop{Unit: "file", Reason: OtherFormat, Detail: "it is empty", Index: -1, File: path})
+		}
+		return empty
+	})
 	if len(out) == 0 {
 		return nil, &source.Error{
-			Path: strings.Join(
-				paths,
-				", ",
-			), Offset: -1, What: "there is no file with the extension " + strings.Join(extensions, " or "),
+			Path: strings.Join(paths, ", "), Offset: -1,
+			What: "there is no file with the extension " + strings.Join(extensions, " or "),
 			Help: "Name the folder that holds the sessions, or the files themselves",
 		}
 	}

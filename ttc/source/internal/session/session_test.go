@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -332,16 +333,17 @@ func TestLineOffsets(t *testing.T) {
 
 func TestFind(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"b.jsonl", "a.jsonl.gz", "c.txt", "sub/d.jsonl.zst"} {
+	for _, name := range []string{"b.jsonl", "a.jsonl.gz", "c.txt", "sub/d.jsonl.zst", "sub/empty.jsonl"} {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(strings.TrimPrefix(name, "sub/empty.jsonl")), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, c := range map[string]struct{ named, want []string }{
+		"an empty file alone":    {[]string{"sub/empty.jsonl"}, []string{"sub/empty.jsonl"}},
 		"a folder":               {[]string{""}, []string{"a.jsonl.gz", "b.jsonl", "sub/d.jsonl.zst"}},
 		"a file, whatever it is": {[]string{"c.txt"}, []string{"c.txt"}},
 		"a file within a folder": {[]string{"b.jsonl", ""}, []string{"a.jsonl.gz", "b.jsonl", "sub/d.jsonl.zst"}},
@@ -352,9 +354,13 @@ func TestFind(t *testing.T) {
 			for _, n := range c.named {
 				named = append(named, filepath.Join(dir, n))
 			}
-			found, err := find(t.Context(), named, new(source.Tally), ".jsonl")
+			var tally source.Tally
+			found, err := find(t.Context(), named, &tally, ".jsonl")
 			if err != nil {
 				t.Fatal(err)
+			}
+			if empty := tally.S.Dropped["file"][OtherFormat]; (empty == 1) != slices.Contains(c.named, "") {
+				t.Errorf("%d empty files", empty)
 			}
 			var got []string
 			for _, path := range found {
